@@ -1,0 +1,86 @@
+//! Write Kassette payment methods and providers in Rust.
+//!
+//! A module is a crate with `crate-type = ["cdylib", "rlib"]` that implements one trait and hands
+//! the type that does to a macro:
+//!
+//! | World | Trait | Macro | Start from |
+//! |---|---|---|---|
+//! | payment method | [`method::Method`] | [`method::export!`](export_method) | [`method`], [`ranking`] |
+//! | payment provider | [`provider::Provider`] | [`provider::export!`](export_provider) | [`provider`] |
+//!
+//! The types are generated from the WIT package in `wit/`, whose comments are the documentation
+//! of every record and function; `wit/README.md` is the way in.
+//!
+//! On wasm32 the crate exports the component's functions and brings an allocator made for calls
+//! that are short and each in a fresh instance. Natively it exports nothing, logs nothing and has
+//! no network, so that a module's logic is tested with plain `cargo test`; [`testing`] puts a host
+//! of the test's own in the place of the real one.
+
+#[cfg(all(target_arch = "wasm32", feature = "allocator"))]
+mod arena;
+
+pub mod amount;
+pub mod method;
+pub mod provider;
+pub mod ranking;
+pub mod settings;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod testing;
+
+/// What the exported macros expand to; not part of the interface.
+#[doc(hidden)]
+#[expect(clippy::all, reason = "generated")]
+pub mod bindings {
+    pub mod method {
+        wit_bindgen::generate!({
+            path: "../../wit",
+            world: "method",
+            pub_export_macro: true,
+            export_macro_name: "raw_export_method",
+            default_bindings_module: "kassette_plugin::bindings::method",
+            additional_derives: [PartialEq, Eq],
+        });
+    }
+    pub mod provider {
+        wit_bindgen::generate!({
+            path: "../../wit",
+            world: "provider",
+            pub_export_macro: true,
+            export_macro_name: "raw_export_provider",
+            default_bindings_module: "kassette_plugin::bindings::provider",
+            additional_derives: [PartialEq, Eq],
+        });
+    }
+}
+
+/// Makes a type that implements [`method::Method`] the module's answer.
+///
+/// The component's symbols exist on wasm32 only: their names (`kassette:plugin/routing@0.1.0#rank`)
+/// break a native linker, and two modules in one test would define them twice. Elsewhere the macro
+/// only checks that the trait is implemented.
+#[macro_export]
+macro_rules! export_method {
+    ($answer:ident) => {
+        #[cfg(target_arch = "wasm32")]
+        $crate::bindings::method::raw_export_method!(
+            $answer with_types_in $crate::bindings::method
+        );
+        #[cfg(not(target_arch = "wasm32"))]
+        const _: fn() = $crate::method::implemented_by::<$answer>;
+    };
+}
+
+/// Makes a type that implements [`provider::Provider`] the module's answer.
+///
+/// See [`export_method!`] for why this does nothing but a check off wasm32.
+#[macro_export]
+macro_rules! export_provider {
+    ($answer:ident) => {
+        #[cfg(target_arch = "wasm32")]
+        $crate::bindings::provider::raw_export_provider!(
+            $answer with_types_in $crate::bindings::provider
+        );
+        #[cfg(not(target_arch = "wasm32"))]
+        const _: fn() = $crate::provider::implemented_by::<$answer>;
+    };
+}

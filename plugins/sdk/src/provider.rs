@@ -1,0 +1,27 @@
+//! World `provider`: how to talk to one vendor.
+//!
+//! Implement [`Provider`] and export it with [`export!`](export). Requests go through
+//! [`http::send`], secrets are used by name through [`secrets`], notes for the operator go to
+//! [`log`].
+pub mod http;
+pub mod secrets;
+
+pub use crate::bindings::provider::exports::kassette::plugin::payments::{
+    Account, Acknowledged, Action, Attempt, Condition, Encoding, Environment, Failure, Form,
+    Guest as Provider, Header, Incoming, Instructions, Kind, Money, Need, Notice, Open, Payer,
+    Provider as Description, QueryFailure, Question, Refused, Report, SecretNeed, Service, Setting,
+    Settlement, Started, Status, Subject, Verb, Wish,
+};
+pub use crate::bindings::provider::kassette::plugin::log::Level;
+pub use crate::export_provider as export;
+
+/// Write one line for the operator; see `log.write` in the WIT. Natively a no-op.
+pub fn log(level: Level, message: &str) {
+    #[cfg(target_arch = "wasm32")]
+    crate::bindings::provider::kassette::plugin::log::write(level, message);
+    #[cfg(not(target_arch = "wasm32"))]
+    let _ = (level, message);
+}
+
+#[doc(hidden)]
+pub const fn implemented_by<T: Provider>() {}

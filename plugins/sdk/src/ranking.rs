@@ -1,0 +1,234 @@
+//! What every payment method shares: refusing what cannot work and ordering what can.
+//!
+//! The `require_*` functions judge the payment as a whole and are used with `?` at the top of
+//! `rank`; [`Ranking`] then gives exactly one verdict per candidate. A hint that is absent (amount,
+//! country) never refuses anything.
+//!
+//! # Settings read here, for every method that uses this module
+//!
+//! | Setting | Default | Meaning |
+//! |---|---|---|
+//! | `order` | the method's own | `priority`, `cost`, `success` or `speed`: what counts after health |
+//! | `success-floor` | none | per thousand; a candidate measured below it ranks after the others of its health |
+//! | `minimum-usd`, `maximum-usd` | none | the operator's own limits, against the amount in USD |
+//! | `countries` | the scheme's own | payer countries, separated by commas, or `any` |
+//! | `blocked-countries` | none | payer countries that are refused |
+mod requirements;
+
+pub use requirements::{
+    require_amount, require_country, require_currency, require_operator_limits, require_usd,
+};
+
+use crate::amount;
+use crate::method::{Availability, Candidate, Context, Ground, Refusal, Verdict};
+use crate::settings;
+
+/// Longest text of a reason or a refusal that the host accepts, in bytes.
+pub const MAX_TEXT: usize = 200;
+
+/// What counts among candidates of equal health. What is unknown counts as worst; ties are broken
+/// by the other three, then by id, so that the same question always has the same answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The operator's priority, then cost.
+    Priority,
+    /// The lower fee, then priority.
+    Cost,
+    /// The higher share of starts that worked, then priority.
+    Success,
+    /// The lower median time of a start, then priority.
+    Speed,
+}
+
+impl Order {
+    const WORDS: [(&'static str, Self); 4] = [
+        ("priority", Self::Priority),
+        ("cost", Self::Cost),
+        ("success", Self::Success),
+        ("speed", Self::Speed),
+    ];
+}
+
+/// Judges one candidate beyond health and limits.
+pub type Check<'a> = &'a dyn Fn(&Candidate) -> Result<(), Refusal>;
+
+/// Says why a candidate ranks after the others of its health; none where it does not.
+pub type Demotion<'a> = &'a dyn Fn(&Candidate) -> Option<&'static str>;
+
+/// A refusal; text beyond what the host accepts is cut.
+#[must_use]
+pub fn refusal(ground: Ground, detail: impl Into<String>) -> Refusal {
+    let mut detail = detail.into();
+    detail.truncate(detail.floor_char_boundary(MAX_TEXT));
+    Refusal { ground, detail }
+}
+
+/// One verdict per candidate: those that are neither stale nor down and whose limits hold, best
+/// first, then the refused ones.
+///
+/// ```
+/// # use kassette_plugin::method::*;
+/// # use kassette_plugin::ranking::*;
+/// fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
+///     let check = |candidate: &Candidate| match candidate.id.as_str() {
+///         "retired" => Err(refusal(Ground::Policy, "no longer used")),
+///         _ => Ok(()),
+///     };
+///     Ok(Ranking::of(&context, Order::Priority)?.check(&check).verdicts())
+/// }
+/// ```
+pub struct Ranking<'a> {
+    context: &'a Context,
+    order: Order,
+    success_floor: u64,
+    check: Check<'a>,
+    demotion: Demotion<'a>,
+}
+
+impl<'a> Ranking<'a> {
+    /// The ranking of a question's candidates, in the operator's order or else in `order`.
+    ///
+    /// # Errors
+    /// [`Ground::Policy`] where a setting cannot be read.
+    pub fn of(context: &'a Context, order: Order) -> Result<Self, Refusal> {
+        Ok(Self {
+            context,
+            order: settings::choice(&context.settings, "order", &Order::WORDS, order)?,
+            success_floor: settings::number(&context.settings, "success-floor")?.unwrap_or(0),
+            check: &|_| Ok(()),
+            demotion: &|_| None,
+        })
+    }
+
+    /// Adds the method's own judgement of a candidate.
+    #[must_use]
+    pub fn check(mut self, check: Check<'a>) -> Self {
+        self.check = check;
+        self
+    }
+
+    /// Adds the method's own reason to rank a candidate later.
+    #[must_use]
+    pub fn demote(mut self, demotion: Demotion<'a>) -> Self {
+        self.demotion = demotion;
+        self
+    }
+
+    /// The answer to `rank`.
+    #[must_use]
+    pub fn verdicts(&self) -> Vec<Verdict> {
+        let mut eligible: Vec<Eligible> = Vec::with_capacity(self.context.candidates.len());
+        let mut refused = Vec::new();
+        for candidate in &self.context.candidates {
+            match self.judge(candidate) {
+                Ok(()) => eligible.push(self.eligible(candidate)),
+                Err(refusal) => refused.push(Verdict {
+                    id: candidate.id.clone(),
+                    outcome: Err(refusal),
+                }),
+            }
+        }
+        eligible.sort_by(|a, b| self.key(a).cmp(&self.key(b)));
+        refused.sort_by(|a, b| a.id.cmp(&b.id));
+        let count = eligible.len();
+        let mut verdicts: Vec<Verdict> = eligible
+            .iter()
+            .enumerate()
+            .map(|(index, eligible)| Verdict {
+                id: eligible.candidate.id.clone(),
+                outcome: Ok(self.reason(eligible, index + 1, count)),
+            })
+            .collect();
+        verdicts.append(&mut refused);
+        verdicts
+    }
+
+    fn judge(&self, candidate: &Candidate) -> Result<(), Refusal> {
+        match candidate.health.status {
+            Availability::Down => return Err(refusal(Ground::Health, "its starts fail")),
+            Availability::Stale => return Err(refusal(Ground::Health, "nothing recent is known")),
+            Availability::Operational | Availability::Degraded => {}
+        }
+        if let Some(amount) = self.context.amount {
+            let currency = &self.context.currency;
+            if let Some(minimum) = candidate.minimum.filter(|minimum| amount < *minimum) {
+                let minimum = amount::format(minimum, currency);
+                return Err(refusal(Ground::Amount, format!("below its {minimum}")));
+            }
+            if let Some(maximum) = candidate.maximum.filter(|maximum| amount > *maximum) {
+                let maximum = amount::format(maximum, currency);
+                return Err(refusal(Ground::Amount, format!("above its {maximum}")));
+            }
+        }
+        (self.check)(candidate)
+    }
+
+    fn eligible<'b>(&self, candidate: &'b Candidate) -> Eligible<'b> {
+        let unsteady = candidate
+            .health
+            .success
+            .is_some_and(|success| u64::from(success) < self.success_floor);
+        let later = if unsteady {
+            Some("below the success floor")
+        } else {
+            (self.demotion)(candidate)
+        };
+        Eligible { candidate, later }
+    }
+
+    fn key<'b>(&self, eligible: &Eligible<'b>) -> (u8, bool, [i64; 4], &'b str) {
+        let candidate = eligible.candidate;
+        let health = match candidate.health.status {
+            Availability::Operational => 0,
+            Availability::Degraded => 1,
+            Availability::Down | Availability::Stale => 2,
+        };
+        let priority = -i64::from(candidate.priority);
+        let cost = candidate
+            .fee
+            .map_or(i64::MAX, |fee| i64::try_from(fee).unwrap_or(i64::MAX));
+        let success = candidate
+            .health
+            .success
+            .map_or(0, |success| -i64::from(success));
+        let speed = candidate.health.latency.map_or(i64::MAX, i64::from);
+        let order = match self.order {
+            Order::Priority => [priority, cost, success, speed],
+            Order::Cost => [cost, priority, success, speed],
+            Order::Success => [success, priority, cost, speed],
+            Order::Speed => [speed, priority, cost, success],
+        };
+        (health, eligible.later.is_some(), order, &candidate.id)
+    }
+
+    /// "1 of 3: operational, priority 5, fee 0.29 EUR"
+    fn reason(&self, eligible: &Eligible<'_>, place: usize, count: usize) -> String {
+        let candidate = eligible.candidate;
+        let health = match candidate.health.status {
+            Availability::Degraded => "degraded",
+            _ => "operational",
+        };
+        let mut reason = format!(
+            "{place} of {count}: {health}, priority {}",
+            candidate.priority
+        );
+        if let Some(fee) = candidate.fee {
+            reason.push_str(", fee ");
+            reason.push_str(&amount::format(fee, &self.context.currency));
+        }
+        if let Some(success) = candidate.health.success {
+            reason.push_str(&format!(", {}.{} % work", success / 10, success % 10));
+        }
+        if let Some(later) = eligible.later {
+            reason.push_str(", later because ");
+            reason.push_str(later);
+        }
+        reason.truncate(reason.floor_char_boundary(MAX_TEXT));
+        reason
+    }
+}
+
+struct Eligible<'a> {
+    candidate: &'a Candidate,
+    later: Option<&'static str>,
+}

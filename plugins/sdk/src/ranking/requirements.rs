@@ -1,0 +1,104 @@
+//! What must hold for a payment as a whole.
+use super::refusal;
+use crate::amount;
+use crate::method::{Context, Ground, Refusal};
+use crate::settings;
+
+/// The invoice currency is one that the scheme is paid in.
+///
+/// # Errors
+/// [`Ground::Currency`] where it is not.
+pub fn require_currency(context: &Context, currencies: &[&str]) -> Result<(), Refusal> {
+    if currencies.contains(&context.currency.as_str()) {
+        return Ok(());
+    }
+    let detail = match currencies {
+        [only] => format!("only {only}, not {}", context.currency),
+        _ => format!("the scheme has no {}", context.currency),
+    };
+    Err(refusal(Ground::Currency, detail))
+}
+
+/// The amount lies within limits in minor units of the invoice currency, both inclusive. `whose`
+/// names who set them: "one UPI payment".
+///
+/// # Errors
+/// [`Ground::Amount`] where it does not; never for a context without an amount.
+pub fn require_amount(
+    context: &Context,
+    minimum: Option<u64>,
+    maximum: Option<u64>,
+    whose: &str,
+) -> Result<(), Refusal> {
+    within(context.amount, minimum, maximum, &context.currency, whose)
+}
+
+/// As [`require_amount`], with limits in US cents against the amount at the merchant's rate.
+///
+/// # Errors
+/// [`Ground::Amount`] where it is outside; never for a context without an amount.
+pub fn require_usd(
+    context: &Context,
+    minimum: Option<u64>,
+    maximum: Option<u64>,
+    whose: &str,
+) -> Result<(), Refusal> {
+    within(context.usd, minimum, maximum, "USD", whose)
+}
+
+/// The operator's own limits, settings `minimum-usd` and `maximum-usd`.
+///
+/// # Errors
+/// [`Ground::Amount`] where the amount is outside, [`Ground::Policy`] where one cannot be read.
+pub fn require_operator_limits(context: &Context) -> Result<(), Refusal> {
+    let minimum = settings::amount(&context.settings, "minimum-usd")?;
+    let maximum = settings::amount(&context.settings, "maximum-usd")?;
+    require_usd(context, minimum, maximum, "the operator's limit")
+}
+
+/// The payer's country is one that the scheme presumes; `presumed` empty means any. The settings
+/// `countries` and `blocked-countries` come first. `why` completes "payer in DE: …".
+///
+/// # Errors
+/// [`Ground::Country`] where it is not; never where the country is unknown.
+pub fn require_country(context: &Context, presumed: &[&str], why: &str) -> Result<(), Refusal> {
+    let Some(country) = context.country.as_deref() else {
+        return Ok(());
+    };
+    let listed = |name| settings::list(&context.settings, name).any(|entry| entry == country);
+    if listed("blocked-countries") {
+        let detail = format!("payer in {country}: blocked by the operator");
+        return Err(refusal(Ground::Country, detail));
+    }
+    let allowed = match settings::text(&context.settings, "countries") {
+        Some("any") => true,
+        Some(_) => listed("countries"),
+        None => presumed.is_empty() || presumed.contains(&country),
+    };
+    if allowed {
+        return Ok(());
+    }
+    Err(refusal(
+        Ground::Country,
+        format!("payer in {country}: {why}"),
+    ))
+}
+
+fn within(
+    amount: Option<u64>,
+    minimum: Option<u64>,
+    maximum: Option<u64>,
+    currency: &str,
+    whose: &str,
+) -> Result<(), Refusal> {
+    let Some(amount) = amount else {
+        return Ok(());
+    };
+    let (word, limit) = match (minimum, maximum) {
+        (Some(minimum), _) if amount < minimum => ("below", minimum),
+        (_, Some(maximum)) if amount > maximum => ("above", maximum),
+        _ => return Ok(()),
+    };
+    let limit = amount::format(limit, currency);
+    Err(refusal(Ground::Amount, format!("{word} {limit}, {whose}")))
+}
