@@ -1,0 +1,184 @@
+//! Resolve, filter, connect: one step, so that no second look-up can answer differently.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use url::{Host, Url};
+
+use crate::address::is_public;
+use crate::destination::is_loopback;
+use crate::exchange::NotSent;
+use crate::tls::H2;
+
+/// Addresses of one name that are tried; a name with more is not waited for longer.
+const MAX_ADDRESSES: usize = 4;
+/// How long one address may take to accept before the next is tried.
+const ADDRESS_PATIENCE: Duration = Duration::from_secs(3);
+/// Most bytes of an answer's headers that are read.
+const MAX_HEADER_BYTES: usize = 64 * 1024;
+/// Most headers of an answer.
+const MAX_HEADERS: usize = 100;
+/// What an HTTP/2 peer may keep in flight towards us, per stream and per connection: small, because
+/// answers are small.
+const H2_WINDOW: u32 = 256 * 1024;
+
+/// A connection that requests can be handed to.
+pub(crate) enum Sender {
+    /// One request at a time.
+    H1(http1::SendRequest<Full<Bytes>>),
+    /// Many at once; clones share the connection.
+    H2(http2::SendRequest<Full<Bytes>>),
+}
+
+trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Connects to the host of a judged URL.
+pub(crate) async fn connect(url: &Url, tls: Option<&TlsConnector>) -> Result<Sender, NotSent> {
+    let host = url.host().ok_or(NotSent::NoSuchName)?;
+    let port = url.port_or_known_default().ok_or(NotSent::NoSuchName)?;
+    let stream = dial(&addresses(&host, port).await?).await?;
+    // Requests are written whole; waiting for more only adds latency.
+    stream
+        .set_nodelay(true)
+        .map_err(|error| NotSent::NoConnection(error.kind()))?;
+    if url.scheme() == "http" {
+        return h1(Box::new(stream)).await;
+    }
+    let name = server_name(&host)?;
+    let stream = tls
+        .ok_or(NotSent::NoTls)?
+        .connect(name, stream)
+        .await
+        .map_err(|error| {
+            tracing::debug!(tls.error = %error, "no secure connection");
+            NotSent::NoTls
+        })?;
+    if stream.get_ref().1.alpn_protocol() == Some(H2) {
+        h2(Box::new(stream)).await
+    } else {
+        h1(Box::new(stream)).await
+    }
+}
+
+/// The addresses behind a host that may be connected to.
+///
+/// A loopback host has passed the policy; it is checked to lead to loopback all the same.
+async fn addresses(host: &Host<&str>, port: u16) -> Result<Vec<SocketAddr>, NotSent> {
+    let allowed: fn(IpAddr) -> bool = if is_loopback(host) {
+        |address| address.is_loopback()
+    } else {
+        is_public
+    };
+    let all: Vec<SocketAddr> = match host {
+        Host::Ipv4(address) => vec![(*address, port).into()],
+        Host::Ipv6(address) => vec![(*address, port).into()],
+        Host::Domain(name) => tokio::net::lookup_host((*name, port))
+            .await
+            .map_err(|_| NotSent::NoSuchName)?
+            .collect(),
+    };
+    if all.is_empty() {
+        return Err(NotSent::NoSuchName);
+    }
+    let open: Vec<SocketAddr> = all
+        .into_iter()
+        .filter(|address| allowed(address.ip()))
+        .take(MAX_ADDRESSES)
+        .collect();
+    if open.is_empty() {
+        Err(NotSent::NotPublic)
+    } else {
+        Ok(open)
+    }
+}
+
+/// The first address that accepts.
+async fn dial(addresses: &[SocketAddr]) -> Result<TcpStream, NotSent> {
+    let mut last = ErrorKind::AddrNotAvailable;
+    for address in addresses {
+        match tokio::time::timeout(ADDRESS_PATIENCE, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = error.kind(),
+            Err(_) => last = ErrorKind::TimedOut,
+        }
+    }
+    Err(NotSent::NoConnection(last))
+}
+
+fn server_name(host: &Host<&str>) -> Result<ServerName<'static>, NotSent> {
+    match host {
+        Host::Ipv4(address) => Ok(ServerName::from(IpAddr::V4(*address))),
+        Host::Ipv6(address) => Ok(ServerName::from(IpAddr::V6(*address))),
+        Host::Domain(name) => ServerName::try_from((*name).to_owned()).map_err(|_| NotSent::NoTls),
+    }
+}
+
+/// The task that drives a connection ends when its last sender is dropped or the peer closes.
+async fn h1(io: Box<dyn Io>) -> Result<Sender, NotSent> {
+    let (sender, connection) = http1::Builder::new()
+        .max_buf_size(MAX_HEADER_BYTES)
+        .max_headers(MAX_HEADERS)
+        .handshake(TokioIo::new(io))
+        .await
+        .map_err(|_| NotSent::Unusable)?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(http.error = %error, "an outgoing connection ended");
+        }
+    });
+    Ok(Sender::H1(sender))
+}
+
+async fn h2(io: Box<dyn Io>) -> Result<Sender, NotSent> {
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(H2_WINDOW)
+        .initial_connection_window_size(H2_WINDOW * 4)
+        .max_header_list_size(u32::try_from(MAX_HEADER_BYTES).unwrap_or(u32::MAX))
+        .handshake(TokioIo::new(io))
+        .await
+        .map_err(|_| NotSent::Unusable)?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(http.error = %error, "an outgoing connection ended");
+        }
+    });
+    Ok(Sender::H2(sender))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_that_leads_inside_is_refused_after_resolution() {
+        // `localhost` is in every hosts file; asked for as if it were any other name, the filter
+        // must stop what the resolver answers.
+        let resolved: Vec<SocketAddr> = tokio::net::lookup_host(("localhost", 80))
+            .await
+            .unwrap()
+            .collect();
+        assert!(!resolved.is_empty());
+        assert!(resolved.iter().all(|address| !is_public(address.ip())));
+        let inner = Host::Ipv4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(addresses(&inner, 80).await, Err(NotSent::NotPublic));
+        let mapped = Host::Ipv6("::ffff:127.0.0.1".parse().unwrap());
+        assert_eq!(addresses(&mapped, 80).await, Err(NotSent::NotPublic));
+    }
+
+    #[tokio::test]
+    async fn a_name_that_does_not_resolve_is_told() {
+        let host = Host::Domain("nothing.invalid");
+        assert_eq!(addresses(&host, 443).await, Err(NotSent::NoSuchName));
+    }
+}

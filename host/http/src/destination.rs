@@ -1,0 +1,222 @@
+//! Whether a URL may be a destination at all, before any name is resolved.
+
+use url::{Host, Url};
+
+/// What an outgoing client may reach beyond the public internet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Development: loopback literals and `localhost` too, over plain http as well.
+    /// Plain http to anything else stays refused.
+    pub allow_loopback: bool,
+}
+
+/// Longest URL in bytes; longer ones are refused by many servers anyway.
+const MAX_URL: usize = 8 * 1024;
+
+/// Names that a resolver answers from inside: the last label, as registered for special use
+/// (RFC 6761, 6762, 8375, 9476) or common on private networks.
+const INNER_NAMES: [&str; 9] = [
+    "localhost",
+    "local",
+    "localdomain",
+    "internal",
+    "intranet",
+    "lan",
+    "home",
+    "corp",
+    "onion",
+];
+
+/// Why a URL is no destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Neither https nor, where that is allowed, http to loopback.
+    #[error("the address must use https")]
+    Scheme,
+    /// No host, or one that cannot be asked for.
+    #[error("the address has no usable host")]
+    NoHost,
+    /// `user:password@`.
+    #[error("the address must not contain a user name or password")]
+    Userinfo,
+    /// `#…`.
+    #[error("the address must not contain a fragment")]
+    Fragment,
+    /// An address of the network instead of a name, in any form that a browser understands.
+    #[error("the host must be a name, not an IP address")]
+    IpAddress,
+    /// A name that only means something inside a network.
+    #[error("the host is not a public name")]
+    InnerName,
+    /// Port 0.
+    #[error("the port cannot be connected to")]
+    Port,
+    /// Longer than 8 KiB.
+    #[error("the address is too long")]
+    TooLong,
+}
+
+impl Policy {
+    /// Judges a destination by its text alone, as when a webhook endpoint is created.
+    ///
+    /// A URL that passes can still be refused when its name is resolved.
+    ///
+    /// # Errors
+    /// The first rule it breaks.
+    pub fn judge_url(self, url: &Url) -> Result<(), Refused> {
+        if url.as_str().len() > MAX_URL {
+            return Err(Refused::TooLong);
+        }
+        let host = url.host().ok_or(Refused::NoHost)?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Refused::Userinfo);
+        }
+        if url.fragment().is_some() {
+            return Err(Refused::Fragment);
+        }
+        if url.port() == Some(0) {
+            return Err(Refused::Port);
+        }
+        if is_loopback(&host) && self.allow_loopback {
+            return if matches!(url.scheme(), "http" | "https") {
+                Ok(())
+            } else {
+                Err(Refused::Scheme)
+            };
+        }
+        if url.scheme() != "https" {
+            return Err(Refused::Scheme);
+        }
+        match host {
+            Host::Ipv4(_) | Host::Ipv6(_) => Err(Refused::IpAddress),
+            Host::Domain(name) => judge_name(name),
+        }
+    }
+}
+
+/// Whether a host is a loopback literal or the name `localhost`.
+pub(crate) fn is_loopback(host: &Host<&str>) -> bool {
+    match host {
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => address.is_loopback(),
+        Host::Domain(name) => *name == "localhost",
+    }
+}
+
+/// A public name has two labels at least, no empty one, and none of the inner endings.
+fn judge_name(name: &str) -> Result<(), Refused> {
+    let (_, last) = name.rsplit_once('.').ok_or(Refused::InnerName)?;
+    if name.len() > 253
+        || name
+            .split('.')
+            .any(|label| label.is_empty() || label.len() > 63)
+    {
+        return Err(Refused::NoHost);
+    }
+    let inner = INNER_NAMES.contains(&last) || name.ends_with(".home.arpa");
+    if inner {
+        Err(Refused::InnerName)
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hostile and odd destinations with the rule that stops each. One line a case.
+    const HOSTILE: &[(&str, Refused)] = &[
+        ("http://shop.example/", Refused::Scheme),
+        ("ftp://shop.example/", Refused::Scheme),
+        ("ws://shop.example/", Refused::Scheme),
+        ("gopher://127.0.0.1:6379/_x", Refused::Scheme),
+        ("https://user@shop.example/", Refused::Userinfo),
+        ("https://user:pass@shop.example/", Refused::Userinfo),
+        ("https://:pass@shop.example/", Refused::Userinfo),
+        ("https://shop.example@10.0.0.1/", Refused::Userinfo),
+        ("https://shop.example/#x", Refused::Fragment),
+        ("https://shop.example/#", Refused::Fragment),
+        ("https://shop.example:0/", Refused::Port),
+        ("https://127.0.0.1/", Refused::IpAddress),
+        ("https://127.1/", Refused::IpAddress),
+        ("https://2130706433/", Refused::IpAddress),
+        ("https://0x7f000001/", Refused::IpAddress),
+        ("https://0x7f.0.0.1/", Refused::IpAddress),
+        ("https://0177.0.0.1/", Refused::IpAddress),
+        ("https://127.0.0.1./", Refused::IpAddress),
+        ("https://0/", Refused::IpAddress),
+        ("https://8.8.8.8/", Refused::IpAddress),
+        ("https://１２７.０.０.１/", Refused::IpAddress),
+        ("https://127。0。0。1/", Refused::IpAddress),
+        ("https://%31%32%37.0.0.1/", Refused::IpAddress),
+        ("https://①②⑦.⓪.⓪.①/", Refused::IpAddress),
+        ("https://[::1]/", Refused::IpAddress),
+        ("https://[::ffff:127.0.0.1]/", Refused::IpAddress),
+        ("https://[2606:4700::1]/", Refused::IpAddress),
+        ("https://localhost/", Refused::InnerName),
+        ("https://LOCALHOST/", Refused::InnerName),
+        ("https://localhost./", Refused::NoHost),
+        ("https://x.localhost/", Refused::InnerName),
+        ("https://ｌｏｃａｌｈｏｓｔ/", Refused::InnerName),
+        ("https://metadata/", Refused::InnerName),
+        ("https://metadata.google.internal/", Refused::InnerName),
+        ("https://printer.local/", Refused::InnerName),
+        ("https://router.home.arpa/", Refused::InnerName),
+        ("https://shop.example./", Refused::NoHost),
+        ("https://a..example/", Refused::NoHost),
+    ];
+
+    #[test]
+    fn hostile_destinations_are_refused_by_their_text() {
+        for (text, why) in HOSTILE {
+            let url = Url::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+            assert_eq!(Policy::default().judge_url(&url), Err(*why), "{text}");
+        }
+    }
+
+    #[test]
+    fn public_names_pass() {
+        for text in [
+            "https://shop.example/hook?x=1",
+            "https://shop.example:8443/",
+            "https://xn--bcher-kva.example/",
+            "https://bücher.example/",
+            "https://\\shop.example/",
+        ] {
+            assert_eq!(
+                Policy::default().judge_url(&Url::parse(text).unwrap()),
+                Ok(()),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn development_adds_loopback_and_nothing_else() {
+        let policy = Policy {
+            allow_loopback: true,
+        };
+        let judge = |text: &str| policy.judge_url(&Url::parse(text).unwrap());
+        for text in [
+            "http://127.0.0.1:8080/",
+            "http://localhost/",
+            "https://[::1]:4000/",
+            "http://127.1/",
+        ] {
+            assert_eq!(judge(text), Ok(()), "{text}");
+        }
+        assert_eq!(judge("http://shop.example/"), Err(Refused::Scheme));
+        assert_eq!(judge("http://192.168.0.1/"), Err(Refused::Scheme));
+        assert_eq!(judge("https://192.168.0.1/"), Err(Refused::IpAddress));
+        assert_eq!(judge("http://user@localhost/"), Err(Refused::Userinfo));
+        assert_eq!(judge("http://x.localhost/"), Err(Refused::Scheme));
+        assert_eq!(judge("file://localhost/etc/passwd"), Err(Refused::NoHost));
+    }
+
+    #[test]
+    fn a_long_address_is_refused() {
+        let url = Url::parse(&format!("https://shop.example/{}", "a".repeat(MAX_URL))).unwrap();
+        assert_eq!(Policy::default().judge_url(&url), Err(Refused::TooLong));
+    }
+}

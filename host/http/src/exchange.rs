@@ -1,0 +1,97 @@
+//! What goes out and what comes back.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use url::Url;
+
+use crate::destination::Refused;
+use crate::hosts::HostList;
+
+/// A request to send.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// Any but GET and HEAD counts as changing something and is never sent twice.
+    pub method: Method,
+    /// Absolute, with its query.
+    pub url: Url,
+    /// The caller's headers. Host, Content-Length and those that steer a connection are the
+    /// client's own: a request that carries one is refused. So is User-Agent unless it is set here.
+    pub headers: HeaderMap,
+    /// Sent as it is.
+    pub body: Bytes,
+    /// For everything together: name, connection, handshake, request and answer.
+    pub deadline: Duration,
+    /// Most bytes of the answer's body that are read; the rest is dropped with its connection.
+    pub max_response: usize,
+    /// Where it may go; none means any public host.
+    pub hosts: Option<&'a HostList>,
+}
+
+/// An answer, whatever its status.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// HTTP status; redirects are answers like any other.
+    pub status: StatusCode,
+    /// As received.
+    pub headers: HeaderMap,
+    /// As received, not decoded.
+    pub body: Bytes,
+    /// Whether the body was longer than `max_response`.
+    pub truncated: bool,
+}
+
+/// No answer. The kind decides whether anything can have happened at the other side.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The request never left this host.
+    #[error("not sent: {0}")]
+    NotSent(NotSent),
+    /// It left, or may have, and no whole answer came.
+    #[error("no answer: {0}")]
+    NoAnswer(NoAnswer),
+}
+
+/// Why a request never left.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotSent {
+    /// The destination breaks a rule.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The host is not on the list.
+    #[error("the host is not one of those allowed")]
+    NotAllowed,
+    /// A header that is the client's own, or a target that HTTP cannot carry.
+    #[error("the request is malformed: {0}")]
+    Malformed(&'static str),
+    /// The name does not resolve.
+    #[error("the name does not resolve")]
+    NoSuchName,
+    /// The name leads to no public address.
+    #[error("the name leads to no public address")]
+    NotPublic,
+    /// Nobody accepted the connection.
+    #[error("no connection ({0})")]
+    NoConnection(std::io::ErrorKind),
+    /// No trusted encrypted channel.
+    #[error("no secure connection")]
+    NoTls,
+    /// The connection broke before the request was handed to it.
+    #[error("the connection was not usable")]
+    Unusable,
+    /// Time ran out before a connection stood.
+    #[error("no connection within the deadline")]
+    Deadline,
+}
+
+/// Why no whole answer came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// Time ran out.
+    #[error("no whole answer within the deadline")]
+    Deadline,
+    /// The connection broke, or the answer is no HTTP, or its headers are too large.
+    #[error("the connection broke or the answer was malformed")]
+    Broken,
+}
