@@ -1,0 +1,195 @@
+//! One try to be paid at one provider account.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AccountId, AttemptId, Digest, PaymentId, Slot};
+use crate::method::MethodId;
+use crate::money::{Minor, Money};
+use crate::payment::Decision;
+use crate::provider::{Action, VendorSettlement, VendorStatus};
+use crate::secret::Secret;
+use crate::time::Time;
+
+/// Where an attempt stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptState {
+    /// Being started, or waiting for the payer.
+    Open,
+    /// Its start's outcome is unknown: money may move.
+    Unknown,
+    /// Claimed for capture.
+    Capturing,
+    /// Authorised, not captured.
+    Processing,
+    /// Paid, waiting for proof.
+    VerificationPending,
+    /// The provider has somebody look.
+    Review,
+    /// The payment's money is taken.
+    Captured,
+    /// The provider or the payer's bank said no.
+    Declined,
+    /// The provider could not be used; surely nothing was created.
+    Unavailable,
+    /// Closed, so that another way can be chosen.
+    Closed,
+    /// Its time has passed, at the vendor too.
+    Expired,
+    /// Over for good.
+    Failed,
+    /// Money that is not the payment's: to be refunded or decided upon.
+    Surplus,
+}
+
+impl AttemptState {
+    /// The name in the admin API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Unknown => "unknown",
+            Self::Capturing => "capturing",
+            Self::Processing => "processing",
+            Self::VerificationPending => "verification_pending",
+            Self::Review => "review",
+            Self::Captured => "captured",
+            Self::Declined => "declined",
+            Self::Unavailable => "unavailable",
+            Self::Closed => "closed",
+            Self::Expired => "expired",
+            Self::Failed => "failed",
+            Self::Surplus => "surplus",
+        }
+    }
+
+    /// Whether money can still move on it as the payment's own. At most one attempt of a payment is.
+    pub const fn is_open(self) -> bool {
+        matches!(
+            self,
+            Self::Open
+                | Self::Unknown
+                | Self::Capturing
+                | Self::Processing
+                | Self::VerificationPending
+                | Self::Review
+        )
+    }
+}
+
+/// What the vendor last said, in its own figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VendorFacts {
+    /// Where it stands there.
+    pub status: VendorStatus,
+    /// Whether the money is safe there.
+    pub settlement: VendorSettlement,
+    /// Received so far.
+    pub received: Minor,
+    /// Of which currency.
+    pub currency: String,
+    /// Given back so far.
+    pub returned: Minor,
+    /// The vendor's words, for the operator.
+    pub detail: String,
+    /// When it was said to us.
+    pub at: Time,
+}
+
+/// One try to be paid.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Idempotency key and reference at the vendor.
+    pub id: AttemptId,
+    /// Of which payment.
+    pub payment: PaymentId,
+    /// Through which account.
+    pub account: AccountId,
+    /// The module that speaks to it.
+    pub slot: Slot,
+    /// The version that started it.
+    pub digest: Digest,
+    /// By which method.
+    pub method: MethodId,
+    /// What is to be paid.
+    pub due: Money,
+    /// Where it stands.
+    pub state: AttemptState,
+    /// What the payer does next; none until the start has been recorded.
+    pub action: Option<Action>,
+    /// Until when `action` can be used again.
+    pub until: Option<Time>,
+    /// The vendor's ids for it, the newest first.
+    pub references: Vec<String>,
+    /// Opens `/return/<token>`.
+    pub return_token: Secret,
+    /// The payer's answers to the module's questions.
+    pub answers: Vec<(String, Secret)>,
+    /// What is known of the payer, for a repeated start.
+    pub payer: crate::provider::Payer,
+    /// The raw query with which the payer's browser last came back. A hint, never news.
+    pub returned: Option<Secret>,
+    /// Whether a start's outcome was ever unknown: then only the vendor's own word, or the repeat of
+    /// the start with an answer, proves that no money can move.
+    pub uncertain: bool,
+    /// The vendor's last word.
+    pub vendor: Option<VendorFacts>,
+    /// Somebody is talking to the vendor about it until then.
+    pub busy_until: Option<Time>,
+    /// When the vendor is asked next.
+    pub next_query: Option<Time>,
+    /// How many scheduled questions were asked without an answer that ends it.
+    pub queries: u8,
+    /// When it was opened.
+    pub opened_at: Time,
+    /// When its own time passes; never after the payment's.
+    pub expires_at: Time,
+    /// When it ended.
+    pub ended_at: Option<Time>,
+    /// Why it ended or what is odd about it, for the operator.
+    pub detail: String,
+}
+
+impl Attempt {
+    /// The newest reference.
+    pub fn reference(&self) -> Option<&str> {
+        self.references.first().map(String::as_str)
+    }
+
+    /// Whether somebody is talking to the vendor about it now.
+    pub fn is_busy(&self, now: Time) -> bool {
+        self.busy_until.is_some_and(|until| now < until)
+    }
+
+    /// Whether the vendor's last word is an authorisation that nobody has captured.
+    pub fn is_authorised(&self) -> bool {
+        self.vendor
+            .as_ref()
+            .is_some_and(|facts| facts.status == VendorStatus::Processing)
+            && !matches!(self.state, AttemptState::Captured | AttemptState::Surplus)
+    }
+}
+
+/// What a new attempt is opened with; ids and tokens are drawn by the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The attempt's id.
+    pub attempt: AttemptId,
+    /// Opens `/return/<token>`.
+    pub return_token: Secret,
+    /// Through which account.
+    pub account: AccountId,
+    /// Its module.
+    pub slot: Slot,
+    /// The module's version.
+    pub digest: Digest,
+    /// By which method.
+    pub method: MethodId,
+    /// When the attempt's own time passes; capped at the payment's.
+    pub expires_at: Time,
+    /// Until when the start that follows holds it.
+    pub busy_until: Time,
+    /// What is known of the payer.
+    pub payer: crate::provider::Payer,
+    /// Why this account.
+    pub decision: Option<Decision>,
+}

@@ -1,0 +1,133 @@
+//! What merchants are told (spec, "Events"; decisions, "Webhooks").
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{EventId, PaymentId};
+use crate::payment::{Payment, Settlement, Status};
+use crate::time::Time;
+
+/// The kinds of event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the wire names say it")]
+pub enum EventType {
+    #[serde(rename = "payment.pending")]
+    PaymentPending,
+    #[serde(rename = "payment.processing")]
+    PaymentProcessing,
+    #[serde(rename = "payment.verification_pending")]
+    PaymentVerificationPending,
+    #[serde(rename = "payment.review")]
+    PaymentReview,
+    #[serde(rename = "payment.completed")]
+    PaymentCompleted,
+    #[serde(rename = "payment.failed")]
+    PaymentFailed,
+    #[serde(rename = "payment.cancelled")]
+    PaymentCancelled,
+    #[serde(rename = "payment.expired")]
+    PaymentExpired,
+    #[serde(rename = "payment.refunded")]
+    PaymentRefunded,
+    #[serde(rename = "payment.disputed")]
+    PaymentDisputed,
+    #[serde(rename = "webhook.test")]
+    WebhookTest,
+}
+
+impl EventType {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::PaymentPending,
+        Self::PaymentProcessing,
+        Self::PaymentVerificationPending,
+        Self::PaymentReview,
+        Self::PaymentCompleted,
+        Self::PaymentFailed,
+        Self::PaymentCancelled,
+        Self::PaymentExpired,
+        Self::PaymentRefunded,
+        Self::PaymentDisputed,
+        Self::WebhookTest,
+    ];
+
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PaymentPending => "payment.pending",
+            Self::PaymentProcessing => "payment.processing",
+            Self::PaymentVerificationPending => "payment.verification_pending",
+            Self::PaymentReview => "payment.review",
+            Self::PaymentCompleted => "payment.completed",
+            Self::PaymentFailed => "payment.failed",
+            Self::PaymentCancelled => "payment.cancelled",
+            Self::PaymentExpired => "payment.expired",
+            Self::PaymentRefunded => "payment.refunded",
+            Self::PaymentDisputed => "payment.disputed",
+            Self::WebhookTest => "webhook.test",
+        }
+    }
+
+    /// Reads a wire name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|event| event.as_str() == text)
+    }
+
+    /// The event of a transition into `status`; none for `created` (an attempt that leads back
+    /// emits nothing) and for `completed`, which is told once `confirmed` holds too.
+    pub const fn of_transition(status: Status) -> Option<Self> {
+        match status {
+            Status::Created | Status::Completed => None,
+            Status::Pending => Some(Self::PaymentPending),
+            Status::Processing => Some(Self::PaymentProcessing),
+            Status::VerificationPending => Some(Self::PaymentVerificationPending),
+            Status::Review => Some(Self::PaymentReview),
+            Status::Failed => Some(Self::PaymentFailed),
+            Status::Cancelled => Some(Self::PaymentCancelled),
+            Status::Expired => Some(Self::PaymentExpired),
+        }
+    }
+}
+
+/// An event row, written in the transaction of the change that causes it. The payment's fields are
+/// frozen here so that the body can be made at any time and is always the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its id, the same for every receiver.
+    pub id: EventId,
+    /// What happened.
+    pub kind: EventType,
+    /// The time given to the transaction.
+    pub created_at: Time,
+    /// Which payment.
+    pub payment: PaymentId,
+    /// The payment's status then.
+    pub status: Status,
+    /// Its settlement then.
+    pub settlement: Settlement,
+}
+
+impl Event {
+    /// An event about a payment as it stands.
+    pub fn about(payment: &Payment, id: EventId, kind: EventType, created_at: Time) -> Self {
+        Self {
+            id,
+            kind,
+            created_at,
+            payment: payment.id,
+            status: payment.status,
+            settlement: payment.settlement,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_reads_back() {
+        for event in EventType::ALL {
+            assert_eq!(EventType::parse(event.as_str()), Some(event));
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Identifiers, one type each, so that none can stand where another belongs.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The text is not an identifier of this kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an identifier: expected 32 lower-case hexadecimal characters")]
+pub struct NotAnId;
+
+/// Reads 32 lower-case hexadecimal characters.
+fn parse_hex(text: &str) -> Result<[u8; 16], NotAnId> {
+    if text.bytes().any(|b| b.is_ascii_uppercase()) {
+        return Err(NotAnId);
+    }
+    let mut bytes = [0; 16];
+    hex::decode_to_slice(text, &mut bytes).map_err(|_| NotAnId)?;
+    Ok(bytes)
+}
+
+macro_rules! random_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        ///
+        /// Sixteen bytes of the operating system's randomness, shown as 32 lower-case hex characters.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $name([u8; 16]);
+
+        impl $name {
+            /// An id from bytes that the caller drew at random.
+            pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(bytes)
+            }
+
+            /// The bytes, for keys of the store.
+            pub const fn as_bytes(&self) -> &[u8; 16] {
+                &self.0
+            }
+
+            /// Reads the wire form.
+            ///
+            /// # Errors
+            /// [`NotAnId`] for anything but 32 lower-case hexadecimal characters.
+            pub fn parse(text: &str) -> Result<Self, NotAnId> {
+                parse_hex(text).map(Self)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&hex::encode(self.0))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+    };
+}
+
+random_id! {
+    /// A payment.
+    PaymentId
+}
+random_id! {
+    /// One try to be paid; the provider's idempotency key and reference.
+    AttemptId
+}
+random_id! {
+    /// A webhook event; the same in header and body (spec, "Events" 3).
+    EventId
+}
+random_id! {
+    /// The delivery of one event to one endpoint.
+    DeliveryId
+}
+random_id! {
+    /// A merchant's webhook destination.
+    EndpointId
+}
+random_id! {
+    /// An API key's handle for operators. Not the key.
+    KeyId
+}
+random_id! {
+    /// A person or script with an operator token.
+    OperatorId
+}
+random_id! {
+    /// A line of the operators' work list.
+    WorkId
+}
+random_id! {
+    /// A reseller's invitation.
+    InvitationId
+}
+
+macro_rules! counted_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
+}
+
+counted_id! {
+    /// A merchant, counted from 1.
+    MerchantId
+}
+counted_id! {
+    /// A reseller, counted from 1.
+    ResellerId
+}
+
+/// A configured provider account, the wire's `provider_id`: `paypal-live`. Never a module's name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct AccountId(String);
+
+impl AccountId {
+    /// Longest account id, in bytes.
+    pub const MAX: usize = 64;
+
+    /// Reads an account id: 1-64 of `a-z`, `0-9` and `-`, beginning with a letter.
+    ///
+    /// # Errors
+    /// The text itself is refused with [`NotAnAccountId`].
+    pub fn parse(text: &str) -> Result<Self, NotAnAccountId> {
+        let fits = text.len() <= Self::MAX
+            && text.starts_with(|c: char| c.is_ascii_lowercase())
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        if fits {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(NotAnAccountId)
+        }
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for AccountId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+impl fmt::Display for AccountId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The text is no provider account's id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a provider account id: 1-64 of a-z, 0-9 and '-', beginning with a letter")]
+pub struct NotAnAccountId;
+
+/// Hex SHA-256 of a module's file: which version decided or spoke.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// The digest of a file's bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        use sha2::Digest as _;
+        Self(sha2::Sha256::digest(bytes).into())
+    }
+
+    /// Reads 64 lower-case hexadecimal characters.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if text.bytes().any(|b| b.is_ascii_uppercase()) {
+            return None;
+        }
+        hex::decode_to_slice(text, &mut bytes).ok()?;
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+/// A slot's name: `method.<method_id>` or `provider.<module>`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Slot(String);
+
+/// Which world a slot's module speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SlotKind {
+    /// World `method`.
+    Method,
+    /// World `provider`.
+    Provider,
+}
+
+impl Slot {
+    /// Reads a slot's name.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (kind, name) = text.split_once('.')?;
+        let named = !name.is_empty()
+            && name.len() <= 40
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        (matches!(kind, "method" | "provider") && named).then(|| Self(text.to_owned()))
+    }
+
+    /// The slot of a payment method.
+    pub fn of_method(method: crate::method::MethodId) -> Self {
+        Self(format!("method.{method}"))
+    }
+
+    /// The slot of a provider module; none where the name does not fit.
+    pub fn of_provider(module: &str) -> Option<Self> {
+        Self::parse(&format!("provider.{module}"))
+    }
+
+    /// Which world the slot's module speaks.
+    pub fn kind(&self) -> SlotKind {
+        if self.0.starts_with("method.") {
+            SlotKind::Method
+        } else {
+            SlotKind::Provider
+        }
+    }
+
+    /// What follows the kind: `ideal`, `sandbox`.
+    pub fn name(&self) -> &str {
+        self.0.split_once('.').map_or("", |(_, name)| name)
+    }
+
+    /// The slot as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Slot {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom("not a slot"))
+    }
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payment_ids_are_lower_case_hex_only() {
+        let id = PaymentId::from_bytes([0xab; 16]);
+        assert_eq!(PaymentId::parse(&id.to_string()), Ok(id));
+        assert!(PaymentId::parse(&id.to_string().to_uppercase()).is_err());
+        assert!(PaymentId::parse("abc").is_err());
+    }
+
+    #[test]
+    fn slots_name_a_world_and_a_module() {
+        let slot = Slot::parse("method.credit_card").unwrap();
+        assert_eq!(
+            (slot.kind(), slot.name()),
+            (SlotKind::Method, "credit_card")
+        );
+        for wrong in ["method", "method.", "other.x", "method.../x", "provider.A"] {
+            assert_eq!(Slot::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn account_ids_are_plain() {
+        assert!(AccountId::parse("paypal-live").is_ok());
+        for wrong in ["", "9x", "A", "a b", "a/b"] {
+            assert!(AccountId::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! API keys, tokens and secrets as they are shown, and what is kept of them.
+//!
+//! A shown key is `prefix + 32 base62 of randomness + 6 base62 of CRC-32`, so that a typo is refused
+//! without a look-up. Kept is its SHA-256: 190 random bits need no pepper.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::id::{KeyId, MerchantId, ResellerId};
+use crate::secret::Secret;
+use crate::time::Time;
+
+/// Which world the money is in. Nothing of one is ever visible to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Environment {
+    /// Simulated or sandbox money only.
+    Test,
+    /// Real money.
+    Live,
+}
+
+impl Environment {
+    /// `test` or `live`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Test => "test",
+            Self::Live => "live",
+        }
+    }
+}
+
+impl fmt::Display for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a shown token is for, told by its prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TokenKind {
+    /// `kp_test_`, `kp_live_`
+    Merchant(Environment),
+    /// `kr_test_`, `kr_live_`
+    Reseller(Environment),
+    /// `ko_`
+    Operator,
+    /// `kc_`: one-time connect code.
+    Connect,
+    /// `km_`: one-time consent code.
+    Consent,
+}
+
+/// The alphabet of shown keys.
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Characters of randomness in a key.
+const KEY_RANDOM: usize = 32;
+/// Characters of randomness in a one-time code.
+const CODE_RANDOM: usize = 40;
+/// Characters of check sum in a key: 62^6 holds a CRC-32.
+const CHECK: usize = 6;
+
+/// Draws base62 text from a source of random bytes, without bias.
+///
+/// `random` fills a buffer from the operating system.
+pub fn base62<E>(
+    length: usize,
+    mut random: impl FnMut(&mut [u8]) -> Result<(), E>,
+) -> Result<String, E> {
+    /// The largest multiple of 62 in a byte; bytes at or above it would favour the first letters.
+    const FAIR: u8 = 248;
+    let mut text = String::with_capacity(length);
+    let mut buffer = [0_u8; 64];
+    while text.len() < length {
+        random(&mut buffer)?;
+        let fair = buffer.iter().filter(|byte| **byte < FAIR);
+        text.extend(
+            fair.take(length - text.len())
+                .map(|byte| char::from(BASE62[usize::from(byte % 62)])),
+        );
+    }
+    buffer.fill(0);
+    Ok(text)
+}
+
+/// CRC-32 of a text in six base62 digits, most significant first.
+fn check_digits(text: &str) -> String {
+    let mut rest = crc32fast::hash(text.as_bytes()) as usize;
+    let mut digits = [b'0'; CHECK];
+    for digit in digits.iter_mut().rev() {
+        *digit = BASE62[rest % 62];
+        rest /= 62;
+    }
+    digits.iter().map(|digit| char::from(*digit)).collect()
+}
+
+impl TokenKind {
+    /// What the token begins with.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Merchant(Environment::Test) => "kp_test_",
+            Self::Merchant(Environment::Live) => "kp_live_",
+            Self::Reseller(Environment::Test) => "kr_test_",
+            Self::Reseller(Environment::Live) => "kr_live_",
+            Self::Operator => "ko_",
+            Self::Connect => "kc_",
+            Self::Consent => "km_",
+        }
+    }
+
+    const ALL: [Self; 7] = [
+        Self::Merchant(Environment::Test),
+        Self::Merchant(Environment::Live),
+        Self::Reseller(Environment::Test),
+        Self::Reseller(Environment::Live),
+        Self::Operator,
+        Self::Connect,
+        Self::Consent,
+    ];
+
+    /// Whether the form ends in a check sum; one-time codes do not (decisions, "Connect").
+    const fn checked(self) -> bool {
+        !matches!(self, Self::Connect | Self::Consent)
+    }
+
+    /// Makes a token from the operating system's randomness.
+    ///
+    /// # Errors
+    /// Whatever `random` fails with.
+    pub fn generate<E>(self, random: impl FnMut(&mut [u8]) -> Result<(), E>) -> Result<Secret, E> {
+        let prefix = self.prefix();
+        let length = if self.checked() {
+            KEY_RANDOM
+        } else {
+            CODE_RANDOM
+        };
+        let body = base62(length, random)?;
+        let check = if self.checked() {
+            check_digits(&format!("{prefix}{body}"))
+        } else {
+            String::new()
+        };
+        Ok(Secret::new(format!("{prefix}{body}{check}")))
+    }
+}
+
+/// SHA-256 of a whole shown token: how it is stored and found.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TokenHash(pub [u8; 32]);
+
+impl TokenHash {
+    /// The hash of a shown value.
+    pub fn of(shown: &str) -> Self {
+        Self(Sha256::digest(shown.as_bytes()).into())
+    }
+}
+
+impl fmt::Debug for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TokenHash({}…)", hex::encode(&self.0[..4]))
+    }
+}
+
+/// Reads a presented token: its kind, where form and check sum hold.
+pub fn read_token(presented: &str) -> Option<(TokenKind, TokenHash)> {
+    let kind = TokenKind::ALL
+        .into_iter()
+        .find(|kind| presented.starts_with(kind.prefix()))?;
+    let body = &presented[kind.prefix().len()..];
+    let length = if kind.checked() {
+        KEY_RANDOM + CHECK
+    } else {
+        CODE_RANDOM
+    };
+    if body.len() != length || !body.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        return None;
+    }
+    if kind.checked() {
+        let (said, check) = presented.split_at(presented.len() - CHECK);
+        if check_digits(said) != check {
+            return None;
+        }
+    }
+    Some((kind, TokenHash::of(presented)))
+}
+
+/// What a key may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Scope {
+    /// Create and start payments.
+    #[serde(rename = "payments:create")]
+    PaymentsCreate,
+    /// Read payments and methods.
+    #[serde(rename = "payments:read")]
+    PaymentsRead,
+    /// Invite merchants.
+    #[serde(rename = "reseller:invite")]
+    ResellerInvite,
+    /// Create and start delegated payments.
+    #[serde(rename = "reseller:payments:create")]
+    ResellerPaymentsCreate,
+    /// Read delegated payments and merchants.
+    #[serde(rename = "reseller:payments:read")]
+    ResellerPaymentsRead,
+}
+
+impl Scope {
+    /// All scopes that a merchant's key can have.
+    pub const MERCHANT: [Self; 2] = [Self::PaymentsCreate, Self::PaymentsRead];
+    /// All scopes that a reseller's key can have.
+    pub const RESELLER: [Self; 3] = [
+        Self::ResellerInvite,
+        Self::ResellerPaymentsCreate,
+        Self::ResellerPaymentsRead,
+    ];
+
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PaymentsCreate => "payments:create",
+            Self::PaymentsRead => "payments:read",
+            Self::ResellerInvite => "reseller:invite",
+            Self::ResellerPaymentsCreate => "reseller:payments:create",
+            Self::ResellerPaymentsRead => "reseller:payments:read",
+        }
+    }
+}
+
+/// Whose key it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum KeyOwner {
+    /// A merchant's.
+    Merchant(MerchantId),
+    /// A reseller's.
+    Reseller(ResellerId),
+}
+
+/// What is kept of a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiKey {
+    /// Its handle for operators.
+    pub id: KeyId,
+    /// SHA-256 of the whole key.
+    pub hash: TokenHash,
+    /// Whose it is.
+    pub owner: KeyOwner,
+    /// Where its payments are.
+    pub environment: Environment,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// The last four characters, for people to tell keys apart.
+    pub hint: String,
+    /// When it was issued.
+    pub created_at: Time,
+    /// From when on it is refused; a rotation sets this too.
+    pub expires_at: Option<Time>,
+    /// Since when it is revoked.
+    pub revoked_at: Option<Time>,
+    /// When it was last seen; written now and then, so up to a minute old.
+    pub last_used_at: Option<Time>,
+}
+
+impl ApiKey {
+    /// Whether the key still opens anything.
+    pub fn usable(&self, now: Time) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
+    }
+
+    /// Whether the key carries a scope.
+    pub fn allows(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::convert::Infallible;
+
+    fn counting() -> impl FnMut(&mut [u8]) -> Result<(), Infallible> {
+        let mut next = 0_u8;
+        move |buffer| {
+            for byte in buffer {
+                *byte = next;
+                next = next.wrapping_add(37);
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn keys_have_the_decided_form_and_read_back() {
+        for kind in TokenKind::ALL {
+            let Ok(key) = kind.generate(counting());
+            let (read, hash) = read_token(key.expose()).unwrap();
+            assert_eq!((read, hash), (kind, TokenHash::of(key.expose())));
+            let body = if kind.checked() { 38 } else { 40 };
+            assert_eq!(key.expose().len(), kind.prefix().len() + body);
+        }
+    }
+
+    #[test]
+    fn bytes_that_would_favour_letters_are_thrown_away() {
+        let mut calls = 0;
+        let text = base62(4, |buffer: &mut [u8]| {
+            calls += 1;
+            buffer.fill(if calls == 1 { 255 } else { 61 });
+            Ok::<_, Infallible>(())
+        });
+        assert_eq!((text, calls), (Ok("zzzz".to_owned()), 2));
+    }
+
+    proptest! {
+        #[test]
+        fn any_single_typo_is_refused(at in 8_usize..46, letter in "[0-9A-Za-z]") {
+            let Ok(key) = TokenKind::Merchant(Environment::Test).generate(counting());
+            let mut typo = key.expose().to_owned();
+            typo.replace_range(at..=at, &letter);
+            prop_assert_eq!(read_token(&typo).is_some(), typo == key.expose());
+        }
+
+        #[test]
+        fn reading_a_token_never_panics(text in "(kp_test_|kc_)?.{0,60}") {
+            let _ = read_token(&text);
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The state machine: a payment with its attempts, and every step that can change them.
+//!
+//! The store loads a [`Ledger`], calls [`Ledger::step`], and writes what the [`Change`] says, all in
+//! one transaction. Callback, browser return, poll and operator all end here, so none of them can
+//! complete a payment twice or out of order. Nothing here waits, draws randomness or reads a clock.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `open` | opening attempts, what became of a start, claims |
+//! | `news` | what a provider reports |
+//! | `act` | what an operator decides, and expiry |
+//! | `duty` | what is to be done next, and when |
+
+mod act;
+mod duty;
+mod news;
+mod open;
+
+pub use act::{Act, ReviewDecision};
+pub use duty::{Duty, FIRST_QUERIES};
+
+use serde::{Deserialize, Serialize};
+
+use crate::attempt::{Attempt, AttemptState, Choice};
+use crate::event::EventType;
+use crate::id::{AccountId, AttemptId};
+use crate::money::Minor;
+use crate::payment::{Decision, Payment, Settlement, Status};
+use crate::provider::{Action, Report, Wish};
+use crate::secret::Secret;
+use crate::time::Time;
+use crate::work::WorkKind;
+
+/// A payment with its attempts, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ledger {
+    /// The payment.
+    pub payment: Payment,
+    /// At most [`Ledger::MAX_ATTEMPTS`].
+    pub attempts: Vec<Attempt>,
+}
+
+/// Everything that can happen to a payment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Open an attempt: created → pending.
+    Open(Box<Choice>),
+    /// What became of a start. `next` opens in the same step where this one ended unavailable.
+    Started {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// What the module said, as far as the host believes it.
+        result: StartResult,
+        /// The next in rank, tried only where nothing can have been created here.
+        next: Option<Box<Choice>>,
+    },
+    /// The payer answered the module's questions; the start that follows carries the answers.
+    Answered {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// Answers by name.
+        answers: Vec<(String, Secret)>,
+        /// Until when the start that follows holds the attempt.
+        busy_until: Time,
+    },
+    /// Take an attempt in hand before talking to the vendor: a compare-and-set.
+    Claim {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// What for.
+        errand: Errand,
+        /// Until when.
+        until: Time,
+    },
+    /// A provider's news, whichever way it came.
+    News {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// What it says.
+        report: Report,
+        /// How it came, for the timeline.
+        via: Via,
+    },
+    /// A question to the vendor had no answer.
+    Silence {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// What was wished.
+        wish: Wish,
+        /// Whether the vendor said that it knows no such payment.
+        absent: bool,
+        /// Whether this was a question of the schedule, which counts.
+        scheduled: bool,
+    },
+    /// A notice that proves nothing by itself arrived, or news may be missing: ask at `at`.
+    AskAt {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// When.
+        at: Time,
+    },
+    /// The payer's browser came back.
+    Returned {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// Its raw query.
+        query: Secret,
+    },
+    /// An operator's decision, or time that has passed.
+    Act(Act),
+    /// A worker is done with the payment.
+    Release,
+    /// Erase personal data: e-mail, payer, answers, returned query. Marks and money stay.
+    Redact,
+}
+
+/// What an attempt is claimed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// Repeat the start of an attempt whose start was lost.
+    Start,
+    /// Capture what the payer approved (wish `finish`).
+    Capture,
+    /// Capture as part of an operator's approval: allowed while the payment is in review.
+    ApprovedCapture,
+    /// Make sure it cannot be paid any more (wish `close`).
+    Close,
+}
+
+/// What became of a start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartResult {
+    /// The vendor has the payment, or questions were asked ([`Action::Ask`], no reference then).
+    Open {
+        /// The vendor's id.
+        reference: Option<String>,
+        /// What the payer does next.
+        action: Action,
+        /// Until when that can be used.
+        until: Option<Time>,
+    },
+    /// The vendor will not take it.
+    Declined(String),
+    /// The provider cannot be used now.
+    Unavailable(String),
+    /// It may exist.
+    Uncertain(String),
+}
+
+/// How news came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Via {
+    /// The provider's callback.
+    Callback,
+    /// The payer's return.
+    Return,
+    /// A question of ours.
+    Query,
+}
+
+/// A step that was not allowed; nothing changed but, where said, the timeline.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No attempt of this payment has the id.
+    #[error("the payment has no such attempt")]
+    NoSuchAttempt,
+    /// The payment is neither created nor pending, or its time has passed.
+    #[error("the payment is {}", .0.as_str())]
+    NotPayable(Status),
+    /// An attempt is open already.
+    #[error("another attempt is open")]
+    AttemptOpen(AttemptId),
+    /// Somebody else has the attempt in hand.
+    #[error("the attempt is in hand until {0}")]
+    Busy(Time),
+    /// The attempt's state does not allow the step.
+    #[error("the attempt is {}", .0.as_str())]
+    WrongState(AttemptState),
+    /// All attempts are used up.
+    #[error("all {} attempts are used up", Ledger::MAX_ATTEMPTS)]
+    TooManyAttempts,
+    /// News that cannot be: a capture without amount or currency, an empty reference.
+    #[error("the provider's report is not usable: {0}")]
+    BadNews(&'static str),
+    /// The act does not fit the payment's status.
+    #[error("the payment is {}", .0.as_str())]
+    WrongStatus(Status),
+    /// The act needs the vendor's word first: capture or close this attempt, then act again.
+    #[error("an attempt has to be captured or closed first")]
+    VendorFirst(AttemptId),
+}
+
+/// A line of a payment's timeline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transition {
+    /// When.
+    pub at: Time,
+    /// From where.
+    pub from: Status,
+    /// To where; the same as `from` for news that changed no status.
+    pub to: Status,
+    /// The settlement after it.
+    pub settlement: Settlement,
+    /// Why: `callback: captured at sandbox-test`.
+    pub cause: String,
+    /// False for what was not allowed, and so changed nothing.
+    pub applied: bool,
+}
+
+/// A line to be put on the work list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewWork {
+    /// Why.
+    pub kind: WorkKind,
+    /// Which attempt.
+    pub attempt: AttemptId,
+    /// At which account.
+    pub account: AccountId,
+    /// How much.
+    pub amount: Minor,
+    /// Of what.
+    pub currency: String,
+    /// A sentence for the operator.
+    pub detail: String,
+}
+
+/// What a step did, for the store to write beside the ledger itself. Everything is empty where
+/// nothing changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Lines of the timeline, in order, at most a handful.
+    pub transitions: Vec<Transition>,
+    /// Events to tell, each of the payment as it stood when it was pushed.
+    pub events: Vec<(EventType, Status, Settlement)>,
+    /// Lines for the work list. An open line of the same kind and attempt is replaced, not doubled.
+    pub work: Vec<NewWork>,
+    /// Open work of these attempts that the step itself settled (approved late money).
+    pub work_done: Vec<AttemptId>,
+    /// Routing decisions to keep.
+    pub decisions: Vec<Decision>,
+    /// References that became known, to be indexed by (account, reference).
+    pub references: Vec<(AttemptId, String)>,
+    /// Whether the payment or any attempt differs from what was loaded.
+    pub dirty: bool,
+}
+
+/// What a step was for, answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done; see the ledger.
+    Done,
+    /// This attempt was opened, by `Open` or as `next`.
+    Opened(AttemptId),
+    /// The news or act was allowed to change nothing; a line of the timeline may say so.
+    Nothing,
+}
+
+impl Ledger {
+    /// Attempts of any kind that one payment can have (decisions, "created ↔ pending").
+    pub const MAX_ATTEMPTS: usize = 20;
+    /// Declines that make a payment `failed`.
+    pub const MAX_DECLINES: u8 = 5;
+    /// References kept of one attempt: the vendor may rename it now and then, not for ever.
+    pub const MAX_REFERENCES: usize = 8;
+
+    /// A payment without attempts.
+    pub const fn new(payment: Payment) -> Self {
+        Self {
+            payment,
+            attempts: Vec::new(),
+        }
+    }
+
+    /// Does a step, or says why not.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; the ledger is as it was. (What a provider reported out of order is no error:
+    /// it answers [`Outcome::Nothing`] with a line for the timeline.)
+    pub fn step(&mut self, step: Step, now: Time) -> Result<(Outcome, Change), Refusal> {
+        let mut change = Change::default();
+        let before = self.clone();
+        let done = match step {
+            Step::Open(choice) => self.open(*choice, now, &mut change),
+            Step::Started {
+                attempt,
+                result,
+                next,
+            } => self.started(attempt, result, next.map(|next| *next), now, &mut change),
+            Step::Answered {
+                attempt,
+                answers,
+                busy_until,
+            } => self.answered(attempt, answers, busy_until, now),
+            Step::Claim {
+                attempt,
+                errand,
+                until,
+            } => self.claim(attempt, errand, until, now),
+            Step::News {
+                attempt,
+                report,
+                via,
+            } => self.news(attempt, report, via, now, &mut change),
+            Step::Silence {
+                attempt,
+                wish,
+                absent,
+                scheduled,
+            } => self.silence(attempt, wish, absent, scheduled, now, &mut change),
+            Step::AskAt { attempt, at } => self.ask_at(attempt, at),
+            Step::Returned { attempt, query } => self.returned(attempt, query),
+            Step::Act(act) => self.act(act, now, &mut change),
+            Step::Release => {
+                self.payment.claimed_until = None;
+                Ok(Outcome::Done)
+            }
+            Step::Redact => {
+                self.redact();
+                Ok(Outcome::Done)
+            }
+        };
+        match done {
+            Ok(outcome) => {
+                change.dirty = *self != before;
+                Ok((outcome, change))
+            }
+            Err(refusal) => {
+                *self = before;
+                Err(refusal)
+            }
+        }
+    }
+
+    /// An attempt by its id.
+    pub fn attempt(&self, id: AttemptId) -> Option<&Attempt> {
+        self.attempts.iter().find(|attempt| attempt.id == id)
+    }
+
+    /// The one attempt on which money can still move as the payment's own.
+    pub fn open_attempt(&self) -> Option<&Attempt> {
+        self.attempts.iter().find(|attempt| attempt.state.is_open())
+    }
+}

@@ -1,0 +1,27 @@
+//! Types and rules of Kassette: no I/O, no clock, no async.
+//!
+//! Everything that decides about money stands here as plain values and pure functions: what an
+//! amount is, which state may follow which, what an operator may allow, which routing answers of a
+//! module are believed. The store loads, calls, saves; the gateway sequences; neither holds a rule.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod attempt;
+pub mod audit;
+pub mod event;
+pub mod id;
+pub mod key;
+pub mod ledger;
+pub mod merchant;
+pub mod method;
+pub mod money;
+pub mod operator;
+pub mod order;
+pub mod payment;
+pub mod policy;
+pub mod provider;
+pub mod routing;
+pub mod secret;
+pub mod site;
+pub mod time;
+pub mod work;

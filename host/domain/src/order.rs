@@ -1,0 +1,227 @@
+//! What a merchant says of an order: reference, idempotency key, the payer's e-mail.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::secret::Secret;
+
+/// Why a text of the request is refused; the words are for the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadText {
+    /// Too short or too long, counted in Unicode scalar values.
+    #[error("must be {least}-{most} characters long")]
+    Length {
+        /// Fewest characters.
+        least: usize,
+        /// Most characters.
+        most: usize,
+    },
+    /// Nothing but white space.
+    #[error("must not be blank")]
+    Blank,
+    /// A control or text-direction character.
+    #[error("must not contain control or text-direction characters")]
+    Control,
+    /// A character outside of the pattern.
+    #[error("may only contain letters, digits and the characters . _ : -")]
+    Pattern,
+    /// Not an e-mail address.
+    #[error("must be a valid e-mail address of at most 254 characters")]
+    Email,
+}
+
+/// Characters that change the direction of text around them, and could make one order look like
+/// another (Unicode, UAX 9: explicit formatting).
+pub fn is_bidi_control(c: char) -> bool {
+    matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+fn within(text: &str, least: usize, most: usize) -> Result<(), BadText> {
+    // A scalar value takes at most four bytes: the first test bounds the second's work.
+    let fits = text.len() <= most * 4 && (least..=most).contains(&text.chars().count());
+    if fits {
+        Ok(())
+    } else {
+        Err(BadText::Length { least, most })
+    }
+}
+
+macro_rules! text {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            /// The text as it was sent.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+text! {
+    /// The merchant's order reference, shown to the customer: 1-150 characters, kept exactly.
+    OrderId
+}
+text! {
+    /// The merchant's idempotency key: 8-190 of `[A-Za-z0-9._:-]`.
+    IdempotencyKey
+}
+text! {
+    /// A reseller's own reference: 1-190 of `[A-Za-z0-9._:-]`.
+    ClientRef
+}
+
+impl OrderId {
+    /// Reads an order reference.
+    ///
+    /// # Errors
+    /// Blank, too long, or with control or bidi characters.
+    pub fn parse(text: &str) -> Result<Self, BadText> {
+        within(text, 1, 150)?;
+        if text.chars().any(|c| c.is_control() || is_bidi_control(c)) {
+            return Err(BadText::Control);
+        }
+        if text.chars().all(char::is_whitespace) {
+            return Err(BadText::Blank);
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+fn plain(text: &str) -> Result<(), BadText> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-');
+    if text.bytes().all(allowed) {
+        Ok(())
+    } else {
+        Err(BadText::Pattern)
+    }
+}
+
+impl IdempotencyKey {
+    /// Reads a key.
+    ///
+    /// # Errors
+    /// Wrong length or a character outside of the pattern.
+    pub fn parse(text: &str) -> Result<Self, BadText> {
+        within(text, 8, 190)?;
+        plain(text)?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl ClientRef {
+    /// Reads a reference.
+    ///
+    /// # Errors
+    /// Wrong length or a character outside of the pattern.
+    pub fn parse(text: &str) -> Result<Self, BadText> {
+        within(text, 1, 190)?;
+        plain(text)?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// A payer's e-mail address: personal, so it is sealed at rest and never printed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Email(Secret);
+
+impl Email {
+    /// Longest address (RFC 5321, 4.5.3.1.3, less the brackets).
+    pub const MAX: usize = 254;
+
+    /// Reads an address by the form rule of the WHATWG ("valid e-mail address").
+    ///
+    /// # Errors
+    /// [`BadText::Email`].
+    pub fn parse(text: &str) -> Result<Self, BadText> {
+        let (local, host) = text.split_once('@').ok_or(BadText::Email)?;
+        let atom = |b: u8| b.is_ascii_alphanumeric() || b".!#$%&'*+/=?^_`{|}~-".contains(&b);
+        let local_fits = !local.is_empty() && local.bytes().all(atom);
+        if text.len() > Self::MAX || !local_fits || !host.split('.').all(is_label) {
+            return Err(BadText::Email);
+        }
+        Ok(Self(Secret::new(text)))
+    }
+
+    /// The address, for the one place that needs it.
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+}
+
+/// A label of a host name: 1-63 letters, digits and inner hyphens.
+pub(crate) fn is_label(label: &str) -> bool {
+    (1..=63).contains(&label.len())
+        && label
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_reference_is_kept_exactly() {
+        assert_eq!(
+            OrderId::parse(" Nº 7 \u{1F600}").unwrap().as_str(),
+            " Nº 7 \u{1F600}"
+        );
+        assert!(OrderId::parse(&"é".repeat(150)).is_ok());
+    }
+
+    #[test]
+    fn order_references_that_mislead_are_refused() {
+        for (text, why) in [
+            (
+                "",
+                BadText::Length {
+                    least: 1,
+                    most: 150,
+                },
+            ),
+            ("  \u{2003}", BadText::Blank),
+            ("a\nb", BadText::Control),
+            ("a\u{202E}b", BadText::Control),
+            ("a\u{0085}b", BadText::Control),
+        ] {
+            assert_eq!(OrderId::parse(text), Err(why), "{text:?}");
+        }
+        assert!(OrderId::parse(&"é".repeat(151)).is_err());
+    }
+
+    #[test]
+    fn idempotency_keys_follow_length_and_pattern() {
+        assert!(IdempotencyKey::parse("order:1_a.b-C").is_ok());
+        for text in ["short12", "has space", "ümlaut-key", &"k".repeat(191)] {
+            assert!(IdempotencyKey::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn emails_follow_the_form_rule_of_browsers() {
+        for text in ["a@b", "first.last+tag@mail.example.co.uk", "!#$%@x-y.z"] {
+            assert!(Email::parse(text).is_ok(), "{text:?}");
+        }
+        let long = format!("{}@example.com", "a".repeat(243));
+        for text in [
+            "", "a", "@b", "a@", "a@b..c", "a@-b", "a@b-", "a b@c", "a@b@c", "ä@b.de", &long,
+        ] {
+            assert!(Email::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! A payment: what was asked for, and where it stands.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{MerchantId, PaymentId, ResellerId};
+use crate::key::Environment;
+use crate::method::MethodId;
+use crate::money::{Minor, Money};
+use crate::order::{ClientRef, Email, IdempotencyKey, OrderId};
+use crate::secret::Secret;
+use crate::site::ReturnUrl;
+use crate::time::Time;
+
+/// Where a payment stands (spec, "States and transitions"; decisions, "More statuses").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Nobody is paying.
+    Created,
+    /// An attempt is open.
+    Pending,
+    /// Authorised or paid, not yet captured.
+    Processing,
+    /// A person has to look.
+    Review,
+    /// Paid, waiting for proof such as chain confirmations.
+    VerificationPending,
+    /// The money is taken. Final.
+    Completed,
+    /// Over without money.
+    Failed,
+    /// Called off by an operator.
+    Cancelled,
+    /// Its time has passed.
+    Expired,
+}
+
+impl Status {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Created,
+        Self::Pending,
+        Self::Processing,
+        Self::Review,
+        Self::VerificationPending,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Expired,
+    ];
+
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Pending => "pending",
+            Self::Processing => "processing",
+            Self::Review => "review",
+            Self::VerificationPending => "verification_pending",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
+        }
+    }
+
+    /// Reads a wire name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+
+    /// Whether the payment is over, but for late money.
+    pub const fn is_final(self) -> bool {
+        matches!(
+            self,
+            Self::Completed | Self::Failed | Self::Cancelled | Self::Expired
+        )
+    }
+}
+
+/// Whether the money is safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settlement {
+    /// Not known to be.
+    Pending,
+    /// Captured and credited as far as the provider's payment-level API tells. Final.
+    Confirmed,
+    /// It will not come.
+    Failed,
+}
+
+impl Settlement {
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Confirmed => "confirmed",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Who picks the method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckoutMode {
+    /// The customer, on the hosted page.
+    Hosted,
+    /// The merchant, at creation.
+    Direct,
+}
+
+impl CheckoutMode {
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hosted => "hosted",
+            Self::Direct => "direct",
+        }
+    }
+}
+
+/// Who asked for a payment, with the reference that makes the request idempotent.
+///
+/// Keys of merchants are one space per merchant, across both environments; references of resellers
+/// are one per reseller, across environments and merchants.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Origin {
+    /// The merchant itself.
+    Merchant {
+        /// Its key.
+        idempotency_key: IdempotencyKey,
+    },
+    /// A reseller for the merchant.
+    Reseller {
+        /// Which.
+        reseller: ResellerId,
+        /// Its reference.
+        client_ref: ClientRef,
+    },
+}
+
+/// Everything that the caller said; what an idempotent replay must repeat exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// For whom.
+    pub merchant: MerchantId,
+    /// By whom, with the idempotency reference.
+    pub origin: Origin,
+    /// In which world.
+    pub environment: Environment,
+    /// The merchant's order.
+    pub order_id: OrderId,
+    /// What is to be paid.
+    pub due: Money,
+    /// Who picks the method.
+    pub mode: CheckoutMode,
+    /// The method fixed (direct) or preselected (hosted).
+    pub method: Option<MethodId>,
+    /// The payer's address.
+    pub email: Option<Email>,
+    /// Where the payer goes at the end.
+    pub return_url: Option<ReturnUrl>,
+}
+
+/// A request that has passed every check, ready to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPayment {
+    /// Its id, drawn by the caller.
+    pub id: PaymentId,
+    /// What was asked for.
+    pub request: Request,
+    /// The amount at the merchant's rate of now.
+    pub usd: Minor,
+    /// Opens the hosted page: 43 characters of base64url.
+    pub token: Secret,
+    /// When the offer ends.
+    pub expires_at: Time,
+    /// Whether the risk policy wants a person to look before the money is taken.
+    pub risk_review: bool,
+    /// The routing decision of a direct payment.
+    pub decision: Option<Decision>,
+}
+
+/// Why a payment is in review: what may take it out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReviewCause {
+    /// The provider itself reported `review`: its final word ends it.
+    Vendor,
+    /// The provider stayed silent to the last question: its final word ends it.
+    Silence,
+    /// The merchant's risk policy.
+    Risk,
+    /// Amount or currency differs from the invoice.
+    Mismatch,
+    /// Money on an ended attempt, or on an expired, failed or cancelled payment.
+    LateMoney,
+    /// Money was given back before completion.
+    Refund,
+}
+
+/// A payment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Payment {
+    /// Its id.
+    pub id: PaymentId,
+    /// Whose it is.
+    pub merchant: MerchantId,
+    /// Who asked for it.
+    pub origin: Origin,
+    /// In which world.
+    pub environment: Environment,
+    /// The merchant's order.
+    pub order_id: OrderId,
+    /// What is to be paid.
+    pub due: Money,
+    /// The amount in US cents, fixed at creation.
+    pub usd: Minor,
+    /// Who picks the method.
+    pub mode: CheckoutMode,
+    /// What the request said of the method.
+    pub requested_method: Option<MethodId>,
+    /// The chosen method; for `direct` fixed at creation.
+    pub method: Option<MethodId>,
+    /// The payer's address; none where none was told or it was redacted.
+    pub email: Option<Email>,
+    /// Keyed hash of the address, for the idempotency comparison; survives redaction.
+    pub email_mark: Option<[u8; 32]>,
+    /// Where the payer goes at the end.
+    pub return_url: Option<ReturnUrl>,
+    /// Opens the hosted page.
+    pub token: Secret,
+    /// Where it stands.
+    pub status: Status,
+    /// Whether the money is safe.
+    pub settlement: Settlement,
+    /// Why it is in review, while it is.
+    pub review: Option<ReviewCause>,
+    /// Whether the risk policy wants a person to look, and nobody has yet.
+    pub risk_review: bool,
+    /// How often payers were declined.
+    pub declines: u8,
+    /// What the platform charges, US cents; recorded on completion of a live payment.
+    pub fee: Option<Minor>,
+    /// When it was made.
+    pub created_at: Time,
+    /// When the offer ends.
+    pub expires_at: Time,
+    /// Held for a worker until then.
+    pub claimed_until: Option<Time>,
+}
+
+impl Payment {
+    /// A payment as it is on creation.
+    pub fn new(new: NewPayment, email_mark: Option<[u8; 32]>, now: Time) -> Self {
+        let request = new.request;
+        let fixed = request
+            .method
+            .filter(|_| request.mode == CheckoutMode::Direct);
+        Self {
+            id: new.id,
+            merchant: request.merchant,
+            origin: request.origin,
+            environment: request.environment,
+            order_id: request.order_id,
+            due: request.due,
+            usd: new.usd,
+            mode: request.mode,
+            requested_method: request.method,
+            method: fixed,
+            email: request.email,
+            email_mark,
+            return_url: request.return_url,
+            token: new.token,
+            status: Status::Created,
+            settlement: Settlement::Pending,
+            review: None,
+            risk_review: new.risk_review,
+            declines: 0,
+            fee: None,
+            created_at: now,
+            expires_at: new.expires_at,
+            claimed_until: None,
+        }
+    }
+
+    /// The first field in which a request with the same idempotency reference differs from this
+    /// payment; none makes it a replay. `email_mark` is the keyed hash of the request's address.
+    pub fn differs(&self, request: &Request, email_mark: Option<[u8; 32]>) -> Option<&'static str> {
+        [
+            (self.merchant != request.merchant, "merchant_id"),
+            (self.environment != request.environment, "environment"),
+            (self.order_id != request.order_id, "order_id"),
+            (self.due.amount != request.due.amount, "amount"),
+            (self.due.currency != request.due.currency, "currency"),
+            (self.mode != request.mode, "checkout_mode"),
+            (self.requested_method != request.method, "payment_method"),
+            (self.email_mark != email_mark, "customer_email"),
+            (self.return_url != request.return_url, "return_url"),
+        ]
+        .into_iter()
+        .find_map(|(differs, field)| differs.then_some(field))
+    }
+}
+
+/// Why a provider was chosen: kept for ever beside what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// When.
+    pub at: Time,
+    /// Which slot decided.
+    pub slot: crate::id::Slot,
+    /// Which version of it.
+    pub digest: crate::id::Digest,
+    /// `create` or `start`.
+    pub purpose: Purpose,
+    /// The account; none where nobody was eligible.
+    pub chosen: Option<crate::id::AccountId>,
+    /// A sentence that names the chosen account's id.
+    pub explanation: String,
+    /// What was said of each candidate.
+    pub verdicts: Vec<Judgement>,
+}
+
+/// What a decision was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Purpose {
+    /// A direct payment's creation.
+    Create,
+    /// A start.
+    Start,
+}
+
+/// A verdict as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// The account.
+    pub account: crate::id::AccountId,
+    /// Whether it was eligible.
+    pub eligible: bool,
+    /// The module's reason.
+    pub reason: String,
+}

@@ -1,0 +1,139 @@
+//! What a merchant's operator allows: methods, providers, limits, risk.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::AccountId;
+use crate::key::Environment;
+use crate::method::MethodId;
+use crate::money::Minor;
+
+/// A merchant's routing and risk policy. No reseller can loosen any of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// Per method; one that is absent is enabled in test and disabled in live, unless the profile
+    /// says otherwise.
+    pub methods: BTreeMap<MethodId, MethodPolicy>,
+    /// Whether a start may name its `provider_id`.
+    pub provider_choice: bool,
+    /// Payments over it are refused, US cents.
+    pub max_usd: Option<Minor>,
+    /// Payments over it go to review before capture, US cents.
+    pub review_over_usd: Option<Minor>,
+    /// Oldest usable rate, seconds; unset: no limit.
+    pub fx_max_age_seconds: Option<u64>,
+    /// Requests that the merchant's keys may make; unset: the configured default.
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// What a merchant's policy says of one method.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MethodPolicy {
+    /// Whether it may be used at all.
+    pub enabled: bool,
+    /// Accounts that may take it; none: all of them.
+    pub providers: Option<Vec<AccountId>>,
+    /// Smallest payment in US cents, against `usd_amount`.
+    pub min: Option<Minor>,
+    /// Largest payment in US cents.
+    pub max: Option<Minor>,
+}
+
+/// A token bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RateLimit {
+    /// Requests a second in the long run.
+    pub per_second: u32,
+    /// Requests at once.
+    pub burst: u32,
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        Self {
+            per_second: 50,
+            burst: 100,
+        }
+    }
+}
+
+impl Policy {
+    /// Whether a method may take a payment of `usd` (none: only browsing, limits not applied).
+    ///
+    /// `live_default` says what an absent method means in live: false but under `dev`.
+    pub fn allows(
+        &self,
+        method: MethodId,
+        environment: Environment,
+        usd: Option<Minor>,
+        live_default: bool,
+    ) -> bool {
+        let Some(policy) = self.methods.get(&method) else {
+            return environment == Environment::Test || live_default;
+        };
+        let outside = |usd: Minor| {
+            policy.min.is_some_and(|least| usd < least) || policy.max.is_some_and(|most| usd > most)
+        };
+        policy.enabled && !usd.is_some_and(outside)
+    }
+
+    /// Whether an account may take a method.
+    pub fn allows_account(&self, method: MethodId, account: &AccountId) -> bool {
+        self.methods
+            .get(&method)
+            .and_then(|policy| policy.providers.as_ref())
+            .is_none_or(|allowed| allowed.contains(account))
+    }
+
+    /// Whether the amount is beyond what the merchant takes at all.
+    pub fn refuses(&self, usd: Minor) -> bool {
+        self.max_usd.is_some_and(|most| usd > most)
+    }
+
+    /// Whether a person has to look before the money is taken.
+    pub fn wants_review(&self, usd: Minor) -> bool {
+        self.review_over_usd.is_some_and(|most| usd > most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_method_is_on_in_test_and_off_in_live() {
+        let policy = Policy::default();
+        assert!(policy.allows(MethodId::Ideal, Environment::Test, None, false));
+        assert!(!policy.allows(MethodId::Ideal, Environment::Live, None, false));
+        assert!(policy.allows(MethodId::Ideal, Environment::Live, None, true));
+    }
+
+    #[test]
+    fn limits_hold_against_the_dollar_amount_only_where_there_is_one() {
+        let mut policy = Policy::default();
+        policy.methods.insert(
+            MethodId::Ideal,
+            MethodPolicy {
+                enabled: true,
+                providers: None,
+                min: Some(Minor(100)),
+                max: Some(Minor(200)),
+            },
+        );
+        let allows = |usd| policy.allows(MethodId::Ideal, Environment::Live, usd, false);
+        assert!(allows(None) && allows(Some(Minor(100))) && allows(Some(Minor(200))));
+        assert!(!allows(Some(Minor(99))) && !allows(Some(Minor(201))));
+    }
+
+    #[test]
+    fn risk_limits_are_exclusive() {
+        let policy = Policy {
+            max_usd: Some(Minor(1000)),
+            review_over_usd: Some(Minor(500)),
+            ..Policy::default()
+        };
+        assert!(!policy.refuses(Minor(1000)) && policy.refuses(Minor(1001)));
+        assert!(!policy.wants_review(Minor(500)) && policy.wants_review(Minor(501)));
+    }
+}

@@ -1,0 +1,368 @@
+//! What is said between the host and a provider's module, in terms of the domain.
+//!
+//! The types mirror the interface `payments` of the plugin contract; the runtime converts.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AccountId, AttemptId};
+use crate::key::Environment;
+use crate::method::MethodId;
+use crate::money::{Currency, Minor, Money};
+use crate::secret::Secret;
+use crate::time::Time;
+
+/// What a provider's module says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderDescription {
+    /// The module's name, the second half of its slot.
+    pub id: String,
+    /// Shown to the payer, plain text, at most 40 bytes.
+    pub label: String,
+    /// The module's own version, for people.
+    pub version: String,
+    /// Methods that it can take, each with its currencies; an empty list means any.
+    pub services: Vec<Service>,
+    /// Settings it reads.
+    pub settings: Vec<Need>,
+    /// Secrets it uses.
+    pub secrets: Vec<SecretNeed>,
+    /// Names of tokens that it obtains at run time.
+    pub tokens: Vec<String>,
+}
+
+/// A payment method that a module can take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Which method.
+    pub method: MethodId,
+    /// Currencies it takes it in; empty means any.
+    pub currencies: Vec<Currency>,
+}
+
+/// A setting that an operator fills in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Kebab-case name.
+    pub name: String,
+    /// What it is and where it is found.
+    pub help: String,
+    /// Whether an account without it is refused.
+    pub required: bool,
+}
+
+/// A secret that an operator provides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretNeed {
+    /// Name, what it is, whether required.
+    pub need: Need,
+    /// How the vendor writes the key for signatures.
+    pub encoding: Encoding,
+}
+
+/// How a key is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// The bytes of the text itself.
+    Text,
+    /// Hexadecimal.
+    Hex,
+    /// Either alphabet, padded or not; a leading `whsec_` is skipped.
+    Base64,
+}
+
+/// The configured account that a call is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Its id.
+    pub id: AccountId,
+    /// Where its money is.
+    pub environment: Environment,
+    /// The time of the call.
+    pub now: Time,
+    /// Where the vendor sends its notices.
+    pub callback_url: String,
+    /// Everything under `[settings]`.
+    pub settings: Vec<(String, String)>,
+}
+
+/// One try to be paid, as a module sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptFacts {
+    /// Idempotency key and merchant's reference at the vendor.
+    pub id: AttemptId,
+    /// By which method.
+    pub method: MethodId,
+    /// What is to be paid, exactly.
+    pub due: Money,
+    /// The merchant's order reference.
+    pub order: String,
+    /// The merchant's name.
+    pub merchant: String,
+    /// Where the payer's browser goes after paying.
+    pub return_url: String,
+    /// Where it goes after giving up.
+    pub cancel_url: String,
+    /// Nobody needs to pay after this.
+    pub expires: Time,
+    /// What is known of the payer.
+    pub payer: Payer,
+    /// Answers to earlier questions, by name.
+    pub answers: Vec<(String, Secret)>,
+}
+
+/// What is known of the payer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Payer {
+    /// E-mail address.
+    pub email: Option<Secret>,
+    /// Textual IPv4 or IPv6.
+    pub ip: Option<String>,
+    /// BCP 47.
+    pub language: Option<String>,
+    /// ISO 3166-1 alpha-2.
+    pub country: Option<String>,
+}
+
+/// How a start went on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// The vendor has the payment.
+    Open(Open),
+    /// Nothing was created; ask the payer and start again.
+    Ask(Vec<Question>),
+}
+
+/// A payment that waits for the payer at the vendor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// The vendor's id for it, unique in the account, at most 255 bytes.
+    pub reference: String,
+    /// What the payer does next.
+    pub action: Action,
+    /// When the vendor stops accepting payment.
+    pub until: Option<Time>,
+}
+
+/// What the payer does next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    /// Go to this address.
+    Redirect(String),
+    /// The same by a posted form.
+    Post {
+        /// Where the form goes.
+        url: String,
+        /// Names and values.
+        fields: Vec<(String, String)>,
+    },
+    /// Stay: our page shows this and waits for news.
+    Show(Instructions),
+    /// Our page asks this, then starts again.
+    Ask(Vec<Question>),
+}
+
+/// Shown to the payer; plain text but for `link`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instructions {
+    /// What to do, in a sentence.
+    pub text: String,
+    /// Labels and values to copy.
+    pub details: Vec<(String, String)>,
+    /// What the QR code holds.
+    pub qr: Option<String>,
+    /// What opens an app.
+    pub link: Option<String>,
+}
+
+/// One thing to ask the payer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// Key of the answer, kebab-case.
+    pub name: String,
+    /// Shown to the payer.
+    pub label: String,
+    /// The kind of input.
+    pub kind: QuestionKind,
+    /// Whether an answer is needed.
+    pub required: bool,
+    /// Value and label of each choice.
+    pub choices: Vec<(String, String)>,
+}
+
+/// The kind of input; decides keyboard, check and autofill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the words of the contract say it")]
+pub enum QuestionKind {
+    Text,
+    Email,
+    Phone,
+    GivenName,
+    FamilyName,
+    Choice,
+}
+
+/// Why there is no payment. The texts are for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartFailure {
+    /// Surely nothing was created: go on to the next provider.
+    Unavailable(String),
+    /// The vendor will not take this payment; surely nothing was created.
+    Declined(String),
+    /// It may exist.
+    Uncertain(String),
+}
+
+/// Where a payment stands at the vendor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VendorStatus {
+    /// Waiting for the payer.
+    Pending,
+    /// Paid or authorised, not yet captured.
+    Processing,
+    /// Paid, waiting for proof.
+    VerificationPending,
+    /// A person has to look.
+    Review,
+    /// The money is taken.
+    Completed,
+    /// Over, nothing taken and nothing that still could be.
+    Declined,
+    /// Over for good, with no new try.
+    Failed,
+    /// Called off at the vendor; treated as declined.
+    Cancelled,
+    /// The vendor closed it for lack of payment.
+    Expired,
+}
+
+/// Whether the money is safe, as the vendor's payment-level API tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VendorSettlement {
+    /// Not known to be.
+    Pending,
+    /// The vendor vouches for the funds.
+    Confirmed,
+    /// It will not come.
+    Failed,
+}
+
+/// Where a payment stands, read from the vendor and never from our memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The vendor's id; a new one is remembered beside the old.
+    pub reference: String,
+    /// Where it stands.
+    pub status: VendorStatus,
+    /// Whether the money is safe.
+    pub settlement: VendorSettlement,
+    /// Received so far: zero while nothing was.
+    pub received: Minor,
+    /// Of which currency; the vendor may report one that no invoice can have, kept as its code.
+    pub currency: String,
+    /// Given back so far, of the same currency.
+    pub returned: Minor,
+    /// For the operator, at most 200 bytes.
+    pub detail: String,
+}
+
+/// Which payment a notice is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Our attempt's id.
+    Attempt(AttemptId),
+    /// The vendor's id.
+    Reference(String),
+}
+
+/// One piece of news out of a callback.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Which payment.
+    pub about: Subject,
+    /// None: the notice proves nothing by itself, so the host asks.
+    pub report: Option<Report>,
+}
+
+/// A request to the account's callback address, unchanged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// HTTP method, upper case.
+    pub verb: Verb,
+    /// What follows the account's id in the path.
+    pub path: String,
+    /// The raw query.
+    pub query: String,
+    /// Names in lower case, in order of arrival.
+    pub headers: Vec<(String, String)>,
+    /// The exact bytes, at most 256 KiB.
+    pub body: Vec<u8>,
+}
+
+/// What HTTP calls the method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "HTTP's own names")]
+pub enum Verb {
+    Get,
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+/// What to do about a callback and what to answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// Empty for events that do not matter.
+    pub notices: Vec<Notice>,
+    /// HTTP status of the answer.
+    pub status: u16,
+    /// Its media type.
+    pub media_type: String,
+    /// Its short text.
+    pub body: String,
+}
+
+/// Nothing of a callback is believed. The texts are for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Answered 401.
+    Forged(String),
+    /// Answered 400.
+    Malformed(String),
+    /// Answered 503, so that the vendor repeats it.
+    Later(String),
+}
+
+/// What the host wants of a payment when it asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wish {
+    /// Capture what the payer has approved, then tell.
+    Finish,
+    /// Tell; neither capture nor void.
+    Look,
+    /// Make sure that it cannot be paid any more, then tell.
+    Close,
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueryFailure {
+    /// No certain answer now.
+    Unavailable(String),
+    /// The vendor knows no such payment.
+    Absent,
+}
+
+/// Whether the vendor can be reached with an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// As usual.
+    Operational,
+    /// Worse than usual.
+    Degraded(String),
+    /// Not at all.
+    Down(String),
+}

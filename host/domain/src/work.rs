@@ -1,0 +1,50 @@
+//! The operators' work list: money that a person has to look at.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AccountId, AttemptId, PaymentId, WorkId};
+use crate::money::Minor;
+use crate::time::Time;
+
+/// Why a line stands on the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkKind {
+    /// Captured a second time: to be refunded.
+    Surplus,
+    /// Money on an expired, failed or cancelled payment.
+    Late,
+    /// More received than was due.
+    Excess,
+    /// The provider reports money as returned.
+    Refund,
+    /// The provider reports a dispute after completion.
+    Dispute,
+    /// Completed, and never confirmed.
+    Unsettled,
+}
+
+/// A line of the list, open until somebody marks it done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkItem {
+    /// Its id.
+    pub id: WorkId,
+    /// Why.
+    pub kind: WorkKind,
+    /// Which payment.
+    pub payment: PaymentId,
+    /// Which attempt.
+    pub attempt: AttemptId,
+    /// At which provider account.
+    pub account: AccountId,
+    /// How much, minor units.
+    pub amount: Minor,
+    /// Of what; the vendor's code.
+    pub currency: String,
+    /// A sentence for the operator.
+    pub detail: String,
+    /// Since when.
+    pub opened_at: Time,
+    /// When somebody marked it done.
+    pub done_at: Option<Time>,
+}

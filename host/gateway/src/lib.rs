@@ -1,0 +1,1 @@
+//! The use cases of a payment: create, route, start, apply, close, poll.

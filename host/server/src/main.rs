@@ -1,0 +1,2 @@
+//! The Kassette payment checkout gateway.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Storage of Kassette: traits of whole atomic operations, and sled behind them.
