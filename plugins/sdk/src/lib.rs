@@ -29,7 +29,6 @@ pub mod testing;
 
 /// What the exported macros expand to; not part of the interface.
 #[doc(hidden)]
-#[expect(clippy::all, reason = "generated")]
 pub mod bindings {
     pub mod method {
         wit_bindgen::generate!({

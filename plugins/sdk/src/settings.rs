@@ -130,7 +130,7 @@ mod tests {
         for refusal in [
             number(&settings, "days").err(),
             amount(&settings, "cap").err(),
-            flag(&settings, "on", false).err().map(|refusal| refusal),
+            flag(&settings, "on", false).err(),
         ] {
             assert_eq!(refusal.map(|refusal| refusal.ground), Some(Ground::Policy));
         }

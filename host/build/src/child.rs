@@ -1,0 +1,156 @@
+//! Programs run for a build: output captured, time bounded.
+use crate::BuildError;
+use std::io::Read;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Most of what a program writes that is kept for an error: the end of it, where cargo says why.
+const KEPT_OUTPUT: usize = 64 << 10;
+
+/// cargo's metadata of a workspace takes a few KiB a package.
+const WHOLE_OUTPUT: usize = 16 << 20;
+
+/// How often a running program is looked at.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How a program ended and what it wrote.
+pub(crate) struct Outcome {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs a program to its end, or stops it at the limit. Keeps the end of what it writes.
+pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Outcome, BuildError> {
+    run_keeping(command, limit, KEPT_OUTPUT)
+}
+
+/// As [`run`], for a program whose stdout is a document: all of it is kept, up to
+/// [`WHOLE_OUTPUT`].
+pub(crate) fn run_whole(command: &mut Command, limit: Duration) -> Result<Outcome, BuildError> {
+    run_keeping(command, limit, WHOLE_OUTPUT)
+}
+
+fn run_keeping(command: &mut Command, limit: Duration, kept: usize) -> Result<Outcome, BuildError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|source| BuildError::Spawn {
+            program: program.clone(),
+            source,
+        })?;
+    let stdout = child.stdout.take().map(|pipe| read_last(pipe, kept));
+    let stderr = child.stderr.take().map(read_end);
+    let started = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if started.elapsed() < limit => thread::sleep(POLL),
+            Ok(None) => {
+                // it may have ended meanwhile; either way it is gone afterwards
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(BuildError::TimedOut {
+                    program,
+                    seconds: limit.as_secs(),
+                });
+            }
+            Err(source) => return Err(BuildError::Spawn { program, source }),
+        }
+    };
+    Ok(Outcome {
+        status,
+        stdout: finish(stdout),
+        stderr: finish(stderr),
+    })
+}
+
+/// Reads a pipe to its end on a thread of its own, keeping the last [`KEPT_OUTPUT`] bytes.
+pub(crate) fn read_end(pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    read_last(pipe, KEPT_OUTPUT)
+}
+
+fn read_last(mut pipe: impl Read + Send + 'static, most: usize) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        let mut chunk = [0; 8 << 10];
+        while let Ok(count @ 1..) = pipe.read(&mut chunk) {
+            kept.extend_from_slice(chunk.get(..count).unwrap_or_default());
+            if kept.len() > 2 * most {
+                kept.drain(..kept.len() - most);
+            }
+        }
+        kept.drain(..kept.len().saturating_sub(most));
+        kept
+    })
+}
+
+/// The text that such a thread has read.
+pub(crate) fn finish(reader: Option<JoinHandle<Vec<u8>>>) -> String {
+    let bytes = reader.and_then(|reader| reader.join().ok());
+    String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn both_outputs_and_the_status_are_kept() {
+        let outcome = run(
+            &mut shell("echo out; echo err >&2; exit 3"),
+            Duration::from_secs(60),
+        );
+        let outcome = outcome.unwrap();
+        assert_eq!(outcome.status.code(), Some(3));
+        assert_eq!(
+            (outcome.stdout.as_str(), outcome.stderr.as_str()),
+            ("out\n", "err\n")
+        );
+    }
+
+    #[test]
+    fn a_program_over_its_time_is_stopped() {
+        let started = Instant::now();
+        let outcome = run(&mut shell("exec sleep 600"), Duration::from_millis(50));
+        assert!(matches!(outcome, Err(BuildError::TimedOut { .. })));
+        assert!(started.elapsed() < Duration::from_secs(300));
+    }
+
+    #[test]
+    fn only_the_end_of_much_output_is_kept() {
+        let outcome = run(
+            &mut shell("head -c 400000 /dev/zero; echo end"),
+            Duration::from_secs(60),
+        );
+        let outcome = outcome.unwrap();
+        assert_eq!(outcome.stdout.len(), KEPT_OUTPUT);
+        assert!(outcome.stdout.ends_with("end\n"));
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let outcome = run(
+            &mut Command::new("kassette-no-such-program"),
+            Duration::from_secs(1),
+        );
+        let text = outcome
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
+        assert!(
+            text.starts_with("cannot run kassette-no-such-program"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Why guests were not built.
+use std::path::PathBuf;
+
+/// Why guests were not built. Each message says what to do where there is something to do.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// `KASSETTE_GUEST_TOOLCHAIN` holds an unknown word.
+    #[error("KASSETTE_GUEST_TOOLCHAIN is {0:?}; it must be auto, target or build-std")]
+    Preference(String),
+    /// Nothing here compiles to wasm32, and nothing could be installed.
+    #[error("no way to compile guests to wasm32-unknown-unknown.\nTried:\n{}\n{advice}", bullets(.tried))]
+    Toolchain {
+        /// One sentence per way that was tried.
+        tried: Vec<String>,
+        /// What to install.
+        advice: &'static str,
+    },
+    /// A program could not be run at all.
+    #[error("cannot run {program}: {source}")]
+    Spawn {
+        /// Its name or path.
+        program: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A program was stopped at its time limit.
+    #[error("{program} did not end within {seconds} s and was stopped")]
+    TimedOut {
+        /// Its name or path.
+        program: String,
+        /// The limit.
+        seconds: u64,
+    },
+    /// cargo refused; the text is the end of what it wrote to stderr.
+    #[error("cargo could not build the guests:\n{0}")]
+    Cargo(String),
+    /// cargo's description of the workspace could not be read.
+    #[error("cannot read cargo's metadata: {0}")]
+    Metadata(#[from] serde_json::Error),
+    /// The package's name fits no slot.
+    #[error(
+        "{0} is not a guest: a guest is named kassette-method-<name> or kassette-provider-<name>"
+    )]
+    NotAGuest(String),
+    /// cargo built the package but no wasm file.
+    #[error("{0} gave no wasm file; its [lib] needs crate-type = [\"cdylib\", \"rlib\"]")]
+    NoModule(String),
+    /// The core module is no component of ours.
+    #[error("{package} cannot be made a component: {reason}")]
+    Component {
+        /// The guest package.
+        package: String,
+        /// What the encoder says.
+        reason: String,
+    },
+    /// A file or folder could not be used.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried: "write".
+        action: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+impl BuildError {
+    /// For `map_err`: an I/O error with what was tried and where.
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+}
+
+fn bullets(sentences: &[String]) -> String {
+    let lines: Vec<String> = sentences.iter().map(|line| format!("  - {line}")).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_toolchain_message_names_what_was_tried_and_what_to_install() {
+        let error = BuildError::Toolchain {
+            tried: vec![
+                "the target: not installed".into(),
+                "rustup: timed out".into(),
+            ],
+            advice: crate::toolchain::ADVICE,
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains("  - the target: not installed\n  - rustup: timed out"),
+            "{text}"
+        );
+        assert!(
+            text.contains("rustup target add wasm32-unknown-unknown"),
+            "{text}"
+        );
+        assert!(text.contains("rustc-web"), "{text}");
+    }
+
+    #[test]
+    fn a_file_error_names_action_and_path() {
+        let source = std::io::Error::other("disk full");
+        let error = BuildError::io("write", "/x/y.wasm")(source);
+        assert_eq!(error.to_string(), "cannot write /x/y.wasm: disk full");
+    }
+}

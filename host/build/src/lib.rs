@@ -1,0 +1,42 @@
+//! Guest source in, components out.
+//!
+//! [`Builder`] finds a toolchain that compiles to `wasm32-unknown-unknown` (see [`toolchain`]),
+//! compiles guest packages with settings of its own, whatever the caller's profiles and RUSTFLAGS
+//! say, and makes each core module a component. The same source gives the same bytes from any
+//! folder. `dev`, the tests and the integrator's commands all build guests here; no build script
+//! runs cargo.
+//!
+//! ```no_run
+//! let builder = kassette_build::Builder::new(".");
+//! let guests = builder.discover()?;
+//! let packages: Vec<&str> = guests.iter().map(|guest| guest.package.as_str()).collect();
+//! for built in builder.build(&packages, &mut |_| {})? {
+//!     println!("{} {} bytes", built.path.display(), built.bytes);
+//! }
+//! # Ok::<(), kassette_build::BuildError>(())
+//! ```
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::allow_attributes
+    )
+)]
+
+mod builder;
+mod cargo;
+mod child;
+mod component;
+mod error;
+mod lock;
+mod slot;
+mod testing;
+pub mod toolchain;
+
+pub use builder::{Builder, Built, Guest, Progress};
+pub use error::BuildError;
+pub use slot::slot_of;
+pub use testing::{guest, guests};

@@ -1,0 +1,45 @@
+//! Guests for tests.
+use crate::{BuildError, Builder, Built};
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// Every guest of this workspace as a component, built once per process; processes wait for one
+/// another. For tests.
+///
+/// # Panics
+/// Where a guest cannot be built, with cargo's own words.
+#[expect(
+    clippy::panic,
+    reason = "for tests, which can do nothing without guests"
+)]
+pub fn guests() -> &'static [Built] {
+    static GUESTS: OnceLock<Result<Vec<Built>, BuildError>> = OnceLock::new();
+    match GUESTS.get_or_init(build_all) {
+        Ok(guests) => guests,
+        Err(error) => panic!("no guests to test with: {error}"),
+    }
+}
+
+/// The guest of one slot, such as `method.ideal`; see [`guests`].
+///
+/// # Panics
+/// As [`guests`], and where no package fills the slot.
+#[expect(clippy::panic, reason = "for tests, which name guests that exist")]
+pub fn guest(slot: &str) -> &'static Built {
+    match guests().iter().find(|guest| guest.slot == slot) {
+        Some(guest) => guest,
+        None => panic!("no package of this workspace fills the slot {slot}"),
+    }
+}
+
+fn build_all() -> Result<Vec<Built>, BuildError> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = own.ancestors().nth(2).unwrap_or(own);
+    let builder = Builder::new(root);
+    let packages: Vec<String> = builder
+        .discover()?
+        .into_iter()
+        .map(|guest| guest.package)
+        .collect();
+    builder.build(&packages, &mut |_| {})
+}

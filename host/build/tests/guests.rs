@@ -1,0 +1,79 @@
+//! Every guest of the workspace, really built.
+#![cfg(test)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
+
+use kassette_build::{Builder, Built, guest, guests};
+use std::fs;
+use std::path::Path;
+use wit_component::DecodedWasm;
+
+/// Names of the interfaces that a component imports and exports.
+fn interfaces(built: &Built) -> (Vec<String>, Vec<String>) {
+    let bytes = fs::read(&built.path).unwrap();
+    let DecodedWasm::Component(resolve, world) = wit_component::decode(&bytes).unwrap() else {
+        panic!("{} is no component", built.slot);
+    };
+    let world = &resolve.worlds[world];
+    let names = |items: Vec<_>| items.into_iter().map(|key| resolve.name_world_key(key));
+    let imports = names(world.imports.keys().collect()).collect();
+    let exports = names(world.exports.keys().collect()).collect();
+    (imports, exports)
+}
+
+#[test]
+fn every_guest_becomes_a_component_named_after_its_slot() {
+    assert!(guests().len() >= 10, "{} guests", guests().len());
+    for built in guests() {
+        let name = built.path.file_name().unwrap().to_str().unwrap();
+        assert_eq!(name, format!("{}.wasm", built.slot));
+        let bytes = fs::metadata(&built.path).unwrap().len();
+        assert_eq!(bytes, built.bytes as u64, "{}", built.slot);
+    }
+}
+
+#[test]
+fn guests_import_only_what_their_world_offers() {
+    for built in guests() {
+        let (imports, exports) = interfaces(built);
+        let (allowed, wanted): (&[&str], _) = if built.slot.starts_with("method.") {
+            (&["types", "log"], "routing")
+        } else {
+            (&["types", "log", "http", "secrets"], "payments")
+        };
+        for import in &imports {
+            let known = allowed
+                .iter()
+                .any(|name| *import == format!("kassette:plugin/{name}@0.1.0"));
+            assert!(known, "{} imports {import}", built.slot);
+        }
+        let wanted = format!("kassette:plugin/{wanted}@0.1.0");
+        assert_eq!(exports, [wanted], "{}", built.slot);
+    }
+}
+
+#[test]
+fn a_guest_names_no_path_of_this_machine() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    let root = root.unwrap().to_str().unwrap().as_bytes().to_vec();
+    for built in guests() {
+        let bytes = fs::read(&built.path).unwrap();
+        let found = bytes.windows(root.len()).any(|window| window == root);
+        assert!(!found, "{} holds the workspace's path", built.slot);
+    }
+}
+
+#[test]
+fn building_again_changes_no_byte() {
+    let ideal = guest("method.ideal");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    let before = fs::read(&ideal.path).unwrap();
+    let again = Builder::new(root.unwrap())
+        .build(&[&ideal.package], &mut |_| {})
+        .unwrap();
+    assert!(again.first().unwrap().fresh);
+    assert_eq!(fs::read(&ideal.path).unwrap(), before);
+}
