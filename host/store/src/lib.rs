@@ -1,1 +1,343 @@
-//! Storage of Kassette: traits of whole atomic operations, and sled behind them.
+//! Storage of Kassette: traits of whole atomic operations in the domain's terms, and sled behind them.
+//!
+//! Each call is one atomic operation: when it answers, its whole effect (record, indexes,
+//! idempotency, outbox rows, timeline, audit) is on disk, or none of it is. A read shows only what
+//! would survive a crash. Rules stay in the domain: a store loads, calls the pure function, saves.
+//! An implementation proves itself with [`suite`], the same for every store.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use kassette_domain::audit::{AuditEntry, Audited};
+use kassette_domain::event::Event;
+use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, WorkId};
+use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
+use kassette_domain::ledger::{Change, Ledger, Outcome, Refusal, Step, Transition};
+use kassette_domain::merchant::Merchant;
+use kassette_domain::operator::Operator;
+use kassette_domain::payment::{Decision, NewPayment, Payment, Request, Status};
+use kassette_domain::provider::Report;
+use kassette_domain::time::Time;
+use kassette_domain::work::WorkItem;
+
+/// A store that failed. Never a rule that said no: rules are outcomes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// It cannot take the operation now (full, read-only, overloaded); nothing was changed.
+    #[error("the store cannot take the operation now: {0}")]
+    Unavailable(String),
+    /// A record does not read back as it was written.
+    #[error("a stored record is damaged: {0}")]
+    Corrupt(String),
+    /// It is shutting down, or has stopped after a failed sync; whether the operation will be there
+    /// after a restart is not known.
+    #[error("the store is stopping")]
+    Stopping,
+}
+
+/// An operation under way.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
+
+/// What became of a creation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// A new payment.
+    New(Payment),
+    /// The same request was made before: the payment as it stands now.
+    Replay(Payment),
+    /// The reference was used with other data.
+    Differs {
+        /// The first field that differs.
+        field: &'static str,
+    },
+    /// The key that asked is revoked or expired by now.
+    KeyRefused,
+}
+
+/// Which payment a step is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum About {
+    /// By its id.
+    Payment(PaymentId),
+    /// The payment of an attempt.
+    Attempt(AttemptId),
+    /// The payment of the attempt that the vendor knows by this id in this account.
+    Reference {
+        /// The account that the news came through.
+        account: AccountId,
+        /// The vendor's id.
+        reference: String,
+    },
+}
+
+/// What became of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stepped {
+    /// It was done, or said to change nothing.
+    Done {
+        /// The payment as it is now.
+        ledger: Ledger,
+        /// The machine's word.
+        outcome: Outcome,
+        /// What it did.
+        change: Change,
+    },
+    /// The machine refused; the payment as it is.
+    Refused {
+        /// The payment.
+        ledger: Ledger,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The vendor's reference belongs to another attempt of the account; nothing was changed.
+    ReferenceTaken(Ledger),
+    /// There is no such payment.
+    Unknown,
+}
+
+/// What became of a notice about a reference that nobody knew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parked {
+    /// Kept; a start that records the reference reads it again.
+    Kept,
+    /// The reference is known by now: apply it.
+    Known(AttemptId),
+    /// There are too many of this account; let the vendor repeat it.
+    Full,
+}
+
+/// The timeline of a payment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// Routing decisions, oldest first.
+    pub decisions: Vec<Decision>,
+    /// Transitions, oldest first.
+    pub transitions: Vec<Transition>,
+    /// Events, oldest first.
+    pub events: Vec<Event>,
+}
+
+/// A page of a list, newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    /// At most as many as asked for.
+    pub items: Vec<T>,
+    /// Where the next page begins; none at the end. Opaque, stable while new items arrive.
+    pub next: Option<String>,
+}
+
+/// Which page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paging {
+    /// Most items, 1-100.
+    pub limit: usize,
+    /// What the page before said; anything else is an empty answer of [`Listed::BadCursor`].
+    pub cursor: Option<String>,
+}
+
+/// A page, unless the cursor was none of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listed<T> {
+    /// The page.
+    Page(Page<T>),
+    /// The cursor is not one that this list gave out.
+    BadCursor,
+}
+
+/// Which payments to list; all that are set must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PaymentFilter {
+    /// Of this merchant.
+    pub merchant: Option<MerchantId>,
+    /// In this status.
+    pub status: Option<Status>,
+    /// With this order reference.
+    pub order_id: Option<String>,
+    /// In this environment.
+    pub environment: Option<Environment>,
+}
+
+/// Payments, their attempts and everything that is written with them.
+pub trait Payments: Send + Sync {
+    /// Whether the request was made before: `Replay` or `Differs`, none where it is new.
+    fn replay(&self, request: Request) -> Answer<'_, Option<Created>>;
+
+    /// Creates a payment, exactly one for each reference at any concurrency. `authority` is the key
+    /// that asked; it is checked again in the transaction.
+    fn create(
+        &self,
+        new: NewPayment,
+        authority: Option<TokenHash>,
+        now: Time,
+    ) -> Answer<'_, Created>;
+
+    /// Does a step of the machine and writes everything that follows from it. Where a step makes a
+    /// reference known, notices parked for it are applied in the same transaction (a report as
+    /// `News` by callback; a bare notice as `AskAt` now). An `audited` line is written only where
+    /// the step was done.
+    fn step(
+        &self,
+        about: About,
+        step: Step,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, Stepped>;
+
+    /// Keeps a notice about an unknown reference for an hour.
+    fn park(
+        &self,
+        account: AccountId,
+        reference: String,
+        report: Option<Report>,
+        now: Time,
+    ) -> Answer<'_, Parked>;
+
+    /// Takes payments with something due, in order of time: nobody else gets them before `lease`
+    /// has passed or [`Step::Release`].
+    fn claim_due(&self, now: Time, lease: Duration, at_most: usize) -> Answer<'_, Vec<PaymentId>>;
+
+    /// When the next payment is due; none where none ever is.
+    fn next_due(&self) -> Answer<'_, Option<Time>>;
+
+    /// A payment by its id.
+    fn payment(&self, id: PaymentId) -> Answer<'_, Option<Payment>>;
+
+    /// A payment with its attempts.
+    fn ledger(&self, about: About) -> Answer<'_, Option<Ledger>>;
+
+    /// The payment that a checkout token opens.
+    fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<Ledger>>;
+
+    /// The attempt that a return token opens, with its payment.
+    fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, Ledger)>>;
+
+    /// The timeline of a payment.
+    fn history(&self, id: PaymentId) -> Answer<'_, Option<History>>;
+
+    /// Lists payments, newest first.
+    fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>>;
+
+    /// Accounts with attempts on which money can still move, or that are unsettled: they cannot be
+    /// taken out of the configuration.
+    fn accounts_in_use(&self) -> Answer<'_, Vec<AccountId>>;
+
+    /// Lists the work list, newest first; `open` leaves out what is done.
+    fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>>;
+
+    /// Marks a line of the work list done; none where there is no such line.
+    fn work_done(&self, id: WorkId, audited: Audited, now: Time) -> Answer<'_, Option<WorkItem>>;
+}
+
+/// What became of a change to a record that was read before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replaced<T> {
+    /// Written.
+    Done(T),
+    /// Somebody else changed it meanwhile: read it again.
+    Stale,
+    /// There is no such record.
+    Unknown,
+}
+
+/// What became of issuing a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyIssued {
+    /// Written.
+    Done(ApiKey),
+    /// A live key for a merchant that is not approved for live.
+    NotLiveApproved,
+    /// The owner, or the key to rotate, does not exist or is no longer usable.
+    Unknown,
+}
+
+/// What a merchant is made with; the store counts its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewMerchant {
+    /// Everything but the number, which is ignored.
+    pub merchant: Merchant,
+}
+
+/// Merchants, keys, operators and the audit log.
+pub trait Directory: Send + Sync {
+    /// Makes a merchant.
+    fn create_merchant(
+        &self,
+        new: NewMerchant,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Merchant>;
+    /// A merchant by its number.
+    fn merchant(&self, id: MerchantId) -> Answer<'_, Option<Merchant>>;
+    /// Lists merchants, newest first.
+    fn merchants(&self, paging: Paging) -> Answer<'_, Listed<Merchant>>;
+    /// Replaces a merchant where it is still as `before`.
+    fn replace_merchant(
+        &self,
+        before: Merchant,
+        after: Merchant,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Replaced<Merchant>>;
+
+    /// Writes a new key. A live key needs an approved merchant.
+    fn issue_key(&self, key: ApiKey, audited: Audited, now: Time) -> Answer<'_, KeyIssued>;
+    /// Issues `new` in place of the key `old`, which ends at `old_ends`.
+    fn rotate_key(
+        &self,
+        old: KeyId,
+        new: ApiKey,
+        old_ends: Time,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, KeyIssued>;
+    /// Revokes a key at once; none where there is no such key.
+    fn revoke_key(&self, id: KeyId, audited: Audited, now: Time) -> Answer<'_, Option<ApiKey>>;
+    /// A key by the hash of what was presented.
+    fn key(&self, hash: TokenHash) -> Answer<'_, Option<ApiKey>>;
+    /// A key by its handle.
+    fn key_by_id(&self, id: KeyId) -> Answer<'_, Option<ApiKey>>;
+    /// Lists an owner's keys, newest first, revoked ones too.
+    fn keys(&self, owner: KeyOwner, paging: Paging) -> Answer<'_, Listed<ApiKey>>;
+    /// Notes when keys were last used; need not be durable before it answers.
+    fn keys_seen(&self, seen: Vec<(TokenHash, Time)>) -> Answer<'_, ()>;
+
+    /// Writes an operator.
+    fn create_operator(
+        &self,
+        operator: Operator,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Operator>;
+    /// An operator by the hash of the token.
+    fn operator(&self, hash: TokenHash) -> Answer<'_, Option<Operator>>;
+    /// Lists operators, newest first.
+    fn operators(&self, paging: Paging) -> Answer<'_, Listed<Operator>>;
+    /// Removes an operator; none where there is no such operator.
+    fn remove_operator(
+        &self,
+        id: OperatorId,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Operator>>;
+
+    /// Writes a line of the audit log for a change outside of the store (modules, configuration).
+    fn audit(&self, audited: Audited, now: Time) -> Answer<'_, AuditEntry>;
+    /// Lists the audit log, newest first.
+    fn audit_log(&self, paging: Paging) -> Answer<'_, Listed<AuditEntry>>;
+}
+
+/// Whether the store can take operations.
+pub trait Health: Send + Sync {
+    /// Writes and syncs a row: proof that an operation would be durable.
+    fn probe(&self) -> Answer<'_, ()>;
+    /// Takes no more operations, waits for those under way, closes the files.
+    fn shut_down(&self) -> Answer<'_, ()>;
+}
+
+/// Everything that a gateway keeps.
+pub trait Store: Payments + Directory + Health + 'static {}
+
+impl<T: Payments + Directory + Health + 'static> Store for T {}
