@@ -323,6 +323,17 @@ pub trait Directory: Send + Sync {
         now: Time,
     ) -> Answer<'_, Option<Operator>>;
 
+    /// Switches a provider account on or off for new attempts; outlives the configuration.
+    fn switch_account(
+        &self,
+        account: AccountId,
+        enabled: bool,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, ()>;
+    /// Accounts that were ever switched, with their last position.
+    fn account_switches(&self) -> Answer<'_, Vec<(AccountId, bool)>>;
+
     /// Writes a line of the audit log for a change outside of the store (modules, configuration).
     fn audit(&self, audited: Audited, now: Time) -> Answer<'_, AuditEntry>;
     /// Lists the audit log, newest first.
