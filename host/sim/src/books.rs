@@ -1,0 +1,247 @@
+//! An account's books: its payments and the news that still has to be delivered.
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::SimError,
+    journal::Journal,
+    money::Amount,
+    session::{Session, State},
+};
+
+/// Payments one account keeps. A load test makes some hundred thousand at about 1 KiB each.
+pub(crate) const MOST_SESSIONS: usize = 1_000_000;
+
+/// News waiting at one account. Reached only where nobody listens; the oldest is given up then.
+pub(crate) const MOST_NEWS: usize = 10_000;
+
+/// One line of the books in the JSON form of `dev/books`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BookEntry {
+    /// The account.
+    pub provider_id: String,
+    /// The merchant's reference: the gateway's attempt id.
+    pub attempt_id: String,
+    /// The vendor's id.
+    pub reference: String,
+    /// Where it stands; out of time counts as closed.
+    pub state: State,
+    /// What was captured, or what is due where nothing was, as `49.90`.
+    pub amount: String,
+    /// ISO 4217, of that amount.
+    pub currency: String,
+    /// How many times money was taken.
+    pub captured_times: u32,
+}
+
+/// A callback that waits to be delivered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct News {
+    /// Counts upwards; the order in which things happened.
+    pub(crate) number: u64,
+    /// The exact bytes to sign and send.
+    pub(crate) body: String,
+    /// When to deliver it, on the injected clock.
+    pub(crate) due_at: u64,
+    /// Deliveries that have failed.
+    pub(crate) failures: u32,
+    /// Sign it with a secret that is not the account's.
+    pub(crate) forged: bool,
+}
+
+/// One line of the journal: the newest about a payment or a piece of news counts.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Record {
+    Session(Box<Session>),
+    News(News),
+    /// Delivered or given up.
+    Done(u64),
+}
+
+/// The books in memory, with the journal that makes them last.
+pub(crate) struct Books {
+    journal: Journal,
+    sessions: Vec<Session>,
+    by_reference: HashMap<String, usize>,
+    by_key: HashMap<String, usize>,
+    by_token: HashMap<String, usize>,
+    by_attempt: HashMap<String, Vec<usize>>,
+    news: BTreeMap<u64, News>,
+    next_news: u64,
+}
+
+impl Books {
+    /// Reads what is there, and starts a new file without its history.
+    pub(crate) fn open(path: &Path) -> Result<Self, SimError> {
+        let mut sessions: Vec<Session> = Vec::new();
+        let mut seen: HashMap<String, usize> = HashMap::new();
+        let mut news = BTreeMap::new();
+        for record in Journal::read::<Record>(path)? {
+            match record {
+                Record::Session(session) => match seen.get(&session.reference) {
+                    Some(&at) => {
+                        if let Some(old) = sessions.get_mut(at) {
+                            *old = *session;
+                        }
+                    }
+                    None => {
+                        seen.insert(session.reference.clone(), sessions.len());
+                        sessions.push(*session);
+                    }
+                },
+                Record::News(item) => {
+                    news.insert(item.number, item);
+                }
+                Record::Done(number) => {
+                    news.remove(&number);
+                }
+            }
+        }
+        let records: Vec<Record> = sessions
+            .iter()
+            .map(|session| Record::Session(Box::new(session.clone())))
+            .chain(news.values().cloned().map(Record::News))
+            .collect();
+        let mut books = Self {
+            journal: Journal::rewrite(path, &records)?,
+            sessions: Vec::with_capacity(sessions.len()),
+            by_reference: HashMap::new(),
+            by_key: HashMap::new(),
+            by_token: HashMap::new(),
+            by_attempt: HashMap::new(),
+            next_news: news
+                .keys()
+                .next_back()
+                .map_or(0, |last| last.saturating_add(1)),
+            news,
+        };
+        sessions.into_iter().for_each(|session| books.put(session));
+        Ok(books)
+    }
+
+    /// Writes the payment and the news about it to the disk, then shows them.
+    pub(crate) fn commit(&mut self, session: Session, news: Vec<News>) -> Result<(), SimError> {
+        let mut records = vec![Record::Session(Box::new(session.clone()))];
+        records.extend(news.iter().cloned().map(Record::News));
+        let overflow = (self.news.len() + news.len()).saturating_sub(MOST_NEWS);
+        let given_up: Vec<u64> = self.news.keys().take(overflow).copied().collect();
+        records.extend(given_up.iter().copied().map(Record::Done));
+        self.journal.append(&records)?;
+        self.put(session);
+        for item in news {
+            self.next_news = self.next_news.max(item.number.saturating_add(1));
+            self.news.insert(item.number, item);
+        }
+        for number in given_up {
+            self.news.remove(&number);
+        }
+        Ok(())
+    }
+
+    /// Notes that a piece of news was delivered or given up (`None`), or waits longer.
+    pub(crate) fn settle(&mut self, number: u64, again: Option<News>) -> Result<(), SimError> {
+        match again {
+            Some(item) => {
+                self.journal.append(&[Record::News(item.clone())])?;
+                self.news.insert(number, item);
+            }
+            None => {
+                self.journal.append(&[Record::Done(number)])?;
+                self.news.remove(&number);
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, session: Session) {
+        if let Some(&at) = self.by_reference.get(&session.reference) {
+            if let Some(old) = self.sessions.get_mut(at) {
+                *old = session;
+            }
+            return;
+        }
+        let at = self.sessions.len();
+        self.by_reference.insert(session.reference.clone(), at);
+        self.by_key.insert(session.key.clone(), at);
+        self.by_token.insert(session.token.clone(), at);
+        self.by_attempt
+            .entry(session.attempt_id.clone())
+            .or_default()
+            .push(at);
+        self.sessions.push(session);
+    }
+
+    /// Whether no further payment fits.
+    pub(crate) fn is_full(&self) -> bool {
+        self.sessions.len() >= MOST_SESSIONS
+    }
+
+    /// The number for the next piece of news; one transaction may use it and those after it.
+    pub(crate) fn next_news(&self) -> u64 {
+        self.next_news
+    }
+
+    pub(crate) fn by_reference(&self, reference: &str) -> Option<&Session> {
+        self.sessions.get(*self.by_reference.get(reference)?)
+    }
+
+    pub(crate) fn by_key(&self, key: &str) -> Option<&Session> {
+        self.sessions.get(*self.by_key.get(key)?)
+    }
+
+    pub(crate) fn by_token(&self, token: &str) -> Option<&Session> {
+        self.sessions.get(*self.by_token.get(token)?)
+    }
+
+    /// Every payment with that merchant reference, oldest first.
+    pub(crate) fn by_attempt(&self, attempt_id: &str) -> Vec<Session> {
+        let found = self
+            .by_attempt
+            .get(attempt_id)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        found
+            .iter()
+            .filter_map(|&at| self.sessions.get(at))
+            .cloned()
+            .collect()
+    }
+
+    /// News that is due, oldest first, at most `most`, without what is on its way already.
+    pub(crate) fn due(&self, now: u64, most: usize, except: &dyn Fn(u64) -> bool) -> Vec<News> {
+        let waiting = self.news.values().filter(|item| !except(item.number));
+        waiting
+            .filter(|item| item.due_at <= now)
+            .take(most)
+            .cloned()
+            .collect()
+    }
+
+    /// When the next piece of news falls due, without what is on its way already.
+    pub(crate) fn next_due(&self, except: &dyn Fn(u64) -> bool) -> Option<u64> {
+        let waiting = self.news.values().filter(|item| !except(item.number));
+        waiting.map(|item| item.due_at).min()
+    }
+
+    /// All payments as the books show them, oldest first.
+    pub(crate) fn entries(&self, provider_id: &str, now: u64) -> Vec<BookEntry> {
+        let entry = |session: &Session| {
+            let money = session.received.as_ref().unwrap_or(&session.due);
+            BookEntry {
+                provider_id: provider_id.to_owned(),
+                attempt_id: session.attempt_id.clone(),
+                reference: session.reference.clone(),
+                state: session.book_state(now),
+                amount: Amount(money.value.0).to_string(),
+                currency: money.currency.clone(),
+                captured_times: session.captured_times,
+            }
+        };
+        self.sessions.iter().map(entry).collect()
+    }
+}

@@ -1,0 +1,132 @@
+//! Delivers an account's news to the gateway: signed, repeated with growing pauses, given up in
+//! the end.
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{Method, Request};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use tokio::{sync::watch, task::JoinSet, time};
+use url::Url;
+
+use crate::{account::Account, books::News};
+
+/// Deliveries under way at once per account: enough for a load test, few enough for a laptop.
+const AT_ONCE: usize = 16;
+
+/// How long one delivery may take, as vendors grant it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Pauses after each failed delivery, in milliseconds of the injected clock; after the last one
+/// the news is given up, as vendors do, and only a query finds out.
+const PAUSES_MS: [u64; 7] = [1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000];
+
+/// How often a jump of the injected clock is looked for while news waits for its time.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// The client that all couriers share. Plain http: callbacks go to this machine only.
+pub(crate) type Courier = Client<HttpConnector, Full<Bytes>>;
+
+/// A client without proxies or redirects.
+pub(crate) fn client() -> Courier {
+    Client::builder(TokioExecutor::new()).build_http()
+}
+
+/// Delivers until `stop` changes. What is under way then is delivered again after the next start.
+pub(crate) async fn run(account: Arc<Account>, client: Courier, mut stop: watch::Receiver<bool>) {
+    let mut under_way = HashSet::new();
+    let mut deliveries: JoinSet<u64> = JoinSet::new();
+    loop {
+        let url = account.callback_url();
+        if let Some(url) = &url {
+            let room = AT_ONCE.saturating_sub(under_way.len());
+            for news in account.due(room, &|number| under_way.contains(&number)) {
+                under_way.insert(news.number);
+                deliveries.spawn(deliver(
+                    Arc::clone(&account),
+                    client.clone(),
+                    url.clone(),
+                    news,
+                ));
+            }
+        }
+        let next = match url {
+            Some(_) if under_way.len() < AT_ONCE => {
+                account.next_due(&|number| under_way.contains(&number))
+            }
+            _ => None,
+        };
+        let pause =
+            next.map(|at| Duration::from_millis(at.saturating_sub(account.now())).min(LOOK));
+        tokio::select! {
+            _ = stop.changed() => return,
+            () = account.wake.notified() => {}
+            () = time::sleep(pause.unwrap_or(LOOK)), if pause.is_some() => {}
+            Some(done) = deliveries.join_next() => match done {
+                Ok(number) => { under_way.remove(&number); }
+                Err(error) => tracing::error!(%error, "a simulated callback's delivery broke off"),
+            },
+        }
+    }
+}
+
+/// One delivery and its entry in the books. Returns the news' number.
+async fn deliver(account: Arc<Account>, client: Courier, url: Url, news: News) -> u64 {
+    let number = news.number;
+    let outcome = time::timeout(PATIENCE, send(&account, &client, &url, &news)).await;
+    let failure = match outcome {
+        Ok(Ok(status)) if (200..300).contains(&status) => None,
+        Ok(Ok(status)) => Some(format!("answered {status}")),
+        Ok(Err(error)) => Some(error),
+        Err(_) => Some("no answer in time".to_owned()),
+    };
+    let again = failure.and_then(|failure| {
+        let pause = usize::try_from(news.failures)
+            .ok()
+            .and_then(|at| PAUSES_MS.get(at));
+        tracing::info!(
+            provider_id = account.settings.provider_id,
+            failures = news.failures,
+            failure,
+            "a simulated callback was not taken"
+        );
+        // A forger does not wait to be believed.
+        pause.filter(|_| !news.forged).map(|pause| News {
+            due_at: account.now().saturating_add(*pause),
+            failures: news.failures.saturating_add(1),
+            ..news
+        })
+    });
+    if let Err(error) = account.settle(number, again).await {
+        tracing::error!(?error, "a simulated callback's delivery could not be noted");
+        // The news stays due; without a pause a broken disk would flood the gateway.
+        time::sleep(PATIENCE).await;
+    }
+    number
+}
+
+async fn send(account: &Account, client: &Courier, url: &Url, news: &News) -> Result<u16, String> {
+    let secret = if news.forged {
+        "not the account's secret"
+    } else {
+        &account.settings.callback_secret
+    };
+    let mut request = Request::builder()
+        .method(Method::POST)
+        .uri(url.as_str())
+        .header("content-type", "application/json");
+    for (name, value) in account.vendor.sign(secret, &news.body, account.now()) {
+        request = request.header(name, value);
+    }
+    let request = request
+        .body(Full::new(Bytes::from(news.body.clone())))
+        .map_err(|error| error.to_string())?;
+    let response = client
+        .request(request)
+        .await
+        .map_err(|error| error.to_string())?;
+    Ok(response.status().as_u16())
+}

@@ -1,0 +1,208 @@
+//! An account's own listener, whose port can really be closed.
+use std::{
+    future::{Future, pending},
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::Router;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    sync::{Semaphore, watch},
+    task::JoinSet,
+    time,
+};
+
+/// Connections an account accepts at once.
+const MOST_CONNECTIONS: usize = 512;
+
+/// Connections the system may hold ready for us.
+const BACKLOG: u32 = 1024;
+
+/// How long the caller may take for its headers.
+const HEADERS: Duration = Duration::from_secs(10);
+
+/// How long the port stays closed per call to be refused. The system refuses without telling
+/// anybody, so that only [`Door::refused`] can count; where nobody tells, this is the end of it.
+const CLOSED_PER_CALL: Duration = Duration::from_secs(5);
+
+/// How long the port stays closed at most.
+const CLOSED_AT_MOST: Duration = Duration::from_secs(60);
+
+/// Pause after a failed `accept`, such as for want of file descriptors.
+const RECOVER: Duration = Duration::from_millis(50);
+
+/// The handle of a listener that [`Door::open`] runs.
+pub(crate) struct Door {
+    /// Calls still to be refused; 0 means open.
+    refusals: watch::Sender<u32>,
+    address: SocketAddr,
+}
+
+impl Door {
+    /// Binds `wanted`, or any port of that address where it is taken.
+    pub(crate) fn bind(wanted: SocketAddr) -> io::Result<(Self, TcpSocket)> {
+        let socket = bound(wanted).or_else(|error| {
+            let any_port = SocketAddr::new(wanted.ip(), 0);
+            if wanted.port() == 0 {
+                Err(error)
+            } else {
+                bound(any_port)
+            }
+        })?;
+        let address = socket.local_addr()?;
+        Ok((
+            Self {
+                refusals: watch::Sender::new(0),
+                address,
+            },
+            socket,
+        ))
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes the port for that many calls; 0 opens it again.
+    pub(crate) fn refuse(&self, calls: u32) {
+        self.refusals.send_replace(calls);
+    }
+
+    /// A caller met the closed port.
+    pub(crate) fn refused(&self) {
+        self.refusals
+            .send_modify(|left| *left = left.saturating_sub(1));
+    }
+
+    /// Serves `routes` on the bound socket until `stop` changes.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        socket: TcpSocket,
+        routes: Router,
+        stop: watch::Receiver<bool>,
+    ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
+        let listener = socket.listen(BACKLOG)?;
+        Ok(serve(Arc::clone(self), listener, routes, stop))
+    }
+
+    /// Holds the port without listening, so that the system refuses every connection, until
+    /// enough were refused.
+    async fn stay_closed(&self) -> io::Result<TcpListener> {
+        let socket = loop {
+            match bound(self.address) {
+                Ok(socket) => break socket,
+                // The last connections of the closed listener may still hold the port.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    time::sleep(RECOVER).await
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let mut refusals = self.refusals.subscribe();
+        let calls = *refusals.borrow_and_update();
+        let patience = CLOSED_PER_CALL.saturating_mul(calls).min(CLOSED_AT_MOST);
+        if time::timeout(patience, until(&mut refusals, |left| left == 0))
+            .await
+            .is_err()
+        {
+            self.refusals.send_replace(0);
+        }
+        socket.listen(BACKLOG)
+    }
+}
+
+fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
+async fn serve(
+    door: Arc<Door>,
+    first: TcpListener,
+    routes: Router,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut listener = first;
+    loop {
+        tokio::select! {
+            _ = stop.changed() => return,
+            () = accept(&door, listener, &routes) => {}
+        }
+        // The listener and its connections are gone: whoever calls now is refused.
+        listener = tokio::select! {
+            _ = stop.changed() => return,
+            reopened = door.stay_closed() => match reopened {
+                Ok(listener) => listener,
+                Err(error) => {
+                    tracing::error!(address = %door.address, %error, "a simulator's port is lost");
+                    return;
+                }
+            },
+        };
+    }
+}
+
+/// Accepts until the door is to be closed; connections that are open then are cut off.
+async fn accept(door: &Door, listener: TcpListener, routes: &Router) {
+    let permits = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let mut refusals = door.refusals.subscribe();
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
+            return;
+        };
+        let stream = tokio::select! {
+            () = until(&mut refusals, |left| left > 0) => return,
+            Some(_) = reap(&mut connections) => continue,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(_) => {
+                    time::sleep(RECOVER).await;
+                    continue;
+                }
+            },
+        };
+        let service = TowerToHyperService::new(routes.clone());
+        connections.spawn(async move {
+            let mut server = auto::Builder::new(TokioExecutor::new());
+            server
+                .http1()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADERS);
+            // A caller that hangs up in the middle is nobody's mistake.
+            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            drop(permit);
+        });
+    }
+}
+
+/// Waits until the number of calls to refuse is as wanted.
+async fn until(refusals: &mut watch::Receiver<u32>, wanted: impl Fn(u32) -> bool) {
+    // The sender lives in the door itself, which whoever waits here holds.
+    let _ = refusals
+        .wait_for(|left| wanted(*left))
+        .await
+        .map(|left| *left);
+}
+
+/// The next finished connection; never where there is none.
+async fn reap(connections: &mut JoinSet<()>) -> Option<()> {
+    match connections.join_next().await {
+        Some(_) => Some(()),
+        None => pending().await,
+    }
+}

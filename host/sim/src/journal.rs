@@ -1,0 +1,155 @@
+//! The file behind an account's books: one JSON record a line, appended and synced before anybody
+//! is answered, replayed and rewritten without its history at start.
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufRead, BufReader, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::config::SimError;
+
+/// An open journal. After a failed write nothing more is accepted: what stands on the disk is
+/// then unknown until the next start reads it.
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: File,
+    broken: bool,
+}
+
+impl Journal {
+    /// The records that survive at `path`, oldest first; none where there is no file. A last
+    /// line without its end was never acknowledged and does not count.
+    pub(crate) fn read<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>, SimError> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => {
+                return Err(SimError::Books {
+                    path: path.into(),
+                    source,
+                });
+            }
+        };
+        let mut reader = BufReader::new(file);
+        let mut records = Vec::new();
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            reader
+                .read_until(b'\n', &mut bytes)
+                .map_err(|source| SimError::Books {
+                    path: path.into(),
+                    source,
+                })?;
+            if bytes.pop() != Some(b'\n') {
+                return Ok(records);
+            }
+            let line = records.len() + 1;
+            let record = serde_json::from_slice(&bytes).map_err(|_| SimError::Damaged {
+                path: path.into(),
+                line,
+            })?;
+            records.push(record);
+        }
+    }
+
+    /// Puts a new file with these records in the place of the old one and opens it.
+    pub(crate) fn rewrite<R: Serialize>(path: &Path, records: &[R]) -> Result<Self, SimError> {
+        let books = |source| SimError::Books {
+            path: path.into(),
+            source,
+        };
+        let aside = path.with_extension("jsonl.new");
+        let mut file = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&aside)
+            .map_err(books)?;
+        file.write_all(&lines(records).map_err(books)?)
+            .map_err(books)?;
+        file.sync_all().map_err(books)?;
+        fs::rename(&aside, path).map_err(books)?;
+        if let Some(folder) = path.parent() {
+            File::open(folder)
+                .and_then(|folder| folder.sync_all())
+                .map_err(books)?;
+        }
+        Ok(Self {
+            path: path.into(),
+            file,
+            broken: false,
+        })
+    }
+
+    /// Appends records as one write and returns once they are on the disk.
+    pub(crate) fn append<R: Serialize>(&mut self, records: &[R]) -> Result<(), SimError> {
+        let wrote = if self.broken {
+            Err(io::Error::other("an earlier write failed"))
+        } else {
+            lines(records)
+                .and_then(|bytes| self.file.write_all(&bytes))
+                .and_then(|()| self.file.sync_data())
+        };
+        wrote.map_err(|source| {
+            self.broken = true;
+            SimError::Books {
+                path: self.path.clone(),
+                source,
+            }
+        })
+    }
+}
+
+fn lines<R: Serialize>(records: &[R]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for record in records {
+        serde_json::to_writer(&mut bytes, record)?;
+        bytes.push(b'\n');
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_last_line_is_dropped_and_a_damaged_one_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        fs::write(&path, "1\n2\n3").unwrap();
+        assert_eq!(Journal::read::<u32>(&path).unwrap(), [1, 2]);
+        fs::write(&path, "1\n{\n3\n").unwrap();
+        assert!(matches!(
+            Journal::read::<u32>(&path),
+            Err(SimError::Damaged { line: 2, .. })
+        ));
+    }
+
+    #[test]
+    fn what_was_appended_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        let mut journal = Journal::rewrite(&path, &[1, 2]).unwrap();
+        journal.append(&[3, 4]).unwrap();
+        drop(journal);
+        assert_eq!(Journal::read::<u32>(&path).unwrap(), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_file_that_is_rewritten_keeps_no_history() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        Journal::rewrite(&path, &[1, 2]).unwrap();
+        Journal::rewrite(&path, &[9])
+            .unwrap()
+            .append(&[10])
+            .unwrap();
+        assert_eq!(Journal::read::<u32>(&path).unwrap(), [9, 10]);
+    }
+}

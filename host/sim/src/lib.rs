@@ -1,0 +1,38 @@
+//! Simulated payment providers: books, payer page, faults.
+//!
+//! A simulator is a real HTTP server on the other side of a socket. It speaks a vendor's own
+//! protocol, keeps books that survive a kill, shows the payer a page, sends signed callbacks and
+//! misbehaves on demand, so that the gateway meets everything a real vendor can do to it.
+//!
+//! Each account has an API listener of its own (so that its port can really be closed); the
+//! payer pages of all accounts share one listener. A vendor is one module beside [`sandbox`]
+//! that implements the trait of `vendor`; books, payer page, callbacks and faults are shared.
+//!
+//! ```text
+//! door (listener per account) ─ misbehave (faults) ─ vendor's routes ─ account ─ books ─ journal
+//! payer (shared listener) ───────────────────────────────────────────────┘  └─ courier (callbacks)
+//! ```
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod account;
+mod books;
+mod config;
+mod courier;
+mod door;
+mod fault;
+mod ids;
+mod journal;
+mod misbehave;
+mod money;
+mod payer;
+mod sandbox;
+mod session;
+mod sim;
+mod vendor;
+
+pub use books::BookEntry;
+pub use config::{Environment, SimAccount, SimClock, SimConfig, SimError};
+pub use fault::{Fault, UnknownFault};
+pub use session::State;
+pub use sim::Sim;

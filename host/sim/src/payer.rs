@@ -1,0 +1,317 @@
+//! The page on which a person plays the payer. A plain form, no script.
+use std::{collections::HashMap, sync::Arc};
+
+use askama::Template;
+use axum::{
+    Form, Router,
+    extract::{DefaultBodyLimit, Path, State},
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{AppendHeaders, Html, IntoResponse, Redirect, Response},
+    routing::{get, post},
+};
+use serde::Deserialize;
+use url::Url;
+
+use crate::{
+    account::{Account, Unchanged},
+    session::{Outcome, Phase, Session},
+};
+
+/// All accounts by id.
+pub(crate) type Accounts = Arc<HashMap<String, Arc<Account>>>;
+
+/// The form holds a token and a word.
+const MOST_BODY: usize = 4 * 1024;
+
+/// No `form-action`: Chromium applies it to the redirect that follows the form, which leads to
+/// the gateway, whose address this page does not choose.
+const POLICY: &str =
+    "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+const STYLE: &str = include_str!("../static/payer.css");
+
+/// The payer pages of all accounts: `/{provider_id}/pay/{token}`.
+pub(crate) fn routes(accounts: Accounts) -> Router {
+    Router::new()
+        .route("/{provider_id}/pay/{token}", get(show))
+        .route("/{provider_id}/pay", post(submit))
+        .route("/payer.css", get(style))
+        .fallback(async || unknown())
+        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .with_state(accounts)
+}
+
+#[derive(Template)]
+#[template(path = "payer.html")]
+struct Page<'a> {
+    title: &'a str,
+    lead: &'a str,
+    style_url: String,
+    payment: Option<Payment<'a>>,
+}
+
+struct Payment<'a> {
+    amount: String,
+    currency: &'a str,
+    merchant: &'a str,
+    order: &'a str,
+    method: &'a str,
+    account: &'a str,
+    environment: &'a str,
+    action: String,
+    session: &'a str,
+    choices: &'static [Choice],
+    back: String,
+}
+
+struct Choice {
+    value: &'static str,
+    label: &'static str,
+    about: &'static str,
+}
+
+const BEFORE: [Choice; 4] = [
+    Choice {
+        value: "approve",
+        label: "Approve the payment",
+        about: "The payment goes through.",
+    },
+    Choice {
+        value: "decline",
+        label: "Decline the payment",
+        about: "As if the bank had said no. Another try is possible.",
+    },
+    Choice {
+        value: "review",
+        label: "Hold it for review",
+        about: "Approved, but somebody has to look at it first.",
+    },
+    Choice {
+        value: "pending",
+        label: "Leave it pending",
+        about: "Back to the merchant without a decision and without any news.",
+    },
+];
+
+const AFTERWARDS: [Choice; 2] = [
+    Choice {
+        value: "refund",
+        label: "Refund it",
+        about: "The merchant gives everything back.",
+    },
+    Choice {
+        value: "dispute",
+        label: "Dispute it",
+        about: "The payer wants the money back from the bank.",
+    },
+];
+
+/// What the form sends. A vendor's own form may lead here without an outcome; then the page is
+/// shown.
+#[derive(Deserialize)]
+struct Submitted {
+    session: String,
+    outcome: Option<Outcome>,
+}
+
+async fn show(
+    State(accounts): State<Accounts>,
+    Path((provider_id, token)): Path<(String, String)>,
+) -> Response {
+    match find(&accounts, &provider_id, &token) {
+        Some((account, session)) => page(StatusCode::OK, account, &session),
+        None => unknown(),
+    }
+}
+
+async fn submit(
+    State(accounts): State<Accounts>,
+    Path(provider_id): Path<String>,
+    Form(form): Form<Submitted>,
+) -> Response {
+    let Some((account, session)) = find(&accounts, &provider_id, &form.session) else {
+        return unknown();
+    };
+    let Some(outcome) = form.outcome else {
+        return page(StatusCode::OK, account, &session);
+    };
+    match account.choose(session.reference.clone(), outcome).await {
+        Ok(session) => leave(account, &session, outcome),
+        // A second click of the same button: the first one did it.
+        Err(Unchanged::Conflict) if is_done(session.phase(account.now()), outcome) => {
+            leave(account, &session, outcome)
+        }
+        Err(Unchanged::Conflict) => page(StatusCode::CONFLICT, account, &session),
+        Err(Unchanged::Unknown) => unknown(),
+        Err(Unchanged::Books(error)) => {
+            tracing::error!(%error, "the simulator's books cannot be written");
+            message(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "Something went wrong",
+                "Nothing was changed. Try again.",
+            )
+        }
+    }
+}
+
+fn find<'a>(
+    accounts: &'a Accounts,
+    provider_id: &str,
+    token: &str,
+) -> Option<(&'a Arc<Account>, Session)> {
+    let account = accounts.get(provider_id)?;
+    Some((account, account.by_token(token)?))
+}
+
+fn is_done(phase: Phase, outcome: Outcome) -> bool {
+    matches!(
+        (outcome, phase),
+        (Outcome::Approve, Phase::Authorised | Phase::Captured)
+            | (Outcome::Decline, Phase::Declined)
+            | (Outcome::Review, Phase::InReview)
+            | (Outcome::Refund, Phase::Refunded)
+            | (Outcome::Dispute, Phase::Disputed)
+    )
+}
+
+/// On to the merchant, with the vendor's own query appended as vendors do.
+fn leave(account: &Account, session: &Session, outcome: Outcome) -> Response {
+    if matches!(outcome, Outcome::Refund | Outcome::Dispute) {
+        return page(StatusCode::OK, account, session);
+    }
+    Redirect::to(&back(session, outcome == Outcome::Decline)).into_response()
+}
+
+fn back(session: &Session, cancelled: bool) -> String {
+    let target = if cancelled {
+        &session.cancel_url
+    } else {
+        &session.return_url
+    };
+    match Url::parse(target) {
+        Ok(mut url) => {
+            url.query_pairs_mut()
+                .append_pair("session", &session.reference);
+            url.into()
+        }
+        // Checked when the payment was created; unchanged is the best that is left.
+        Err(_) => target.clone(),
+    }
+}
+
+fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
+    let now = account.now();
+    let phase = session.phase(now);
+    let (title, lead): (&str, &str) = match phase {
+        Phase::Open => ("Pay now", "Choose how this payment goes on."),
+        Phase::Declined if session.is_payable(now) => (
+            "Payment declined",
+            "The last try was declined. Choose how the next one goes.",
+        ),
+        Phase::Declined => (
+            "Payment declined",
+            "This payment was declined and has been closed.",
+        ),
+        Phase::Authorised => (
+            "Payment approved",
+            "Approved. The merchant takes the money next.",
+        ),
+        Phase::InReview => (
+            "Payment in review",
+            "Approved, and held until the merchant decides.",
+        ),
+        Phase::Captured => (
+            "Payment complete",
+            "This payment is paid. You can play what happens afterwards.",
+        ),
+        Phase::Disputed => ("Payment disputed", "This payment was paid and is disputed."),
+        Phase::Refunded => ("Payment refunded", "This payment was paid and given back."),
+        Phase::Closed => (
+            "Payment closed",
+            "The merchant has called this payment off. It cannot be paid any more.",
+        ),
+        Phase::Expired => (
+            "Payment expired",
+            "The time for this payment is over. It cannot be paid any more.",
+        ),
+    };
+    let choices: &'static [Choice] = match phase {
+        _ if session.is_payable(now) => &BEFORE,
+        Phase::Captured => &AFTERWARDS,
+        _ => &[],
+    };
+    render(
+        status,
+        &Page {
+            title,
+            lead,
+            style_url: account.style_url(),
+            payment: Some(Payment {
+                amount: session.due.value.to_string(),
+                currency: &session.due.currency,
+                merchant: &session.merchant,
+                order: &session.order,
+                method: &session.method,
+                account: &account.settings.provider_id,
+                environment: account.settings.environment.as_str(),
+                action: account.pay_url(),
+                session: &session.token,
+                choices,
+                back: back(session, false),
+            }),
+        },
+    )
+}
+
+fn unknown() -> Response {
+    message(
+        StatusCode::NOT_FOUND,
+        "Nothing to pay here",
+        "This link belongs to no payment.",
+    )
+}
+
+fn message(status: StatusCode, title: &str, lead: &str) -> Response {
+    render(
+        status,
+        &Page {
+            title,
+            lead,
+            style_url: "/payer.css".to_owned(),
+            payment: None,
+        },
+    )
+}
+
+fn render(status: StatusCode, page: &Page<'_>) -> Response {
+    match page.render() {
+        Ok(html) => (status, headers("no-store"), Html(html)).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "the payer page cannot be rendered");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+async fn style() -> Response {
+    let kind = [(header::CONTENT_TYPE, "text/css; charset=utf-8")];
+    (headers("public, max-age=300"), kind, STYLE).into_response()
+}
+
+fn headers(cache: &'static str) -> AppendHeaders<[(HeaderName, HeaderValue); 4]> {
+    AppendHeaders([
+        (
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(POLICY),
+        ),
+        (header::CACHE_CONTROL, HeaderValue::from_static(cache)),
+        (
+            header::REFERRER_POLICY,
+            HeaderValue::from_static("no-referrer"),
+        ),
+        (
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        ),
+    ])
+}

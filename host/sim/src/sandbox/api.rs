@@ -1,0 +1,346 @@
+//! The sandbox's endpoints.
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, FromRequestParts, Path, RawQuery, State},
+    http::{HeaderMap, StatusCode, header, request::Parts},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    account::{Account, Created},
+    fault::Fault,
+    ids,
+    money::Amount,
+    sandbox::{
+        Sandbox,
+        problem::Problem,
+        tokens::{self, LIFE_SECONDS},
+        wire::{self, Create, Nothing, OfAmount},
+    },
+    session::{Conflict, Session, State as Stands},
+};
+
+/// Largest request body.
+const MOST_BODY: usize = 64 * 1024;
+
+/// One account's API.
+#[derive(Clone)]
+pub(crate) struct Api {
+    pub(crate) account: Arc<Account>,
+    pub(crate) vendor: Arc<Sandbox>,
+}
+
+pub(crate) fn routes(api: Api) -> Router {
+    Router::new()
+        .route("/oauth/token", post(token))
+        .route("/v1/account", get(account))
+        .route("/v1/sessions", post(create).get(find))
+        .route("/v1/sessions/{id}", get(read))
+        .route("/v1/sessions/{id}/capture", post(capture))
+        .route("/v1/sessions/{id}/close", post(close))
+        .route("/v1/sessions/{id}/refunds", post(refund))
+        .fallback(async || Problem::not_found())
+        .method_not_allowed_fallback(async || {
+            Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                "not like that",
+            )
+        })
+        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .with_state(api)
+}
+
+/// Proof of a good access token: no handler that takes it can be reached without.
+struct Authorised;
+
+impl FromRequestParts<Api> for Authorised {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let token =
+            credentials(&parts.headers, "Bearer ").ok_or(Problem::unauthorized("token_missing"))?;
+        if api.vendor.tokens.accepts(token, api.account.now()) {
+            Ok(Self)
+        } else {
+            Err(Problem::unauthorized("token_invalid"))
+        }
+    }
+}
+
+/// The `Idempotency-Key` that every change needs.
+struct Key(String);
+
+impl FromRequestParts<Api> for Key {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
+        let key = parts
+            .headers
+            .get("idempotency-key")
+            .and_then(|value| value.to_str().ok());
+        match key {
+            Some(key) if (8..=64).contains(&key.len()) && key.bytes().all(plain) => {
+                Ok(Self(key.to_owned()))
+            }
+            _ => Err(Problem::invalid(
+                "Idempotency-Key: 8-64 of A-Z a-z 0-9 - _ . :",
+            )),
+        }
+    }
+}
+
+async fn token(
+    State(api): State<Api>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let settings = &api.account.settings;
+    let given = credentials(&headers, "Basic ")
+        .and_then(|text| STANDARD.decode(text).ok())
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .unwrap_or_default();
+    let expected = format!("{}:{}", settings.client_id, settings.api_key);
+    if !tokens::same(&given, &expected) {
+        return Err(Problem::unauthorized("client_invalid"));
+    }
+    let form = media_type(&headers) == Some("application/x-www-form-urlencoded");
+    if !form || body.as_ref() != b"grant_type=client_credentials" {
+        return Err(Problem::invalid(
+            "the form grant_type=client_credentials is expected",
+        ));
+    }
+    let token = api
+        .vendor
+        .tokens
+        .issue(api.account.now())
+        .map_err(|error| {
+            tracing::error!(%error, "no token can be issued");
+            Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+        })?;
+    let answer =
+        json!({ "access_token": token, "token_type": "bearer", "expires_in": LIFE_SECONDS });
+    Ok(([(header::CACHE_CONTROL, "no-store")], Json(answer)).into_response())
+}
+
+async fn account(State(api): State<Api>, _: Authorised) -> Json<Value> {
+    let settings = &api.account.settings;
+    Json(json!({
+        "account": settings.provider_id,
+        "environment": settings.environment,
+        "status": "operational",
+    }))
+}
+
+async fn create(
+    State(api): State<Api>,
+    _: Authorised,
+    Key(key): Key,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let asked: Create = json_body(&headers, &body)?;
+    let fingerprint = hex::encode(Sha256::digest(&body));
+    let now = api.account.now();
+    if api.account.by_key(&key).is_none() {
+        wire::check(&asked, now)?;
+        let missing = asked.payer.lacks();
+        if !missing.is_empty() && api.account.faults.take(Fault::Ask) {
+            return Err(Problem::ask(missing));
+        }
+    }
+    let session = session(asked, key, fingerprint, now)?;
+    match api.account.create(session).await? {
+        Created::New(session) => Ok((StatusCode::CREATED, api.tell(&session)).into_response()),
+        Created::Replay(session) => Ok(api.tell(&session).into_response()),
+        Created::Differs => Err(Problem::key_reused()),
+    }
+}
+
+fn session(asked: Create, key: String, fingerprint: String, now: u64) -> Result<Session, Problem> {
+    let random = |prefix| {
+        ids::random(prefix).map_err(|error| {
+            tracing::error!(%error, "no session can be made");
+            Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+        })
+    };
+    Ok(Session {
+        reference: random("sbx_")?,
+        attempt_id: asked.merchant_reference,
+        key,
+        fingerprint,
+        token: random("")?,
+        state: Stands::Open,
+        payable: true,
+        held: false,
+        disputed: false,
+        due: asked.amount,
+        received: None,
+        returned: Amount(0),
+        method: asked.method,
+        order: asked.order,
+        merchant: asked.merchant,
+        return_url: asked.return_url,
+        cancel_url: asked.cancel_url,
+        created_at: now,
+        updated_at: now,
+        expires_at: asked.expires_at,
+        captured_times: 0,
+        capture_key: None,
+        refund_keys: Vec::new(),
+    })
+}
+
+async fn find(
+    State(api): State<Api>,
+    _: Authorised,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, Problem> {
+    let reference = query
+        .as_deref()
+        .and_then(|query| query.strip_prefix("merchant_reference="))
+        .filter(|reference| !reference.is_empty() && !reference.contains('&'))
+        .ok_or_else(|| {
+            Problem::invalid("exactly the query parameter merchant_reference is expected")
+        })?;
+    let now = api.account.now();
+    let found = api.account.by_attempt(reference);
+    let sessions: Vec<Value> = found
+        .iter()
+        .map(|session| wire::session(&api.account, session, now))
+        .collect();
+    Ok(Json(json!({ "sessions": sessions })))
+}
+
+async fn read(
+    State(api): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let session = api
+        .account
+        .by_reference(&id)
+        .ok_or_else(Problem::not_found)?;
+    Ok(api.tell(&session))
+}
+
+async fn capture(
+    State(api): State<Api>,
+    _: Authorised,
+    Key(key): Key,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let asked: OfAmount = json_body(&headers, &body)?;
+    let known = api
+        .account
+        .by_reference(&id)
+        .ok_or_else(Problem::not_found)?;
+    if asked.amount != known.due {
+        return Err(Problem::refused(
+            "the whole amount that was authorised is captured, or nothing",
+        ));
+    }
+    let act = move |session: &mut Session, account: &Account, now| {
+        if session.capture_key.as_ref() == Some(&key) {
+            return Ok(None);
+        }
+        if session.state != Stands::Authorised {
+            return Err(Conflict);
+        }
+        let happened = session.capture(now, account.taken(session))?;
+        session.capture_key = Some(key);
+        Ok(Some(happened))
+    };
+    Ok(api.tell(&api.account.change(id, act).await?))
+}
+
+async fn close(
+    State(api): State<Api>,
+    _: Authorised,
+    Key(_): Key,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let Nothing {} = json_body(&headers, &body)?;
+    // No news of it: the merchant knows, and closing twice is the same as once.
+    let act = |session: &mut Session, _: &Account, now| session.close(now).map(|()| None);
+    Ok(api.tell(&api.account.change(id, act).await?))
+}
+
+async fn refund(
+    State(api): State<Api>,
+    _: Authorised,
+    Key(key): Key,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let asked: OfAmount = json_body(&headers, &body)?;
+    wire::check_amount(&asked.amount)?;
+    let known = api
+        .account
+        .by_reference(&id)
+        .ok_or_else(Problem::not_found)?;
+    let currency = known.received.as_ref().map(|money| money.currency.as_str());
+    if currency.is_some_and(|currency| currency != asked.amount.currency) {
+        return Err(Problem::refused(
+            "refunds are made in the currency that was received",
+        ));
+    }
+    let amount = asked.amount.value;
+    let act = move |session: &mut Session, _: &Account, now| {
+        match session.refund_keys.iter().find(|(known, _)| *known == key) {
+            Some((_, before)) if *before == amount => return Ok(None),
+            Some(_) => return Err(Conflict),
+            None if session.refund_keys.len() >= Session::MOST_REFUNDS => return Err(Conflict),
+            None => {}
+        }
+        let happened = session.refund(now, amount)?;
+        session.refund_keys.push((key, amount));
+        Ok(Some(happened))
+    };
+    Ok(api.tell(&api.account.change(id, act).await?))
+}
+
+impl Api {
+    fn tell(&self, session: &Session) -> Json<Value> {
+        Json(wire::session(&self.account, session, self.account.now()))
+    }
+}
+
+/// What follows the scheme in the only `Authorization` header.
+fn credentials<'a>(headers: &'a HeaderMap, scheme: &str) -> Option<&'a str> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let value = values.next()?.to_str().ok()?;
+    if values.next().is_some() {
+        None
+    } else {
+        value.strip_prefix(scheme)
+    }
+}
+
+fn media_type(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    Some(value.split(';').next().unwrap_or_default().trim())
+}
+
+fn json_body<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
+    if media_type(headers) != Some("application/json") {
+        return Err(Problem::invalid(
+            "Content-Type: application/json is expected",
+        ));
+    }
+    serde_json::from_slice(body).map_err(|error| Problem::invalid(error.to_string()))
+}

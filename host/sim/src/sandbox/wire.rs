@@ -1,0 +1,204 @@
+//! The sandbox's JSON: what it takes and what it tells.
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::{
+    account::Account,
+    money::{Amount, Money},
+    sandbox::problem::Problem,
+    session::Session,
+    vendor::Event,
+};
+
+/// The methods that the sandbox serves.
+const METHODS: [&str; 10] = [
+    "credit_card",
+    "paypal",
+    "ideal",
+    "cash_app",
+    "crypto",
+    "venmo",
+    "revolut",
+    "klarna",
+    "upi_imps",
+    "interac",
+];
+
+/// Body of `POST /v1/sessions`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Create {
+    pub(crate) merchant_reference: String,
+    pub(crate) amount: Money,
+    pub(crate) method: String,
+    pub(crate) order: String,
+    pub(crate) merchant: String,
+    pub(crate) return_url: String,
+    pub(crate) cancel_url: String,
+    /// Milliseconds since 1970.
+    pub(crate) expires_at: u64,
+    #[serde(default)]
+    pub(crate) payer: Payer,
+}
+
+/// What is known of the payer.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Payer {
+    email: Option<String>,
+    given_name: Option<String>,
+    family_name: Option<String>,
+}
+
+impl Payer {
+    /// The details that are not known.
+    pub(crate) fn lacks(&self) -> Vec<&'static str> {
+        let details = [
+            ("email", &self.email),
+            ("given_name", &self.given_name),
+            ("family_name", &self.family_name),
+        ];
+        let missing =
+            |value: &Option<String>| value.as_deref().is_none_or(|text| text.trim().is_empty());
+        details
+            .into_iter()
+            .filter(|(_, value)| missing(value))
+            .map(|(name, _)| name)
+            .collect()
+    }
+}
+
+/// Body of a capture and of a refund.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfAmount {
+    pub(crate) amount: Money,
+}
+
+/// Body of a close: an empty object.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// Checks every value of a creation as a vendor would.
+pub(crate) fn check(create: &Create, now: u64) -> Result<(), Problem> {
+    let reference = &create.merchant_reference;
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
+    if reference.is_empty() || reference.len() > 64 || !reference.bytes().all(plain) {
+        return Err(Problem::invalid(
+            "merchant_reference: 1-64 of A-Z a-z 0-9 - _ . :",
+        ));
+    }
+    if !METHODS.contains(&create.method.as_str()) {
+        return Err(Problem::invalid("method: unknown"));
+    }
+    check_amount(&create.amount)?;
+    for (name, text, most) in [
+        ("order", &create.order, 150),
+        ("merchant", &create.merchant, 200),
+    ] {
+        let length = text.chars().count();
+        if length == 0 || length > most || text.chars().any(char::is_control) {
+            return Err(Problem::invalid(format!(
+                "{name}: 1-{most} characters, no control characters"
+            )));
+        }
+    }
+    for (name, text) in [
+        ("return_url", &create.return_url),
+        ("cancel_url", &create.cancel_url),
+    ] {
+        let good = Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+        if text.len() > 2_048 || !good {
+            return Err(Problem::invalid(format!(
+                "{name}: an http or https address of at most 2048 bytes"
+            )));
+        }
+    }
+    if create.expires_at <= now {
+        return Err(Problem::refused("expires_at is over"));
+    }
+    Ok(())
+}
+
+/// Checks the form of an amount that is to be moved.
+pub(crate) fn check_amount(money: &Money) -> Result<(), Problem> {
+    if !money.has_currency_code() {
+        return Err(Problem::invalid("amount.currency: three capital letters"));
+    }
+    if money.value.0 == 0 {
+        return Err(Problem::refused("amount.value must be greater than zero"));
+    }
+    Ok(())
+}
+
+/// A payment as the API tells it.
+pub(crate) fn session(account: &Account, session: &Session, now: u64) -> Value {
+    let nothing = Money {
+        value: Amount(0),
+        currency: session.due.currency.clone(),
+    };
+    let received = session.received.as_ref().unwrap_or(&nothing);
+    let returned = Money {
+        value: session.returned,
+        currency: received.currency.clone(),
+    };
+    json!({
+        "id": session.reference,
+        "merchant_reference": session.attempt_id,
+        "status": session.phase(now),
+        "payable": session.is_payable(now),
+        "amount": session.due,
+        "received": received,
+        "returned": returned,
+        "method": session.method,
+        "created_at": session.created_at,
+        "updated_at": session.updated_at,
+        "expires_at": session.expires_at,
+        "next_action": next_action(account, session),
+    })
+}
+
+/// What the payer does next. It differs by method as it does among real vendors: most lead to a
+/// page, some need a posted form, some are paid from an app with an address or a QR code.
+fn next_action(account: &Account, session: &Session) -> Value {
+    let page = account.page_url(session);
+    let amount = &session.due;
+    match session.method.as_str() {
+        "klarna" => json!({
+            "type": "form",
+            "url": account.pay_url(),
+            "fields": [["session", session.token]],
+        }),
+        "crypto" => {
+            let address = format!("sbx1q{}", session.token);
+            json!({
+                "type": "instructions",
+                "text": "Send the amount to this address. In the sandbox the link opens the simulator's page instead of a wallet.",
+                "details": [["Address", address], ["Amount", format!("{} {}", amount.value, amount.currency)]],
+                "qr": format!("sandbox:{address}?amount={}&currency={}", amount.value, amount.currency),
+                "link": page,
+            })
+        }
+        "upi_imps" => json!({
+            "type": "instructions",
+            "text": "Confirm the payment in your UPI app. In the sandbox the link opens the simulator's page instead of an app.",
+            "details": [["UPI ID", "sandbox@kassette"], ["Reference", session.reference]],
+            "qr": format!("upi://pay?pa=sandbox@kassette&tr={}&am={}&cu={}", session.reference, amount.value, amount.currency),
+            "link": page,
+        }),
+        _ => json!({ "type": "redirect", "url": page }),
+    }
+}
+
+/// The body of a callback.
+pub(crate) fn event(account: &Account, event: &Event<'_>) -> Value {
+    json!({
+        "id": event.id,
+        "type": event.happened,
+        "created_at": event.at,
+        // As it stood when it happened: an event about something earlier is no newer for being late.
+        "session": session(account, event.session, event.at),
+    })
+}

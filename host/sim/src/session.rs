@@ -1,0 +1,345 @@
+//! One payment in a vendor's books, and what may happen to it. Pure: time and faults are passed in.
+use serde::{Deserialize, Serialize};
+
+use crate::money::{Amount, Money};
+
+/// Where a payment stands, as `dev/books` tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Waits for the payer, or for nobody after its time.
+    Open,
+    /// The payer has approved; the money is reserved, not taken.
+    Authorised,
+    /// The money is taken.
+    Captured,
+    /// The payer's try was declined; he may try again unless the session was closed.
+    Declined,
+    /// Called off by the merchant, or out of time; nothing was taken.
+    Closed,
+    /// Taken and given back as a whole.
+    Refunded,
+}
+
+/// What a vendor tells about a payment: the state with everything that qualifies it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    Open,
+    Declined,
+    Authorised,
+    /// Authorised, held until the merchant captures or closes it.
+    InReview,
+    Captured,
+    /// Captured, and the payer wants it back.
+    Disputed,
+    Refunded,
+    Closed,
+    Expired,
+}
+
+/// What the payer can choose on the page; the last two after having paid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Outcome {
+    Approve,
+    Decline,
+    Review,
+    Pending,
+    Refund,
+    Dispute,
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Happened {
+    Opened,
+    Declined,
+    Authorised,
+    InReview,
+    Captured,
+    Refunded,
+    Disputed,
+}
+
+/// The payment is not in a state that allows this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Conflict;
+
+/// A payment in the books. Times are milliseconds since 1970 of the injected clock.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Session {
+    /// The vendor's id.
+    pub(crate) reference: String,
+    /// The merchant's reference: the gateway's attempt id.
+    pub(crate) attempt_id: String,
+    /// Idempotency key of the creation, and a hash of what was asked under it.
+    pub(crate) key: String,
+    pub(crate) fingerprint: String,
+    /// Opens the payer page.
+    pub(crate) token: String,
+    pub(crate) state: State,
+    /// Whether the payer may still pay, time aside.
+    pub(crate) payable: bool,
+    /// Authorised, but held for review.
+    pub(crate) held: bool,
+    pub(crate) disputed: bool,
+    pub(crate) due: Money,
+    /// What was captured, where anything was.
+    pub(crate) received: Option<Money>,
+    /// Given back so far, in the currency received.
+    pub(crate) returned: Amount,
+    pub(crate) method: String,
+    pub(crate) order: String,
+    pub(crate) merchant: String,
+    pub(crate) return_url: String,
+    pub(crate) cancel_url: String,
+    pub(crate) created_at: u64,
+    pub(crate) updated_at: u64,
+    /// Nobody can pay from then on.
+    pub(crate) expires_at: u64,
+    pub(crate) captured_times: u32,
+    /// Idempotency key of the capture through the API.
+    pub(crate) capture_key: Option<String>,
+    /// Idempotency keys of refunds through the API with their amounts.
+    pub(crate) refund_keys: Vec<(String, Amount)>,
+}
+
+impl Session {
+    /// Refunds one payment can have; a script that wants more is out of control.
+    pub(crate) const MOST_REFUNDS: usize = 100;
+
+    /// Whether the payer can still pay.
+    pub(crate) fn is_payable(&self, now: u64) -> bool {
+        self.payable && now < self.expires_at
+    }
+
+    /// Where it stands now.
+    pub(crate) fn phase(&self, now: u64) -> Phase {
+        match self.state {
+            State::Open | State::Declined if self.payable && now >= self.expires_at => {
+                Phase::Expired
+            }
+            State::Open => Phase::Open,
+            State::Declined => Phase::Declined,
+            State::Authorised if self.held => Phase::InReview,
+            State::Authorised => Phase::Authorised,
+            State::Captured if self.disputed => Phase::Disputed,
+            State::Captured => Phase::Captured,
+            State::Refunded => Phase::Refunded,
+            State::Closed => Phase::Closed,
+        }
+    }
+
+    /// The state as the books show it: out of time counts as closed.
+    pub(crate) fn book_state(&self, now: u64) -> State {
+        match self.phase(now) {
+            Phase::Expired => State::Closed,
+            _ => self.state,
+        }
+    }
+
+    /// The payer approves; `capture` is what the vendor takes at once, none where the merchant
+    /// has to capture.
+    pub(crate) fn approve(
+        &mut self,
+        now: u64,
+        capture: Option<Money>,
+    ) -> Result<Happened, Conflict> {
+        if !self.is_payable(now) {
+            return Err(Conflict);
+        }
+        self.payable = false;
+        self.state = State::Authorised;
+        match capture {
+            Some(money) => self.take(now, money),
+            None => {
+                self.updated_at = now;
+                Ok(Happened::Authorised)
+            }
+        }
+    }
+
+    /// The payer's try is declined. He may come back and try again until somebody closes it.
+    pub(crate) fn decline(&mut self, now: u64) -> Result<Happened, Conflict> {
+        if !self.is_payable(now) {
+            return Err(Conflict);
+        }
+        self.state = State::Declined;
+        self.updated_at = now;
+        Ok(Happened::Declined)
+    }
+
+    /// The payer approves, and the vendor wants a person to look.
+    pub(crate) fn hold(&mut self, now: u64) -> Result<Happened, Conflict> {
+        self.approve(now, None)?;
+        self.held = true;
+        Ok(Happened::InReview)
+    }
+
+    /// The merchant captures an authorisation; capturing ends a review.
+    pub(crate) fn capture(&mut self, now: u64, money: Money) -> Result<Happened, Conflict> {
+        if self.state != State::Authorised {
+            return Err(Conflict);
+        }
+        self.take(now, money)
+    }
+
+    fn take(&mut self, now: u64, money: Money) -> Result<Happened, Conflict> {
+        self.captured_times = self.captured_times.checked_add(1).ok_or(Conflict)?;
+        self.state = State::Captured;
+        self.held = false;
+        self.received = Some(money);
+        self.updated_at = now;
+        Ok(Happened::Captured)
+    }
+
+    /// The merchant calls it off. A declined one stays declined and can no longer be paid;
+    /// calling off twice is the same as once.
+    pub(crate) fn close(&mut self, now: u64) -> Result<(), Conflict> {
+        match self.state {
+            State::Open | State::Authorised => self.state = State::Closed,
+            State::Declined | State::Closed => {}
+            State::Captured | State::Refunded => return Err(Conflict),
+        }
+        self.payable = false;
+        self.held = false;
+        self.updated_at = now;
+        Ok(())
+    }
+
+    /// Gives back a part, or all that is left.
+    pub(crate) fn refund(&mut self, now: u64, amount: Amount) -> Result<Happened, Conflict> {
+        let left = self.left();
+        if self.state != State::Captured || amount.0 == 0 || amount > left {
+            return Err(Conflict);
+        }
+        self.returned = Amount(self.returned.0.saturating_add(amount.0));
+        if amount == left {
+            self.state = State::Refunded;
+        }
+        self.updated_at = now;
+        Ok(Happened::Refunded)
+    }
+
+    /// The payer wants the money back from his bank.
+    pub(crate) fn dispute(&mut self, now: u64) -> Result<Happened, Conflict> {
+        if self.state != State::Captured {
+            return Err(Conflict);
+        }
+        self.disputed = true;
+        self.updated_at = now;
+        Ok(Happened::Disputed)
+    }
+
+    /// What was taken and not given back.
+    pub(crate) fn left(&self) -> Amount {
+        let received = self.received.as_ref().map_or(0, |money| money.value.0);
+        Amount(received.saturating_sub(self.returned.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> Session {
+        Session {
+            reference: "sbx_1".into(),
+            attempt_id: "a".into(),
+            key: "k".into(),
+            fingerprint: "f".into(),
+            token: "t".into(),
+            state: State::Open,
+            payable: true,
+            held: false,
+            disputed: false,
+            due: Money {
+                value: Amount(4990),
+                currency: "EUR".into(),
+            },
+            received: None,
+            returned: Amount(0),
+            method: "ideal".into(),
+            order: "o".into(),
+            merchant: "m".into(),
+            return_url: "https://x.example/".into(),
+            cancel_url: "https://x.example/".into(),
+            created_at: 0,
+            updated_at: 0,
+            expires_at: 100,
+            captured_times: 0,
+            capture_key: None,
+            refund_keys: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn money_is_taken_once() {
+        let mut s = session();
+        let due = s.due.clone();
+        assert_eq!(s.approve(1, Some(due.clone())), Ok(Happened::Captured));
+        assert_eq!(s.approve(2, Some(due.clone())), Err(Conflict));
+        assert_eq!(s.capture(3, due), Err(Conflict));
+        assert_eq!((s.captured_times, s.state), (1, State::Captured));
+    }
+
+    #[test]
+    fn a_declined_payer_may_try_again_until_it_is_closed() {
+        let mut s = session();
+        s.decline(1).unwrap();
+        let mut again = s.clone();
+        assert_eq!(again.approve(2, None), Ok(Happened::Authorised));
+        s.close(2).unwrap();
+        assert_eq!(s.phase(3), Phase::Declined);
+        assert_eq!(s.approve(3, None), Err(Conflict));
+    }
+
+    #[test]
+    fn nobody_pays_after_the_end_but_an_authorisation_stands() {
+        let mut s = session();
+        assert_eq!(
+            (s.phase(100), s.book_state(100)),
+            (Phase::Expired, State::Closed)
+        );
+        assert_eq!(s.approve(100, None), Err(Conflict));
+        s.approve(99, None).unwrap();
+        let due = s.due.clone();
+        assert_eq!(s.capture(200, due), Ok(Happened::Captured));
+    }
+
+    #[test]
+    fn a_held_authorisation_is_released_by_capture_and_by_close() {
+        let mut s = session();
+        s.hold(1).unwrap();
+        assert_eq!(s.phase(1), Phase::InReview);
+        let mut closed = s.clone();
+        closed.close(2).unwrap();
+        assert_eq!(closed.phase(2), Phase::Closed);
+        let due = s.due.clone();
+        s.capture(2, due).unwrap();
+        assert_eq!(s.phase(2), Phase::Captured);
+    }
+
+    #[test]
+    fn no_more_is_given_back_than_was_taken() {
+        let mut s = session();
+        let due = s.due.clone();
+        s.approve(1, Some(due)).unwrap();
+        assert_eq!(s.refund(2, Amount(4991)), Err(Conflict));
+        s.refund(2, Amount(990)).unwrap();
+        assert_eq!((s.state, s.left()), (State::Captured, Amount(4000)));
+        s.refund(3, Amount(4000)).unwrap();
+        assert_eq!(s.state, State::Refunded);
+        assert_eq!(s.refund(4, Amount(1)), Err(Conflict));
+    }
+
+    #[test]
+    fn what_was_captured_cannot_be_called_off() {
+        let mut s = session();
+        let due = s.due.clone();
+        s.approve(1, Some(due)).unwrap();
+        assert_eq!(s.close(2), Err(Conflict));
+    }
+}

@@ -1,0 +1,327 @@
+//! All simulated accounts together, as `kassette sim` and `kassette dev` run them.
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fs, io,
+    net::SocketAddr,
+    path::Path,
+    sync::Arc,
+};
+
+use axum::{Router, middleware};
+use tokio::{net::TcpSocket, sync::watch, task::JoinSet};
+
+use crate::{
+    account::Account,
+    books::BookEntry,
+    config::{SimAccount, SimConfig, SimError},
+    courier,
+    door::Door,
+    fault::Fault,
+    misbehave,
+    payer::{self, Accounts},
+    session::Outcome,
+    vendor,
+};
+
+/// File that remembers the ports, so that links and configured addresses of the last run hold.
+const ADDRESSES: &str = "addresses.json";
+
+/// Name of the payer pages' listener in that file; no account can have it.
+const PAYER: &str = "*payer";
+
+/// Running simulators. Dropping this stops them at once, as a kill would; the books stay whole.
+pub struct Sim {
+    payer: SocketAddr,
+    accounts: Accounts,
+    doors: HashMap<String, Arc<Door>>,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl Sim {
+    /// Opens the books, the listeners and the couriers of all accounts.
+    ///
+    /// # Errors
+    /// Where an account cannot be used as configured, the books are damaged or unwritable, or a
+    /// listener cannot be opened.
+    pub async fn start(config: SimConfig) -> Result<Self, SimError> {
+        let folder = &config.data_dir;
+        fs::create_dir_all(folder).map_err(|source| SimError::Books {
+            path: folder.clone(),
+            source,
+        })?;
+        check(&config.accounts)?;
+        let remembered = remembered(folder);
+        let wanted = |name: &str, listen: SocketAddr| {
+            let port = remembered.get(name).copied().unwrap_or(0);
+            if listen.port() == 0 {
+                SocketAddr::new(listen.ip(), port)
+            } else {
+                listen
+            }
+        };
+        let listen = |address| move |source| SimError::Listen { address, source };
+        let address = wanted(PAYER, config.listen);
+        let (payer_door, payer_socket) = Door::bind(address).map_err(listen(address))?;
+        let own_base = format!("http://{}", payer_door.address());
+        let mut ports = BTreeMap::from([(PAYER.to_owned(), payer_door.address().port())]);
+
+        let (stop, stopping) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        let mut accounts = HashMap::new();
+        let mut doors = HashMap::new();
+        let courier = courier::client();
+        let any_port = SocketAddr::new(config.listen.ip(), 0);
+        for settings in config.accounts {
+            let id = settings.provider_id.clone();
+            let account = Arc::new(open(settings, &config.clock, folder, &own_base)?);
+            let address = wanted(&id, any_port);
+            let (door, socket) = Door::bind(address).map_err(listen(address))?;
+            let door = Arc::new(door);
+            ports.insert(id.clone(), door.address().port());
+            serve(&mut tasks, &door, socket, api(&account), stopping.clone())?;
+            tasks.spawn(courier::run(
+                Arc::clone(&account),
+                courier.clone(),
+                stopping.clone(),
+            ));
+            doors.insert(id.clone(), door);
+            accounts.insert(id, account);
+        }
+        let accounts = Arc::new(accounts);
+        let payer = payer_door.address();
+        let pages = payer::routes(Arc::clone(&accounts));
+        serve(
+            &mut tasks,
+            &Arc::new(payer_door),
+            payer_socket,
+            pages,
+            stopping,
+        )?;
+        remember(folder, &ports)?;
+        Ok(Self {
+            payer,
+            accounts,
+            doors,
+            stop,
+            tasks,
+        })
+    }
+
+    /// Where the payer pages are served.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.payer
+    }
+
+    /// Where an account's API is served: the module's `base-url` is `http://` and this.
+    ///
+    /// # Errors
+    /// [`SimError::UnknownAccount`].
+    pub fn api_addr(&self, provider_id: &str) -> Result<SocketAddr, SimError> {
+        Ok(self.door(provider_id)?.address())
+    }
+
+    /// The payer pages, to be mounted where `public_base` says besides [`Sim::addr`].
+    pub fn payer_routes(&self) -> Router {
+        payer::routes(Arc::clone(&self.accounts))
+    }
+
+    /// Says where an account's callbacks go. News waits until this is known.
+    ///
+    /// # Errors
+    /// [`SimError::UnknownAccount`]; [`SimError::Account`] where the address is not plain http on
+    /// loopback.
+    pub fn set_callback_url(&self, provider_id: &str, url: &str) -> Result<(), SimError> {
+        self.account(provider_id)?.set_callback_url(url)
+    }
+
+    /// What the simulator believes about an account's payments, oldest first.
+    ///
+    /// # Errors
+    /// [`SimError::UnknownAccount`].
+    pub fn books(&self, provider_id: &str) -> Result<Vec<BookEntry>, SimError> {
+        Ok(self.account(provider_id)?.entries())
+    }
+
+    /// The ids of all accounts, sorted.
+    #[must_use]
+    pub fn provider_ids(&self) -> Vec<String> {
+        let mut ids: Vec<String> = self.accounts.keys().cloned().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Makes an account misbehave for its next `times` calls ([`Fault::Down`]: until
+    /// [`Sim::clear_faults`], whatever `times` says). Different faults stand beside one another.
+    ///
+    /// # Errors
+    /// [`SimError::UnknownAccount`]; [`SimError::Times`] where the number is 0 or too large.
+    pub fn set_fault(&self, provider_id: &str, fault: Fault, times: u32) -> Result<(), SimError> {
+        let account = self.account(provider_id)?;
+        if fault != Fault::Down && !(1..=Fault::MOST_TIMES).contains(&times) {
+            return Err(SimError::Times { fault, times });
+        }
+        match fault {
+            Fault::RefuseConnection => self.door(provider_id)?.refuse(times),
+            _ => account.faults.arm(fault, times),
+        }
+        Ok(())
+    }
+
+    /// Back to good manners: what `{"fault":"none"}` asks for.
+    ///
+    /// # Errors
+    /// [`SimError::UnknownAccount`].
+    pub fn clear_faults(&self, provider_id: &str) -> Result<(), SimError> {
+        self.account(provider_id)?.faults.clear();
+        self.door(provider_id)?.refuse(0);
+        Ok(())
+    }
+
+    /// Tells the simulators that a caller was refused a connection to `address`. The system
+    /// refuses without telling anybody, so this is how `refuse-connection` counts its calls;
+    /// without it the port opens again by itself after five seconds per call, sixty at most.
+    pub fn connection_refused(&self, address: SocketAddr) {
+        if let Some(door) = self.doors.values().find(|door| door.address() == address) {
+            door.refused();
+        }
+    }
+
+    /// Tells the couriers that the injected clock was moved. They notice by themselves within a
+    /// quarter of a second.
+    pub fn clock_moved(&self) {
+        self.accounts
+            .values()
+            .for_each(|account| account.wake.notify_one());
+    }
+
+    /// Gives a captured payment back as a whole, as a person at the vendor's dashboard would;
+    /// the news goes out.
+    ///
+    /// # Errors
+    /// [`SimError::UnknownAccount`]; [`SimError::Payment`] where it is not captured;
+    /// [`SimError::Books`].
+    pub async fn refund(&self, provider_id: &str, reference: &str) -> Result<(), SimError> {
+        self.after(provider_id, reference, Outcome::Refund).await
+    }
+
+    /// Disputes a captured payment, as the payer's bank would; the news goes out.
+    ///
+    /// # Errors
+    /// As [`Sim::refund`].
+    pub async fn dispute(&self, provider_id: &str, reference: &str) -> Result<(), SimError> {
+        self.after(provider_id, reference, Outcome::Dispute).await
+    }
+
+    /// Stops listening and delivering, and waits until that is so.
+    pub async fn shutdown(mut self) {
+        self.stop.send_replace(true);
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    async fn after(
+        &self,
+        provider_id: &str,
+        reference: &str,
+        outcome: Outcome,
+    ) -> Result<(), SimError> {
+        use crate::account::Unchanged;
+        let account = self.account(provider_id)?;
+        let refused = |reason: &str| SimError::Payment {
+            reference: reference.to_owned(),
+            reason: reason.to_owned(),
+        };
+        match account.choose(reference.to_owned(), outcome).await {
+            Ok(_) => Ok(()),
+            Err(Unchanged::Unknown) => Err(refused("unknown")),
+            Err(Unchanged::Conflict) => Err(refused("not in a state that allows this")),
+            Err(Unchanged::Books(error)) => Err(error),
+        }
+    }
+
+    fn account(&self, provider_id: &str) -> Result<&Arc<Account>, SimError> {
+        self.accounts
+            .get(provider_id)
+            .ok_or_else(|| SimError::UnknownAccount(provider_id.to_owned()))
+    }
+
+    fn door(&self, provider_id: &str) -> Result<&Arc<Door>, SimError> {
+        self.doors
+            .get(provider_id)
+            .ok_or_else(|| SimError::UnknownAccount(provider_id.to_owned()))
+    }
+}
+
+/// Ids that name files safely, and name one account each.
+fn check(accounts: &[SimAccount]) -> Result<(), SimError> {
+    let mut seen = HashSet::new();
+    for SimAccount { provider_id, .. } in accounts {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let refused = |reason: &str| {
+            Err(SimError::Account {
+                provider_id: provider_id.clone(),
+                reason: reason.to_owned(),
+            })
+        };
+        if !(1..=64).contains(&provider_id.len()) || !provider_id.bytes().all(plain) {
+            return refused("an id has 1-64 of a-z 0-9 -");
+        }
+        if !seen.insert(provider_id) {
+            return refused("configured twice");
+        }
+    }
+    Ok(())
+}
+
+fn open(
+    settings: SimAccount,
+    clock: &Arc<dyn crate::SimClock>,
+    folder: &Path,
+    own_base: &str,
+) -> Result<Account, SimError> {
+    let vendor = vendor::by_module(&settings.module).ok_or_else(|| SimError::Account {
+        provider_id: settings.provider_id.clone(),
+        reason: format!("no vendor {} is simulated", settings.module),
+    })?;
+    Account::open(settings, vendor, Arc::clone(clock), folder, own_base)
+}
+
+/// The vendor's API with the faults around it.
+fn api(account: &Arc<Account>) -> Router {
+    let routes = Arc::clone(&account.vendor).routes(Arc::clone(account));
+    routes.layer(middleware::from_fn_with_state(
+        Arc::clone(account),
+        misbehave::layer,
+    ))
+}
+
+fn serve(
+    tasks: &mut JoinSet<()>,
+    door: &Arc<Door>,
+    socket: TcpSocket,
+    routes: Router,
+    stop: watch::Receiver<bool>,
+) -> Result<(), SimError> {
+    let address = door.address();
+    let serving = door
+        .open(socket, routes, stop)
+        .map_err(|source| SimError::Listen { address, source })?;
+    tasks.spawn(serving);
+    Ok(())
+}
+
+/// The ports of the last run; none where the file is absent or unreadable, which costs only
+/// that links of the last run no longer lead here.
+fn remembered(folder: &Path) -> BTreeMap<String, u16> {
+    let bytes = fs::read(folder.join(ADDRESSES)).unwrap_or_default();
+    serde_json::from_slice(&bytes).unwrap_or_default()
+}
+
+fn remember(folder: &Path, ports: &BTreeMap<String, u16>) -> Result<(), SimError> {
+    let path = folder.join(ADDRESSES);
+    let wrote = serde_json::to_vec(ports)
+        .map_err(io::Error::from)
+        .and_then(|json| fs::write(&path, json));
+    wrote.map_err(|source| SimError::Books { path, source })
+}

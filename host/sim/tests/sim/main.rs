@@ -1,0 +1,9 @@
+//! The simulators over real sockets.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod api;
+mod books;
+mod callbacks;
+mod faults;
+mod payer;
+mod world;

@@ -1,0 +1,174 @@
+//! The payer page and what its buttons do.
+use kassette_sim::State;
+use reqwest::Response;
+
+use crate::world::{TEST, World, id, token_of};
+
+fn location(answer: &Response) -> &str {
+    assert_eq!(answer.status(), 303);
+    answer.headers()["location"].to_str().unwrap()
+}
+
+#[tokio::test]
+async fn the_page_is_a_plain_form_that_says_it_is_a_simulator() {
+    let w = World::new().await;
+    let session = w.create("attempt-1").await;
+    let url = session["next_action"]["url"].as_str().unwrap();
+    let answer = w.http.get(url).send().await.unwrap();
+    let policy = answer.headers()["content-security-policy"]
+        .to_str()
+        .unwrap()
+        .to_owned();
+    assert!(policy.contains("default-src 'none'") && !policy.contains("form-action"));
+    assert_eq!(answer.headers()["cache-control"], "no-store");
+    let html = answer.text().await.unwrap();
+    for outcome in ["approve", "decline", "review", "pending"] {
+        assert!(
+            html.contains(&format!("name=\"outcome\" value=\"{outcome}\"")),
+            "{outcome}"
+        );
+    }
+    let action = format!(
+        "<form method=\"post\" action=\"http://{}/{TEST}/pay\">",
+        w.sim.addr()
+    );
+    assert!(html.contains(&action));
+    let hidden = format!(
+        "<input type=\"hidden\" name=\"session\" value=\"{}\">",
+        token_of(&session)
+    );
+    assert!(html.contains(&hidden));
+    assert!(html.contains("No money moves") && html.contains("49.90"));
+    assert!(!html.contains("<script"));
+    assert!(html.contains("Demo &#60;shop&#62;"), "names are escaped");
+    let style = w
+        .http
+        .get(format!("http://{}/payer.css", w.sim.addr()))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(style.headers()["content-type"], "text/css; charset=utf-8");
+}
+
+#[tokio::test]
+async fn each_outcome_leads_back_and_into_the_books() {
+    for (outcome, state, captured, target) in [
+        (
+            "approve",
+            State::Captured,
+            1,
+            "http://127.0.0.1:1/return/abc?session=",
+        ),
+        (
+            "decline",
+            State::Declined,
+            0,
+            "http://127.0.0.1:1/cancel/abc?x=1&session=",
+        ),
+        (
+            "review",
+            State::Authorised,
+            0,
+            "http://127.0.0.1:1/return/abc?session=",
+        ),
+        (
+            "pending",
+            State::Open,
+            0,
+            "http://127.0.0.1:1/return/abc?session=",
+        ),
+    ] {
+        let w = World::new().await;
+        let session = w.create("attempt-1").await;
+        let answer = w.choose(&session, outcome).await;
+        assert_eq!(
+            location(&answer),
+            format!("{target}{}", id(&session)),
+            "{outcome}"
+        );
+        let entry = w.entry();
+        assert_eq!(
+            (entry.state, entry.captured_times),
+            (state, captured),
+            "{outcome}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_second_click_changes_nothing_and_another_choice_is_refused() {
+    let w = World::new().await;
+    let session = w.create("attempt-1").await;
+    for _ in 0..2 {
+        assert_eq!(w.choose(&session, "approve").await.status(), 303);
+    }
+    assert_eq!(w.choose(&session, "decline").await.status(), 409);
+    assert_eq!(w.choose(&session, "pending").await.status(), 409);
+    let entry = w.entry();
+    assert_eq!((entry.state, entry.captured_times), (State::Captured, 1));
+}
+
+#[tokio::test]
+async fn concurrent_approvals_take_the_money_once() {
+    let w = World::new().await;
+    let session = w.create("attempt-1").await;
+    futures_util::future::join_all((0..16).map(|_| w.choose(&session, "approve"))).await;
+    assert_eq!(w.entry().captured_times, 1);
+}
+
+#[tokio::test]
+async fn a_declined_payer_may_come_back_and_pay() {
+    let w = World::new().await;
+    let session = w.create("attempt-1").await;
+    w.choose(&session, "decline").await;
+    assert_eq!(w.read(&session).await["payable"], true);
+    assert_eq!(w.choose(&session, "approve").await.status(), 303);
+    assert_eq!(w.entry().state, State::Captured);
+}
+
+#[tokio::test]
+async fn a_paid_session_can_be_refunded_and_disputed_on_the_page() {
+    let w = World::new().await;
+    let session = w.create("attempt-1").await;
+    assert_eq!(w.choose(&session, "refund").await.status(), 409);
+    w.choose(&session, "approve").await;
+    assert_eq!(w.choose(&session, "dispute").await.status(), 200);
+    assert_eq!(w.read(&session).await["status"], "disputed");
+    assert_eq!(w.choose(&session, "refund").await.status(), 200);
+    assert_eq!(w.entry().state, State::Refunded);
+}
+
+#[tokio::test]
+async fn unknown_tokens_accounts_and_outcomes_change_nothing() {
+    let w = World::new().await;
+    let session = w.create("attempt-1").await;
+    let base = format!("http://{}", w.sim.addr());
+    for path in ["/sandbox-test/pay/0", "/nobody/pay/0", "/"] {
+        assert_eq!(
+            w.http
+                .get(format!("{base}{path}"))
+                .send()
+                .await
+                .unwrap()
+                .status(),
+            404,
+            "{path}"
+        );
+    }
+    let live = format!("{base}/sandbox-live/pay/{}", token_of(&session));
+    assert_eq!(w.http.get(live).send().await.unwrap().status(), 404);
+    assert!(w.choose(&session, "steal").await.status().is_client_error());
+    assert_eq!(w.entry().state, State::Open);
+}
+
+#[tokio::test]
+async fn looking_at_the_page_changes_nothing() {
+    let w = World::new().await;
+    let session = w.create("attempt-1").await;
+    let url = format!(
+        "{}?outcome=approve",
+        session["next_action"]["url"].as_str().unwrap()
+    );
+    w.http.get(url).send().await.unwrap();
+    assert_eq!(w.entry().state, State::Open);
+}
