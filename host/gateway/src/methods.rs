@@ -1,0 +1,59 @@
+//! Which methods are eligible now, through whom, in which order.
+
+use kassette_domain::id::AccountId;
+use kassette_domain::key::Environment;
+use kassette_domain::merchant::Merchant;
+use kassette_domain::method::MethodId;
+use kassette_domain::money::{Currency, Minor};
+
+use crate::Gateway;
+
+/// A method with at least one eligible provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Which.
+    pub method: MethodId,
+    /// The module's label.
+    pub label: String,
+    /// Eligible accounts, best first.
+    pub providers: Vec<OfferedProvider>,
+}
+
+/// An account that would take the payment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfferedProvider {
+    /// Its id.
+    pub id: AccountId,
+    /// Its name.
+    pub name: String,
+    /// A note for the payer.
+    pub verification_note: Option<String>,
+    /// A link beside it.
+    pub verification_url: Option<String>,
+}
+
+/// What is asked about.
+#[derive(Clone, Debug)]
+pub struct Question<'a> {
+    /// Whose payment.
+    pub merchant: &'a Merchant,
+    /// In which world.
+    pub environment: Environment,
+    /// How much; none: limits are not applied.
+    pub amount: Option<Minor>,
+    /// Of what.
+    pub currency: Currency,
+    /// `amount` in US cents, where there is one.
+    pub usd: Option<Minor>,
+    /// Whether the payer's address is known.
+    pub email_known: bool,
+}
+
+impl Gateway {
+    /// The eligible methods, each with its eligible providers, in the order of the specification.
+    /// A method whose module is missing, fails, or is late is omitted.
+    pub async fn offers(&self, question: Question<'_>) -> Vec<Offer> {
+        let _ = question;
+        todo!()
+    }
+}

@@ -1,0 +1,110 @@
+//! What operators configure, in checked form. The server reads it from files.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kassette_domain::id::{AccountId, MerchantId};
+use kassette_domain::key::Environment;
+use kassette_domain::method::MethodId;
+use kassette_domain::money::{Currency, Minor};
+use kassette_domain::policy::RateLimit;
+use kassette_domain::secret::Secret;
+
+/// The gateway's settings; replaced as a whole when a file changes.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Origin of every URL that is given out; no slash at the end.
+    pub public_url: String,
+    /// How long a payment can be paid after creation. Default 24 h.
+    pub payment_life: Duration,
+    /// How long an attempt can be paid. Default 60 min.
+    pub attempt_life: Duration,
+    /// How long a start may take with all its fallbacks. Default 15 s.
+    pub start_deadline: Duration,
+    /// How long one call to a provider's module may take, waits included. Default 8 s, so that a
+    /// fallback fits into the start's deadline.
+    pub provider_deadline: Duration,
+    /// How long a methods listing may take. Default 100 ms.
+    pub listing_deadline: Duration,
+    /// What a method that a merchant's policy does not name means in live: false but under `dev`.
+    pub live_default: bool,
+    /// Whether loopback and plain http are allowed for simulated accounts (dev).
+    pub plain_loopback: bool,
+    /// Requests per key, where the merchant's policy says nothing.
+    pub rate_limit: RateLimit,
+    /// Health older than this makes an account stale. Default 15 min.
+    pub health_max_age: Duration,
+    /// How often an account that no payment has told anything about is probed. Default 1 min.
+    pub health_probe_every: Duration,
+    /// The operator's settings per method, given to its module.
+    pub methods: BTreeMap<MethodId, Vec<(String, String)>>,
+    /// The provider accounts.
+    pub accounts: BTreeMap<AccountId, Account>,
+}
+
+/// Whose payments an account takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merchants {
+    /// Everybody's.
+    All,
+    /// These merchants'.
+    Only(Vec<MerchantId>),
+}
+
+/// A configured provider account.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// The wire's `provider_id`.
+    pub id: AccountId,
+    /// The module that speaks to it: `sandbox`.
+    pub module: String,
+    /// Shown to payers and merchants.
+    pub name: String,
+    /// Where its money is.
+    pub environment: Environment,
+    /// Whether it is a simulator (refused in live under `serve`).
+    pub simulated: bool,
+    /// Whether the configuration has it on; an operator's switch in the store overrides.
+    pub enabled: bool,
+    /// Whose payments it takes.
+    pub merchants: Merchants,
+    /// Methods it is used for; others that its module could take are not offered.
+    pub methods: BTreeMap<MethodId, Terms>,
+    /// Shown beside the account's name.
+    pub verification_note: Option<String>,
+    /// A link beside the note.
+    pub verification_url: Option<String>,
+    /// `[settings]` of the file, for the module.
+    pub settings: Vec<(String, String)>,
+    /// `[secrets]` of the file.
+    pub secrets: Vec<AccountSecret>,
+    /// Hosts that the module may send requests to: `api.example.com`, `*.example.com`, with a port
+    /// where it is not 443.
+    pub hosts: Vec<String>,
+    /// Hosts that payers may be sent to.
+    pub redirect_hosts: Vec<String>,
+}
+
+/// A secret of an account.
+#[derive(Clone, Debug)]
+pub struct AccountSecret {
+    /// Name under which the module knows it.
+    pub name: String,
+    /// The value, and before it was rotated the old one.
+    pub values: Vec<Secret>,
+    /// Hosts that may see it; empty: all of the account's.
+    pub hosts: Vec<String>,
+}
+
+/// On what terms an account takes a method.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// Smallest and largest amount per currency.
+    pub limits: BTreeMap<Currency, (Option<Minor>, Option<Minor>)>,
+    /// What it charges: hundredths of a percent, plus a fixed part per currency.
+    pub fee_basis_points: Option<u32>,
+    /// The fixed part of the fee.
+    pub fee_fixed: BTreeMap<Currency, Minor>,
+    /// The operator's wish, higher first.
+    pub priority: i32,
+}

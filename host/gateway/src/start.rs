@@ -1,0 +1,105 @@
+//! Starting: from a chosen method to a provider's page, with fallback and without a second charge.
+
+use std::time::Duration;
+
+use kassette_domain::attempt::Attempt;
+use kassette_domain::id::{AccountId, PaymentId};
+use kassette_domain::ledger::Ledger;
+use kassette_domain::method::MethodId;
+use kassette_domain::provider::Payer;
+use kassette_store::Fault;
+
+use crate::Gateway;
+
+/// Who starts: decides what is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Starter {
+    /// The API, for a payment created `direct`.
+    Api,
+    /// The payer on the hosted page.
+    Page,
+}
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Which payment; the caller has checked whose it is.
+    pub payment: PaymentId,
+    /// By which method.
+    pub method: MethodId,
+    /// Through this account and no other, where policy allows it.
+    pub provider: Option<AccountId>,
+    /// By whom.
+    pub starter: Starter,
+    /// On the page: the account whose name and note the payer saw. Another note is shown first.
+    pub seen: Option<AccountId>,
+    /// What is known of the payer.
+    pub payer: Payer,
+}
+
+/// A started payment.
+#[derive(Clone, Debug)]
+pub struct StartedPayment {
+    /// As it is now.
+    pub ledger: Ledger,
+    /// The open attempt, with what the payer does next.
+    pub attempt: Attempt,
+    /// Where the payer's browser goes: the provider's address, or our own page where the payer must
+    /// answer, post a form or follow instructions.
+    pub redirect_url: String,
+}
+
+/// Why nothing was started. The edge maps each to HTTP.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// 404.
+    #[error("payment not found")]
+    NotFound,
+    /// 409: hosted, or not `created` or `pending`, or out of attempts.
+    #[error("{0}")]
+    Conflict(&'static str),
+    /// 409: the method is not the one fixed at creation.
+    #[error("payment_method: is not the one fixed at creation")]
+    OtherMethod,
+    /// 409 with `Retry-After`: a start is in flight, or its outcome is unknown.
+    #[error("the outcome of a start is not known yet; call again")]
+    Unsettled {
+        /// When to call again.
+        retry_after: Duration,
+    },
+    /// 409 on the API; the page offers to continue the open attempt.
+    #[error("another attempt is open")]
+    StillOpen(Box<StartedPayment>),
+    /// 403: live approval, delegation.
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// 403.
+    #[error("provider_id: choosing a provider is not allowed by the merchant's routing policy")]
+    ProviderChoice,
+    /// 422: unknown or unavailable method or provider.
+    #[error("{0}")]
+    NotAvailable(&'static str),
+    /// 422: the provider or the payer's bank said no; the payment is `created` again.
+    #[error("the provider declined the payment")]
+    Declined,
+    /// The page: the first in rank changed to an account with another note; show it and ask again.
+    #[error("the provider changed")]
+    AskAgain(AccountId),
+    /// 500.
+    #[error(transparent)]
+    Store(#[from] Fault),
+    /// 500.
+    #[error("no randomness from the operating system")]
+    Random,
+}
+
+impl Gateway {
+    /// Starts a payment, or continues the open attempt.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start(&self, start: Start) -> Result<StartedPayment, StartError> {
+        let _ = start;
+        todo!()
+    }
+}
