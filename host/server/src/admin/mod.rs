@@ -1,0 +1,1 @@
+//! The operators' API, on its own listener.

@@ -1,0 +1,1 @@
+//! The public API: its edge, its handlers, its OpenAPI document.

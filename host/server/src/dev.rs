@@ -1,0 +1,1 @@
+//! `kassette dev`: everything on one machine, from source.

@@ -1,0 +1,1 @@
+//! Listeners: sockets, TLS, time-outs, connection caps.

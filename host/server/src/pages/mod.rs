@@ -1,0 +1,1 @@
+//! What payers see: the hosted checkout and the return page.

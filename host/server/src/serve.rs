@@ -1,0 +1,1 @@
+//! `kassette serve`: puts the parts together and runs them.
