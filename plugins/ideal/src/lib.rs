@@ -1,6 +1,32 @@
-//! iDEAL
-use kassette_plugin::method::{Context, Description, Method, Refusal, Verdict};
+//! iDEAL | Wero: a bank redirect of the Netherlands.
+//!
+//! | Rule | Source |
+//! |---|---|
+//! | EUR only, 0.01 to 50,000.00 a payment, payers in NL | "iDEAL", Mollie documentation, <https://docs.mollie.com/docs/ideal>; the same limits in "iDEAL", Worldpay developer documentation |
+//! | With Wero, payers in BE, DE, FR and LU too | "iDEAL | Wero payments", Stripe documentation, <https://docs.stripe.com/payments/ideal>; "Wero is here", MultiSafepay |
+//!
+//! Only this method widens its countries by the scheme's successor: an account that has been moved
+//! to Wero reaches banks of five countries, one that has not reaches Dutch banks alone. Banks set
+//! lower limits of their own, which nobody tells us.
+//!
+//! # Settings
+//!
+//! | Setting | Default | Meaning |
+//! |---|---|---|
+//! | `wero` | `false` | some account here is served by Wero |
+//! | `wero-accounts` | all | which accounts are, where `wero` is set; the others take payers in NL alone |
+//!
+//! and those of [`kassette_plugin::ranking`].
+use kassette_plugin::amount::units;
+use kassette_plugin::method::{Candidate, Context, Description, Ground, Method, Refusal, Verdict};
 use kassette_plugin::ranking::{self, Order, Ranking};
+use kassette_plugin::settings;
+
+const CURRENCIES: [&str; 1] = ["EUR"];
+const MINIMUM: u64 = 1;
+const MAXIMUM: u64 = units(50_000);
+const HOME: &str = "NL";
+const WERO_COUNTRIES: [&str; 5] = [HOME, "BE", "DE", "FR", "LU"];
 
 struct Ideal;
 
@@ -10,14 +36,117 @@ impl Method for Ideal {
             id: "ideal".into(),
             label: "iDEAL | Wero".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            currencies: vec!["EUR".into()],
+            currencies: CURRENCIES.map(Into::into).into(),
         }
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
-        ranking::require_currency(&context, &["EUR"])?;
-        Ok(Ranking::of(&context, Order::Priority)?.verdicts())
+        ranking::require_currency(&context, &CURRENCIES)?;
+        let wero = settings::flag(&context.settings, "wero", false)?;
+        if wero {
+            let why = "Wero needs a bank account in NL, BE, DE, FR or LU";
+            ranking::require_country(&context, &WERO_COUNTRIES, why)?;
+        } else {
+            ranking::require_country(&context, &[HOME], "iDEAL needs a Dutch bank account")?;
+        }
+        ranking::require_amount(&context, Some(MINIMUM), Some(MAXIMUM), "one iDEAL payment")?;
+        ranking::require_operator_limits(&context)?;
+        let check = |candidate: &Candidate| reaches_payer(&context, wero, candidate);
+        Ok(Ranking::of(&context, Order::Priority)?
+            .check(&check)
+            .verdicts())
     }
 }
 
+/// An account that Wero does not serve reaches Dutch banks alone.
+fn reaches_payer(context: &Context, wero: bool, candidate: &Candidate) -> Result<(), Refusal> {
+    let abroad = context
+        .country
+        .as_deref()
+        .is_some_and(|country| country != HOME);
+    let mut accounts = settings::list(&context.settings, "wero-accounts").peekable();
+    let not_moved = accounts.peek().is_some() && accounts.all(|id| id != candidate.id);
+    if wero && abroad && not_moved {
+        return Err(ranking::refusal(
+            Ground::Country,
+            "not served by Wero: Dutch banks only",
+        ));
+    }
+    Ok(())
+}
+
 kassette_plugin::method::export!(Ideal);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kassette_plugin::testing::{assert_sound, candidate, context, eligible, set};
+
+    fn ground(context: Context) -> Option<Ground> {
+        Ideal::rank(context).err().map(|refusal| refusal.ground)
+    }
+
+    fn from(country: &str) -> Context {
+        Context {
+            country: Some(country.into()),
+            ..context("EUR", Some("49.90"))
+        }
+    }
+
+    #[test]
+    fn answers_as_the_host_demands() {
+        assert_sound::<Ideal>();
+    }
+
+    #[test]
+    fn takes_euros_alone() {
+        assert_eq!(
+            ground(context("USD", Some("49.90"))),
+            Some(Ground::Currency)
+        );
+    }
+
+    #[test]
+    fn one_payment_is_at_most_50000() {
+        assert_eq!(ground(context("EUR", Some("50000.00"))), None);
+        assert_eq!(
+            ground(context("EUR", Some("50000.01"))),
+            Some(Ground::Amount)
+        );
+        assert_eq!(ground(context("EUR", None)), None);
+    }
+
+    #[test]
+    fn presumes_a_dutch_bank_account_unless_wero_serves_it() {
+        assert_eq!(ground(from("NL")), None);
+        assert_eq!(ground(from("DE")), Some(Ground::Country));
+        assert_eq!(ground(set(from("DE"), "wero", "true")), None);
+        assert_eq!(
+            ground(set(from("ES"), "wero", "true")),
+            Some(Ground::Country)
+        );
+        assert_eq!(ground(set(from("ES"), "countries", "any")), None);
+    }
+
+    #[test]
+    fn abroad_only_accounts_moved_to_wero_are_eligible() {
+        let moved = |country: &str| {
+            let mut context = set(set(from(country), "wero", "true"), "wero-accounts", "b, c");
+            context.candidates = vec![candidate("a"), candidate("b")];
+            Ideal::rank(context)
+        };
+        assert_eq!(
+            moved("BE").map(|verdicts| eligible(&verdicts).join(" ")),
+            Ok("b".into())
+        );
+        assert_eq!(
+            moved("NL").map(|verdicts| eligible(&verdicts).join(" ")),
+            Ok("a b".into())
+        );
+    }
+
+    #[test]
+    fn a_misspelt_switch_is_refused() {
+        assert_eq!(ground(set(from("NL"), "wero", "yes")), Some(Ground::Policy));
+    }
+}

@@ -3,6 +3,12 @@
 /// Minor units in one unit of every currency of this version of the contract.
 pub const MINOR_UNITS: u64 = 100;
 
+/// Minor units in so many whole units: `units(50)` is 50.00. Only for constants: no check is made.
+#[must_use]
+pub const fn units(units: u64) -> u64 {
+    units * MINOR_UNITS
+}
+
 /// The wire form with its currency, for refusals and reasons: `1250.00 EUR`.
 #[must_use]
 pub fn format(amount: u64, currency: &str) -> String {

@@ -16,10 +16,16 @@
 //! no network, so that a module's logic is tested with plain `cargo test`; [`testing`] puts a host
 //! of the test's own in the place of the real one.
 
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::allow_attributes)
+)]
+
 #[cfg(all(target_arch = "wasm32", feature = "allocator"))]
 mod arena;
 
 pub mod amount;
+pub mod countries;
 pub mod method;
 pub mod provider;
 pub mod ranking;

@@ -8,7 +8,7 @@
 //!
 //! | Setting | Default | Meaning |
 //! |---|---|---|
-//! | `order` | the method's own | `priority`, `cost`, `success` or `speed`: what counts after health |
+//! | `order` | the method's own | `priority`, `priority-success`, `cost`, `success` or `speed`: what counts after health |
 //! | `success-floor` | none | per thousand; a candidate measured below it ranks after the others of its health |
 //! | `minimum-usd`, `maximum-usd` | none | the operator's own limits, against the amount in USD |
 //! | `countries` | the scheme's own | payer countries, separated by commas, or `any` |
@@ -27,11 +27,13 @@ use crate::settings;
 pub const MAX_TEXT: usize = 200;
 
 /// What counts among candidates of equal health. What is unknown counts as worst; ties are broken
-/// by the other three, then by id, so that the same question always has the same answer.
+/// by the rest, then by id, so that the same question always has the same answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The operator's priority, then cost.
     Priority,
+    /// The operator's priority, then the share of starts that worked.
+    PrioritySuccess,
     /// The lower fee, then priority.
     Cost,
     /// The higher share of starts that worked, then priority.
@@ -41,8 +43,9 @@ pub enum Order {
 }
 
 impl Order {
-    const WORDS: [(&'static str, Self); 4] = [
+    const WORDS: [(&'static str, Self); 5] = [
         ("priority", Self::Priority),
+        ("priority-success", Self::PrioritySuccess),
         ("cost", Self::Cost),
         ("success", Self::Success),
         ("speed", Self::Speed),
@@ -194,6 +197,7 @@ impl<'a> Ranking<'a> {
         let speed = candidate.health.latency.map_or(i64::MAX, i64::from);
         let order = match self.order {
             Order::Priority => [priority, cost, success, speed],
+            Order::PrioritySuccess => [priority, success, cost, speed],
             Order::Cost => [cost, priority, success, speed],
             Order::Success => [success, priority, cost, speed],
             Order::Speed => [speed, priority, cost, success],
@@ -231,4 +235,160 @@ impl<'a> Ranking<'a> {
 struct Eligible<'a> {
     candidate: &'a Candidate,
     later: Option<&'static str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{candidate, context, eligible, set};
+
+    fn ranked(context: &Context, order: Order) -> Vec<String> {
+        let verdicts = Ranking::of(context, order).unwrap().verdicts();
+        eligible(&verdicts).into_iter().map(str::to_owned).collect()
+    }
+
+    fn with(candidates: Vec<Candidate>) -> Context {
+        Context {
+            candidates,
+            ..context("EUR", Some("49.90"))
+        }
+    }
+
+    fn of(id: &str, priority: i32, fee: Option<u64>) -> Candidate {
+        Candidate {
+            priority,
+            fee,
+            ..candidate(id)
+        }
+    }
+
+    #[test]
+    fn health_comes_before_priority_and_priority_before_cost() {
+        let mut degraded = of("degraded", 100, Some(1));
+        degraded.health.status = Availability::Degraded;
+        let context = with(vec![
+            degraded,
+            of("dear", 5, Some(90)),
+            of("cheap", 0, Some(10)),
+            of("wanted", 5, Some(80)),
+        ]);
+        let order = ranked(&context, Order::Priority);
+        assert_eq!(order, ["wanted", "dear", "cheap", "degraded"]);
+        let order = ranked(&context, Order::Cost);
+        assert_eq!(order, ["cheap", "wanted", "dear", "degraded"]);
+    }
+
+    #[test]
+    fn an_unknown_fee_or_latency_counts_as_the_worst() {
+        let mut quick = of("quick", 0, None);
+        quick.health.latency = Some(100);
+        let context = with(vec![
+            of("unknown", 0, None),
+            quick,
+            of("priced", 0, Some(500)),
+        ]);
+        assert_eq!(
+            ranked(&context, Order::Cost),
+            ["priced", "quick", "unknown"]
+        );
+        assert_eq!(
+            ranked(&context, Order::Speed),
+            ["quick", "priced", "unknown"]
+        );
+    }
+
+    #[test]
+    fn the_operators_order_comes_before_the_methods() {
+        let context = with(vec![of("wanted", 9, Some(90)), of("cheap", 0, Some(1))]);
+        assert_eq!(ranked(&context, Order::Priority), ["wanted", "cheap"]);
+        let context = set(context, "order", "cost");
+        assert_eq!(ranked(&context, Order::Priority), ["cheap", "wanted"]);
+        let wrong = set(context, "order", "luck");
+        let refusal = Ranking::of(&wrong, Order::Priority).err().unwrap();
+        assert_eq!(refusal.ground, Ground::Policy);
+    }
+
+    #[test]
+    fn below_the_success_floor_ranks_later_but_stays() {
+        let mut shaky = of("shaky", 9, None);
+        shaky.health.success = Some(700);
+        let context = set(
+            with(vec![shaky, of("new", 0, None)]),
+            "success-floor",
+            "900",
+        );
+        assert_eq!(ranked(&context, Order::Priority), ["new", "shaky"]);
+    }
+
+    #[test]
+    fn stale_down_and_outside_of_limits_are_refused_with_their_ground() {
+        let mut stale = candidate("stale");
+        stale.health.status = Availability::Stale;
+        let mut down = candidate("down");
+        down.health.status = Availability::Down;
+        let low = Candidate {
+            maximum: Some(4_989),
+            ..candidate("low")
+        };
+        let high = Candidate {
+            minimum: Some(4_991),
+            ..candidate("high")
+        };
+        let exact = Candidate {
+            minimum: Some(4_990),
+            maximum: Some(4_990),
+            ..candidate("exact")
+        };
+        let context = with(vec![stale, down, low, high, exact]);
+        let verdicts = Ranking::of(&context, Order::Priority).unwrap().verdicts();
+        assert_eq!(eligible(&verdicts), ["exact"]);
+        let grounds: Vec<_> = verdicts
+            .iter()
+            .filter_map(|one| Some((one.id.as_str(), one.outcome.as_ref().err()?.ground)))
+            .collect();
+        let expected = [
+            ("down", Ground::Health),
+            ("high", Ground::Amount),
+            ("low", Ground::Amount),
+            ("stale", Ground::Health),
+        ];
+        assert_eq!(grounds, expected);
+    }
+
+    #[test]
+    fn without_an_amount_no_limit_applies() {
+        let mut context = with(vec![Candidate {
+            minimum: Some(1 << 40),
+            ..candidate("a")
+        }]);
+        context.amount = None;
+        assert_eq!(ranked(&context, Order::Priority), ["a"]);
+    }
+
+    #[test]
+    fn reasons_say_place_health_and_fee() {
+        let mut one = of("one", 3, Some(29));
+        one.health.success = Some(987);
+        let context = with(vec![one, of("two", 0, None)]);
+        let verdicts = Ranking::of(&context, Order::Priority).unwrap().verdicts();
+        let reason = verdicts.first().unwrap().outcome.clone().unwrap();
+        assert_eq!(
+            reason,
+            "1 of 2: operational, priority 3, fee 0.29 EUR, 98.7 % work"
+        );
+    }
+
+    #[test]
+    fn a_refusals_text_is_cut_between_characters() {
+        assert_eq!(
+            refusal(Ground::Other, "ä".repeat(101)).detail.len(),
+            MAX_TEXT
+        );
+        assert_eq!(
+            refusal(Ground::Other, format!("x{}", "ä".repeat(100)))
+                .detail
+                .len(),
+            199
+        );
+    }
 }

@@ -102,3 +102,81 @@ fn within(
     let limit = amount::format(limit, currency);
     Err(refusal(Ground::Amount, format!("{word} {limit}, {whose}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{context, set};
+
+    fn ground(outcome: Result<(), Refusal>) -> Option<Ground> {
+        outcome.err().map(|refusal| refusal.ground)
+    }
+
+    #[test]
+    fn limits_are_inclusive_and_need_an_amount() {
+        let limits = |context: Context| {
+            ground(require_amount(
+                &context,
+                Some(100),
+                Some(200),
+                "the scheme's limit",
+            ))
+        };
+        for (amount, refused) in [
+            ("0.99", true),
+            ("1.00", false),
+            ("2.00", false),
+            ("2.01", true),
+        ] {
+            let expected = refused.then_some(Ground::Amount);
+            assert_eq!(limits(context("EUR", Some(amount))), expected, "{amount}");
+        }
+        assert_eq!(limits(context("EUR", None)), None);
+    }
+
+    #[test]
+    fn operators_limits_are_in_dollars() {
+        let mut context = set(context("HUF", Some("10000.00")), "maximum-usd", "30.00");
+        context.usd = Some(2_800);
+        assert_eq!(require_operator_limits(&context), Ok(()));
+        context.usd = Some(3_001);
+        let refusal = require_operator_limits(&context).unwrap_err();
+        assert_eq!(refusal.detail, "above 30.00 USD, the operator's limit");
+    }
+
+    #[test]
+    fn an_unknown_country_is_never_refused() {
+        let context = set(context("EUR", None), "blocked-countries", "NL");
+        assert_eq!(require_country(&context, &["NL"], "elsewhere"), Ok(()));
+    }
+
+    #[test]
+    fn the_operator_widens_and_narrows_the_countries() {
+        let from = |country: &str| Context {
+            country: Some(country.into()),
+            ..context("EUR", None)
+        };
+        let judge = |context: &Context| ground(require_country(context, &["NL"], "elsewhere"));
+        assert_eq!(judge(&from("NL")), None);
+        assert_eq!(judge(&from("DE")), Some(Ground::Country));
+        assert_eq!(judge(&set(from("DE"), "countries", "any")), None);
+        assert_eq!(judge(&set(from("DE"), "countries", "NL, DE")), None);
+        assert_eq!(
+            judge(&set(from("FR"), "countries", "NL, DE")),
+            Some(Ground::Country)
+        );
+        assert_eq!(
+            judge(&set(from("NL"), "blocked-countries", "NL")),
+            Some(Ground::Country)
+        );
+    }
+
+    #[test]
+    fn a_foreign_currency_is_named() {
+        let refusal = require_currency(&context("USD", None), &["EUR"]).unwrap_err();
+        assert_eq!(
+            (refusal.ground, refusal.detail.as_str()),
+            (Ground::Currency, "only EUR, not USD")
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! Cash App Pay: a wallet of the United States.
+//!
+//! | Rule | Source |
+//! |---|---|
+//! | USD only, payers in US, accounts in US territories excluded | "Cash App Pay payments", Stripe documentation, <https://docs.stripe.com/payments/cash-app-pay> |
+//! | From 0.01; goods of restricted categories need an indicator on the payment | "FAQ: Transaction Limits and Payment Processing", Cash App Developers, <https://developers.cash.app/cash-app-pay-partner-api/guides/resources/frequently-asked-questions/transaction-limits-and-payment-processing> |
+//! | At most 7,500 USD: what a verified account can send in seven days | "Sending limits", Cash App Support |
+//!
+//! The vendor's limit for one payer is not told to merchants; what is surely above every payer's is
+//! refused here. Only Cash App Pay asks merchants to mark restricted goods (alcohol, gambling,
+//! prescriptions and the like), to protect sponsored accounts of minors: where the merchant sells
+//! such goods, only accounts that send the mark are eligible.
+//!
+//! # Settings
+//!
+//! | Setting | Default | Meaning |
+//! |---|---|---|
+//! | `restricted-goods` | `false` | the merchant sells goods of a restricted category |
+//! | `restricted-goods-accounts` | none | accounts that send the restricted goods indicator |
+//!
+//! and those of [`kassette_plugin::ranking`].
+use kassette_plugin::amount::units;
+use kassette_plugin::method::{Candidate, Context, Description, Ground, Method, Refusal, Verdict};
+use kassette_plugin::ranking::{self, Order, Ranking};
+use kassette_plugin::settings;
+
+const CURRENCIES: [&str; 1] = ["USD"];
+const MINIMUM: u64 = 1;
+const MAXIMUM: u64 = units(7_500);
+
+struct CashApp;
+
+impl Method for CashApp {
+    fn describe() -> Description {
+        Description {
+            id: "cash_app".into(),
+            label: "Cash App Pay".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            currencies: CURRENCIES.map(Into::into).into(),
+        }
+    }
+
+    fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
+        ranking::require_currency(&context, &CURRENCIES)?;
+        let why = "Cash App Pay needs an account in the US, territories excluded";
+        ranking::require_country(&context, &["US"], why)?;
+        ranking::require_amount(
+            &context,
+            Some(MINIMUM),
+            Some(MAXIMUM),
+            "one Cash App payment",
+        )?;
+        ranking::require_operator_limits(&context)?;
+        let restricted = settings::flag(&context.settings, "restricted-goods", false)?;
+        let check = |candidate: &Candidate| {
+            let mut marking = settings::list(&context.settings, "restricted-goods-accounts");
+            if restricted && !marking.any(|id| id == candidate.id) {
+                let detail = "does not mark restricted goods";
+                return Err(ranking::refusal(Ground::Policy, detail));
+            }
+            Ok(())
+        };
+        Ok(Ranking::of(&context, Order::Priority)?
+            .check(&check)
+            .verdicts())
+    }
+}
+
+kassette_plugin::method::export!(CashApp);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kassette_plugin::testing::{assert_sound, candidate, context, eligible, set};
+
+    fn ground(context: Context) -> Option<Ground> {
+        CashApp::rank(context).err().map(|refusal| refusal.ground)
+    }
+
+    #[test]
+    fn answers_as_the_host_demands() {
+        assert_sound::<CashApp>();
+    }
+
+    #[test]
+    fn takes_dollars_alone() {
+        assert_eq!(
+            ground(context("CAD", Some("49.90"))),
+            Some(Ground::Currency)
+        );
+    }
+
+    #[test]
+    fn presumes_a_payer_in_the_states_not_in_their_territories() {
+        for (country, refusal) in [
+            ("US", None),
+            ("PR", Some(Ground::Country)),
+            ("CA", Some(Ground::Country)),
+        ] {
+            let mut context = context("USD", Some("49.90"));
+            context.country = Some(country.into());
+            assert_eq!(ground(context), refusal, "{country}");
+        }
+    }
+
+    #[test]
+    fn one_payment_is_at_most_a_weeks_limit() {
+        assert_eq!(ground(context("USD", Some("7500.00"))), None);
+        assert_eq!(
+            ground(context("USD", Some("7500.01"))),
+            Some(Ground::Amount)
+        );
+        assert_eq!(ground(context("USD", None)), None);
+    }
+
+    #[test]
+    fn restricted_goods_go_where_they_are_marked() {
+        let mut question = context("USD", Some("49.90"));
+        question.candidates = vec![candidate("plain"), candidate("marking")];
+        let question = set(question, "restricted-goods-accounts", "marking");
+        let order = |context| CashApp::rank(context).map(|all| eligible(&all).join(" "));
+        assert_eq!(order(question.clone()), Ok("marking plain".into()));
+        assert_eq!(
+            order(set(question, "restricted-goods", "true")),
+            Ok("marking".into())
+        );
+    }
+}

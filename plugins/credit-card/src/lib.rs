@@ -1,0 +1,166 @@
+//! Cards of the international networks.
+//!
+//! | Rule | Source |
+//! |---|---|
+//! | Any currency | Networks convert between ISO 4217 currencies; providers narrow the list |
+//! | At most 12 digits of minor units | ISO 8583, data element 4 (amount, transaction: n 12) |
+//! | Up to EUR 30 (GBP 25) a payment may go without strong authentication | Commission Delegated Regulation (EU) 2018/389, Article 16, <https://www.legislation.gov.uk/eur/2018/389/article/16>; "What is a low value payment?", Cashflows Help Centre, for GBP 25 |
+//!
+//! Only cards have the low-value exemption: under it no bank challenges the payer, so accounts of
+//! equal priority differ by cost alone; above it the challenge decides whether there is a payment,
+//! so the share of starts that worked comes before cost. Outside of the European Economic Area and
+//! the United Kingdom cost decides. An unknown payer is judged by the currency.
+//!
+//! # Settings
+//!
+//! | Setting | Default | Meaning |
+//! |---|---|---|
+//! | `low-value-exemption` | `true` | providers here ask for the exemption; `false` where none does |
+//!
+//! and those of [`kassette_plugin::ranking`]; `order` replaces the rule above.
+use kassette_plugin::amount::units;
+use kassette_plugin::countries::EEA_AND_UK;
+use kassette_plugin::method::{Context, Description, Method, Refusal, Verdict};
+use kassette_plugin::ranking::{self, Order, Ranking};
+use kassette_plugin::settings;
+
+/// ISO 8583's twelve digits.
+const MAXIMUM: u64 = 999_999_999_999;
+
+/// Currencies of the countries where the payer's bank must authenticate strongly, for a payer whose
+/// country is unknown.
+const STRONG_CURRENCIES: [&str; 9] = [
+    "EUR", "GBP", "CZK", "DKK", "HUF", "NOK", "PLN", "RON", "SEK",
+];
+
+/// The exemption's limits, in minor units. Other currencies have no published equivalent.
+const LOW_VALUE: [(&str, u64); 2] = [("EUR", units(30)), ("GBP", units(25))];
+
+struct CreditCard;
+
+impl Method for CreditCard {
+    fn describe() -> Description {
+        Description {
+            id: "credit_card".into(),
+            label: "Card".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            currencies: Vec::new(),
+        }
+    }
+
+    fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
+        ranking::require_country(&context, &[], "not among the operator's countries")?;
+        ranking::require_amount(&context, None, Some(MAXIMUM), "one card payment")?;
+        ranking::require_operator_limits(&context)?;
+        let order = if may_be_challenged(&context)? {
+            Order::PrioritySuccess
+        } else {
+            Order::Priority
+        };
+        Ok(Ranking::of(&context, order)?.verdicts())
+    }
+}
+
+/// Whether the payer's bank may stop the payment to authenticate the payer.
+fn may_be_challenged(context: &Context) -> Result<bool, Refusal> {
+    let exemption = settings::flag(&context.settings, "low-value-exemption", true)?;
+    let currency = context.currency.as_str();
+    let strong = match context.country.as_deref() {
+        Some(country) => EEA_AND_UK.contains(&country),
+        None => STRONG_CURRENCIES.contains(&currency),
+    };
+    let low_value = LOW_VALUE
+        .iter()
+        .find(|(of, _)| *of == currency)
+        .zip(context.amount)
+        .is_some_and(|((_, limit), amount)| amount <= *limit);
+    Ok(strong && context.amount.is_some() && !(exemption && low_value))
+}
+
+kassette_plugin::method::export!(CreditCard);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kassette_plugin::method::{Candidate, Ground};
+    use kassette_plugin::testing::{assert_sound, candidate, context, eligible, set};
+
+    /// The order of a cheap account and of one whose starts work more often.
+    fn order(mut context: Context) -> Result<String, Refusal> {
+        let of = |id: &str, fee, success| {
+            let mut candidate = Candidate {
+                fee: Some(fee),
+                ..candidate(id)
+            };
+            candidate.health.success = Some(success);
+            candidate
+        };
+        context.candidates = vec![of("steady", 60, 990), of("cheap", 20, 930)];
+        Ok(eligible(&CreditCard::rank(context)?).join(" "))
+    }
+
+    #[test]
+    fn answers_as_the_host_demands() {
+        assert_sound::<CreditCard>();
+    }
+
+    #[test]
+    fn a_low_value_payment_goes_where_it_is_cheap() {
+        assert_eq!(
+            order(context("EUR", Some("30.00"))),
+            Ok("cheap steady".into())
+        );
+        assert_eq!(
+            order(context("GBP", Some("25.00"))),
+            Ok("cheap steady".into())
+        );
+    }
+
+    #[test]
+    fn a_payment_that_may_be_challenged_goes_where_it_works() {
+        assert_eq!(
+            order(context("EUR", Some("30.01"))),
+            Ok("steady cheap".into())
+        );
+        assert_eq!(
+            order(context("GBP", Some("25.01"))),
+            Ok("steady cheap".into())
+        );
+        let small = set(context("EUR", Some("5.00")), "low-value-exemption", "false");
+        assert_eq!(order(small), Ok("steady cheap".into()));
+    }
+
+    #[test]
+    fn outside_of_europe_cost_decides() {
+        assert_eq!(
+            order(context("USD", Some("300.00"))),
+            Ok("cheap steady".into())
+        );
+        let mut visitor = context("EUR", Some("300.00"));
+        visitor.country = Some("US".into());
+        assert_eq!(order(visitor), Ok("cheap steady".into()));
+    }
+
+    #[test]
+    fn priority_comes_before_both() {
+        let mut context = context("EUR", Some("300.00"));
+        let wanted = Candidate {
+            priority: 1,
+            fee: Some(900),
+            ..candidate("wanted")
+        };
+        context.candidates = vec![candidate("other"), wanted];
+        let verdicts = CreditCard::rank(context);
+        assert_eq!(
+            verdicts.map(|all| eligible(&all).join(" ")),
+            Ok("wanted other".into())
+        );
+    }
+
+    #[test]
+    fn an_amount_has_at_most_twelve_digits() {
+        assert!(order(context("USD", Some("9999999999.99"))).is_ok());
+        let refusal = order(context("USD", Some("10000000000.00"))).err();
+        assert_eq!(refusal.map(|refusal| refusal.ground), Some(Ground::Amount));
+    }
+}

@@ -1,0 +1,124 @@
+//! Revolut Pay: a wallet that also takes the cards of people without it.
+//!
+//! | Rule | Source |
+//! |---|---|
+//! | Currencies | "Cards and contactless payments with Revolut Terminal" (Revolut Pay included), Revolut Business Help |
+//! | Wallets in the European Economic Area and the United Kingdom; others may check out with a card | "Revolut Pay payments", Stripe documentation, <https://docs.stripe.com/payments/revolut-pay> |
+//!
+//! Only Revolut Pay serves payers who are not its customers: outside of its home markets it still
+//! works, as a card payment. A merchant who offers cards anyway can switch that off; then a payer
+//! known to be elsewhere is not offered it.
+//!
+//! # Settings
+//!
+//! | Setting | Default | Meaning |
+//! |---|---|---|
+//! | `guest-cards` | `true` | offer it to payers outside of the home markets |
+//! | `wallet-only-accounts` | none | accounts without guest cards: for payers of the home markets alone |
+//!
+//! and those of [`kassette_plugin::ranking`].
+use kassette_plugin::countries::EEA_AND_UK;
+use kassette_plugin::method::{Candidate, Context, Description, Ground, Method, Refusal, Verdict};
+use kassette_plugin::ranking::{self, Order, Ranking};
+use kassette_plugin::settings;
+
+/// Of the vendor's list those that can be invoiced here.
+const CURRENCIES: [&str; 14] = [
+    "AUD", "CAD", "CHF", "DKK", "EUR", "GBP", "HUF", "NOK", "NZD", "PLN", "RON", "SEK", "USD",
+    "ZAR",
+];
+
+struct Revolut;
+
+impl Method for Revolut {
+    fn describe() -> Description {
+        Description {
+            id: "revolut".into(),
+            label: "Revolut Pay".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            currencies: CURRENCIES.map(Into::into).into(),
+        }
+    }
+
+    fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
+        ranking::require_currency(&context, &CURRENCIES)?;
+        let guests = settings::flag(&context.settings, "guest-cards", true)?;
+        let presumed: &[&str] = if guests { &[] } else { &EEA_AND_UK };
+        ranking::require_country(
+            &context,
+            presumed,
+            "no Revolut account there, guests are off",
+        )?;
+        ranking::require_operator_limits(&context)?;
+        let abroad = context
+            .country
+            .as_deref()
+            .is_some_and(|country| !EEA_AND_UK.contains(&country));
+        let check = |candidate: &Candidate| {
+            let mut wallet_only = settings::list(&context.settings, "wallet-only-accounts");
+            if abroad && wallet_only.any(|id| id == candidate.id) {
+                return Err(ranking::refusal(Ground::Country, "takes no guests' cards"));
+            }
+            Ok(())
+        };
+        Ok(Ranking::of(&context, Order::Priority)?
+            .check(&check)
+            .verdicts())
+    }
+}
+
+kassette_plugin::method::export!(Revolut);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kassette_plugin::testing::{assert_sound, candidate, context, eligible, set};
+
+    fn ground(context: Context) -> Option<Ground> {
+        Revolut::rank(context).err().map(|refusal| refusal.ground)
+    }
+
+    fn from(country: Option<&str>) -> Context {
+        Context {
+            country: country.map(Into::into),
+            ..context("EUR", Some("49.90"))
+        }
+    }
+
+    #[test]
+    fn answers_as_the_host_demands() {
+        assert_sound::<Revolut>();
+    }
+
+    #[test]
+    fn currencies_off_the_vendors_list_are_refused() {
+        for currency in ["INR", "BRL", "PHP", "MXN"] {
+            assert_eq!(
+                ground(context(currency, None)),
+                Some(Ground::Currency),
+                "{currency}"
+            );
+        }
+    }
+
+    #[test]
+    fn guests_elsewhere_pay_by_card_unless_switched_off() {
+        assert_eq!(ground(from(Some("BR"))), None);
+        let off = |country| set(from(country), "guest-cards", "false");
+        assert_eq!(ground(off(Some("BR"))), Some(Ground::Country));
+        assert_eq!(ground(off(Some("LT"))), None);
+        assert_eq!(ground(off(None)), None);
+    }
+
+    #[test]
+    fn accounts_without_guest_cards_serve_the_home_markets() {
+        let order = |country| {
+            let mut question = set(from(country), "wallet-only-accounts", "wallet");
+            question.candidates = vec![candidate("wallet"), candidate("both")];
+            Revolut::rank(question).map(|all| eligible(&all).join(" "))
+        };
+        assert_eq!(order(Some("BR")), Ok("both".into()));
+        assert_eq!(order(Some("GB")), Ok("both wallet".into()));
+        assert_eq!(order(None), Ok("both wallet".into()));
+    }
+}
