@@ -81,9 +81,12 @@ impl Method for Klarna {
 
 /// Every currency of the markets, once.
 fn currencies() -> Vec<&'static str> {
-    let mut currencies = MARKETS.map(|(_, currency, _)| currency).to_vec();
-    currencies.sort_unstable();
-    currencies.dedup();
+    let mut currencies = Vec::with_capacity(MARKETS.len());
+    for (_, currency, _) in MARKETS {
+        if !currencies.contains(&currency) {
+            currencies.push(currency);
+        }
+    }
     currencies
 }
 
