@@ -1,0 +1,114 @@
+//! Requests to the vendor: address, token, headers, and what a lack of an answer means.
+use kassette_plugin::provider::http::{
+    self, Basic, Credential, Failure, Keep, Request, Response, Verb,
+};
+use kassette_plugin::provider::{Account, secrets};
+use kassette_plugin::settings;
+use serde_json::Value;
+
+/// Setting: where the API is.
+pub(crate) const BASE_URL: &str = "base-url";
+/// Secrets: the API credentials.
+pub(crate) const CLIENT_ID: &str = "client-id";
+pub(crate) const CLIENT_SECRET: &str = "client-secret";
+/// The token that the host keeps for us.
+pub(crate) const TOKEN: &str = "token";
+
+/// Why there is no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The vendor was not asked about the payment: nothing happened to it.
+    NotSent(String),
+    /// It may have happened.
+    NoAnswer(String),
+}
+
+/// A read.
+pub(crate) fn get(account: &Account, path: &str) -> Result<Response, Broken> {
+    send(account, Verb::Get, path, None)
+}
+
+/// A change, repeatable under its key.
+pub(crate) fn post(
+    account: &Account,
+    path: &str,
+    key: &str,
+    body: &Value,
+) -> Result<Response, Broken> {
+    send(account, Verb::Post, path, Some((key, body)))
+}
+
+fn send(
+    account: &Account,
+    verb: Verb,
+    path: &str,
+    change: Option<(&str, &Value)>,
+) -> Result<Response, Broken> {
+    let base = settings::text(&account.settings, BASE_URL)
+        .ok_or_else(|| Broken::NotSent(format!("setting {BASE_URL} is missing")))?
+        .trim_end_matches('/');
+    let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
+    let mut body = Vec::new();
+    if let Some((key, value)) = change {
+        headers.push(("content-type".into(), "application/json".into()));
+        headers.push(("idempotency-key".into(), key.into()));
+        body = value.to_string().into_bytes();
+    }
+    let request = Request {
+        verb,
+        url: format!("{base}{path}"),
+        headers,
+        credentials: vec![Credential::Bearer(TOKEN.into())],
+        body,
+        keep: None,
+    };
+    if !secrets::ready(TOKEN) {
+        fetch_token(base)?;
+    }
+    let answer = http::send(&request).map_err(broken)?;
+    if answer.status != 401 {
+        return Ok(answer);
+    }
+    // The vendor has forgotten the token before its time, and did nothing: once more with a new one.
+    fetch_token(base)?;
+    http::send(&request).map_err(broken)
+}
+
+/// Has the host fetch and keep a token. Whatever goes wrong here, the payment was not touched.
+fn fetch_token(base: &str) -> Result<(), Broken> {
+    let answer = http::send(&Request {
+        verb: Verb::Post,
+        url: format!("{base}/oauth/token"),
+        headers: vec![(
+            "content-type".into(),
+            "application/x-www-form-urlencoded".into(),
+        )],
+        credentials: vec![Credential::Basic(Basic {
+            user: CLIENT_ID.into(),
+            password: Some(CLIENT_SECRET.into()),
+        })],
+        body: b"grant_type=client_credentials".to_vec(),
+        keep: Some(Keep {
+            token: TOKEN.into(),
+            pointer: "/access_token".into(),
+            expires_in: Some("/expires_in".into()),
+        }),
+    });
+    match answer {
+        Ok(answer) if answer.status == 200 => Ok(()),
+        Ok(answer) => Err(Broken::NotSent(format!(
+            "no token: status {}",
+            answer.status
+        ))),
+        Err(Failure::NotSent(why) | Failure::NoAnswer(why)) => {
+            Err(Broken::NotSent(format!("no token: {why}")))
+        }
+    }
+}
+
+fn broken(failure: Failure) -> Broken {
+    match failure {
+        Failure::NotSent(why) => Broken::NotSent(why),
+        Failure::NoAnswer(why) => Broken::NoAnswer(why),
+    }
+}

@@ -1,0 +1,239 @@
+//! Callbacks: proved by their signature before a byte of the body is believed.
+use kassette_plugin::provider::secrets::{self, Algorithm};
+use kassette_plugin::provider::{
+    Account, Acknowledged, Header, Incoming, Notice, Refused, Subject, Verb,
+};
+
+use crate::wire;
+
+/// The secret that signs callbacks.
+pub(crate) const SECRET: &str = "callback-secret";
+
+/// The header that holds time and code.
+const HEADER: &str = "sandbox-signature";
+
+/// How far the signature's time may lie from ours, either way, in seconds.
+const TOLERANCE_SECONDS: u64 = 300;
+
+/// Verifies and reads one callback.
+pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledged, Refused> {
+    if !matches!(incoming.verb, Verb::Post) {
+        return Err(Refused::Malformed("not a POST".into()));
+    }
+    let signature = signature(&incoming.headers).map_err(|why| Refused::Forged(why.into()))?;
+    if !secrets::ready(SECRET) {
+        return Err(Refused::Later(format!("secret {SECRET} is missing")));
+    }
+    let message = [signature.time.as_bytes(), b".", &incoming.body].concat();
+    if !secrets::verify(SECRET, Algorithm::HmacSha256, &message, &signature.code) {
+        return Err(Refused::Forged("the signature is wrong".into()));
+    }
+    if signature.seconds.abs_diff(account.now / 1_000) > TOLERANCE_SECONDS {
+        return Err(Refused::Forged(
+            "the signature is too old or from the future".into(),
+        ));
+    }
+    let session = wire::event(&incoming.body)
+        .ok_or_else(|| Refused::Malformed("the body cannot be read".into()))?;
+    // Our own id: it is known to the host even where the answer to `start` was lost.
+    let about = Subject::Attempt(session.attempt.clone());
+    Ok(Acknowledged {
+        notices: vec![Notice {
+            about,
+            report: session.report(),
+        }],
+        status: 200,
+        media_type: "text/plain".into(),
+        body: "[accepted]".into(),
+    })
+}
+
+/// `t=1800000000,v1=<64 hexadecimal characters>`
+#[derive(Debug, PartialEq, Eq)]
+struct Signature<'a> {
+    /// The time as it was signed.
+    time: &'a str,
+    seconds: u64,
+    code: [u8; 32],
+}
+
+fn signature(headers: &[Header]) -> Result<Signature<'_>, &'static str> {
+    let mut values = headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(HEADER));
+    let (_, value) = values.next().ok_or("there is no signature")?;
+    if values.next().is_some() {
+        return Err("there are two signatures");
+    }
+    parse(value).ok_or("the signature cannot be read")
+}
+
+fn parse(value: &str) -> Option<Signature<'_>> {
+    let (time, code) = value.strip_prefix("t=")?.split_once(",v1=")?;
+    if !time.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let seconds = time.parse().ok()?;
+    Some(Signature {
+        time,
+        seconds,
+        code: unhex(code)?,
+    })
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let digit = |b: &u8| match b {
+        b'0'..=b'9' => Some(b - b'0'),
+        b'a'..=b'f' => Some(b - b'a' + 10),
+        _ => None,
+    };
+    if text.len() != 64 {
+        return None;
+    }
+    let mut code = [0; 32];
+    for (byte, pair) in code.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        let [high, low] = pair else { return None };
+        *byte = digit(high)? << 4 | digit(low)?;
+    }
+    Some(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::tests::told;
+    use kassette_plugin::provider::{Environment, Status};
+    use kassette_plugin::testing::{Host, with_host};
+    use serde_json::json;
+
+    /// A host whose code for every message is 32 times the message's length.
+    struct Keyed;
+    impl Host for Keyed {
+        fn ready(&mut self, name: &str) -> bool {
+            name == SECRET
+        }
+        fn sign(&mut self, _: &str, _: Algorithm, message: &[u8]) -> Option<Vec<u8>> {
+            Some(vec![u8::try_from(message.len() % 256).unwrap(); 32])
+        }
+    }
+
+    const NOW_SECONDS: u64 = 1_800_000_000;
+
+    fn account() -> Account {
+        Account {
+            id: "sandbox-test".into(),
+            environment: Environment::Test,
+            now: NOW_SECONDS * 1_000,
+            callback_url: String::new(),
+            settings: Vec::new(),
+        }
+    }
+
+    fn incoming(seconds: u64, session: &serde_json::Value) -> Incoming {
+        let body = json!({ "id": "evt_1", "session": session })
+            .to_string()
+            .into_bytes();
+        let length = u8::try_from((seconds.to_string().len() + 1 + body.len()) % 256).unwrap();
+        let code = format!("{length:02x}").repeat(32);
+        Incoming {
+            verb: Verb::Post,
+            path: String::new(),
+            query: String::new(),
+            headers: vec![("Sandbox-Signature".into(), format!("t={seconds},v1={code}"))],
+            body,
+        }
+    }
+
+    fn read_keyed(incoming: Incoming) -> Result<Acknowledged, Refused> {
+        with_host(Keyed, || read(&account(), &incoming))
+    }
+
+    #[test]
+    fn signed_news_is_told_with_its_report() {
+        let told = told("captured", false, "49.90");
+        let answer = read_keyed(incoming(NOW_SECONDS, &told)).unwrap();
+        assert_eq!((answer.status, answer.body.as_str()), (200, "[accepted]"));
+        let [notice] = answer.notices.as_slice() else {
+            panic!("one notice")
+        };
+        assert_eq!(notice.about, Subject::Attempt("attempt-1".into()));
+        let report = notice.report.as_ref().unwrap();
+        assert_eq!(
+            (report.status, report.received.amount),
+            (Status::Completed, 4990)
+        );
+    }
+
+    #[test]
+    fn a_decline_that_can_still_be_paid_makes_the_host_ask() {
+        let answer = read_keyed(incoming(NOW_SECONDS, &told("declined", true, "0.00"))).unwrap();
+        assert_eq!(
+            answer.notices.first().map(|notice| notice.report.is_none()),
+            Some(true)
+        );
+    }
+
+    #[test]
+    fn a_changed_byte_is_a_forgery() {
+        let mut changed = incoming(NOW_SECONDS, &told("open", true, "0.00"));
+        changed.body.push(b' ');
+        assert!(matches!(read_keyed(changed), Err(Refused::Forged(_))));
+    }
+
+    #[test]
+    fn five_minutes_are_tolerated_and_no_second_more() {
+        let session = told("open", true, "0.00");
+        for seconds in [NOW_SECONDS - 300, NOW_SECONDS + 300] {
+            assert!(read_keyed(incoming(seconds, &session)).is_ok());
+        }
+        for seconds in [NOW_SECONDS - 301, NOW_SECONDS + 301] {
+            assert!(matches!(
+                read_keyed(incoming(seconds, &session)),
+                Err(Refused::Forged(_))
+            ));
+        }
+    }
+
+    #[test]
+    fn signatures_of_another_form_are_forgeries() {
+        let code = "0".repeat(64);
+        for value in [
+            String::new(),
+            format!("v1={code}"),
+            format!("t=1,v0={code}"),
+            format!("t=-1,v1={code}"),
+            format!("t=+1,v1={code}"),
+            format!("t=,v1={code}"),
+            format!("t=1,v1={}", "A".repeat(64)),
+            format!("t=1,v1={}", &code[1..]),
+            format!("t=1,v1={code},v1={code}"),
+        ] {
+            assert_eq!(parse(&value), None, "{value}");
+        }
+        let mut none = incoming(NOW_SECONDS, &told("open", true, "0.00"));
+        let mut two = none.clone();
+        two.headers.extend(none.headers.clone());
+        none.headers.clear();
+        for odd in [none, two] {
+            assert!(matches!(read_keyed(odd), Err(Refused::Forged(_))));
+        }
+    }
+
+    #[test]
+    fn without_the_secret_the_vendor_is_asked_to_come_again() {
+        let session = told("open", true, "0.00");
+        let answer = read(&account(), &incoming(NOW_SECONDS, &session));
+        assert!(matches!(answer, Err(Refused::Later(_))));
+    }
+
+    #[test]
+    fn what_is_signed_but_no_event_is_malformed() {
+        let odd = incoming(NOW_SECONDS, &json!({}));
+        assert!(matches!(read_keyed(odd), Err(Refused::Malformed(_))));
+        let get = Incoming {
+            verb: Verb::Get,
+            ..incoming(NOW_SECONDS, &json!({}))
+        };
+        assert!(matches!(read_keyed(get), Err(Refused::Malformed(_))));
+    }
+}

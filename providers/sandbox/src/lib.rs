@@ -1,0 +1,150 @@
+//! The sandbox: a simulated vendor that serves every method. `providers/README.md` describes its
+//! protocol, and this module is the example to read before writing one for a real vendor.
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `start.rs` | creating a session; what each refusal means |
+//! | `query.rs` | finding, capturing, closing and reading a session |
+//! | `callback.rs` | the signature of a callback and its news |
+//! | `api.rs` | requests: token, headers, what can have happened |
+//! | `wire.rs` | the vendor's JSON, read strictly |
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod api;
+mod callback;
+mod query;
+mod start;
+mod wire;
+
+use kassette_plugin::provider::{
+    Account, Acknowledged, Attempt, Condition, Description, Encoding, Environment, Failure,
+    Incoming, Need, Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+};
+
+/// The methods, by their wire ids; each in any currency.
+const METHODS: [&str; 10] = [
+    "credit_card",
+    "paypal",
+    "ideal",
+    "cash_app",
+    "crypto",
+    "venmo",
+    "revolut",
+    "klarna",
+    "upi_imps",
+    "interac",
+];
+
+/// The module's answers.
+pub struct Sandbox;
+
+impl Provider for Sandbox {
+    fn describe() -> Description {
+        let service = |method: &str| Service {
+            method: method.into(),
+            currencies: Vec::new(),
+        };
+        let secret = |name: &str, help: &str| SecretNeed {
+            name: name.into(),
+            help: help.into(),
+            required: true,
+            encoding: Encoding::Text,
+        };
+        Description {
+            id: "sandbox".into(),
+            label: "Sandbox".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            services: METHODS.into_iter().map(service).collect(),
+            settings: vec![Need {
+                name: api::BASE_URL.into(),
+                help: "Where the account's simulated API listens, such as http://127.0.0.1:9001"
+                    .into(),
+                required: true,
+            }],
+            secrets: vec![
+                secret(api::CLIENT_ID, "Client id of the simulated account"),
+                secret(api::CLIENT_SECRET, "Client secret of the simulated account"),
+                secret(
+                    callback::SECRET,
+                    "Secret that signs the simulated account's callbacks",
+                ),
+            ],
+            tokens: vec![api::TOKEN.into()],
+        }
+    }
+
+    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
+        start::start(&account, &attempt)
+    }
+
+    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
+        callback::read(&account, &incoming)
+    }
+
+    fn query(
+        account: Account,
+        attempt: Attempt,
+        reference: Option<String>,
+        wish: Wish,
+        // A reference is always found by the attempt's id, so the payer's word is not needed.
+        _: Option<String>,
+    ) -> Result<Report, QueryFailure> {
+        query::query(&account, &attempt, reference.as_deref(), wish)
+    }
+
+    fn health(account: Account) -> Condition {
+        match api::get(&account, "/v1/account") {
+            Ok(answer) if answer.status == 200 => condition(&answer.body, account.environment),
+            Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
+            Ok(answer) => Condition::Down(wire::problem(&answer).to_string()),
+            Err(api::Broken::NotSent(why) | api::Broken::NoAnswer(why)) => Condition::Down(why),
+        }
+    }
+}
+
+/// An account of the other environment must not be used, however well it works.
+fn condition(body: &[u8], wanted: Environment) -> Condition {
+    let wanted = match wanted {
+        Environment::Test => "test",
+        Environment::Live => "live",
+    };
+    match wire::environment(body) {
+        Some(environment) if environment == wanted => Condition::Operational,
+        Some(environment) => Condition::Down(format!("the credentials are for {environment}")),
+        None => Condition::Down("the answer cannot be read".into()),
+    }
+}
+
+kassette_plugin::provider::export!(Sandbox);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_of_the_other_environment_is_down() {
+        let body = br#"{"environment":"test"}"#;
+        assert_eq!(condition(body, Environment::Test), Condition::Operational);
+        assert!(matches!(
+            condition(body, Environment::Live),
+            Condition::Down(_)
+        ));
+        assert!(matches!(
+            condition(b"{}", Environment::Test),
+            Condition::Down(_)
+        ));
+    }
+
+    #[test]
+    fn without_a_network_it_is_down() {
+        let account = Account {
+            id: "sandbox-test".into(),
+            environment: Environment::Test,
+            now: 0,
+            callback_url: String::new(),
+            settings: vec![("base-url".into(), "http://127.0.0.1:1".into())],
+        };
+        assert!(matches!(Sandbox::health(account), Condition::Down(_)));
+    }
+}

@@ -1,0 +1,191 @@
+//! Asking where a session stands, after doing what the host wishes.
+use kassette_plugin::provider::http::Response;
+use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Wish};
+use serde_json::json;
+
+use crate::api::{self, Broken};
+use crate::wire::{self, Phase, Session};
+
+/// What is done to a session before it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Capture,
+    Close,
+}
+
+/// Finds the session, fulfils the wish, and tells.
+pub(crate) fn query(
+    account: &Account,
+    attempt: &Attempt,
+    reference: Option<&str>,
+    wish: Wish,
+) -> Result<Report, QueryFailure> {
+    let mut session = locate(account, attempt, reference)?.ok_or(QueryFailure::Absent)?;
+    if let Some(act) = needed(session.phase, session.payable, wish) {
+        session = perform(account, attempt, session, act)?;
+    }
+    // Without a report the session was declined, was not closed, and could still be paid.
+    session
+        .report()
+        .ok_or_else(|| unavailable("declined, but not yet closed"))
+}
+
+/// What the wish asks of a session in this state. A declined payer could still come back and pay,
+/// so that session is closed whatever the wish: then `declined` is certain.
+fn needed(phase: Phase, payable: bool, wish: Wish) -> Option<Act> {
+    match (phase, wish) {
+        (Phase::Declined, _) if payable => Some(Act::Close),
+        (Phase::Authorised | Phase::InReview, Wish::Finish) => Some(Act::Capture),
+        (Phase::Open | Phase::Authorised | Phase::InReview, Wish::Close) => Some(Act::Close),
+        _ => None,
+    }
+}
+
+fn perform(
+    account: &Account,
+    attempt: &Attempt,
+    session: Session,
+    act: Act,
+) -> Result<Session, QueryFailure> {
+    let (operation, body) = match act {
+        Act::Capture => (
+            "capture",
+            json!({ "amount": wire::money_json(&session.due) }),
+        ),
+        Act::Close => ("close", json!({})),
+    };
+    let path = format!("/v1/sessions/{}/{operation}", session.id);
+    let key = format!("{}-{operation}", attempt.id);
+    let answer = api::post(account, &path, &key, &body).map_err(broken)?;
+    match answer.status {
+        200 => ours(wire::session(&answer.body), attempt),
+        // It has moved on meanwhile: what it is now is the answer.
+        409 => locate(account, attempt, Some(&session.id))?.ok_or(QueryFailure::Absent),
+        _ => Err(refused(&answer)),
+    }
+}
+
+fn locate(
+    account: &Account,
+    attempt: &Attempt,
+    reference: Option<&str>,
+) -> Result<Option<Session>, QueryFailure> {
+    let Some(reference) = reference.filter(|reference| is_plain(reference)) else {
+        return find(account, attempt);
+    };
+    let answer = api::get(account, &format!("/v1/sessions/{reference}")).map_err(broken)?;
+    match answer.status {
+        200 => ours(wire::session(&answer.body), attempt).map(Some),
+        404 => find(account, attempt),
+        _ => Err(refused(&answer)),
+    }
+}
+
+/// Looks the attempt up by its id.
+pub(crate) fn find(account: &Account, attempt: &Attempt) -> Result<Option<Session>, QueryFailure> {
+    let path = format!("/v1/sessions?merchant_reference={}", attempt.id);
+    let answer = api::get(account, &path).map_err(broken)?;
+    if answer.status != 200 {
+        return Err(refused(&answer));
+    }
+    match wire::found(&answer.body) {
+        Some(None) => Ok(None),
+        Some(found) => ours(found, attempt).map(Some),
+        None => Err(unavailable("the answer cannot be read")),
+    }
+}
+
+fn ours(session: Option<Session>, attempt: &Attempt) -> Result<Session, QueryFailure> {
+    match session {
+        Some(session) if session.attempt == attempt.id => Ok(session),
+        Some(session) => Err(unavailable(&format!(
+            "{} belongs to another attempt",
+            session.id
+        ))),
+        None => Err(unavailable("the answer cannot be read")),
+    }
+}
+
+/// The vendor's ids need no escaping in a path; anything else is not one.
+fn is_plain(reference: &str) -> bool {
+    !reference.is_empty()
+        && reference
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+fn broken(broken: Broken) -> QueryFailure {
+    match broken {
+        Broken::NotSent(why) | Broken::NoAnswer(why) => QueryFailure::Unavailable(why),
+    }
+}
+
+fn refused(answer: &Response) -> QueryFailure {
+    QueryFailure::Unavailable(wire::problem(answer).to_string())
+}
+
+fn unavailable(why: &str) -> QueryFailure {
+    QueryFailure::Unavailable(why.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_finish_captures_and_only_what_the_payer_approved() {
+        for wish in [Wish::Look, Wish::Close] {
+            assert_ne!(needed(Phase::Authorised, false, wish), Some(Act::Capture));
+        }
+        assert_eq!(
+            needed(Phase::Authorised, false, Wish::Finish),
+            Some(Act::Capture)
+        );
+        assert_eq!(
+            needed(Phase::InReview, false, Wish::Finish),
+            Some(Act::Capture)
+        );
+        assert_eq!(needed(Phase::Open, true, Wish::Finish), None);
+    }
+
+    #[test]
+    fn look_touches_nothing_that_could_still_be_paid_by_an_undeclined_payer() {
+        for phase in [
+            Phase::Open,
+            Phase::Authorised,
+            Phase::InReview,
+            Phase::Captured,
+        ] {
+            assert_eq!(needed(phase, phase == Phase::Open, Wish::Look), None);
+        }
+    }
+
+    #[test]
+    fn a_decline_is_made_certain_whatever_the_wish() {
+        for wish in [Wish::Finish, Wish::Look, Wish::Close] {
+            assert_eq!(needed(Phase::Declined, true, wish), Some(Act::Close));
+            assert_eq!(needed(Phase::Declined, false, wish), None);
+        }
+    }
+
+    #[test]
+    fn close_leaves_alone_what_is_paid_or_over() {
+        for phase in [
+            Phase::Captured,
+            Phase::Disputed,
+            Phase::Refunded,
+            Phase::Closed,
+            Phase::Expired,
+        ] {
+            assert_eq!(needed(phase, false, Wish::Close), None);
+        }
+    }
+
+    #[test]
+    fn a_reference_that_could_change_the_path_is_not_used() {
+        assert!(is_plain("sbx_0a"));
+        for odd in ["", "a/b", "a?b", "..", "a%2fb"] {
+            assert!(!is_plain(odd), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Creating a session. What matters is what each refusal proves: the host tries another provider
+//! only where this vendor surely did nothing.
+use kassette_plugin::provider::{Account, Attempt, Failure, Kind, Open, Question, Started};
+use serde_json::{Map, Value, json};
+
+use crate::api::{self, Broken};
+use crate::query;
+use crate::wire::{self, Phase, Problem, Session};
+
+/// Longest merchant's name that the vendor takes, in characters.
+const MERCHANT: usize = 200;
+
+/// A detail of the payer: the vendor's field and the question that asks for it.
+const DETAILS: [(&str, &str, &str, Kind); 3] = [
+    ("email", "email", "E-mail address", Kind::Email),
+    ("given_name", "given-name", "First name", Kind::GivenName),
+    ("family_name", "family-name", "Last name", Kind::FamilyName),
+];
+
+/// Creates the session, or finds the one that an earlier call made.
+pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
+    let answer = match api::post(account, "/v1/sessions", &attempt.id, &body(attempt)) {
+        Ok(answer) => answer,
+        Err(Broken::NotSent(why)) => return Err(Failure::Unavailable(why)),
+        Err(Broken::NoAnswer(why)) => return Err(Failure::Uncertain(why)),
+    };
+    if matches!(answer.status, 200 | 201) {
+        return opened(wire::session(&answer.body), attempt);
+    }
+    let problem = wire::problem(&answer);
+    if problem.code == "idempotency_mismatch" {
+        // An earlier call with other details of the payer made the session: it is the one.
+        let found = query::find(account, attempt);
+        return opened(found.ok().flatten(), attempt);
+    }
+    refused(problem)
+}
+
+fn body(attempt: &Attempt) -> Value {
+    let merchant: String = attempt
+        .merchant
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(MERCHANT)
+        .collect();
+    json!({
+        "merchant_reference": attempt.id,
+        "amount": wire::money_json(&attempt.due),
+        "method": attempt.method,
+        "order": attempt.order,
+        "merchant": merchant,
+        "return_url": attempt.return_url,
+        "cancel_url": attempt.cancel_url,
+        "expires_at": attempt.expires,
+        "payer": payer(attempt),
+    })
+}
+
+/// What is known of the payer: the answers to our questions first.
+fn payer(attempt: &Attempt) -> Map<String, Value> {
+    let mut payer = Map::new();
+    if let Some(email) = &attempt.payer.email {
+        payer.insert("email".into(), email.as_str().into());
+    }
+    for (field, question, _, _) in DETAILS {
+        if let Some((_, answer)) = attempt.answers.iter().find(|(name, _)| name == question) {
+            payer.insert(field.into(), answer.as_str().into());
+        }
+    }
+    payer
+}
+
+/// Goes on with a session, where it is ours and can still be paid or has been.
+fn opened(session: Option<Session>, attempt: &Attempt) -> Result<Started, Failure> {
+    let session = session.ok_or_else(|| Failure::Uncertain("the answer cannot be read".into()))?;
+    if session.attempt != attempt.id || session.due != attempt.due {
+        return Err(Failure::Uncertain(format!(
+            "{} is about something else",
+            session.id
+        )));
+    }
+    let over = match session.phase {
+        Phase::Closed | Phase::Expired => true,
+        Phase::Declined => !session.payable,
+        _ => false,
+    };
+    if over {
+        return Err(Failure::Declined(format!("{} is over", session.id)));
+    }
+    Ok(Started::Open(Open {
+        reference: session.id,
+        action: session.action,
+        until: Some(session.expires_at),
+    }))
+}
+
+/// What a refusal proves.
+fn refused(problem: Problem) -> Result<Started, Failure> {
+    match problem.status {
+        422 if problem.code == "payer_details_required" => ask(&problem),
+        422 => Err(Failure::Declined(problem.to_string())),
+        // Documented: answered before anything is looked at. The other 4xx say that the vendor
+        // refused the request itself, which another provider need not.
+        400..=499 | 503 => Err(Failure::Unavailable(problem.to_string())),
+        // 500 and everything undocumented: the session may exist.
+        _ => Err(Failure::Uncertain(problem.to_string())),
+    }
+}
+
+fn ask(problem: &Problem) -> Result<Started, Failure> {
+    let question = |field: &String| {
+        let (_, name, label, kind) = DETAILS.into_iter().find(|(known, ..)| known == field)?;
+        Some(Question {
+            name: name.into(),
+            label: label.into(),
+            kind,
+            required: true,
+            choices: Vec::new(),
+        })
+    };
+    let questions: Option<Vec<Question>> = problem.fields.iter().map(question).collect();
+    match questions {
+        Some(questions) if !questions.is_empty() => Ok(Started::Ask(questions)),
+        _ => Err(Failure::Unavailable(
+            "the vendor asks for something unknown".into(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::tests::told;
+    use kassette_plugin::provider::{Money, Payer};
+
+    fn attempt() -> Attempt {
+        Attempt {
+            id: "attempt-1".into(),
+            method: "ideal".into(),
+            due: Money {
+                amount: 4990,
+                currency: "EUR".into(),
+            },
+            order: "order".into(),
+            merchant: "Shop\u{7}".into(),
+            return_url: "https://x.example/r".into(),
+            cancel_url: "https://x.example/c".into(),
+            expires: 3,
+            payer: Payer {
+                email: Some("a@shop.example".into()),
+                ip: None,
+                language: None,
+                country: None,
+            },
+            answers: vec![
+                ("given-name".into(), "Ada".into()),
+                ("email".into(), "b@shop.example".into()),
+            ],
+        }
+    }
+
+    fn problem(status: u16, code: &str, fields: &[&str]) -> Problem {
+        let fields = fields.iter().map(|field| (*field).to_owned()).collect();
+        Problem {
+            status,
+            code: code.into(),
+            fields,
+        }
+    }
+
+    #[test]
+    fn the_attempt_is_the_vendors_reference_and_answers_count_before_what_was_known() {
+        let body = body(&attempt());
+        assert_eq!(body["merchant_reference"], "attempt-1");
+        assert_eq!(
+            body["amount"],
+            json!({ "value": "49.90", "currency": "EUR" })
+        );
+        assert_eq!(
+            body["payer"],
+            json!({ "email": "b@shop.example", "given_name": "Ada" })
+        );
+        assert_eq!(body["merchant"], "Shop");
+    }
+
+    #[test]
+    fn a_refusal_means_what_it_proves() {
+        for status in [400, 401, 403, 404, 405, 413, 429, 503] {
+            assert!(
+                matches!(
+                    refused(problem(status, "x", &[])),
+                    Err(Failure::Unavailable(_))
+                ),
+                "{status}"
+            );
+        }
+        for status in [301, 500, 502, 504] {
+            assert!(
+                matches!(
+                    refused(problem(status, "x", &[])),
+                    Err(Failure::Uncertain(_))
+                ),
+                "{status}"
+            );
+        }
+        assert!(matches!(
+            refused(problem(422, "payment_refused", &[])),
+            Err(Failure::Declined(_))
+        ));
+    }
+
+    #[test]
+    fn the_vendors_questions_become_ours() {
+        let Ok(Started::Ask(questions)) = refused(problem(
+            422,
+            "payer_details_required",
+            &["email", "family_name"],
+        )) else {
+            panic!("no questions");
+        };
+        let names: Vec<&str> = questions
+            .iter()
+            .map(|question| question.name.as_str())
+            .collect();
+        assert_eq!(names, ["email", "family-name"]);
+        for fields in [&["card_number"][..], &[]] {
+            let refused = refused(problem(422, "payer_details_required", fields));
+            assert!(matches!(refused, Err(Failure::Unavailable(_))));
+        }
+    }
+
+    fn opened_as(status: &str, payable: bool) -> Result<Started, Failure> {
+        opened(
+            wire::session(told(status, payable, "0.00").to_string().as_bytes()),
+            &attempt(),
+        )
+    }
+
+    #[test]
+    fn a_session_that_is_over_cannot_be_started() {
+        for (status, payable) in [("closed", false), ("expired", false), ("declined", false)] {
+            assert!(
+                matches!(opened_as(status, payable), Err(Failure::Declined(_))),
+                "{status}"
+            );
+        }
+        for (status, payable) in [
+            ("open", true),
+            ("declined", true),
+            ("authorised", false),
+            ("captured", false),
+        ] {
+            assert!(
+                matches!(opened_as(status, payable), Ok(Started::Open(_))),
+                "{status}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_session_about_something_else_is_not_ours() {
+        let mut other = attempt();
+        other.due.amount = 4991;
+        let session = wire::session(told("open", true, "0.00").to_string().as_bytes());
+        assert!(matches!(
+            opened(session, &other),
+            Err(Failure::Uncertain(_))
+        ));
+        assert!(matches!(
+            opened(None, &attempt()),
+            Err(Failure::Uncertain(_))
+        ));
+    }
+}
