@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AccountId, AttemptId, Digest, PaymentId, Slot};
+use crate::ledger::{FIRST_QUERIES, Via};
 use crate::method::MethodId;
 use crate::money::{Minor, Money};
 use crate::payment::Decision;
@@ -139,6 +140,20 @@ pub struct Attempt {
     pub next_query: Option<Time>,
     /// How many scheduled questions were asked without an answer that ends it.
     pub queries: u8,
+    /// What the schedule of questions counts from: when it was opened, captured or heard of again.
+    pub watched_from: Time,
+    /// Before then a capture or a close that had no success is not tried again.
+    pub hold_until: Option<Time>,
+    /// How often in a row one was tried in vain.
+    pub retries: u8,
+    /// Until when a start of it may have been under way.
+    pub last_sent: Time,
+    /// Whether it was claimed to be closed: then its end is nobody's decline.
+    pub closing: bool,
+    /// The most that the vendor ever said was given back.
+    pub given_back: Minor,
+    /// News that already has its line "changed nothing": one for each way and status.
+    pub heard: Vec<(Via, VendorStatus)>,
     /// When it was opened.
     pub opened_at: Time,
     /// When its own time passes; never after the payment's.
@@ -166,6 +181,31 @@ impl Attempt {
             .as_ref()
             .is_some_and(|facts| facts.status == VendorStatus::Processing)
             && !matches!(self.state, AttemptState::Captured | AttemptState::Surplus)
+    }
+
+    /// Whether all questions of the schedule were asked in vain.
+    pub fn is_exhausted(&self) -> bool {
+        usize::from(self.queries) >= FIRST_QUERIES.len()
+    }
+
+    /// Whether the vendor's last word leaves open what becomes of it.
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.vendor.as_ref().is_some_and(|facts| {
+            matches!(
+                facts.status,
+                VendorStatus::Pending
+                    | VendorStatus::Processing
+                    | VendorStatus::VerificationPending
+                    | VendorStatus::Review
+            )
+        })
+    }
+
+    /// Money of it that the vendor holds for us as far as it told.
+    pub(crate) fn holds_money(&self) -> bool {
+        self.vendor
+            .as_ref()
+            .is_some_and(|facts| facts.received > facts.returned)
     }
 }
 

@@ -11,7 +11,6 @@ macro_rules! currencies {
         /// A supported invoice currency, ISO 4217. Each is counted in hundredths on this
         /// interface (the specification: "two decimal places").
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[expect(clippy::upper_case_acronyms, reason = "the codes are written so")]
         pub enum Currency { $(
             #[doc = concat!("`", stringify!($code), "`")]
             $code

@@ -201,6 +201,13 @@ pub enum ReviewCause {
     Refund,
 }
 
+impl ReviewCause {
+    /// Whether the provider's final word ends the review; otherwise only an operator does.
+    pub const fn ends_by_provider(self) -> bool {
+        matches!(self, Self::Vendor | Self::Silence)
+    }
+}
+
 /// A payment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payment {

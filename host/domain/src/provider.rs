@@ -236,6 +236,23 @@ pub enum VendorStatus {
     Expired,
 }
 
+impl VendorStatus {
+    /// The name in timelines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Processing => "processing",
+            Self::VerificationPending => "verification_pending",
+            Self::Review => "review",
+            Self::Completed => "completed",
+            Self::Declined => "declined",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
+        }
+    }
+}
+
 /// Whether the money is safe, as the vendor's payment-level API tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

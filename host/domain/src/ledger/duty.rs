@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::Ledger;
+use crate::attempt::{Attempt, AttemptState};
 use crate::id::AttemptId;
+use crate::payment::Status;
+use crate::provider::VendorStatus;
 use crate::time::Time;
 
 /// When an attempt is asked about: after 5 minutes, 1 hour, then daily five times.
@@ -35,13 +38,86 @@ pub enum Duty {
 
 impl Ledger {
     /// What is to be done now; none where nothing is due. Done again after each step until none.
-    pub fn duty(&self, _now: Time) -> Option<Duty> {
-        todo!()
+    pub fn duty(&self, now: Time) -> Option<Duty> {
+        self.duties()
+            .find(|(due, _)| *due <= now)
+            .map(|(_, duty)| duty)
     }
 
     /// When something is due next; none where nothing ever will be. The store keeps one row per
     /// payment in this order. Never before `payment.claimed_until`.
     pub fn due_at(&self) -> Option<Time> {
-        todo!()
+        let due = self.duties().map(|(due, _)| due).min()?;
+        Some(
+            self.payment
+                .claimed_until
+                .map_or(due, |claimed| due.max(claimed)),
+        )
     }
+
+    /// Everything that is or will be due, the most urgent kind first, each with its time: the one
+    /// source of [`Ledger::duty`] and [`Ledger::due_at`].
+    fn duties(&self) -> impl Iterator<Item = (Time, Duty)> + '_ {
+        let each = |of: fn(&Self, &Attempt) -> Option<(Time, Duty)>| {
+            self.attempts
+                .iter()
+                .filter_map(move |attempt| of(self, attempt))
+        };
+        each(Self::capture_due)
+            .chain(each(Self::close_due))
+            .chain(each(|_, attempt| look_due(attempt)))
+            .chain(self.expiry_due())
+    }
+
+    /// An approval is captured at once.
+    fn capture_due(&self, attempt: &Attempt) -> Option<(Time, Duty)> {
+        let due = || (ready(attempt), Duty::Capture(attempt.id));
+        self.wants_capture(attempt).then(due)
+    }
+
+    /// What can still be paid and should not be any more is closed.
+    fn close_due(&self, attempt: &Attempt) -> Option<(Time, Duty)> {
+        let status = self.payment.status;
+        let waits_at_vendor = attempt
+            .vendor
+            .as_ref()
+            .is_some_and(|facts| facts.status == VendorStatus::Pending);
+        let from = match attempt.state {
+            _ if attempt.is_exhausted() => None,
+            AttemptState::Open | AttemptState::Unknown if status == Status::Pending => {
+                Some(attempt.expires_at)
+            }
+            AttemptState::Open | AttemptState::Unknown => Some(Time::default()),
+            AttemptState::Processing | AttemptState::Capturing => {
+                status.is_final().then(Time::default)
+            }
+            state if state.is_open() => None,
+            AttemptState::Captured | AttemptState::Surplus => None,
+            _ if waits_at_vendor => Some(Time::default()),
+            _ if attempt.is_authorised() => status.is_final().then(Time::default),
+            _ => None,
+        };
+        from.map(|from| (from.max(ready(attempt)), Duty::Close(attempt.id)))
+    }
+
+    /// A payment that nobody is paying expires; an open attempt is closed first.
+    fn expiry_due(&self) -> Option<(Time, Duty)> {
+        let idle = matches!(self.payment.status, Status::Created | Status::Pending)
+            && self.open_attempt().is_none();
+        idle.then_some((self.payment.expires_at, Duty::Expire))
+    }
+}
+
+/// A question of the schedule, or one that a notice caused.
+fn look_due(attempt: &Attempt) -> Option<(Time, Duty)> {
+    let busy = attempt.busy_until.unwrap_or_default();
+    attempt
+        .next_query
+        .map(|due| (due.max(busy), Duty::Look(attempt.id)))
+}
+
+/// From when on an attempt can be captured or closed.
+fn ready(attempt: &Attempt) -> Time {
+    let busy = attempt.busy_until.unwrap_or_default();
+    busy.max(attempt.hold_until.unwrap_or_default())
 }

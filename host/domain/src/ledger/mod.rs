@@ -6,15 +6,25 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `open` | opening attempts, what became of a start, claims |
+//! | `open` | opening attempts and what became of a start |
+//! | `claim` | taking an attempt in hand |
 //! | `news` | what a provider reports |
+//! | `late` | news of money, and of attempts that are no longer the payment's own |
+//! | `silence` | questions without an answer, and the schedule of questions |
 //! | `act` | what an operator decides, and expiry |
+//! | `moves` | the legal transitions, and what goes with each |
 //! | `duty` | what is to be done next, and when |
 
 mod act;
+mod claim;
 mod duty;
+mod late;
+mod moves;
 mod news;
 mod open;
+mod silence;
+#[cfg(test)]
+mod tests;
 
 pub use act::{Act, ReviewDecision};
 pub use duty::{Duty, FIRST_QUERIES};
@@ -159,6 +169,17 @@ pub enum Via {
     Query,
 }
 
+impl Via {
+    /// The word in timelines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Callback => "callback",
+            Self::Return => "return",
+            Self::Query => "query",
+        }
+    }
+}
+
 /// A step that was not allowed; nothing changed but, where said, the timeline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -264,6 +285,9 @@ impl Ledger {
     /// References kept of one attempt: the vendor may rename it now and then, not for ever.
     pub const MAX_REFERENCES: usize = 8;
 
+    /// Answers of the payer kept of one attempt; modules ask far fewer questions.
+    pub const MAX_ANSWERS: usize = 32;
+
     /// A payment without attempts.
     pub const fn new(payment: Payment) -> Self {
         Self {
@@ -311,14 +335,8 @@ impl Ledger {
             Step::AskAt { attempt, at } => self.ask_at(attempt, at),
             Step::Returned { attempt, query } => self.returned(attempt, query),
             Step::Act(act) => self.act(act, now, &mut change),
-            Step::Release => {
-                self.payment.claimed_until = None;
-                Ok(Outcome::Done)
-            }
-            Step::Redact => {
-                self.redact();
-                Ok(Outcome::Done)
-            }
+            Step::Release => Ok(self.release()),
+            Step::Redact => Ok(self.redact()),
         };
         match done {
             Ok(outcome) => {

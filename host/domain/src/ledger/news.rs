@@ -1,44 +1,283 @@
-//! What a provider reports.
+//! What a provider reports about an attempt that is the payment's own and still open.
+//!
+//! Unapplied lines of the timeline are bounded: repeated or impossible news is written down once for
+//! each way that it came and each status that it named, however often it comes.
 
+use super::moves::Log;
 use super::{Change, Ledger, Outcome, Refusal, Via};
+use crate::attempt::{AttemptState, VendorFacts};
 use crate::id::AttemptId;
-use crate::provider::{Report, Wish};
-use crate::secret::Secret;
+use crate::method::MethodId;
+use crate::money::Minor;
+use crate::payment::{ReviewCause, Settlement, Status};
+use crate::provider::{Report, VendorSettlement, VendorStatus};
 use crate::time::Time;
 
 impl Ledger {
     pub(super) fn news(
         &mut self,
-        _attempt: AttemptId,
-        _report: Report,
-        _via: Via,
-        _now: Time,
-        _change: &mut Change,
+        id: AttemptId,
+        report: Report,
+        via: Via,
+        now: Time,
+        change: &mut Change,
     ) -> Result<Outcome, Refusal> {
-        todo!()
+        let i = self.index(id)?;
+        check(&report)?;
+        let account = &self.attempts[i].account;
+        let cause = format!("{}: {} at {account}", via.as_str(), report.status.as_str());
+        let mut log = Log { now, cause, change };
+        self.refer(i, Some(&report.reference), log.change);
+        let before = self.attempts[i].state;
+        match before {
+            AttemptState::Captured => self.own_money(i, &report, via, &mut log),
+            AttemptState::Surplus => self.surplus_money(i, &report, &mut log),
+            state if state.is_open() && self.is_own(i) => self.heed(i, &report, &mut log),
+            _ => self.late(i, &report, &mut log),
+        }
+        let moved = self.attempts[i].state != before;
+        if moved && log.change.transitions.is_empty() {
+            self.remark(&mut log);
+        }
+        let heeded = !log.change.transitions.is_empty();
+        if !heeded {
+            self.note(i, via, report.status, &mut log);
+        }
+        if via == Via::Query {
+            self.answered_question(i, moved, &mut log);
+        }
+        Ok(if heeded {
+            Outcome::Done
+        } else {
+            Outcome::Nothing
+        })
     }
 
-    pub(super) fn silence(
-        &mut self,
-        _attempt: AttemptId,
-        _wish: Wish,
-        _absent: bool,
-        _scheduled: bool,
-        _now: Time,
-        _change: &mut Change,
-    ) -> Result<Outcome, Refusal> {
-        todo!()
+    /// Whether money on an open attempt would be the payment's own.
+    fn is_own(&self, i: usize) -> bool {
+        !self.payment.status.is_final() && self.captured().is_none_or(|own| own == i)
     }
 
-    pub(super) fn ask_at(&mut self, _attempt: AttemptId, _at: Time) -> Result<Outcome, Refusal> {
-        todo!()
+    /// Writes news that changed nothing down, once for each way and status.
+    fn note(&mut self, i: usize, via: Via, status: VendorStatus, log: &mut Log<'_>) {
+        if self.hear(i, via, status) {
+            self.line(self.payment.status, aim(status), false, log);
+        }
     }
 
-    pub(super) fn returned(
-        &mut self,
-        _attempt: AttemptId,
-        _query: Secret,
-    ) -> Result<Outcome, Refusal> {
-        todo!()
+    /// Remembers that such news was written down; false where it was before.
+    pub(super) fn hear(&mut self, i: usize, via: Via, status: VendorStatus) -> bool {
+        let heard = &mut self.attempts[i].heard;
+        let new = !heard.contains(&(via, status));
+        if new {
+            heard.push((via, status));
+        }
+        new
+    }
+
+    /// A question of ours was answered: whoever held the attempt to close it is done, and the
+    /// schedule goes on where the answer ended nothing.
+    fn answered_question(&mut self, i: usize, moved: bool, log: &mut Log<'_>) {
+        let attempt = &mut self.attempts[i];
+        if attempt.closing {
+            attempt.busy_until = None;
+        }
+        if moved {
+            attempt.hold_until = None;
+            attempt.retries = 0;
+        } else {
+            self.hold(i, log.now);
+        }
+        let attempt = &mut self.attempts[i];
+        let unsettled = self.payment.status == Status::Completed
+            && self.payment.settlement == Settlement::Pending;
+        let waiting = match attempt.state {
+            AttemptState::Captured => unsettled,
+            AttemptState::Surplus => false,
+            state => state.is_open() || attempt.is_undecided(),
+        };
+        if waiting {
+            self.asked(i, log);
+        } else {
+            attempt.next_query = None;
+        }
+    }
+
+    /// Keeps what the vendor said. That a settlement is pending takes nothing back that was said
+    /// before.
+    pub(super) fn keep(&mut self, i: usize, report: &Report, now: Time) {
+        let attempt = &mut self.attempts[i];
+        let known = attempt.vendor.as_ref().map(|facts| facts.settlement);
+        let settlement = match (known, report.settlement) {
+            (Some(known), VendorSettlement::Pending) => known,
+            (_, new) => new,
+        };
+        let facts = VendorFacts {
+            status: report.status,
+            settlement,
+            received: report.received,
+            currency: report.currency.clone(),
+            returned: report.returned,
+            detail: report.detail.clone(),
+            at: now,
+        };
+        // News without a difference is none: it does not even move the time.
+        let same = |known: &VendorFacts| {
+            VendorFacts {
+                at: now,
+                ..known.clone()
+            } == facts
+        };
+        if !attempt.vendor.as_ref().is_some_and(same) {
+            attempt.vendor = Some(facts);
+        }
+        attempt.given_back = attempt.given_back.max(report.returned);
+    }
+
+    /// Heeds news of the payment's own open attempt.
+    fn heed(&mut self, i: usize, report: &Report, log: &mut Log<'_>) {
+        let state = self.attempts[i].state;
+        let fresh = matches!(state, AttemptState::Open | AttemptState::Unknown);
+        if report.status == VendorStatus::Pending && !fresh {
+            return;
+        }
+        self.keep(i, report, log.now);
+        match report.status {
+            VendorStatus::Completed => self.take(i, log),
+            _ if report.returned > Minor(0) => self.stop(i, ReviewCause::Refund, log),
+            VendorStatus::Pending => self.attempts[i].state = AttemptState::Open,
+            VendorStatus::Processing => self.authorised(i, log),
+            VendorStatus::VerificationPending => {
+                self.attempts[i].state = AttemptState::VerificationPending;
+                self.attempts[i].busy_until = None;
+                self.follow(Status::VerificationPending, log);
+            }
+            VendorStatus::Review => self.stop(i, ReviewCause::Vendor, log),
+            _ if self.attempts[i].holds_money() => self.stop(i, ReviewCause::Mismatch, log),
+            denied => {
+                self.attempts[i].detail.clone_from(&report.detail);
+                let state = self.denied_as(i, denied, log.now);
+                self.end(i, state, log);
+            }
+        }
+    }
+
+    /// Moves a payment that is under way along with its attempt.
+    fn follow(&mut self, to: Status, log: &mut Log<'_>) {
+        let under_way = matches!(
+            self.payment.status,
+            Status::Pending | Status::Processing | Status::VerificationPending
+        );
+        if under_way && self.payment.status != to {
+            self.move_to(to, log);
+        }
+    }
+
+    /// The payer has approved: captured next, unless a person has to look before. One that is being
+    /// captured stays so, because only the answer to the capture tells.
+    fn authorised(&mut self, i: usize, log: &mut Log<'_>) {
+        if self.attempts[i].state == AttemptState::Capturing {
+            return;
+        }
+        let attempt = &mut self.attempts[i];
+        if attempt.state != AttemptState::Processing {
+            attempt.state = AttemptState::Processing;
+            attempt.hold_until = None;
+            attempt.retries = 0;
+        }
+        let told = self.attempts[i]
+            .vendor
+            .as_ref()
+            .is_some_and(|facts| facts.received > Minor(0));
+        if self.payment.risk_review {
+            self.review(ReviewCause::Risk, log);
+        } else if told && self.differs(i) {
+            self.review(ReviewCause::Mismatch, log);
+        } else {
+            self.follow(Status::Processing, log);
+        }
+    }
+
+    /// Something is odd at the vendor: a person looks.
+    fn stop(&mut self, i: usize, cause: ReviewCause, log: &mut Log<'_>) {
+        self.attempts[i].state = AttemptState::Review;
+        self.attempts[i].busy_until = None;
+        self.review(cause, log);
+    }
+
+    /// The payment's money is taken.
+    fn take(&mut self, i: usize, log: &mut Log<'_>) {
+        self.shut(i, AttemptState::Captured, log.now);
+        let attempt = &self.attempts[i];
+        let problem = if attempt.given_back > Minor(0) {
+            Some(ReviewCause::Refund)
+        } else if self.differs(i) {
+            Some(ReviewCause::Mismatch)
+        } else if self.payment.risk_review {
+            Some(ReviewCause::Risk)
+        } else {
+            None
+        };
+        let operators = self.payment.status == Status::Review
+            && !self
+                .payment
+                .review
+                .is_some_and(ReviewCause::ends_by_provider);
+        match problem {
+            Some(cause) => self.review(cause, log),
+            None if operators => {}
+            None => self.complete(None, log),
+        }
+    }
+
+    /// Whether what was received is not what was due. More of a cryptocurrency than due is no
+    /// mismatch: nobody can pay such an invoice to the cent.
+    fn differs(&self, i: usize) -> bool {
+        let attempt = &self.attempts[i];
+        let Some(facts) = &attempt.vendor else {
+            return false;
+        };
+        let amount = if attempt.method == MethodId::Crypto {
+            facts.received < attempt.due.amount
+        } else {
+            facts.received != attempt.due.amount
+        };
+        amount || facts.currency != attempt.due.currency.code()
+    }
+
+    /// How an attempt ends of which the vendor says that no money can move any more.
+    pub(super) fn denied_as(&self, i: usize, denied: VendorStatus, now: Time) -> AttemptState {
+        match denied {
+            VendorStatus::Failed => AttemptState::Failed,
+            VendorStatus::Expired => AttemptState::Expired,
+            _ => self.closed_as(i, now).unwrap_or(AttemptState::Declined),
+        }
+    }
+}
+
+/// Refuses reports that cannot be.
+fn check(report: &Report) -> Result<(), Refusal> {
+    let captured = report.status == VendorStatus::Completed;
+    if report.reference.is_empty() {
+        Err(Refusal::BadNews("a report without a reference"))
+    } else if captured && report.received == Minor(0) {
+        Err(Refusal::BadNews("a capture without an amount"))
+    } else if report.currency.is_empty() && (captured || report.received > Minor(0)) {
+        Err(Refusal::BadNews("an amount without a currency"))
+    } else {
+        Ok(())
+    }
+}
+
+/// Where news would have moved a payment, for lines that were not applied.
+const fn aim(status: VendorStatus) -> Status {
+    match status {
+        VendorStatus::Pending => Status::Pending,
+        VendorStatus::Processing => Status::Processing,
+        VendorStatus::VerificationPending => Status::VerificationPending,
+        VendorStatus::Review => Status::Review,
+        VendorStatus::Completed => Status::Completed,
+        VendorStatus::Declined | VendorStatus::Cancelled | VendorStatus::Expired => Status::Created,
+        VendorStatus::Failed => Status::Failed,
     }
 }

@@ -1,49 +1,284 @@
-//! Opening attempts, what became of a start, claims.
+//! Opening attempts, and what became of a start.
 
-use super::{Change, Errand, Ledger, Outcome, Refusal, StartResult};
-use crate::attempt::Choice;
+use super::moves::Log;
+use super::silence::{FIRST_RETRY, sooner};
+use super::{Change, FIRST_QUERIES, Ledger, Outcome, Refusal, StartResult};
+use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::id::AttemptId;
+use crate::money::Minor;
+use crate::payment::{CheckoutMode, Payment, Status};
+use crate::provider::Action;
 use crate::secret::Secret;
 use crate::time::Time;
 
 impl Ledger {
     pub(super) fn open(
         &mut self,
-        _choice: Choice,
-        _now: Time,
-        _change: &mut Change,
+        choice: Choice,
+        now: Time,
+        change: &mut Change,
     ) -> Result<Outcome, Refusal> {
-        todo!()
+        self.may_open(now)?;
+        let mut log = Log {
+            now,
+            cause: format!("start: {} at {}", choice.method, choice.account),
+            change,
+        };
+        let id = self.add(choice, &mut log);
+        if self.payment.status == Status::Created {
+            self.move_to(Status::Pending, &mut log);
+        }
+        Ok(Outcome::Opened(id))
+    }
+
+    /// Whether a new attempt can be opened.
+    fn may_open(&self, now: Time) -> Result<(), Refusal> {
+        let status = self.payment.status;
+        if !matches!(status, Status::Created | Status::Pending) || now >= self.payment.expires_at {
+            return Err(Refusal::NotPayable(status));
+        }
+        if let Some(open) = self.open_attempt() {
+            return Err(Refusal::AttemptOpen(open.id));
+        }
+        if self.attempts.len() >= Self::MAX_ATTEMPTS {
+            return Err(Refusal::TooManyAttempts);
+        }
+        Ok(())
+    }
+
+    /// Adds an attempt, held for the start that follows.
+    fn add(&mut self, mut choice: Choice, log: &mut Log<'_>) -> AttemptId {
+        log.change.decisions.extend(choice.decision.take());
+        if self.payment.mode == CheckoutMode::Hosted {
+            self.payment.method = Some(choice.method);
+        }
+        let attempt = new_attempt(&self.payment, choice, log.now);
+        let id = attempt.id;
+        self.attempts.push(attempt);
+        id
     }
 
     pub(super) fn started(
         &mut self,
-        _attempt: AttemptId,
-        _result: StartResult,
-        _next: Option<Choice>,
-        _now: Time,
-        _change: &mut Change,
+        id: AttemptId,
+        result: StartResult,
+        next: Option<Choice>,
+        now: Time,
+        change: &mut Change,
     ) -> Result<Outcome, Refusal> {
-        todo!()
+        let i = self.index(id)?;
+        check(&result)?;
+        let state = self.attempts[i].state;
+        if !matches!(state, AttemptState::Open | AttemptState::Unknown) {
+            return Ok(self.overtaken(i, result, now, change));
+        }
+        self.attempts[i].busy_until = None;
+        self.attempts[i].last_sent = now;
+        let cause = format!("start: {}", describe(&result, &self.attempts[i]));
+        let mut log = Log { now, cause, change };
+        match result {
+            StartResult::Open {
+                reference,
+                action,
+                until,
+            } => {
+                self.refer(i, reference.as_deref(), log.change);
+                let attempt = &mut self.attempts[i];
+                attempt.state = AttemptState::Open;
+                attempt.action = Some(action);
+                attempt.until = until;
+                Ok(Outcome::Done)
+            }
+            StartResult::Uncertain(detail) => {
+                self.doubt(i, detail, now);
+                Ok(Outcome::Done)
+            }
+            // A provider that cannot be used now says nothing about the start before.
+            StartResult::Unavailable(detail) if self.attempts[i].uncertain => {
+                self.doubt(i, detail, now);
+                Ok(Outcome::Done)
+            }
+            StartResult::Unavailable(detail) => {
+                self.attempts[i].detail = detail;
+                self.fall_back(i, next, &mut log)
+            }
+            StartResult::Declined(detail) => {
+                self.attempts[i].detail = detail;
+                self.end(i, AttemptState::Declined, &mut log);
+                Ok(Outcome::Done)
+            }
+        }
+    }
+
+    /// Ends an attempt whose provider could not be used, and opens the next in the same step.
+    fn fall_back(
+        &mut self,
+        i: usize,
+        next: Option<Choice>,
+        log: &mut Log<'_>,
+    ) -> Result<Outcome, Refusal> {
+        let Some(next) = next.filter(|_| self.payment.status == Status::Pending) else {
+            self.end(i, AttemptState::Unavailable, log);
+            return Ok(Outcome::Done);
+        };
+        self.shut(i, AttemptState::Unavailable, log.now);
+        if self.may_open(log.now).is_err() {
+            self.end(i, AttemptState::Unavailable, log);
+            return Ok(Outcome::Done);
+        }
+        self.remark(log);
+        Ok(Outcome::Opened(self.add(next, log)))
+    }
+
+    /// Money may move: the attempt stays open until the vendor or a repeat tells.
+    fn doubt(&mut self, i: usize, detail: String, now: Time) {
+        let attempt = &mut self.attempts[i];
+        attempt.state = AttemptState::Unknown;
+        attempt.uncertain = true;
+        attempt.detail = detail;
+        attempt.next_query = sooner(attempt.next_query, now.after(FIRST_RETRY));
+    }
+
+    /// News came before the start was recorded: what it said of the state stays.
+    fn overtaken(
+        &mut self,
+        i: usize,
+        result: StartResult,
+        now: Time,
+        change: &mut Change,
+    ) -> Outcome {
+        let StartResult::Open {
+            reference,
+            action,
+            until,
+        } = result
+        else {
+            return Outcome::Nothing;
+        };
+        self.refer(i, reference.as_deref(), change);
+        let attempt = &mut self.attempts[i];
+        match attempt.state {
+            AttemptState::Captured | AttemptState::Surplus => {}
+            state if state.is_open() => {
+                attempt.action = Some(action);
+                attempt.until = until;
+            }
+            // It ended here and yet exists there: the vendor has to say what it is.
+            _ if reference.is_some() => {
+                attempt.next_query = sooner(attempt.next_query, now);
+            }
+            _ => {}
+        }
+        Outcome::Done
+    }
+
+    /// Remembers a vendor's id, the newest first.
+    pub(super) fn refer(&mut self, i: usize, reference: Option<&str>, change: &mut Change) {
+        let attempt = &mut self.attempts[i];
+        let Some(reference) = reference else { return };
+        let known = attempt.references.iter().any(|known| known == reference);
+        if !known && attempt.references.len() < Self::MAX_REFERENCES {
+            attempt.references.insert(0, reference.to_owned());
+            change.references.push((attempt.id, reference.to_owned()));
+        }
     }
 
     pub(super) fn answered(
         &mut self,
-        _attempt: AttemptId,
-        _answers: Vec<(String, Secret)>,
-        _busy_until: Time,
-        _now: Time,
+        id: AttemptId,
+        answers: Vec<(String, Secret)>,
+        busy_until: Time,
+        now: Time,
     ) -> Result<Outcome, Refusal> {
-        todo!()
+        let i = self.index(id)?;
+        let attempt = &mut self.attempts[i];
+        if let Some(until) = attempt.busy_until.filter(|until| now < *until) {
+            return Err(Refusal::Busy(until));
+        }
+        let asked = matches!(attempt.action, Some(Action::Ask(_)));
+        if attempt.state != AttemptState::Open || !asked || now >= attempt.expires_at {
+            return Err(Refusal::WrongState(attempt.state));
+        }
+        for (name, answer) in answers {
+            attempt.answers.retain(|(known, _)| *known != name);
+            if attempt.answers.len() < Self::MAX_ANSWERS {
+                attempt.answers.push((name, answer));
+            }
+        }
+        attempt.action = None;
+        attempt.busy_until = Some(busy_until);
+        attempt.last_sent = busy_until;
+        Ok(Outcome::Done)
     }
 
-    pub(super) fn claim(
-        &mut self,
-        _attempt: AttemptId,
-        _errand: Errand,
-        _until: Time,
-        _now: Time,
-    ) -> Result<Outcome, Refusal> {
-        todo!()
+    pub(super) fn returned(&mut self, id: AttemptId, query: Secret) -> Result<Outcome, Refusal> {
+        let i = self.index(id)?;
+        self.attempts[i].returned = Some(query);
+        Ok(Outcome::Done)
+    }
+}
+
+/// Refuses what no start can answer.
+fn check(result: &StartResult) -> Result<(), Refusal> {
+    match result {
+        StartResult::Open {
+            reference: None,
+            action: Action::Ask(_),
+            ..
+        } => Ok(()),
+        StartResult::Open { reference, .. }
+            if reference.as_deref().unwrap_or_default().is_empty() =>
+        {
+            Err(Refusal::BadNews("an open payment without a reference"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What became of a start, in the timeline's words.
+fn describe(result: &StartResult, attempt: &Attempt) -> String {
+    let word = match result {
+        StartResult::Open { .. } => "open",
+        StartResult::Declined(_) => "declined",
+        StartResult::Unavailable(_) => "unavailable",
+        StartResult::Uncertain(_) => "uncertain",
+    };
+    format!("{word} at {}", attempt.account)
+}
+
+/// An attempt as it is on opening: its first question is due even if its start is lost.
+fn new_attempt(payment: &Payment, choice: Choice, now: Time) -> Attempt {
+    Attempt {
+        id: choice.attempt,
+        payment: payment.id,
+        account: choice.account,
+        slot: choice.slot,
+        digest: choice.digest,
+        method: choice.method,
+        due: payment.due,
+        state: AttemptState::Open,
+        action: None,
+        until: None,
+        references: Vec::new(),
+        return_token: choice.return_token,
+        answers: Vec::new(),
+        payer: choice.payer,
+        returned: None,
+        uncertain: false,
+        vendor: None,
+        busy_until: Some(choice.busy_until),
+        next_query: Some(now.after(FIRST_QUERIES[0])),
+        queries: 0,
+        watched_from: now,
+        hold_until: None,
+        retries: 0,
+        last_sent: choice.busy_until,
+        closing: false,
+        given_back: Minor(0),
+        heard: Vec::new(),
+        opened_at: now,
+        expires_at: choice.expires_at.min(payment.expires_at),
+        ended_at: None,
+        detail: String::new(),
     }
 }

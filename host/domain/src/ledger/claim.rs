@@ -1,0 +1,110 @@
+//! Taking an attempt in hand before the vendor is spoken to.
+
+use super::silence::sooner;
+use super::{Errand, Ledger, Outcome, Refusal};
+use crate::attempt::{Attempt, AttemptState};
+use crate::id::AttemptId;
+use crate::payment::Status;
+use crate::provider::VendorStatus;
+use crate::time::Time;
+
+impl Ledger {
+    pub(super) fn claim(
+        &mut self,
+        id: AttemptId,
+        errand: Errand,
+        until: Time,
+        now: Time,
+    ) -> Result<Outcome, Refusal> {
+        let i = self.index(id)?;
+        let attempt = &self.attempts[i];
+        if let Some(busy) = attempt.busy_until.filter(|busy| now < *busy) {
+            return Err(Refusal::Busy(busy));
+        }
+        self.may_claim(i, errand, now)?;
+        let attempt = &mut self.attempts[i];
+        match errand {
+            Errand::Start => {
+                // Whoever started it before is lost, and with it what came of it.
+                attempt.uncertain = true;
+                attempt.last_sent = until;
+            }
+            Errand::Capture | Errand::ApprovedCapture => {
+                attempt.state = AttemptState::Capturing;
+                attempt.ended_at = None;
+                attempt.closing = false;
+                // Should the capture be lost, the vendor is asked as soon as the lease is over.
+                attempt.next_query = sooner(attempt.next_query, until);
+            }
+            Errand::Close => attempt.closing = true,
+        }
+        attempt.busy_until = Some(until);
+        Ok(Outcome::Done)
+    }
+
+    /// Whether an attempt that is not in hand may be taken for an errand.
+    fn may_claim(&self, i: usize, errand: Errand, now: Time) -> Result<(), Refusal> {
+        let attempt = &self.attempts[i];
+        let status = self.payment.status;
+        let fits = match errand {
+            Errand::Start => {
+                if status != Status::Pending {
+                    return Err(Refusal::NotPayable(status));
+                }
+                now < attempt.expires_at
+                    && match attempt.state {
+                        AttemptState::Open => attempt.action.is_none(),
+                        AttemptState::Unknown => true,
+                        _ => false,
+                    }
+            }
+            Errand::Capture => {
+                if status.is_final() || status == Status::Review || self.payment.risk_review {
+                    return Err(Refusal::WrongStatus(status));
+                }
+                self.wants_capture(attempt)
+            }
+            Errand::ApprovedCapture => {
+                if status != Status::Review {
+                    return Err(Refusal::WrongStatus(status));
+                }
+                let other = self.open_attempt().filter(|open| open.id != attempt.id);
+                if let Some(other) = other {
+                    return Err(Refusal::AttemptOpen(other.id));
+                }
+                attempt.is_authorised() && self.captured().is_none()
+            }
+            Errand::Close => self.may_close(attempt),
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(Refusal::WrongState(attempt.state))
+        }
+    }
+
+    /// Whether the payer's approval is to be captured as the payment's own money.
+    pub(super) fn wants_capture(&self, attempt: &Attempt) -> bool {
+        matches!(
+            attempt.state,
+            AttemptState::Processing | AttemptState::Capturing
+        ) && matches!(
+            self.payment.status,
+            Status::Pending | Status::Processing | Status::VerificationPending
+        ) && !self.payment.risk_review
+            && self.captured().is_none()
+    }
+
+    /// Whether closing can be tried. What the payment still wants to capture is not voided.
+    fn may_close(&self, attempt: &Attempt) -> bool {
+        let decided = self.payment.status == Status::Review || self.payment.status.is_final();
+        match attempt.state {
+            AttemptState::Open | AttemptState::Unknown => true,
+            AttemptState::Captured | AttemptState::Surplus => false,
+            state if state.is_open() => decided,
+            _ => attempt.vendor.as_ref().is_some_and(|facts| {
+                facts.status == VendorStatus::Pending || (decided && attempt.is_authorised())
+            }),
+        }
+    }
+}

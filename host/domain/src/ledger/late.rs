@@ -1,0 +1,203 @@
+//! News of money that was taken, and of attempts that are no longer the payment's own.
+
+use super::moves::Log;
+use super::{Ledger, Via};
+use crate::attempt::AttemptState;
+use crate::event::EventType;
+use crate::money::Minor;
+use crate::payment::{ReviewCause, Settlement, Status};
+use crate::provider::{Report, VendorStatus};
+use crate::work::WorkKind;
+
+/// Whether a status says that no money can move any more.
+const fn denies(status: VendorStatus) -> bool {
+    matches!(
+        status,
+        VendorStatus::Declined
+            | VendorStatus::Failed
+            | VendorStatus::Cancelled
+            | VendorStatus::Expired
+    )
+}
+
+/// What is new in a report about money that was taken.
+struct Difference {
+    /// More was received than before.
+    received: bool,
+    /// More was given back than ever before.
+    returned: bool,
+    /// The vendor has somebody look, and had not before.
+    disputed: bool,
+}
+
+impl Ledger {
+    /// Heeds news of the attempt that holds the payment's money: settlement, refunds, disputes.
+    pub(super) fn own_money(&mut self, i: usize, report: &Report, via: Via, log: &mut Log<'_>) {
+        let new = self.compare(i, report, log);
+        if self.payment.status != Status::Completed {
+            if new.returned {
+                self.review(ReviewCause::Refund, log);
+                self.remark_once(log);
+            }
+            return;
+        }
+        self.settle(i, log);
+        let excess = self.excess(i);
+        if new.received && excess > Minor(0) {
+            let detail = "more was received than was due";
+            self.work(i, WorkKind::Excess, excess, detail, log);
+        }
+        if new.returned {
+            let total = self.attempts[i].given_back;
+            let detail = "the provider reports money as returned";
+            self.work(i, WorkKind::Refund, total, detail, log);
+            self.remark(log);
+            self.tell(EventType::PaymentRefunded, log);
+        }
+        if new.disputed {
+            self.dispute(i, log);
+            self.tell(EventType::PaymentDisputed, log);
+        }
+        let taken_back = denies(report.status) && !new.returned;
+        if taken_back
+            && self.payment.settlement != Settlement::Confirmed
+            && !self.attempts[i].heard.contains(&(via, report.status))
+        {
+            self.unsettled(i, "the provider now says that nothing was taken", log);
+        }
+    }
+
+    /// Heeds news of money that is not the payment's: the work list follows it, the merchant, whose
+    /// money it is not, is told nothing.
+    pub(super) fn surplus_money(&mut self, i: usize, report: &Report, log: &mut Log<'_>) {
+        let new = self.compare(i, report, log);
+        if new.received {
+            let detail = "more money came that is not the payment's";
+            self.work(i, WorkKind::Surplus, report.received, detail, log);
+            self.remark_once(log);
+        }
+        if new.returned {
+            let total = self.attempts[i].given_back;
+            let detail = "the provider reports money as returned that was not the payment's";
+            self.work(i, WorkKind::Refund, total, detail, log);
+            self.remark_once(log);
+        }
+        if new.disputed {
+            self.dispute(i, log);
+        }
+    }
+
+    /// Keeps what a report adds to what is known of taken money. An older status that arrives late
+    /// does not take the money back.
+    fn compare(&mut self, i: usize, report: &Report, log: &Log<'_>) -> Difference {
+        let attempt = &self.attempts[i];
+        let known = attempt.vendor.as_ref();
+        let tells = matches!(
+            report.status,
+            VendorStatus::Completed | VendorStatus::Review
+        );
+        let difference = Difference {
+            received: tells && report.received > known.map_or(Minor(0), |facts| facts.received),
+            returned: report.returned > attempt.given_back,
+            disputed: report.status == VendorStatus::Review
+                && known.is_none_or(|facts| facts.status != VendorStatus::Review),
+        };
+        if tells {
+            self.keep(i, report, log.now);
+        } else if difference.returned {
+            let attempt = &mut self.attempts[i];
+            attempt.given_back = report.returned;
+            if let Some(facts) = &mut attempt.vendor {
+                facts.returned = report.returned;
+            }
+        }
+        difference
+    }
+
+    /// Puts a dispute on the work list and the timeline.
+    fn dispute(&self, i: usize, log: &mut Log<'_>) {
+        let amount = self.attempts[i]
+            .vendor
+            .as_ref()
+            .map_or(self.attempts[i].due.amount, |facts| facts.received);
+        let detail = "the provider has somebody look at money that was taken";
+        self.work(i, WorkKind::Dispute, amount, detail, log);
+        self.remark_once(log);
+    }
+
+    /// A line for what was heeded, where the step has none yet.
+    fn remark_once(&self, log: &mut Log<'_>) {
+        if log.change.transitions.is_empty() {
+            self.remark(log);
+        }
+    }
+
+    /// Heeds news of an attempt that has ended, or that another attempt has overtaken.
+    pub(super) fn late(&mut self, i: usize, report: &Report, log: &mut Log<'_>) {
+        let attempt = &self.attempts[i];
+        let changed = attempt
+            .vendor
+            .as_ref()
+            .is_none_or(|facts| facts.status != report.status);
+        let open = attempt.state.is_open();
+        self.keep(i, report, log.now);
+        // What an authorisation names as received is not taken yet.
+        let money = report.status != VendorStatus::Processing && self.attempts[i].holds_money()
+            || report.status == VendorStatus::Completed;
+        if money {
+            self.surplus(i, log);
+            return;
+        }
+        match report.status {
+            denied if denies(denied) && open => {
+                let state = self.denied_as(i, denied, log.now);
+                self.end(i, state, log);
+            }
+            denied if denies(denied) => self.attempts[i].next_query = None,
+            _ => {
+                if open {
+                    self.show(i, report.status);
+                } else if changed {
+                    self.watch(i, log.now);
+                }
+                let coming = report.status != VendorStatus::Pending;
+                if coming && self.payment.status != Status::Completed {
+                    self.review(ReviewCause::LateMoney, log);
+                }
+            }
+        }
+    }
+
+    /// Shows on an open attempt that is not the payment's own what the vendor says.
+    fn show(&mut self, i: usize, status: VendorStatus) {
+        let attempt = &mut self.attempts[i];
+        attempt.state = match status {
+            VendorStatus::Processing if attempt.state != AttemptState::Capturing => {
+                AttemptState::Processing
+            }
+            VendorStatus::VerificationPending => AttemptState::VerificationPending,
+            VendorStatus::Review => AttemptState::Review,
+            _ => return,
+        };
+    }
+
+    /// Money that is not the payment's: on its attempt, on the work list, and before a person's eyes
+    /// unless the payment is completed without it.
+    pub(super) fn surplus(&mut self, i: usize, log: &mut Log<'_>) {
+        let (kind, detail) = match self.payment.status {
+            Status::Failed | Status::Expired | Status::Cancelled => {
+                (WorkKind::Late, "money came after the payment was over")
+            }
+            _ => (WorkKind::Surplus, "money that is not the payment's"),
+        };
+        self.shut(i, AttemptState::Surplus, log.now);
+        let received = self.attempts[i]
+            .vendor
+            .as_ref()
+            .map_or(Minor(0), |facts| facts.received);
+        self.work(i, kind, received, detail, log);
+        if self.payment.status != Status::Completed {
+            self.review(ReviewCause::LateMoney, log);
+        }
+    }
+}
