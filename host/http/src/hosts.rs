@@ -69,7 +69,7 @@ impl FromStr for HostPattern {
             && url.username().is_empty()
             && url.password().is_none()
             && !rest.contains(['/', '\\', '?', '#', '@', '*'])
-            && !(below && !matches!(url.host(), Some(url::Host::Domain(_))));
+            && (!below || matches!(url.host(), Some(url::Host::Domain(_))));
         let host = url.host_str().filter(|_| plain).ok_or_else(wrong)?;
         Ok(Self {
             host: host.to_owned(),

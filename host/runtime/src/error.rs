@@ -1,0 +1,149 @@
+//! What can go wrong, in three kinds: with a call, with a module that is to be loaded, and with the
+//! runtime itself. A guest's own words appear in none of them.
+
+use std::io;
+
+use kassette_domain::id::{Digest, Slot};
+use kassette_domain::routing::Faulty;
+
+/// Why a call has no answer. Details stand in the log, with slot, digest and function.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// It used more CPU time than it may.
+    #[error("the module ran too long")]
+    Deadline,
+    /// It, or whom it waited for, took longer than a call may.
+    #[error("the module did not answer in time")]
+    Timeout,
+    /// It wanted more memory than it may.
+    #[error("the module used too much memory")]
+    Memory,
+    /// It called too deep.
+    #[error("the module used too much stack")]
+    Stack,
+    /// It panicked or did something impossible.
+    #[error("the module trapped")]
+    Trap,
+    /// Too many calls are running; nothing was called.
+    #[error("too many calls are running")]
+    Busy,
+    /// Its answer breaks the contract.
+    #[error("the module's answer breaks the contract: {0}")]
+    BadReply(&'static str),
+    /// Its routing breaks one of the host's own rules.
+    #[error("the module's routing breaks a rule: {0}")]
+    Faulty(Faulty),
+}
+
+impl CallError {
+    /// One word for metrics and logs.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Deadline => "deadline",
+            Self::Timeout => "timeout",
+            Self::Memory => "memory",
+            Self::Stack => "stack",
+            Self::Trap => "trap",
+            Self::Busy => "busy",
+            Self::BadReply(_) => "bad-reply",
+            Self::Faulty(_) => "faulty",
+        }
+    }
+
+    /// Whether the module is at fault, as opposed to load or a slow vendor.
+    pub const fn blames_module(&self) -> bool {
+        !matches!(self, Self::Timeout | Self::Busy)
+    }
+}
+
+/// Why a module was not activated. Each says what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The file could not be read.
+    #[error("the file cannot be read ({0})")]
+    Unreadable(io::ErrorKind),
+    /// Over the size cap.
+    #[error("the file is larger than {} MiB; build it optimised for size and stripped", crate::load::MAX_BYTES >> 20)]
+    TooLarge,
+    /// Not WebAssembly at all.
+    #[error("the file is not WebAssembly: it does not begin with the bytes of a component")]
+    NotWasm,
+    /// A core module.
+    #[error(
+        "the file is a core module, not a component; turn it into one with `kassette plugin build` or `wasm-tools component new`"
+    )]
+    CoreModule,
+    /// Does not validate or compile.
+    #[error("the file is not a valid component: {0}")]
+    Invalid(String),
+    /// Imports something that this host does not offer.
+    #[error(
+        "the module imports {import}, which this host does not offer to a {world}; it offers {offered}"
+    )]
+    UnknownImport {
+        /// The import's full name.
+        import: String,
+        /// `method` or `provider`.
+        world: &'static str,
+        /// What it may import.
+        offered: String,
+    },
+    /// Built for another major version of the contract.
+    #[error(
+        "the module was built for {name}, this host speaks version {host}; rebuild it against the host's WIT"
+    )]
+    OtherVersion {
+        /// The name with its version.
+        name: String,
+        /// The version that the host speaks.
+        host: &'static str,
+    },
+    /// Lacks the export that its world demands.
+    #[error("the module does not export {export}, which the slot {slot} needs{hint}")]
+    MissingExport {
+        /// The missing name.
+        export: String,
+        /// The slot.
+        slot: Slot,
+        /// What may have happened.
+        hint: &'static str,
+    },
+    /// Names fit and types do not.
+    #[error("the module's functions do not have the types of the contract: {0}")]
+    Types(String),
+    /// `describe` failed under production limits.
+    #[error("the module's `describe` failed: {0}")]
+    Describe(CallError),
+    /// Calls itself something else.
+    #[error("the module describes itself as {says:?}, but the slot is {slot}; rename the file or fix its id")]
+    OtherId {
+        /// Its id, printable and cut.
+        says: String,
+        /// The slot.
+        slot: Slot,
+    },
+    /// A slot that cannot exist.
+    #[error("{0} is not a payment method of this interface")]
+    NoSuchMethod(Slot),
+}
+
+/// Why the runtime does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// The engine refuses its settings, or the address space for the pool is not to be had.
+    #[error("the WebAssembly engine cannot be set up: {0}")]
+    Engine(String),
+    /// The folder of modules cannot be read.
+    #[error("the plugin folder cannot be read: {0}")]
+    Folder(#[from] io::Error),
+    /// The folder of modules cannot be watched.
+    #[error("the plugin folder cannot be watched: {0}")]
+    Watch(String),
+}
+
+/// A digest short enough for a log line.
+pub(crate) fn short(digest: &Digest) -> String {
+    let mut text = digest.to_string();
+    text.truncate(12);
+    text
+}

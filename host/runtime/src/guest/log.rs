@@ -1,0 +1,40 @@
+//! Lines that a module writes for the operator.
+
+use tracing::Level;
+
+use crate::error::short;
+use crate::host::Identity;
+use crate::text;
+
+/// Lines of one call; the rest is dropped (the contract's limit).
+const LINES: u32 = 64;
+/// Bytes of one line; the rest is cut (the contract's limit).
+const LINE: usize = 1024;
+/// Under which a filter finds what modules say.
+const TARGET: &str = "kassette::plugin";
+
+/// Lines that one call may still write.
+#[derive(Debug)]
+pub(crate) struct Lines(u32);
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self(LINES)
+    }
+}
+
+impl Lines {
+    /// Passes one line on, without anything that could forge another.
+    pub(crate) fn write(&mut self, who: &Identity, level: Level, message: &str) {
+        let Some(left) = self.0.checked_sub(1) else { return };
+        self.0 = left;
+        let message = text::cut(message, LINE);
+        let (slot, digest) = (who.slot.as_str(), short(&who.digest));
+        match level {
+            Level::ERROR => tracing::error!(target: TARGET, { plugin.slot = slot, plugin.digest = digest }, "{message}"),
+            Level::WARN => tracing::warn!(target: TARGET, { plugin.slot = slot, plugin.digest = digest }, "{message}"),
+            Level::INFO => tracing::info!(target: TARGET, { plugin.slot = slot, plugin.digest = digest }, "{message}"),
+            _ => tracing::debug!(target: TARGET, { plugin.slot = slot, plugin.digest = digest }, "{message}"),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The host's side of the world `method`: a log and nothing else.
+
+use std::sync::Arc;
+
+use tracing::Level;
+
+use super::log::Lines;
+use crate::host::Identity;
+use crate::meter::{Meter, Metered};
+use crate::v0_1::bindings::method::kassette::plugin as wit;
+
+/// The data of one method's call.
+pub(crate) struct MethodState {
+    meter: Meter,
+    lines: Lines,
+    who: Arc<Identity>,
+}
+
+impl MethodState {
+    pub(crate) fn new(who: Arc<Identity>) -> Self {
+        Self { meter: Meter::new(&who.limits), lines: Lines::default(), who }
+    }
+}
+
+impl Metered for MethodState {
+    fn meter(&mut self) -> &mut Meter {
+        &mut self.meter
+    }
+
+    fn waits(&self) -> u32 {
+        0
+    }
+}
+
+impl wit::types::Host for MethodState {}
+
+impl wit::log::Host for MethodState {
+    fn write(&mut self, level: wit::log::Level, message: String) {
+        let level = match level {
+            wit::log::Level::Debug => Level::DEBUG,
+            wit::log::Level::Info => Level::INFO,
+            wit::log::Level::Warn => Level::WARN,
+            wit::log::Level::Error => Level::ERROR,
+        };
+        self.lines.write(&self.who, level, &message);
+    }
+}

@@ -1,0 +1,8 @@
+//! What a guest finds on the host's side of its imports.
+
+pub(crate) mod credentials;
+pub(crate) mod log;
+pub(crate) mod method;
+pub(crate) mod provider;
+pub(crate) mod secrets;
+pub(crate) mod send;

@@ -1,0 +1,159 @@
+//! The host's side of the world `provider`: one call, one account.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tracing::Level;
+
+use kassette_domain::provider::ProviderDescription;
+
+use super::log::Lines;
+use crate::access::AccountAccess;
+use crate::host::{Host, Identity};
+use crate::meter::{Meter, Metered};
+use crate::v0_1::bindings::provider::kassette::plugin as wit;
+
+/// The data of one provider's call.
+pub(crate) struct ProviderState {
+    meter: Meter,
+    lines: Lines,
+    pub(super) who: Arc<Identity>,
+    waits: u32,
+    /// None in `describe`, which is about no account.
+    pub(super) call: Option<Call>,
+}
+
+/// What belongs to a call for an account.
+pub(crate) struct Call {
+    pub(super) access: AccountAccess,
+    pub(super) description: Arc<ProviderDescription>,
+    pub(super) host: Arc<Host>,
+    /// When the call's wall-clock time is over.
+    pub(super) ends: Instant,
+    pub(super) requests: u32,
+    pub(super) ledger: Ledger,
+}
+
+/// What left this host during a call: the host's own knowledge, whatever the module says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ledger {
+    /// Whether a request that may change something left, or may have.
+    pub(crate) left: bool,
+    /// Those of them that got no whole answer, unless the same request did later.
+    unanswered: Vec<u64>,
+}
+
+impl Ledger {
+    /// Whether something may have happened that nobody has told us about.
+    pub(crate) fn open(&self) -> bool {
+        !self.unanswered.is_empty()
+    }
+
+    /// Notes a request before it is handed over, because the call may end while it is under way.
+    pub(super) fn leaving(&mut self, fingerprint: u64) {
+        self.left = true;
+        self.unanswered.push(fingerprint);
+    }
+
+    /// It got a whole answer, and with it every earlier try of the same.
+    pub(super) fn answered(&mut self, fingerprint: u64) {
+        self.unanswered.retain(|&other| other != fingerprint);
+    }
+}
+
+/// Tells requests apart; a repeated one (same method, address, body) has the same.
+pub(super) fn fingerprint(request: &wit::http::Request) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (request.verb as u8).hash(&mut hasher);
+    request.url.hash(&mut hasher);
+    request.body.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl ProviderState {
+    pub(crate) fn new(who: Arc<Identity>, call: Option<Call>) -> Self {
+        Self { meter: Meter::new(&who.limits), lines: Lines::default(), who, waits: 0, call }
+    }
+
+    /// What left, as far as the call came.
+    pub(crate) fn ledger(&self) -> Ledger {
+        self.call.as_ref().map(|call| call.ledger.clone()).unwrap_or_default()
+    }
+}
+
+impl Call {
+    pub(crate) fn new(
+        access: AccountAccess,
+        description: Arc<ProviderDescription>,
+        host: Arc<Host>,
+        ends: Instant,
+    ) -> Self {
+        Self { access, description, host, ends, requests: 0, ledger: Ledger::default() }
+    }
+}
+
+impl Metered for ProviderState {
+    fn meter(&mut self) -> &mut Meter {
+        &mut self.meter
+    }
+
+    fn waits(&self) -> u32 {
+        self.waits
+    }
+}
+
+impl wit::types::Host for ProviderState {}
+
+impl wit::log::Host for ProviderState {
+    fn write(&mut self, level: wit::log::Level, message: String) {
+        let level = match level {
+            wit::log::Level::Debug => Level::DEBUG,
+            wit::log::Level::Info => Level::INFO,
+            wit::log::Level::Warn => Level::WARN,
+            wit::log::Level::Error => Level::ERROR,
+        };
+        self.lines.write(&self.who, level, &message);
+    }
+}
+
+impl wit::http::Host for ProviderState {
+    async fn send(
+        &mut self,
+        request: wit::http::Request,
+    ) -> Result<wit::http::Response, wit::http::Failure> {
+        // Raised first: the alarm must know that the thread may be another one afterwards.
+        self.waits += 1;
+        let Some(call) = &mut self.call else {
+            return Err(wit::http::Failure::NotSent("`describe` sends nothing".into()));
+        };
+        call.send(&self.who, request).await
+    }
+}
+
+impl wit::secrets::Host for ProviderState {
+    fn ready(&mut self, name: String) -> bool {
+        self.call.as_ref().is_some_and(|call| super::secrets::ready(&call.access, &name))
+    }
+
+    fn sign(
+        &mut self,
+        name: String,
+        algorithm: wit::secrets::Algorithm,
+        message: Vec<u8>,
+    ) -> Option<Vec<u8>> {
+        super::secrets::sign(&self.call.as_ref()?.access, &name, algorithm, &message)
+    }
+
+    fn verify(
+        &mut self,
+        name: String,
+        algorithm: wit::secrets::Algorithm,
+        message: Vec<u8>,
+        code: Vec<u8>,
+    ) -> bool {
+        self.call.as_ref().is_some_and(|call| {
+            super::secrets::verify(&call.access, &name, algorithm, &message, &code)
+        })
+    }
+}

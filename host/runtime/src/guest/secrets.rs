@@ -1,0 +1,169 @@
+//! Signatures under secrets that a module never sees.
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use kassette_domain::provider::Encoding;
+use kassette_domain::secret::Secret;
+use sha2::{Sha256, Sha512};
+use zeroize::Zeroizing;
+
+use crate::access::AccountAccess;
+use crate::v0_1::bindings::provider::kassette::plugin::secrets::Algorithm;
+
+/// Vendors write keys with and without padding, and some with loose last bits.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// A key, erased after use.
+type Key = Zeroizing<Vec<u8>>;
+
+/// Whether a secret is there, or a token still good.
+pub(crate) fn ready(access: &AccountAccess, name: &str) -> bool {
+    !keys(access, name).is_empty()
+}
+
+/// A code under the current value; none where there is no such secret.
+pub(crate) fn sign(
+    access: &AccountAccess,
+    name: &str,
+    algorithm: Algorithm,
+    message: &[u8],
+) -> Option<Vec<u8>> {
+    let keys = keys(access, name);
+    code(keys.first()?, algorithm, message)
+}
+
+/// Whether a code is right under the current value or one that is being rotated out.
+pub(crate) fn verify(
+    access: &AccountAccess,
+    name: &str,
+    algorithm: Algorithm,
+    message: &[u8],
+    presented: &[u8],
+) -> bool {
+    // Every key is tried, so that the time tells nothing about which one fitted.
+    keys(access, name)
+        .iter()
+        .map(|key| check(key, algorithm, message, presented))
+        .fold(false, |found, right| found | right)
+}
+
+/// The keys that stand for a name, the current one first. Empty and unreadable ones are none at
+/// all: anyone could sign with an empty key.
+fn keys(access: &AccountAccess, name: &str) -> Vec<Key> {
+    if let Some(entry) = access.secrets.iter().find(|entry| entry.name == name) {
+        return entry.values.iter().filter_map(|value| key(value, entry.encoding)).collect();
+    }
+    let token = access.tokens.get(name, access.account.now);
+    token.into_iter().filter_map(|token| key(&token.value, Encoding::Text)).collect()
+}
+
+fn key(secret: &Secret, encoding: Encoding) -> Option<Key> {
+    let text = secret.expose();
+    let bytes = match encoding {
+        Encoding::Text => text.as_bytes().to_vec(),
+        Encoding::Hex => hex::decode(text).ok()?,
+        Encoding::Base64 => {
+            let text = text.strip_prefix("whsec_").unwrap_or(text);
+            let standard = Zeroizing::new(text.replace('-', "+").replace('_', "/"));
+            LENIENT.decode(&*standard).ok()?
+        }
+    };
+    (!bytes.is_empty()).then(|| Zeroizing::new(bytes))
+}
+
+fn code(key: &[u8], algorithm: Algorithm, message: &[u8]) -> Option<Vec<u8>> {
+    Some(match algorithm {
+        Algorithm::HmacSha256 => {
+            Hmac::<Sha256>::new_from_slice(key).ok()?.chain_update(message).finalize().into_bytes().to_vec()
+        }
+        Algorithm::HmacSha512 => {
+            Hmac::<Sha512>::new_from_slice(key).ok()?.chain_update(message).finalize().into_bytes().to_vec()
+        }
+    })
+}
+
+fn check(key: &[u8], algorithm: Algorithm, message: &[u8], presented: &[u8]) -> bool {
+    use subtle::ConstantTimeEq as _;
+    code(key, algorithm, message).is_some_and(|right| right.ct_eq(presented).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{access, secret};
+
+    const SHA256: Algorithm = Algorithm::HmacSha256;
+
+    fn with(values: &[&str], encoding: Encoding) -> AccountAccess {
+        let mut access = access();
+        access.secrets = vec![secret("key", values, encoding, &[])];
+        access
+    }
+
+    #[test]
+    fn the_encodings_of_one_key_sign_alike() {
+        let text = with(&["hello"], Encoding::Text);
+        let right = sign(&text, "key", SHA256, b"m").unwrap();
+        for (written, encoding) in [
+            ("68656c6c6f", Encoding::Hex),
+            ("68656C6C6F", Encoding::Hex),
+            ("aGVsbG8=", Encoding::Base64),
+            ("aGVsbG8", Encoding::Base64),
+            ("whsec_aGVsbG8=", Encoding::Base64),
+        ] {
+            let access = with(&[written], encoding);
+            assert_eq!(sign(&access, "key", SHA256, b"m").unwrap(), right, "{written}");
+        }
+        let either = ["-_-_", "+/+/"].map(|key| with(&[key], Encoding::Base64));
+        assert_eq!(sign(&either[0], "key", SHA256, b"m"), sign(&either[1], "key", SHA256, b"m"));
+    }
+
+    #[test]
+    fn a_known_answer() {
+        // RFC 4231, test case 2.
+        let access = with(&["Jefe"], Encoding::Text);
+        let message = b"what do ya want for nothing?";
+        assert_eq!(
+            hex::encode(sign(&access, "key", SHA256, message).unwrap()),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+        let long = sign(&access, "key", Algorithm::HmacSha512, message).unwrap();
+        assert!(hex::encode(long).starts_with("164b7a7bfcf819e2e395fbe73b56e0a3"));
+    }
+
+    #[test]
+    fn a_rotated_secret_still_verifies_and_the_current_one_signs() {
+        let (old, both) = (with(&["old"], Encoding::Text), with(&["new", "old"], Encoding::Text));
+        let code = sign(&old, "key", SHA256, b"m").unwrap();
+        assert!(verify(&both, "key", SHA256, b"m", &code));
+        assert_ne!(sign(&both, "key", SHA256, b"m").unwrap(), code);
+        assert!(!verify(&both, "key", SHA256, b"other", &code));
+        assert!(!verify(&both, "key", SHA256, b"m", &code[..31]));
+        assert!(!verify(&both, "key", SHA256, b"m", &[]));
+    }
+
+    #[test]
+    fn a_secret_that_is_missing_empty_or_unreadable_signs_and_verifies_nothing() {
+        let forged = sign(&with(&["x"], Encoding::Text), "key", SHA256, b"m").unwrap();
+        let empty = code(b"", SHA256, b"m").unwrap();
+        for access in [
+            access(),
+            with(&[], Encoding::Text),
+            with(&[""], Encoding::Text),
+            with(&["zz"], Encoding::Hex),
+            with(&["whsec_"], Encoding::Base64),
+        ] {
+            assert!(!ready(&access, "key"));
+            assert_eq!(sign(&access, "key", SHA256, b"m"), None);
+            assert!(!verify(&access, "key", SHA256, b"m", &empty));
+            assert!(!verify(&access, "key", SHA256, b"m", &forged));
+        }
+    }
+}

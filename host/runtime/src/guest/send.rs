@@ -1,0 +1,224 @@
+//! `http.send`: a module's request, judged, given its credentials, sent, and its answer blanked.
+
+use std::time::Duration;
+
+use kassette_domain::secret::Secret;
+use kassette_http::{
+    HeaderMap, HeaderName, HeaderValue, HostPattern, Method, Policy, Request, Response, SendError,
+};
+use tokio::time::Instant;
+use url::Url;
+
+use super::credentials;
+use super::provider::{Call, fingerprint};
+use crate::access::Exchange;
+use crate::blank::Blanker;
+use crate::host::Identity;
+use crate::v0_1::bindings::provider::kassette::plugin::http as wit;
+use crate::v0_1::provider::verb_from;
+
+/// Requests of one call (the contract's limit).
+const REQUESTS: u32 = 16;
+/// Bytes of a request, address, headers and body together (the contract's limit).
+const REQUEST: usize = 256 * 1024;
+/// Bytes of an answer's body (the contract's limit).
+const RESPONSE: usize = 1024 * 1024;
+/// Headers of a request.
+const HEADERS: usize = 64;
+/// Longest token that is kept; a signed token with many claims has 2 KiB.
+const TOKEN: usize = 8 * 1024;
+/// Headers that only the host sets, beside those that the client refuses.
+const OURS: [&str; 3] = ["user-agent", "host", "content-length"];
+
+/// A request that may be sent.
+struct Ready {
+    url: Url,
+    method: Method,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    /// Where a token out of the answer may be sent later.
+    token_hosts: Vec<HostPattern>,
+}
+
+impl Call {
+    /// Sends one request of the module.
+    pub(super) async fn send(
+        &mut self,
+        who: &Identity,
+        request: wit::Request,
+    ) -> Result<wit::Response, wit::Failure> {
+        let ready = self.prepare(&request).map_err(|why| wit::Failure::NotSent(why.into()))?;
+        let mutating = ready.method != Method::GET;
+        let (before, print) = (self.ledger.left, fingerprint(&request));
+        if mutating {
+            self.ledger.leaving(print);
+        }
+        let started = Instant::now();
+        let deadline = self.ends.saturating_duration_since(started);
+        let sending = Request {
+            method: ready.method,
+            url: ready.url.clone(),
+            headers: ready.headers,
+            body: ready.body.into(),
+            deadline: deadline.min(self.host.config.request_deadline),
+            max_response: RESPONSE,
+            hosts: Some(&self.access.hosts),
+        };
+        let outcome = self.host.outgoing.send(sending).await;
+        if mutating && matches!(outcome, Err(SendError::NotSent(_)) | Ok(Response { truncated: false, .. })) {
+            self.ledger.answered(print);
+        }
+        if matches!(outcome, Err(SendError::NotSent(_))) {
+            self.ledger.left = before;
+        }
+        self.record(&request, &ready.url, &outcome, started.elapsed());
+        match outcome {
+            Ok(response) if response.truncated => {
+                Err(wit::Failure::NoAnswer("the answer is over 1 MiB".into()))
+            }
+            Ok(response) => {
+                if let Some(keep) = request.keep.filter(|_| response.status.is_success()) {
+                    self.keep(who, &keep, &response.body, ready.token_hosts);
+                }
+                Ok(self.blanked(&response))
+            }
+            Err(SendError::NotSent(why)) => Err(wit::Failure::NotSent(why.to_string())),
+            Err(SendError::NoAnswer(why)) => Err(wit::Failure::NoAnswer(why.to_string())),
+        }
+    }
+
+    /// Judges a request and writes its credentials.
+    fn prepare(&mut self, request: &wit::Request) -> Result<Ready, &'static str> {
+        self.requests += 1;
+        if self.requests > REQUESTS {
+            return Err("more than 16 requests in one call");
+        }
+        let headers: usize = request.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if request.url.len() + headers + request.body.len() > REQUEST || request.headers.len() > HEADERS {
+            return Err("the request is over 256 KiB, or has over 64 headers");
+        }
+        let url = Url::parse(&request.url).map_err(|_| "the address is malformed")?;
+        // The client judges again; here it is the account that decides about loopback.
+        let policy = Policy { allow_loopback: self.access.plain_loopback };
+        policy.judge_url(&url).map_err(|_| "the address is not a plain https address")?;
+        if !self.access.hosts.iter().any(|host| host.matches(&url)) {
+            return Err("the host is not among the account's hosts");
+        }
+        if let Some(keep) = &request.keep
+            && !self.description.tokens.contains(&keep.token)
+        {
+            return Err("a token that the description does not list");
+        }
+        let mut headers = self::headers(&request.headers)?;
+        let mut body = request.body.clone();
+        let mut token_hosts =
+            credentials::write(&request.credentials, &url, &self.access, &mut headers, &mut body)?;
+        if token_hosts.is_empty() {
+            token_hosts.extend(HostPattern::of(&url));
+        }
+        Ok(Ready { method: method(request.verb), url, headers, body, token_hosts })
+    }
+
+    /// Takes a token out of an answer.
+    fn keep(&self, who: &Identity, keep: &wit::Keep, body: &[u8], hosts: Vec<HostPattern>) {
+        let answer: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+        let at = |pointer: &str| answer.as_ref()?.pointer(pointer);
+        let value = at(&keep.pointer).and_then(|value| value.as_str());
+        let Some(value) = value.filter(|value| (1..=TOKEN).contains(&value.len())) else {
+            tracing::warn!(
+                plugin.slot = %who.slot, plugin.token = keep.token,
+                "{} found no token where it expected one", who.slot,
+            );
+            return;
+        };
+        let life = keep.expires_in.as_deref().and_then(at).and_then(seconds);
+        let now = self.access.account.now;
+        self.access.tokens.keep(&keep.token, Secret::new(value), hosts, life, now);
+    }
+
+    /// The answer as the module sees it.
+    fn blanked(&self, response: &Response) -> wit::Response {
+        let tokens = self.access.tokens.values();
+        let secrets = self.access.secrets.iter().flat_map(|entry| &entry.values);
+        let blanker = Blanker::new(secrets.chain(&tokens));
+        let headers = response.headers.iter().map(|(name, value)| {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            (name.as_str().to_owned(), blanker.text(&value))
+        });
+        wit::Response {
+            status: response.status.as_u16(),
+            headers: headers.collect(),
+            body: blanker.bytes(&response.body),
+        }
+    }
+
+    fn record(
+        &self,
+        request: &wit::Request,
+        url: &Url,
+        outcome: &Result<Response, SendError>,
+        took: Duration,
+    ) {
+        let Some(recorder) = &self.access.recorder else { return };
+        recorder.record(&Exchange {
+            account: self.access.account.id.as_str(),
+            verb: verb_from(request.verb),
+            host: url.authority(),
+            path: &template(url.path()),
+            status: outcome.as_ref().ok().map(|response| response.status.as_u16()),
+            took,
+        });
+    }
+}
+
+fn method(verb: wit::Verb) -> Method {
+    match verb {
+        wit::Verb::Get => Method::GET,
+        wit::Verb::Post => Method::POST,
+        wit::Verb::Put => Method::PUT,
+        wit::Verb::Patch => Method::PATCH,
+        wit::Verb::Delete => Method::DELETE,
+    }
+}
+
+/// The module's own headers.
+fn headers(given: &[(String, String)]) -> Result<HeaderMap, &'static str> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let name =
+            HeaderName::try_from(name.as_str()).map_err(|_| "a header's name is malformed")?;
+        if OURS.contains(&name.as_str()) {
+            return Err("a header that only the host sets");
+        }
+        let value = HeaderValue::from_str(value).map_err(|_| "a header's value is malformed")?;
+        if headers.insert(name, value).is_some() {
+            return Err("a header is given twice");
+        }
+    }
+    Ok(headers)
+}
+
+/// Whole seconds, as a number or, as some vendors write it, a text.
+fn seconds(value: &serde_json::Value) -> Option<Duration> {
+    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
+    Some(Duration::from_secs(number))
+}
+
+/// A path without what may identify a payment: parts with a digit in them (but for versions such
+/// as `v2`) or that are long.
+fn template(path: &str) -> String {
+    /// No path component of a vendor's documentation is longer.
+    const WORD: usize = 24;
+    let part = |part: &str| {
+        let version = part.strip_prefix('v').is_some_and(|rest| {
+            rest.len() <= 3 && rest.bytes().all(|b| b.is_ascii_digit())
+        });
+        let word = part.len() <= WORD && !part.bytes().any(|b| b.is_ascii_digit());
+        if version || word { part.to_owned() } else { "*".to_owned() }
+    };
+    path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+#[path = "send_tests.rs"]
+mod tests;

@@ -1,0 +1,110 @@
+//! What all modules share: engine, limits, places, the way out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::{Histogram, counter, histogram};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use wasmtime::Engine;
+
+use kassette_domain::id::{Digest, Slot};
+
+use crate::config::{CallLimits, Class, RuntimeConfig};
+use crate::engine::{INTERPRETED_AT_ONCE, engine};
+use crate::error::{CallError, RuntimeError, short};
+use crate::gate::{Gate, Place};
+use crate::outgoing::Outgoing;
+
+/// How long a provider's call waits for a place before the answer is "busy".
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Shared by every module, and alive as long as one of them is.
+pub(crate) struct Host {
+    pub(crate) engine: Engine,
+    pub(crate) outgoing: Arc<dyn Outgoing>,
+    pub(crate) config: RuntimeConfig,
+    methods: Gate,
+    providers: Semaphore,
+    /// Modules with an interpreter take dozens of the pool's parts each.
+    interpreted: Semaphore,
+}
+
+/// Places of a method's call.
+pub(crate) struct Inline<'a> {
+    _place: Place<'a>,
+    _interpreted: Option<SemaphorePermit<'a>>,
+}
+
+impl Host {
+    pub(crate) fn new(
+        config: RuntimeConfig,
+        outgoing: Arc<dyn Outgoing>,
+    ) -> Result<Self, RuntimeError> {
+        Ok(Self {
+            engine: engine(config.pool, &config.limits)?,
+            outgoing,
+            methods: Gate::new(config.pool.methods),
+            providers: Semaphore::new(config.pool.providers as usize),
+            interpreted: Semaphore::new(INTERPRETED_AT_ONCE as usize),
+            config,
+        })
+    }
+
+    /// A place for a call that does not wait.
+    pub(crate) fn enter(&self, class: Class) -> Result<Inline<'_>, CallError> {
+        let interpreted = match class {
+            Class::Native => None,
+            Class::Interpreted => {
+                Some(self.interpreted.try_acquire().map_err(|_| CallError::Busy)?)
+            }
+        };
+        let place = self.methods.enter().ok_or(CallError::Busy)?;
+        Ok(Inline { _place: place, _interpreted: interpreted })
+    }
+
+    /// Places for a call that waits for a vendor.
+    pub(crate) async fn enter_waiting(
+        &self,
+        class: Class,
+    ) -> Result<(SemaphorePermit<'_>, Option<SemaphorePermit<'_>>), CallError> {
+        let places = async {
+            let interpreted = match class {
+                Class::Native => None,
+                Class::Interpreted => Some(self.interpreted.acquire().await.ok()?),
+            };
+            Some((self.providers.acquire().await.ok()?, interpreted))
+        };
+        tokio::time::timeout(PATIENCE, places).await.ok().flatten().ok_or(CallError::Busy)
+    }
+}
+
+/// Who a module is, for logs and metrics.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) slot: Slot,
+    pub(crate) digest: Digest,
+    pub(crate) class: Class,
+    pub(crate) limits: CallLimits,
+}
+
+impl Identity {
+    /// The histogram of one function's calls, in seconds.
+    pub(crate) fn calls(&self, function: &'static str) -> Histogram {
+        let slot = self.slot.as_str().to_owned();
+        histogram!("kassette_plugin_call_seconds", "slot" => slot, "function" => function)
+    }
+
+    /// Counts and logs a call that failed. `detail` may quote the engine, never the guest's reply.
+    pub(crate) fn failed(&self, function: &'static str, error: &CallError, detail: &str) {
+        let slot = self.slot.as_str().to_owned();
+        counter!("kassette_plugin_faults_total", "slot" => slot, "kind" => error.kind()).increment(1);
+        tracing::warn!(
+            plugin.slot = %self.slot,
+            plugin.digest = short(&self.digest),
+            plugin.function = function,
+            plugin.fault = error.kind(),
+            plugin.detail = detail,
+            "a call of {} failed: {error}", self.slot,
+        );
+    }
+}

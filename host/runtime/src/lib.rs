@@ -1,0 +1,56 @@
+//! Runs WebAssembly modules: engine, deadlines, slots, hot swap.
+//!
+//! The only crate that names wasmtime. It speaks the domain's words: a [`MethodModule`] ranks, a
+//! [`ProviderModule`] starts, reads callbacks, queries; [`Runtime`] holds the versions that serve
+//! and replaces them while calls are under way. A module is never trusted: every call has a fresh
+//! instance and limits of CPU time, memory and size; every answer is checked; what left this host
+//! is known to the host itself; a secret is written into requests and blanked in answers, never
+//! shown. Where anything fails there is no answer, and what is not answered does not happen.
+//!
+//! The generated bindings contain `unsafe` code, so the crate cannot forbid it; none is its own.
+#![deny(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "a test that cannot go on fails"
+    )
+)]
+
+mod access;
+mod blank;
+mod config;
+mod engine;
+mod error;
+#[cfg(test)]
+mod fixtures;
+mod folder;
+mod gate;
+mod guest;
+mod host;
+mod links;
+mod load;
+mod meter;
+mod method;
+mod outgoing;
+mod provider;
+mod runtime;
+mod slots;
+mod status;
+mod text;
+mod tokens;
+mod v0_1;
+
+pub use access::{AccountAccess, Exchange, Recorder, SecretEntry};
+pub use config::{CallLimits, Class, Clock, Limits, PoolSizes, RuntimeConfig};
+pub use error::{CallError, LoadError, RuntimeError};
+pub use kassette_http::{HostList, HostPattern, NotAHost};
+pub use method::MethodModule;
+pub use outgoing::{Outgoing, Sending};
+pub use provider::{ProviderModule, StartOutcome};
+pub use runtime::{Installed, Runtime};
+pub use status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
+pub use tokens::TokenStore;

@@ -1,0 +1,136 @@
+//! A payment method's module, ready to be asked.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use kassette_domain::id::{Digest, Slot};
+use kassette_domain::method::MethodId;
+use kassette_domain::routing::{self, Context, Ground, MethodDescription, Refusal, Verdict};
+use metrics::Histogram;
+use wasmtime::Store;
+use wasmtime::component::{Component, HasSelf, Linker};
+
+use crate::config::Class;
+use crate::error::{CallError, LoadError};
+use crate::guest::method::MethodState;
+use crate::host::{Host, Identity};
+use crate::load;
+use crate::meter::{Metered as _, diagnose, limit};
+use crate::v0_1;
+use crate::v0_1::bindings::method::{Method, MethodPre};
+
+/// One version of a payment method's module. Immutable; each call gets a fresh instance.
+pub struct MethodModule {
+    who: Arc<Identity>,
+    host: Arc<Host>,
+    pre: MethodPre<MethodState>,
+    description: MethodDescription,
+    ranks: Histogram,
+}
+
+impl MethodModule {
+    /// Its slot.
+    pub fn slot(&self) -> &Slot {
+        &self.who.slot
+    }
+
+    /// Of its file.
+    pub fn digest(&self) -> Digest {
+        self.who.digest
+    }
+
+    /// Its limits. A module of class `interpreted` takes milliseconds: call it where that blocks
+    /// nobody.
+    pub fn class(&self) -> Class {
+        self.who.class
+    }
+
+    /// What it says it is.
+    pub fn description(&self) -> &MethodDescription {
+        &self.description
+    }
+
+    /// Asks who may take a payment, best first. Runs on the caller's thread, for microseconds.
+    ///
+    /// The answer is checked against the host's own rules. A currency that the description leaves
+    /// out is refused without a call.
+    ///
+    /// # Errors
+    /// Why there is no answer that can be believed; then the method is to be omitted.
+    pub fn rank(&self, context: &Context) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
+        let currencies = &self.description.currencies;
+        if !currencies.is_empty() && !currencies.contains(&context.currency) {
+            let detail = format!("not in {}", context.currency);
+            return Ok(Err(Refusal { ground: Ground::Currency, detail }));
+        }
+        let answer = self.ask(context).inspect_err(|error| {
+            if matches!(error, CallError::Busy | CallError::BadReply(_) | CallError::Faulty(_)) {
+                self.who.failed("rank", error, "");
+            }
+        })?;
+        Ok(answer)
+    }
+
+    fn ask(&self, context: &Context) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
+        let _place = self.host.enter(self.who.class)?;
+        let started = Instant::now();
+        let question = v0_1::method::context(context);
+        let answer = call(&self.host, &self.who, &self.pre, "rank", |method, store| {
+            method.kassette_plugin_routing().call_rank(store, &question)
+        })?;
+        self.ranks.record(started.elapsed());
+        let answer = v0_1::method::verdicts(answer)?;
+        if let Ok(verdicts) = &answer {
+            routing::check(context, verdicts).map_err(CallError::Faulty)?;
+        }
+        Ok(answer)
+    }
+
+    /// Links and describes a compiled component that has been found to belong to this world.
+    pub(crate) fn load(
+        host: &Arc<Host>,
+        who: Arc<Identity>,
+        component: &Component,
+    ) -> Result<Self, LoadError> {
+        let id = MethodId::parse(who.slot.name())
+            .ok_or_else(|| LoadError::NoSuchMethod(who.slot.clone()))?;
+        let mut linker = Linker::new(&host.engine);
+        Method::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut MethodState| state)
+            .map_err(load::types)?;
+        let pre = linker.instantiate_pre(component).map_err(load::types)?;
+        let pre = MethodPre::new(pre).map_err(load::types)?;
+        let said = call(host, &who, &pre, "describe", |method, store| {
+            method.kassette_plugin_routing().call_describe(store)
+        })
+        .map_err(LoadError::Describe)?;
+        load::same_id(&said.id, &who.slot)?;
+        let description = v0_1::method::description(id, said).map_err(LoadError::Describe)?;
+        let ranks = who.calls("rank");
+        Ok(Self { who, host: Arc::clone(host), pre, description, ranks })
+    }
+}
+
+/// One call in a fresh instance, under the module's limits.
+fn call<T>(
+    host: &Host,
+    who: &Arc<Identity>,
+    pre: &MethodPre<MethodState>,
+    function: &'static str,
+    call: impl FnOnce(&Method, &mut Store<MethodState>) -> wasmtime::Result<T>,
+) -> Result<T, CallError> {
+    let mut store = Store::new(&host.engine, MethodState::new(Arc::clone(who)));
+    limit(&mut store, &who.limits);
+    let outcome = pre.instantiate(&mut store).and_then(|method| call(&method, &mut store));
+    outcome.map_err(|error| {
+        let kind = diagnose(&error, store.data_mut().meter());
+        who.failed(function, &kind, &format!("{error:#}"));
+        kind
+    })
+}
+
+impl fmt::Debug for MethodModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MethodModule").field(&self.who.slot).field(&self.who.digest).finish()
+    }
+}

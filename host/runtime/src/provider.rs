@@ -1,0 +1,378 @@
+//! A provider's module, ready to be called.
+
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use kassette_domain::id::{Digest, Slot};
+use kassette_domain::provider::{
+    Acknowledged, AttemptFacts, Condition, Incoming, ProviderDescription, QueryFailure, Refused,
+    Report, StartFailure, Started, VendorStatus, Wish,
+};
+use metrics::Histogram;
+use tokio::time::Instant;
+use wasmtime::Store;
+use wasmtime::component::{Component, HasSelf, Linker};
+
+use crate::access::AccountAccess;
+use crate::config::Class;
+use crate::error::{CallError, LoadError};
+use crate::guest::provider::{Call, Ledger, ProviderState};
+use crate::host::{Host, Identity};
+use crate::links::Pages;
+use crate::load;
+use crate::meter::{Metered as _, diagnose, limit};
+use crate::v0_1;
+use crate::v0_1::bindings::provider::{Provider, ProviderPre};
+
+/// How a start ended, and whether anything can have happened at the vendor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartOutcome {
+    /// The module's answer where it can be believed; otherwise what the host knows itself:
+    /// `Unavailable` where nothing left this host during the call, else `Uncertain`.
+    pub result: Result<Started, StartFailure>,
+    /// Whether a request other than GET left, or may have left, during this call. An earlier start
+    /// of the same attempt has an outcome of its own.
+    pub sent: bool,
+}
+
+/// One version of a provider's module. Immutable; each call gets a fresh instance.
+pub struct ProviderModule {
+    who: Arc<Identity>,
+    host: Arc<Host>,
+    pre: ProviderPre<ProviderState>,
+    description: Arc<ProviderDescription>,
+    calls: Calls,
+}
+
+struct Calls {
+    start: Histogram,
+    callback: Histogram,
+    query: Histogram,
+    health: Histogram,
+}
+
+/// A call of the guest, waited for with its store.
+type Calling<'a, T> = Pin<Box<dyn Future<Output = wasmtime::Result<T>> + Send + 'a>>;
+
+impl ProviderModule {
+    /// Its slot.
+    pub fn slot(&self) -> &Slot {
+        &self.who.slot
+    }
+
+    /// Of its file.
+    pub fn digest(&self) -> Digest {
+        self.who.digest
+    }
+
+    /// Its limits.
+    pub fn class(&self) -> Class {
+        self.who.class
+    }
+
+    /// What it says it is.
+    pub fn description(&self) -> &ProviderDescription {
+        &self.description
+    }
+
+    /// Creates the payment at the vendor.
+    ///
+    /// Whatever the module says, the result is `Uncertain` where it trapped, ran out of time or
+    /// broke the contract after a request that may have changed something, and where such a
+    /// request got no whole answer.
+    pub async fn start(&self, access: &AccountAccess, attempt: &AttemptFacts) -> StartOutcome {
+        let (account, attempt) =
+            (v0_1::provider::account(&access.account), v0_1::provider::attempt(attempt));
+        let (answer, ledger) = self
+            .call("start", &self.calls.start, access, |provider, store| {
+                Box::pin(async move {
+                    provider.kassette_plugin_payments().call_start(store, &account, &attempt).await
+                })
+            })
+            .await;
+        let pages =
+            Pages { hosts: &access.redirect_hosts, plain_loopback: access.plain_loopback };
+        let answer = answer.and_then(|answer| self.judged("start", v0_1::provider::started(answer, pages)));
+        settle(answer, &ledger)
+    }
+
+    /// Verifies and reads what arrived at the account's callback address.
+    ///
+    /// # Errors
+    /// Why there is no answer; then the vendor is to repeat it.
+    pub async fn callback(
+        &self,
+        access: &AccountAccess,
+        incoming: &Incoming,
+    ) -> Result<Result<Acknowledged, Refused>, CallError> {
+        let (account, incoming) =
+            (v0_1::provider::account(&access.account), v0_1::provider::incoming(incoming));
+        let (answer, _) = self
+            .call("callback", &self.calls.callback, access, |provider, store| {
+                Box::pin(async move {
+                    provider.kassette_plugin_payments().call_callback(store, &account, &incoming).await
+                })
+            })
+            .await;
+        self.judged("callback", v0_1::provider::acknowledged(answer?))
+    }
+
+    /// Asks the vendor where a payment stands, after doing what `wish` says.
+    ///
+    /// An answer that says "over" or "unknown" is not believed where a request of this very call
+    /// that may have changed something got no whole answer.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub async fn query(
+        &self,
+        access: &AccountAccess,
+        attempt: &AttemptFacts,
+        reference: Option<&str>,
+        wish: Wish,
+        returned: Option<&str>,
+    ) -> Result<Result<Report, QueryFailure>, CallError> {
+        let (account, attempt) =
+            (v0_1::provider::account(&access.account), v0_1::provider::attempt(attempt));
+        let (reference, returned) = (reference.map(str::to_owned), returned.map(str::to_owned));
+        let wish = v0_1::provider::wish(wish);
+        let (answer, ledger) = self
+            .call("query", &self.calls.query, access, |provider, store| {
+                Box::pin(async move {
+                    let payments = provider.kassette_plugin_payments();
+                    let (reference, returned) = (reference.as_deref(), returned.as_deref());
+                    payments.call_query(store, &account, &attempt, reference, wish, returned).await
+                })
+            })
+            .await;
+        let answer = self.judged("query", v0_1::provider::queried(answer?))?;
+        Ok(certain(answer, &ledger))
+    }
+
+    /// Asks whether the vendor can be reached with this account.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub async fn health(&self, access: &AccountAccess) -> Result<Condition, CallError> {
+        let account = v0_1::provider::account(&access.account);
+        let (answer, _) = self
+            .call("health", &self.calls.health, access, |provider, store| {
+                Box::pin(async move {
+                    provider.kassette_plugin_payments().call_health(store, &account).await
+                })
+            })
+            .await;
+        answer.map(v0_1::provider::condition)
+    }
+
+    /// One call in a fresh instance, under the module's limits; and what left during it.
+    async fn call<T>(
+        &self,
+        function: &'static str,
+        calls: &Histogram,
+        access: &AccountAccess,
+        call: impl for<'a> FnOnce(&'a Provider, &'a mut Store<ProviderState>) -> Calling<'a, T> + Send,
+    ) -> (Result<T, CallError>, Ledger) {
+        let _places = match self.host.enter_waiting(self.who.class).await {
+            Ok(places) => places,
+            Err(busy) => {
+                self.who.failed(function, &busy, "");
+                return (Err(busy), Ledger::default());
+            }
+        };
+        let started = Instant::now();
+        let ends = started + self.who.limits.wall;
+        let (description, host) = (Arc::clone(&self.description), Arc::clone(&self.host));
+        let about = Call::new(access.clone(), description, host, ends);
+        let state = ProviderState::new(Arc::clone(&self.who), Some(about));
+        let mut store = Store::new(&self.host.engine, state);
+        limit(&mut store, &self.who.limits);
+        let running = async {
+            let provider = self.pre.instantiate_async(&mut store).await?;
+            call(&provider, &mut store).await
+        };
+        let outcome = tokio::time::timeout_at(ends, running).await;
+        calls.record(started.elapsed());
+        let ledger = store.data().ledger();
+        let failure = match outcome {
+            Ok(Ok(answer)) => return (Ok(answer), ledger),
+            Ok(Err(error)) => {
+                let kind = diagnose(&error, store.data_mut().meter());
+                self.who.failed(function, &kind, &format!("{error:#}"));
+                kind
+            }
+            Err(_) => {
+                self.who.failed(function, &CallError::Timeout, "");
+                CallError::Timeout
+            }
+        };
+        (Err(failure), ledger)
+    }
+
+    /// Logs and counts an answer that breaks the contract.
+    fn judged<T>(
+        &self,
+        function: &'static str,
+        answer: Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        answer.inspect_err(|error| self.who.failed(function, error, ""))
+    }
+
+    /// Links and describes a compiled component that has been found to belong to this world.
+    pub(crate) fn load(
+        host: &Arc<Host>,
+        who: Arc<Identity>,
+        component: &Component,
+    ) -> Result<Self, LoadError> {
+        let mut linker = Linker::new(&host.engine);
+        Provider::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut ProviderState| state)
+            .map_err(load::types)?;
+        let pre = linker.instantiate_pre(component).map_err(load::types)?;
+        let pre = ProviderPre::new(pre).map_err(load::types)?;
+        let description = describe(host, &who, &pre)?;
+        let calls = Calls {
+            start: who.calls("start"),
+            callback: who.calls("callback"),
+            query: who.calls("query"),
+            health: who.calls("health"),
+        };
+        let description = Arc::new(description);
+        Ok(Self { who, host: Arc::clone(host), pre, description, calls })
+    }
+}
+
+/// Asks a new module what it is.
+fn describe(
+    host: &Host,
+    who: &Arc<Identity>,
+    pre: &ProviderPre<ProviderState>,
+) -> Result<ProviderDescription, LoadError> {
+    let mut store = Store::new(&host.engine, ProviderState::new(Arc::clone(who), None));
+    limit(&mut store, &who.limits);
+    let outcome = {
+        let running = pin!(async {
+            let provider = pre.instantiate_async(&mut store).await?;
+            provider.kassette_plugin_payments().call_describe(&mut store).await
+        });
+        // Nothing in `describe` waits: the only import that could is refused at once.
+        match running.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => return Err(LoadError::Describe(CallError::Timeout)),
+        }
+    };
+    let said = outcome.map_err(|error| {
+        let kind = diagnose(&error, store.data_mut().meter());
+        who.failed("describe", &kind, &format!("{error:#}"));
+        LoadError::Describe(kind)
+    })?;
+    load::same_id(&said.id, &who.slot)?;
+    v0_1::provider::description(said).map_err(LoadError::Describe)
+}
+
+/// What a start really means, by what the host saw leave.
+fn settle(
+    answer: Result<Result<Started, StartFailure>, CallError>,
+    ledger: &Ledger,
+) -> StartOutcome {
+    let result = match answer {
+        Err(error) if ledger.left => Err(StartFailure::Uncertain(error.to_string())),
+        Err(error) => Err(StartFailure::Unavailable(error.to_string())),
+        Ok(_) if ledger.open() => {
+            Err(StartFailure::Uncertain("a request got no whole answer".into()))
+        }
+        Ok(result) => result,
+    };
+    StartOutcome { result, sent: ledger.left }
+}
+
+/// Takes back a certainty that an unanswered request of the same call makes doubtful.
+fn certain(
+    answer: Result<Report, QueryFailure>,
+    ledger: &Ledger,
+) -> Result<Report, QueryFailure> {
+    let over = match &answer {
+        Err(QueryFailure::Unavailable(_)) => false,
+        Err(QueryFailure::Absent) => true,
+        Ok(report) => matches!(
+            report.status,
+            VendorStatus::Declined
+                | VendorStatus::Failed
+                | VendorStatus::Cancelled
+                | VendorStatus::Expired
+        ),
+    };
+    if over && ledger.open() {
+        return Err(QueryFailure::Unavailable("a request got no whole answer".into()));
+    }
+    answer
+}
+
+impl fmt::Debug for ProviderModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ProviderModule").field(&self.who.slot).field(&self.who.digest).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kassette_domain::money::Minor;
+    use kassette_domain::provider::VendorSettlement;
+
+    use super::*;
+
+    fn ledger(answered: bool) -> Ledger {
+        let mut ledger = Ledger::default();
+        ledger.leaving(7);
+        if answered {
+            ledger.answered(7);
+        }
+        ledger
+    }
+
+    fn asked() -> Result<Result<Started, StartFailure>, CallError> {
+        Ok(Ok(Started::Ask(vec![])))
+    }
+
+    #[test]
+    fn a_failed_call_is_uncertain_once_something_left() {
+        for error in [CallError::Trap, CallError::Deadline, CallError::Timeout, CallError::BadReply("x")] {
+            let outcome = settle(Err(error.clone()), &ledger(true));
+            assert!(matches!(outcome.result, Err(StartFailure::Uncertain(_))), "{error}");
+            assert!(outcome.sent);
+            let outcome = settle(Err(error.clone()), &Ledger::default());
+            assert!(matches!(outcome.result, Err(StartFailure::Unavailable(_))), "{error}");
+            assert!(!outcome.sent);
+        }
+    }
+
+    #[test]
+    fn an_unanswered_request_is_uncertain_whatever_the_module_says() {
+        for said in [asked(), Ok(Err(StartFailure::Declined("no".into())))] {
+            let outcome = settle(said, &ledger(false));
+            assert!(matches!(outcome.result, Err(StartFailure::Uncertain(_))));
+        }
+        assert_eq!(settle(asked(), &ledger(true)).result, asked().unwrap());
+    }
+
+    #[test]
+    fn an_end_is_not_believed_while_a_request_is_unanswered() {
+        let report = |status| Report {
+            reference: "r".into(),
+            status,
+            settlement: VendorSettlement::Pending,
+            received: Minor(0),
+            currency: "EUR".into(),
+            returned: Minor(0),
+            detail: String::new(),
+        };
+        for over in [Err(QueryFailure::Absent), Ok(report(VendorStatus::Declined))] {
+            let doubtful = certain(over.clone(), &ledger(false));
+            assert!(matches!(doubtful, Err(QueryFailure::Unavailable(_))));
+            assert_eq!(certain(over.clone(), &ledger(true)), over);
+        }
+        let news = Ok(report(VendorStatus::Completed));
+        assert_eq!(certain(news.clone(), &ledger(false)), news);
+    }
+}

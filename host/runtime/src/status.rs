@@ -1,0 +1,71 @@
+//! What operators see of the slots.
+
+use kassette_domain::id::{Digest, Slot, SlotKind};
+use kassette_domain::time::Time;
+
+use crate::config::Class;
+
+/// One slot, as the list of plugins shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotStatus {
+    /// Its name.
+    pub slot: Slot,
+    /// The world of its modules.
+    pub kind: SlotKind,
+    /// Whether it serves.
+    pub state: SlotState,
+    /// The version that serves.
+    pub active: Option<ActiveVersion>,
+    /// The version that served before it and can be gone back to.
+    pub previous: Option<PreviousVersion>,
+    /// Why the last file or upload was refused; none once one was accepted.
+    pub last_error: Option<String>,
+}
+
+/// Whether a slot serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotState {
+    /// A version is active.
+    Serving,
+    /// The active version is held back after repeated faults.
+    Benched,
+    /// There is no version that works.
+    Failed,
+}
+
+impl SlotState {
+    /// The word of the admin API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Serving => "serving",
+            Self::Benched => "benched",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The version that serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActiveVersion {
+    /// Of its file.
+    pub digest: Digest,
+    /// Its label.
+    pub name: String,
+    /// As it calls itself.
+    pub version: String,
+    /// The contract's version it was built for.
+    pub wit: String,
+    /// Its limits.
+    pub class: Class,
+    /// When it became active.
+    pub since: Time,
+}
+
+/// An earlier version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreviousVersion {
+    /// Of its file.
+    pub digest: Digest,
+    /// When it had become active.
+    pub since: Time,
+}

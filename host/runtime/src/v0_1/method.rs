@@ -1,0 +1,101 @@
+//! The interface `routing`, to and from the domain.
+
+use kassette_domain::id::AccountId;
+use kassette_domain::key::Environment;
+use kassette_domain::method::MethodId;
+use kassette_domain::routing::{
+    Availability, Candidate, Context, Ground, MAX_CANDIDATES, MethodDescription, Refusal, Verdict,
+};
+
+use super::bindings::method::exports::kassette::plugin::routing as wit;
+use crate::error::CallError;
+use crate::text::{self, DETAIL};
+
+/// The question, copied into the guest's terms.
+pub(crate) fn context(context: &Context) -> wit::Context {
+    wit::Context {
+        amount: context.amount.map(|amount| amount.0),
+        currency: context.currency.code().to_owned(),
+        usd: context.usd.map(|usd| usd.0),
+        environment: match context.environment {
+            Environment::Test => wit::Environment::Test,
+            Environment::Live => wit::Environment::Live,
+        },
+        email_known: context.email_known,
+        country: context.country.clone(),
+        now: context.now.as_millis(),
+        settings: context.settings.clone(),
+        candidates: context.candidates.iter().map(candidate).collect(),
+    }
+}
+
+fn candidate(candidate: &Candidate) -> wit::Candidate {
+    let health = &candidate.health;
+    wit::Candidate {
+        id: candidate.id.as_str().to_owned(),
+        minimum: candidate.minimum.map(|amount| amount.0),
+        maximum: candidate.maximum.map(|amount| amount.0),
+        fee: candidate.fee.map(|fee| fee.0),
+        priority: candidate.priority,
+        health: wit::Health {
+            status: match health.status {
+                Availability::Operational => wit::Availability::Operational,
+                Availability::Degraded => wit::Availability::Degraded,
+                Availability::Down => wit::Availability::Down,
+                Availability::Stale => wit::Availability::Stale,
+            },
+            success: health.success,
+            latency: health.latency,
+            samples: health.samples,
+        },
+    }
+}
+
+/// The answer, within the contract's limits; whether it is believable is judged elsewhere.
+pub(crate) fn verdicts(
+    answer: Result<Vec<wit::Verdict>, wit::Refusal>,
+) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
+    match answer {
+        Err(no) => Ok(Err(refusal(no)?)),
+        Ok(all) if all.len() > MAX_CANDIDATES => Err(CallError::BadReply("too many verdicts")),
+        Ok(all) => all.into_iter().map(verdict).collect::<Result<_, _>>().map(Ok),
+    }
+}
+
+fn verdict(verdict: wit::Verdict) -> Result<Verdict, CallError> {
+    let id = AccountId::parse(&verdict.id)
+        .map_err(|_| CallError::BadReply("a verdict's id is no candidate's"))?;
+    let outcome = match verdict.outcome {
+        Ok(reason) => Ok(text::within(reason, DETAIL, "a verdict's reason is over 200 bytes")?),
+        Err(no) => Err(refusal(no)?),
+    };
+    Ok(Verdict { id, outcome })
+}
+
+fn refusal(refusal: wit::Refusal) -> Result<Refusal, CallError> {
+    let ground = match refusal.ground {
+        wit::Ground::Currency => Ground::Currency,
+        wit::Ground::Amount => Ground::Amount,
+        wit::Ground::Country => Ground::Country,
+        wit::Ground::Payer => Ground::Payer,
+        wit::Ground::Health => Ground::Health,
+        wit::Ground::Policy => Ground::Policy,
+        wit::Ground::Other => Ground::Other,
+    };
+    let detail = text::within(refusal.detail, DETAIL, "a refusal's detail is over 200 bytes")?;
+    Ok(Refusal { ground, detail })
+}
+
+/// What the module says it is, but for its id, which the loader compares with the slot.
+pub(crate) fn description(
+    id: MethodId,
+    method: wit::Method,
+) -> Result<MethodDescription, CallError> {
+    Ok(MethodDescription {
+        id,
+        label: text::label(method.label)?,
+        version: text::version(method.version)?,
+        currencies: text::currencies(&method.currencies)?
+            .ok_or(CallError::BadReply("none of the currencies can be an invoice's"))?,
+    })
+}

@@ -1,0 +1,28 @@
+//! Version 0.1 of the contract: generated bindings, and the conversions to and from the domain.
+//!
+//! A later version of the contract gets a folder beside this one; the rest of the crate speaks the
+//! domain's words only.
+
+pub(crate) mod method;
+pub(crate) mod provider;
+
+/// The contract's version, as names of interfaces carry it.
+pub(crate) const VERSION: &str = "0.1.0";
+
+/// Generated from `wit/`. The two worlds are bound apart because one waits and the other must not.
+pub(crate) mod bindings {
+    pub(crate) mod method {
+        wasmtime::component::bindgen!({
+            path: "../../wit",
+            world: "method",
+        });
+    }
+    pub(crate) mod provider {
+        wasmtime::component::bindgen!({
+            path: "../../wit",
+            world: "provider",
+            imports: { "kassette:plugin/http.send": async },
+            exports: { default: async },
+        });
+    }
+}

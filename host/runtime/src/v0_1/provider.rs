@@ -1,0 +1,398 @@
+//! The interface `payments`, to and from the domain.
+
+use kassette_domain::id::AttemptId;
+use kassette_domain::key::Environment;
+use kassette_domain::method::MethodId;
+use kassette_domain::money::Minor;
+use kassette_domain::provider::{
+    Account, Acknowledged, Action, AttemptFacts, Condition, Encoding, Incoming, Instructions, Need,
+    Notice, Open, ProviderDescription, Question, QuestionKind, QueryFailure, Refused, Report,
+    SecretNeed, Service, StartFailure, Started, Subject, VendorSettlement, VendorStatus, Verb, Wish,
+};
+use kassette_domain::time::Time;
+
+use super::bindings::provider::exports::kassette::plugin::payments as wit;
+use super::bindings::provider::kassette::plugin::http as wit_http;
+use crate::error::CallError;
+use crate::links::Pages;
+use crate::text::{self, DETAIL};
+
+/// Longest reference (the contract's limit).
+const REFERENCE: usize = 255;
+/// Notices of one callback: a vendor's batch, far below what fits into 256 KiB.
+const NOTICES: usize = 256;
+/// The vendor's answer to a callback is a short text.
+const ANSWER: usize = 4 * 1024;
+/// Media types of that answer: nothing that a browser would run on our origin.
+const ANSWER_TYPES: [&str; 3] = ["text/plain", "application/json", "application/x-www-form-urlencoded"];
+/// What a page can reasonably ask at once.
+const QUESTIONS: usize = 10;
+/// A list of countries or banks.
+const CHOICES: usize = 300;
+/// Fields of a posted form, and all their bytes.
+const FIELDS: usize = 100;
+const FIELD_BYTES: usize = 64 * 1024;
+/// Values to copy from instructions.
+const DETAILS: usize = 20;
+/// A sentence or two on the payer's page; longer text is cut.
+const SENTENCE: usize = 1_000;
+/// A heading on the payer's page; longer text is cut.
+const HEADING: usize = 100;
+/// A value that the payer copies; never cut, because half an address is another address.
+const VALUE: usize = 500;
+/// What a QR code can hold with room for error correction.
+const QR: usize = 2_000;
+/// Entries of each list of a description.
+const LISTED: usize = 64;
+/// Help for an operator; longer text is cut.
+const HELP: usize = 1_000;
+
+fn bad<T>(what: &'static str) -> Result<T, CallError> {
+    Err(CallError::BadReply(what))
+}
+
+fn at_most<T>(list: Vec<T>, most: usize, otherwise: &'static str) -> Result<Vec<T>, CallError> {
+    if list.len() > most { bad(otherwise) } else { Ok(list) }
+}
+
+// ---- what a module is told -------------------------------------------------------------------
+
+pub(crate) fn account(account: &Account) -> wit::Account {
+    wit::Account {
+        id: account.id.as_str().to_owned(),
+        environment: match account.environment {
+            Environment::Test => wit::Environment::Test,
+            Environment::Live => wit::Environment::Live,
+        },
+        now: account.now.as_millis(),
+        callback_url: account.callback_url.clone(),
+        settings: account.settings.clone(),
+    }
+}
+
+pub(crate) fn attempt(facts: &AttemptFacts) -> wit::Attempt {
+    let payer = &facts.payer;
+    wit::Attempt {
+        id: facts.id.to_string(),
+        method: facts.method.as_str().to_owned(),
+        due: wit::Money {
+            amount: facts.due.amount.0,
+            currency: facts.due.currency.code().to_owned(),
+        },
+        order: facts.order.clone(),
+        merchant: facts.merchant.clone(),
+        return_url: facts.return_url.clone(),
+        cancel_url: facts.cancel_url.clone(),
+        expires: facts.expires.as_millis(),
+        payer: wit::Payer {
+            email: payer.email.as_ref().map(|email| email.expose().to_owned()),
+            ip: payer.ip.clone(),
+            language: payer.language.clone(),
+            country: payer.country.clone(),
+        },
+        answers: facts
+            .answers
+            .iter()
+            .map(|(name, value)| (name.clone(), value.expose().to_owned()))
+            .collect(),
+    }
+}
+
+pub(crate) fn incoming(incoming: &Incoming) -> wit::Incoming {
+    wit::Incoming {
+        verb: verb_to(incoming.verb),
+        path: incoming.path.clone(),
+        query: incoming.query.clone(),
+        headers: incoming.headers.clone(),
+        body: incoming.body.clone(),
+    }
+}
+
+pub(crate) fn wish(wish: Wish) -> wit::Wish {
+    match wish {
+        Wish::Finish => wit::Wish::Finish,
+        Wish::Look => wit::Wish::Look,
+        Wish::Close => wit::Wish::Close,
+    }
+}
+
+fn verb_to(verb: Verb) -> wit_http::Verb {
+    match verb {
+        Verb::Get => wit_http::Verb::Get,
+        Verb::Post => wit_http::Verb::Post,
+        Verb::Put => wit_http::Verb::Put,
+        Verb::Patch => wit_http::Verb::Patch,
+        Verb::Delete => wit_http::Verb::Delete,
+    }
+}
+
+pub(crate) fn verb_from(verb: wit_http::Verb) -> Verb {
+    match verb {
+        wit_http::Verb::Get => Verb::Get,
+        wit_http::Verb::Post => Verb::Post,
+        wit_http::Verb::Put => Verb::Put,
+        wit_http::Verb::Patch => Verb::Patch,
+        wit_http::Verb::Delete => Verb::Delete,
+    }
+}
+
+// ---- what it says of itself ------------------------------------------------------------------
+
+pub(crate) fn description(provider: wit::Provider) -> Result<ProviderDescription, CallError> {
+    let services = at_most(provider.services, LISTED, "too many services")?;
+    let settings = at_most(provider.settings, LISTED, "too many settings")?;
+    let secrets = at_most(provider.secrets, LISTED, "too many secrets")?;
+    let tokens = at_most(provider.tokens, LISTED, "too many tokens")?;
+    if !tokens.iter().all(|token| text::is_kebab(token)) {
+        return bad("a token's name is not kebab-case");
+    }
+    if secrets.iter().any(|secret| tokens.contains(&secret.name)) {
+        return bad("a token is called like a secret");
+    }
+    Ok(ProviderDescription {
+        label: text::label(provider.label)?,
+        version: text::version(provider.version)?,
+        services: services.into_iter().filter_map(service).collect::<Result<_, _>>()?,
+        settings: settings
+            .into_iter()
+            .map(|need| self::need(need.name, &need.help, need.required))
+            .collect::<Result<_, _>>()?,
+        secrets: secrets.into_iter().map(secret).collect::<Result<_, _>>()?,
+        tokens,
+        id: provider.id,
+    })
+}
+
+/// None for a method that this host does not know, or one of which no currency is left.
+fn service(service: wit::Service) -> Option<Result<Service, CallError>> {
+    let method = MethodId::parse(&service.method)?;
+    match text::currencies(&service.currencies) {
+        Ok(currencies) => Some(Ok(Service { method, currencies: currencies? })),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+fn need(name: String, help: &str, required: bool) -> Result<Need, CallError> {
+    if !text::is_kebab(&name) {
+        return bad("a setting's or secret's name is not kebab-case");
+    }
+    Ok(Need { name, help: text::cut(help, HELP), required })
+}
+
+fn secret(secret: wit::SecretNeed) -> Result<SecretNeed, CallError> {
+    Ok(SecretNeed {
+        need: need(secret.name, &secret.help, secret.required)?,
+        encoding: match secret.encoding {
+            wit::Encoding::Text => Encoding::Text,
+            wit::Encoding::Hex => Encoding::Hex,
+            wit::Encoding::Base64 => Encoding::Base64,
+        },
+    })
+}
+
+// ---- start -----------------------------------------------------------------------------------
+
+/// The answer of `start`, every text and link judged.
+pub(crate) fn started(
+    answer: Result<wit::Started, wit::Failure>,
+    pages: Pages<'_>,
+) -> Result<Result<Started, StartFailure>, CallError> {
+    Ok(match answer {
+        Ok(wit::Started::Open(open)) => Ok(Started::Open(self::open(open, pages)?)),
+        Ok(wit::Started::Ask(questions)) => Ok(Started::Ask(self::questions(questions)?)),
+        Err(wit::Failure::Unavailable(why)) => Err(StartFailure::Unavailable(text::cut(&why, DETAIL))),
+        Err(wit::Failure::Declined(why)) => Err(StartFailure::Declined(text::cut(&why, DETAIL))),
+        Err(wit::Failure::Uncertain(why)) => Err(StartFailure::Uncertain(text::cut(&why, DETAIL))),
+    })
+}
+
+fn open(open: wit::Open, pages: Pages<'_>) -> Result<Open, CallError> {
+    let action = match open.action {
+        wit::Action::Redirect(url) => Action::Redirect(pages.page(&url)?),
+        wit::Action::Post(form) => {
+            let fields = at_most(form.fields, FIELDS, "a form has too many fields")?;
+            let bytes: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+            if bytes > FIELD_BYTES {
+                return bad("a form is too large");
+            }
+            Action::Post { url: pages.page(&form.url)?, fields }
+        }
+        wit::Action::Show(instructions) => Action::Show(self::instructions(instructions, pages)?),
+    };
+    Ok(Open {
+        reference: reference(open.reference)?,
+        action,
+        until: open.until.map(Time::from_millis),
+    })
+}
+
+fn instructions(
+    instructions: wit::Instructions,
+    pages: Pages<'_>,
+) -> Result<Instructions, CallError> {
+    let whole = |value: String, most, otherwise| text::within(value, most, otherwise);
+    Ok(Instructions {
+        text: text::cut(&instructions.text, SENTENCE),
+        details: at_most(instructions.details, DETAILS, "too many values to copy")?
+            .into_iter()
+            .map(|(label, value)| {
+                let value = whole(value, VALUE, "a value to copy is over 500 bytes")?;
+                Ok((text::cut(&label, HEADING), value))
+            })
+            .collect::<Result<_, CallError>>()?,
+        qr: instructions
+            .qr
+            .map(|qr| whole(qr, QR, "the QR code's text is over 2,000 bytes"))
+            .transpose()?,
+        link: instructions.link.map(|link| pages.link(&link)).transpose()?,
+    })
+}
+
+fn questions(questions: Vec<wit::Question>) -> Result<Vec<Question>, CallError> {
+    if questions.is_empty() {
+        return bad("nothing is asked");
+    }
+    let questions = at_most(questions, QUESTIONS, "too many questions")?;
+    questions.into_iter().map(question).collect()
+}
+
+fn question(question: wit::Question) -> Result<Question, CallError> {
+    if !text::is_kebab(&question.name) {
+        return bad("a question's name is not kebab-case");
+    }
+    let kind = match question.kind {
+        wit::Kind::Text => QuestionKind::Text,
+        wit::Kind::Email => QuestionKind::Email,
+        wit::Kind::Phone => QuestionKind::Phone,
+        wit::Kind::GivenName => QuestionKind::GivenName,
+        wit::Kind::FamilyName => QuestionKind::FamilyName,
+        wit::Kind::Choice => QuestionKind::Choice,
+    };
+    if kind == QuestionKind::Choice && question.choices.is_empty() {
+        return bad("a choice has no choices");
+    }
+    let choices = at_most(question.choices, CHOICES, "too many choices")?
+        .into_iter()
+        .map(|(value, label)| {
+            let value = text::within(value, VALUE, "a choice's value is over 500 bytes")?;
+            Ok((value, text::cut(&label, HEADING)))
+        })
+        .collect::<Result<_, CallError>>()?;
+    let label = text::cut(&question.label, HEADING);
+    Ok(Question { name: question.name, label, kind, required: question.required, choices })
+}
+
+/// The vendor's id: 1-255 bytes, printable.
+fn reference(reference: String) -> Result<String, CallError> {
+    if reference.is_empty() || reference.len() > REFERENCE {
+        return bad("a reference is not 1-255 bytes");
+    }
+    if text::clean(&reference) != reference {
+        return bad("a reference is not printable");
+    }
+    Ok(reference)
+}
+
+// ---- news ------------------------------------------------------------------------------------
+
+/// One report, as far as its form tells whether it can be believed.
+pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
+    let status = match report.status {
+        wit::Status::Pending => VendorStatus::Pending,
+        wit::Status::Processing => VendorStatus::Processing,
+        wit::Status::VerificationPending => VendorStatus::VerificationPending,
+        wit::Status::Review => VendorStatus::Review,
+        wit::Status::Completed => VendorStatus::Completed,
+        wit::Status::Declined => VendorStatus::Declined,
+        wit::Status::Failed => VendorStatus::Failed,
+        wit::Status::Cancelled => VendorStatus::Cancelled,
+        wit::Status::Expired => VendorStatus::Expired,
+    };
+    let settlement = match report.settlement {
+        wit::Settlement::Pending => VendorSettlement::Pending,
+        wit::Settlement::Confirmed => VendorSettlement::Confirmed,
+        wit::Settlement::Failed => VendorSettlement::Failed,
+    };
+    if !text::is_currency(&report.received.currency) {
+        return bad("a report's currency is not three capital letters");
+    }
+    if status == VendorStatus::Completed && report.received.amount == 0 {
+        return bad("a capture is reported without an amount");
+    }
+    Ok(Report {
+        reference: reference(report.reference)?,
+        status,
+        settlement,
+        received: Minor(report.received.amount),
+        currency: report.received.currency,
+        returned: Minor(report.returned),
+        detail: text::within(report.detail, DETAIL, "a report's detail is over 200 bytes")?,
+    })
+}
+
+/// The answer of `query`.
+pub(crate) fn queried(
+    answer: Result<wit::Report, wit::QueryFailure>,
+) -> Result<Result<Report, QueryFailure>, CallError> {
+    Ok(match answer {
+        Ok(report) => Ok(self::report(report)?),
+        Err(wit::QueryFailure::Unavailable(why)) => {
+            Err(QueryFailure::Unavailable(text::cut(&why, DETAIL)))
+        }
+        Err(wit::QueryFailure::Absent) => Err(QueryFailure::Absent),
+    })
+}
+
+/// The answer of `callback`.
+pub(crate) fn acknowledged(
+    answer: Result<wit::Acknowledged, wit::Refused>,
+) -> Result<Result<Acknowledged, Refused>, CallError> {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(wit::Refused::Forged(why)) => return Ok(Err(Refused::Forged(text::cut(&why, DETAIL)))),
+        Err(wit::Refused::Malformed(why)) => {
+            return Ok(Err(Refused::Malformed(text::cut(&why, DETAIL))));
+        }
+        Err(wit::Refused::Later(why)) => return Ok(Err(Refused::Later(text::cut(&why, DETAIL)))),
+    };
+    if !(200..=599).contains(&answer.status) {
+        return bad("the status of a callback's answer is not 200-599");
+    }
+    let media_type = answer.media_type.split(';').next().unwrap_or_default().trim();
+    let printable = answer.media_type.bytes().all(|b| (b' '..=b'~').contains(&b));
+    let known = media_type.is_empty() || ANSWER_TYPES.contains(&media_type);
+    if !known || !printable || answer.media_type.len() > HEADING {
+        return bad("the media type of a callback's answer is not plain text, JSON or a form");
+    }
+    if answer.body.len() > ANSWER {
+        return bad("a callback's answer is over 4 KiB");
+    }
+    let notices = at_most(answer.notices, NOTICES, "too many notices")?
+        .into_iter()
+        .filter_map(notice)
+        .collect::<Result<_, _>>()?;
+    let (status, media_type, body) = (answer.status, answer.media_type, answer.body);
+    Ok(Ok(Acknowledged { notices, status, media_type, body }))
+}
+
+/// None where the notice is about an attempt that cannot be one of ours: a vendor's account may
+/// serve other systems too.
+fn notice(notice: wit::Notice) -> Option<Result<Notice, CallError>> {
+    let about = match notice.about {
+        wit::Subject::Attempt(id) => Ok(Subject::Attempt(AttemptId::parse(&id).ok()?)),
+        wit::Subject::Reference(text) => reference(text).map(Subject::Reference),
+    };
+    Some(about.and_then(|about| {
+        let report = notice.report.map(report).transpose()?;
+        Ok(Notice { about, report })
+    }))
+}
+
+/// The answer of `health`.
+pub(crate) fn condition(condition: wit::Condition) -> Condition {
+    match condition {
+        wit::Condition::Operational => Condition::Operational,
+        wit::Condition::Degraded(why) => Condition::Degraded(text::cut(&why, DETAIL)),
+        wit::Condition::Down(why) => Condition::Down(text::cut(&why, DETAIL)),
+    }
+}
