@@ -104,9 +104,14 @@ impl Account {
         format!("{}/{}", self.pay_url(), session.token)
     }
 
-    /// Where the stylesheet of the payer page is.
-    pub(crate) fn style_url(&self) -> String {
-        format!("{}/payer.css", self.payer_base)
+    /// Path of the payer page's stylesheet: on whatever host the page was reached, so that the
+    /// page's own policy allows it.
+    pub(crate) fn style_path(&self) -> String {
+        let base = Url::parse(&self.payer_base).map(|url| url.path().to_owned());
+        format!(
+            "{}/payer.css",
+            base.unwrap_or_default().trim_end_matches('/')
+        )
     }
 
     /// Says where callbacks go. Only plain http to this machine: a simulator's news is for a

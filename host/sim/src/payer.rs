@@ -36,7 +36,7 @@ pub(crate) fn routes(accounts: Accounts) -> Router {
         .route("/{provider_id}/pay/{token}", get(show))
         .route("/{provider_id}/pay", post(submit))
         .route("/payer.css", get(style))
-        .fallback(async || unknown())
+        .fallback(async |State(accounts): State<Accounts>| unknown(&accounts))
         .layer(DefaultBodyLimit::max(MOST_BODY))
         .with_state(accounts)
 }
@@ -46,7 +46,7 @@ pub(crate) fn routes(accounts: Accounts) -> Router {
 struct Page<'a> {
     title: &'a str,
     lead: &'a str,
-    style_url: String,
+    style_path: String,
     payment: Option<Payment<'a>>,
 }
 
@@ -120,7 +120,7 @@ async fn show(
 ) -> Response {
     match find(&accounts, &provider_id, &token) {
         Some((account, session)) => page(StatusCode::OK, account, &session),
-        None => unknown(),
+        None => unknown(&accounts),
     }
 }
 
@@ -130,7 +130,7 @@ async fn submit(
     Form(form): Form<Submitted>,
 ) -> Response {
     let Some((account, session)) = find(&accounts, &provider_id, &form.session) else {
-        return unknown();
+        return unknown(&accounts);
     };
     let Some(outcome) = form.outcome else {
         return page(StatusCode::OK, account, &session);
@@ -142,10 +142,11 @@ async fn submit(
             leave(account, &session, outcome)
         }
         Err(Unchanged::Conflict) => page(StatusCode::CONFLICT, account, &session),
-        Err(Unchanged::Unknown) => unknown(),
+        Err(Unchanged::Unknown) => unknown(&accounts),
         Err(Unchanged::Books(error)) => {
             tracing::error!(%error, "the simulator's books cannot be written");
             message(
+                account.style_path(),
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "Something went wrong",
                 "Nothing was changed. Try again.",
@@ -245,7 +246,7 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
         &Page {
             title,
             lead,
-            style_url: account.style_url(),
+            style_path: account.style_path(),
             payment: Some(Payment {
                 amount: session.due.value.to_string(),
                 currency: &session.due.currency,
@@ -263,21 +264,24 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
     )
 }
 
-fn unknown() -> Response {
+fn unknown(accounts: &Accounts) -> Response {
+    // Nobody's page, so anybody's stylesheet.
+    let style_path = accounts.values().next().map(|account| account.style_path());
     message(
+        style_path.unwrap_or_default(),
         StatusCode::NOT_FOUND,
         "Nothing to pay here",
         "This link belongs to no payment.",
     )
 }
 
-fn message(status: StatusCode, title: &str, lead: &str) -> Response {
+fn message(style_path: String, status: StatusCode, title: &str, lead: &str) -> Response {
     render(
         status,
         &Page {
             title,
             lead,
-            style_url: "/payer.css".to_owned(),
+            style_path,
             payment: None,
         },
     )

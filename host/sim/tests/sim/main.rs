@@ -4,6 +4,7 @@
 mod api;
 mod books;
 mod callbacks;
+mod changes;
 mod faults;
 mod payer;
 mod world;

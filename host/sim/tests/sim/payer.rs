@@ -172,3 +172,49 @@ async fn looking_at_the_page_changes_nothing() {
     w.http.get(url).send().await.unwrap();
     assert_eq!(w.entry().state, State::Open);
 }
+
+#[tokio::test]
+async fn the_pages_can_be_mounted_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = crate::world::config(folder.path(), &crate::world::Clock::new());
+    for account in &mut config.accounts {
+        account.public_base = Some("https://pay.shop.example/sandbox/".into());
+    }
+    let sim = kassette_sim::Sim::start(config).await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}/sandbox", listener.local_addr().unwrap());
+    let routes = axum::Router::new().nest("/sandbox", sim.payer_routes());
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    let http = crate::world::client();
+    let bearer = crate::world::token(&http, &sim, TEST).await;
+    let session: serde_json::Value = http
+        .post(format!(
+            "http://{}/v1/sessions",
+            sim.api_addr(TEST).unwrap()
+        ))
+        .bearer_auth(bearer)
+        .header("idempotency-key", "attempt-1")
+        .json(&crate::world::payment("attempt-1"))
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+    let url = session["next_action"]["url"].as_str().unwrap();
+    let path = url
+        .strip_prefix("https://pay.shop.example/sandbox")
+        .unwrap();
+    let html = http
+        .get(format!("{base}{path}"))
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
+    assert!(html.contains("action=\"https://pay.shop.example/sandbox/sandbox-test/pay\""));
+    assert!(html.contains("href=\"/sandbox/payer.css\""));
+    let style = http.get(format!("{base}/payer.css")).send().await.unwrap();
+    assert_eq!(style.status(), 200);
+}
