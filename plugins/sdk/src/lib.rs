@@ -89,3 +89,8 @@ macro_rules! export_provider {
         const _: fn() = $crate::provider::implemented_by::<$answer>;
     };
 }
+
+/// The examples of `wit/README.md` are compiled, so that they stay true.
+#[cfg(doctest)]
+#[doc = include_str!("../../../wit/README.md")]
+struct Readme;
