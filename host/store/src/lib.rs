@@ -7,6 +7,12 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod sled;
+#[cfg(any(test, feature = "suite"))]
+pub mod suite;
+
+pub use crate::sled::SledStore;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -262,7 +268,8 @@ pub struct NewMerchant {
 
 /// Merchants, keys, operators and the audit log.
 pub trait Directory: Send + Sync {
-    /// Makes a merchant.
+    /// Makes a merchant. Its number is only known here, so the audit line's object is set to
+    /// `merchant/<number>`.
     fn create_merchant(
         &self,
         new: NewMerchant,

@@ -1,0 +1,149 @@
+//! API keys: issuing, rotating, revoking, last use.
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{KeyId, MerchantId};
+use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
+use kassette_domain::merchant::Merchant;
+use kassette_domain::time::Time;
+
+use super::applier::Operation;
+use super::rows::{Rows, Source};
+use super::{audits, keys};
+use crate::{Fault, KeyIssued};
+
+/// Most sightings that one operation notes; whoever has more loses the rest, which come again.
+const MAX_SEEN: usize = 4096;
+
+/// A new key.
+pub(super) struct Issue {
+    pub(super) key: ApiKey,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for Issue {
+    type Outcome = KeyIssued;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<KeyIssued, Fault> {
+        if let Some(refused) = refused(rows, &self.key)? {
+            return Ok(refused);
+        }
+        write_new(rows, &self.key)?;
+        audits::append(rows, self.audited, self.now)?;
+        Ok(KeyIssued::Done(self.key))
+    }
+}
+
+/// A key in place of another.
+pub(super) struct Rotate {
+    pub(super) old: KeyId,
+    pub(super) new: ApiKey,
+    pub(super) old_ends: Time,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for Rotate {
+    type Outcome = KeyIssued;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<KeyIssued, Fault> {
+        let Some(mut old) = by_id(rows, self.old)? else {
+            return Ok(KeyIssued::Unknown);
+        };
+        if !old.usable(self.now) || old.owner != self.new.owner {
+            return Ok(KeyIssued::Unknown);
+        }
+        if let Some(refused) = refused(rows, &self.new)? {
+            return Ok(refused);
+        }
+        // A rotation never makes a key live longer.
+        old.expires_at = Some(
+            old.expires_at
+                .map_or(self.old_ends, |end| end.min(self.old_ends)),
+        );
+        rows.save(keys::api_key(old.hash), &old)?;
+        write_new(rows, &self.new)?;
+        audits::append(rows, self.audited, self.now)?;
+        Ok(KeyIssued::Done(self.new))
+    }
+}
+
+/// The end of a key.
+pub(super) struct Revoke {
+    pub(super) id: KeyId,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for Revoke {
+    type Outcome = Option<ApiKey>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let Some(mut key) = by_id(rows, self.id)? else {
+            return Ok(None);
+        };
+        if key.revoked_at.is_none() {
+            key.revoked_at = Some(self.now);
+            rows.save(keys::api_key(key.hash), &key)?;
+            audits::append(rows, self.audited, self.now)?;
+        }
+        Ok(Some(key))
+    }
+}
+
+/// When keys were last seen.
+pub(super) struct Seen(pub(super) Vec<(TokenHash, Time)>);
+
+impl Operation for Seen {
+    type Outcome = ();
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
+        for (hash, at) in self.0.into_iter().take(MAX_SEEN) {
+            if rows.get(&keys::api_key(hash))?.is_none() {
+                continue;
+            }
+            let key = keys::api_key_seen(hash);
+            if rows.load(&key)?.is_none_or(|before: Time| before < at) {
+                rows.save(key, &at)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn by_id(rows: &Rows<'_>, id: KeyId) -> Result<Option<ApiKey>, Fault> {
+    match rows.load(&keys::api_key_index(id))? {
+        Some(hash) => rows.expect(&keys::api_key(hash)).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Why a key may not be issued, read in the same transaction that would write it.
+fn refused(rows: &Rows<'_>, key: &ApiKey) -> Result<Option<KeyIssued>, Fault> {
+    let KeyOwner::Merchant(MerchantId(number)) = key.owner else {
+        // No reseller is kept yet, so none exists.
+        return Ok(Some(KeyIssued::Unknown));
+    };
+    let merchant: Option<Merchant> = rows.load(&keys::merchant(MerchantId(number)))?;
+    Ok(match merchant {
+        None => Some(KeyIssued::Unknown),
+        Some(merchant) if key.environment == Environment::Live && !merchant.live_approved => {
+            Some(KeyIssued::NotLiveApproved)
+        }
+        Some(_) => None,
+    })
+}
+
+fn write_new(rows: &mut Rows<'_>, key: &ApiKey) -> Result<(), Fault> {
+    let row = keys::api_key(key.hash);
+    let index = keys::api_key_index(key.id);
+    if rows.get(&row)?.is_some() || rows.get(&index)?.is_some() {
+        return Err(Fault::Unavailable("the key or its id is in use".into()));
+    }
+    rows.save(row, key)?;
+    rows.save(index, &key.hash)?;
+    rows.save(
+        keys::api_key_of(key.owner, key.created_at, key.id),
+        &key.hash,
+    )
+}

@@ -1,0 +1,262 @@
+//! The one thread that writes. It takes all waiting operations, applies them to one overlay of rows,
+//! writes one batch, makes it durable, and answers all.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Instant;
+
+use ::sled::{Batch, Tree};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{oneshot, watch};
+
+use super::durable::Durable;
+use super::rows::{Rows, Written};
+use super::stats::Stats;
+use crate::Fault;
+
+/// Operations that may wait. At 20,000 a second this is a fifth of a second: whoever comes later is
+/// better told to try again than kept waiting.
+const QUEUE: usize = 4096;
+/// Most operations of one batch: beyond it a sync is no longer what the time goes to, and the first
+/// of the group would wait for the last.
+const GROUP: usize = 256;
+
+/// One thing that can happen to the store. No closures from outside: what can happen is a list.
+pub(super) trait Operation: Send + 'static {
+    /// What it answers.
+    type Outcome: Send + 'static;
+
+    /// Reads and writes rows. What it wrote is taken back where it fails.
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault>;
+}
+
+type Settle = Box<dyn FnOnce(Result<(), Fault>) + Send>;
+
+trait Job: Send {
+    fn apply(self: Box<Self>, rows: &mut Rows<'_>) -> Settle;
+}
+
+struct Asked<O: Operation> {
+    operation: O,
+    reply: oneshot::Sender<Result<O::Outcome, Fault>>,
+}
+
+impl<O: Operation> Job for Asked<O> {
+    fn apply(self: Box<Self>, rows: &mut Rows<'_>) -> Settle {
+        let Self { operation, reply } = *self;
+        // Nothing here should panic; where it does, one payment suffers and not all of them. The
+        // overlay is rolled back to what it was, so nothing half-written is seen.
+        let outcome = catch_unwind(AssertUnwindSafe(|| operation.apply(rows)))
+            .unwrap_or_else(|_| Err(Fault::Unavailable("the operation panicked".into())));
+        match outcome {
+            Ok(_) => rows.keep(),
+            Err(_) => rows.roll_back(),
+        }
+        Box::new(move |durable| {
+            // Whoever asked may be gone.
+            let _gone = reply.send(durable.and(outcome));
+        })
+    }
+}
+
+/// What a group has written, while it is not yet on disk.
+pub(super) struct Group {
+    written: Written,
+    /// None until it is known whether the group is on disk.
+    durable: watch::Sender<Option<bool>>,
+}
+
+impl Group {
+    /// What it has written.
+    pub(super) const fn written(&self) -> &Written {
+        &self.written
+    }
+
+    /// Returns when the group is on disk.
+    pub(super) async fn settled(&self) -> Result<(), Fault> {
+        let mut durable = self.durable.subscribe();
+        let is_durable = durable.wait_for(Option::is_some).await;
+        match is_durable.as_deref() {
+            Ok(Some(true)) => Ok(()),
+            _ => Err(Fault::Stopping),
+        }
+    }
+}
+
+/// What the applier's thread and its callers share.
+#[derive(Default)]
+struct Shared {
+    pending: RwLock<Option<Arc<Group>>>,
+    stats: Stats,
+}
+
+/// How the applier ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It was asked to, after all that waited was done.
+    Closed,
+    /// Writing or syncing failed: what is on disk is not known.
+    Failed(String),
+}
+
+/// The way to the thread.
+pub(super) struct Applier {
+    jobs: Mutex<Option<SyncSender<Box<dyn Job>>>>,
+    shared: Arc<Shared>,
+    ended: watch::Receiver<Option<Ended>>,
+}
+
+impl Applier {
+    /// Starts the thread.
+    pub(super) fn start(tree: Tree, durable: Box<dyn Durable>) -> std::io::Result<Self> {
+        let (jobs, waiting) = sync_channel(QUEUE);
+        let (end, ended) = watch::channel(None);
+        let shared = Arc::new(Shared::default());
+        let mut writer = Writer {
+            tree,
+            durable,
+            shared: Arc::clone(&shared),
+        };
+        std::thread::Builder::new()
+            .name("store-applier".into())
+            .spawn(move || {
+                let run = catch_unwind(AssertUnwindSafe(|| writer.run(&waiting)));
+                let how = match run {
+                    Ok(Ok(())) => Ended::Closed,
+                    Ok(Err(why)) => Ended::Failed(why),
+                    Err(_) => Ended::Failed("the applier panicked".into()),
+                };
+                if let Ended::Failed(why) = &how {
+                    tracing::error!(%why, "the store stops: it cannot say what is on disk");
+                    writer.fail();
+                }
+                // The database closes before anybody hears that it has.
+                drop(writer);
+                end.send_replace(Some(how));
+                // Operations that still wait are dropped with the queue: their callers hear `Stopping`.
+            })?;
+        Ok(Self {
+            jobs: Mutex::new(Some(jobs)),
+            shared,
+            ended,
+        })
+    }
+
+    /// Does an operation; answers when its effect is on disk.
+    pub(super) async fn submit<O: Operation>(&self, operation: O) -> Result<O::Outcome, Fault> {
+        let (reply, answer) = oneshot::channel();
+        self.queue(Box::new(Asked { operation, reply }))?;
+        answer.await.unwrap_or(Err(Fault::Stopping))
+    }
+
+    /// Does an operation some time soon, for what need not be durable when it is answered.
+    pub(super) fn hand_over<O: Operation>(&self, operation: O) -> Result<(), Fault> {
+        let (reply, _) = oneshot::channel();
+        self.queue(Box::new(Asked { operation, reply }))
+    }
+
+    fn queue(&self, job: Box<dyn Job>) -> Result<(), Fault> {
+        let jobs = self.jobs.lock();
+        let jobs = jobs.as_ref().ok_or(Fault::Stopping)?;
+        match jobs.try_send(job) {
+            Ok(()) => {
+                self.shared.stats.queued.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(TrySendError::Full(_)) => {
+                metrics::counter!("kassette_store_queue_full_total").increment(1);
+                Err(Fault::Unavailable("too many operations wait".into()))
+            }
+            Err(TrySendError::Disconnected(_)) => Err(Fault::Stopping),
+        }
+    }
+
+    /// The group that is being made durable.
+    pub(super) fn pending(&self) -> Option<Arc<Group>> {
+        self.shared.pending.read().clone()
+    }
+
+    /// Takes no more operations; those that wait are done.
+    pub(super) fn close(&self) {
+        self.jobs.lock().take();
+    }
+
+    /// Whether the thread has ended, and how.
+    pub(super) fn ended(&self) -> watch::Receiver<Option<Ended>> {
+        self.ended.clone()
+    }
+
+    /// What it has done so far.
+    pub(super) fn stats(&self) -> &Stats {
+        &self.shared.stats
+    }
+}
+
+/// The thread's own side.
+struct Writer {
+    tree: Tree,
+    durable: Box<dyn Durable>,
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    fn run(&mut self, jobs: &Receiver<Box<dyn Job>>) -> Result<(), String> {
+        while let Ok(first) = jobs.recv() {
+            let mut rows = Rows::new(&self.tree);
+            let group = std::iter::once(first).chain(jobs.try_iter().take(GROUP - 1));
+            let settles: Vec<Settle> = group.map(|job| job.apply(&mut rows)).collect();
+            let written = rows.into_written();
+            self.shared.stats.took(settles.len());
+            let done = self.commit(written);
+            for settle in settles {
+                settle(done.clone().map_err(|_| Fault::Stopping));
+            }
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Writes a group and makes it durable. What it writes is in `pending` before the tree shows it,
+    /// and until it is on disk.
+    fn commit(&mut self, written: Written) -> Result<(), String> {
+        if written.is_empty() {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let mut batch = Batch::default();
+        for (key, row) in &written {
+            match row {
+                Some(row) => batch.insert(key.as_slice(), row),
+                None => batch.remove(key.as_slice()),
+            }
+        }
+        let group = Arc::new(Group {
+            written,
+            durable: watch::Sender::new(None),
+        });
+        *self.shared.pending.write() = Some(Arc::clone(&group));
+        self.tree
+            .apply_batch(batch)
+            .map_err(|error| format!("a batch was not written: {error}"))?;
+        self.tree
+            .flush()
+            .map_err(|error| format!("a batch was not flushed: {error}"))?;
+        self.durable
+            .sync()
+            .map_err(|error| format!("a batch was not synced: {error}"))?;
+        group.durable.send_replace(Some(true));
+        *self.shared.pending.write() = None;
+        self.shared.stats.committed(began.elapsed());
+        Ok(())
+    }
+
+    /// Tells those who wait for a group that it may not be on disk. It stays pending: nobody may
+    /// read from it any more.
+    fn fail(&self) {
+        if let Some(group) = &*self.shared.pending.read() {
+            group.durable.send_replace(Some(false));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Making a payment, exactly one for each reference.
+
+use std::sync::Arc;
+
+use ::sled::IVec;
+use kassette_domain::id::PaymentId;
+use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
+use kassette_domain::ledger::Ledger;
+use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
+use kassette_domain::time::Time;
+
+use super::applier::Operation;
+use super::keys::{self, Key};
+use super::rows::{Rows, Source};
+use super::stored::{Books, PaymentRow};
+use super::{Secrets, ledgers};
+use crate::{Created, Fault};
+
+/// What a request that was made before gets; none where it is new.
+pub(super) fn replay(
+    source: &impl Source,
+    secrets: &Secrets,
+    request: &Request,
+    email_mark: Option<[u8; 32]>,
+) -> Result<Option<Created>, Fault> {
+    let Some(id) = source.load::<PaymentId>(&keys::origin(request))? else {
+        return Ok(None);
+    };
+    let row: PaymentRow = source.expect(&keys::payment(id))?;
+    Ok(Some(match row.plain().differs(request, email_mark) {
+        Some(field) => Created::Differs { field },
+        None => Created::Replay(row.open(&secrets.sealer)?.0),
+    }))
+}
+
+/// A creation, with all that can be made ready before it is its turn.
+pub(super) struct Create {
+    request: Request,
+    payment: Payment,
+    authority: Option<TokenHash>,
+    now: Time,
+    secrets: Arc<Secrets>,
+    /// The payment's own row.
+    row: (Key, IVec),
+    books: Books,
+    decision: Option<kassette_domain::payment::Decision>,
+}
+
+impl Create {
+    /// Makes the rows ready on the caller's side: sealing takes longer than all else.
+    pub(super) fn prepare(
+        secrets: &Arc<Secrets>,
+        mut new: NewPayment,
+        authority: Option<TokenHash>,
+        now: Time,
+    ) -> Result<Self, Fault> {
+        let request = new.request.clone();
+        let decision = new.decision.take();
+        let email_mark = secrets.email_mark(&request);
+        let payment = Payment::new(new, email_mark, now);
+        let ledger = Ledger::new(payment);
+        let books = Books {
+            due: ledger.due_at(),
+            decisions: u16::from(decision.is_some()),
+            ..Books::default()
+        };
+        let row = PaymentRow::encode(&secrets.sealer, &ledger.payment, books.clone())?;
+        Ok(Self {
+            request,
+            payment: ledger.payment,
+            authority,
+            now,
+            secrets: Arc::clone(secrets),
+            row,
+            books,
+            decision,
+        })
+    }
+
+    /// Whether the key that asked still may, now that it is written.
+    fn may(&self, rows: &Rows<'_>) -> Result<bool, Fault> {
+        let Some(hash) = self.authority else {
+            return Ok(true);
+        };
+        let Some(key) = rows.load::<ApiKey>(&keys::api_key(hash))? else {
+            return Ok(false);
+        };
+        let owner = match &self.request.origin {
+            Origin::Merchant { .. } => KeyOwner::Merchant(self.request.merchant),
+            Origin::Reseller { reseller, .. } => KeyOwner::Reseller(*reseller),
+        };
+        Ok(key.usable(self.now)
+            && key.owner == owner
+            && key.environment == self.request.environment)
+    }
+}
+
+impl Operation for Create {
+    type Outcome = Created;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Created, Fault> {
+        if !self.may(rows)? {
+            return Ok(Created::KeyRefused);
+        }
+        let made_before = replay(rows, &self.secrets, &self.request, self.payment.email_mark)?;
+        if let Some(made_before) = made_before {
+            return Ok(made_before);
+        }
+        let (key, row) = self.row;
+        if rows.get(&key)?.is_some() {
+            return Err(Fault::Unavailable("the payment's id is in use".into()));
+        }
+        rows.put(key, row);
+        let id = self.payment.id;
+        let id_row = |key: Key, rows: &mut Rows<'_>| rows.save(key, &id);
+        id_row(keys::origin(&self.request), rows)?;
+        let token = TokenHash::of(self.payment.token.expose());
+        id_row(keys::checkout(token), rows)?;
+        let empty = || IVec::default();
+        for key in ledgers::indexes(&self.payment) {
+            rows.put(key, empty());
+        }
+        if let Some(due) = self.books.due {
+            rows.put(keys::due(due, id), empty());
+        }
+        if let Some(decision) = self.decision {
+            let mut books = Books::default();
+            ledgers::append_decisions(rows, id, &mut books, &[decision])?;
+        }
+        Ok(Created::New(self.payment))
+    }
+}

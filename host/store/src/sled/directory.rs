@@ -1,0 +1,299 @@
+//! `Directory` on sled, and the operations on merchants and account switches.
+
+use ::sled::IVec;
+use kassette_domain::audit::{AuditEntry, Audited};
+use kassette_domain::id::{AccountId, KeyId, MerchantId, OperatorId};
+use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
+use kassette_domain::merchant::Merchant;
+use kassette_domain::operator::Operator;
+use kassette_domain::time::Time;
+
+use super::api_keys::{Issue, Revoke, Rotate, Seen};
+use super::applier::Operation;
+use super::audits::{self, Audit};
+use super::lists::{self, Order};
+use super::operators::{CreateOperator, RemoveOperator};
+use super::rows::{Rows, Source, Span};
+use super::store::SledStore;
+use super::view::View;
+use super::{keys, records};
+use crate::{Answer, Directory, Fault, KeyIssued, Listed, NewMerchant, Paging, Replaced};
+
+/// A number.
+const NUMBER: usize = 8;
+/// A time and an id.
+const TIME_AND_ID: usize = 24;
+/// Most account switches: one per account that was ever configured.
+const MAX_SWITCHES: usize = 10_000;
+
+struct CreateMerchant {
+    merchant: Merchant,
+    audited: Audited,
+    now: Time,
+}
+
+impl Operation for CreateMerchant {
+    type Outcome = Merchant;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Merchant, Fault> {
+        let last: u64 = rows.load(keys::MERCHANT_COUNT)?.unwrap_or_default();
+        let id = MerchantId(last + 1);
+        let merchant = Merchant {
+            id,
+            ..self.merchant
+        };
+        rows.save(keys::MERCHANT_COUNT.to_vec(), &id.0)?;
+        rows.save(keys::merchant(id), &merchant)?;
+        let audited = Audited {
+            object: format!("merchant/{id}"),
+            ..self.audited
+        };
+        audits::append(rows, audited, self.now)?;
+        Ok(merchant)
+    }
+}
+
+struct ReplaceMerchant {
+    before: Merchant,
+    after: Merchant,
+    audited: Audited,
+    now: Time,
+}
+
+impl Operation for ReplaceMerchant {
+    type Outcome = Replaced<Merchant>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let key = keys::merchant(self.before.id);
+        let Some(stored) = rows.load::<Merchant>(&key)? else {
+            return Ok(Replaced::Unknown);
+        };
+        if stored != self.before {
+            return Ok(Replaced::Stale);
+        }
+        let after = Merchant {
+            id: stored.id,
+            ..self.after
+        };
+        rows.save(key, &after)?;
+        audits::append(rows, self.audited, self.now)?;
+        Ok(Replaced::Done(after))
+    }
+}
+
+struct SwitchAccount {
+    account: AccountId,
+    enabled: bool,
+    audited: Audited,
+    now: Time,
+}
+
+impl Operation for SwitchAccount {
+    type Outcome = ();
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
+        rows.save(keys::switch(&self.account), &(&self.account, self.enabled))?;
+        audits::append(rows, self.audited, self.now).map(drop)
+    }
+}
+
+/// A key with the time when it was last seen. That time promises nothing, so it is not waited for:
+/// keys are read with every request, and noted down all the time.
+fn key_at(view: &View<'_>, hash: TokenHash) -> Result<Option<ApiKey>, Fault> {
+    let Some(mut key) = view.load::<ApiKey>(&keys::api_key(hash))? else {
+        return Ok(None);
+    };
+    let seen = keys::api_key_seen(hash);
+    if let Some(row) = view.glance(&seen)? {
+        key.last_used_at = Some(records::decode(&seen, &row)?);
+    }
+    Ok(Some(key))
+}
+
+fn key_of_index(view: &View<'_>, index: &[u8], row: &IVec) -> Result<Option<ApiKey>, Fault> {
+    key_at(view, records::decode(index, row)?)
+}
+
+impl Directory for SledStore {
+    fn create_merchant(
+        &self,
+        new: NewMerchant,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Merchant> {
+        self.operate(CreateMerchant {
+            merchant: new.merchant,
+            audited,
+            now,
+        })
+    }
+
+    fn merchant(&self, id: MerchantId) -> Answer<'_, Option<Merchant>> {
+        self.read(move |view| view.load(&keys::merchant(id)))
+    }
+
+    fn merchants(&self, paging: Paging) -> Answer<'_, Listed<Merchant>> {
+        self.read(move |view| {
+            lists::page(
+                view,
+                keys::MERCHANTS,
+                NUMBER,
+                Order::Backwards,
+                &paging,
+                |key, row| records::decode(key, row).map(Some),
+            )
+        })
+    }
+
+    fn replace_merchant(
+        &self,
+        before: Merchant,
+        after: Merchant,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Replaced<Merchant>> {
+        self.operate(ReplaceMerchant {
+            before,
+            after,
+            audited,
+            now,
+        })
+    }
+
+    fn issue_key(&self, key: ApiKey, audited: Audited, now: Time) -> Answer<'_, KeyIssued> {
+        self.operate(Issue { key, audited, now })
+    }
+
+    fn rotate_key(
+        &self,
+        old: KeyId,
+        new: ApiKey,
+        old_ends: Time,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, KeyIssued> {
+        self.operate(Rotate {
+            old,
+            new,
+            old_ends,
+            audited,
+            now,
+        })
+    }
+
+    fn revoke_key(&self, id: KeyId, audited: Audited, now: Time) -> Answer<'_, Option<ApiKey>> {
+        self.operate(Revoke { id, audited, now })
+    }
+
+    fn key(&self, hash: TokenHash) -> Answer<'_, Option<ApiKey>> {
+        self.read(move |view| key_at(view, hash))
+    }
+
+    fn key_by_id(&self, id: KeyId) -> Answer<'_, Option<ApiKey>> {
+        self.read(move |view| match view.load(&keys::api_key_index(id))? {
+            Some(hash) => key_at(view, hash),
+            None => Ok(None),
+        })
+    }
+
+    fn keys(&self, owner: KeyOwner, paging: Paging) -> Answer<'_, Listed<ApiKey>> {
+        self.read(move |view| {
+            let prefix = keys::api_keys_of(owner);
+            lists::page(
+                view,
+                &prefix,
+                TIME_AND_ID,
+                Order::Keys,
+                &paging,
+                |key, row| key_of_index(view, key, row),
+            )
+        })
+    }
+
+    fn keys_seen(&self, seen: Vec<(TokenHash, Time)>) -> Answer<'_, ()> {
+        self.hand_over(Seen(seen))
+    }
+
+    fn create_operator(
+        &self,
+        operator: Operator,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Operator> {
+        self.operate(CreateOperator {
+            operator,
+            audited,
+            now,
+        })
+    }
+
+    fn operator(&self, hash: TokenHash) -> Answer<'_, Option<Operator>> {
+        self.read(move |view| view.load(&keys::operator(hash)))
+    }
+
+    fn operators(&self, paging: Paging) -> Answer<'_, Listed<Operator>> {
+        self.read(move |view| {
+            lists::page(
+                view,
+                keys::OPERATORS,
+                TIME_AND_ID,
+                Order::Keys,
+                &paging,
+                |key, row| {
+                    let hash: TokenHash = records::decode(key, row)?;
+                    view.load(&keys::operator(hash))
+                },
+            )
+        })
+    }
+
+    fn remove_operator(
+        &self,
+        id: OperatorId,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Operator>> {
+        self.operate(RemoveOperator { id, audited, now })
+    }
+
+    fn switch_account(
+        &self,
+        account: AccountId,
+        enabled: bool,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, ()> {
+        self.operate(SwitchAccount {
+            account,
+            enabled,
+            audited,
+            now,
+        })
+    }
+
+    fn account_switches(&self) -> Answer<'_, Vec<(AccountId, bool)>> {
+        self.read(|view| {
+            let rows = view.scan(&Span::prefix(keys::SWITCHES), MAX_SWITCHES)?;
+            rows.iter()
+                .map(|(key, row)| records::decode(key, row))
+                .collect()
+        })
+    }
+
+    fn audit(&self, audited: Audited, now: Time) -> Answer<'_, AuditEntry> {
+        self.operate(Audit { audited, now })
+    }
+
+    fn audit_log(&self, paging: Paging) -> Answer<'_, Listed<AuditEntry>> {
+        self.read(move |view| {
+            lists::page(
+                view,
+                keys::AUDIT,
+                NUMBER,
+                Order::Backwards,
+                &paging,
+                |key, row| records::decode(key, row).map(Some),
+            )
+        })
+    }
+}

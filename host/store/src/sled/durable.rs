@@ -1,0 +1,84 @@
+//! Makes what sled has written survive a crash of the machine.
+//!
+//! sled's `flush` hands its buffers to the kernel and asks for them with `sync_file_range`, which
+//! writes neither a file's length nor the device's cache. All pages and the log are in the one file
+//! `db`; a page over about 128 KiB gets a file of its own under `blobs/`, which sled never syncs;
+//! `conf` is written once; snapshots are only a short cut and synced by sled itself.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Makes everything durable that the engine has flushed.
+pub(super) trait Durable: Send + 'static {
+    /// Returns when it is on the disk.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// The files of a database.
+pub(super) struct Files {
+    /// Our own descriptor of `db`: `fdatasync` is about the file, not about who wrote.
+    database: File,
+    blobs: PathBuf,
+    /// Blobs are named by a number that only grows.
+    newest_blob: Option<i64>,
+}
+
+impl Files {
+    /// Opens the files of the database in a folder, and makes the folder itself durable.
+    pub(super) fn open(folder: &Path) -> io::Result<Self> {
+        let database = File::options()
+            .read(true)
+            .write(true)
+            .open(folder.join("db"))?;
+        File::open(folder.join("conf"))?.sync_all()?;
+        let blobs = folder.join("blobs");
+        File::open(&blobs)?.sync_all()?;
+        File::open(folder)?.sync_all()?;
+        if let Some(parent) = folder.parent().filter(|parent| parent.is_dir()) {
+            File::open(parent)?.sync_all()?;
+        }
+        Ok(Self {
+            database,
+            blobs,
+            newest_blob: None,
+        })
+    }
+
+    fn sync_blobs(&mut self) -> io::Result<()> {
+        let mut newest = self.newest_blob;
+        for entry in fs::read_dir(&self.blobs)? {
+            let entry = entry?;
+            let Some(number) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            if Some(number) <= self.newest_blob {
+                continue;
+            }
+            match File::open(entry.path()) {
+                Ok(blob) => blob.sync_all()?,
+                // Its page was written anew meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            }
+            newest = newest.max(Some(number));
+        }
+        if newest != self.newest_blob {
+            File::open(&self.blobs)?.sync_all()?;
+            self.newest_blob = newest;
+        }
+        Ok(())
+    }
+}
+
+impl Durable for Files {
+    fn sync(&mut self) -> io::Result<()> {
+        // First what the log points at, then the log.
+        self.sync_blobs()?;
+        self.database.sync_data()
+    }
+}

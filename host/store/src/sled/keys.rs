@@ -1,0 +1,344 @@
+//! Where each row stands: one tree, prefixes for its kinds.
+//!
+//! | prefix | key | value |
+//! |---|---|---|
+//! | `meta/` | a name | format, canary, mark key, counters, the audit chain's end, probe |
+//! | `pay/` | payment | the payment, sealed parts, book-keeping |
+//! | `att/` | payment, ordinal | an attempt, sealed parts |
+//! | `atx/` | attempt | its payment |
+//! | `org/` | who asked, reference | the payment that a request made |
+//! | `tok/` | hash of the checkout token | payment |
+//! | `rtn/` | hash of the return token | attempt, payment |
+//! | `ref/` | account, vendor's reference | attempt, payment |
+//! | `due/` | time, payment | – |
+//! | `use/` | account, attempt | – |
+//! | `tim/`, `mtm/`, `ord/` | (merchant, or hash of the order,) newest first, payment | – |
+//! | `tml/` | payment, kind, ordinal | a line of the timeline |
+//! | `evt/` | payment, ordinal | an event |
+//! | `outbox/` | time, event | where the event stands; a row is there until it is delivered |
+//! | `prk/`, `pkx/`, `pkc/` | parked notices, their ends, their number per account | |
+//! | `wrk/`, `wro/`, `wrx/`, `wra/` | the work list: all, open, by id, open by attempt and kind | |
+//! | `mer/` | merchant | a merchant |
+//! | `key/`, `kid/`, `kow/`, `ksn/` | API keys by hash, by id, by owner; when they were last seen | |
+//! | `opr/`, `oid/`, `otm/` | operators by hash, by id, newest first | |
+//! | `swt/` | account | whether it is switched on |
+//! | `aud/` | number | a line of the audit log |
+//!
+//! Numbers are big-endian, so that keys stand in order; "newest first" is a time counted down.
+
+use kassette_domain::id::{
+    AccountId, AttemptId, EventId, KeyId, MerchantId, OperatorId, PaymentId, WorkId,
+};
+use kassette_domain::key::{KeyOwner, TokenHash};
+use kassette_domain::order::OrderId;
+use kassette_domain::payment::{Origin, Request};
+use kassette_domain::time::Time;
+use kassette_domain::work::WorkKind;
+use sha2::{Digest as _, Sha256};
+
+/// A row's key.
+pub(super) type Key = Vec<u8>;
+
+pub(super) const FORMAT: &[u8] = b"meta/format";
+pub(super) const CANARY: &[u8] = b"meta/canary";
+pub(super) const MARK: &[u8] = b"meta/mark";
+pub(super) const MERCHANT_COUNT: &[u8] = b"meta/merchants";
+pub(super) const AUDIT_END: &[u8] = b"meta/audit";
+pub(super) const PROBE: &[u8] = b"meta/probe";
+
+pub(super) const ALL_PAYMENTS: &[u8] = b"tim/";
+pub(super) const DUE: &[u8] = b"due/";
+pub(super) const IN_USE: &[u8] = b"use/";
+pub(super) const PARKED_ENDS: &[u8] = b"pkx/";
+pub(super) const ALL_WORK: &[u8] = b"wrk/";
+pub(super) const OPEN_WORK: &[u8] = b"wro/";
+pub(super) const MERCHANTS: &[u8] = b"mer/";
+pub(super) const OPERATORS: &[u8] = b"otm/";
+pub(super) const SWITCHES: &[u8] = b"swt/";
+pub(super) const AUDIT: &[u8] = b"aud/";
+
+fn key(parts: &[&[u8]]) -> Key {
+    parts.concat()
+}
+
+/// Counts down, so that the newest comes first.
+const fn newest_first(at: Time) -> [u8; 8] {
+    (u64::MAX - at.as_millis()).to_be_bytes()
+}
+
+const fn ascending(at: Time) -> [u8; 8] {
+    at.as_millis().to_be_bytes()
+}
+
+/// The last 16 bytes of an index key: the id that it leads to.
+pub(super) fn trailing_id(key: &[u8]) -> Option<[u8; 16]> {
+    key.last_chunk().copied()
+}
+
+/// The time in a key of `due/` or `pkx/`.
+pub(super) fn leading_time(key: &[u8], prefix: &[u8]) -> Option<Time> {
+    let time = key.strip_prefix(prefix)?.first_chunk()?;
+    Some(Time::from_millis(u64::from_be_bytes(*time)))
+}
+
+pub(super) fn payment(id: PaymentId) -> Key {
+    key(&[b"pay/", id.as_bytes()])
+}
+
+pub(super) fn attempt(payment: PaymentId, ordinal: u8) -> Key {
+    key(&[b"att/", payment.as_bytes(), &[ordinal]])
+}
+
+pub(super) fn attempt_index(id: AttemptId) -> Key {
+    key(&[b"atx/", id.as_bytes()])
+}
+
+/// One space per merchant, or per reseller, across environments.
+pub(super) fn origin(request: &Request) -> Key {
+    match &request.origin {
+        Origin::Merchant { idempotency_key } => key(&[
+            b"org/m",
+            &request.merchant.0.to_be_bytes(),
+            idempotency_key.as_str().as_bytes(),
+        ]),
+        Origin::Reseller {
+            reseller,
+            client_ref,
+        } => key(&[
+            b"org/r",
+            &reseller.0.to_be_bytes(),
+            client_ref.as_str().as_bytes(),
+        ]),
+    }
+}
+
+pub(super) fn checkout(token: TokenHash) -> Key {
+    key(&[b"tok/", &token.0])
+}
+
+pub(super) fn returning(token: TokenHash) -> Key {
+    key(&[b"rtn/", &token.0])
+}
+
+/// An account's id holds no zero byte, so the rest is the reference.
+pub(super) fn reference(account: &AccountId, reference: &str) -> Key {
+    key(&[
+        b"ref/",
+        account.as_str().as_bytes(),
+        b"\0",
+        reference.as_bytes(),
+    ])
+}
+
+pub(super) fn due(at: Time, payment: PaymentId) -> Key {
+    key(&[DUE, &ascending(at), payment.as_bytes()])
+}
+
+pub(super) fn in_use(account: &AccountId, attempt: AttemptId) -> Key {
+    key(&[
+        IN_USE,
+        account.as_str().as_bytes(),
+        b"\0",
+        attempt.as_bytes(),
+    ])
+}
+
+pub(super) fn payment_by_time(at: Time, payment: PaymentId) -> Key {
+    key(&[ALL_PAYMENTS, &newest_first(at), payment.as_bytes()])
+}
+
+pub(super) fn payments_of(merchant: MerchantId) -> Key {
+    key(&[b"mtm/", &merchant.0.to_be_bytes()])
+}
+
+pub(super) fn payment_of(merchant: MerchantId, at: Time, payment: PaymentId) -> Key {
+    key(&[
+        &payments_of(merchant),
+        &newest_first(at),
+        payment.as_bytes(),
+    ])
+}
+
+/// By hash: order references are up to 600 bytes long.
+pub(super) fn payments_with(order: &str) -> Key {
+    let hash: [u8; 32] = Sha256::digest(order.as_bytes()).into();
+    key(&[b"ord/", &hash[..16]])
+}
+
+pub(super) fn payment_with(order: &OrderId, at: Time, payment: PaymentId) -> Key {
+    key(&[
+        &payments_with(order.as_str()),
+        &newest_first(at),
+        payment.as_bytes(),
+    ])
+}
+
+/// The kinds of lines in a timeline.
+#[derive(Clone, Copy)]
+pub(super) enum Line {
+    Decision,
+    Transition,
+}
+
+pub(super) fn lines(payment: PaymentId, line: Line) -> Key {
+    let tag: &[u8] = match line {
+        Line::Decision => b"d",
+        Line::Transition => b"t",
+    };
+    key(&[b"tml/", payment.as_bytes(), tag])
+}
+
+pub(super) fn line(payment: PaymentId, line: Line, ordinal: u16) -> Key {
+    key(&[&lines(payment, line), &ordinal.to_be_bytes()])
+}
+
+pub(super) fn events(payment: PaymentId) -> Key {
+    key(&[b"evt/", payment.as_bytes()])
+}
+
+pub(super) fn event(payment: PaymentId, ordinal: u16) -> Key {
+    key(&[&events(payment), &ordinal.to_be_bytes()])
+}
+
+pub(super) fn outbox(at: Time, event: EventId) -> Key {
+    key(&[b"outbox/", &ascending(at), event.as_bytes()])
+}
+
+/// All notices parked for a reference; its length stands before it, so that none is another's prefix.
+pub(super) fn parked_for(account: &AccountId, reference: &str) -> Key {
+    let length = u32::try_from(reference.len()).unwrap_or(u32::MAX);
+    key(&[
+        b"prk/",
+        account.as_str().as_bytes(),
+        b"\0",
+        &length.to_be_bytes(),
+        reference.as_bytes(),
+    ])
+}
+
+pub(super) fn parked(account: &AccountId, reference: &str, ordinal: u32) -> Key {
+    key(&[&parked_for(account, reference), &ordinal.to_be_bytes()])
+}
+
+pub(super) fn parked_end(until: Time, parked: &[u8]) -> Key {
+    key(&[PARKED_ENDS, &ascending(until), parked])
+}
+
+/// The row of `prk/` that a key of `pkx/` is about.
+pub(super) fn parked_of_end(end: &[u8]) -> Option<&[u8]> {
+    end.get(PARKED_ENDS.len() + 8..)
+}
+
+pub(super) fn parked_count(account: &[u8]) -> Key {
+    key(&[b"pkc/", account])
+}
+
+/// The account in a key of `prk/` or `use/`.
+pub(super) fn account_in(key: &[u8]) -> Option<&[u8]> {
+    key.get(4..)?.split(|byte| *byte == 0).next()
+}
+
+pub(super) fn work(opened_at: Time, id: WorkId) -> Key {
+    key(&[ALL_WORK, &newest_first(opened_at), id.as_bytes()])
+}
+
+pub(super) fn open_work(opened_at: Time, id: WorkId) -> Key {
+    key(&[OPEN_WORK, &newest_first(opened_at), id.as_bytes()])
+}
+
+/// The row of `wrk/` that a key of `wro/` is about.
+pub(super) fn work_of_open(open: &[u8]) -> Key {
+    key(&[ALL_WORK, open.get(OPEN_WORK.len()..).unwrap_or_default()])
+}
+
+pub(super) fn work_index(id: WorkId) -> Key {
+    key(&[b"wrx/", id.as_bytes()])
+}
+
+pub(super) fn works_about(attempt: AttemptId) -> Key {
+    key(&[b"wra/", attempt.as_bytes()])
+}
+
+pub(super) fn work_about(attempt: AttemptId, kind: WorkKind) -> Key {
+    key(&[&works_about(attempt), &[kind as u8]])
+}
+
+pub(super) fn merchant(id: MerchantId) -> Key {
+    key(&[MERCHANTS, &id.0.to_be_bytes()])
+}
+
+pub(super) fn api_key(hash: TokenHash) -> Key {
+    key(&[b"key/", &hash.0])
+}
+
+pub(super) fn api_key_index(id: KeyId) -> Key {
+    key(&[b"kid/", id.as_bytes()])
+}
+
+pub(super) fn api_keys_of(owner: KeyOwner) -> Key {
+    let (tag, number): (&[u8], u64) = match owner {
+        KeyOwner::Merchant(id) => (b"m", id.0),
+        KeyOwner::Reseller(id) => (b"r", id.0),
+    };
+    key(&[b"kow/", tag, &number.to_be_bytes()])
+}
+
+pub(super) fn api_key_of(owner: KeyOwner, created_at: Time, id: KeyId) -> Key {
+    key(&[
+        &api_keys_of(owner),
+        &newest_first(created_at),
+        id.as_bytes(),
+    ])
+}
+
+pub(super) fn api_key_seen(hash: TokenHash) -> Key {
+    key(&[b"ksn/", &hash.0])
+}
+
+pub(super) fn operator(hash: TokenHash) -> Key {
+    key(&[b"opr/", &hash.0])
+}
+
+pub(super) fn operator_index(id: OperatorId) -> Key {
+    key(&[b"oid/", id.as_bytes()])
+}
+
+pub(super) fn operator_by_time(created_at: Time, id: OperatorId) -> Key {
+    key(&[OPERATORS, &newest_first(created_at), id.as_bytes()])
+}
+
+pub(super) fn switch(account: &AccountId) -> Key {
+    key(&[SWITCHES, account.as_str().as_bytes()])
+}
+
+pub(super) fn audit(id: u64) -> Key {
+    key(&[AUDIT, &id.to_be_bytes()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_payments_come_first_and_due_ones_in_order_of_time() {
+        let id = PaymentId::from_bytes([9; 16]);
+        let (early, late) = (Time::from_secs(1), Time::from_secs(2));
+        assert!(payment_by_time(late, id) < payment_by_time(early, id));
+        assert!(due(early, id) < due(late, id));
+        assert_eq!(leading_time(&due(late, id), DUE), Some(late));
+        assert_eq!(trailing_id(&due(late, id)), Some([9; 16]));
+    }
+
+    #[test]
+    fn no_reference_is_anothers_prefix() {
+        let account = AccountId::parse("sandbox-test").unwrap();
+        assert!(!parked(&account, "ab", 0).starts_with(&parked_for(&account, "a")));
+        assert_eq!(
+            account_in(&parked(&account, "x", 1)),
+            Some(&b"sandbox-test"[..])
+        );
+        let until = Time::from_secs(3);
+        let row = parked(&account, "x", 1);
+        assert_eq!(parked_of_end(&parked_end(until, &row)), Some(&row[..]));
+    }
+}

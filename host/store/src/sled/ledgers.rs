@@ -1,0 +1,270 @@
+//! A payment with its attempts: loaded, and saved with everything that follows from a change.
+
+use kassette_domain::attempt::{Attempt, AttemptState};
+use kassette_domain::event::{Event, EventType};
+use kassette_domain::id::{EventId, PaymentId};
+use kassette_domain::key::TokenHash;
+use kassette_domain::ledger::{Change, Ledger};
+use kassette_domain::payment::{Decision, Payment, Settlement, Status};
+use kassette_domain::time::Time;
+
+use super::keys::{self, Key, Line};
+use super::rows::{Rows, Source};
+use super::seal::{Sealer, random_id};
+use super::stored::{AttemptPlace, Books, OutboxRow, PaymentRow, encode_attempt, load_attempt};
+use super::{records, works};
+use crate::{About, Fault};
+
+/// Most routing decisions kept of one payment: one per attempt and one at creation fit five times.
+pub(super) const MAX_DECISIONS: u16 = 100;
+/// Most lines of a timeline. A vendor that repeats news for ever fills it to the quarter; what
+/// really happens to a payment takes a few dozen.
+pub(super) const MAX_TRANSITIONS: u16 = 1000;
+/// From here on, lines that changed nothing are left out.
+const MAX_IDLE_TRANSITIONS: u16 = MAX_TRANSITIONS / 4;
+/// Most events of one payment: a vendor may report disputes over and over.
+pub(super) const MAX_EVENTS: u16 = 1000;
+/// How often a read from outside is tried anew because the payment changed under it.
+const READ_TRIES: usize = 16;
+
+/// A payment as it was loaded.
+pub(super) struct Loaded {
+    pub(super) ledger: Ledger,
+    pub(super) books: Books,
+}
+
+/// Which payment it is about; none where nobody knows it.
+pub(super) fn resolve(source: &impl Source, about: &About) -> Result<Option<PaymentId>, Fault> {
+    let place: Option<AttemptPlace> = match about {
+        About::Payment(id) => return Ok(Some(*id)),
+        About::Attempt(id) => source.load(&keys::attempt_index(*id))?,
+        About::Reference { account, reference } => {
+            source.load(&keys::reference(account, reference))?
+        }
+    };
+    Ok(place.map(|place| place.payment))
+}
+
+/// Loads a payment with its attempts.
+///
+/// Every change of an attempt writes the payment's row too, and no two rows of it are alike (each
+/// is sealed with a nonce of its own): where the row is the same before and after, so is the rest.
+pub(super) fn load(
+    source: &impl Source,
+    sealer: &Sealer,
+    id: PaymentId,
+) -> Result<Option<Loaded>, Fault> {
+    let key = keys::payment(id);
+    let mut before = source.get(&key)?;
+    for _ in 0..READ_TRIES {
+        let Some(row) = before else {
+            return Ok(None);
+        };
+        let stored: PaymentRow = records::decode(&key, &row)?;
+        let count = stored.books.attempts;
+        let attempts: Result<Vec<Attempt>, Fault> = (0..count)
+            .map(|ordinal| load_attempt(source, sealer, id, ordinal))
+            .collect();
+        let after = source.get(&key)?;
+        if after.as_ref() == Some(&row) {
+            let (payment, books) = stored.open(sealer)?;
+            let attempts = attempts?;
+            return Ok(Some(Loaded {
+                ledger: Ledger { payment, attempts },
+                books,
+            }));
+        }
+        before = after;
+    }
+    Err(Fault::Unavailable(
+        "the payment changes faster than it can be read".into(),
+    ))
+}
+
+/// A payment that an index leads to.
+pub(super) fn load_promised(
+    source: &impl Source,
+    sealer: &Sealer,
+    id: PaymentId,
+) -> Result<Loaded, Fault> {
+    load(source, sealer, id)?.ok_or_else(|| records::damaged(&keys::payment(id), "it is missing"))
+}
+
+/// Whether the account of an attempt must stay configured.
+fn uses_account(payment: &Payment, attempt: &Attempt) -> bool {
+    let unsettled =
+        attempt.state == AttemptState::Captured && payment.settlement == Settlement::Pending;
+    attempt.state.is_open() || attempt.next_query.is_some() || attempt.is_authorised() || unsettled
+}
+
+/// Saves what a step did. `before` is the ledger that was loaded.
+pub(super) fn save(
+    rows: &mut Rows<'_>,
+    sealer: &Sealer,
+    before: &Ledger,
+    after: &Loaded,
+    change: &Change,
+    now: Time,
+) -> Result<(), Fault> {
+    let Loaded { ledger, books } = after;
+    let mut books = books.clone();
+    save_attempts(rows, sealer, before, ledger)?;
+    books.attempts = count(ledger.attempts.len())?;
+    for (attempt, reference) in &change.references {
+        let Some(account) = ledger.attempt(*attempt).map(|attempt| &attempt.account) else {
+            continue;
+        };
+        let place = AttemptPlace {
+            attempt: *attempt,
+            payment: ledger.payment.id,
+        };
+        rows.save(keys::reference(account, reference), &place)?;
+    }
+    let payment = &ledger.payment;
+    append_decisions(rows, payment.id, &mut books, &change.decisions)?;
+    append_transitions(rows, payment.id, &mut books, change)?;
+    append_events(rows, payment.id, &mut books, &change.events, now)?;
+    works::settle(rows, &change.work_done, now)?;
+    works::open(rows, payment.id, &change.work, now)?;
+    move_due(rows, &mut books, ledger);
+    let (key, row) = PaymentRow::encode(sealer, payment, books)?;
+    rows.put(key, row);
+    Ok(())
+}
+
+fn count(attempts: usize) -> Result<u8, Fault> {
+    u8::try_from(attempts).map_err(|_| Fault::Unavailable("a payment has too many attempts".into()))
+}
+
+fn save_attempts(
+    rows: &mut Rows<'_>,
+    sealer: &Sealer,
+    before: &Ledger,
+    after: &Ledger,
+) -> Result<(), Fault> {
+    for (at, attempt) in after.attempts.iter().enumerate() {
+        let old = before.attempts.get(at);
+        if old != Some(attempt) {
+            let (key, row) = encode_attempt(sealer, attempt, count(at)?)?;
+            rows.put(key, row);
+        }
+        if old.is_none() {
+            let place = AttemptPlace {
+                attempt: attempt.id,
+                payment: after.payment.id,
+            };
+            let token = TokenHash::of(attempt.return_token.expose());
+            rows.save(keys::attempt_index(attempt.id), &place)?;
+            rows.save(keys::returning(token), &place)?;
+        }
+        let key = keys::in_use(&attempt.account, attempt.id);
+        let used = old.is_some_and(|old| uses_account(&before.payment, old));
+        match (used, uses_account(&after.payment, attempt)) {
+            (false, true) => rows.save(key, &())?,
+            (true, false) => rows.remove(key),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Keeps one row per payment at the time when something is due.
+pub(super) fn move_due(rows: &mut Rows<'_>, books: &mut Books, ledger: &Ledger) {
+    let due = ledger.due_at();
+    if due == books.due {
+        return;
+    }
+    let key = |at| keys::due(at, ledger.payment.id);
+    if let Some(old) = books.due {
+        rows.remove(key(old));
+    }
+    if let Some(new) = due {
+        rows.put(key(new), sled::IVec::default());
+    }
+    books.due = due;
+}
+
+/// Keeps routing decisions.
+pub(super) fn append_decisions(
+    rows: &mut Rows<'_>,
+    payment: PaymentId,
+    books: &mut Books,
+    decisions: &[Decision],
+) -> Result<(), Fault> {
+    for decision in decisions {
+        if books.decisions == MAX_DECISIONS {
+            tracing::warn!(payment.id = %payment, "a routing decision is not kept: there are too many");
+            break;
+        }
+        rows.save(
+            keys::line(payment, Line::Decision, books.decisions),
+            decision,
+        )?;
+        books.decisions += 1;
+    }
+    Ok(())
+}
+
+fn append_transitions(
+    rows: &mut Rows<'_>,
+    payment: PaymentId,
+    books: &mut Books,
+    change: &Change,
+) -> Result<(), Fault> {
+    for transition in &change.transitions {
+        let most = if transition.applied {
+            MAX_TRANSITIONS
+        } else {
+            MAX_IDLE_TRANSITIONS
+        };
+        if books.transitions >= most {
+            tracing::warn!(payment.id = %payment, cause = %transition.cause, "a line of the timeline is not kept: there are too many");
+            continue;
+        }
+        rows.save(
+            keys::line(payment, Line::Transition, books.transitions),
+            transition,
+        )?;
+        books.transitions += 1;
+    }
+    Ok(())
+}
+
+/// Writes events with their rows in the outbox.
+fn append_events(
+    rows: &mut Rows<'_>,
+    payment: PaymentId,
+    books: &mut Books,
+    events: &[(EventType, Status, Settlement)],
+    now: Time,
+) -> Result<(), Fault> {
+    for (kind, status, settlement) in events {
+        if books.events == MAX_EVENTS {
+            tracing::error!(payment.id = %payment, kind = kind.as_str(), "an event is not told: the payment has too many");
+            continue;
+        }
+        let event = Event {
+            id: EventId::from_bytes(random_id()?),
+            kind: *kind,
+            created_at: now,
+            payment,
+            status: *status,
+            settlement: *settlement,
+        };
+        let ordinal = books.events;
+        rows.save(keys::event(payment, ordinal), &event)?;
+        rows.save(keys::outbox(now, event.id), &OutboxRow { payment, ordinal })?;
+        books.events += 1;
+    }
+    Ok(())
+}
+
+/// The keys under which a new payment is found, beside its own row.
+pub(super) fn indexes(payment: &Payment) -> [Key; 3] {
+    let (at, id) = (payment.created_at, payment.id);
+    [
+        keys::payment_by_time(at, id),
+        keys::payment_of(payment.merchant, at, id),
+        keys::payment_with(&payment.order_id, at, id),
+    ]
+}

@@ -1,0 +1,94 @@
+//! Pages of lists. A cursor is the key of the last row that was looked at, so a page begins where
+//! the one before ended, whatever was added meanwhile.
+
+use ::sled::IVec;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::keys::Key;
+use super::rows::{Source, Span};
+use super::view::View;
+use crate::{Fault, Listed, Page, Paging};
+
+/// Most items of a page.
+const MAX_ITEMS: usize = 100;
+/// Most rows that one call looks at: a filter that matches little answers a short page with a cursor.
+const MAX_SCAN: usize = 2000;
+/// Rows that are read at once.
+const CHUNK: usize = 128;
+/// Longest cursor, in characters; the longest key of a list has 36 bytes.
+const MAX_CURSOR: usize = 128;
+
+/// In which order the rows of a list stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The keys count down with time: first to last.
+    Keys,
+    /// The keys count up: last to first.
+    Backwards,
+}
+
+/// One page of a list: the rows under `prefix`, each `tail` bytes longer than it. `take` says what
+/// becomes of a row; none leaves it out.
+pub(super) fn page<T>(
+    view: &View<'_>,
+    prefix: &[u8],
+    tail: usize,
+    order: Order,
+    paging: &Paging,
+    mut take: impl FnMut(&[u8], &IVec) -> Result<Option<T>, Fault>,
+) -> Result<Listed<T>, Fault> {
+    let mut span = Span::prefix(prefix);
+    if let Some(cursor) = &paging.cursor {
+        let Some(last) = read_cursor(cursor, prefix, tail) else {
+            return Ok(Listed::BadCursor);
+        };
+        span = rest(span, order, &last);
+    }
+    let limit = paging.limit.clamp(1, MAX_ITEMS);
+    let mut items = Vec::new();
+    let mut looked = 0;
+    loop {
+        // One more than a page, to know whether it is the last.
+        let chunk = (limit + 1).max(CHUNK);
+        let rows = match order {
+            Order::Keys => view.scan(&span, chunk)?,
+            Order::Backwards => view.scan_back(&span, chunk)?,
+        };
+        let more_below = rows.len() == chunk;
+        let count = rows.len();
+        for (at, (key, row)) in rows.into_iter().enumerate() {
+            if let Some(item) = take(&key, &row)? {
+                items.push(item);
+            }
+            looked += 1;
+            let last_row = at + 1 == count && !more_below;
+            if (items.len() == limit || looked == MAX_SCAN) && !last_row {
+                let next = Some(URL_SAFE_NO_PAD.encode(&key));
+                return Ok(Listed::Page(Page { items, next }));
+            }
+            if at + 1 == count {
+                span = rest(span.clone(), order, &key);
+            }
+        }
+        if !more_below {
+            return Ok(Listed::Page(Page { items, next: None }));
+        }
+    }
+}
+
+fn rest(span: Span, order: Order, last: &[u8]) -> Span {
+    match order {
+        Order::Keys => span.after(last),
+        Order::Backwards => span.before(last),
+    }
+}
+
+/// The key in a cursor, if this list could have given it out.
+fn read_cursor(cursor: &str, prefix: &[u8], tail: usize) -> Option<Key> {
+    if cursor.len() > MAX_CURSOR {
+        return None;
+    }
+    let key = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+    (key.starts_with(prefix) && key.len() == prefix.len() + tail).then_some(key)
+}

@@ -1,0 +1,57 @@
+//! The embedded store: sled 0.34 behind one writing thread.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `open`, `durable` | opening, and what makes a write survive a crash of the machine |
+//! | `applier`, `stats` | the writing thread: groups of operations, one batch and one sync each |
+//! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
+//! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
+//! | `ledgers`, `create`, `step`, `parking`, `due`, `works`, `audits` | operations on payments |
+//! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
+//! | `payments`, `lists`, `store` | the traits |
+
+mod api_keys;
+mod applier;
+mod audits;
+mod create;
+mod directory;
+mod due;
+mod durable;
+mod keys;
+mod ledgers;
+mod lists;
+mod open;
+mod operators;
+mod parking;
+mod payments;
+mod records;
+mod rows;
+mod seal;
+mod stats;
+mod step;
+mod store;
+mod stored;
+mod view;
+mod works;
+
+#[cfg(test)]
+mod tests;
+
+pub use open::{OpenError, OpenOptions};
+pub use seal::{MasterKey, NotAMasterKey};
+pub use store::{Counters, SledStore};
+
+use kassette_domain::payment::Request;
+
+/// What seals and marks.
+struct Secrets {
+    sealer: seal::Sealer,
+    marker: seal::Marker,
+}
+
+impl Secrets {
+    /// The keyed hash of a request's address.
+    fn email_mark(&self, request: &Request) -> Option<[u8; 32]> {
+        request.email.as_ref().map(|email| self.marker.email(email))
+    }
+}

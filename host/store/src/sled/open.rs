@@ -1,0 +1,272 @@
+//! Opening: one process, the right key, a format that is known.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ::sled::Batch;
+use zeroize::Zeroizing;
+
+use super::durable::{Durable, Files};
+use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
+use super::{keys, records};
+use crate::Fault;
+
+/// The version of the rows' layout that this program reads and writes.
+const FORMAT: u32 = 1;
+/// Sealed in every store, so that a wrong master key is known at once.
+const CANARY: &str = "kassette";
+/// How long sled may take to let go of a database that was just closed in this process: a worker of
+/// its own may still hold it for a moment.
+const LETTING_GO: Duration = Duration::from_secs(2);
+
+/// What a store is opened with.
+#[derive(Debug)]
+pub struct OpenOptions {
+    /// The folder; it is made where it does not exist.
+    pub path: PathBuf,
+    /// The key that secrets are sealed under.
+    pub master: MasterKey,
+    /// Memory for pages of the database, in bytes. sled's own default is a gibibyte.
+    pub cache_bytes: u64,
+}
+
+/// Why a store does not open, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error(
+        "{} is in use by another process: stop that one first, or name another data directory", .path.display()
+    )]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// It was made under another master key.
+    #[error(
+        "{} was sealed under another master key: set the key that it was made with", .path.display()
+    )]
+    WrongMasterKey {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A later release wrote it.
+    #[error(
+        "{} has format {found}, this program knows up to {FORMAT}: run the release that wrote it, or a later one", .path.display()
+    )]
+    Newer {
+        /// The folder.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// It does not read back as it was written.
+    #[error(
+        "{} is damaged ({detail}): keep a copy of the folder and restore the latest backup", .path.display()
+    )]
+    Damaged {
+        /// The folder.
+        path: PathBuf,
+        /// What was found.
+        detail: String,
+    },
+    /// The file system refused.
+    #[error(
+        "{} cannot be opened ({source}): check that the folder exists, its owner and the space left", .path.display()
+    )]
+    Io {
+        /// The folder.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The operating system gave no randomness or no thread.
+    #[error("the system refused what a store needs: {0}")]
+    System(String),
+}
+
+/// An opened database.
+pub(super) struct Opened {
+    pub(super) db: sled::Db,
+    pub(super) files: Files,
+    pub(super) sealer: Sealer,
+    pub(super) marker: Marker,
+    /// Held for as long as the store is open.
+    pub(super) lock: File,
+}
+
+/// Opens or makes a database.
+pub(super) fn open(options: &OpenOptions) -> Result<Opened, OpenError> {
+    let path = options.path.as_path();
+    let io = |source| OpenError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(io)?;
+    let lock = lock(path)?;
+    remove_unfinished(path).map_err(io)?;
+    let db = open_engine(options)?;
+    let mut files = Files::open(path).map_err(io)?;
+    let sealer = Sealer::new(&options.master);
+    if db.is_empty() {
+        let rows = first_rows(&sealer).map_err(|fault| OpenError::System(fault.to_string()))?;
+        db.apply_batch(rows)
+            .and_then(|()| db.flush())
+            .map_err(|error| engine(path, error))?;
+        files.sync().map_err(io)?;
+    }
+    check_format(path, &db)?;
+    let marker = unseal(path, &db, &sealer)?;
+    Ok(Opened {
+        db,
+        files,
+        sealer,
+        marker,
+        lock,
+    })
+}
+
+/// sled locks its file too, but says so in a text that cannot be told from other failures.
+fn lock(path: &Path) -> Result<File, OpenError> {
+    let io = |source| OpenError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path.join("lock"))
+        .map_err(io)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked {
+            path: path.to_owned(),
+        }),
+        Err(TryLockError::Error(error)) => Err(io(error)),
+    }
+}
+
+/// Removes snapshots that were being written when the process ended: sled would read them.
+fn remove_unfinished(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("snap.") && name.ends_with(".generating") {
+            tracing::warn!(file = %name, "an unfinished snapshot is removed");
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn open_engine(options: &OpenOptions) -> Result<sled::Db, OpenError> {
+    let config = || {
+        sled::Config::new()
+            .path(&options.path)
+            .cache_capacity(options.cache_bytes)
+            .mode(sled::Mode::HighThroughput)
+            // Every group is flushed and synced by the applier.
+            .flush_every_ms(None)
+    };
+    let began = Instant::now();
+    loop {
+        match config().open() {
+            Ok(db) => return Ok(db),
+            Err(sled::Error::Io(error))
+                if error.to_string().contains("lock") && began.elapsed() < LETTING_GO =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(engine(&options.path, error)),
+        }
+    }
+}
+
+fn engine(path: &Path, error: sled::Error) -> OpenError {
+    let path = path.to_owned();
+    match error {
+        sled::Error::Io(source) if source.to_string().contains("lock") => {
+            OpenError::Locked { path }
+        }
+        sled::Error::Io(source) => OpenError::Io { path, source },
+        other => OpenError::Damaged {
+            path,
+            detail: other.to_string(),
+        },
+    }
+}
+
+/// What every store begins with.
+fn first_rows(sealer: &Sealer) -> Result<Batch, Fault> {
+    let mut mark = Zeroizing::new([0_u8; 32]);
+    fill(mark.as_mut_slice())?;
+    let canary = sealer.seal(keys::CANARY, &CANARY)?;
+    let mark = sealer.seal(keys::MARK, &*mark)?;
+    let mut batch = Batch::default();
+    // In a form of its own, that a program of any version can read.
+    batch.insert(keys::FORMAT, FORMAT.to_be_bytes().as_slice());
+    batch.insert(keys::CANARY, records::encode(keys::CANARY, &canary)?);
+    batch.insert(keys::MARK, records::encode(keys::MARK, &mark)?);
+    Ok(batch)
+}
+
+fn check_format(path: &Path, db: &sled::Db) -> Result<(), OpenError> {
+    let damaged = |detail: &str| OpenError::Damaged {
+        path: path.to_owned(),
+        detail: detail.to_owned(),
+    };
+    let row = db
+        .get(keys::FORMAT)
+        .map_err(|error| engine(path, error))?
+        .ok_or_else(|| damaged("it has no format version"))?;
+    let found = <[u8; 4]>::try_from(&row[..])
+        .map(u32::from_be_bytes)
+        .map_err(|_| damaged("its format version is not a number"))?;
+    match found {
+        FORMAT => Ok(()),
+        0 => Err(damaged("its format version is 0")),
+        found => Err(OpenError::Newer {
+            path: path.to_owned(),
+            found,
+        }),
+    }
+}
+
+/// Proves the master key and reads the key of the e-mail mark.
+fn unseal(path: &Path, db: &sled::Db, sealer: &Sealer) -> Result<Marker, OpenError> {
+    let path = path.to_owned();
+    let damaged = |detail: String| OpenError::Damaged {
+        path: path.clone(),
+        detail,
+    };
+    let sealed = |key: &[u8]| -> Result<Vec<u8>, OpenError> {
+        let row = db
+            .get(key)
+            .map_err(|error| engine(&path, error))?
+            .ok_or_else(|| damaged("a row that every store has is missing".into()))?;
+        records::decode(key, &row).map_err(|fault| damaged(fault.to_string()))
+    };
+    let closed = |unopened| match unopened {
+        Unopened::OtherKey => OpenError::WrongMasterKey { path: path.clone() },
+        Unopened::Damaged => damaged("a sealed row does not open".into()),
+    };
+    let canary: String = sealer
+        .open(keys::CANARY, &sealed(keys::CANARY)?)
+        .map_err(closed)?;
+    if canary != CANARY {
+        return Err(damaged("the proof of the master key is another".into()));
+    }
+    let mark: Zeroizing<[u8; 32]> = sealer
+        .open(keys::MARK, &sealed(keys::MARK)?)
+        .map(Zeroizing::new)
+        .map_err(closed)?;
+    Marker::new(&mark).map_err(|fault| OpenError::System(fault.to_string()))
+}

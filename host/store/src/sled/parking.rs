@@ -1,0 +1,125 @@
+//! Notices about references that nobody knows yet: a callback that is faster than the start's answer.
+
+use std::time::Duration;
+
+use kassette_domain::id::AccountId;
+use kassette_domain::provider::Report;
+use kassette_domain::time::Time;
+
+use super::applier::Operation;
+use super::keys;
+use super::rows::{Rows, Source, Span};
+use super::stored::{AttemptPlace, ParkedNotice};
+use crate::{Fault, Parked};
+
+/// How long a notice waits for its reference (decisions, "Provider callbacks").
+const PARKED_FOR: Duration = Duration::from_secs(3600);
+/// Most notices of one account: at a callback a second of strangers' payments, three hours' worth.
+pub(super) const MAX_PER_ACCOUNT: u32 = 10_000;
+/// Most notices for one reference: a vendor's events about one payment before its start is answered.
+pub(super) const MAX_PER_REFERENCE: usize = 32;
+/// Notices that one operation cleans away: more than one operation can add.
+const SWEEP: usize = 64;
+
+/// Parks a notice.
+pub(super) struct Park {
+    pub(super) account: AccountId,
+    pub(super) reference: String,
+    pub(super) report: Option<Report>,
+    pub(super) now: Time,
+}
+
+impl Operation for Park {
+    type Outcome = Parked;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Parked, Fault> {
+        let known: Option<AttemptPlace> =
+            rows.load(&keys::reference(&self.account, &self.reference))?;
+        if let Some(known) = known {
+            return Ok(Parked::Known(known.attempt));
+        }
+        sweep(rows, self.now)?;
+        let kept = notices(rows, &self.account, &self.reference)?;
+        let count_key = keys::parked_count(self.account.as_str().as_bytes());
+        let count: u32 = rows.load(&count_key)?.unwrap_or_default();
+        let alive = |(_, notice): &&(keys::Key, ParkedNotice)| self.now < notice.until;
+        if kept
+            .iter()
+            .filter(alive)
+            .any(|(_, notice)| notice.report == self.report)
+        {
+            return Ok(Parked::Kept);
+        }
+        if kept.len() >= MAX_PER_REFERENCE || count >= MAX_PER_ACCOUNT {
+            return Ok(Parked::Full);
+        }
+        let last = kept.last().and_then(|(key, _)| key.last_chunk().copied());
+        let ordinal = last.map_or(0, |last| u32::from_be_bytes(last).wrapping_add(1));
+        let until = self.now.after(PARKED_FOR);
+        let key = keys::parked(&self.account, &self.reference, ordinal);
+        rows.save(keys::parked_end(until, &key), &())?;
+        let notice = ParkedNotice {
+            report: self.report,
+            until,
+        };
+        rows.save(key, &notice)?;
+        rows.save(count_key, &(count + 1))?;
+        Ok(Parked::Kept)
+    }
+}
+
+fn notices(
+    rows: &Rows<'_>,
+    account: &AccountId,
+    reference: &str,
+) -> Result<Vec<(keys::Key, ParkedNotice)>, Fault> {
+    let span = Span::prefix(&keys::parked_for(account, reference));
+    let found = rows.scan(&span, MAX_PER_REFERENCE)?;
+    found
+        .into_iter()
+        .map(|(key, row)| {
+            let notice = super::records::decode(&key, &row)?;
+            Ok((key, notice))
+        })
+        .collect()
+}
+
+/// Takes the notices of a reference, oldest first, without those whose time has passed.
+pub(super) fn take(
+    rows: &mut Rows<'_>,
+    account: &AccountId,
+    reference: &str,
+    now: Time,
+) -> Result<Vec<Option<Report>>, Fault> {
+    let mut reports = Vec::new();
+    for (key, notice) in notices(rows, account, reference)? {
+        let end = keys::parked_end(notice.until, &key);
+        remove(rows, key, end)?;
+        if now < notice.until {
+            reports.push(notice.report);
+        }
+    }
+    Ok(reports)
+}
+
+/// Cleans away notices whose time has passed.
+pub(super) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<(), Fault> {
+    for (end, _) in rows.scan(&Span::prefix(keys::PARKED_ENDS), SWEEP)? {
+        let until = keys::leading_time(&end, keys::PARKED_ENDS);
+        if until.is_some_and(|until| now < until) {
+            break;
+        }
+        let key = keys::parked_of_end(&end).unwrap_or_default().to_vec();
+        remove(rows, key, end)?;
+    }
+    Ok(())
+}
+
+fn remove(rows: &mut Rows<'_>, key: keys::Key, end: keys::Key) -> Result<(), Fault> {
+    let count_key = keys::parked_count(keys::account_in(&key).unwrap_or_default());
+    let count: u32 = rows.load(&count_key)?.unwrap_or_default();
+    rows.save(count_key, &count.saturating_sub(1))?;
+    rows.remove(key);
+    rows.remove(end);
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! `Payments` on sled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{AccountId, AttemptId, PaymentId, WorkId};
+use kassette_domain::key::TokenHash;
+use kassette_domain::ledger::{Ledger, Step};
+use kassette_domain::payment::{NewPayment, Payment, Request};
+use kassette_domain::provider::Report;
+use kassette_domain::time::Time;
+use kassette_domain::work::WorkItem;
+use serde::de::DeserializeOwned;
+
+use super::create::{Create, replay};
+use super::due::{self, ClaimDue};
+use super::keys::{self, Line};
+use super::ledgers::{self, MAX_DECISIONS, MAX_EVENTS, MAX_TRANSITIONS};
+use super::lists::{self, Order};
+use super::parking::Park;
+use super::records;
+use super::rows::{Source, Span};
+use super::step::DoStep;
+use super::store::SledStore;
+use super::stored::{AttemptPlace, PaymentRow};
+use super::view::View;
+use super::works::WorkDone;
+use crate::{
+    About, Answer, Created, Fault, History, Listed, Paging, Parked, PaymentFilter, Payments,
+    Stepped,
+};
+
+/// Most accounts that are told of: a configuration has a few dozen.
+const MAX_ACCOUNTS: usize = 10_000;
+/// A time and an id.
+const TIME_AND_ID: usize = 24;
+
+impl Payments for SledStore {
+    fn replay(&self, request: Request) -> Answer<'_, Option<Created>> {
+        self.read(move |view| {
+            let mark = self.secrets.email_mark(&request);
+            replay(view, &self.secrets, &request, mark)
+        })
+    }
+
+    fn create(
+        &self,
+        new: NewPayment,
+        authority: Option<TokenHash>,
+        now: Time,
+    ) -> Answer<'_, Created> {
+        Box::pin(async move {
+            let create = Create::prepare(&self.secrets, new, authority, now)?;
+            self.operate(create).await
+        })
+    }
+
+    fn step(
+        &self,
+        about: About,
+        step: Step,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, Stepped> {
+        self.operate(DoStep {
+            about,
+            step,
+            audited,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn park(
+        &self,
+        account: AccountId,
+        reference: String,
+        report: Option<Report>,
+        now: Time,
+    ) -> Answer<'_, Parked> {
+        self.operate(Park {
+            account,
+            reference,
+            report,
+            now,
+        })
+    }
+
+    fn claim_due(&self, now: Time, lease: Duration, at_most: usize) -> Answer<'_, Vec<PaymentId>> {
+        self.operate(ClaimDue {
+            now,
+            lease,
+            at_most,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn next_due(&self) -> Answer<'_, Option<Time>> {
+        self.read(|view| due::next(view))
+    }
+
+    fn payment(&self, id: PaymentId) -> Answer<'_, Option<Payment>> {
+        self.read(move |view| {
+            let row: Option<PaymentRow> = view.load(&keys::payment(id))?;
+            row.map(|row| self.opened(row)).transpose()
+        })
+    }
+
+    fn ledger(&self, about: About) -> Answer<'_, Option<Ledger>> {
+        self.read(move |view| match ledgers::resolve(view, &about)? {
+            Some(id) => self.loaded(view, id),
+            None => Ok(None),
+        })
+    }
+
+    fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<Ledger>> {
+        self.read(move |view| match view.load(&keys::checkout(token))? {
+            Some(id) => self.loaded(view, id),
+            None => Ok(None),
+        })
+    }
+
+    fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, Ledger)>> {
+        self.read(move |view| {
+            let place: Option<AttemptPlace> = view.load(&keys::returning(token))?;
+            let Some(place) = place else {
+                return Ok(None);
+            };
+            let ledger = self.loaded(view, place.payment)?;
+            Ok(ledger.map(|ledger| (place.attempt, ledger)))
+        })
+    }
+
+    fn history(&self, id: PaymentId) -> Answer<'_, Option<History>> {
+        self.read(move |view| {
+            if view.get(&keys::payment(id))?.is_none() {
+                return Ok(None);
+            }
+            let decisions = keys::lines(id, Line::Decision);
+            let transitions = keys::lines(id, Line::Transition);
+            Ok(Some(History {
+                decisions: all(view, &decisions, MAX_DECISIONS)?,
+                transitions: all(view, &transitions, MAX_TRANSITIONS)?,
+                events: all(view, &keys::events(id), MAX_EVENTS)?,
+            }))
+        })
+    }
+
+    fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>> {
+        self.read(move |view| {
+            let prefix = match (&filter.order_id, filter.merchant) {
+                (Some(order), _) => keys::payments_with(order),
+                (None, Some(merchant)) => keys::payments_of(merchant),
+                (None, None) => keys::ALL_PAYMENTS.to_vec(),
+            };
+            lists::page(
+                view,
+                &prefix,
+                TIME_AND_ID,
+                Order::Keys,
+                &paging,
+                |key, _| {
+                    let id = keys::trailing_id(key).map(PaymentId::from_bytes);
+                    let id = id.ok_or_else(|| records::damaged(key, "it names no payment"))?;
+                    let row: PaymentRow = view.expect(&keys::payment(id))?;
+                    if matches(&filter, row.plain()) {
+                        self.opened(row).map(Some)
+                    } else {
+                        Ok(None)
+                    }
+                },
+            )
+        })
+    }
+
+    fn accounts_in_use(&self) -> Answer<'_, Vec<AccountId>> {
+        self.read(|view| {
+            let mut span = Span::prefix(keys::IN_USE);
+            let mut accounts = Vec::new();
+            while accounts.len() < MAX_ACCOUNTS {
+                let found = view.scan(&span, 1)?;
+                let Some((key, _)) = found.first() else {
+                    break;
+                };
+                let account = account_in(key)?;
+                // The next account's rows come after all of this one's.
+                let mut end = keys::IN_USE.to_vec();
+                end.extend_from_slice(account.as_str().as_bytes());
+                end.push(1);
+                span = Span::prefix(keys::IN_USE).after(&end);
+                accounts.push(account);
+            }
+            Ok(accounts)
+        })
+    }
+
+    fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>> {
+        self.read(move |view| {
+            let prefix = if open {
+                keys::OPEN_WORK
+            } else {
+                keys::ALL_WORK
+            };
+            lists::page(
+                view,
+                prefix,
+                TIME_AND_ID,
+                Order::Keys,
+                &paging,
+                |key, row| {
+                    if open {
+                        view.expect(&keys::work_of_open(key)).map(Some)
+                    } else {
+                        records::decode(key, row).map(Some)
+                    }
+                },
+            )
+        })
+    }
+
+    fn work_done(&self, id: WorkId, audited: Audited, now: Time) -> Answer<'_, Option<WorkItem>> {
+        self.operate(WorkDone { id, audited, now })
+    }
+}
+
+impl SledStore {
+    fn loaded(&self, view: &View<'_>, id: PaymentId) -> Result<Option<Ledger>, Fault> {
+        let loaded = ledgers::load(view, &self.secrets.sealer, id)?;
+        Ok(loaded.map(|loaded| loaded.ledger))
+    }
+
+    fn opened(&self, row: PaymentRow) -> Result<Payment, Fault> {
+        row.open(&self.secrets.sealer).map(|(payment, _)| payment)
+    }
+}
+
+/// All values under a prefix, in order.
+fn all<T: DeserializeOwned>(view: &View<'_>, prefix: &[u8], most: u16) -> Result<Vec<T>, Fault> {
+    let rows = view.scan(&Span::prefix(prefix), usize::from(most))?;
+    rows.iter()
+        .map(|(key, row)| records::decode(key, row))
+        .collect()
+}
+
+fn matches(filter: &PaymentFilter, payment: &Payment) -> bool {
+    filter.merchant.is_none_or(|id| id == payment.merchant)
+        && filter.status.is_none_or(|status| status == payment.status)
+        && filter
+            .environment
+            .is_none_or(|environment| environment == payment.environment)
+        && filter
+            .order_id
+            .as_ref()
+            .is_none_or(|order| order == payment.order_id.as_str())
+}
+
+fn account_in(key: &[u8]) -> Result<AccountId, Fault> {
+    keys::account_in(key)
+        .and_then(|account| std::str::from_utf8(account).ok())
+        .and_then(|account| AccountId::parse(account).ok())
+        .ok_or_else(|| records::damaged(key, "it names no account"))
+}

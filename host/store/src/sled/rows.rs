@@ -1,0 +1,274 @@
+//! Rows as an operation sees them: the tree, and above it what its group has written so far.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use ::sled::{IVec, Tree};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::keys::Key;
+use super::records;
+use crate::Fault;
+
+/// Rows written by one group of operations; none for one that was removed.
+pub(super) type Written = BTreeMap<Key, Option<IVec>>;
+
+/// A range of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) from: Bound<Key>,
+    pub(super) to: Bound<Key>,
+}
+
+impl Span {
+    /// All keys that begin so.
+    pub(super) fn prefix(prefix: &[u8]) -> Self {
+        let mut end = prefix.to_vec();
+        while end.last() == Some(&u8::MAX) {
+            end.pop();
+        }
+        let to = match end.last_mut() {
+            Some(last) => {
+                *last += 1;
+                Bound::Excluded(end)
+            }
+            None => Bound::Unbounded,
+        };
+        Self {
+            from: Bound::Included(prefix.to_vec()),
+            to,
+        }
+    }
+
+    /// What of it comes after a key.
+    pub(super) fn after(self, key: &[u8]) -> Self {
+        Self {
+            from: Bound::Excluded(key.to_vec()),
+            to: self.to,
+        }
+    }
+
+    /// What of it comes before a key.
+    pub(super) fn before(self, key: &[u8]) -> Self {
+        Self {
+            from: self.from,
+            to: Bound::Excluded(key.to_vec()),
+        }
+    }
+
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (
+            self.from.as_ref().map(Vec::as_slice),
+            self.to.as_ref().map(Vec::as_slice),
+        )
+    }
+
+    /// The tree's rows in it, first to last.
+    pub(super) fn of(&self, tree: &Tree) -> sled::Iter {
+        tree.range::<&[u8], _>(self.bounds())
+    }
+
+    /// Whether a group has written into it.
+    pub(super) fn touches(&self, written: &Written) -> bool {
+        written.range::<[u8], _>(self.bounds()).next().is_some()
+    }
+}
+
+/// Where rows are read: in an operation, or from outside.
+pub(super) trait Source {
+    /// A row as it was written.
+    fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault>;
+
+    /// At most `limit` rows of a span, first to last.
+    fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault>;
+
+    /// A row's value.
+    fn load<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, Fault> {
+        self.get(key)?
+            .map(|row| records::decode(key, &row))
+            .transpose()
+    }
+
+    /// A row that another row promises.
+    fn expect<T: DeserializeOwned>(&self, key: &[u8]) -> Result<T, Fault> {
+        self.load(key)?
+            .ok_or_else(|| records::damaged(key, "it is missing"))
+    }
+}
+
+/// What became of the tree, in our words.
+pub(super) fn engine(error: &sled::Error) -> Fault {
+    tracing::error!(%error, "the storage engine failed");
+    match error {
+        sled::Error::Corruption { .. } => Fault::Corrupt("a page of the database".into()),
+        _ => Fault::Unavailable(format!("the storage engine failed: {error}")),
+    }
+}
+
+/// The rows of a group in the making. Each operation either keeps all that it wrote or nothing.
+pub(super) struct Rows<'a> {
+    tree: &'a Tree,
+    written: Written,
+    /// What stood in `written` before the operation under way wrote, latest last.
+    undo: Vec<(Key, Option<Option<IVec>>)>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) const fn new(tree: &'a Tree) -> Self {
+        Self {
+            tree,
+            written: Written::new(),
+            undo: Vec::new(),
+        }
+    }
+
+    fn write(&mut self, key: Key, value: Option<IVec>) {
+        let before = self.written.insert(key.clone(), value);
+        self.undo.push((key, before));
+    }
+
+    /// Writes a value.
+    pub(super) fn save<T: Serialize>(&mut self, key: Key, value: &T) -> Result<(), Fault> {
+        let row = records::encode(&key, value)?;
+        self.write(key, Some(row));
+        Ok(())
+    }
+
+    /// Writes a row that was encoded before.
+    pub(super) fn put(&mut self, key: Key, row: IVec) {
+        self.write(key, Some(row));
+    }
+
+    /// Removes a row.
+    pub(super) fn remove(&mut self, key: Key) {
+        self.write(key, None);
+    }
+
+    /// Takes back what the operation under way wrote.
+    pub(super) fn roll_back(&mut self) {
+        while let Some((key, before)) = self.undo.pop() {
+            match before {
+                Some(value) => self.written.insert(key, value),
+                None => self.written.remove(&key),
+            };
+        }
+    }
+
+    /// Ends an operation: what it wrote belongs to the group.
+    pub(super) fn keep(&mut self) {
+        self.undo.clear();
+    }
+
+    /// What the group has written.
+    pub(super) fn into_written(self) -> Written {
+        self.written
+    }
+}
+
+impl Source for Rows<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
+        match self.written.get(key) {
+            Some(value) => Ok(value.clone()),
+            None => self.tree.get(key).map_err(|error| engine(&error)),
+        }
+    }
+
+    fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
+        let mut found = Vec::new();
+        let mut above = self.written.range::<[u8], _>(span.bounds()).peekable();
+        let mut below = span.of(self.tree).peekable();
+        while found.len() < limit {
+            let ours_first = match (above.peek(), below.peek()) {
+                (None, None) => break,
+                (Some(_), None) => true,
+                (Some((ours, _)), Some(Ok((theirs, _)))) if ours.as_slice() <= &theirs[..] => {
+                    // The group's row hides the tree's.
+                    if ours.as_slice() == &theirs[..] {
+                        below.next();
+                    }
+                    true
+                }
+                _ => false,
+            };
+            if ours_first {
+                if let Some((key, Some(row))) = above.next() {
+                    found.push((key.clone(), row.clone()));
+                }
+            } else if let Some(row) = below.next() {
+                let (key, row) = row.map_err(|error| engine(&error))?;
+                found.push((key.to_vec(), row));
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tree() -> (tempfile::TempDir, sled::Db) {
+        let folder = tempfile::tempdir().unwrap();
+        let db = sled::open(folder.path()).unwrap();
+        (folder, db)
+    }
+
+    #[test]
+    fn a_failed_operation_leaves_what_the_group_had() {
+        let (_folder, db) = tree();
+        let mut rows = Rows::new(&db);
+        rows.save(b"a".to_vec(), &1_u8).unwrap();
+        rows.keep();
+        let before = rows.written.clone();
+        rows.save(b"a".to_vec(), &2_u8).unwrap();
+        rows.remove(b"a".to_vec());
+        rows.save(b"b".to_vec(), &3_u8).unwrap();
+        rows.roll_back();
+        assert_eq!(rows.into_written(), before);
+    }
+
+    #[test]
+    fn a_prefix_ends_where_the_next_begins() {
+        let span = Span::prefix(b"a\xff");
+        assert_eq!(span.to, Bound::Excluded(b"b".to_vec()));
+        assert_eq!(Span::prefix(b"\xff").to, Bound::Unbounded);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn a_scan_sees_the_tree_under_the_groups_rows(
+            below in prop::collection::btree_map(0_u8..20, any::<u8>(), 0..15),
+            above in prop::collection::btree_map(0_u8..20, any::<Option<u8>>(), 0..15),
+            limit in 1_usize..20,
+        ) {
+            let (_folder, db) = tree();
+            let key = |at: u8| vec![b'k', at];
+            for (at, value) in &below {
+                db.insert(key(*at), records::encode(&key(*at), value).unwrap()).unwrap();
+            }
+            let mut rows = Rows::new(&db);
+            for (at, value) in &above {
+                match value {
+                    Some(value) => rows.save(key(*at), value).unwrap(),
+                    None => rows.remove(key(*at)),
+                }
+            }
+            let mut model: BTreeMap<u8, u8> = below;
+            for (at, value) in above {
+                match value {
+                    Some(value) => model.insert(at, value),
+                    None => model.remove(&at),
+                };
+            }
+            let found: Vec<_> = rows.scan(&Span::prefix(b"k"), limit).unwrap();
+            let keys: Vec<u8> = found.iter().map(|(key, _)| key[1]).collect();
+            prop_assert_eq!(keys, model.keys().copied().take(limit).collect::<Vec<_>>());
+            for (at, value) in model {
+                prop_assert_eq!(rows.load::<u8>(&key(at)).unwrap(), Some(value));
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A step of the machine, with everything that follows from it.
+
+use std::sync::Arc;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{AccountId, AttemptId};
+use kassette_domain::ledger::{Change, Ledger, Outcome, Step, Via};
+use kassette_domain::time::Time;
+
+use super::applier::Operation;
+use super::ledgers::{self, Loaded};
+use super::rows::{Rows, Source};
+use super::stored::AttemptPlace;
+use super::{Secrets, audits, keys, parking};
+use crate::{About, Fault, Stepped};
+
+/// A step.
+pub(super) struct DoStep {
+    pub(super) about: About,
+    pub(super) step: Step,
+    pub(super) audited: Option<Audited>,
+    pub(super) now: Time,
+    pub(super) secrets: Arc<Secrets>,
+}
+
+impl Operation for DoStep {
+    type Outcome = Stepped;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Stepped, Fault> {
+        let sealer = &self.secrets.sealer;
+        let Some(id) = ledgers::resolve(rows, &self.about)? else {
+            return Ok(Stepped::Unknown);
+        };
+        let Some(Loaded { mut ledger, books }) = ledgers::load(rows, sealer, id)? else {
+            return Ok(Stepped::Unknown);
+        };
+        let before = ledger.clone();
+        let (outcome, mut change) = match ledger.step(self.step, self.now) {
+            Ok(done) => done,
+            Err(refusal) => return Ok(Stepped::Refused { ledger, refusal }),
+        };
+        if !are_free(rows, &ledger, &change)? {
+            return Ok(Stepped::ReferenceTaken(before));
+        }
+        apply_parked(rows, &mut ledger, &mut change, self.now)?;
+        if change != Change::default() {
+            let after = Loaded { ledger, books };
+            ledgers::save(rows, sealer, &before, &after, &change, self.now)?;
+            ledger = after.ledger;
+        }
+        if let Some(audited) = self.audited.filter(|_| outcome != Outcome::Nothing) {
+            audits::append(rows, audited, self.now)?;
+        }
+        Ok(Stepped::Done {
+            ledger,
+            outcome,
+            change,
+        })
+    }
+}
+
+/// Whether no other attempt of the account has one of the references.
+fn are_free(rows: &Rows<'_>, ledger: &Ledger, change: &Change) -> Result<bool, Fault> {
+    for (attempt, reference) in &change.references {
+        let Some(account) = ledger.attempt(*attempt).map(|attempt| &attempt.account) else {
+            continue;
+        };
+        let known: Option<AttemptPlace> = rows.load(&keys::reference(account, reference))?;
+        if known.is_some_and(|known| known.attempt != *attempt) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Applies the notices that were parked for references that the step made known. News can bring
+/// another reference; an attempt keeps few, and each is looked at once.
+fn apply_parked(
+    rows: &mut Rows<'_>,
+    ledger: &mut Ledger,
+    change: &mut Change,
+    now: Time,
+) -> Result<(), Fault> {
+    let mut seen = 0;
+    while let Some((attempt, reference)) = change.references.get(seen).cloned() {
+        seen += 1;
+        let Some(account) = account_of(ledger, attempt) else {
+            continue;
+        };
+        for report in parking::take(rows, &account, &reference, now)? {
+            let step = match report {
+                Some(report) => Step::News {
+                    attempt,
+                    report,
+                    via: Via::Callback,
+                },
+                None => Step::AskAt { attempt, at: now },
+            };
+            let mut next = ledger.clone();
+            match next.step(step, now) {
+                Ok((_, more)) if are_free(rows, &next, &more)? => {
+                    *ledger = next;
+                    merge(change, more);
+                }
+                // What the vendor would hear as "ignored" had it come now.
+                Ok(_) => {
+                    tracing::warn!(attempt.id = %attempt, "a parked notice names another attempt's reference");
+                }
+                Err(refusal) => {
+                    tracing::warn!(attempt.id = %attempt, %refusal, "a parked notice is not usable");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn account_of(ledger: &Ledger, attempt: AttemptId) -> Option<AccountId> {
+    ledger
+        .attempt(attempt)
+        .map(|attempt| attempt.account.clone())
+}
+
+/// What two steps of one transaction did, in order.
+fn merge(change: &mut Change, more: Change) {
+    let Change {
+        transitions,
+        events,
+        work,
+        work_done,
+        decisions,
+        references,
+        dirty,
+    } = more;
+    change.transitions.extend(transitions);
+    change.events.extend(events);
+    change.work.extend(work);
+    change.work_done.extend(work_done);
+    change.decisions.extend(decisions);
+    change.references.extend(references);
+    change.dirty |= dirty;
+}

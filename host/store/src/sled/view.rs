@@ -1,0 +1,73 @@
+//! Reads from outside: straight from the tree, on the caller, and what has to be waited for.
+//!
+//! A tree shows a batch before it is on disk. A view therefore notes what it read; whoever used it
+//! waits for the group under way where that group writes any of it. Groups follow one another, so
+//! whatever was read is then on disk: it came from that group, or from one before.
+
+use std::cell::RefCell;
+
+use ::sled::{IVec, Tree};
+
+use super::keys::Key;
+use super::rows::{Source, Span, Written, engine};
+use crate::Fault;
+
+/// One read from outside, of any number of rows.
+pub(super) struct View<'a> {
+    tree: &'a Tree,
+    keys: RefCell<Vec<Key>>,
+    spans: RefCell<Vec<Span>>,
+}
+
+impl<'a> View<'a> {
+    pub(super) const fn new(tree: &'a Tree) -> Self {
+        Self {
+            tree,
+            keys: RefCell::new(Vec::new()),
+            spans: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// Whether a group has written any of what was read.
+    pub(super) fn touches(&self, written: &Written) -> bool {
+        self.keys
+            .borrow()
+            .iter()
+            .any(|key| written.contains_key(key))
+            || self.spans.borrow().iter().any(|span| span.touches(written))
+    }
+
+    /// A row whose loss in a crash would mislead nobody: never waited for.
+    pub(super) fn glance(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
+        self.tree.get(key).map_err(|error| engine(&error))
+    }
+
+    /// At most `limit` rows of a span, last to first.
+    pub(super) fn scan_back(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
+        self.collect(span, span.of(self.tree).rev().take(limit))
+    }
+
+    fn collect(
+        &self,
+        span: &Span,
+        rows: impl Iterator<Item = sled::Result<(IVec, IVec)>>,
+    ) -> Result<Vec<(Key, IVec)>, Fault> {
+        self.spans.borrow_mut().push(span.clone());
+        rows.map(|row| {
+            let (key, row) = row.map_err(|error| engine(&error))?;
+            Ok((key.to_vec(), row))
+        })
+        .collect()
+    }
+}
+
+impl Source for View<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
+        self.keys.borrow_mut().push(key.to_vec());
+        self.glance(key)
+    }
+
+    fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
+        self.collect(span, span.of(self.tree).take(limit))
+    }
+}

@@ -1,0 +1,105 @@
+//! The operators' work list.
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{AttemptId, PaymentId, WorkId};
+use kassette_domain::ledger::NewWork;
+use kassette_domain::time::Time;
+use kassette_domain::work::WorkItem;
+
+use super::applier::Operation;
+use super::rows::{Rows, Source, Span};
+use super::seal::random_id;
+use super::{audits, keys};
+use crate::Fault;
+
+/// Most kinds of work that one attempt can have open; each has one line.
+const KINDS: usize = 16;
+
+/// Puts lines on the list. An open line of the same kind and attempt takes the new figures.
+pub(super) fn open(
+    rows: &mut Rows<'_>,
+    payment: PaymentId,
+    lines: &[NewWork],
+    now: Time,
+) -> Result<(), Fault> {
+    for line in lines {
+        let about = keys::work_about(line.attempt, line.kind);
+        let open: Option<(Time, WorkId)> = rows.load(&about)?;
+        let (opened_at, id) = match open {
+            Some(open) => open,
+            None => (now, WorkId::from_bytes(random_id()?)),
+        };
+        let item = WorkItem {
+            id,
+            kind: line.kind,
+            payment,
+            attempt: line.attempt,
+            account: line.account.clone(),
+            amount: line.amount,
+            currency: line.currency.clone(),
+            detail: line.detail.clone(),
+            opened_at,
+            done_at: None,
+        };
+        rows.save(keys::work(opened_at, id), &item)?;
+        if open.is_none() {
+            rows.save(about, &(opened_at, id))?;
+            rows.save(keys::work_index(id), &opened_at)?;
+            rows.save(keys::open_work(opened_at, id), &())?;
+        }
+    }
+    Ok(())
+}
+
+/// Closes the open lines of attempts.
+pub(super) fn settle(rows: &mut Rows<'_>, attempts: &[AttemptId], now: Time) -> Result<(), Fault> {
+    for attempt in attempts {
+        let open = rows.scan(&Span::prefix(&keys::works_about(*attempt)), KINDS)?;
+        for (key, _) in open {
+            let (opened_at, id): (Time, WorkId) = rows.expect(&key)?;
+            close(rows, opened_at, id, now)?;
+        }
+    }
+    Ok(())
+}
+
+/// Marks a line done; says whether it was open.
+fn close(
+    rows: &mut Rows<'_>,
+    opened_at: Time,
+    id: WorkId,
+    now: Time,
+) -> Result<(WorkItem, bool), Fault> {
+    let key = keys::work(opened_at, id);
+    let mut item: WorkItem = rows.expect(&key)?;
+    let was_open = item.done_at.is_none();
+    if was_open {
+        item.done_at = Some(now);
+        rows.save(key, &item)?;
+        rows.remove(keys::open_work(opened_at, id));
+        rows.remove(keys::work_about(item.attempt, item.kind));
+    }
+    Ok((item, was_open))
+}
+
+/// An operator marks a line done.
+pub(super) struct WorkDone {
+    pub(super) id: WorkId,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for WorkDone {
+    type Outcome = Option<WorkItem>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let Some(opened_at) = rows.load(&keys::work_index(self.id))? else {
+            return Ok(None);
+        };
+        let (item, was_open) = close(rows, opened_at, self.id, self.now)?;
+        if was_open {
+            audits::append(rows, self.audited, self.now)?;
+        }
+        Ok(Some(item))
+    }
+}
