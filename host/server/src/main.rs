@@ -7,9 +7,13 @@ mod api;
 mod cli;
 mod config;
 mod dev;
+mod files;
 mod listen;
+mod master_key;
 mod pages;
+mod ready;
 mod serve;
+mod simulators;
 mod telemetry;
 
 fn main() -> std::process::ExitCode {

@@ -1,8 +1,136 @@
 //! The command line.
 
+mod offline;
+
+pub(crate) use offline::shared_secrets;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, LogFormat, Profile};
+use crate::{dev, serve, telemetry};
+
+/// The interface version that is served, beside our own.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (spec 0.24.1)");
+
+/// Exit code of a refusal; clap exits with 2 on wrong usage by itself.
+const REFUSED: u8 = 1;
+
+/// A payment checkout gateway whose methods and providers are modules.
+#[derive(Parser)]
+#[command(name = "kassette", version = VERSION, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the gateway on a configuration folder.
+    Serve {
+        /// The folder with kassette.toml, methods/ and providers/.
+        #[arg(long, default_value = "config")]
+        config: PathBuf,
+        /// Written once requests are served.
+        #[arg(long)]
+        ready_file: Option<PathBuf>,
+    },
+    /// Build all modules and run everything on this machine, with simulated providers.
+    Dev(dev::DevArgs),
+    /// Run the simulated providers alone.
+    Sim(offline::SimArgs),
+    /// Look at the configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+#[derive(Subcommand)]
+enum ConfigCommand {
+    /// Read every file and say what is wrong.
+    Check {
+        /// The folder.
+        #[arg(long, default_value = "config")]
+        config: PathBuf,
+    },
+}
 
 /// Reads the arguments and does what they say.
 pub(crate) fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return refuse(&format!("no threads: {error}")),
+    };
+    let done = runtime.block_on(run(cli.command));
+    // What still blocks a thread after the drain must not hold the process.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(5));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => refuse(&why),
+    }
+}
+
+async fn run(command: Command) -> Result<(), String> {
+    match command {
+        Command::Serve { config, ready_file } => {
+            let config = Config::read(&config, Profile::Serve).map_err(text)?;
+            telemetry::init(config.main.log.format, &config.main.log.filter);
+            serve::run(config, ready_file, stop_signal())
+                .await
+                .map_err(text)
+        }
+        Command::Dev(args) => {
+            telemetry::init(LogFormat::Pretty, "info");
+            dev::run(args, stop_signal()).await.map_err(text)
+        }
+        Command::Sim(args) => {
+            telemetry::init(LogFormat::Pretty, "info");
+            offline::sim(args, stop_signal()).await
+        }
+        Command::Config(ConfigCommand::Check { config }) => {
+            offline::check_config(&config).map_err(text)
+        }
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "this is what the person at the terminal reads"
+)]
+fn refuse(why: &str) -> ExitCode {
+    eprintln!("kassette: {why}");
+    ExitCode::from(REFUSED)
+}
+
+/// Is cancelled by SIGTERM or SIGINT.
+fn stop_signal() -> CancellationToken {
+    use tokio::signal::unix::{SignalKind, signal};
+    let stop = CancellationToken::new();
+    let told = stop.clone();
+    tokio::spawn(async move {
+        let (Ok(mut terminate), Ok(mut interrupt)) = (
+            signal(SignalKind::terminate()),
+            signal(SignalKind::interrupt()),
+        ) else {
+            tracing::warn!("signals cannot be caught; the process stops without draining");
+            return;
+        };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping: finishing what is in hand");
+        told.cancel();
+    });
+    stop
 }

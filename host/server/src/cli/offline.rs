@@ -1,0 +1,144 @@
+//! Commands that need no running server.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use kassette_gateway::clock::SystemClock;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, ConfigError, Profile};
+use crate::simulators::{Place, SANDBOX_TEST, SharedSecrets, Simulators};
+
+/// The options of `kassette sim`.
+#[derive(Args)]
+pub(super) struct SimArgs {
+    /// Where the payer pages listen; the API draws a port of its own.
+    #[arg(long, default_value = "127.0.0.1:8090")]
+    listen: SocketAddr,
+    /// The books and the account's secrets.
+    #[arg(long, default_value = "data/simulators")]
+    data_dir: PathBuf,
+    /// Origin of the gateway that is called back: plain http on loopback.
+    #[arg(long, default_value = "http://127.0.0.1:8080")]
+    gateway: String,
+}
+
+/// Runs the sandbox's simulator until it is told to stop, printing the account that goes with it.
+#[expect(
+    clippy::print_stdout,
+    reason = "the account's file goes to standard output"
+)]
+pub(super) async fn sim(args: SimArgs, stop: CancellationToken) -> Result<(), String> {
+    crate::files::make_private_folder(&args.data_dir).map_err(|error| error.to_string())?;
+    let secrets = shared_secrets(&args.data_dir.join("secrets.json"))?;
+    let place = Place {
+        listen: args.listen,
+        data_dir: args.data_dir,
+        public_base: None,
+        redirect_hosts: Vec::new(),
+    };
+    let simulators = Simulators::start(
+        &[(SANDBOX_TEST, secrets.clone())],
+        place,
+        Arc::new(SystemClock::new()),
+    )
+    .await
+    .map_err(|error| error.to_string())?;
+    simulators
+        .call_back_to(&args.gateway)
+        .map_err(|error| error.to_string())?;
+    let api = simulators
+        .sim
+        .api_addr(SANDBOX_TEST.id)
+        .map_err(|error| error.to_string())?;
+    println!(
+        "# payer pages http://{}, API http://{api}",
+        simulators.sim.addr()
+    );
+    println!("# providers/{}.toml:", SANDBOX_TEST.id);
+    let text = account_file(&simulators, &secrets);
+    println!(
+        "{}",
+        toml::to_string(&text).map_err(|error| error.to_string())?
+    );
+    stop.cancelled().await;
+    Ok(())
+}
+
+/// The secrets of an account that lasts over restarts.
+pub(crate) fn shared_secrets(path: &Path) -> Result<SharedSecrets, String> {
+    if let Ok(bytes) = std::fs::read(path) {
+        return serde_json::from_slice(&bytes)
+            .map_err(|error| format!("{}: {error}", path.display()));
+    }
+    let secrets = SharedSecrets::draw().map_err(|error| error.to_string())?;
+    let text = serde_json::to_vec_pretty(&secrets).map_err(|error| error.to_string())?;
+    crate::files::write_private(path, &text)
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(secrets)
+}
+
+fn account_file(simulators: &Simulators, secrets: &SharedSecrets) -> toml::Table {
+    let mut table = toml::Table::new();
+    let Some(account) = simulators.accounts.values().next() else {
+        return table;
+    };
+    let texts =
+        |list: &[String]| toml::Value::Array(list.iter().cloned().map(Into::into).collect());
+    table.insert("module".into(), account.module.clone().into());
+    table.insert("name".into(), account.name.clone().into());
+    table.insert("environment".into(), account.environment.as_str().into());
+    table.insert("simulated".into(), true.into());
+    table.insert("merchants".into(), "all".into());
+    table.insert("hosts".into(), texts(&account.hosts));
+    table.insert("redirect_hosts".into(), texts(&account.redirect_hosts));
+    let settings: BTreeMap<_, _> = account.settings.iter().cloned().collect();
+    let settings = settings
+        .into_iter()
+        .map(|(name, value)| (name, value.into()));
+    table.insert("settings".into(), toml::Value::Table(settings.collect()));
+    let value = |text: &str| {
+        toml::Value::Table(toml::Table::from_iter([(
+            "value".to_owned(),
+            text.to_owned().into(),
+        )]))
+    };
+    let secrets = toml::Table::from_iter([
+        ("client-id".to_owned(), value(&secrets.client_id)),
+        (
+            "client-secret".to_owned(),
+            value(secrets.client_secret.expose()),
+        ),
+        (
+            "callback-secret".to_owned(),
+            value(secrets.callback_secret.expose()),
+        ),
+    ]);
+    table.insert("secrets".into(), secrets.into());
+    let methods = account
+        .methods
+        .keys()
+        .map(|method| (method.to_string(), toml::Value::Table(toml::Table::new())));
+    table.insert("methods".into(), toml::Value::Table(methods.collect()));
+    table
+}
+
+/// Reads a configuration as `serve` would.
+#[expect(clippy::print_stdout, reason = "the answer goes to standard output")]
+pub(super) fn check_config(folder: &Path) -> Result<(), ConfigError> {
+    let config = Config::read(folder, Profile::Serve)?;
+    config.main.public_origin().map_err(|why| ConfigError {
+        path: folder.join("kassette.toml").display().to_string(),
+        why,
+    })?;
+    println!(
+        "{}: {} accounts, settings for {} methods: all is well",
+        folder.display(),
+        config.accounts.len(),
+        config.methods.len()
+    );
+    Ok(())
+}

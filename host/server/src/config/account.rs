@@ -1,0 +1,288 @@
+//! `providers/*.toml`: one account each.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kassette_domain::id::{AccountId, MerchantId};
+use kassette_domain::key::Environment;
+use kassette_domain::method::MethodId;
+use kassette_domain::money::{Currency, Minor};
+use kassette_domain::secret::Secret;
+use kassette_gateway::settings::{Account, AccountSecret, Merchants, Terms};
+use serde::Deserialize;
+use url::Url;
+
+use super::{ConfigError, Profile};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    module: String,
+    name: String,
+    environment: Environment,
+    #[serde(default)]
+    simulated: bool,
+    #[serde(default = "yes")]
+    enabled: bool,
+    merchants: Whose,
+    #[serde(default)]
+    platform_account: bool,
+    #[serde(default)]
+    verification_note: Option<String>,
+    #[serde(default)]
+    verification_url: Option<String>,
+    hosts: Vec<String>,
+    redirect_hosts: Vec<String>,
+    #[serde(default)]
+    settings: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    secrets: BTreeMap<String, SecretTable>,
+    methods: BTreeMap<String, TermsTable>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Whose {
+    All(String),
+    Only(Vec<u64>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SecretTable {
+    /// The value itself.
+    #[serde(default)]
+    value: Option<Secret>,
+    /// Or the environment variable that holds it.
+    #[serde(default)]
+    env: Option<String>,
+    /// Or the file.
+    #[serde(default)]
+    file: Option<std::path::PathBuf>,
+    /// The value before a rotation; signatures under it still count.
+    #[serde(default)]
+    old_value: Option<Secret>,
+    /// Hosts that may see it; all of the account's where absent.
+    #[serde(default)]
+    hosts: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct TermsTable {
+    limits: BTreeMap<String, Limits>,
+    fee_basis_points: Option<u32>,
+    fee_fixed: BTreeMap<String, String>,
+    priority: i32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Limits {
+    #[serde(default)]
+    min: Option<String>,
+    #[serde(default)]
+    max: Option<String>,
+}
+
+/// Reads an account; the file's name is its id.
+pub(super) fn read(path: &Path, stem: &str, profile: Profile) -> Result<Account, ConfigError> {
+    let refuse = |why: String| ConfigError::new(path, why);
+    let file: File = super::parse(path)?;
+    let id =
+        AccountId::parse(stem).map_err(|error| refuse(format!("the file's name is {error}")))?;
+    if profile == Profile::Serve && file.simulated && file.environment == Environment::Live {
+        return Err(refuse("a simulated account cannot be in the live environment; set environment = \"test\" or remove the file".into()));
+    }
+    let merchants = match file.merchants {
+        Whose::Only(ids) => Merchants::Only(ids.into_iter().map(MerchantId).collect()),
+        Whose::All(word) if word == "all" => Merchants::All,
+        Whose::All(word) => {
+            return Err(refuse(format!(
+                "merchants = {word:?} must be \"all\" or a list of merchant numbers"
+            )));
+        }
+    };
+    let simulated_dev = file.simulated && profile == Profile::Dev;
+    if merchants == Merchants::All
+        && file.environment == Environment::Live
+        && !file.platform_account
+        && !simulated_dev
+    {
+        return Err(refuse("merchants = \"all\" would take every merchant's live money into one account; list the merchants, or set platform_account = true if that is meant".into()));
+    }
+    check_hosts(&file.hosts, "hosts").map_err(refuse)?;
+    check_hosts(&file.redirect_hosts, "redirect_hosts").map_err(refuse)?;
+    if let Some(link) = &file.verification_url {
+        let https = Url::parse(link).is_ok_and(|url| url.scheme() == "https");
+        if !https {
+            return Err(refuse("verification_url must be an https URL".into()));
+        }
+    }
+    let terms = file
+        .methods
+        .into_iter()
+        .map(|(name, table)| terms(&name, table));
+    let secrets = file
+        .secrets
+        .into_iter()
+        .map(|(name, table)| secret(path, name, table));
+    Ok(Account {
+        id,
+        module: file.module,
+        name: text(&file.name, "name", 40).map_err(refuse)?,
+        environment: file.environment,
+        simulated: file.simulated,
+        enabled: file.enabled,
+        merchants,
+        methods: terms.collect::<Result<_, _>>().map_err(refuse)?,
+        verification_note: file
+            .verification_note
+            .map(|note| text(&note, "verification_note", 200))
+            .transpose()
+            .map_err(refuse)?,
+        verification_url: file.verification_url,
+        settings: settings(path, file.settings)?,
+        secrets: secrets.collect::<Result<_, _>>().map_err(refuse)?,
+        hosts: file.hosts,
+        redirect_hosts: file.redirect_hosts,
+    })
+}
+
+/// Settings are text to a module; numbers and switches are written as text for the operator's ease.
+pub(super) fn settings(
+    path: &Path,
+    table: BTreeMap<String, toml::Value>,
+) -> Result<Vec<(String, String)>, ConfigError> {
+    let plain = |name: &str| {
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    table
+        .into_iter()
+        .map(|(name, value)| {
+            if !plain(&name) {
+                return Err(ConfigError::new(
+                    path,
+                    format!("setting {name:?} must be kebab-case"),
+                ));
+            }
+            let text = match value {
+                toml::Value::String(text) => text,
+                toml::Value::Integer(number) => number.to_string(),
+                toml::Value::Boolean(switch) => switch.to_string(),
+                _ => {
+                    let why =
+                        format!("setting {name:?} must be a text, a whole number, true or false");
+                    return Err(ConfigError::new(path, why));
+                }
+            };
+            Ok((name, text))
+        })
+        .collect()
+}
+
+/// A short text for people, without control characters.
+fn text(text: &str, field: &str, most: usize) -> Result<String, String> {
+    if text.trim().is_empty() || text.chars().count() > most || text.chars().any(char::is_control) {
+        return Err(format!("{field} must be 1-{most} printable characters"));
+    }
+    Ok(text.to_owned())
+}
+
+/// `api.example.com`, `*.example.com`, each with a port where it is not the scheme's.
+fn check_hosts(hosts: &[String], field: &str) -> Result<(), String> {
+    for host in hosts {
+        let name = host.strip_prefix("*.").unwrap_or(host);
+        let url = Url::parse(&format!("https://{name}/"));
+        let plain = url.is_ok_and(|url| {
+            url.host_str().is_some() && url.path() == "/" && url.username().is_empty()
+        });
+        if !plain || name.contains(['/', '@', '?', '#', '*']) {
+            return Err(format!(
+                "{field}: {host:?} is no host name; write it like \"api.example.com\" or \"*.example.com\""
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn secret(path: &Path, name: String, table: SecretTable) -> Result<AccountSecret, String> {
+    let mut values = Vec::new();
+    match (table.value, table.env, table.file) {
+        (Some(value), None, None) => values.push(value),
+        (None, Some(variable), None) => {
+            values.push(Secret::new(std::env::var(&variable).map_err(|_| {
+                format!("secret {name:?}: the environment variable {variable} is not set")
+            })?))
+        }
+        (None, None, Some(file)) => {
+            let file = path.parent().unwrap_or(Path::new(".")).join(file);
+            let text = std::fs::read_to_string(&file)
+                .map_err(|error| format!("secret {name:?}: {}: {error}", file.display()))?;
+            values.push(Secret::new(text.trim_end_matches(['\r', '\n'])));
+        }
+        _ => {
+            return Err(format!(
+                "secret {name:?}: set exactly one of value, env and file"
+            ));
+        }
+    }
+    values.extend(table.old_value);
+    if values.iter().any(|value| value.expose().is_empty()) {
+        return Err(format!("secret {name:?} is empty"));
+    }
+    check_hosts(&table.hosts, "a secret's hosts")?;
+    Ok(AccountSecret {
+        name,
+        values,
+        hosts: table.hosts,
+    })
+}
+
+fn terms(name: &str, table: TermsTable) -> Result<(MethodId, Terms), String> {
+    let method = MethodId::parse(name).ok_or_else(|| {
+        let known: Vec<_> = MethodId::ALL.iter().map(|method| method.as_str()).collect();
+        format!(
+            "methods: {name:?} is no payment method; the methods are {}",
+            known.join(", ")
+        )
+    })?;
+    let currency = |code: &str| {
+        Currency::parse(code)
+            .ok_or_else(|| format!("methods.{name}: {code:?} is no supported currency"))
+    };
+    let amount = |text: &str| {
+        Minor::parse(text).map_err(|error| format!("methods.{name}: amount {text:?} {error}"))
+    };
+    let mut terms = Terms {
+        fee_basis_points: table.fee_basis_points,
+        priority: table.priority,
+        ..Terms::default()
+    };
+    if terms.fee_basis_points.is_some_and(|points| points > 10_000) {
+        return Err(format!(
+            "methods.{name}: fee_basis_points must be at most 10000 (100 %)"
+        ));
+    }
+    for (code, fixed) in table.fee_fixed {
+        terms.fee_fixed.insert(currency(&code)?, amount(&fixed)?);
+    }
+    for (code, limits) in table.limits {
+        let least = limits.min.as_deref().map(amount).transpose()?;
+        let most = limits.max.as_deref().map(amount).transpose()?;
+        if least.zip(most).is_some_and(|(least, most)| least > most) {
+            return Err(format!(
+                "methods.{name}: the minimum in {code} is above the maximum"
+            ));
+        }
+        terms.limits.insert(currency(&code)?, (least, most));
+    }
+    Ok((method, terms))
+}

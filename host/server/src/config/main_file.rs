@@ -1,0 +1,260 @@
+//! `kassette.toml`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kassette_domain::policy::RateLimit;
+use serde::Deserialize;
+use url::Url;
+
+use super::ConfigError;
+
+/// The main file. Everything but `public_url` has a default.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct MainFile {
+    /// Origin of every URL that is given out.
+    pub(crate) public_url: Option<String>,
+    /// Where the public API and the pages listen.
+    pub(crate) listen: SocketAddr,
+    /// Where operators connect.
+    pub(crate) admin_listen: SocketAddr,
+    /// The store's folder.
+    pub(crate) data_dir: PathBuf,
+    /// The modules' folder.
+    pub(crate) plugin_dir: PathBuf,
+    /// 32 bytes in base64, mode 0600; `KASSETTE_MASTER_KEY` goes before it.
+    pub(crate) master_key_file: Option<PathBuf>,
+    /// Certificate chain of the public listener, PEM.
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its key.
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Certificate chain of the admin listener.
+    pub(crate) admin_tls_cert: Option<PathBuf>,
+    /// Its key.
+    pub(crate) admin_tls_key: Option<PathBuf>,
+    /// Addresses whose `X-Forwarded-For` counts.
+    pub(crate) trusted_proxies: Vec<IpAddr>,
+    /// Host names under which the admin API answers, beside its own address.
+    pub(crate) admin_hosts: Vec<String>,
+    /// Whether the sandbox's payer page is served under `/sandbox/`.
+    pub(crate) sandbox: bool,
+    /// Requests per key.
+    pub(crate) rate_limit: RateLimit,
+    /// Lives and deadlines.
+    pub(crate) payments: Payments,
+    /// The store.
+    pub(crate) store: Store,
+    /// The log.
+    pub(crate) log: Log,
+}
+
+/// Lives and deadlines.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Payments {
+    life_seconds: u64,
+    attempt_life_seconds: u64,
+    start_deadline_ms: u64,
+    provider_deadline_ms: u64,
+    listing_deadline_ms: u64,
+    health_max_age_seconds: u64,
+    health_probe_every_seconds: u64,
+}
+
+/// The store's settings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Store {
+    /// Memory for the page cache, MiB.
+    pub(crate) cache_mib: u64,
+}
+
+/// The log's settings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Log {
+    /// How lines look.
+    pub(crate) format: LogFormat,
+    /// What is logged, in the words of `RUST_LOG`, which goes before it.
+    pub(crate) filter: String,
+}
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// One JSON object a line, for machines.
+    Json,
+    /// For people.
+    Pretty,
+}
+
+impl Default for MainFile {
+    fn default() -> Self {
+        Self {
+            public_url: None,
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            admin_listen: SocketAddr::from(([127, 0, 0, 1], 8081)),
+            data_dir: "data".into(),
+            plugin_dir: "plugins".into(),
+            master_key_file: None,
+            tls_cert: None,
+            tls_key: None,
+            admin_tls_cert: None,
+            admin_tls_key: None,
+            trusted_proxies: Vec::new(),
+            admin_hosts: Vec::new(),
+            sandbox: true,
+            rate_limit: RateLimit::default(),
+            payments: Payments::default(),
+            store: Store::default(),
+            log: Log::default(),
+        }
+    }
+}
+
+impl Default for Payments {
+    fn default() -> Self {
+        Self {
+            life_seconds: 24 * 3600,
+            attempt_life_seconds: 3600,
+            start_deadline_ms: 15_000,
+            provider_deadline_ms: 8_000,
+            listing_deadline_ms: 100,
+            health_max_age_seconds: 15 * 60,
+            health_probe_every_seconds: 60,
+        }
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { cache_mib: 64 }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::Json,
+            filter: "info".into(),
+        }
+    }
+}
+
+impl Payments {
+    pub(crate) const fn life(&self) -> Duration {
+        Duration::from_secs(self.life_seconds)
+    }
+
+    pub(crate) const fn attempt_life(&self) -> Duration {
+        Duration::from_secs(self.attempt_life_seconds)
+    }
+
+    pub(crate) const fn start_deadline(&self) -> Duration {
+        Duration::from_millis(self.start_deadline_ms)
+    }
+
+    pub(crate) const fn provider_deadline(&self) -> Duration {
+        Duration::from_millis(self.provider_deadline_ms)
+    }
+
+    pub(crate) const fn listing_deadline(&self) -> Duration {
+        Duration::from_millis(self.listing_deadline_ms)
+    }
+
+    pub(crate) const fn health_max_age(&self) -> Duration {
+        Duration::from_secs(self.health_max_age_seconds)
+    }
+
+    pub(crate) const fn health_probe_every(&self) -> Duration {
+        Duration::from_secs(self.health_probe_every_seconds)
+    }
+
+    /// The first setting outside of its range, with the range.
+    fn problem(&self) -> Option<String> {
+        [
+            ("life_seconds", self.life_seconds, 60, 90 * 24 * 3600),
+            (
+                "attempt_life_seconds",
+                self.attempt_life_seconds,
+                60,
+                90 * 24 * 3600,
+            ),
+            ("start_deadline_ms", self.start_deadline_ms, 1_000, 60_000),
+            (
+                "provider_deadline_ms",
+                self.provider_deadline_ms,
+                500,
+                60_000,
+            ),
+            ("listing_deadline_ms", self.listing_deadline_ms, 10, 5_000),
+            (
+                "health_max_age_seconds",
+                self.health_max_age_seconds,
+                10,
+                24 * 3600,
+            ),
+            (
+                "health_probe_every_seconds",
+                self.health_probe_every_seconds,
+                1,
+                3600,
+            ),
+        ]
+        .into_iter()
+        .find(|(_, value, least, most)| !(least..=most).contains(&value))
+        .map(|(name, value, least, most)| {
+            format!("payments.{name} = {value} must be between {least} and {most}")
+        })
+    }
+}
+
+impl MainFile {
+    /// Checks what the types cannot.
+    pub(super) fn check(&self, path: &Path) -> Result<(), ConfigError> {
+        let rate = self.rate_limit;
+        let problem = self
+            .payments
+            .problem()
+            .or_else(|| {
+                (rate.per_second == 0 || rate.burst == 0)
+                    .then(|| "rate_limit: per_second and burst must be at least 1".into())
+            })
+            .or_else(|| {
+                (!(8..=65_536).contains(&self.store.cache_mib))
+                    .then(|| "store.cache_mib must be between 8 and 65536".into())
+            })
+            .or_else(|| {
+                (self.tls_cert.is_some() != self.tls_key.is_some()
+                    || self.admin_tls_cert.is_some() != self.admin_tls_key.is_some())
+                .then(|| "a TLS certificate and its key must be set together".into())
+            });
+        problem.map_or(Ok(()), |why: String| Err(ConfigError::new(path, why)))
+    }
+
+    /// The origin that `serve` needs: https, no path.
+    pub(crate) fn public_origin(&self) -> Result<String, String> {
+        let text = self.public_url.as_deref().ok_or("public_url is missing: set it to the https origin that customers see, such as \"https://pay.example.com\"")?;
+        let bad = || {
+            format!(
+                "public_url = {text:?} must be an https origin without a path, such as \"https://pay.example.com\""
+            )
+        };
+        let url = Url::parse(text).map_err(|_| bad())?;
+        let plain = url.scheme() == "https"
+            && url.host_str().is_some()
+            && url.path() == "/"
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && url.username().is_empty()
+            && url.password().is_none();
+        if plain {
+            Ok(url.origin().ascii_serialization())
+        } else {
+            Err(bad())
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Configuration files: `kassette.toml`, `methods/*.toml`, `providers/*.toml`.
+//!
+//! Everything is checked when it is read; a problem names the file and what to write instead, and
+//! leaves the running configuration as it is. What an operator may write is described in
+//! `config/README.md`.
+
+mod account;
+mod main_file;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use kassette_domain::id::AccountId;
+use kassette_domain::method::MethodId;
+use kassette_gateway::settings::{Account, Settings};
+use serde::de::DeserializeOwned;
+
+pub(crate) use main_file::{LogFormat, MainFile};
+pub(crate) use watch::watch;
+
+/// Most files of one folder of the configuration: more is a mistake, such as a wrong folder.
+const MAX_FILES: usize = 1000;
+/// Largest configuration file, bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// A problem with a configuration file.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {why}")]
+pub(crate) struct ConfigError {
+    /// The file or folder.
+    pub(crate) path: String,
+    /// What is wrong and what to do.
+    pub(crate) why: String,
+}
+
+impl ConfigError {
+    fn new(path: &Path, why: impl ToString) -> Self {
+        Self {
+            path: path.display().to_string(),
+            why: why.to_string(),
+        }
+    }
+}
+
+/// Everything that was configured.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    /// `kassette.toml`.
+    pub(crate) main: MainFile,
+    /// The folder that it was read from; relative paths in it are relative to this folder.
+    pub(crate) folder: PathBuf,
+    /// `methods/*.toml`.
+    pub(crate) methods: BTreeMap<MethodId, Vec<(String, String)>>,
+    /// `providers/*.toml`.
+    pub(crate) accounts: BTreeMap<AccountId, Account>,
+}
+
+/// Whose rules apply to what the files say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// Real money: no simulated account in live, no loopback, no plain http.
+    Serve,
+    /// One machine, no money.
+    Dev,
+}
+
+impl Config {
+    /// Reads a folder.
+    ///
+    /// # Errors
+    /// The first problem found.
+    pub(crate) fn read(folder: &Path, profile: Profile) -> Result<Self, ConfigError> {
+        let path = folder.join("kassette.toml");
+        let main: MainFile = if path.exists() || profile == Profile::Serve {
+            parse(&path)?
+        } else {
+            MainFile::default()
+        };
+        main.check(&path)?;
+        let mut methods = BTreeMap::new();
+        for path in files(&folder.join("methods"))? {
+            let method = MethodId::parse(&stem(&path)).ok_or_else(|| {
+                ConfigError::new(
+                    &path,
+                    "is named after no payment method; name it like ideal.toml",
+                )
+            })?;
+            methods.insert(method, account::settings(&path, parse(&path)?)?);
+        }
+        let mut accounts = BTreeMap::new();
+        for path in files(&folder.join("providers"))? {
+            let account = account::read(&path, &stem(&path), profile)?;
+            accounts.insert(account.id.clone(), account);
+        }
+        Ok(Self {
+            main,
+            folder: folder.to_owned(),
+            methods,
+            accounts,
+        })
+    }
+
+    /// A path of the main file, relative to its folder.
+    pub(crate) fn path(&self, path: &Path) -> PathBuf {
+        self.folder.join(path)
+    }
+
+    /// The gateway's settings.
+    pub(crate) fn settings(&self, public_url: &str, profile: Profile) -> Settings {
+        let payments = &self.main.payments;
+        Settings {
+            public_url: public_url.trim_end_matches('/').to_owned(),
+            payment_life: payments.life(),
+            attempt_life: payments.attempt_life(),
+            start_deadline: payments.start_deadline(),
+            provider_deadline: payments.provider_deadline(),
+            listing_deadline: payments.listing_deadline(),
+            live_default: profile == Profile::Dev,
+            plain_loopback: profile == Profile::Dev,
+            rate_limit: self.main.rate_limit,
+            health_max_age: payments.health_max_age(),
+            health_probe_every: payments.health_probe_every(),
+            methods: self.methods.clone(),
+            accounts: self.accounts.clone(),
+        }
+    }
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The `*.toml` of a folder in order of their names; none where there is no folder.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let entries = std::fs::read_dir(folder).map_err(|error| ConfigError::new(folder, error))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry
+            .map_err(|error| ConfigError::new(folder, error))?
+            .path();
+        let hidden = stem(&path).starts_with('.');
+        if !hidden && path.extension().is_some_and(|ending| ending == "toml") {
+            found.push(path);
+        }
+    }
+    if found.len() > MAX_FILES {
+        return Err(ConfigError::new(
+            folder,
+            format!("holds more than {MAX_FILES} files"),
+        ));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Reads a TOML file into a type that knows every field it may have.
+fn parse<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
+    let length = std::fs::metadata(path)
+        .map_err(|error| ConfigError::new(path, error))?
+        .len();
+    if length > MAX_BYTES {
+        return Err(ConfigError::new(path, "is larger than 1 MiB"));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::new(path, error))?;
+    toml::from_str(&text).map_err(|error| {
+        // The whole error would print the line, which can hold a secret.
+        let line = error
+            .span()
+            .map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+        let place = line.map_or(String::new(), |line| format!("line {line}: "));
+        ConfigError::new(path, format!("{place}{}", error.message()))
+    })
+}
+
+/// Refuses a folder that others than its owner may write: whoever can put a file there decides
+/// where money goes.
+pub(crate) fn refuse_shared(folder: &Path) -> Result<(), ConfigError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !folder.exists() {
+        return Ok(());
+    }
+    let mode = std::fs::metadata(folder)
+        .map_err(|error| ConfigError::new(folder, error))?
+        .permissions()
+        .mode();
+    if mode & 0o022 != 0 {
+        return Err(ConfigError::new(
+            folder,
+            "may be written by group or others; run chmod go-w on it",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    const ACCOUNT: &str = r#"
+module = "sandbox"
+name = "Sandbox"
+environment = "test"
+simulated = true
+merchants = "all"
+hosts = ["127.0.0.1:9"]
+redirect_hosts = ["127.0.0.1:9"]
+[settings]
+base-url = "http://127.0.0.1:9"
+[secrets.callback]
+value = "s3cret"
+[methods.ideal]
+priority = 5
+fee_basis_points = 150
+fee_fixed = { EUR = "0.25" }
+limits = { EUR = { min = "0.50", max = "1000.00" } }
+"#;
+
+    #[test]
+    fn a_folder_is_read_into_settings() {
+        let folder = folder(&[
+            ("kassette.toml", "public_url = \"https://pay.example\"\n"),
+            ("methods/ideal.toml", "preferred = \"mollie-live\"\n"),
+            ("providers/sandbox-test.toml", ACCOUNT),
+        ]);
+        let config = Config::read(folder.path(), Profile::Serve).unwrap();
+        let settings = config.settings("https://pay.example/", Profile::Serve);
+        assert_eq!(settings.public_url, "https://pay.example");
+        assert_eq!(
+            settings.methods[&MethodId::Ideal],
+            [("preferred".to_owned(), "mollie-live".to_owned())]
+        );
+        let account = &settings.accounts[&AccountId::parse("sandbox-test").unwrap()];
+        assert_eq!(account.methods[&MethodId::Ideal].priority, 5);
+        assert!(!settings.live_default);
+    }
+
+    #[test]
+    fn unknown_fields_are_named_and_secrets_never_printed() {
+        let folder = folder(&[(
+            "providers/a.toml",
+            &ACCOUNT.replace("value = \"s3cret\"", "valeu = \"s3cret\""),
+        )]);
+        let error = Config::read(folder.path(), Profile::Dev)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("valeu") && error.contains("a.toml"),
+            "{error}"
+        );
+        assert!(!error.contains("s3cret"), "{error}");
+    }
+
+    #[test]
+    fn a_simulated_account_in_live_is_refused_when_serving() {
+        let live = ACCOUNT
+            .replace("\"test\"", "\"live\"")
+            .replace("merchants = \"all\"", "merchants = [1]");
+        let folder = folder(&[
+            ("kassette.toml", "public_url = \"https://pay.example\"\n"),
+            ("providers/a.toml", &live),
+        ]);
+        let error = Config::read(folder.path(), Profile::Serve)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("simulated"), "{error}");
+        assert!(Config::read(folder.path(), Profile::Dev).is_ok());
+    }
+
+    #[test]
+    fn a_live_account_for_everybody_must_say_that_it_is_the_platform_s() {
+        let live = ACCOUNT
+            .replace("\"test\"", "\"live\"")
+            .replace("simulated = true", "");
+        let dir = folder(&[("providers/a.toml", &live)]);
+        let error = Config::read(dir.path(), Profile::Dev)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("platform_account"), "{error}");
+        let said = live.replace(
+            "merchants = \"all\"",
+            "merchants = \"all\"\nplatform_account = true",
+        );
+        let dir = folder(&[("providers/a.toml", &said)]);
+        assert!(Config::read(dir.path(), Profile::Dev).is_ok());
+    }
+
+    #[test]
+    fn serving_needs_an_https_origin() {
+        for url in [
+            "http://pay.example",
+            "https://pay.example/path",
+            "https://u@pay.example",
+            "pay",
+        ] {
+            let folder = folder(&[("kassette.toml", &format!("public_url = \"{url}\"\n"))]);
+            let config = Config::read(folder.path(), Profile::Serve).unwrap();
+            assert!(config.main.public_origin().is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = folder(&[]);
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(refuse_shared(folder.path()).is_err());
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(refuse_shared(folder.path()).is_ok());
+    }
+}

@@ -1,1 +1,0 @@
-//! `kassette dev`: everything on one machine, from source.

@@ -1,0 +1,115 @@
+//! The keys of `dev`: drawn once per data directory, kept in `dev-credentials.json`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use kassette_domain::key::{Environment, TokenKind};
+use kassette_domain::secret::Secret;
+use serde::{Deserialize, Serialize};
+
+use crate::simulators::SharedSecrets;
+
+/// The file's name in the data directory.
+const FILE: &str = "dev-credentials.json";
+
+/// Everything that a second `dev` finds again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Credentials {
+    /// An operator of role admin.
+    pub(super) operator_token: Secret,
+    /// The demo merchant's key for test payments.
+    pub(super) test_key: Secret,
+    /// Its key for live payments.
+    pub(super) live_key: Secret,
+    /// What the simulated accounts and their simulators share, by account.
+    pub(super) simulators: BTreeMap<String, SharedSecrets>,
+}
+
+/// Why there are no credentials.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CredentialsError {
+    /// The file cannot be read or written.
+    #[error("{path}: {why}; remove the data directory to begin anew")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The operating system gives no randomness.
+    #[error("no randomness from the operating system: {0}")]
+    Random(#[from] getrandom::Error),
+}
+
+impl Credentials {
+    /// Reads the file, drawing and writing what is missing from it.
+    pub(super) fn load(data_dir: &Path, accounts: &[&str]) -> Result<Self, CredentialsError> {
+        let path = data_dir.join(FILE);
+        let mut credentials = match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| file(&path, error))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Self::draw()?,
+            Err(error) => return Err(file(&path, error)),
+        };
+        for account in accounts {
+            if !credentials.simulators.contains_key(*account) {
+                credentials
+                    .simulators
+                    .insert((*account).to_owned(), SharedSecrets::draw()?);
+            }
+        }
+        let text = serde_json::to_vec_pretty(&credentials).map_err(|error| file(&path, error))?;
+        crate::files::write_private(&path, &text).map_err(|error| file(&path, error))?;
+        Ok(credentials)
+    }
+
+    /// What an account and its simulator share; drawn by [`Credentials::load`] for those it was
+    /// asked about.
+    pub(super) fn simulator(&self, account: &str) -> Option<SharedSecrets> {
+        self.simulators.get(account).cloned()
+    }
+
+    fn draw() -> Result<Self, CredentialsError> {
+        Ok(Self {
+            operator_token: TokenKind::Operator.generate(getrandom::fill)?,
+            test_key: TokenKind::Merchant(Environment::Test).generate(getrandom::fill)?,
+            live_key: TokenKind::Merchant(Environment::Live).generate(getrandom::fill)?,
+            simulators: BTreeMap::new(),
+        })
+    }
+}
+
+fn file(path: &Path, why: impl ToString) -> CredentialsError {
+    CredentialsError::File {
+        path: PathBuf::from(path).display().to_string(),
+        why: why.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_start_finds_the_same_keys_and_adds_what_is_new() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Credentials::load(folder.path(), &["sandbox-test"]).unwrap();
+        let second = Credentials::load(folder.path(), &["sandbox-test", "other-test"]).unwrap();
+        assert_eq!(first.test_key, second.test_key);
+        assert_eq!(
+            first.simulators["sandbox-test"].callback_secret,
+            second.simulators["sandbox-test"].callback_secret
+        );
+        assert_eq!(second.simulators.len(), 2);
+    }
+
+    #[test]
+    fn a_damaged_file_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE), "{").unwrap();
+        assert!(Credentials::load(folder.path(), &[]).is_err());
+        assert_eq!(
+            std::fs::read_to_string(folder.path().join(FILE)).unwrap(),
+            "{"
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! `kassette dev`: everything on one machine, from source, with simulated providers.
+//!
+//! It differs from `serve` only by the profile that it prints: see [`PROFILE`].
+
+mod controls;
+mod credentials;
+mod guests;
+mod seed;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use kassette_gateway::clock::AdjustableClock;
+use kassette_store::Store as _;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, Profile};
+use crate::ready::{Ready, ReadyMerchant};
+use crate::serve::{self, Parts, Running, ServeError};
+use crate::simulators::{Place, SANDBOX_LIVE, SANDBOX_TEST, Simulators};
+
+pub(crate) use controls::DevControls;
+pub(crate) use credentials::CredentialsError;
+pub(crate) use guests::GuestError;
+pub(crate) use seed::SeedError;
+
+/// What `dev` sets otherwise than `serve`, for people.
+const PROFILE: &str = "\
+  profile dev: rates for all 21 currencies; the demo merchant approved for live;
+  rate limits of 10,000/s; methods that a policy does not name enabled in live too;
+  loopback and plain http allowed for simulated accounts; simulated accounts in live;
+  a master key and demo keys drawn into the data directory";
+
+/// The options of `kassette dev`.
+#[derive(Args, Debug)]
+pub(crate) struct DevArgs {
+    /// Where the public API and the pages listen; port 0 draws a free one.
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Where operators connect.
+    #[arg(long, default_value = "127.0.0.1:8081")]
+    admin_listen: SocketAddr,
+    /// The store, the keys and the simulators' books.
+    #[arg(long, default_value = "data")]
+    data_dir: PathBuf,
+    /// Written once requests are served.
+    #[arg(long)]
+    ready_file: Option<PathBuf>,
+    /// Build only missing modules and watch no sources.
+    #[arg(long)]
+    no_watch: bool,
+    /// Allow listen addresses that are not loopback: demo keys and simulators become reachable.
+    #[arg(long)]
+    expose: bool,
+}
+
+/// Runs until it is told to stop.
+pub(crate) async fn run(args: DevArgs, stop: CancellationToken) -> Result<(), ServeError> {
+    for address in [args.listen, args.admin_listen] {
+        if !address.ip().is_loopback() && !args.expose {
+            return Err(ServeError::Exposed(address));
+        }
+    }
+    let root = guests::workspace_root().ok_or(ServeError::NoWorkspace)?;
+    let data_dir = absolute(&args.data_dir)?;
+    let plugin_dir = data_dir.join("plugins");
+    for folder in [&data_dir, &plugin_dir] {
+        crate::files::make_private_folder(folder)
+            .map_err(|error| ServeError::folder(folder, error))?;
+    }
+    say(&format!("Kassette {} (dev)", env!("CARGO_PKG_VERSION")));
+    let guests = guests::Guests::new(&root, &plugin_dir, &data_dir);
+    let only_missing = args.no_watch;
+    let guests = tokio::task::spawn_blocking(move || guests.build(only_missing).map(|()| guests))
+        .await
+        .map_err(|_| ServeError::Interrupted)??;
+    let running = assemble(&args, &root, &data_dir, &plugin_dir).await?;
+    if !args.no_watch {
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            if let Err(error) = guests.watch(stop).await {
+                tracing::warn!("sources are not watched: {error}");
+            }
+        });
+    }
+    running.until(stop).await
+}
+
+/// Puts the parts together and seeds them.
+async fn assemble(
+    args: &DevArgs,
+    root: &Path,
+    data_dir: &Path,
+    plugin_dir: &Path,
+) -> Result<Running, ServeError> {
+    let credentials =
+        credentials::Credentials::load(data_dir, &[SANDBOX_TEST.id, SANDBOX_LIVE.id])?;
+    let clock = Arc::new(AdjustableClock::new());
+    let planned: Vec<_> = [SANDBOX_TEST, SANDBOX_LIVE]
+        .into_iter()
+        .filter_map(|planned| {
+            credentials
+                .simulator(planned.id)
+                .map(|shared| (planned, shared))
+        })
+        .collect();
+    let place = Place {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        data_dir: data_dir.join("simulators"),
+        public_base: None,
+        redirect_hosts: Vec::new(),
+    };
+    let simulators = Simulators::start(&planned, place, Arc::clone(&clock) as _).await?;
+    let mut config = Config::read(&root.join("config"), Profile::Dev)?;
+    config.main.rate_limit = seed::RATE_LIMIT;
+    let controls = Arc::new(DevControls::new(
+        Arc::clone(&clock),
+        Arc::clone(&simulators.sim),
+    ));
+    let parts = Parts {
+        profile: Profile::Dev,
+        master: crate::master_key::read_or_draw(&data_dir.join("master.key"))?,
+        data_dir: data_dir.to_owned(),
+        plugin_dir: plugin_dir.to_owned(),
+        listen: args.listen,
+        admin_listen: args.admin_listen,
+        public_url: None,
+        clock,
+        simulators: Some(simulators),
+        controls: Some(controls),
+        config,
+    };
+    let running = serve::start(parts).await?;
+    let gateway = running.gateway();
+    let merchant = seed::seed(
+        gateway.store().as_ref(),
+        &credentials,
+        gateway.clock().now(),
+    )
+    .await?;
+    let ready = Ready {
+        base_url: running.base_url().to_owned(),
+        admin_url: running.admin_url(),
+        operator_token: Some(credentials.operator_token.expose().to_owned()),
+        plugin_dir: plugin_dir.display().to_string(),
+        merchants: vec![ReadyMerchant {
+            merchant_id: merchant.id.0,
+            name: merchant.name.clone(),
+            test_key: credentials.test_key.expose().to_owned(),
+            live_key: credentials.live_key.expose().to_owned(),
+            verified_domain: seed::DOMAIN.to_owned(),
+            webhook_endpoint_id: None,
+            webhook_secret: None,
+        }],
+        resellers: Vec::new(),
+    };
+    running.begin();
+    if let Some(path) = &args.ready_file {
+        ready
+            .write(path)
+            .map_err(|error| ServeError::folder(path, error))?;
+    }
+    announce(&ready);
+    Ok(running)
+}
+
+/// Tells a newcomer what to do next.
+fn announce(ready: &Ready) {
+    let key = ready
+        .merchants
+        .first()
+        .map_or("", |merchant| merchant.test_key.as_str());
+    let base = &ready.base_url;
+    say(PROFILE);
+    say(&format!(
+        "
+  API      {base}/api/v1
+  OpenAPI  {base}/openapi.json
+  Admin    {}
+  Modules  {}
+  Keys     test {key}
+           live {}
+           operator {}
+
+Try it:
+
+  curl -s {base}/api/v1/payments -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \\
+    -d '{{\"order_id\":\"order-1\",\"idempotency_key\":\"order-1-a\",\"amount\":\"49.90\",\"currency\":\"EUR\"}}'
+
+and open its checkout_url. Ctrl-C stops.",
+        ready.admin_url,
+        ready.plugin_dir,
+        ready.merchants.first().map_or("", |merchant| merchant.live_key.as_str()),
+        ready.operator_token.as_deref().unwrap_or_default(),
+    ));
+}
+
+/// Speaks to the person at the terminal.
+#[expect(
+    clippy::print_stdout,
+    reason = "this is what the person at the terminal reads"
+)]
+fn say(text: &str) {
+    println!("{text}");
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, ServeError> {
+    std::path::absolute(path).map_err(|error| ServeError::folder(path, error))
+}

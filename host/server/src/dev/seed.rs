@@ -1,0 +1,219 @@
+//! The demo merchant and the operator of `dev`, made where they are not there yet.
+
+use std::collections::BTreeMap;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{KeyId, MerchantId, OperatorId};
+use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
+use kassette_domain::merchant::{Merchant, SetRate};
+use kassette_domain::money::{Currency, Rate};
+use kassette_domain::operator::{Operator, Role};
+use kassette_domain::policy::{Policy, RateLimit};
+use kassette_domain::secret::Secret;
+use kassette_domain::site::VerifiedDomain;
+use kassette_domain::time::Time;
+use kassette_store::{Fault, Listed, NewMerchant, Paging, Store};
+
+use super::credentials::Credentials;
+
+/// The demo merchant's verified domain.
+pub(super) const DOMAIN: &str = "shop.example";
+/// Its name.
+const NAME: &str = "Demo shop";
+/// `dev` is for trying things in loops.
+pub(super) const RATE_LIMIT: RateLimit = RateLimit {
+    per_second: 10_000,
+    burst: 10_000,
+};
+
+/// US dollars per unit: round figures of the right size, for development.
+const RATES: [(Currency, &str); 21] = [
+    (Currency::USD, "1"),
+    (Currency::EUR, "1.08"),
+    (Currency::GBP, "1.27"),
+    (Currency::PHP, "0.0175"),
+    (Currency::CAD, "0.73"),
+    (Currency::AUD, "0.66"),
+    (Currency::CHF, "1.12"),
+    (Currency::SGD, "0.74"),
+    (Currency::NZD, "0.61"),
+    (Currency::INR, "0.012"),
+    (Currency::AED, "0.2723"),
+    (Currency::BRL, "0.18"),
+    (Currency::MXN, "0.055"),
+    (Currency::ZAR, "0.054"),
+    (Currency::PLN, "0.25"),
+    (Currency::SEK, "0.095"),
+    (Currency::NOK, "0.093"),
+    (Currency::DKK, "0.145"),
+    (Currency::CZK, "0.043"),
+    (Currency::RON, "0.217"),
+    (Currency::HUF, "0.0027"),
+];
+
+/// Makes merchant, keys and operator, each where it is missing; answers the merchant.
+pub(super) async fn seed(
+    store: &dyn Store,
+    credentials: &Credentials,
+    now: Time,
+) -> Result<Merchant, SeedError> {
+    let merchant = match first_merchant(store).await? {
+        Some(merchant) => merchant,
+        None => {
+            let new = NewMerchant {
+                merchant: demo(now),
+            };
+            store
+                .create_merchant(new, audited("merchant.create", "merchant/1"), now)
+                .await?
+        }
+    };
+    for (environment, key) in [
+        (Environment::Test, &credentials.test_key),
+        (Environment::Live, &credentials.live_key),
+    ] {
+        issue(store, merchant.id, environment, key, now).await?;
+    }
+    let hash = TokenHash::of(credentials.operator_token.expose());
+    if store.operator(hash).await?.is_none() {
+        let operator = Operator {
+            id: OperatorId::from_bytes(random()?),
+            name: "dev".into(),
+            role: Role::Admin,
+            hash,
+            created_at: now,
+            expires_at: None,
+        };
+        let object = format!("operator/{}", operator.id);
+        store
+            .create_operator(operator, audited("operator.create", &object), now)
+            .await?;
+    }
+    Ok(merchant)
+}
+
+/// Why nothing was seeded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SeedError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] Fault),
+    /// No randomness.
+    #[error("no randomness from the operating system: {0}")]
+    Random(#[from] getrandom::Error),
+}
+
+fn random() -> Result<[u8; 16], getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The oldest merchant: the demo merchant is made before any other.
+async fn first_merchant(store: &dyn Store) -> Result<Option<Merchant>, Fault> {
+    if let Some(merchant) = store.merchant(MerchantId(1)).await? {
+        return Ok(Some(merchant));
+    }
+    match store
+        .merchants(Paging {
+            limit: 1,
+            cursor: None,
+        })
+        .await?
+    {
+        Listed::Page(page) => Ok(page.items.into_iter().next()),
+        Listed::BadCursor => Ok(None),
+    }
+}
+
+fn demo(now: Time) -> Merchant {
+    let rates: BTreeMap<_, _> = RATES
+        .into_iter()
+        .filter_map(|(currency, rate)| {
+            Some((
+                currency,
+                SetRate {
+                    rate: Rate::parse(rate).ok()?,
+                    at: now,
+                },
+            ))
+        })
+        .collect();
+    Merchant {
+        id: MerchantId(1),
+        name: NAME.into(),
+        live_approved: true,
+        rates,
+        policy: Policy {
+            rate_limit: Some(RATE_LIMIT),
+            ..Policy::default()
+        },
+        domains: vec![VerifiedDomain {
+            domain: DOMAIN.into(),
+            include_subdomains: false,
+        }],
+        created_at: now,
+    }
+}
+
+async fn issue(
+    store: &dyn Store,
+    merchant: MerchantId,
+    environment: Environment,
+    key: &Secret,
+    now: Time,
+) -> Result<(), SeedError> {
+    let hash = TokenHash::of(key.expose());
+    if store.key(hash).await?.is_some() {
+        return Ok(());
+    }
+    let shown = key.expose();
+    let key = ApiKey {
+        id: KeyId::from_bytes(random()?),
+        hash,
+        owner: KeyOwner::Merchant(merchant),
+        environment,
+        scopes: Scope::MERCHANT.to_vec(),
+        hint: shown
+            .get(shown.len().saturating_sub(4)..)
+            .unwrap_or_default()
+            .to_owned(),
+        created_at: now,
+        expires_at: None,
+        revoked_at: None,
+        last_used_at: None,
+    };
+    let object = format!("key/{}", key.id);
+    store
+        .issue_key(key, audited("key.create", &object), now)
+        .await?;
+    Ok(())
+}
+
+fn audited(action: &str, object: &str) -> Audited {
+    Audited {
+        operator: "system".into(),
+        actor: "dev".into(),
+        reason: Some("demo data".into()),
+        action: action.into(),
+        object: object.into(),
+        before: None,
+        after: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_currency_has_a_usable_rate() {
+        let merchant = demo(Time::default());
+        for currency in Currency::ALL {
+            assert!(
+                merchant.usable_rate(currency, Time::default()).is_some(),
+                "{currency}"
+            );
+        }
+    }
+}

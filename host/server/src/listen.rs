@@ -1,1 +1,0 @@
-//! Listeners: sockets, TLS, time-outs, connection caps.

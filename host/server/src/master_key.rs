@@ -1,0 +1,96 @@
+//! Where the master key comes from: the environment, a file of mode 0600, or under `dev` a file
+//! that is made.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kassette_domain::secret::Secret;
+use zeroize::Zeroizing;
+
+/// The environment variable; goes before the file.
+const VARIABLE: &str = "KASSETTE_MASTER_KEY";
+
+/// Why there is no master key.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MasterKeyError {
+    /// Neither variable nor file.
+    #[error(
+        "no master key: set {VARIABLE}, or master_key_file in kassette.toml, to 32 random bytes in base64 (openssl rand -base64 32)"
+    )]
+    Missing,
+    /// The file cannot be read.
+    #[error("cannot read the master key from {path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Others may read it.
+    #[error("the master key file {0} may be read by group or others; run chmod 600 on it")]
+    Shared(String),
+    /// The operating system gives no randomness.
+    #[error("no randomness from the operating system: {0}")]
+    Random(#[from] getrandom::Error),
+}
+
+/// The key's text: 32 bytes in base64. Whoever takes it checks it.
+///
+/// # Errors
+/// Where none is configured or it cannot be read safely.
+pub(crate) fn read(file: Option<&Path>) -> Result<Secret, MasterKeyError> {
+    if let Ok(text) = std::env::var(VARIABLE) {
+        return Ok(Secret::new(text.trim()));
+    }
+    let path = file.ok_or(MasterKeyError::Missing)?;
+    let failed = |source| MasterKeyError::File {
+        path: path.display().to_string(),
+        source,
+    };
+    let mode = std::fs::metadata(path)
+        .map_err(failed)?
+        .permissions()
+        .mode();
+    if mode & 0o077 != 0 {
+        return Err(MasterKeyError::Shared(path.display().to_string()));
+    }
+    let text = Zeroizing::new(std::fs::read_to_string(path).map_err(failed)?);
+    Ok(Secret::new(text.trim()))
+}
+
+/// Reads the key of `dev`, drawing it where the file is not there.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_or_draw(path: &Path) -> Result<Secret, MasterKeyError> {
+    if !path.exists() {
+        let mut bytes = Zeroizing::new([0_u8; 32]);
+        getrandom::fill(bytes.as_mut())?;
+        let text = Zeroizing::new(STANDARD.encode(bytes.as_ref()));
+        crate::files::write_private(path, text.as_bytes()).map_err(|source| {
+            MasterKeyError::File {
+                path: path.display().to_string(),
+                source,
+            }
+        })?;
+    }
+    read(Some(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_others_may_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("master.key");
+        let drawn = read_or_draw(&path).unwrap();
+        assert_eq!(drawn, read_or_draw(&path).unwrap(), "it is drawn once");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(read(Some(&path)), Err(MasterKeyError::Shared(_))));
+    }
+}

@@ -1,0 +1,52 @@
+//! The ready file: says to scripts that requests are served, and where.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+/// What the file holds. Names and shapes are fixed: scripts rely on them.
+#[derive(Clone, Serialize)]
+pub(crate) struct Ready {
+    /// `http://127.0.0.1:8080`
+    pub(crate) base_url: String,
+    /// `http://127.0.0.1:8081/admin/v1`
+    pub(crate) admin_url: String,
+    /// Under `dev` alone.
+    pub(crate) operator_token: Option<String>,
+    /// Where a module's file is picked up.
+    pub(crate) plugin_dir: String,
+    /// Under `dev` the demo merchant.
+    pub(crate) merchants: Vec<ReadyMerchant>,
+    /// Under `dev` the demo reseller, once there are resellers.
+    pub(crate) resellers: Vec<serde_json::Value>,
+}
+
+/// A merchant of the ready file.
+#[derive(Clone, Serialize)]
+pub(crate) struct ReadyMerchant {
+    /// Its number.
+    pub(crate) merchant_id: u64,
+    /// Its name.
+    pub(crate) name: String,
+    /// A key for test payments.
+    pub(crate) test_key: String,
+    /// A key for live payments.
+    pub(crate) live_key: String,
+    /// A domain under which return URLs are accepted.
+    pub(crate) verified_domain: String,
+    /// Null while nothing delivers events.
+    pub(crate) webhook_endpoint_id: Option<String>,
+    /// Null while nothing delivers events.
+    pub(crate) webhook_secret: Option<String>,
+}
+
+impl Ready {
+    /// Writes the file, mode 0600, aside and renamed.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
+        let text = serde_json::to_vec_pretty(self).map_err(std::io::Error::other)?;
+        crate::files::write_private(path, &text)
+    }
+}
