@@ -167,8 +167,13 @@ impl Builder {
         Ok(built)
     }
 
+    /// The workspace's folder, checked: a program started in a folder that is not there fails with
+    /// words that blame the program.
     fn root(&self) -> Result<PathBuf, BuildError> {
-        absolute(&self.root)
+        let root = absolute(&self.root)?;
+        let manifest = root.join("Cargo.toml");
+        std::fs::metadata(&manifest).map_err(BuildError::io("find the workspace's", manifest))?;
+        Ok(root)
     }
 }
 
@@ -209,6 +214,14 @@ mod tests {
     fn a_package_that_is_no_guest_is_refused_before_anything_runs() {
         let built = Builder::new("/no/such/workspace").build(&["kassette-domain"], &mut |_| {});
         assert!(matches!(built, Err(BuildError::NotAGuest(name)) if name == "kassette-domain"));
+    }
+
+    #[test]
+    fn a_missing_workspace_is_named() {
+        let built = Builder::new("/no/such/workspace").discover();
+        let text = built.unwrap_err().to_string();
+        let expected = "cannot find the workspace's /no/such/workspace/Cargo.toml: ";
+        assert!(text.starts_with(expected), "{text}");
     }
 
     #[test]

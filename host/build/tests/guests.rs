@@ -6,7 +6,7 @@
     reason = "a test stops at the first surprise"
 )]
 
-use kassette_build::{Builder, Built, guest, guests};
+use kassette_build::{BuildError, Builder, Built, Progress, guest, guests};
 use std::fs;
 use std::path::Path;
 use wit_component::DecodedWasm;
@@ -76,4 +76,59 @@ fn building_again_changes_no_byte() {
         .unwrap();
     assert!(again.first().unwrap().fresh);
     assert_eq!(fs::read(&ideal.path).unwrap(), before);
+}
+
+#[test]
+fn what_cargo_refuses_is_told_in_its_words() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    let built = Builder::new(root.unwrap()).build(&["kassette-method-nowhere"], &mut |_| {});
+    let Err(BuildError::Cargo(text)) = built else {
+        panic!("{built:?}");
+    };
+    assert!(text.contains("kassette-method-nowhere"), "{text}");
+}
+
+#[test]
+fn progress_tells_of_each_crate_and_component() {
+    let ideal = guest("method.ideal");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    let mut compiled = Vec::new();
+    let mut components = Vec::new();
+    let built = Builder::new(root.unwrap()).build(&[&ideal.package], &mut |step| match step {
+        Progress::Compiled { package, .. } => compiled.push(package),
+        Progress::Component(component) => components.push(component),
+        Progress::Waiting | Progress::Installing(_) => {}
+    });
+    assert_eq!(components, built.unwrap());
+    for package in ["kassette-plugin", &ideal.package] {
+        assert!(compiled.iter().any(|one| one == package), "{compiled:?}");
+    }
+}
+
+#[test]
+fn components_go_where_they_are_wanted() {
+    let ideal = guest("method.ideal");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    let folder = tempfile::tempdir().unwrap();
+    let built = Builder::new(root.unwrap())
+        .out_dir(folder.path())
+        .build(&[&ideal.package], &mut |_| {})
+        .unwrap();
+    assert!(!built.first().unwrap().fresh);
+    let names: Vec<_> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["method.ideal.wasm"]);
+}
+
+#[test]
+fn discovery_finds_slots_and_folders() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    let guests = Builder::new(root.unwrap()).discover().unwrap();
+    let card = guests.iter().find(|one| one.slot == "method.credit_card");
+    let card = card.unwrap();
+    assert_eq!(card.package, "kassette-method-credit-card");
+    assert!(card.folder.ends_with("plugins/credit-card"));
+    assert!(guests.is_sorted_by(|a, b| a.slot < b.slot));
 }
