@@ -8,6 +8,7 @@ use std::{
 };
 
 use axum::{Router, middleware};
+use parking_lot::Mutex;
 use tokio::{net::TcpSocket, sync::watch, task::JoinSet};
 
 use crate::{
@@ -35,7 +36,7 @@ pub struct Sim {
     accounts: Accounts,
     doors: HashMap<String, Arc<Door>>,
     stop: watch::Sender<bool>,
-    tasks: JoinSet<()>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Sim {
@@ -104,7 +105,7 @@ impl Sim {
             accounts,
             doors,
             stop,
-            tasks,
+            tasks: Mutex::new(tasks),
         })
     }
 
@@ -214,10 +215,12 @@ impl Sim {
         self.after(provider_id, reference, Outcome::Dispute).await
     }
 
-    /// Stops listening and delivering, and waits until that is so.
-    pub async fn shutdown(mut self) {
+    /// Stops listening and delivering, and waits until that is so. News that is not delivered is
+    /// delivered after the next start.
+    pub async fn shutdown(&self) {
         self.stop.send_replace(true);
-        while self.tasks.join_next().await.is_some() {}
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        while tasks.join_next().await.is_some() {}
     }
 
     async fn after(
