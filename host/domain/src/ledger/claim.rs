@@ -33,8 +33,11 @@ impl Ledger {
                 attempt.state = AttemptState::Capturing;
                 attempt.ended_at = None;
                 attempt.closing = false;
-                // Should the capture be lost, the vendor is asked as soon as the lease is over.
-                attempt.next_query = sooner(attempt.next_query, until);
+                // Nobody repeats a lost capture of a payment in review but its operator, so the
+                // vendor is asked what became of it as soon as the lease is over.
+                if errand == Errand::ApprovedCapture {
+                    attempt.next_query = sooner(attempt.next_query, until);
+                }
             }
             Errand::Close => attempt.closing = true,
         }

@@ -90,8 +90,14 @@ impl Ledger {
     /// Keeps what a report adds to what is known of taken money. An older status that arrives late
     /// does not take the money back.
     fn compare(&mut self, i: usize, report: &Report, log: &Log<'_>) -> Difference {
+        let mut report = report.clone();
         let attempt = &self.attempts[i];
         let known = attempt.vendor.as_ref();
+        // A dispute's report that names no amount says nothing about it.
+        if let Some(known) = known.filter(|_| report.received == Minor(0)) {
+            report.received = known.received;
+            report.currency.clone_from(&known.currency);
+        }
         let tells = matches!(
             report.status,
             VendorStatus::Completed | VendorStatus::Review
@@ -103,7 +109,7 @@ impl Ledger {
                 && known.is_none_or(|facts| facts.status != VendorStatus::Review),
         };
         if tells {
-            self.keep(i, report, log.now);
+            self.keep(i, &report, log.now);
         } else if difference.returned {
             let attempt = &mut self.attempts[i];
             attempt.given_back = report.returned;

@@ -256,7 +256,7 @@ pub struct Change {
     pub events: Vec<(EventType, Status, Settlement)>,
     /// Lines for the work list. An open line of the same kind and attempt is replaced, not doubled.
     pub work: Vec<NewWork>,
-    /// Open work of these attempts that the step itself settled (approved late money).
+    /// Attempts whose open work the step itself settled (approved late money); before `work`.
     pub work_done: Vec<AttemptId>,
     /// Routing decisions to keep.
     pub decisions: Vec<Decision>,

@@ -229,6 +229,10 @@ impl Ledger {
     /// Ends an attempt, and does to the payment what follows from it.
     pub(super) fn end(&mut self, i: usize, state: AttemptState, log: &mut Log<'_>) {
         self.shut(i, state, log.now);
+        if self.attempts[i].is_undecided() {
+            // The vendor contradicts itself: it is asked until it does not.
+            self.watch(i, log.now);
+        }
         if state == AttemptState::Declined {
             self.payment.declines = self.payment.declines.saturating_add(1);
         }
@@ -250,7 +254,7 @@ impl Ledger {
             {
                 self.move_to(Status::Failed, log);
             }
-            _ => {}
+            _ => self.remark(log),
         }
     }
 

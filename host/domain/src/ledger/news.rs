@@ -43,7 +43,7 @@ impl Ledger {
         if !heeded {
             self.note(i, via, report.status, &mut log);
         }
-        if via == Via::Query {
+        if via != Via::Callback {
             self.answered_question(i, moved, &mut log);
         }
         Ok(if heeded {

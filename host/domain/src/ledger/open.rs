@@ -72,7 +72,9 @@ impl Ledger {
         if !matches!(state, AttemptState::Open | AttemptState::Unknown) {
             return Ok(self.overtaken(i, result, now, change));
         }
-        self.attempts[i].busy_until = None;
+        if !self.attempts[i].closing {
+            self.attempts[i].busy_until = None;
+        }
         self.attempts[i].last_sent = now;
         let cause = format!("start: {}", describe(&result, &self.attempts[i]));
         let mut log = Log { now, cause, change };
@@ -93,8 +95,11 @@ impl Ledger {
                 self.doubt(i, detail, now);
                 Ok(Outcome::Done)
             }
-            // A provider that cannot be used now says nothing about the start before.
-            StartResult::Unavailable(detail) if self.attempts[i].uncertain => {
+            // A provider that cannot be used now says nothing about the start before, nor about what
+            // it reported itself.
+            StartResult::Unavailable(detail)
+                if self.attempts[i].uncertain || self.attempts[i].vendor.is_some() =>
+            {
                 self.doubt(i, detail, now);
                 Ok(Outcome::Done)
             }
@@ -158,8 +163,12 @@ impl Ledger {
         self.refer(i, reference.as_deref(), change);
         let attempt = &mut self.attempts[i];
         match attempt.state {
-            AttemptState::Captured | AttemptState::Surplus => {}
-            state if state.is_open() => {
+            AttemptState::Surplus => {}
+            state if state.is_open() || state == AttemptState::Captured => {
+                // The start is done; a capture or close that came after it is not.
+                if state != AttemptState::Capturing && !attempt.closing {
+                    attempt.busy_until = None;
+                }
                 attempt.action = Some(action);
                 attempt.until = until;
             }
@@ -191,6 +200,9 @@ impl Ledger {
         now: Time,
     ) -> Result<Outcome, Refusal> {
         let i = self.index(id)?;
+        if self.payment.status != Status::Pending {
+            return Err(Refusal::NotPayable(self.payment.status));
+        }
         let attempt = &mut self.attempts[i];
         if let Some(until) = attempt.busy_until.filter(|until| now < *until) {
             return Err(Refusal::Busy(until));

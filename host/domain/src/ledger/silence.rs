@@ -69,6 +69,8 @@ impl Ledger {
         }
         if scheduled {
             self.asked(i, &mut log);
+        } else if wish == Wish::Look {
+            self.put_off(i, now);
         }
         Ok(Outcome::Done)
     }
@@ -78,7 +80,7 @@ impl Ledger {
     fn nothing_there(&mut self, i: usize, log: &mut Log<'_>) -> bool {
         let attempt = &mut self.attempts[i];
         match attempt.state {
-            AttemptState::Open | AttemptState::Unknown => {
+            AttemptState::Open | AttemptState::Unknown if !attempt.holds_money() => {
                 let believed_at = attempt.last_sent.after(ABSENT_AFTER);
                 if log.now < believed_at || attempt.is_busy(log.now) {
                     let again = log.now.after(pause(attempt.retries)).max(believed_at);
@@ -88,6 +90,7 @@ impl Ledger {
                     return true;
                 }
                 attempt.uncertain = false;
+                attempt.vendor = None;
                 let state = self
                     .closed_as(i, log.now)
                     .unwrap_or(AttemptState::Unavailable);
@@ -119,6 +122,15 @@ impl Ledger {
         let attempt = &mut self.attempts[i];
         if attempt.hold_until.is_none_or(|until| until <= now) {
             attempt.hold_until = Some(now.after(pause(attempt.retries)));
+            attempt.retries = attempt.retries.saturating_add(1);
+        }
+    }
+
+    /// Puts off a question that was due and had no answer, without counting it.
+    fn put_off(&mut self, i: usize, now: Time) {
+        let attempt = &mut self.attempts[i];
+        if attempt.next_query.is_some_and(|due| due <= now) {
+            attempt.next_query = Some(now.after(pause(attempt.retries)));
             attempt.retries = attempt.retries.saturating_add(1);
         }
     }

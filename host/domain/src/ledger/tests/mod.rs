@@ -1,1 +1,298 @@
-//! Tests.
+//! What the tests of the state machine share: a shop's payment, and its steps in short words.
+
+mod capture;
+mod random;
+mod review;
+mod start;
+mod table;
+mod takings;
+mod waiting;
+
+use std::time::Duration;
+
+use super::{
+    Act, Change, Duty, Errand, Ledger, Outcome, Refusal, ReviewDecision, StartResult, Step, Via,
+};
+use crate::attempt::{Attempt, AttemptState, Choice};
+use crate::event::EventType;
+use crate::id::{AccountId, AttemptId, Digest, MerchantId, PaymentId, Slot};
+use crate::key::Environment;
+use crate::method::MethodId;
+use crate::money::{Currency, Minor, Money};
+use crate::order::{IdempotencyKey, OrderId};
+use crate::payment::{CheckoutMode, NewPayment, Origin, Payment, Request, Settlement, Status};
+use crate::provider::{Action, Payer, Report, VendorSettlement, VendorStatus, Wish};
+use crate::secret::Secret;
+use crate::time::Time;
+use crate::work::WorkKind;
+
+pub(super) const START: Time = Time::from_secs(1_000_000);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
+/// How long the tests hold an attempt.
+pub(super) const LEASE: Duration = Duration::from_secs(60);
+pub(super) const DUE: Minor = Minor(4990);
+
+/// A ledger with everything that its steps said, and the invariants checked after each.
+pub(super) struct Shop {
+    pub(super) ledger: Ledger,
+    pub(super) now: Time,
+    pub(super) events: Vec<(EventType, Status, Settlement)>,
+    pub(super) work: Vec<(WorkKind, AttemptId, Minor)>,
+    pub(super) last: Change,
+    pub(super) applied: Vec<(Status, Status)>,
+    pub(super) unapplied: usize,
+}
+
+pub(super) fn payment(environment: Environment, risk_review: bool) -> Payment {
+    let request = Request {
+        merchant: MerchantId(1),
+        origin: Origin::Merchant {
+            idempotency_key: IdempotencyKey::parse("key-1-key-1-key-1").unwrap(),
+        },
+        environment,
+        order_id: OrderId::parse("order-1").unwrap(),
+        due: Money {
+            amount: DUE,
+            currency: Currency::EUR,
+        },
+        mode: CheckoutMode::Hosted,
+        method: None,
+        email: None,
+        return_url: None,
+    };
+    let new = NewPayment {
+        id: PaymentId::from_bytes([1; 16]),
+        request,
+        usd: Minor(5350),
+        token: Secret::new("t"),
+        expires_at: START.after(DAY),
+        risk_review,
+        decision: None,
+    };
+    Payment::new(new, None, START)
+}
+
+pub(super) fn id(number: u8) -> AttemptId {
+    AttemptId::from_bytes([number; 16])
+}
+
+pub(super) fn choice(number: u8, method: MethodId, now: Time) -> Choice {
+    Choice {
+        attempt: id(number),
+        return_token: Secret::new("r"),
+        account: AccountId::parse("sandbox-test").unwrap(),
+        slot: Slot::parse("provider.sandbox").unwrap(),
+        digest: Digest::of(b"module"),
+        method,
+        expires_at: now.after(HOUR),
+        busy_until: now.after(LEASE),
+        payer: Payer::default(),
+        decision: None,
+    }
+}
+
+/// What the vendor says with the full amount where money was taken.
+pub(super) fn report(status: VendorStatus) -> Report {
+    let received = if status == VendorStatus::Completed {
+        DUE
+    } else {
+        Minor(0)
+    };
+    Report {
+        reference: "ref".into(),
+        status,
+        settlement: VendorSettlement::Pending,
+        received,
+        currency: "EUR".into(),
+        returned: Minor(0),
+        detail: String::new(),
+    }
+}
+
+pub(super) fn confirmed() -> Report {
+    Report {
+        settlement: VendorSettlement::Confirmed,
+        ..report(VendorStatus::Completed)
+    }
+}
+
+pub(super) fn redirect() -> StartResult {
+    StartResult::Open {
+        reference: Some("ref".into()),
+        action: Action::Redirect("https://pay.example/1".into()),
+        until: None,
+    }
+}
+
+impl Shop {
+    pub(super) fn new() -> Self {
+        Self::of(payment(Environment::Test, false))
+    }
+
+    pub(super) fn risky() -> Self {
+        Self::of(payment(Environment::Test, true))
+    }
+
+    pub(super) fn of(payment: Payment) -> Self {
+        Self {
+            ledger: Ledger::new(payment),
+            now: START,
+            events: Vec::new(),
+            work: Vec::new(),
+            last: Change::default(),
+            applied: Vec::new(),
+            unapplied: 0,
+        }
+    }
+
+    /// With attempt 1 waiting for the payer.
+    pub(super) fn started() -> Self {
+        let mut shop = Self::new();
+        shop.start(1);
+        shop
+    }
+
+    pub(super) fn try_step(&mut self, step: Step) -> Result<Outcome, Refusal> {
+        let before = self.ledger.clone();
+        let outcome = match self.ledger.step(step, self.now) {
+            Ok((outcome, change)) => {
+                self.last = change;
+                outcome
+            }
+            Err(refusal) => {
+                assert_eq!(self.ledger, before, "a refusal changed something");
+                return Err(refusal);
+            }
+        };
+        self.events.extend(self.last.events.iter().copied());
+        for done in &self.last.work_done {
+            self.work.retain(|(_, attempt, _)| attempt != done);
+        }
+        for new in &self.last.work {
+            self.work
+                .retain(|(kind, attempt, _)| (*kind, *attempt) != (new.kind, new.attempt));
+            self.work.push((new.kind, new.attempt, new.amount));
+        }
+        for line in &self.last.transitions {
+            if !line.applied {
+                self.unapplied += 1;
+            } else if line.from != line.to {
+                self.applied.push((line.from, line.to));
+            }
+        }
+        Ok(outcome)
+    }
+
+    pub(super) fn step(&mut self, step: Step) -> Outcome {
+        self.try_step(step).unwrap()
+    }
+
+    pub(super) fn pass(&mut self, time: Duration) {
+        self.now = self.now.after(time);
+    }
+
+    pub(super) fn open(&mut self, number: u8) -> Result<Outcome, Refusal> {
+        let choice = choice(number, MethodId::Ideal, self.now);
+        self.try_step(Step::Open(Box::new(choice)))
+    }
+
+    pub(super) fn result(&mut self, number: u8, result: StartResult) -> Outcome {
+        self.step(Step::Started {
+            attempt: id(number),
+            result,
+            next: None,
+        })
+    }
+
+    pub(super) fn start(&mut self, number: u8) {
+        self.open(number).unwrap();
+        self.result(number, redirect());
+    }
+
+    pub(super) fn hear(&mut self, number: u8, report: Report, via: Via) -> Outcome {
+        self.step(Step::News {
+            attempt: id(number),
+            report,
+            via,
+        })
+    }
+
+    pub(super) fn callback(&mut self, number: u8, status: VendorStatus) -> Outcome {
+        self.hear(number, report(status), Via::Callback)
+    }
+
+    pub(super) fn claim(&mut self, number: u8, errand: Errand) -> Result<Outcome, Refusal> {
+        let until = self.now.after(LEASE);
+        self.try_step(Step::Claim {
+            attempt: id(number),
+            errand,
+            until,
+        })
+    }
+
+    pub(super) fn silent(&mut self, number: u8, wish: Wish, absent: bool) -> Outcome {
+        self.step(Step::Silence {
+            attempt: id(number),
+            wish,
+            absent,
+            scheduled: wish == Wish::Look,
+        })
+    }
+
+    /// Closes an attempt with the vendor's word, so that another way can be chosen.
+    pub(super) fn close(&mut self, number: u8) {
+        self.claim(number, Errand::Close).unwrap();
+        self.hear(number, report(VendorStatus::Declined), Via::Query);
+    }
+
+    pub(super) fn approve(&mut self, settlement: Option<Settlement>) -> Result<Outcome, Refusal> {
+        self.try_step(Step::Act(Act::Review(ReviewDecision::Approve {
+            settlement,
+        })))
+    }
+
+    pub(super) fn decline(&mut self) -> Result<Outcome, Refusal> {
+        self.try_step(Step::Act(Act::Review(ReviewDecision::Decline)))
+    }
+
+    pub(super) fn act(&mut self, act: Act) -> Result<Outcome, Refusal> {
+        self.try_step(Step::Act(act))
+    }
+
+    pub(super) fn status(&self) -> Status {
+        self.ledger.payment.status
+    }
+
+    pub(super) fn settlement(&self) -> Settlement {
+        self.ledger.payment.settlement
+    }
+
+    pub(super) fn attempt(&self, number: u8) -> &Attempt {
+        self.ledger.attempt(id(number)).unwrap()
+    }
+
+    pub(super) fn state(&self, number: u8) -> AttemptState {
+        self.attempt(number).state
+    }
+
+    pub(super) fn duty(&self) -> Option<Duty> {
+        self.ledger.duty(self.now)
+    }
+
+    pub(super) fn told(&self, event: EventType) -> usize {
+        self.events
+            .iter()
+            .filter(|(told, ..)| *told == event)
+            .count()
+    }
+
+    pub(super) fn listed(&self, number: u8) -> Vec<WorkKind> {
+        self.work
+            .iter()
+            .filter(|(_, attempt, _)| *attempt == id(number))
+            .map(|(kind, ..)| *kind)
+            .collect()
+    }
+}

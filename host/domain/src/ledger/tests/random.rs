@@ -1,0 +1,380 @@
+//! Invariants that hold whatever happens in whatever order, with clocks that jump back and forth.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Something that can happen, drawn at random; attempts are counted from 1.
+#[derive(Clone, Debug)]
+enum Event {
+    Open(bool),
+    Started(u8, u8, bool),
+    Claim(u8, u8),
+    News(u8, u8, u8, u64, u64, bool, u8),
+    Silence(u8, u8, bool, bool),
+    AskAt(u8, i64),
+    Act(u8),
+    Clock(i64),
+    /// The most urgent duty is done, and the vendor says nothing, or this.
+    Work(Option<u8>),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let attempt = || 1..5_u8;
+    let jump = || {
+        prop_oneof![
+            3 => -120_000..600_000_i64,
+            1 => -86_400_000..200_000_000_i64
+        ]
+    };
+    prop_oneof![
+        4 => any::<bool>().prop_map(Event::Open),
+        4 => (attempt(), 0..5_u8, any::<bool>()).prop_map(|(a, b, c)| Event::Started(a, b, c)),
+        3 => (attempt(), 0..4_u8).prop_map(|(a, b)| Event::Claim(a, b)),
+        10 => (attempt(), 0..9_u8, 0..3_u8, 0..3_u64, 0..8_u64, any::<bool>(), 0..3_u8)
+            .prop_map(|(a, b, c, d, e, f, g)| Event::News(a, b, c, d, e, f, g)),
+        3 => (attempt(), 0..3_u8, any::<bool>(), any::<bool>())
+            .prop_map(|(a, b, c, d)| Event::Silence(a, b, c, d)),
+        1 => (attempt(), jump()).prop_map(|(a, b)| Event::AskAt(a, b)),
+        2 => (0..6_u8).prop_map(Event::Act),
+        3 => jump().prop_map(Event::Clock),
+        4 => proptest::option::of(0..9_u8).prop_map(Event::Work),
+    ]
+}
+
+fn status(number: u8) -> VendorStatus {
+    [
+        VendorStatus::Pending,
+        VendorStatus::Processing,
+        VendorStatus::VerificationPending,
+        VendorStatus::Review,
+        VendorStatus::Completed,
+        VendorStatus::Declined,
+        VendorStatus::Failed,
+        VendorStatus::Cancelled,
+        VendorStatus::Expired,
+    ][usize::from(number)]
+}
+
+fn shifted(time: Time, by: i64) -> Time {
+    let millis = Duration::from_millis(by.unsigned_abs());
+    if by < 0 {
+        time.before(millis)
+    } else {
+        time.after(millis)
+    }
+}
+
+impl Shop {
+    fn next_choice(&self, crypto: bool) -> Box<Choice> {
+        let number = u8::try_from(self.ledger.attempts.len() + 1).unwrap();
+        let method = if crypto {
+            MethodId::Crypto
+        } else {
+            MethodId::Ideal
+        };
+        Box::new(choice(number, method, self.now))
+    }
+
+    /// The step of an event.
+    fn step_of(&self, event: &Event) -> Option<Step> {
+        let until = self.now.after(LEASE);
+        Some(match *event {
+            Event::Open(crypto) => Step::Open(self.next_choice(crypto)),
+            Event::Started(attempt, how, next) => Step::Started {
+                attempt: id(attempt),
+                result: match how {
+                    0 | 1 => redirect(),
+                    2 => StartResult::Declined("no".into()),
+                    3 => StartResult::Unavailable("down".into()),
+                    _ => StartResult::Uncertain("time-out".into()),
+                },
+                next: next.then(|| self.next_choice(false)),
+            },
+            Event::Claim(attempt, errand) => Step::Claim {
+                attempt: id(attempt),
+                errand: [
+                    Errand::Start,
+                    Errand::Capture,
+                    Errand::ApprovedCapture,
+                    Errand::Close,
+                ][usize::from(errand)],
+                until,
+            },
+            Event::News(attempt, said, settlement, amount, back, euro, way) => Step::News {
+                attempt: id(attempt),
+                report: Report {
+                    settlement: [
+                        VendorSettlement::Pending,
+                        VendorSettlement::Confirmed,
+                        VendorSettlement::Failed,
+                    ][usize::from(settlement)],
+                    received: match (status(said), amount) {
+                        (VendorStatus::Completed, 0 | 1) => DUE,
+                        (_, 0 | 1) => Minor(0),
+                        _ => Minor(DUE.0 + 5),
+                    },
+                    returned: Minor(back.saturating_sub(5)),
+                    currency: if euro || back < 6 { "EUR" } else { "USD" }.into(),
+                    ..report(status(said))
+                },
+                via: [Via::Callback, Via::Return, Via::Query][usize::from(way)],
+            },
+            Event::Silence(attempt, wish, absent, scheduled) => Step::Silence {
+                attempt: id(attempt),
+                wish: [Wish::Finish, Wish::Look, Wish::Close][usize::from(wish)],
+                absent,
+                scheduled,
+            },
+            Event::AskAt(attempt, by) => Step::AskAt {
+                attempt: id(attempt),
+                at: shifted(self.now, by),
+            },
+            Event::Act(0) => Step::Act(Act::Cancel),
+            Event::Act(1) => Step::Act(Act::Expire),
+            Event::Act(2) => Step::Act(Act::Review(ReviewDecision::Decline)),
+            Event::Act(how) => Step::Act(Act::Review(ReviewDecision::Approve {
+                settlement: [None, Some(Settlement::Confirmed), Some(Settlement::Pending)]
+                    [usize::from(how % 3)],
+            })),
+            Event::Clock(_) | Event::Work(_) => return None,
+        })
+    }
+
+    /// Does a duty as a worker does, and hands the vendor's answer in.
+    fn work_on(&mut self, duty: Duty, answer: Option<VendorStatus>) {
+        let until = self.now.after(LEASE);
+        let (attempt, wish, errand) = match duty {
+            Duty::Expire => {
+                self.checked(Step::Act(Act::Expire))
+                    .expect("expiry was due");
+                return;
+            }
+            Duty::Look(attempt) => (attempt, Wish::Look, None),
+            Duty::Capture(attempt) => (attempt, Wish::Finish, Some(Errand::Capture)),
+            Duty::Close(attempt) => (attempt, Wish::Close, Some(Errand::Close)),
+        };
+        if let Some(errand) = errand {
+            let claim = Step::Claim {
+                attempt,
+                errand,
+                until,
+            };
+            self.checked(claim).expect("a duty that cannot be claimed");
+        }
+        let step = match answer {
+            Some(said) => Step::News {
+                attempt,
+                report: report(said),
+                via: Via::Query,
+            },
+            None => Step::Silence {
+                attempt,
+                wish,
+                absent: false,
+                scheduled: wish == Wish::Look,
+            },
+        };
+        self.checked(step).expect("an answer to our own question");
+    }
+
+    /// A step with every invariant checked after it.
+    fn checked(&mut self, step: Step) -> Result<Outcome, Refusal> {
+        let before = self.ledger.payment.clone();
+        let outcome = self.try_step(step)?;
+        let payment = &self.ledger.payment;
+        let attempts = &self.ledger.attempts;
+        let open = attempts.iter().filter(|a| a.state.is_open()).count();
+        assert!(open <= 1, "two attempts are open");
+        match payment.status {
+            Status::Created | Status::Expired | Status::Cancelled => assert_eq!(open, 0),
+            Status::Pending | Status::Processing | Status::VerificationPending => {
+                assert_eq!(open, 1, "{:?}", payment.status);
+            }
+            Status::Failed => assert_eq!(open, 0),
+            Status::Review | Status::Completed => {}
+        }
+        assert!(attempts.len() <= Ledger::MAX_ATTEMPTS);
+        let captured = attempts
+            .iter()
+            .filter(|a| a.state == AttemptState::Captured);
+        assert!(captured.count() <= 1, "two captures count as the payment's");
+        assert_eq!(payment.review.is_some(), payment.status == Status::Review);
+        if before.status == Status::Completed {
+            assert_eq!(payment.status, Status::Completed);
+        }
+        if before.settlement == Settlement::Confirmed {
+            assert_eq!(payment.settlement, Settlement::Confirmed);
+        }
+        if payment.settlement == Settlement::Confirmed {
+            assert_eq!(payment.status, Status::Completed);
+        }
+        assert_eq!(
+            self.told(EventType::PaymentCompleted),
+            usize::from(payment.settlement == Settlement::Confirmed)
+        );
+        self.check_change(&before);
+        self.check_money();
+        Ok(outcome)
+    }
+
+    /// The timeline tells a legal way from the status before to the one after, each move with its
+    /// event, and what changed nothing is marked so.
+    fn check_change(&self, before: &Payment) {
+        let mut at = before.status;
+        let mut expected = Vec::new();
+        for line in &self.last.transitions {
+            assert_eq!(line.from, at);
+            if line.applied && line.from != line.to {
+                assert!(super::super::moves::legal(line.from, line.to));
+                at = line.to;
+                expected.extend(EventType::of_transition(at));
+            }
+        }
+        assert_eq!(at, self.ledger.payment.status);
+        let told = self.last.events.iter().map(|(event, ..)| *event);
+        let moves: Vec<_> = told
+            .filter(|event| {
+                !matches!(
+                    event,
+                    EventType::PaymentCompleted
+                        | EventType::PaymentRefunded
+                        | EventType::PaymentDisputed
+                )
+            })
+            .collect();
+        assert_eq!(moves, expected);
+        assert!(
+            self.last.transitions.len() <= 5,
+            "more than a handful of lines"
+        );
+    }
+
+    /// No money without a person who knows of it.
+    fn check_money(&self) {
+        let listed: BTreeSet<_> = self.work.iter().map(|(_, attempt, _)| *attempt).collect();
+        for attempt in &self.ledger.attempts {
+            let facts = attempt.vendor.as_ref();
+            let taken = facts.is_some_and(|f| f.status == VendorStatus::Completed);
+            let own = attempt.state == AttemptState::Captured;
+            let seen = self.status() == Status::Review || listed.contains(&attempt.id);
+            assert!(
+                !taken || own || seen,
+                "money that nobody knows of: {attempt:?}"
+            );
+        }
+    }
+
+    fn check_duty(&self) {
+        let due = self.ledger.due_at();
+        let duty = self.ledger.duty(self.now);
+        assert_eq!(due.is_some_and(|due| due <= self.now), duty.is_some());
+        if let Some(due) = due {
+            assert!(self.ledger.duty(due).is_some());
+        }
+    }
+
+    fn happen(&mut self, event: &Event) {
+        match event {
+            Event::Clock(by) => self.now = shifted(self.now, *by),
+            Event::Work(answer) => {
+                if let Some(duty) = self.duty() {
+                    self.work_on(duty, answer.map(status));
+                }
+            }
+            _ => {
+                let step = self.step_of(event).unwrap();
+                let again = step.clone();
+                let answer = self.checked(step);
+                let repeats = matches!(event, Event::News(..)) && answer.is_ok();
+                if repeats {
+                    let events = self.events.len();
+                    let _ = self.checked(again);
+                    assert_eq!(self.events.len(), events, "repeated news was told again");
+                }
+            }
+        }
+        self.check_duty();
+    }
+
+    /// Everything that is due is done while the clock stands; the vendor always says the same.
+    fn settle_down(&mut self, answer: Option<VendorStatus>) {
+        /// Far more than any payment needs: a few duties an attempt.
+        const BOUND: usize = 200;
+        for _ in 0..BOUND {
+            match self.duty() {
+                Some(duty) => self.work_on(duty, answer),
+                None => return,
+            }
+        }
+        panic!("the duties never end: {:?}", self.duty());
+    }
+
+    /// Everything that will ever be due is done in its time; then nothing is.
+    fn live_on(&mut self) {
+        /// Five days with pauses of at most ten minutes for each of a handful of attempts.
+        const BOUND: usize = 20_000;
+        for _ in 0..BOUND {
+            let Some(due) = self.ledger.due_at() else {
+                return;
+            };
+            self.now = self.now.max(due);
+            let duty = self.duty().expect("due, and nothing to do");
+            self.work_on(duty, None);
+        }
+        panic!("the duties never end: {:?}", self.duty());
+    }
+}
+
+fn shop(risky: bool) -> Shop {
+    if risky { Shop::risky() } else { Shop::new() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_invariants_hold_whatever_happens(
+        risky in proptest::bool::weighted(0.2),
+        events in proptest::collection::vec(event(), 1..60),
+    ) {
+        let mut shop = shop(risky);
+        for event in &events {
+            shop.happen(event);
+        }
+        prop_assert!(shop.unapplied <= shop.ledger.attempts.len() * 27 + shop.applied.len());
+    }
+
+    #[test]
+    fn the_work_that_is_due_ends_while_the_clock_stands(
+        events in proptest::collection::vec(event(), 1..40),
+        answer in proptest::option::of(0..9_u8),
+        later in 0..1_000_000_000_i64,
+    ) {
+        let mut shop = shop(false);
+        for event in &events {
+            shop.happen(event);
+        }
+        shop.now = shifted(shop.now, later);
+        shop.settle_down(answer.map(status));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_silent_vendor_is_given_up_on_at_last(
+        events in proptest::collection::vec(event(), 1..30),
+    ) {
+        let mut shop = shop(false);
+        for event in &events {
+            shop.happen(event);
+        }
+        shop.live_on();
+        let waiting = [Status::Pending, Status::Processing, Status::VerificationPending];
+        prop_assert!(!waiting.contains(&shop.status()), "{:?}", shop.status());
+    }
+}

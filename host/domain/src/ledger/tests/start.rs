@@ -1,0 +1,276 @@
+//! created ↔ pending, one open attempt, unknown outcomes, attempts' limits, questions.
+
+use super::*;
+use crate::provider::{Question, QuestionKind};
+
+fn next(shop: &Shop, number: u8) -> Option<Box<Choice>> {
+    Some(Box::new(choice(number, MethodId::Ideal, shop.now)))
+}
+
+fn unavailable(shop: &mut Shop, number: u8, then: Option<u8>) -> Outcome {
+    let next = then.and_then(|then| next(shop, then));
+    shop.step(Step::Started {
+        attempt: id(number),
+        result: StartResult::Unavailable("down".into()),
+        next,
+    })
+}
+
+#[test]
+fn opening_moves_to_pending_before_the_provider_is_called() {
+    let mut shop = Shop::new();
+    assert_eq!(shop.open(1), Ok(Outcome::Opened(id(1))));
+    assert_eq!(shop.status(), Status::Pending);
+    assert_eq!(shop.told(EventType::PaymentPending), 1);
+    assert_eq!(shop.ledger.payment.method, Some(MethodId::Ideal));
+    assert_eq!(shop.open(2), Err(Refusal::AttemptOpen(id(1))));
+}
+
+#[test]
+fn an_attempt_never_outlives_its_payment() {
+    let mut shop = Shop::new();
+    shop.pass(DAY - MINUTE);
+    shop.open(1).unwrap();
+    assert_eq!(shop.attempt(1).expires_at, START.after(DAY));
+}
+
+#[test]
+fn no_attempt_opens_after_expiry() {
+    let mut shop = Shop::new();
+    shop.pass(DAY);
+    assert_eq!(shop.open(1), Err(Refusal::NotPayable(Status::Created)));
+}
+
+#[test]
+fn an_unavailable_provider_hands_over_in_the_same_step_without_a_second_event() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Opened(id(2)));
+    assert_eq!(shop.status(), Status::Pending);
+    assert_eq!(shop.state(1), AttemptState::Unavailable);
+    assert_eq!(shop.told(EventType::PaymentPending), 1);
+    unavailable(&mut shop, 2, None);
+    assert_eq!(shop.status(), Status::Created);
+    assert_eq!(shop.events.len(), 1, "the way back is told to nobody");
+}
+
+#[test]
+fn a_hand_over_after_expiry_expires_the_payment() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    shop.pass(DAY);
+    assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Done);
+    assert_eq!(shop.status(), Status::Expired);
+    assert_eq!(shop.settlement(), Settlement::Pending);
+    assert_eq!(shop.ledger.attempts.len(), 1);
+}
+
+#[test]
+fn nothing_falls_back_from_an_unknown_outcome() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    shop.result(1, StartResult::Uncertain("time-out".into()));
+    assert_eq!(shop.state(1), AttemptState::Unknown);
+    // The vendor is asked half a minute later.
+    assert_eq!(
+        shop.ledger.due_at(),
+        Some(START.after(Duration::from_secs(30)))
+    );
+    shop.claim(1, Errand::Start).unwrap();
+    assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Done);
+    assert_eq!(
+        shop.state(1),
+        AttemptState::Unknown,
+        "unavailable proves nothing now"
+    );
+    assert_eq!(shop.ledger.attempts.len(), 1);
+    shop.claim(1, Errand::Start).unwrap();
+    shop.result(1, redirect());
+    assert_eq!(shop.state(1), AttemptState::Open);
+}
+
+#[test]
+fn a_start_that_was_lost_counts_as_unknown_when_it_is_repeated() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    assert_eq!(
+        shop.claim(1, Errand::Start),
+        Err(Refusal::Busy(START.after(LEASE)))
+    );
+    shop.pass(LEASE);
+    shop.claim(1, Errand::Start).unwrap();
+    unavailable(&mut shop, 1, Some(2));
+    assert_eq!(shop.state(1), AttemptState::Unknown);
+}
+
+#[test]
+fn an_unknown_start_that_is_declined_on_repetition_is_over() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    shop.result(1, StartResult::Uncertain("time-out".into()));
+    shop.claim(1, Errand::Start).unwrap();
+    shop.result(1, StartResult::Declined("no".into()));
+    assert_eq!(
+        (shop.status(), shop.state(1)),
+        (Status::Created, AttemptState::Declined)
+    );
+}
+
+#[test]
+fn five_declines_fail_the_payment() {
+    let mut shop = Shop::new();
+    for number in 1..=4 {
+        shop.open(number).unwrap();
+        if number % 2 == 0 {
+            shop.result(number, StartResult::Declined("no".into()));
+        } else {
+            shop.result(number, redirect());
+            shop.callback(number, VendorStatus::Declined);
+        }
+        assert_eq!(shop.status(), Status::Created);
+    }
+    shop.start(5);
+    shop.callback(5, VendorStatus::Cancelled);
+    assert_eq!(
+        (shop.status(), shop.settlement()),
+        (Status::Failed, Settlement::Failed)
+    );
+    assert_eq!(shop.told(EventType::PaymentFailed), 1);
+    assert_eq!(shop.open(6), Err(Refusal::NotPayable(Status::Failed)));
+}
+
+#[test]
+fn twenty_attempts_are_the_limit_and_ways_left_by_choice_are_no_declines() {
+    let mut shop = Shop::new();
+    for number in 1..=20 {
+        shop.start(number);
+        shop.close(number);
+        assert_eq!(shop.state(number), AttemptState::Closed);
+        assert_eq!(
+            (shop.status(), shop.ledger.payment.declines),
+            (Status::Created, 0)
+        );
+    }
+    assert_eq!(shop.open(21), Err(Refusal::TooManyAttempts));
+}
+
+#[test]
+fn a_close_that_is_not_certain_leaves_the_attempt_open() {
+    let mut shop = Shop::started();
+    shop.claim(1, Errand::Close).unwrap();
+    shop.hear(1, report(VendorStatus::Pending), Via::Query);
+    assert_eq!(shop.state(1), AttemptState::Open);
+    assert_eq!(shop.open(2), Err(Refusal::AttemptOpen(id(1))));
+    // Whoever held it is done, so it can be tried again.
+    assert!(shop.claim(1, Errand::Close).is_ok());
+}
+
+#[test]
+fn what_the_payer_approved_is_not_closed_for_another_choice() {
+    let mut shop = Shop::started();
+    shop.callback(1, VendorStatus::Processing);
+    assert_eq!(
+        shop.claim(1, Errand::Close),
+        Err(Refusal::WrongState(AttemptState::Processing))
+    );
+}
+
+#[test]
+fn questions_are_answered_once_and_the_start_goes_on() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    let question = Question {
+        name: "email".into(),
+        label: "E-mail".into(),
+        kind: QuestionKind::Email,
+        required: true,
+        choices: Vec::new(),
+    };
+    shop.result(
+        1,
+        StartResult::Open {
+            reference: None,
+            action: Action::Ask(vec![question]),
+            until: None,
+        },
+    );
+    let busy_until = shop.now.after(LEASE);
+    let answers = |text: &str| Step::Answered {
+        attempt: id(1),
+        answers: vec![("email".into(), Secret::new(text))],
+        busy_until,
+    };
+    shop.step(answers("a@b.example"));
+    assert_eq!(shop.try_step(answers("x")), Err(Refusal::Busy(busy_until)));
+    assert_eq!(shop.attempt(1).answers.len(), 1);
+    // Nothing was created when it asked: an unavailable provider hands over.
+    assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Opened(id(2)));
+    shop.result(2, redirect());
+    let late = Step::Answered {
+        attempt: id(2),
+        answers: Vec::new(),
+        busy_until,
+    };
+    assert_eq!(
+        shop.try_step(late),
+        Err(Refusal::WrongState(AttemptState::Open))
+    );
+    shop.step(Step::Redact);
+    assert!(shop.attempt(1).answers.is_empty());
+}
+
+#[test]
+fn an_open_payment_needs_a_reference_and_keeps_few() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    let blank = StartResult::Open {
+        reference: Some(String::new()),
+        action: Action::Redirect("https://pay.example".into()),
+        until: None,
+    };
+    let step = Step::Started {
+        attempt: id(1),
+        result: blank,
+        next: None,
+    };
+    assert!(matches!(shop.try_step(step), Err(Refusal::BadNews(_))));
+    for number in 0..20 {
+        let named = Report {
+            reference: format!("ref-{number}"),
+            ..report(VendorStatus::Pending)
+        };
+        shop.hear(1, named, Via::Callback);
+    }
+    assert_eq!(shop.attempt(1).references.len(), Ledger::MAX_REFERENCES);
+}
+
+#[test]
+fn a_start_recorded_after_the_attempt_ended_only_leaves_its_reference() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    shop.callback(1, VendorStatus::Declined);
+    shop.result(
+        1,
+        StartResult::Open {
+            reference: Some("late".into()),
+            action: Action::Redirect("https://pay.example".into()),
+            until: None,
+        },
+    );
+    assert_eq!(shop.state(1), AttemptState::Declined);
+    assert_eq!(shop.attempt(1).references[0], "late");
+    // It exists there after all, so the vendor is asked what it is, and closes it if need be.
+    assert_eq!(shop.duty(), Some(Duty::Look(id(1))));
+    shop.hear(1, report(VendorStatus::Pending), Via::Query);
+    shop.pass(MINUTE);
+    assert_eq!(shop.duty(), Some(Duty::Close(id(1))));
+}
+
+#[test]
+fn a_provider_that_reported_the_payment_cannot_call_it_never_created() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    shop.callback(1, VendorStatus::Pending);
+    assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Done);
+    assert_eq!(shop.state(1), AttemptState::Unknown);
+}
