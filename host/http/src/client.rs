@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use url::Url;
 
 use crate::connect::{Sender, connect};
-use crate::destination::{Policy, Refused};
+use crate::destination::{Guard, Refused};
 use crate::exchange::{NoAnswer, NotSent, Request, Response, SendError};
 use crate::pool::{Origin, Pool};
 
@@ -35,14 +35,14 @@ const OURS: [HeaderName; 8] = [
     EXPECT,
 ];
 
-/// The guarded client. Clones share policy and connections and cost nothing.
+/// The guarded client. clones share guard and connections and cost nothing.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    policy: Policy,
+    guard: Guard,
     tls: Option<TlsConnector>,
     pool: Pool,
 }
@@ -50,26 +50,26 @@ struct Inner {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("policy", &self.inner.policy)
+            .field("guard", &self.inner.guard)
             .finish_non_exhaustive()
     }
 }
 
 impl Client {
-    /// A client under a policy.
-    pub fn new(policy: Policy) -> Self {
+    /// A client behind a guard.
+    pub fn new(guard: Guard) -> Self {
         Self {
             inner: Arc::new(Inner {
-                policy,
+                guard,
                 tls: crate::tls::connector(),
                 pool: Pool::default(),
             }),
         }
     }
 
-    /// The policy that destinations are judged by.
-    pub fn policy(&self) -> Policy {
-        self.inner.policy
+    /// The guard that destinations are judged by.
+    pub fn guard(&self) -> Guard {
+        self.inner.guard
     }
 
     /// Whether a URL may be a destination, before any name is resolved.
@@ -77,7 +77,7 @@ impl Client {
     /// # Errors
     /// The first rule it breaks.
     pub fn judge_url(&self, url: &Url) -> Result<(), Refused> {
-        self.inner.policy.judge_url(url)
+        self.inner.guard.judge_url(url)
     }
 
     /// Sends one request and reads the answer. Needs a Tokio runtime with time and I/O.
@@ -99,7 +99,7 @@ impl Client {
     }
 
     fn judge(&self, request: &Request<'_>) -> Result<(), NotSent> {
-        self.inner.policy.judge_url(&request.url)?;
+        self.inner.guard.judge_url(&request.url)?;
         if request
             .hosts
             .is_some_and(|hosts| !hosts.iter().any(|host| host.matches(&request.url)))

@@ -4,7 +4,7 @@ use url::{Host, Url};
 
 /// What an outgoing client may reach beyond the public internet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Policy {
+pub struct Guard {
     /// Development: loopback literals and `localhost` too, over plain http as well.
     /// Plain http to anything else stays refused.
     pub allow_loopback: bool,
@@ -56,7 +56,7 @@ pub enum Refused {
     TooLong,
 }
 
-impl Policy {
+impl Guard {
     /// Judges a destination by its text alone, as when a webhook endpoint is created.
     ///
     /// A URL that passes can still be refused when its name is resolved.
@@ -171,7 +171,7 @@ mod tests {
     fn hostile_destinations_are_refused_by_their_text() {
         for (text, why) in HOSTILE {
             let url = Url::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
-            assert_eq!(Policy::default().judge_url(&url), Err(*why), "{text}");
+            assert_eq!(Guard::default().judge_url(&url), Err(*why), "{text}");
         }
     }
 
@@ -185,7 +185,7 @@ mod tests {
             "https://\\shop.example/",
         ] {
             assert_eq!(
-                Policy::default().judge_url(&Url::parse(text).unwrap()),
+                Guard::default().judge_url(&Url::parse(text).unwrap()),
                 Ok(()),
                 "{text}"
             );
@@ -194,10 +194,10 @@ mod tests {
 
     #[test]
     fn development_adds_loopback_and_nothing_else() {
-        let policy = Policy {
+        let guard = Guard {
             allow_loopback: true,
         };
-        let judge = |text: &str| policy.judge_url(&Url::parse(text).unwrap());
+        let judge = |text: &str| guard.judge_url(&Url::parse(text).unwrap());
         for text in [
             "http://127.0.0.1:8080/",
             "http://localhost/",
@@ -217,6 +217,6 @@ mod tests {
     #[test]
     fn a_long_address_is_refused() {
         let url = Url::parse(&format!("https://shop.example/{}", "a".repeat(MAX_URL))).unwrap();
-        assert_eq!(Policy::default().judge_url(&url), Err(Refused::TooLong));
+        assert_eq!(Guard::default().judge_url(&url), Err(Refused::TooLong));
     }
 }

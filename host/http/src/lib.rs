@@ -31,7 +31,7 @@ mod tls;
 
 pub use address::is_public;
 pub use client::Client;
-pub use destination::{Policy, Refused};
+pub use destination::{Guard, Refused};
 pub use exchange::{NoAnswer, NotSent, Request, Response, SendError};
 pub use hosts::{HostList, HostPattern, NotAHost};
 /// HTTP's own methods, names and values, so that callers need no dependency for them.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kassette_http::{
-    Client, HeaderMap, HostPattern, Method, NoAnswer, NotSent, Policy, Request, Response, SendError,
+    Client, HeaderMap, HostPattern, Method, NoAnswer, NotSent, Guard, Request, Response, SendError,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -93,7 +93,7 @@ fn request(method: Method, url: url::Url) -> Request<'static> {
 }
 
 fn dev() -> Client {
-    Client::new(Policy {
+    Client::new(Guard {
         allow_loopback: true,
     })
 }
@@ -144,7 +144,7 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
 async fn without_the_development_setting_loopback_sees_no_connection() {
     let trap = Server::start(&[OK]).await;
     let port = trap.address.port();
-    let client = Client::new(Policy::default());
+    let client = Client::new(Guard::default());
     for host in [
         "127.0.0.1",
         "127.1",

@@ -1,6 +1,6 @@
 //! Where a module may lead a payer.
 
-use kassette_http::{HostList, Policy};
+use kassette_http::{HostList, Guard};
 use url::Url;
 
 use crate::error::CallError;
@@ -28,8 +28,8 @@ impl Pages<'_> {
         let url = parse(text)?;
         let mut target = url.clone();
         target.set_fragment(None);
-        let policy = Policy { allow_loopback: self.plain_loopback };
-        if policy.judge_url(&target).is_err() {
+        let guard = Guard { allow_loopback: self.plain_loopback };
+        if guard.judge_url(&target).is_err() {
             return Err(CallError::BadReply("a link for the payer is not a plain https address"));
         }
         if !self.hosts.iter().any(|host| host.matches(&target)) {

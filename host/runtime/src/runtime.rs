@@ -50,10 +50,10 @@ impl Runtime {
     /// Where the engine cannot be set up or the folder cannot be read or watched.
     pub fn start(
         config: RuntimeConfig,
-        outgoing: Arc<dyn Outgoing>,
+        outgoing: impl Outgoing,
     ) -> Result<Arc<Self>, RuntimeError> {
         let runtime = Arc::new(Self {
-            host: Arc::new(Host::new(config, outgoing)?),
+            host: Arc::new(Host::new(config, Arc::new(outgoing))?),
             slots: Slots::new(),
             loading: Mutex::new(()),
             watcher: Mutex::new(None),

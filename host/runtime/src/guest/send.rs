@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kassette_domain::secret::Secret;
 use kassette_http::{
-    HeaderMap, HeaderName, HeaderValue, HostPattern, Method, Policy, Request, Response, SendError,
+    HeaderMap, HeaderName, HeaderValue, HostPattern, Method, Guard, Request, Response, SendError,
 };
 use tokio::time::Instant;
 use url::Url;
@@ -99,8 +99,8 @@ impl Call {
         }
         let url = Url::parse(&request.url).map_err(|_| "the address is malformed")?;
         // The client judges again; here it is the account that decides about loopback.
-        let policy = Policy { allow_loopback: self.access.plain_loopback };
-        policy.judge_url(&url).map_err(|_| "the address is not a plain https address")?;
+        let guard = Guard { allow_loopback: self.access.plain_loopback };
+        guard.judge_url(&url).map_err(|_| "the address is not a plain https address")?;
         if !self.access.hosts.iter().any(|host| host.matches(&url)) {
             return Err("the host is not among the account's hosts");
         }

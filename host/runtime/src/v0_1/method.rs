@@ -79,7 +79,7 @@ fn refusal(refusal: wit::Refusal) -> Result<Refusal, CallError> {
         wit::Ground::Country => Ground::Country,
         wit::Ground::Payer => Ground::Payer,
         wit::Ground::Health => Ground::Health,
-        wit::Ground::Policy => Ground::Policy,
+        wit::Ground::Guard => Ground::Guard,
         wit::Ground::Other => Ground::Other,
     };
     let detail = text::within(refusal.detail, DETAIL, "a refusal's detail is over 200 bytes")?;

@@ -1,0 +1,206 @@
+//! Modules dropped into the folder while the runtime serves.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::allow_attributes,
+    unreachable_pub,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kassette_domain::id::Digest;
+use kassette_domain::method::MethodId;
+use kassette_runtime::{Runtime, SlotState};
+use support::{Method, NOW, active, context, provider, runtime, slot};
+
+const IDEAL: &str = "method.ideal";
+
+/// An iDEAL whose only verdict gives this reason.
+fn saying(reason: &str) -> Vec<u8> {
+    Method::saying(&[("a", Ok(reason))]).build()
+}
+
+fn file(folder: &Path) -> std::path::PathBuf {
+    folder.join("method.ideal.wasm")
+}
+
+fn reason(runtime: &Runtime) -> String {
+    let module = runtime.method(MethodId::Ideal).unwrap();
+    let verdicts = module.rank(&context(&["a"])).unwrap().unwrap();
+    verdicts[0].outcome.clone().unwrap()
+}
+
+fn last_error(runtime: &Runtime) -> Option<String> {
+    runtime.slots().into_iter().find(|status| status.slot == slot(IDEAL)).unwrap().last_error
+}
+
+/// Waits until something that was offered has been dealt with.
+async fn dealt_with(runtime: &Runtime, done: impl Fn(&Runtime) -> bool) {
+    let mut changes = runtime.changes();
+    let waiting = async {
+        while !done(runtime) {
+            changes.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("was dealt with");
+}
+
+#[test]
+fn what_lies_in_the_folder_serves_from_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(file(folder.path()), saying("first")).unwrap();
+    fs::write(folder.path().join("provider.vendor.wasm"), provider(Default::default(), "unreachable")).unwrap();
+    fs::write(folder.path().join("notes.txt"), "not a module").unwrap();
+    fs::write(folder.path().join("stray.wasm"), "not a slot").unwrap();
+    let runtime = runtime(folder.path());
+    assert_eq!(reason(&runtime), "first");
+    assert_eq!(runtime.provider("vendor").unwrap().description().label, "Vendor");
+    let slots = runtime.slots();
+    assert_eq!(slots.len(), 2);
+    let active = slots[0].active.as_ref().unwrap();
+    assert_eq!((active.name.as_str(), active.version.as_str()), ("iDEAL", "1.0.0"));
+    assert_eq!((active.wit.as_str(), active.class.as_str()), ("0.1.0", "native"));
+    assert_eq!((active.digest, active.since), (Digest::of(&saying("first")), NOW));
+    assert_eq!((slots[0].state, &slots[0].previous), (SlotState::Serving, &None));
+}
+
+#[tokio::test]
+async fn a_replaced_file_is_picked_up_and_a_broken_one_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (saying("first"), saying("second"));
+    fs::write(file(folder.path()), &first).unwrap();
+    let runtime = runtime(folder.path());
+    let held = runtime.method(MethodId::Ideal).unwrap();
+
+    fs::write(file(folder.path()), &second).unwrap();
+    active(&runtime, IDEAL, &second).await;
+    assert_eq!(reason(&runtime), "second");
+    assert_eq!(runtime.slots()[0].previous.unwrap().digest, Digest::of(&first));
+    // Whoever holds the earlier version goes on with it.
+    assert_eq!(held.digest(), Digest::of(&first));
+    assert!(held.rank(&context(&["a"])).is_ok());
+
+    fs::write(file(folder.path()), "broken").unwrap();
+    dealt_with(&runtime, |runtime| last_error(runtime).is_some()).await;
+    assert!(last_error(&runtime).unwrap().contains("not WebAssembly"));
+    assert_eq!(reason(&runtime), "second");
+
+    // The file that serves, put back: nothing to do but to forget the complaint.
+    fs::write(file(folder.path()), &second).unwrap();
+    dealt_with(&runtime, |runtime| last_error(runtime).is_none()).await;
+    assert_eq!(reason(&runtime), "second");
+}
+
+#[tokio::test]
+async fn a_file_renamed_into_place_is_picked_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let module = saying("renamed");
+    let aside = folder.path().join("method.ideal.wasm.part");
+    fs::write(&aside, &module).unwrap();
+    fs::rename(&aside, file(folder.path())).unwrap();
+    active(&runtime, IDEAL, &module).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_still_being_written_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (saying("first"), saying("second"));
+    fs::write(file(folder.path()), &first).unwrap();
+    let runtime = runtime(folder.path());
+    let (begin, rest) = second.split_at(second.len() / 2);
+    let mut writing = File::create(file(folder.path())).unwrap();
+    writing.write_all(begin).unwrap();
+    writing.sync_all().unwrap();
+    // A module written later and closed is active, so the events before it have been seen.
+    let other = Method { id: "venmo", ..Method::saying(&[]) }.build();
+    fs::write(folder.path().join("method.venmo.wasm"), &other).unwrap();
+    active(&runtime, "method.venmo", &other).await;
+    assert_eq!(reason(&runtime), "first");
+    writing.write_all(rest).unwrap();
+    drop(writing);
+    active(&runtime, IDEAL, &second).await;
+    assert_eq!(last_error(&runtime), None);
+}
+
+#[tokio::test]
+async fn a_deleted_file_keeps_its_last_version_serving() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(file(folder.path()), saying("kept")).unwrap();
+    let runtime = runtime(folder.path());
+    fs::remove_file(file(folder.path())).unwrap();
+    let other = Method { id: "venmo", ..Method::saying(&[]) }.build();
+    fs::write(folder.path().join("method.venmo.wasm"), &other).unwrap();
+    active(&runtime, "method.venmo", &other).await;
+    assert_eq!(reason(&runtime), "kept");
+}
+
+#[tokio::test]
+async fn many_files_at_once_are_all_picked_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let names = ["ideal", "paypal", "venmo", "klarna", "interac"];
+    let modules = names.map(|id| (id, Method { id, ..Method::saying(&[]) }.build()));
+    for (id, module) in &modules {
+        fs::write(folder.path().join(format!("method.{id}.wasm")), module).unwrap();
+    }
+    for (id, module) in &modules {
+        active(&runtime, &format!("method.{id}"), module).await;
+    }
+}
+
+#[test]
+fn versions_that_were_active_are_kept_and_the_oldest_is_let_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let slot = slot("provider.vendor");
+    let versions: Vec<Vec<u8>> = (0..10)
+        .map(|marker| provider(Default::default(), &format!("(drop (i32.const {marker})) unreachable")))
+        .collect();
+    for version in &versions {
+        assert!(runtime.install(&slot, version, NOW).unwrap().changed);
+    }
+    let kept = |version: &[u8]| runtime.provider_version(&slot, &Digest::of(version)).is_some();
+    assert!(versions[2..].iter().all(|version| kept(version)));
+    assert!(versions[..2].iter().all(|version| !kept(version)));
+    assert_eq!(runtime.provider("vendor").unwrap().digest(), Digest::of(&versions[9]));
+    // Going back needs no compiler.
+    let started = Instant::now();
+    assert!(runtime.install(&slot, &versions[5], NOW).unwrap().changed);
+    assert!(started.elapsed() < Duration::from_millis(20));
+    assert!(!runtime.install(&slot, &versions[5], NOW).unwrap().changed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_under_way_never_notice_a_swap() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let versions = [saying("first"), saying("second")];
+    runtime.install(&slot(IDEAL), &versions[0], NOW).unwrap();
+    let calling: Vec<_> = (0..2)
+        .map(|_| {
+            let runtime = Arc::clone(&runtime);
+            tokio::task::spawn_blocking(move || {
+                for _ in 0..2_000 {
+                    assert!(["first", "second"].contains(&reason(&runtime).as_str()));
+                }
+            })
+        })
+        .collect();
+    for round in 0..20 {
+        runtime.install(&slot(IDEAL), &versions[round % 2], NOW).unwrap();
+        tokio::task::yield_now().await;
+    }
+    for calls in calling {
+        calls.await.unwrap();
+    }
+}

@@ -1,0 +1,222 @@
+//! Provider modules against a real listener: what the host believes of a start.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::allow_attributes,
+    unreachable_pub,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kassette_domain::provider::{Action, Incoming, StartFailure, Started, Verb, Wish};
+use kassette_runtime::{CallError, ProviderModule, StartOutcome};
+use support::{Data, NOW, access, attempt, failure, provider, provider_with, redirect, request};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+/// A vendor that answers every request with a status, or never.
+struct Vendor {
+    address: SocketAddr,
+    requests: Arc<AtomicUsize>,
+}
+
+impl Vendor {
+    async fn start(answers: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&requests);
+        tokio::spawn(async move {
+            let mut held = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    let Ok(byte) = stream.read_u8().await else { break };
+                    head.push(byte);
+                }
+                seen.fetch_add(1, Ordering::SeqCst);
+                if answers {
+                    let answer = b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                    stream.write_all(answer).await.unwrap();
+                } else {
+                    held.push(stream);
+                }
+            }
+        });
+        Self { address, requests }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/v1/orders", self.address)
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
+    }
+}
+
+struct Bench {
+    module: Arc<ProviderModule>,
+    access: kassette_runtime::AccountAccess,
+}
+
+impl Bench {
+    fn new(vendor: &Vendor, bytes: &[u8]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = support::runtime_with(folder.path(), |config| {
+            config.limits.native.wall = Duration::from_millis(700);
+        });
+        runtime.install(&support::slot("provider.vendor"), bytes, NOW).unwrap();
+        let module = runtime.provider("vendor").unwrap();
+        Self { module, access: access(&vendor.address.to_string()) }
+    }
+
+    async fn start(&self) -> StartOutcome {
+        self.module.start(&self.access, &attempt()).await
+    }
+}
+
+/// Sends one request (0 is GET, 1 POST), then goes on.
+fn sending(data: &mut Data, verb: u8, url: &str, then: &str) -> String {
+    let request = request(data, verb, url);
+    let answer = data.put(&[0; 24]);
+    format!("(call $send (i32.const {request}) (i32.const {answer})) {then}")
+}
+
+async fn outcome(vendor: &Vendor, verb: Option<u8>, then: impl FnOnce(&mut Data) -> String) -> StartOutcome {
+    let mut data = Data::default();
+    let then = then(&mut data);
+    let start = match verb {
+        Some(verb) => sending(&mut data, verb, &vendor.url(), &then),
+        None => then,
+    };
+    Bench::new(vendor, &provider(data, &start)).start().await
+}
+
+const GET: Option<u8> = Some(0);
+const POST: Option<u8> = Some(1);
+const TRAP: &str = "unreachable";
+const LOOP: &str = "(loop $again (br $again)) unreachable";
+
+fn uncertain(outcome: &StartOutcome) -> bool {
+    outcome.sent && matches!(outcome.result, Err(StartFailure::Uncertain(_)))
+}
+
+fn unavailable(outcome: &StartOutcome) -> bool {
+    !outcome.sent && matches!(outcome.result, Err(StartFailure::Unavailable(_)))
+}
+
+#[tokio::test]
+async fn a_start_that_went_well_is_believed() {
+    let vendor = Vendor::start(true).await;
+    let page = format!("http://{}/pay/1", vendor.address);
+    let well = outcome(&vendor, POST, |data| format!("(i32.const {})", redirect(data, &page))).await;
+    assert!(well.sent);
+    let Ok(Started::Open(open)) = well.result else { panic!("{well:?}") };
+    assert_eq!((open.reference.as_str(), open.action), ("ref-1", Action::Redirect(page)));
+    assert_eq!(vendor.requests(), 1);
+}
+
+#[tokio::test]
+async fn a_trap_is_uncertain_only_once_a_changing_request_left() {
+    let vendor = Vendor::start(true).await;
+    for body in [TRAP, LOOP] {
+        assert!(unavailable(&outcome(&vendor, None, |_| body.into()).await), "{body}");
+        assert!(unavailable(&outcome(&vendor, GET, |_| body.into()).await), "{body}");
+        assert!(uncertain(&outcome(&vendor, POST, |_| body.into()).await), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_a_whole_answer_is_uncertain_whatever_the_module_says() {
+    let silent = Vendor::start(false).await;
+    // The wall-clock limit ends the call, or the request's deadline does and the module speaks.
+    for kind in [0, 1] {
+        let said = outcome(&silent, POST, |data| format!("(i32.const {})", failure(data, kind))).await;
+        assert!(uncertain(&said), "{said:?}");
+    }
+    assert_eq!(silent.requests(), 2);
+    let read = outcome(&silent, GET, |data| format!("(i32.const {})", failure(data, 0))).await;
+    assert!(unavailable(&read), "{read:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_never_left_is_not_uncertain() {
+    let gone = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Vendor { address: listener.local_addr().unwrap(), requests: Arc::default() }
+    };
+    let refused = outcome(&gone, POST, |_| TRAP.into()).await;
+    assert!(unavailable(&refused), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_link_to_a_foreign_host_is_a_bad_reply() {
+    let vendor = Vendor::start(true).await;
+    for link in ["https://evil.example/", "javascript:alert(1)", "http://127.0.0.1:1/"] {
+        let answer = |data: &mut Data| format!("(i32.const {})", redirect(data, link));
+        assert!(unavailable(&outcome(&vendor, None, answer).await), "{link}");
+        assert!(uncertain(&outcome(&vendor, POST, answer).await), "{link}");
+    }
+}
+
+#[tokio::test]
+async fn a_module_reaches_only_the_accounts_hosts() {
+    let (vendor, other) = (Vendor::start(true).await, Vendor::start(true).await);
+    let mut data = Data::default();
+    let page = redirect(&mut data, &format!("http://{}/pay", vendor.address));
+    let start = sending(&mut data, 1, &other.url(), &format!("(i32.const {page})"));
+    let reached = Bench::new(&vendor, &provider(data, &start)).start().await;
+    assert_eq!((other.requests(), reached.sent), (0, false));
+}
+
+#[tokio::test]
+async fn a_callback_or_query_that_traps_has_no_answer() {
+    let vendor = Vendor::start(true).await;
+    let bench = Bench::new(&vendor, &provider_with(Data::default(), TRAP, TRAP, LOOP));
+    let incoming = Incoming {
+        verb: Verb::Post,
+        path: String::new(),
+        query: String::new(),
+        headers: vec![("x".into(), "y".into())],
+        body: vec![0; 1024],
+    };
+    assert_eq!(bench.module.callback(&bench.access, &incoming).await, Err(CallError::Trap));
+    let asked = bench.module.query(&bench.access, &attempt(), Some("ref"), Wish::Look, None).await;
+    assert_eq!(asked, Err(CallError::Deadline));
+    assert_eq!(bench.module.health(&bench.access).await, Err(CallError::Trap));
+}
+
+#[tokio::test]
+async fn more_calls_than_places_are_busy_and_nothing_is_called() {
+    let silent = Vendor::start(false).await;
+    let mut data = Data::default();
+    let start = sending(&mut data, 1, &silent.url(), TRAP);
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = support::runtime_with(folder.path(), |config| config.pool.providers = 2);
+    let bytes = provider(data, &start);
+    runtime.install(&support::slot("provider.vendor"), &bytes, NOW).unwrap();
+    let module = runtime.provider("vendor").unwrap();
+    let waiting: Vec<_> = (0..2)
+        .map(|_| {
+            let (module, access) = (Arc::clone(&module), access(&silent.address.to_string()));
+            tokio::spawn(async move { module.start(&access, &attempt()).await })
+        })
+        .collect();
+    while silent.requests() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let third = module.start(&access(&silent.address.to_string()), &attempt()).await;
+    assert!(unavailable(&third), "{third:?}");
+    assert_eq!(silent.requests(), 2);
+    waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    drop(runtime);
+}

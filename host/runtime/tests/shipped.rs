@@ -1,0 +1,62 @@
+//! The modules of this workspace, built from source, under production limits.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::allow_attributes,
+    unreachable_pub,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use kassette_domain::id::SlotKind;
+use kassette_domain::method::MethodId;
+use kassette_domain::money::Currency;
+use kassette_runtime::{Class, Runtime};
+use std::sync::Arc;
+use support::{NOW, context, runtime, slot};
+
+fn shipped() -> Arc<Runtime> {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    for guest in kassette_build::guests() {
+        let bytes = std::fs::read(&guest.path).unwrap();
+        runtime.install(&slot(&guest.slot), &bytes, NOW).unwrap();
+    }
+    runtime
+}
+
+#[test]
+fn every_module_of_this_workspace_loads_as_native() {
+    let slots = shipped().slots();
+    assert_eq!(slots.iter().filter(|status| status.kind == SlotKind::Method).count(), 10);
+    assert!(slots.iter().any(|status| status.slot == slot("provider.sandbox")));
+    for status in slots {
+        assert_eq!(status.active.unwrap().class, Class::Native, "{}", status.slot);
+    }
+}
+
+#[test]
+fn every_method_answers_for_every_currency_within_the_rules() {
+    let runtime = shipped();
+    for method in MethodId::ALL {
+        let module = runtime.method(method).unwrap();
+        for currency in Currency::ALL {
+            let mut context = context(&["a", "b", "c", "d"]);
+            context.currency = currency;
+            // A refusal is an answer; a fault is none.
+            let _ = module.rank(&context).unwrap_or_else(|error| panic!("{method} {currency}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn a_method_gives_the_same_answer_to_the_same_question() {
+    let module = shipped().method(MethodId::CreditCard).unwrap();
+    let first = module.rank(&context(&["a", "b", "c", "d"])).unwrap();
+    for _ in 0..1_000 {
+        assert_eq!(module.rank(&context(&["a", "b", "c", "d"])).unwrap(), first);
+    }
+}

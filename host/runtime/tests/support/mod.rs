@@ -1,0 +1,300 @@
+//! Guests written by hand, honest and hostile, and what is needed to run them.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
+use kassette_domain::key::Environment;
+use kassette_domain::method::MethodId;
+use kassette_domain::money::{Currency, Minor, Money};
+use kassette_domain::provider::{Account, AttemptFacts, Payer};
+use kassette_domain::routing::{Availability, Candidate, Context, Health};
+use kassette_domain::time::Time;
+use kassette_http::{Client, Guard};
+use kassette_runtime::{AccountAccess, Runtime, RuntimeConfig, TokenStore};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+/// When the tests take place.
+pub const NOW: Time = Time::from_secs(1_795_000_000);
+
+/// Where static data of a guest begins; its heap begins behind it.
+const DATA: usize = 1024;
+const HEAP: usize = 16 * 1024;
+
+/// Lays out static data of a guest as the canonical ABI wants it.
+#[derive(Default)]
+pub struct Data(Vec<u8>);
+
+impl Data {
+    /// Puts bytes, aligned to 8, and gives their address.
+    pub fn put(&mut self, bytes: &[u8]) -> u32 {
+        self.0.resize(self.0.len().next_multiple_of(8), 0);
+        let at = DATA + self.0.len();
+        self.0.extend_from_slice(bytes);
+        u32::try_from(at).unwrap()
+    }
+
+    /// Puts a text and gives address and length, as a record holds it.
+    pub fn text(&mut self, text: &str) -> [u8; 8] {
+        let at = self.put(text.as_bytes());
+        pair(at, text.len())
+    }
+
+    /// Puts a list of texts.
+    pub fn texts(&mut self, texts: &[&str]) -> [u8; 8] {
+        let items: Vec<u8> = texts.iter().flat_map(|text| self.text(text)).collect();
+        pair(self.put(&items), texts.len())
+    }
+
+    fn wat(&self) -> String {
+        let bytes: String = self.0.iter().map(|byte| format!("\\{byte:02x}")).collect();
+        format!("(data (i32.const {DATA}) \"{bytes}\")")
+    }
+}
+
+/// Address and length.
+pub fn pair(at: u32, len: usize) -> [u8; 8] {
+    let mut pair = [0; 8];
+    pair[..4].copy_from_slice(&at.to_le_bytes());
+    pair[4..].copy_from_slice(&u32::try_from(len).unwrap().to_le_bytes());
+    pair
+}
+
+/// A core module with memory and an allocator.
+fn core(data: &Data, imports: &str, functions: &str) -> String {
+    format!(
+        r#"(module
+          {imports}
+          (memory (export "memory") 1)
+          (global $heap (mut i32) (i32.const {HEAP}))
+          (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+            (local $at i32)
+            (local.set $at (i32.and (i32.add (global.get $heap) (i32.const 7)) (i32.const -8)))
+            (global.set $heap (i32.add (local.get $at) (local.get 3)))
+            (local.get $at))
+          {}
+          {functions})"#,
+        data.wat()
+    )
+}
+
+/// Makes a component of a core module in text form for a world of a WIT package.
+pub fn component(wit: &Path, world: &str, core: &str) -> Vec<u8> {
+    let mut module = wat::parse_str(core).unwrap_or_else(|error| panic!("{error}"));
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_path(wit).unwrap();
+    let world = resolve.select_world(&[package], Some(world)).unwrap();
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
+    let mut encoder = ComponentEncoder::default();
+    encoder.module(&module).unwrap().validate(true).encode().unwrap()
+}
+
+/// The contract's own WIT.
+pub fn wit() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit")
+}
+
+/// What a hand-written method says of itself, and how it ranks.
+pub struct Method {
+    pub data: Data,
+    pub id: &'static str,
+    pub label: &'static str,
+    pub currencies: &'static [&'static str],
+    /// Body of `rank`, from the context's address (a parameter) to the answer's (its result).
+    pub rank: String,
+    /// More functions and globals.
+    pub more: String,
+}
+
+impl Method {
+    /// iDEAL with a body for `rank`.
+    pub fn ideal(rank: impl Into<String>) -> Self {
+        Self {
+            data: Data::default(),
+            id: "ideal",
+            label: "iDEAL",
+            currencies: &[],
+            rank: rank.into(),
+            more: String::new(),
+        }
+    }
+
+    /// iDEAL that gives one verdict after another: id, and why it is eligible or why not.
+    pub fn saying(verdicts: &[(&str, Result<&str, &str>)]) -> Self {
+        let mut method = Self::ideal("");
+        let mut list = Vec::new();
+        for (id, outcome) in verdicts {
+            list.extend(method.data.text(id));
+            let mut rest = [0; 16];
+            match outcome {
+                Ok(reason) => rest[4..12].copy_from_slice(&method.data.text(reason)),
+                Err(detail) => {
+                    (rest[0], rest[4]) = (1, 6);
+                    rest[8..].copy_from_slice(&method.data.text(detail));
+                }
+            }
+            list.extend(rest);
+        }
+        let list = pair(method.data.put(&list), verdicts.len());
+        let mut answer = [0; 16];
+        answer[4..12].copy_from_slice(&list);
+        method.rank = format!("(i32.const {})", method.data.put(&answer));
+        method
+    }
+
+    pub fn build(self) -> Vec<u8> {
+        self.build_for(&wit())
+    }
+
+    pub fn build_for(mut self, wit: &Path) -> Vec<u8> {
+        let mut record = Vec::new();
+        for text in [self.id, self.label, "1.0.0"] {
+            record.extend(self.data.text(text));
+        }
+        record.extend(self.data.texts(self.currencies));
+        let record = self.data.put(&record);
+        let functions = format!(
+            r#"(func (export "kassette:plugin/routing@0.1.0#describe") (result i32) (i32.const {record}))
+               (func (export "kassette:plugin/routing@0.1.0#rank") (param i32) (result i32) {})
+               {}"#,
+            self.rank, self.more
+        );
+        component(wit, "method", &core(&self.data, "", &functions))
+    }
+}
+
+/// A hand-written provider: body of `start`, from the arguments' address to the answer's.
+pub fn provider(data: Data, start: &str) -> Vec<u8> {
+    provider_with(data, start, "unreachable", "unreachable")
+}
+
+/// The same with bodies of `callback` and `query`.
+pub fn provider_with(mut data: Data, start: &str, callback: &str, query: &str) -> Vec<u8> {
+    let mut record = Vec::new();
+    for text in ["vendor", "Vendor", "1.0.0"] {
+        record.extend(data.text(text));
+    }
+    record.extend([0; 32]);
+    let record = data.put(&record);
+    let imports = r#"(import "kassette:plugin/http@0.1.0" "send" (func $send (param i32 i32)))"#;
+    let name = "kassette:plugin/payments@0.1.0";
+    let functions = format!(
+        r#"(func (export "{name}#describe") (result i32) (i32.const {record}))
+           (func (export "{name}#start") (param i32) (result i32) {start})
+           (func (export "{name}#callback") (param i32) (result i32) {callback})
+           (func (export "{name}#query") (param i32) (result i32) {query})
+           (func (export "{name}#health") (param i32 i32 i32 i64 i32 i32 i32 i32) (result i32)
+             unreachable)"#
+    );
+    component(&wit(), "provider", &core(&data, imports, &functions))
+}
+
+/// A request without headers, credentials or token; 0 is GET, 1 POST.
+pub fn request(data: &mut Data, verb: u8, url: &str) -> u32 {
+    let mut record = [0; 68];
+    record[0] = verb;
+    record[4..12].copy_from_slice(&data.text(url));
+    data.put(&record)
+}
+
+/// The answer of a start that opened a payment by a redirect.
+pub fn redirect(data: &mut Data, url: &str) -> u32 {
+    let mut record = [0; 88];
+    record[16..24].copy_from_slice(&data.text("ref-1"));
+    record[28..36].copy_from_slice(&data.text(url));
+    data.put(&record)
+}
+
+/// The answer of a start that failed: 0 is unavailable, 1 declined, 2 uncertain.
+pub fn failure(data: &mut Data, kind: u8) -> u32 {
+    let mut record = [0; 88];
+    (record[0], record[8]) = (1, kind);
+    record[12..20].copy_from_slice(&data.text("so it says"));
+    data.put(&record)
+}
+
+/// A runtime over a folder, with the guarded client that may reach loopback.
+pub fn runtime(folder: &Path) -> Arc<Runtime> {
+    runtime_with(folder, |_| {})
+}
+
+pub fn runtime_with(folder: &Path, change: impl FnOnce(&mut RuntimeConfig)) -> Arc<Runtime> {
+    let mut config = RuntimeConfig::new(folder, Arc::new(|| NOW));
+    change(&mut config);
+    Runtime::start(config, Client::new(Guard { allow_loopback: true })).unwrap()
+}
+
+pub fn slot(text: &str) -> Slot {
+    Slot::parse(text).unwrap()
+}
+
+/// Waits for a version to become active; a test that waits for longer has failed.
+pub async fn active(runtime: &Runtime, name: &str, bytes: &[u8]) {
+    let (slot, digest) = (slot(name), Digest::of(bytes));
+    let waited = tokio::time::timeout(Duration::from_secs(60), runtime.wait_for(&slot, &digest));
+    waited.await.unwrap_or_else(|_| panic!("{name} did not become active: {:?}", runtime.slots()));
+}
+
+pub fn candidate(id: &str) -> Candidate {
+    let status = Availability::Operational;
+    Candidate {
+        id: AccountId::parse(id).unwrap(),
+        minimum: Some(Minor(50)),
+        maximum: Some(Minor(1_000_000)),
+        fee: Some(Minor(29)),
+        priority: 0,
+        health: Health { status, success: Some(990), latency: Some(200), samples: 100 },
+    }
+}
+
+/// A payment of 12.34 EUR, for the candidates named.
+pub fn context(candidates: &[&str]) -> Context {
+    Context {
+        amount: Some(Minor(1234)),
+        currency: Currency::EUR,
+        usd: Some(Minor(1300)),
+        environment: Environment::Test,
+        email_known: true,
+        country: Some("NL".into()),
+        now: NOW,
+        settings: vec![],
+        candidates: candidates.iter().map(|id| candidate(id)).collect(),
+    }
+}
+
+/// A simulated account that may talk to one host and lead payers there.
+pub fn access(host: &str) -> AccountAccess {
+    AccountAccess {
+        account: Account {
+            id: AccountId::parse("vendor-test").unwrap(),
+            environment: Environment::Test,
+            now: NOW,
+            callback_url: "https://pay.example/callbacks/vendor-test".into(),
+            settings: vec![],
+        },
+        hosts: vec![host.parse().unwrap()],
+        redirect_hosts: vec![host.parse().unwrap()],
+        secrets: vec![],
+        plain_loopback: true,
+        tokens: Arc::new(TokenStore::new()),
+        recorder: None,
+    }
+}
+
+pub fn attempt() -> AttemptFacts {
+    AttemptFacts {
+        id: AttemptId::from_bytes([7; 16]),
+        method: MethodId::Ideal,
+        due: Money { amount: Minor(1234), currency: Currency::EUR },
+        order: "order-1".into(),
+        merchant: "Shop".into(),
+        return_url: "https://pay.example/return/x".into(),
+        cancel_url: "https://pay.example/return/x".into(),
+        expires: NOW.after(Duration::from_secs(3600)),
+        payer: Payer::default(),
+        answers: vec![],
+    }
+}
