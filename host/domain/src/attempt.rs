@@ -150,6 +150,8 @@ pub struct Attempt {
     pub last_sent: Time,
     /// Whether it was claimed to be closed: then its end is nobody's decline.
     pub closing: bool,
+    /// Whether it was captured for an operator's approval, which then completes the payment itself.
+    pub approved: bool,
     /// The most that the vendor ever said was given back.
     pub given_back: Minor,
     /// News that already has its line "changed nothing": one for each way and status.

@@ -35,7 +35,8 @@ impl Ledger {
                 attempt.closing = false;
                 // Nobody repeats a lost capture of a payment in review but its operator, so the
                 // vendor is asked what became of it as soon as the lease is over.
-                if errand == Errand::ApprovedCapture {
+                attempt.approved = errand == Errand::ApprovedCapture;
+                if attempt.approved {
                     attempt.next_query = sooner(attempt.next_query, until);
                 }
             }

@@ -218,11 +218,14 @@ impl Ledger {
         } else {
             None
         };
+        // What an operator's approval had captured completes with that approval, which may vouch for
+        // the settlement.
         let operators = self.payment.status == Status::Review
-            && !self
-                .payment
-                .review
-                .is_some_and(ReviewCause::ends_by_provider);
+            && (attempt.approved
+                || !self
+                    .payment
+                    .review
+                    .is_some_and(ReviewCause::ends_by_provider));
         match problem {
             Some(cause) => self.review(cause, log),
             None if operators => {}

@@ -286,6 +286,7 @@ fn new_attempt(payment: &Payment, choice: Choice, now: Time) -> Attempt {
         retries: 0,
         last_sent: choice.busy_until,
         closing: false,
+        approved: false,
         given_back: Minor(0),
         heard: Vec::new(),
         opened_at: now,

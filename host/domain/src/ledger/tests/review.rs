@@ -163,3 +163,18 @@ fn redaction_erases_the_payer_and_keeps_marks_and_money() {
     assert_eq!(shop.ledger.payment.email_mark, Some([7; 32]));
     assert_eq!(shop.attempt(1).vendor.as_ref().unwrap().received, DUE);
 }
+
+#[test]
+fn a_capture_for_an_approval_leaves_the_last_word_to_the_approval() {
+    let mut shop = Shop::started();
+    shop.callback(1, VendorStatus::Review);
+    shop.callback(1, VendorStatus::Processing);
+    let approve = Some(Settlement::Confirmed);
+    assert_eq!(shop.approve(approve), Err(Refusal::VendorFirst(id(1))));
+    shop.claim(1, Errand::ApprovedCapture).unwrap();
+    shop.hear(1, report(VendorStatus::Completed), Via::Query);
+    assert_eq!(shop.status(), Status::Review);
+    shop.approve(approve).unwrap();
+    assert_eq!(shop.settlement(), Settlement::Confirmed);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+}
