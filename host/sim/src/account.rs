@@ -220,13 +220,14 @@ impl Account {
         outcome: Outcome,
     ) -> Result<Session, Unchanged> {
         self.change(reference, move |session, account, now| match outcome {
-            Outcome::Approve if !session.is_payable(now) => Err(Conflict),
+            Outcome::Approve if session.held => session.release(now).map(Some),
+            Outcome::Approve | Outcome::Review if !session.is_payable(now) => Err(Conflict),
             Outcome::Approve if account.faults.take(Fault::NeedsCapture) => {
                 session.approve(now, None).map(Some)
             }
             Outcome::Approve => session.approve(now, Some(account.taken(session))).map(Some),
             Outcome::Decline => session.decline(now).map(Some),
-            Outcome::Review => session.hold(now).map(Some),
+            Outcome::Review => session.hold(now, account.taken(session)).map(Some),
             Outcome::Pending if session.is_payable(now) => Ok(None),
             Outcome::Pending => Err(Conflict),
             Outcome::Refund => session.refund(now, session.left()).map(Some),

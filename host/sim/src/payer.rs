@@ -84,7 +84,7 @@ const BEFORE: [Choice; 4] = [
     Choice {
         value: "review",
         label: "Hold it for review",
-        about: "Approved, but somebody has to look at it first.",
+        about: "Paid, but somebody has to look at it first.",
     },
     Choice {
         value: "pending",
@@ -93,12 +93,23 @@ const BEFORE: [Choice; 4] = [
     },
 ];
 
-const AFTERWARDS: [Choice; 2] = [
+const REFUND: Choice = Choice {
+    value: "refund",
+    label: "Refund it",
+    about: "The merchant gives everything back.",
+};
+
+const REVIEWED: [Choice; 2] = [
     Choice {
-        value: "refund",
-        label: "Refund it",
-        about: "The merchant gives everything back.",
+        value: "approve",
+        label: "Let it go",
+        about: "The provider has looked and finds nothing wrong.",
     },
+    REFUND,
+];
+
+const AFTERWARDS: [Choice; 2] = [
+    REFUND,
     Choice {
         value: "dispute",
         label: "Dispute it",
@@ -219,7 +230,7 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
         ),
         Phase::InReview => (
             "Payment in review",
-            "Approved, and held until the merchant decides.",
+            "Paid, and held until somebody has looked at it.",
         ),
         Phase::Captured => (
             "Payment complete",
@@ -238,6 +249,7 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
     };
     let choices: &'static [Choice] = match phase {
         _ if session.is_payable(now) => &BEFORE,
+        Phase::InReview => &REVIEWED,
         Phase::Captured => &AFTERWARDS,
         _ => &[],
     };

@@ -28,7 +28,7 @@ pub(crate) enum Phase {
     Open,
     Declined,
     Authorised,
-    /// Authorised, held until the merchant captures or closes it.
+    /// Captured, and somebody at the merchant's should look at it before delivering.
     InReview,
     Captured,
     /// Captured, and the payer wants it back.
@@ -82,7 +82,7 @@ pub(crate) struct Session {
     pub(crate) state: State,
     /// Whether the payer may still pay, time aside.
     pub(crate) payable: bool,
-    /// Authorised, but held for review.
+    /// Captured, but to be reviewed.
     pub(crate) held: bool,
     pub(crate) disputed: bool,
     pub(crate) due: Money,
@@ -123,9 +123,9 @@ impl Session {
             }
             State::Open => Phase::Open,
             State::Declined => Phase::Declined,
-            State::Authorised if self.held => Phase::InReview,
             State::Authorised => Phase::Authorised,
             State::Captured if self.disputed => Phase::Disputed,
+            State::Captured if self.held => Phase::InReview,
             State::Captured => Phase::Captured,
             State::Refunded => Phase::Refunded,
             State::Closed => Phase::Closed,
@@ -171,14 +171,24 @@ impl Session {
         Ok(Happened::Declined)
     }
 
-    /// The payer approves, and the vendor wants a person to look.
-    pub(crate) fn hold(&mut self, now: u64) -> Result<Happened, Conflict> {
-        self.approve(now, None)?;
+    /// The payer approves, the money is taken, and the vendor wants a person to look.
+    pub(crate) fn hold(&mut self, now: u64, capture: Money) -> Result<Happened, Conflict> {
+        self.approve(now, Some(capture))?;
         self.held = true;
         Ok(Happened::InReview)
     }
 
-    /// The merchant captures an authorisation; capturing ends a review.
+    /// The vendor has looked and lets a held payment go.
+    pub(crate) fn release(&mut self, now: u64) -> Result<Happened, Conflict> {
+        if self.phase(now) != Phase::InReview {
+            return Err(Conflict);
+        }
+        self.held = false;
+        self.updated_at = now;
+        Ok(Happened::Captured)
+    }
+
+    /// The merchant captures an authorisation.
     pub(crate) fn capture(&mut self, now: u64, money: Money) -> Result<Happened, Conflict> {
         if self.state != State::Authorised {
             return Err(Conflict);
@@ -189,7 +199,6 @@ impl Session {
     fn take(&mut self, now: u64, money: Money) -> Result<Happened, Conflict> {
         self.captured_times = self.captured_times.checked_add(1).ok_or(Conflict)?;
         self.state = State::Captured;
-        self.held = false;
         self.received = Some(money);
         self.updated_at = now;
         Ok(Happened::Captured)
@@ -204,7 +213,6 @@ impl Session {
             State::Captured | State::Refunded => return Err(Conflict),
         }
         self.payable = false;
-        self.held = false;
         self.updated_at = now;
         Ok(())
     }
@@ -310,16 +318,17 @@ mod tests {
     }
 
     #[test]
-    fn a_held_authorisation_is_released_by_capture_and_by_close() {
+    fn a_held_payment_is_taken_once_and_let_go_once() {
         let mut s = session();
-        s.hold(1).unwrap();
-        assert_eq!(s.phase(1), Phase::InReview);
-        let mut closed = s.clone();
-        closed.close(2).unwrap();
-        assert_eq!(closed.phase(2), Phase::Closed);
         let due = s.due.clone();
-        s.capture(2, due).unwrap();
-        assert_eq!(s.phase(2), Phase::Captured);
+        assert_eq!(s.release(1), Err(Conflict));
+        s.hold(1, due.clone()).unwrap();
+        assert_eq!((s.phase(1), s.captured_times), (Phase::InReview, 1));
+        assert_eq!(s.close(2), Err(Conflict));
+        assert_eq!(s.capture(2, due), Err(Conflict));
+        assert_eq!(s.release(3), Ok(Happened::Captured));
+        assert_eq!((s.phase(3), s.captured_times), (Phase::Captured, 1));
+        assert_eq!(s.release(4), Err(Conflict));
     }
 
     #[test]

@@ -35,8 +35,8 @@ pub(crate) fn query(
 fn needed(phase: Phase, payable: bool, wish: Wish) -> Option<Act> {
     match (phase, wish) {
         (Phase::Declined, _) if payable => Some(Act::Close),
-        (Phase::Authorised | Phase::InReview, Wish::Finish) => Some(Act::Capture),
-        (Phase::Open | Phase::Authorised | Phase::InReview, Wish::Close) => Some(Act::Close),
+        (Phase::Authorised, Wish::Finish) => Some(Act::Capture),
+        (Phase::Open | Phase::Authorised, Wish::Close) => Some(Act::Close),
         _ => None,
     }
 }
@@ -141,10 +141,7 @@ mod tests {
             needed(Phase::Authorised, false, Wish::Finish),
             Some(Act::Capture)
         );
-        assert_eq!(
-            needed(Phase::InReview, false, Wish::Finish),
-            Some(Act::Capture)
-        );
+        assert_eq!(needed(Phase::InReview, false, Wish::Finish), None);
         assert_eq!(needed(Phase::Open, true, Wish::Finish), None);
     }
 
@@ -171,6 +168,7 @@ mod tests {
     #[test]
     fn close_leaves_alone_what_is_paid_or_over() {
         for phase in [
+            Phase::InReview,
             Phase::Captured,
             Phase::Disputed,
             Phase::Refunded,

@@ -181,7 +181,8 @@ impl Session {
             Phase::Declined if self.payable => return None,
             Phase::Declined => (Status::Declined, Settlement::Pending, "declined"),
             Phase::Authorised => (Status::Processing, Settlement::Pending, "authorised"),
-            Phase::InReview => (Status::Review, Settlement::Pending, "held for review"),
+            // The money is there; whether to deliver is what a person has to decide.
+            Phase::InReview => (Status::Review, Settlement::Confirmed, "held for review"),
             Phase::Captured => (Status::Completed, Settlement::Confirmed, "captured"),
             Phase::Disputed => (Status::Review, Settlement::Pending, "disputed by the payer"),
             Phase::Refunded => (Status::Completed, Settlement::Confirmed, "refunded"),
@@ -243,9 +244,9 @@ pub(crate) mod tests {
             (
                 "in_review",
                 false,
-                "0.00",
+                "49.90",
                 Status::Review,
-                Settlement::Pending,
+                Settlement::Confirmed,
             ),
             (
                 "captured",

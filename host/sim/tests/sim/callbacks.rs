@@ -26,7 +26,7 @@ async fn every_outcome_but_pending_is_told_and_signed() {
     for (outcome, kind, received) in [
         ("approve", "captured", "49.90"),
         ("decline", "declined", "0.00"),
-        ("review", "in_review", "0.00"),
+        ("review", "in_review", "49.90"),
     ] {
         let (w, mut receiver, session) = world().await;
         w.choose(&session, outcome).await;

@@ -67,8 +67,8 @@ async fn each_outcome_leads_back_and_into_the_books() {
         ),
         (
             "review",
-            State::Authorised,
-            0,
+            State::Captured,
+            1,
             "http://127.0.0.1:1/return/abc?session=",
         ),
         (
@@ -136,6 +136,17 @@ async fn a_paid_session_can_be_refunded_and_disputed_on_the_page() {
     assert_eq!(w.read(&session).await["status"], "disputed");
     assert_eq!(w.choose(&session, "refund").await.status(), 200);
     assert_eq!(w.entry().state, State::Refunded);
+}
+
+#[tokio::test]
+async fn a_held_payment_can_be_let_go_on_the_page() {
+    let w = World::new().await;
+    let session = w.create("attempt-1").await;
+    w.choose(&session, "review").await;
+    assert_eq!(w.read(&session).await["status"], "in_review");
+    assert_eq!(w.choose(&session, "approve").await.status(), 303);
+    assert_eq!(w.read(&session).await["status"], "captured");
+    assert_eq!(w.entry().captured_times, 1);
 }
 
 #[tokio::test]

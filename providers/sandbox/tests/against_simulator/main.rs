@@ -259,9 +259,30 @@ fn a_capture_whose_answer_is_lost_is_repeated_without_a_second_capture() {
 }
 
 #[test]
+fn a_held_payment_is_told_with_its_money_whatever_the_wish() {
+    let w = World::new();
+    let attempt = w.attempt("ideal");
+    let started = open(w.start(&attempt));
+    w.choose(&started, "review");
+    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
+        let report = w.query(&attempt, None, wish).unwrap();
+        assert_eq!(
+            (report.status, report.received),
+            (Status::Review, attempt.due.clone())
+        );
+    }
+    w.choose(&started, "approve");
+    let report = w.query(&attempt, None, Wish::Look).unwrap();
+    assert_eq!(report.status, Status::Completed);
+    assert_eq!(w.entry().captured_times, 1);
+}
+
+#[test]
 fn closing_voids_what_was_approved_and_proves_that_nothing_can_be_paid() {
     let w = World::new();
-    for outcome in ["pending", "review", "decline"] {
+    // One approval, which only authorises.
+    w.fault(Fault::NeedsCapture);
+    for outcome in ["pending", "decline", "approve"] {
         let attempt = w.attempt("ideal");
         let started = open(w.start(&attempt));
         w.choose(&started, outcome);
