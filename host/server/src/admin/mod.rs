@@ -1,1 +1,114 @@
 //! The operators' API, on its own listener.
+//!
+//! Every change is audited in the transaction that makes it. Permissions are extractor types
+//! ([`caller`]), so a handler cannot be written without its check.
+
+mod audit;
+mod body;
+mod caller;
+mod dev;
+mod domains;
+mod keys;
+mod merchants;
+mod operators;
+mod payment_view;
+mod payments;
+mod plugins;
+mod policy;
+mod providers;
+mod query;
+mod text;
+mod work;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{delete, get, post, put};
+use http::StatusCode;
+use http::header::HOST;
+use kassette_gateway::Gateway;
+
+use crate::api::error::ApiError;
+use crate::dev::DevControls;
+
+/// What the handlers share.
+#[derive(Clone)]
+pub(crate) struct AdminState {
+    gateway: Gateway,
+    hosts: Arc<Vec<String>>,
+    controls: Option<Arc<DevControls>>,
+}
+
+impl AdminState {
+    /// `hosts` are the names under which the listener answers; `controls` are there under `dev`.
+    pub(crate) fn new(
+        gateway: Gateway,
+        hosts: Vec<String>,
+        controls: Option<Arc<DevControls>>,
+    ) -> Self {
+        Self { gateway, hosts: Arc::new(hosts), controls }
+    }
+}
+
+/// The routes below `/admin/v1`.
+pub(crate) fn router(state: AdminState) -> Router {
+    let routes = Router::new()
+        .route("/merchants", post(merchants::create).get(merchants::list))
+        .route("/merchants/{id}", get(merchants::show).patch(merchants::change))
+        .route("/merchants/{id}/keys", post(keys::create).get(keys::list))
+        .route("/merchants/{id}/domains", post(domains::create))
+        .route("/merchants/{id}/domains/{domain}", delete(domains::remove))
+        .route("/keys/{id}", delete(keys::revoke))
+        .route("/keys/{id}/rotate", post(keys::rotate))
+        .route("/payments", get(payments::list))
+        .route("/payments/{id}", get(payments::show))
+        .route("/payments/{id}/review", post(payments::review))
+        .route("/payments/{id}/cancel", post(payments::cancel))
+        .route("/payments/{id}/redact", post(payments::redact))
+        .route("/work", get(work::list))
+        .route("/work/{id}/done", post(work::done))
+        .route("/plugins", get(plugins::list))
+        .route("/providers", get(providers::list))
+        .route("/providers/{id}", axum::routing::patch(providers::change))
+        .route("/operators", post(operators::create).get(operators::list))
+        .route("/operators/{id}", delete(operators::remove))
+        .route("/audit", get(audit::list))
+        .route("/dev/clock", post(dev::clock))
+        .route("/dev/faults", post(dev::faults))
+        .route("/dev/books", get(dev::books))
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed);
+    Router::new()
+        .nest("/admin/v1", routes)
+        .layer(middleware::from_fn_with_state(state.clone(), known_host))
+        .with_state(state)
+}
+
+async fn not_found() -> ApiError {
+    ApiError::NotFound("there is nothing at this path")
+}
+
+async fn method_not_allowed() -> ApiError {
+    ApiError::MethodNotAllowed
+}
+
+/// Answers under our own names alone: a page that resolves its own name to our address gets 421.
+async fn known_host(State(state): State<AdminState>, request: Request, next: Next) -> Response {
+    let said = request
+        .headers()
+        .get(HOST)
+        .and_then(|value| value.to_str().ok())
+        .or_else(|| request.uri().authority().map(http::uri::Authority::as_str))
+        .unwrap_or_default();
+    if state.hosts.iter().any(|host| host.eq_ignore_ascii_case(said)) {
+        return next.run(request).await;
+    }
+    let body = serde_json::json!({ "error": "this listener does not answer under that host name" });
+    (StatusCode::MISDIRECTED_REQUEST, axum::Json(body)).into_response()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Who calls: an operator of a role, and what it says of itself.
+
+use axum::extract::FromRequestParts;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use kassette_domain::audit::Audited;
+use kassette_domain::operator::{Operator, Role};
+use kassette_gateway::auth::AuthError;
+
+use super::AdminState;
+use super::body::Said;
+use crate::api::error::ApiError;
+
+/// An authenticated operator with the words of its headers.
+pub(super) struct Caller {
+    /// Who it is.
+    pub(super) operator: Operator,
+    said: Said,
+}
+
+/// May read everything.
+pub(super) struct Viewer;
+/// May change all but what [`Admin`] is needed for.
+pub(super) struct Changes(pub(super) Caller);
+/// May do everything.
+pub(super) struct Admin(pub(super) Caller);
+
+impl Caller {
+    async fn read(parts: &Parts, state: &AdminState, least: Role) -> Result<Self, ApiError> {
+        let presented = parts
+            .headers
+            .get(AUTHORIZATION)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim())
+            .ok_or(ApiError::Unauthorized)?;
+        let operator = state.gateway.operator(presented).await.map_err(|error| match error {
+            AuthError::Refused => ApiError::Unauthorized,
+            AuthError::Store(fault) => ApiError::internal(fault),
+        })?;
+        if operator.role < least {
+            let word = match least {
+                Role::Viewer => "viewer",
+                Role::Operator => "operator",
+                Role::Admin => "admin",
+            };
+            return Err(ApiError::Forbidden(format!("this needs the role {word}").into()));
+        }
+        Ok(Self { operator, said: Said::in_headers(&parts.headers)? })
+    }
+
+    /// Whether the operator has a role.
+    pub(super) fn is(&self, role: Role) -> bool {
+        self.operator.role >= role
+    }
+
+    /// A line for the audit log; the body's words go before the headers'.
+    pub(super) fn audited(&self, said: Said, action: &str, object: String) -> Audited {
+        Audited {
+            operator: self.operator.name.clone(),
+            actor: said
+                .actor
+                .or_else(|| self.said.actor.clone())
+                .unwrap_or_else(|| self.operator.name.clone()),
+            reason: said.reason.or_else(|| self.said.reason.clone()),
+            action: action.to_owned(),
+            object,
+            before: None,
+            after: None,
+        }
+    }
+
+    /// The same where actor and reason must be told.
+    pub(super) fn audited_strictly(
+        &self,
+        said: Said,
+        action: &str,
+        object: String,
+    ) -> Result<Audited, ApiError> {
+        let missing = |field| ApiError::Invalid(format!("{field}: is required").into());
+        if said.actor.is_none() && self.said.actor.is_none() {
+            return Err(missing("actor"));
+        }
+        if said.reason.is_none() && self.said.reason.is_none() {
+            return Err(missing("reason"));
+        }
+        Ok(self.audited(said, action, object))
+    }
+}
+
+impl FromRequestParts<AdminState> for Viewer {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AdminState) -> Result<Self, ApiError> {
+        Caller::read(parts, state, Role::Viewer).await.map(|_| Self)
+    }
+}
+
+impl FromRequestParts<AdminState> for Changes {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AdminState) -> Result<Self, ApiError> {
+        Caller::read(parts, state, Role::Operator).await.map(Self)
+    }
+}
+
+impl FromRequestParts<AdminState> for Admin {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AdminState) -> Result<Self, ApiError> {
+        Caller::read(parts, state, Role::Admin).await.map(Self)
+    }
+}

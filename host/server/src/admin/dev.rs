@@ -1,0 +1,82 @@
+//! What only `dev` has: the clock, the simulators' faults and their books. 404 under `serve`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::AdminState;
+use super::body::JsonBody;
+use super::caller::{Changes, Viewer};
+use super::query::Query;
+use super::text::whole;
+use crate::api::error::ApiError;
+use crate::api::json::text;
+use crate::dev::{ControlError, DevControls, MAX_ADVANCE};
+
+/// Calls that one order of a fault spoils where it does not say.
+const ONCE: u64 = 1;
+
+impl AdminState {
+    fn controls(&self) -> Result<&Arc<DevControls>, ApiError> {
+        self.controls.as_ref().ok_or(ApiError::NotFound("there is nothing at this path"))
+    }
+}
+
+/// `POST /dev/clock`
+pub(super) async fn clock(
+    _: Changes,
+    State(state): State<AdminState>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let controls = state.controls()?;
+    let seconds = fields.required("advance_seconds", whole(0, MAX_ADVANCE.as_secs()))?;
+    fields.finish()?;
+    let now = controls
+        .advance(&state.gateway, Duration::from_secs(seconds))
+        .await
+        .map_err(ApiError::internal)?;
+    Ok(Json(json!({ "now": now.rfc3339() })))
+}
+
+/// `POST /dev/faults`
+pub(super) async fn faults(
+    _: Changes,
+    State(state): State<AdminState>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<StatusCode, ApiError> {
+    let controls = state.controls()?;
+    let any = |text: &str| Ok::<_, &str>(text.to_owned());
+    let provider = fields.required("provider_id", text(any))?;
+    let fault = fields.required("fault", text(any))?;
+    let times = fields.optional("times", whole(1, u64::from(u32::MAX)))?.unwrap_or(ONCE);
+    fields.finish()?;
+    let times = u32::try_from(times).unwrap_or(u32::MAX);
+    controls.fault(&provider, &fault, times).map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `GET /dev/books`
+pub(super) async fn books(
+    _: Viewer,
+    State(state): State<AdminState>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, ApiError> {
+    let controls = state.controls()?;
+    let mut query = Query::of(query.as_deref())?;
+    let provider = query.take("provider_id");
+    query.finish()?;
+    let entries = controls.books(provider.as_deref()).map_err(refused)?;
+    Ok(Json(json!({ "entries": entries })))
+}
+
+fn refused(error: ControlError) -> ApiError {
+    match error {
+        ControlError::UnknownAccount(_) => ApiError::NotFound("provider_id: no such simulated account"),
+        ControlError::UnknownFault(_) | ControlError::Times(_) => ApiError::Invalid(error.to_string().into()),
+        ControlError::Simulator(why) => ApiError::internal(why),
+    }
+}

@@ -1,0 +1,199 @@
+//! API keys of merchants: issue, list, rotate, revoke.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use kassette_domain::audit::Audited;
+use kassette_domain::id::KeyId;
+use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash, TokenKind};
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use kassette_store::KeyIssued;
+use serde_json::json;
+
+use super::AdminState;
+use super::body::{JsonBody, Said};
+use super::caller::{Changes, Viewer};
+use super::query::{Query, page};
+use super::text::{future, whole};
+use crate::api::error::ApiError;
+use crate::api::json::{Value, Wrong, echo, text};
+
+/// Longest time for which an old key stays good beside its successor, hours.
+const MAX_OVERLAP: u64 = 72;
+
+/// `POST /merchants/{id}/keys`
+pub(super) async fn create(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    Path(id): Path<String>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Response, ApiError> {
+    let now = state.gateway.clock().now();
+    let merchant = super::merchants::find(&state, &id).await?;
+    let said = Said::in_body(&mut fields)?;
+    let environment = fields.required("environment", text(environment))?;
+    let scopes = fields.optional("scopes", scopes)?.unwrap_or_else(|| Scope::MERCHANT.to_vec());
+    let expires_at = fields.optional("expires_at", text(|text| future(text, now)))?;
+    fields.finish()?;
+    let owner = KeyOwner::Merchant(merchant.id);
+    let (key, shown) = draw(owner, environment, scopes, expires_at, now)?;
+    let line = caller.audited(said, "key.create", format!("key/{}", key.id));
+    let audited = Audited { after: Some(view(&key).to_string()), ..line };
+    issued(state.gateway.store().issue_key(key, audited, now).await, &shown)
+}
+
+/// `GET /merchants/{id}/keys`
+pub(super) async fn list(
+    _: Viewer,
+    State(state): State<AdminState>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let merchant = super::merchants::find(&state, &id).await?;
+    let paging = Query::of(query.as_deref())?.paging()?;
+    let listed = state.gateway.store().keys(KeyOwner::Merchant(merchant.id), paging).await;
+    page("keys", listed, |key| view(&key))
+}
+
+/// `POST /keys/{id}/rotate`
+pub(super) async fn rotate(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    Path(id): Path<String>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Response, ApiError> {
+    let now = state.gateway.clock().now();
+    let old = find(&state, &id).await?;
+    let said = Said::in_body(&mut fields)?;
+    let overlap = fields.optional("overlap_hours", whole(0, MAX_OVERLAP))?.unwrap_or(0);
+    fields.finish()?;
+    if !old.usable(now) {
+        return Err(ApiError::Conflict {
+            message: "the key is revoked or expired; issue a new one".into(),
+            retry_after: None,
+        });
+    }
+    let (new, shown) = draw(old.owner, old.environment, old.scopes.clone(), old.expires_at, now)?;
+    let ends = now.after(Duration::from_secs(overlap * 3600));
+    let line = caller.audited(said, "key.rotate", format!("key/{}", old.id));
+    let audited =
+        Audited { before: Some(view(&old).to_string()), after: Some(view(&new).to_string()), ..line };
+    issued(state.gateway.store().rotate_key(old.id, new, ends, audited, now).await, &shown)
+}
+
+/// `DELETE /keys/{id}`
+pub(super) async fn revoke(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    let now = state.gateway.clock().now();
+    let key = find(&state, &id).await?;
+    let line = caller.audited(Said::default(), "key.revoke", format!("key/{}", key.id));
+    let audited = Audited { before: Some(view(&key).to_string()), ..line };
+    let revoked = state.gateway.store().revoke_key(key.id, audited, now).await;
+    revoked.map_err(ApiError::internal)?.ok_or(ApiError::NotFound("key not found"))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Draws a key with the record that is kept of it.
+fn draw(
+    owner: KeyOwner,
+    environment: Environment,
+    scopes: Vec<Scope>,
+    expires_at: Option<Time>,
+    now: Time,
+) -> Result<(ApiKey, Secret), ApiError> {
+    let kind = match owner {
+        KeyOwner::Merchant(_) => TokenKind::Merchant(environment),
+        KeyOwner::Reseller(_) => TokenKind::Reseller(environment),
+    };
+    let shown = kind.generate(getrandom::fill).map_err(ApiError::internal)?;
+    let text = shown.expose();
+    let key = ApiKey {
+        id: KeyId::from_bytes(super::operators::random()?),
+        hash: TokenHash::of(text),
+        owner,
+        environment,
+        scopes,
+        hint: text.get(text.len().saturating_sub(4)..).unwrap_or_default().to_owned(),
+        created_at: now,
+        expires_at,
+        revoked_at: None,
+        last_used_at: None,
+    };
+    Ok((key, shown))
+}
+
+/// 201 with the key, this once.
+fn issued(
+    issued: Result<KeyIssued, kassette_store::Fault>,
+    shown: &Secret,
+) -> Result<Response, ApiError> {
+    match issued.map_err(ApiError::internal)? {
+        KeyIssued::Done(key) => {
+            let body = json!({ "key_id": key.id.to_string(), "key": shown.expose() });
+            Ok((StatusCode::CREATED, Json(body)).into_response())
+        }
+        KeyIssued::NotLiveApproved => Err(ApiError::Conflict {
+            message: "environment: the merchant is not approved for live; approve it first".into(),
+            retry_after: None,
+        }),
+        KeyIssued::Unknown => Err(ApiError::NotFound("there is no such merchant or key any more")),
+    }
+}
+
+async fn find(state: &AdminState, id: &str) -> Result<ApiKey, ApiError> {
+    let not_found = ApiError::NotFound("key not found");
+    let Ok(id) = KeyId::parse(id) else { return Err(not_found) };
+    state.gateway.store().key_by_id(id).await.map_err(ApiError::internal)?.ok_or(not_found)
+}
+
+/// `test` or `live`.
+pub(super) fn environment(text: &str) -> Result<Environment, &'static str> {
+    match text {
+        "test" => Ok(Environment::Test),
+        "live" => Ok(Environment::Live),
+        _ => Err("must be \"test\" or \"live\""),
+    }
+}
+
+/// A merchant's scopes: at least one, each once.
+fn scopes(value: Value) -> Result<Vec<Scope>, Wrong> {
+    let Value::List(list) = value else { return Err(Wrong::new("must be a list of scopes")) };
+    let mut scopes = Vec::new();
+    for value in list {
+        let Value::Text(name) = value else { return Err(Wrong::new("must be a list of scopes")) };
+        let scope = Scope::MERCHANT
+            .into_iter()
+            .find(|scope| scope.as_str() == name)
+            .ok_or_else(|| Wrong::new(format!("{} is no scope of a merchant's key", echo(&name))))?;
+        if scopes.contains(&scope) {
+            return Err(Wrong::new(format!("{name} is named twice")));
+        }
+        scopes.push(scope);
+    }
+    if scopes.is_empty() {
+        return Err(Wrong::new("must name at least one scope"));
+    }
+    Ok(scopes)
+}
+
+/// A key as operators see it; never the key itself.
+fn view(key: &ApiKey) -> serde_json::Value {
+    let time = |time: Option<Time>| time.map(Time::rfc3339);
+    json!({
+        "key_id": key.id.to_string(),
+        "environment": key.environment,
+        "scopes": key.scopes,
+        "hint": format!("…{}", key.hint),
+        "created_at": key.created_at.rfc3339(),
+        "expires_at": time(key.expires_at),
+        "revoked_at": time(key.revoked_at),
+        "last_used_at": time(key.last_used_at),
+    })
+}

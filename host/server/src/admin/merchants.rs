@@ -1,0 +1,251 @@
+//! Merchants: rates, routing and risk.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{AccountId, MerchantId};
+use kassette_domain::merchant::{Merchant, SetRate};
+use kassette_domain::money::{Currency, Rate};
+use kassette_domain::operator::Role;
+use kassette_domain::policy::{Policy, RateLimit};
+use kassette_domain::time::Time;
+use kassette_store::{NewMerchant, Replaced};
+use serde_json::json;
+
+use super::AdminState;
+use super::body::{JsonBody, Said};
+use super::caller::{Admin, Changes, Viewer};
+use super::query::{Query, page};
+use super::text::{plain, switch};
+use crate::api::error::ApiError;
+use crate::api::json::{Value, Wrong, echo, text};
+
+/// Most characters of a merchant's name: it stands on the payer's page.
+const NAME: usize = 100;
+/// How often a change is tried again after somebody else changed the merchant meanwhile.
+const RACES: usize = 8;
+
+/// `POST /merchants`
+pub(super) async fn create(
+    Admin(caller): Admin,
+    State(state): State<AdminState>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Response, ApiError> {
+    let now = state.gateway.clock().now();
+    let said = Said::in_body(&mut fields)?;
+    let name = fields.required("name", text(plain::<NAME>))?;
+    let live_approved = fields.optional("live_approved", switch)?.unwrap_or(false);
+    let rates = fields.optional("fx_rates", |value| rates(value, &BTreeMap::new(), now))?;
+    let known = known_accounts(&state);
+    let policy =
+        fields.optional("policy", |value| super::policy::merge(value, &Policy::default(), &known))?;
+    fields.finish()?;
+    let merchant = Merchant {
+        // The store counts.
+        id: MerchantId(0),
+        name,
+        live_approved,
+        rates: rates.unwrap_or_default(),
+        policy: policy.unwrap_or_default(),
+        domains: Vec::new(),
+        created_at: now,
+    };
+    let audited = caller.audited(said, "merchant.create", "merchant".to_owned());
+    let audited = Audited { after: Some(state.snapshot(&merchant)), ..audited };
+    let merchant = state
+        .gateway
+        .store()
+        .create_merchant(NewMerchant { merchant }, audited, now)
+        .await
+        .map_err(ApiError::internal)?;
+    Ok((StatusCode::CREATED, Json(state.merchant(&merchant))).into_response())
+}
+
+/// `GET /merchants`
+pub(super) async fn list(
+    _: Viewer,
+    State(state): State<AdminState>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let paging = Query::of(query.as_deref())?.paging()?;
+    let listed = state.gateway.store().merchants(paging).await;
+    page("merchants", listed, |merchant| state.merchant(&merchant))
+}
+
+/// `GET /merchants/{id}`
+pub(super) async fn show(
+    _: Viewer,
+    State(state): State<AdminState>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    Query::of(query.as_deref())?.finish()?;
+    Ok(Json(state.merchant(&find(&state, &id).await?)))
+}
+
+/// `PATCH /merchants/{id}`: JSON merge patch (RFC 7396).
+pub(super) async fn change(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    Path(id): Path<String>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let now = state.gateway.clock().now();
+    let said = Said::in_body(&mut fields)?;
+    let name = fields.optional("name", text(plain::<NAME>))?;
+    let live_approved = fields.optional("live_approved", switch)?;
+    if live_approved.is_some() && !caller.is(Role::Admin) {
+        return Err(ApiError::Forbidden("live_approved: changing it needs the role admin".into()));
+    }
+    let said_rates = fields.optional("fx_rates", Ok)?;
+    let said_policy = fields.optional("policy", Ok)?;
+    fields.finish()?;
+    let known = known_accounts(&state);
+    let merchant = find(&state, &id).await?;
+    let object = format!("merchant/{}", merchant.id);
+    let line = caller.audited(said, "merchant.change", object);
+    let changed = replace(&state, merchant, line, now, |merchant| {
+        let invalid = |field, wrong: Wrong| super::text::invalid(field, wrong);
+        if let Some(name) = &name {
+            merchant.name.clone_from(name);
+        }
+        if let Some(approved) = live_approved {
+            merchant.live_approved = approved;
+        }
+        if let Some(value) = said_rates.clone() {
+            merchant.rates = rates(value, &merchant.rates, now).map_err(|wrong| invalid("fx_rates", wrong))?;
+        }
+        if let Some(value) = said_policy.clone() {
+            merchant.policy = super::policy::merge(value, &merchant.policy, &known)
+                .map_err(|wrong| invalid("policy", wrong))?;
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(Json(state.merchant(&changed)))
+}
+
+/// Changes a merchant where nobody else did meanwhile, trying again where somebody did.
+pub(super) async fn replace(
+    state: &AdminState,
+    mut before: Merchant,
+    line: Audited,
+    now: Time,
+    change: impl Fn(&mut Merchant) -> Result<(), ApiError>,
+) -> Result<Merchant, ApiError> {
+    for _ in 0..RACES {
+        let mut after = before.clone();
+        change(&mut after)?;
+        let audited = Audited {
+            before: Some(state.snapshot(&before)),
+            after: Some(state.snapshot(&after)),
+            ..line.clone()
+        };
+        let id = before.id;
+        let store = state.gateway.store();
+        let replaced = store.replace_merchant(before, after, audited, now).await;
+        match replaced.map_err(ApiError::internal)? {
+            Replaced::Done(merchant) => return Ok(merchant),
+            Replaced::Unknown => return Err(ApiError::NotFound("merchant not found")),
+            Replaced::Stale => before = find(state, &id.to_string()).await?,
+        }
+    }
+    Err(ApiError::Conflict {
+        message: "the merchant is being changed by others; read it and try again".into(),
+        retry_after: None,
+    })
+}
+
+/// A merchant by the number in a path.
+pub(super) async fn find(state: &AdminState, id: &str) -> Result<Merchant, ApiError> {
+    let not_found = ApiError::NotFound("merchant not found");
+    let Ok(number) = id.parse() else { return Err(not_found) };
+    let found = state.gateway.store().merchant(MerchantId(number)).await;
+    found.map_err(ApiError::internal)?.ok_or(not_found)
+}
+
+fn known_accounts(state: &AdminState) -> impl Fn(&AccountId) -> bool + use<> {
+    let settings = state.gateway.settings();
+    move |account| settings.accounts.contains_key(account)
+}
+
+/// Reads rates over `old`: a changed one is set now, `null` removes one.
+fn rates(
+    value: Value,
+    old: &BTreeMap<Currency, SetRate>,
+    now: Time,
+) -> Result<BTreeMap<Currency, SetRate>, Wrong> {
+    let Value::Object(object) = value else { return Err(Wrong::new("must be an object")) };
+    let mut rates = old.clone();
+    for (code, value) in object {
+        let currency = Currency::parse(&code)
+            .ok_or_else(|| Wrong::new(format!("{} is no supported currency", echo(&code))))?;
+        if currency == Currency::USD {
+            return Err(Wrong::new("USD is 1 and needs no rate"));
+        }
+        match value {
+            Value::Null => {
+                rates.remove(&currency);
+            }
+            Value::Text(rate) => {
+                let rate = Rate::parse(&rate).map_err(|wrong| Wrong::new(format!("{currency}: {wrong}")))?;
+                rates.insert(currency, SetRate { rate, at: now });
+            }
+            _ => return Err(Wrong::new(format!("{currency}: must be a string such as \"1.08\""))),
+        }
+    }
+    Ok(rates)
+}
+
+impl AdminState {
+    /// A merchant as operators see it.
+    pub(super) fn merchant(&self, merchant: &Merchant) -> serde_json::Value {
+        view(merchant, self.gateway.settings().rate_limit)
+    }
+
+    fn snapshot(&self, merchant: &Merchant) -> String {
+        self.merchant(merchant).to_string()
+    }
+}
+
+fn view(merchant: &Merchant, default_rate: RateLimit) -> serde_json::Value {
+    let rates: serde_json::Map<_, _> = merchant
+        .rates
+        .iter()
+        .map(|(currency, set)| (currency.to_string(), set.rate.to_string().into()))
+        .collect();
+    json!({
+        "merchant_id": merchant.id,
+        "name": merchant.name,
+        "live_approved": merchant.live_approved,
+        "fx_rates": rates,
+        "policy": super::policy::view(&merchant.policy, default_rate),
+        "domains": merchant.domains,
+        "created_at": merchant.created_at.rfc3339(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_rate_is_set_now_and_the_others_keep_their_time() {
+        let read = |body: &str, old: &BTreeMap<_, _>, now| {
+            rates(crate::api::json::parse(body.as_bytes()).unwrap(), old, now)
+        };
+        let first = read(r#"{"EUR":"1.08","GBP":"1.27"}"#, &BTreeMap::new(), Time::from_secs(1)).unwrap();
+        let second = read(r#"{"EUR":"1.09"}"#, &first, Time::from_secs(2)).unwrap();
+        assert_eq!(second[&Currency::EUR].at, Time::from_secs(2));
+        assert_eq!(second[&Currency::GBP].at, Time::from_secs(1));
+        let third = read(r#"{"GBP":null}"#, &second, Time::from_secs(3)).unwrap();
+        assert!(!third.contains_key(&Currency::GBP));
+        for wrong in [r#"{"EUR":1.08}"#, r#"{"EUR":"0"}"#, r#"{"eur":"1"}"#, r#"{"USD":"1"}"#, "[]"] {
+            assert!(read(wrong, &first, Time::default()).is_err(), "{wrong}");
+        }
+    }
+}

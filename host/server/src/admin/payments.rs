@@ -1,0 +1,159 @@
+//! Payments as operators see them, and what they decide about one.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, State};
+use kassette_domain::id::{MerchantId, PaymentId};
+use kassette_domain::key::Environment;
+use kassette_domain::ledger::{ReviewDecision, Step};
+use kassette_domain::payment::{Settlement, Status};
+use kassette_gateway::review::DecideError;
+use kassette_store::{About, PaymentFilter, Stepped};
+use serde_json::Value;
+
+use super::AdminState;
+use super::body::{JsonBody, Said};
+use super::caller::{Changes, Viewer};
+use super::payment_view;
+use super::query::{Query, page};
+use crate::api::error::ApiError;
+use crate::api::json::text;
+
+/// `GET /payments`
+pub(super) async fn list(
+    _: Viewer,
+    State(state): State<AdminState>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, ApiError> {
+    let mut query = Query::of(query.as_deref())?;
+    let filter = PaymentFilter {
+        merchant: query
+            .read("merchant_id", |text| text.parse().ok(), "must be a merchant's number")?
+            .map(MerchantId),
+        status: query.read("status", Status::parse, "is no status of a payment")?,
+        order_id: query.take("order_id"),
+        environment: query.read(
+            "environment",
+            |text| super::keys::environment(text).ok(),
+            "must be \"test\" or \"live\"",
+        )?,
+    };
+    let listed = state.gateway.store().payments(filter, query.paging()?).await;
+    page("payments", listed, |payment| payment_view::payment(&state.gateway, &payment))
+}
+
+/// `GET /payments/{id}`
+pub(super) async fn show(
+    _: Viewer,
+    State(state): State<AdminState>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, ApiError> {
+    Query::of(query.as_deref())?.finish()?;
+    whole(&state, payment_id(&id)?).await
+}
+
+/// `POST /payments/{id}/review`
+pub(super) async fn review(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    Path(id): Path<String>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let id = payment_id(&id)?;
+    let said = Said::in_body(&mut fields)?;
+    let approve = fields.required("decision", text(decision))?;
+    let settlement = fields.optional("settlement", text(settlement))?;
+    fields.finish()?;
+    let decision = match (approve, settlement) {
+        (true, settlement) => ReviewDecision::Approve { settlement },
+        (false, None) => ReviewDecision::Decline,
+        (false, Some(_)) => {
+            return Err(super::text::invalid("settlement", "goes with the decision \"approve\" alone"));
+        }
+    };
+    let audited = caller.audited_strictly(said, "payment.review", format!("payment/{id}"))?;
+    state.gateway.review(id, decision, audited).await.map_err(refused)?;
+    whole(&state, id).await
+}
+
+/// `POST /payments/{id}/cancel`
+pub(super) async fn cancel(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    Path(id): Path<String>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let id = payment_id(&id)?;
+    let said = Said::in_body(&mut fields)?;
+    fields.finish()?;
+    let audited = caller.audited_strictly(said, "payment.cancel", format!("payment/{id}"))?;
+    state.gateway.cancel(id, audited).await.map_err(refused)?;
+    whole(&state, id).await
+}
+
+/// `POST /payments/{id}/redact`: erases personal data; money and timeline stay.
+pub(super) async fn redact(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    Path(id): Path<String>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let id = payment_id(&id)?;
+    let said = Said::in_body(&mut fields)?;
+    fields.finish()?;
+    let audited = caller.audited_strictly(said, "payment.redact", format!("payment/{id}"))?;
+    let now = state.gateway.clock().now();
+    let stepped =
+        state.gateway.store().step(About::Payment(id), Step::Redact, Some(audited), now).await;
+    match stepped.map_err(ApiError::internal)? {
+        Stepped::Done { .. } => whole(&state, id).await,
+        Stepped::Refused { refusal, .. } => {
+            Err(ApiError::Conflict { message: refusal.to_string().into(), retry_after: None })
+        }
+        Stepped::ReferenceTaken(_) | Stepped::Unknown => Err(not_found()),
+    }
+}
+
+async fn whole(state: &AdminState, id: PaymentId) -> Result<Json<Value>, ApiError> {
+    let store = state.gateway.store();
+    let ledger = store.ledger(About::Payment(id)).await.map_err(ApiError::internal)?;
+    let history = store.history(id).await.map_err(ApiError::internal)?;
+    match (ledger, history) {
+        (Some(ledger), Some(history)) => {
+            Ok(Json(payment_view::whole(&state.gateway, &ledger, &history)))
+        }
+        _ => Err(not_found()),
+    }
+}
+
+const fn not_found() -> ApiError {
+    ApiError::NotFound("payment not found")
+}
+
+fn payment_id(text: &str) -> Result<PaymentId, ApiError> {
+    PaymentId::parse(text).map_err(|_| not_found())
+}
+
+fn refused(error: DecideError) -> ApiError {
+    match error {
+        DecideError::NotFound => not_found(),
+        DecideError::Conflict(message) => ApiError::Conflict { message: message.into(), retry_after: None },
+        DecideError::Store(fault) => ApiError::internal(fault),
+    }
+}
+
+fn decision(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "approve" => Ok(true),
+        "decline" => Ok(false),
+        _ => Err("must be \"approve\" or \"decline\""),
+    }
+}
+
+fn settlement(text: &str) -> Result<Settlement, &'static str> {
+    match text {
+        "confirmed" => Ok(Settlement::Confirmed),
+        "pending" => Ok(Settlement::Pending),
+        _ => Err("must be \"confirmed\" or \"pending\""),
+    }
+}

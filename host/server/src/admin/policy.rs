@@ -1,0 +1,218 @@
+//! A merchant's policy as JSON, read strictly and written as it is read.
+
+use std::collections::BTreeMap;
+
+use kassette_domain::id::AccountId;
+use kassette_domain::method::MethodId;
+use kassette_domain::money::Minor;
+use kassette_domain::policy::{MethodPolicy, Policy, RateLimit};
+use serde_json::json;
+
+use super::text::{switch, whole};
+use crate::api::json::{Fields, Invalid, Value, Wrong, text};
+
+/// Most requests a second that a policy may allow.
+const MAX_RATE: u64 = 1_000_000;
+/// Ten years: a rate's age beyond it is no limit.
+const MAX_AGE: u64 = 10 * 366 * 24 * 3600;
+
+/// Reads a policy over `old`: every field that is absent stays as it was, `null` resets it
+/// (RFC 7396). `known` says which accounts are configured.
+pub(super) fn merge(
+    value: Value,
+    old: &Policy,
+    known: &dyn Fn(&AccountId) -> bool,
+) -> Result<Policy, Wrong> {
+    let object = object(value)?;
+    let mut policy = old.clone();
+    for (name, value) in object {
+        let within = |wrong: Invalid| Wrong::new(format!("{name}: {wrong}"));
+        let single = |value| Fields::of(Value::Object(BTreeMap::from([("value".to_owned(), value)])));
+        let mut field = single(value.clone()).map_err(within)?;
+        match name.as_str() {
+            "methods" => policy.methods = methods(value, &old.methods, known)?,
+            "provider_choice" => {
+                policy.provider_choice = field.optional("value", switch).map_err(within)?.unwrap_or(false);
+            }
+            "max_usd" => {
+                policy.max_usd = field.optional("value", text(Minor::parse_positive)).map_err(within)?;
+            }
+            "review_over_usd" => {
+                policy.review_over_usd = field.optional("value", text(Minor::parse)).map_err(within)?;
+            }
+            "fx_max_age_seconds" => {
+                policy.fx_max_age_seconds =
+                    field.optional("value", whole(1, MAX_AGE)).map_err(within)?;
+            }
+            "rate_limit" => policy.rate_limit = rate(value)?,
+            _ => return Err(Wrong::new(format!("unknown field {}", crate::api::json::echo(&name)))),
+        }
+    }
+    Ok(policy)
+}
+
+fn object(value: Value) -> Result<BTreeMap<String, Value>, Wrong> {
+    match value {
+        Value::Object(object) => Ok(object),
+        _ => Err(Wrong::new("must be an object")),
+    }
+}
+
+fn methods(
+    value: Value,
+    old: &BTreeMap<MethodId, MethodPolicy>,
+    known: &dyn Fn(&AccountId) -> bool,
+) -> Result<BTreeMap<MethodId, MethodPolicy>, Wrong> {
+    if value == Value::Null {
+        return Ok(BTreeMap::new());
+    }
+    let mut methods = old.clone();
+    for (name, value) in object(value)? {
+        let method = MethodId::parse(&name).ok_or_else(|| {
+            Wrong::new(format!("methods: {} is no payment method", crate::api::json::echo(&name)))
+        })?;
+        if value == Value::Null {
+            methods.remove(&method);
+            continue;
+        }
+        let fresh = MethodPolicy { enabled: true, providers: None, min: None, max: None };
+        let before = methods.get(&method).cloned().unwrap_or(fresh);
+        let read = one_method(object(value)?, before, known)
+            .map_err(|wrong| Wrong::new(format!("methods.{method}: {wrong}")))?;
+        methods.insert(method, read);
+    }
+    Ok(methods)
+}
+
+fn one_method(
+    object: BTreeMap<String, Value>,
+    mut policy: MethodPolicy,
+    known: &dyn Fn(&AccountId) -> bool,
+) -> Result<MethodPolicy, Invalid> {
+    let said = |name: &str| object.contains_key(name);
+    let (enabled, providers, min, max) = (said("enabled"), said("providers"), said("min"), said("max"));
+    let mut fields = Fields::of(Value::Object(object))?;
+    if enabled {
+        policy.enabled = fields.required("enabled", switch)?;
+    }
+    if providers {
+        policy.providers = fields.optional("providers", |value| accounts(value, known))?;
+    }
+    if min {
+        policy.min = fields.optional("min", text(Minor::parse))?;
+    }
+    if max {
+        policy.max = fields.optional("max", text(Minor::parse))?;
+    }
+    fields.finish()?;
+    if policy.min.zip(policy.max).is_some_and(|(least, most)| least > most) {
+        return Err(Invalid("min: is above max".to_owned()));
+    }
+    Ok(policy)
+}
+
+fn accounts(value: Value, known: &dyn Fn(&AccountId) -> bool) -> Result<Vec<AccountId>, Wrong> {
+    let Value::List(list) = value else { return Err(Wrong::new("must be a list of provider ids")) };
+    let mut accounts = Vec::with_capacity(list.len());
+    for value in list {
+        let Value::Text(id) = value else { return Err(Wrong::new("must be a list of provider ids")) };
+        let account = AccountId::parse(&id)
+            .ok()
+            .filter(known)
+            .ok_or_else(|| Wrong::new(format!("{} is no configured account", crate::api::json::echo(&id))))?;
+        if accounts.contains(&account) {
+            return Err(Wrong::new(format!("{account} is named twice")));
+        }
+        accounts.push(account);
+    }
+    Ok(accounts)
+}
+
+fn rate(value: Value) -> Result<Option<RateLimit>, Wrong> {
+    if value == Value::Null {
+        return Ok(None);
+    }
+    let read = |value| -> Result<RateLimit, Invalid> {
+        let mut fields = Fields::of(value)?;
+        let per_second = fields.required("per_second", whole(1, MAX_RATE))?;
+        let burst = fields.required("burst", whole(1, MAX_RATE))?;
+        fields.finish()?;
+        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Ok(RateLimit { per_second: small(per_second), burst: small(burst) })
+    };
+    read(value).map(Some).map_err(|wrong| Wrong::new(format!("rate_limit: {wrong}")))
+}
+
+/// The policy as it is read; what the configuration decides is shown as it decides now.
+pub(super) fn view(policy: &Policy, default_rate: RateLimit) -> serde_json::Value {
+    let amount = |amount: Option<Minor>| amount.map(|amount| amount.to_string());
+    let methods: serde_json::Map<_, _> = policy
+        .methods
+        .iter()
+        .map(|(method, policy)| {
+            let view = json!({
+                "enabled": policy.enabled,
+                "providers": policy.providers,
+                "min": amount(policy.min),
+                "max": amount(policy.max),
+            });
+            (method.to_string(), view)
+        })
+        .collect();
+    json!({
+        "methods": methods,
+        "provider_choice": policy.provider_choice,
+        "max_usd": amount(policy.max_usd),
+        "review_over_usd": amount(policy.review_over_usd),
+        "fx_max_age_seconds": policy.fx_max_age_seconds,
+        "rate_limit": policy.rate_limit.unwrap_or(default_rate),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str, old: &Policy) -> Result<Policy, Wrong> {
+        let value = crate::api::json::parse(body.as_bytes()).unwrap();
+        merge(value, old, &|account| account.as_str() == "sandbox-test")
+    }
+
+    #[test]
+    fn what_is_absent_stays_and_null_resets() {
+        let old = read(
+            r#"{"max_usd":"100.00","provider_choice":true,"methods":{"ideal":{"enabled":false,"min":"1.00"}}}"#,
+            &Policy::default(),
+        )
+        .unwrap();
+        let new = read(r#"{"max_usd":null,"methods":{"ideal":{"max":"9.00"}}}"#, &old).unwrap();
+        assert_eq!(new.max_usd, None);
+        assert!(new.provider_choice);
+        let ideal = &new.methods[&MethodId::Ideal];
+        assert!(!ideal.enabled);
+        assert_eq!((ideal.min, ideal.max), (Some(Minor(100)), Some(Minor(900))));
+        let gone = read(r#"{"methods":{"ideal":null}}"#, &new).unwrap();
+        assert!(gone.methods.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for body in [
+            r#"{"wallet":"x"}"#,
+            r#"{"methods":{"cash":{"enabled":true}}}"#,
+            r#"{"methods":{"ideal":{"providers":["nobody"]}}}"#,
+            r#"{"methods":{"ideal":{"providers":["sandbox-test","sandbox-test"]}}}"#,
+            r#"{"methods":{"ideal":{"min":"2.00","max":"1.00"}}}"#,
+            r#"{"methods":{"ideal":{"enabled":null}}}"#,
+            r#"{"max_usd":100}"#,
+            r#"{"max_usd":"0.00"}"#,
+            r#"{"rate_limit":{"per_second":0,"burst":1}}"#,
+            r#"{"rate_limit":{"per_second":1}}"#,
+            r#"{"fx_max_age_seconds":0}"#,
+            r#"{"provider_choice":"yes"}"#,
+            "[]",
+        ] {
+            assert!(read(body, &Policy::default()).is_err(), "{body}");
+        }
+    }
+}

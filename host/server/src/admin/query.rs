@@ -1,0 +1,94 @@
+//! Strict query strings and pages of lists.
+
+use kassette_store::{Fault, Listed, Paging};
+use serde_json::{Value, json};
+
+use crate::api::error::ApiError;
+
+/// Items of a page where `limit` is not said.
+const DEFAULT_LIMIT: usize = 50;
+/// Most items of a page.
+const MAX_LIMIT: usize = 100;
+
+/// The parameters of a request, each taken by the one who knows it.
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads a raw query; a repeated parameter is refused.
+    pub(super) fn of(raw: Option<&str>) -> Result<Self, ApiError> {
+        let pairs: Vec<(String, String)> =
+            form_urlencoded::parse(raw.unwrap_or_default().as_bytes()).into_owned().collect();
+        for (place, (name, _)) in pairs.iter().enumerate() {
+            if pairs[..place].iter().any(|(earlier, _)| earlier == name) {
+                let name = crate::api::json::echo(name);
+                return Err(ApiError::Invalid(format!("query parameter {name} is repeated").into()));
+            }
+        }
+        Ok(Self(pairs))
+    }
+
+    /// Takes a parameter.
+    pub(super) fn take(&mut self, name: &str) -> Option<String> {
+        let place = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.swap_remove(place).1)
+    }
+
+    /// Takes a parameter and reads it.
+    pub(super) fn read<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&str) -> Option<T>,
+        wrong: &'static str,
+    ) -> Result<Option<T>, ApiError> {
+        self.take(name)
+            .map(|text| read(&text).ok_or_else(|| super::text::invalid(name, wrong)))
+            .transpose()
+    }
+
+    /// Takes `limit` and `cursor`, and refuses whatever is left.
+    pub(super) fn paging(mut self) -> Result<Paging, ApiError> {
+        let limit = self
+            .read(
+                "limit",
+                |text| text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit)),
+                "must be a whole number from 1 to 100",
+            )?
+            .unwrap_or(DEFAULT_LIMIT);
+        let cursor = self.take("cursor");
+        self.finish()?;
+        Ok(Paging { limit, cursor })
+    }
+
+    /// Refuses whatever nobody took.
+    pub(super) fn finish(self) -> Result<(), ApiError> {
+        match self.0.into_iter().next() {
+            None => Ok(()),
+            Some((name, _)) => {
+                let name = crate::api::json::echo(&name);
+                Err(ApiError::Invalid(format!("unknown query parameter {name}").into()))
+            }
+        }
+    }
+}
+
+/// `{"<plural>":[…],"next_cursor":…}`.
+pub(super) fn page<T>(
+    plural: &str,
+    listed: Result<Listed<T>, Fault>,
+    mut view: impl FnMut(T) -> Value,
+) -> Result<axum::Json<Value>, ApiError> {
+    match listed.map_err(ApiError::internal)? {
+        Listed::BadCursor => {
+            Err(super::text::invalid("cursor", "is none that this list gave out"))
+        }
+        Listed::Page(page) => {
+            let items: Vec<Value> = page.items.into_iter().map(&mut view).collect();
+            Ok(axum::Json(json!({ plural: items, "next_cursor": page.next })))
+        }
+    }
+}
+
+/// A list that is held in memory, whole.
+pub(super) fn whole(plural: &str, items: Vec<Value>) -> axum::Json<Value> {
+    axum::Json(json!({ plural: items, "next_cursor": null }))
+}

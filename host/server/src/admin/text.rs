@@ -1,0 +1,51 @@
+//! Small readers of texts that several handlers take.
+
+use std::fmt::Display;
+
+use kassette_domain::time::Time;
+
+use crate::api::error::ApiError;
+use crate::api::json::{Value, Wrong};
+
+/// A name, actor or reason: 1-`MOST` characters, none of them control characters.
+pub(super) fn plain<const MOST: usize>(text: &str) -> Result<String, String> {
+    let fits = (1..=MOST).contains(&text.chars().count()) && !text.trim().is_empty();
+    if fits && !text.chars().any(char::is_control) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("must be 1-{MOST} printable characters"))
+    }
+}
+
+/// A time to come, RFC 3339.
+pub(super) fn future(text: &str, now: Time) -> Result<Time, String> {
+    match Time::parse_rfc3339(text) {
+        Some(time) if time > now => Ok(time),
+        Some(_) => Err("must lie in the future".into()),
+        None => Err("must be an RFC 3339 time such as \"2030-01-31T12:00:00Z\"".into()),
+    }
+}
+
+/// A switch.
+pub(super) fn switch(value: Value) -> Result<bool, Wrong> {
+    match value {
+        Value::Bool(on) => Ok(on),
+        _ => Err(Wrong::new("must be true or false")),
+    }
+}
+
+/// A whole number between two bounds, both inclusive.
+pub(super) fn whole(least: u64, most: u64) -> impl FnOnce(Value) -> Result<u64, Wrong> {
+    move |value| match value {
+        Value::Number(number) => number
+            .as_u64()
+            .filter(|number| (least..=most).contains(number))
+            .ok_or_else(|| Wrong::new(format!("must be a whole number from {least} to {most}"))),
+        _ => Err(Wrong::new("must be a whole number")),
+    }
+}
+
+/// A 422 with the words of a typed error.
+pub(super) fn invalid(field: &str, why: impl Display) -> ApiError {
+    ApiError::Invalid(format!("{field}: {why}").into())
+}

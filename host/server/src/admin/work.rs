@@ -1,0 +1,61 @@
+//! The operators' work list: money that a person has to look at.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, State};
+use kassette_domain::id::WorkId;
+use kassette_domain::time::Time;
+use kassette_domain::work::WorkItem;
+use serde_json::{Value, json};
+
+use super::AdminState;
+use super::body::{JsonBody, Said};
+use super::caller::{Changes, Viewer};
+use super::query::{Query, page};
+use crate::api::error::ApiError;
+
+/// `GET /work`: open lines, or with `done=true` all of them.
+pub(super) async fn list(
+    _: Viewer,
+    State(state): State<AdminState>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, ApiError> {
+    let mut query = Query::of(query.as_deref())?;
+    let all = query
+        .read("done", |text| text.parse::<bool>().ok(), "must be true or false")?
+        .unwrap_or(false);
+    let listed = state.gateway.store().work(!all, query.paging()?).await;
+    page("work", listed, |item| view(&item))
+}
+
+/// `POST /work/{id}/done`
+pub(super) async fn done(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    Path(id): Path<String>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let not_found = || ApiError::NotFound("there is no such line on the work list");
+    let id = WorkId::parse(&id).map_err(|_| not_found())?;
+    let said = Said::in_body(&mut fields)?;
+    fields.finish()?;
+    let audited = caller.audited_strictly(said, "work.done", format!("work/{id}"))?;
+    let now = state.gateway.clock().now();
+    let done = state.gateway.store().work_done(id, audited, now).await;
+    let item = done.map_err(ApiError::internal)?.ok_or_else(not_found)?;
+    Ok(Json(view(&item)))
+}
+
+fn view(item: &WorkItem) -> Value {
+    json!({
+        "id": item.id.to_string(),
+        "kind": item.kind,
+        "payment_id": item.payment.to_string(),
+        "attempt_id": item.attempt.to_string(),
+        "provider_id": item.account,
+        "amount": item.amount.to_string(),
+        "currency": item.currency,
+        "detail": item.detail,
+        "opened_at": item.opened_at.rfc3339(),
+        "done_at": item.done_at.map(Time::rfc3339),
+    })
+}
