@@ -50,6 +50,14 @@ pub(crate) struct World {
     attempts: AtomicU64,
 }
 
+/// The open payment that a start led to.
+pub(crate) fn open(started: Result<Started, StartFailure>) -> Open {
+    match started {
+        Ok(Started::Open(open)) => open,
+        other => panic!("not open: {other:?}"),
+    }
+}
+
 fn start(runtime: &Runtime, folder: &Path, clock: &Arc<AtomicU64>) -> Sim {
     let clock = Arc::clone(clock);
     let config = SimConfig {
