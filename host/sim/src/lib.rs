@@ -5,7 +5,7 @@
 //! misbehaves on demand, so that the gateway meets everything a real vendor can do to it.
 //!
 //! Each account has an API listener of its own (so that its port can really be closed); the
-//! payer pages of all accounts share one listener. A vendor is one module beside [`sandbox`]
+//! payer pages of all accounts share one listener. A vendor is one module beside `sandbox`
 //! that implements the trait of `vendor`; books, payer page, callbacks and faults are shared.
 //!
 //! ```text
