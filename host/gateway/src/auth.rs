@@ -1,11 +1,21 @@
 //! Who is calling: keys and operator tokens.
 
-use kassette_domain::key::{ApiKey, TokenKind};
+use std::collections::HashMap;
+use std::time::Duration;
+
+use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash, TokenKind, read_token};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
+use kassette_domain::time::Time;
 use kassette_store::Fault;
+use parking_lot::Mutex;
 
 use crate::Gateway;
+
+/// How old a key's last-used time may get: it is noted and written at most this often.
+pub(crate) const SEEN_EVERY: Duration = Duration::from_secs(60);
+/// Keys noted between two writes; beyond it a note is dropped, which costs a minute's accuracy.
+const SEEN_MOST: usize = 100_000;
 
 /// A merchant's request whose key is known and usable.
 #[derive(Clone, Debug)]
@@ -27,14 +37,59 @@ pub enum AuthError {
     Store(#[from] Fault),
 }
 
+/// Keys that were used since they were last written.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    keys: Mutex<HashMap<TokenHash, Time>>,
+}
+
+impl Seen {
+    fn note(&self, key: &ApiKey, now: Time) {
+        if key
+            .last_used_at
+            .is_some_and(|last| now.since(last) < SEEN_EVERY)
+        {
+            return;
+        }
+        let mut keys = self.keys.lock();
+        if keys.len() < SEEN_MOST || keys.contains_key(&key.hash) {
+            keys.insert(key.hash, now);
+        }
+    }
+
+    /// Takes everything noted.
+    pub(crate) fn take(&self) -> Vec<(TokenHash, Time)> {
+        self.keys.lock().drain().collect()
+    }
+}
+
+/// Whether live payments may be created and started by this caller: the merchant must be approved
+/// for live while its key is a live one. The edge's 403.
+pub fn live_allowed(caller: &MerchantCaller) -> bool {
+    caller.key.environment == Environment::Test || caller.merchant.live_approved
+}
+
 impl Gateway {
     /// The caller behind a merchant's key.
     ///
     /// # Errors
     /// [`AuthError::Refused`] for anything but a usable merchant key.
     pub async fn merchant_caller(&self, presented: &str) -> Result<MerchantCaller, AuthError> {
-        let _ = (presented, TokenKind::Operator);
-        todo!()
+        let Some((TokenKind::Merchant(environment), hash)) = read_token(presented) else {
+            return Err(AuthError::Refused);
+        };
+        let key = self.store().key(hash).await?.ok_or(AuthError::Refused)?;
+        let now = self.now();
+        let KeyOwner::Merchant(owner) = key.owner else {
+            return Err(AuthError::Refused);
+        };
+        if key.environment != environment || !key.usable(now) {
+            return Err(AuthError::Refused);
+        }
+        let merchant = self.store().merchant(owner).await?;
+        let merchant = merchant.ok_or(AuthError::Refused)?;
+        self.inner.seen.note(&key, now);
+        Ok(MerchantCaller { key, merchant })
     }
 
     /// The operator behind a token.
@@ -42,7 +97,23 @@ impl Gateway {
     /// # Errors
     /// [`AuthError::Refused`] for anything but a usable operator token.
     pub async fn operator(&self, presented: &str) -> Result<Operator, AuthError> {
-        let _ = presented;
-        todo!()
+        let Some((TokenKind::Operator, hash)) = read_token(presented) else {
+            return Err(AuthError::Refused);
+        };
+        let operator = self.store().operator(hash).await?;
+        let operator = operator.ok_or(AuthError::Refused)?;
+        if operator.expires_at.is_some_and(|end| self.now() >= end) {
+            return Err(AuthError::Refused);
+        }
+        Ok(operator)
+    }
+
+    /// Writes down when keys were last used.
+    pub(crate) async fn flush_seen(&self) -> Result<(), Fault> {
+        let seen = self.inner.seen.take();
+        if seen.is_empty() {
+            return Ok(());
+        }
+        self.store().keys_seen(seen).await
     }
 }

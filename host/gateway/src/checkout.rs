@@ -1,14 +1,26 @@
 //! The payer's side: the hosted page and the return page.
 
-use kassette_domain::attempt::Attempt;
-use kassette_domain::ledger::Ledger;
+use std::time::Duration;
+
+use kassette_domain::attempt::{Attempt, AttemptState};
+use kassette_domain::id::{AttemptId, PaymentId};
+use kassette_domain::key::{Environment, TokenHash};
+use kassette_domain::ledger::{Ledger, Step, Via};
 use kassette_domain::merchant::Merchant;
+use kassette_domain::payment::{CheckoutMode, Settlement, Status};
+use kassette_domain::provider::Action;
 use kassette_domain::secret::Secret;
-use kassette_store::Fault;
+use kassette_domain::time::Time;
+use kassette_store::{About, Fault};
 
 use crate::Gateway;
-use crate::methods::Offer;
+use crate::methods::{Offer, Question};
 use crate::start::{StartError, StartedPayment};
+
+/// How long a returning payer waits for the vendor's word before the page shows what is known.
+const RETURN_WAIT: Duration = Duration::from_secs(6);
+/// Longest query of a return that is kept, in bytes: vendors append a few short ids.
+const QUERY_MOST: usize = 2048;
 
 /// What the hosted page shows.
 #[derive(Clone, Debug)]
@@ -40,11 +52,50 @@ impl Gateway {
     /// # Errors
     /// The store's.
     pub async fn checkout(&self, token: &str) -> Result<Option<CheckoutView>, Fault> {
-        let _ = token;
-        todo!()
+        match self.store().by_checkout(TokenHash::of(token)).await? {
+            Some(ledger) => self.view(ledger).await,
+            None => Ok(None),
+        }
     }
 
-    /// The payer answers what the open attempt's module asked; goes on with the start.
+    /// What the pages show of a payment.
+    async fn view(&self, ledger: Ledger) -> Result<Option<CheckoutView>, Fault> {
+        let payment = &ledger.payment;
+        let Some(merchant) = self.store().merchant(payment.merchant).await? else {
+            return Ok(None);
+        };
+        let approved = payment.environment == Environment::Test || merchant.live_approved;
+        let payable = matches!(payment.status, Status::Created | Status::Pending);
+        let can_choose = payment.mode == CheckoutMode::Hosted
+            && payable
+            && approved
+            && self.now() < payment.expires_at;
+        let offers = if can_choose {
+            let question = Question {
+                merchant: &merchant,
+                environment: payment.environment,
+                amount: Some(payment.due.amount),
+                currency: payment.due.currency,
+                usd: Some(payment.usd),
+                email_known: payment.email.is_some(),
+            };
+            self.offers(question).await
+        } else {
+            Vec::new()
+        };
+        let url = payment.return_url.as_ref();
+        let back = url.filter(|url| url.lies_under(&merchant.domains));
+        Ok(Some(CheckoutView {
+            back_to_merchant: back.map(|url| url.as_str().to_owned()),
+            merchant,
+            ledger,
+            offers,
+            can_choose,
+        }))
+    }
+
+    /// The payer answers what the open attempt's module asked; goes on with the start. Answers that
+    /// do not fit the questions leave the attempt asking: the page shows it again.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -53,8 +104,16 @@ impl Gateway {
         token: &str,
         answers: Vec<(String, Secret)>,
     ) -> Result<StartedPayment, StartError> {
-        let _ = (token, answers);
-        todo!()
+        let ledger = self.store().by_checkout(TokenHash::of(token)).await?;
+        let ledger = ledger.ok_or(StartError::NotFound)?;
+        let gateway = self.clone();
+        self.carry(async move {
+            let payment = ledger.payment.id;
+            let answered = gateway.answer_in_hand(payment, answers).await;
+            gateway.tend_soon(payment, false);
+            answered
+        })
+        .await?
     }
 
     /// The payer wants another way: closes the open attempt at the vendor. The ledger afterwards; the
@@ -63,8 +122,28 @@ impl Gateway {
     /// # Errors
     /// The store's.
     pub async fn abandon(&self, token: &str) -> Result<Option<Ledger>, Fault> {
-        let _ = token;
-        todo!()
+        let Some(ledger) = self.store().by_checkout(TokenHash::of(token)).await? else {
+            return Ok(None);
+        };
+        let gateway = self.clone();
+        let payment = ledger.payment.id;
+        self.carry(async move { gateway.abandon_in_hand(payment).await })
+            .await??;
+        self.store().ledger(About::Payment(payment)).await
+    }
+
+    async fn abandon_in_hand(&self, payment: PaymentId) -> Result<(), Fault> {
+        let _hand = self.inner.hands.take(payment).await;
+        let ledger = self.store().ledger(About::Payment(payment)).await?;
+        // Only what nobody has paid yet is left; what is paid goes its way.
+        let unpaid = ledger.filter(|ledger| ledger.payment.status == Status::Pending);
+        if let Some(ledger) = &unpaid
+            && let Some(open) = ledger.open_attempt()
+        {
+            self.leave(ledger, open, self.settings().provider_deadline)
+                .await?;
+        }
+        Ok(())
     }
 
     /// The payer's browser came back: asks the vendor, at most once per 5 s and attempt, applies the
@@ -73,7 +152,68 @@ impl Gateway {
     /// # Errors
     /// The store's.
     pub async fn returned(&self, token: &str, query: &str) -> Result<Option<ReturnView>, Fault> {
-        let _ = (token, query);
-        todo!()
+        let hash = TokenHash::of(token);
+        let Some((id, ledger)) = self.store().by_return(hash).await? else {
+            return Ok(None);
+        };
+        let payment = ledger.payment.id;
+        self.note_return(&ledger, id, query).await?;
+        if worth_asking(&ledger, id, self.now()) {
+            let gateway = self.clone();
+            let asking = self.carry(async move {
+                gateway.look_on_return(payment, id).await?;
+                gateway.tend(payment).await
+            });
+            // What takes longer is seen when the page refreshes itself.
+            match tokio::time::timeout(RETURN_WAIT, asking).await {
+                Ok(asked) => asked??,
+                Err(_) => {
+                    tracing::info!(attempt.id = %id, "a payer came back before the vendor knew")
+                }
+            }
+        }
+        let Some(ledger) = self.store().ledger(About::Payment(payment)).await? else {
+            return Ok(None);
+        };
+        let Some(attempt) = ledger.attempt(id).cloned() else {
+            return Ok(None);
+        };
+        let view = self.view(ledger).await?;
+        Ok(view.map(|checkout| ReturnView { attempt, checkout }))
+    }
+
+    /// Keeps the query that the payer came back with: a hint for the module.
+    async fn note_return(&self, ledger: &Ledger, id: AttemptId, query: &str) -> Result<(), Fault> {
+        let known = ledger.attempt(id).and_then(|each| each.returned.as_ref());
+        let same = known.is_some_and(|known| known.expose() == query);
+        if query.is_empty() || query.len() > QUERY_MOST || same {
+            return Ok(());
+        }
+        let note = Step::Returned {
+            attempt: id,
+            query: Secret::new(query),
+        };
+        self.step(About::Attempt(id), note, None).await.map(drop)
+    }
+
+    async fn look_on_return(&self, payment: PaymentId, id: AttemptId) -> Result<(), Fault> {
+        if let Some(ledger) = self.store().ledger(About::Payment(payment)).await? {
+            self.look(&ledger, id, Via::Return, true).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the vendor may know more about an attempt than we do.
+fn worth_asking(ledger: &Ledger, id: AttemptId, now: Time) -> bool {
+    let Some(attempt) = ledger.attempt(id) else {
+        return false;
+    };
+    let settled = ledger.payment.settlement != Settlement::Pending;
+    match attempt.state {
+        AttemptState::Captured => !settled,
+        AttemptState::Surplus => false,
+        // Nothing is at the vendor yet, or somebody is speaking with it.
+        _ => !attempt.is_busy(now) && !matches!(attempt.action, Some(Action::Ask(_))),
     }
 }

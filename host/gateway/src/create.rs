@@ -1,12 +1,14 @@
 //! Creating a payment.
 
-use kassette_domain::id::{MerchantId, PaymentId};
+use kassette_domain::id::{AccountId, MerchantId, PaymentId};
 use kassette_domain::key::{Environment, TokenHash};
-use kassette_domain::money::Currency;
-use kassette_domain::payment::{Payment, Request};
-use kassette_store::Fault;
+use kassette_domain::merchant::Merchant;
+use kassette_domain::money::{Currency, Minor};
+use kassette_domain::payment::{CheckoutMode, Decision, NewPayment, Payment, Purpose, Request};
+use kassette_store::{Created, Fault};
 
 use crate::Gateway;
+use crate::methods::Question;
 
 /// A payment that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +56,12 @@ pub enum CreateError {
     Random,
 }
 
+impl From<getrandom::Error> for CreateError {
+    fn from(_: getrandom::Error) -> Self {
+        Self::Random
+    }
+}
+
 impl Gateway {
     /// Creates the payment, or finds the one that the same request made before. A replay re-checks
     /// nothing that changes with time.
@@ -65,8 +73,83 @@ impl Gateway {
         request: Request,
         authority: Option<TokenHash>,
     ) -> Result<CreateOutcome, CreateError> {
-        let _ = (request, authority);
-        todo!()
+        if let Some(before) = self.store().replay(request.clone()).await? {
+            return outcome(before);
+        }
+        let merchant = self.store().merchant(request.merchant).await?;
+        // The edge found the merchant a moment ago, and merchants are never removed.
+        let merchant = merchant.ok_or(CreateError::KeyRefused)?;
+        let new = self.checked(request, &merchant).await?;
+        let created = self.store().create(new, authority, self.now()).await?;
+        if let Created::New(payment) = &created {
+            let environment = payment.environment.as_str();
+            metrics::counter!("kassette_payments_created_total", "environment" => environment)
+                .increment(1);
+            self.inner.alarm.due(payment.expires_at);
+        }
+        outcome(created)
+    }
+
+    /// Checks what can change with time, in the order that is decided: rate, domain, eligibility,
+    /// risk.
+    async fn checked(
+        &self,
+        request: Request,
+        merchant: &Merchant,
+    ) -> Result<NewPayment, CreateError> {
+        let now = self.now();
+        let rate = merchant.usable_rate(request.due.currency, now);
+        let rate = rate.ok_or(CreateError::NoRate(request.due.currency))?;
+        let usd = rate.usd(request.due.amount).ok_or(CreateError::TooSmall)?;
+        let domains = &merchant.domains;
+        if let Some(url) = &request.return_url
+            && !url.lies_under(domains)
+        {
+            return Err(CreateError::UnverifiedReturnUrl);
+        }
+        let decision = self.eligible(&request, merchant, usd).await?;
+        if merchant.policy.refuses(usd) {
+            return Err(CreateError::OverLimit);
+        }
+        Ok(NewPayment {
+            id: PaymentId::from_bytes(crate::random()?),
+            usd,
+            token: crate::url_token()?,
+            expires_at: now.after(self.settings().payment_life),
+            risk_review: merchant.policy.wants_review(usd),
+            decision,
+            request,
+        })
+    }
+
+    /// Whether a direct payment's method can be used now.
+    async fn eligible(
+        &self,
+        request: &Request,
+        merchant: &Merchant,
+        usd: Minor,
+    ) -> Result<Option<Decision>, CreateError> {
+        let Some(method) = request
+            .method
+            .filter(|_| request.mode == CheckoutMode::Direct)
+        else {
+            return Ok(None);
+        };
+        let question = Question {
+            merchant,
+            environment: request.environment,
+            amount: Some(request.due.amount),
+            currency: request.due.currency,
+            usd: Some(usd),
+            email_known: request.email.is_some(),
+        };
+        match self.rank(method, &question, None, None).await {
+            Ok(ranking) => {
+                let first: Option<&AccountId> = ranking.eligible.first();
+                Ok(first.map(|first| ranking.decision(first, Purpose::Create, "")))
+            }
+            Err(barred) => Err(CreateError::NotEligible(barred.words())),
+        }
     }
 
     /// A payment of a merchant in an environment; none where it is anybody else's.
@@ -79,8 +162,8 @@ impl Gateway {
         environment: Environment,
         id: PaymentId,
     ) -> Result<Option<Payment>, Fault> {
-        let _ = (merchant, environment, id);
-        todo!()
+        let payment = self.store().payment(id).await?;
+        Ok(payment.filter(|found| found.merchant == merchant && found.environment == environment))
     }
 
     /// `{public_url}/checkout/<token>`.
@@ -90,5 +173,14 @@ impl Gateway {
             self.settings().public_url,
             payment.token.expose()
         )
+    }
+}
+
+fn outcome(created: Created) -> Result<CreateOutcome, CreateError> {
+    match created {
+        Created::New(payment) => Ok(CreateOutcome::Created(payment)),
+        Created::Replay(payment) => Ok(CreateOutcome::Replayed(payment)),
+        Created::Differs { field } => Err(CreateError::Differs { field }),
+        Created::KeyRefused => Err(CreateError::KeyRefused),
     }
 }

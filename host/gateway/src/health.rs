@@ -1,10 +1,30 @@
-//! What the host measured of each account.
+//! What the host measured of each account: starts and questions, never what a provider claims, and
+//! never a payer's decline.
 
+mod record;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
 use kassette_domain::id::AccountId;
+use kassette_domain::provider::Condition;
 use kassette_domain::routing::Health;
 use kassette_domain::time::Time;
+use kassette_store::Fault;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::Gateway;
+pub(crate) use crate::health::record::Call;
+use crate::health::record::Record;
+
+/// How often an account that is not well is probed: soon enough that a payer who tries again finds
+/// it back.
+const UNWELL_PROBE_EVERY: Duration = Duration::from_secs(5);
+/// Probes under way at once.
+const PROBES_AT_ONCE: usize = 32;
 
 /// An account's health for operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,10 +35,133 @@ pub struct AccountHealth {
     pub checked_at: Option<Time>,
 }
 
+/// The records of all accounts.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    /// Bounded by the accounts of the configuration.
+    records: Mutex<HashMap<AccountId, Record>>,
+}
+
+impl Measured {
+    /// Notes a call to a vendor that a payment needed.
+    pub(crate) fn call(&self, account: &AccountId, call: Call, now: Time) {
+        let mut records = self.records.lock();
+        records.entry(account.clone()).or_default().call(call, now);
+    }
+
+    fn probed(&self, account: &AccountId, condition: &Condition, now: Time) {
+        let mut records = self.records.lock();
+        let record = records.entry(account.clone()).or_default();
+        record.probed(condition, now);
+    }
+
+    fn of(&self, account: &AccountId, max_age: Duration, now: Time) -> AccountHealth {
+        let records = self.records.lock();
+        let unknown = Record::default();
+        let record = records.get(account).unwrap_or(&unknown);
+        AccountHealth {
+            health: record.health(max_age, now),
+            checked_at: record.checked_at(),
+        }
+    }
+
+    /// When an account is to be probed next.
+    fn probe_due(&self, account: &AccountId, every: Duration, max_age: Duration) -> Time {
+        let records = self.records.lock();
+        records.get(account).map_or(Time::default(), |record| {
+            record.checked_at().map_or(Time::default(), |checked| {
+                let well = record.is_well(max_age, checked);
+                let every = if well {
+                    every
+                } else {
+                    every.min(UNWELL_PROBE_EVERY)
+                };
+                checked.after(every)
+            })
+        })
+    }
+
+    /// Forgets accounts that are no longer configured.
+    pub(crate) fn keep(&self, configured: impl Fn(&AccountId) -> bool) {
+        self.records.lock().retain(|account, _| configured(account));
+    }
+}
+
 impl Gateway {
     /// What is known of an account.
     pub fn account_health(&self, account: &AccountId) -> AccountHealth {
-        let _ = account;
-        todo!()
+        let max_age = self.settings().health_max_age;
+        self.inner.measured.of(account, max_age, self.now())
+    }
+
+    /// Gets ready to serve: reads the operators' switches, and probes every account so that none is
+    /// stale.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn warm_up(&self) -> Result<(), Fault> {
+        self.load_switches().await?;
+        self.probe_all().await;
+        Ok(())
+    }
+
+    /// Probes every account, a bounded number at once.
+    pub async fn probe_all(&self) {
+        let accounts: Vec<_> = self.settings().accounts.keys().cloned().collect();
+        self.probe(accounts).await;
+    }
+
+    /// Probes the accounts whose time has come; says when the next one's does.
+    pub(crate) async fn probe_due(&self) -> Time {
+        let settings = self.settings();
+        let due = |account: &AccountId| {
+            let (every, max_age) = (settings.health_probe_every, settings.health_max_age);
+            self.inner.measured.probe_due(account, every, max_age)
+        };
+        let now = self.now();
+        let accounts = settings.accounts.keys();
+        let late: Vec<_> = accounts.filter(|id| due(id) <= now).cloned().collect();
+        self.probe(late).await;
+        let next = settings.accounts.keys().map(due).min();
+        // An account whose module is missing stays due: it is looked at again in its turn.
+        let soon = now.after(UNWELL_PROBE_EVERY.min(settings.health_probe_every));
+        next.unwrap_or(now.after(settings.health_probe_every))
+            .max(soon)
+    }
+
+    async fn probe(&self, accounts: Vec<AccountId>) {
+        stream::iter(accounts)
+            .for_each_concurrent(PROBES_AT_ONCE, |account| async move {
+                self.probe_one(&account).await;
+            })
+            .await;
+    }
+
+    async fn probe_one(&self, account: &AccountId) {
+        let configured = self.configured();
+        let Some(module) = configured
+            .slot(account)
+            .and_then(|slot| self.modules().provider(slot.name()))
+        else {
+            return;
+        };
+        let Some(access) = configured.access(account, self.now()) else {
+            return;
+        };
+        let since = Instant::now();
+        let deadline = configured.settings.provider_deadline;
+        let condition = match tokio::time::timeout(deadline, module.health(&access)).await {
+            Ok(Ok(condition)) => condition,
+            Ok(Err(failed)) => Condition::Down(failed.to_string()),
+            Err(_) => Condition::Down("no answer in time".to_owned()),
+        };
+        let duration_ms = since.elapsed().as_millis();
+        if let Condition::Down(why) | Condition::Degraded(why) = &condition {
+            tracing::warn!(
+                provider.id = %account, probe.duration_ms = duration_ms, probe.detail = %why,
+                "the provider is not well"
+            );
+        }
+        self.inner.measured.probed(account, &condition, self.now());
     }
 }

@@ -2,29 +2,66 @@
 //!
 //! The gateway sequences; it holds no rule about money (those are the domain's) and knows no HTTP
 //! server. Each use case answers with a type of its own whose errors the edge maps to HTTP.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `review` | one use case each |
+//! | `routing` | candidates, and what a method's module says of them |
+//! | `vendor` | calls to a provider's module, measured and bounded |
+//! | `apply` | news and duties: the one way from a vendor's word into the store |
+//! | `modules`, `wasm` | the port to the modules, and the runtime behind it |
+//! | `access`, `settings`, `configure` | accounts as configured, and as calls need them |
+//! | `hands`, `tends`, `workers` | who works on which payment, and what runs by itself |
+//!
+//! Whatever has begun to speak to a vendor is carried to its end: it runs in a task of its own that a
+//! caller who hangs up does not end, and shutting down waits for it.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod access;
+mod apply;
 pub mod auth;
 pub mod callback;
 pub mod checkout;
 pub mod clock;
+mod configure;
 pub mod create;
+mod hands;
 pub mod health;
 pub mod methods;
+pub mod modules;
 pub mod review;
+mod routing;
 pub mod settings;
 pub mod start;
+mod tends;
+mod vendor;
+pub mod wasm;
 pub mod workers;
 
+use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use kassette_domain::audit::Audited;
+use kassette_domain::id::AccountId;
+use kassette_domain::ledger::Step;
+use kassette_domain::time::Time;
 use kassette_runtime::Runtime;
-use kassette_store::Store;
+use kassette_store::{About, Fault, Stepped, Store};
+use parking_lot::{Mutex, RwLock};
+use tokio_util::task::TaskTracker;
 
+use crate::access::Configured;
 use crate::clock::Clock;
+use crate::hands::Hands;
+use crate::health::Measured;
+use crate::modules::Modules;
 use crate::settings::Settings;
+use crate::tends::{Asked, Tends};
+use crate::wasm::WasmModules;
+use crate::workers::Alarm;
 
 /// Everything that a use case needs; cheap to clone.
 #[derive(Clone)]
@@ -34,27 +71,77 @@ pub struct Gateway {
 
 struct Inner {
     store: Arc<dyn Store>,
-    runtime: Arc<Runtime>,
+    modules: Arc<dyn Modules>,
+    /// The runtime behind `modules`; none where another port stands there.
+    runtime: Option<Arc<Runtime>>,
     clock: Arc<dyn Clock>,
-    settings: ArcSwap<Settings>,
+    configured: ArcSwap<Configured>,
+    /// One change of settings at a time.
+    configuring: tokio::sync::Mutex<()>,
+    /// Accounts that an operator switched; a copy of the store's.
+    switches: RwLock<HashMap<AccountId, bool>>,
+    /// Keys used since the last write.
+    seen: auth::Seen,
+    measured: Measured,
+    hands: Hands,
+    asked: Mutex<Asked>,
+    tends: Tends,
+    alarm: Alarm,
+    /// Work that is carried to its end.
+    tasks: TaskTracker,
 }
 
 impl Gateway {
-    /// A gateway over a store and a runtime.
+    /// A gateway over a store and the runtime's modules. [`Gateway::warm_up`] it before it serves.
     pub fn new(
         store: Arc<dyn Store>,
         runtime: Arc<Runtime>,
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
-        let settings = ArcSwap::from_pointee(settings);
+        let modules = Arc::new(WasmModules::new(Arc::clone(&runtime)));
+        Self::over(store, modules, Some(runtime), clock, settings)
+    }
+
+    /// A gateway over modules of any kind.
+    pub fn with_modules(
+        store: Arc<dyn Store>,
+        modules: Arc<dyn Modules>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Self {
+        Self::over(store, modules, None, clock, settings)
+    }
+
+    fn over(
+        store: Arc<dyn Store>,
+        modules: Arc<dyn Modules>,
+        runtime: Option<Arc<Runtime>>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Self {
+        let (configured, wrong) = Configured::new(settings);
+        for why in wrong {
+            tracing::error!("{why}; it is not used");
+        }
+        let inner = Inner {
+            store,
+            modules,
+            runtime,
+            clock,
+            configured: ArcSwap::from_pointee(configured),
+            configuring: tokio::sync::Mutex::default(),
+            switches: RwLock::default(),
+            seen: auth::Seen::default(),
+            measured: Measured::default(),
+            hands: Hands::default(),
+            asked: Mutex::default(),
+            tends: Tends::default(),
+            alarm: Alarm::default(),
+            tasks: TaskTracker::new(),
+        };
         Self {
-            inner: Arc::new(Inner {
-                store,
-                runtime,
-                clock,
-                settings,
-            }),
+            inner: Arc::new(inner),
         }
     }
 
@@ -63,9 +150,14 @@ impl Gateway {
         &self.inner.store
     }
 
+    /// The WebAssembly runtime; none where the gateway stands over other modules.
+    pub fn runtime(&self) -> Option<&Arc<Runtime>> {
+        self.inner.runtime.as_ref()
+    }
+
     /// The modules.
-    pub fn runtime(&self) -> &Arc<Runtime> {
-        &self.inner.runtime
+    pub fn modules(&self) -> &Arc<dyn Modules> {
+        &self.inner.modules
     }
 
     /// The clock.
@@ -75,6 +167,71 @@ impl Gateway {
 
     /// The settings of now; a request takes them once.
     pub fn settings(&self) -> Arc<Settings> {
-        self.inner.settings.load_full()
+        Arc::clone(&self.inner.configured.load().settings)
     }
+
+    /// Waits for everything that has begun to speak to a vendor; each call is bounded by the
+    /// provider's deadline. Nothing new must be asked of the gateway any more.
+    pub async fn finish(&self) {
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+    }
+
+    fn now(&self) -> Time {
+        self.inner.clock.now()
+    }
+
+    fn configured(&self) -> Arc<Configured> {
+        self.inner.configured.load_full()
+    }
+
+    /// Does a step of the machine, counts what it applied, and wakes the worker where something is
+    /// due sooner than it sleeps.
+    async fn step(
+        &self,
+        about: About,
+        step: Step,
+        audited: Option<Audited>,
+    ) -> Result<Stepped, Fault> {
+        let stepped = self
+            .inner
+            .store
+            .step(about, step, audited, self.now())
+            .await?;
+        if let Stepped::Done { ledger, change, .. } = &stepped {
+            for transition in change.transitions.iter().filter(|each| each.applied) {
+                let to = transition.to.as_str();
+                metrics::counter!("kassette_transitions_total", "to" => to).increment(1);
+            }
+            if let Some(due) = ledger.due_at() {
+                self.inner.alarm.due(due);
+            }
+        }
+        Ok(stepped)
+    }
+
+    /// Carries work to its end even where the caller goes away.
+    async fn carry<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let task = self.inner.tasks.spawn(work);
+        // It panicked, or the process is ending: what became of it stands in the store.
+        task.await.map_err(|_| Fault::Stopping)
+    }
+}
+
+/// Random bytes from the operating system.
+fn random<const N: usize>() -> Result<[u8; N], getrandom::Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A token for a URL: 32 bytes of the operating system's randomness, 43 characters of base64url.
+fn url_token() -> Result<kassette_domain::secret::Secret, getrandom::Error> {
+    use base64::Engine as _;
+    let bytes = random::<32>()?;
+    let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes);
+    Ok(kassette_domain::secret::Secret::new(text))
 }

@@ -1,12 +1,17 @@
 //! Which methods are eligible now, through whom, in which order.
 
+use futures_util::future::join_all;
 use kassette_domain::id::AccountId;
 use kassette_domain::key::Environment;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 
+use tokio::time::{Instant, timeout_at};
+
 use crate::Gateway;
+use crate::routing::Ranking;
+use crate::settings::Settings;
 
 /// A method with at least one eligible provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +58,40 @@ impl Gateway {
     /// The eligible methods, each with its eligible providers, in the order of the specification.
     /// A method whose module is missing, fails, or is late is omitted.
     pub async fn offers(&self, question: Question<'_>) -> Vec<Offer> {
-        let _ = question;
-        todo!()
+        let settings = self.settings();
+        let deadline = Instant::now() + settings.listing_deadline;
+        let question = &question;
+        let asked = MethodId::ALL.map(|method| async move {
+            let ranking = timeout_at(deadline, self.rank(method, question, None, None)).await;
+            (method, ranking)
+        });
+        let mut offers = Vec::new();
+        for (method, ranking) in join_all(asked).await {
+            match ranking {
+                Ok(Ok(ranking)) => offers.push(offer(method, ranking, &settings)),
+                Ok(Err(_)) => {}
+                Err(_) => {
+                    tracing::warn!(method.id = %method, "a method was late and is omitted");
+                }
+            }
+        }
+        offers
+    }
+}
+
+fn offer(method: MethodId, ranking: Ranking, settings: &Settings) -> Offer {
+    let accounts = ranking.eligible.iter();
+    let providers = accounts.filter_map(|id| settings.accounts.get(id));
+    Offer {
+        method,
+        label: ranking.label,
+        providers: providers
+            .map(|account| OfferedProvider {
+                id: account.id.clone(),
+                name: account.name.clone(),
+                verification_note: account.verification_note.clone(),
+                verification_url: account.verification_url.clone(),
+            })
+            .collect(),
     }
 }

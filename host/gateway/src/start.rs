@@ -1,15 +1,22 @@
 //! Starting: from a chosen method to a provider's page, with fallback and without a second charge.
 
+mod answer;
+mod choose;
+mod run;
+
 use std::time::Duration;
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::id::{AccountId, PaymentId};
-use kassette_domain::ledger::Ledger;
+use kassette_domain::ledger::{Errand, Ledger, StartResult, Step};
 use kassette_domain::method::MethodId;
-use kassette_domain::provider::Payer;
-use kassette_store::Fault;
+use kassette_domain::provider::{Action, Payer};
+use kassette_store::{About, Fault, Stepped};
+use tokio::time::{Instant, timeout_at};
 
 use crate::Gateway;
+use crate::apply::Claimed;
+use crate::start::run::Run;
 
 /// Who starts: decides what is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,13 +100,90 @@ pub enum StartError {
     Random,
 }
 
+impl From<getrandom::Error> for StartError {
+    fn from(_: getrandom::Error) -> Self {
+        Self::Random
+    }
+}
+
+/// When to call again after an outcome that is not known (decisions, "start").
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+impl StartError {
+    /// The outcome is not known yet.
+    pub(crate) const fn unsettled() -> Self {
+        Self::Unsettled {
+            retry_after: RETRY_AFTER,
+        }
+    }
+}
+
 impl Gateway {
     /// Starts a payment, or continues the open attempt.
     ///
     /// # Errors
     /// See [`StartError`].
     pub async fn start(&self, start: Start) -> Result<StartedPayment, StartError> {
-        let _ = start;
-        todo!()
+        let gateway = self.clone();
+        self.carry(async move {
+            let payment = start.payment;
+            let deadline = Instant::now() + gateway.settings().start_deadline;
+            let hand = timeout_at(deadline, gateway.inner.hands.take(payment)).await;
+            let Ok(_hand) = hand else {
+                return Err(StartError::unsettled());
+            };
+            let started = Run::new(&gateway, start, deadline).go().await;
+            // News that waited for the start may have left something to do.
+            gateway.tend_soon(payment, false);
+            started
+        })
+        .await?
+    }
+
+    /// Where the payer goes next: the provider's address, or our own page.
+    pub(crate) fn started(&self, ledger: Ledger, attempt: Attempt) -> StartedPayment {
+        let redirect_url = match &attempt.action {
+            Some(Action::Redirect(url)) => url.clone(),
+            _ => self.checkout_url(&ledger.payment),
+        };
+        StartedPayment {
+            ledger,
+            attempt,
+            redirect_url,
+        }
+    }
+
+    /// Leaves an open attempt so that another way can be chosen: the vendor makes sure that it cannot
+    /// be paid any more. The payment afterwards; the attempt is still open where nobody is sure.
+    pub(crate) async fn leave(
+        &self,
+        ledger: &Ledger,
+        attempt: &Attempt,
+        limit: Duration,
+    ) -> Result<Ledger, Fault> {
+        let asks = matches!(attempt.action, Some(Action::Ask(_)));
+        if asks && !attempt.uncertain && attempt.references.is_empty() {
+            // The module asked before it created anything (the contract's word): there is nothing
+            // at the vendor that could be closed.
+            return self.never_mind(ledger, attempt).await;
+        }
+        let after = self.close(attempt.id, limit).await?;
+        Ok(after.unwrap_or_else(|| ledger.clone()))
+    }
+
+    async fn never_mind(&self, ledger: &Ledger, attempt: &Attempt) -> Result<Ledger, Fault> {
+        let Claimed::Taken(_) = self.claim(attempt.id, Errand::Close).await? else {
+            return Ok(ledger.clone());
+        };
+        let nothing = Step::Started {
+            attempt: attempt.id,
+            result: StartResult::Unavailable("the payer chose another way".to_owned()),
+            next: None,
+        };
+        let about = About::Attempt(attempt.id);
+        Ok(match self.step(about, nothing, None).await? {
+            Stepped::Done { ledger, .. } => ledger,
+            _ => ledger.clone(),
+        })
     }
 }

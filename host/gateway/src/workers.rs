@@ -1,31 +1,151 @@
 //! What runs by itself: due payments, health probes, last-used times.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kassette_domain::time::Time;
+use kassette_store::Fault;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::Gateway;
-use crate::settings::Settings;
+use crate::auth::SEEN_EVERY;
+pub use crate::configure::SettingsRefused;
 
-/// Why new settings were refused; the old ones stay.
-#[derive(Debug, thiserror::Error)]
-pub enum SettingsRefused {
-    /// An account with open or unsettled attempts would vanish or change its module or environment.
-    #[error(
-        "the account {0} has attempts under way and cannot be removed or moved; disable it instead"
-    )]
-    InUse(String),
-    /// An account lacks what its module needs.
-    #[error("{0}")]
-    Account(String),
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] kassette_store::Fault),
+/// How long a payment is held for the worker that claimed it: several calls to its vendors.
+const LEASE: Duration = Duration::from_secs(60);
+/// The least pause between two looks for due payments, so that a row that stays due cannot spin.
+const LEAST_PAUSE: Duration = Duration::from_millis(50);
+/// The pause after the store failed.
+const FAULT_PAUSE: Duration = Duration::from_secs(1);
+/// Without anything due the store is read this often all the same: another process may have
+/// written.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Rounds of [`Gateway::do_what_is_due`]: years of daily questions fit.
+const ROUNDS_MOST: usize = 1_000;
+/// How long it waits for what others have in hand.
+const IDLE_WAIT: Duration = Duration::from_secs(60);
+
+/// Wakes the worker when something is due sooner than it sleeps.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    wakes_at: AtomicU64,
+    ring: Notify,
+    /// Held from a claim until its payments are on the list of those tended.
+    claiming: tokio::sync::Mutex<()>,
+}
+
+impl Default for Alarm {
+    fn default() -> Self {
+        Self {
+            wakes_at: AtomicU64::new(u64::MAX),
+            ring: Notify::new(),
+            claiming: tokio::sync::Mutex::default(),
+        }
+    }
+}
+
+impl Alarm {
+    /// Something is due then.
+    pub(crate) fn due(&self, at: Time) {
+        if at.as_millis() < self.wakes_at.load(Ordering::SeqCst) {
+            self.ring.notify_one();
+        }
+    }
+
+    /// From now on everything that becomes due rings; called before the store is read.
+    fn listen(&self) {
+        self.wakes_at.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    /// Only what is due sooner rings.
+    fn sleep_until(&self, at: Time) {
+        self.wakes_at.store(at.as_millis(), Ordering::SeqCst);
+    }
 }
 
 impl Gateway {
     /// Runs until `shutdown` resolves; what is in hand is finished first.
     pub async fn run_workers(&self, shutdown: impl Future<Output = ()> + Send) {
-        shutdown.await;
-        todo!()
+        let stop = CancellationToken::new();
+        let stopping = async {
+            shutdown.await;
+            stop.cancel();
+        };
+        tokio::join!(
+            stopping,
+            stop.run_until_cancelled(self.work_off()),
+            stop.run_until_cancelled(self.keep_probing()),
+            stop.run_until_cancelled(self.keep_flushing()),
+        );
+        if let Err(fault) = self.flush_seen().await {
+            tracing::warn!(error = %fault, "last-used times of keys were not written");
+        }
+        self.finish().await;
+    }
+
+    /// Tends payments as they fall due.
+    async fn work_off(&self) {
+        loop {
+            let wake = match self.claim_some().await {
+                Ok(wake) => wake,
+                Err(fault) => {
+                    tracing::error!(error = %fault, "due payments could not be claimed");
+                    self.now().after(FAULT_PAUSE)
+                }
+            };
+            let alarm = &self.inner.alarm;
+            alarm.sleep_until(wake);
+            tokio::select! {
+                () = self.clock().wait_until(wake) => {}
+                () = alarm.ring.notified() => {}
+            }
+            if self.inner.tends.room() == 0 {
+                self.inner.tends.one_ended().await;
+            }
+        }
+    }
+
+    /// Claims as many due payments as there is room for; says when to look again.
+    async fn claim_some(&self) -> Result<Time, Fault> {
+        self.inner.alarm.listen();
+        self.claim_and_tend().await?;
+        let now = self.now();
+        let next = self.store().next_due().await?;
+        let next = next.unwrap_or(now.after(LONGEST_PAUSE));
+        Ok(next.clamp(now.after(LEAST_PAUSE), now.after(LONGEST_PAUSE)))
+    }
+
+    /// Claims due payments and has them tended; how many there were.
+    async fn claim_and_tend(&self) -> Result<usize, Fault> {
+        let _claiming = self.inner.alarm.claiming.lock().await;
+        let room = self.inner.tends.room();
+        if room == 0 {
+            return Ok(0);
+        }
+        let due = self.store().claim_due(self.now(), LEASE, room).await?;
+        for payment in &due {
+            self.tend_soon(*payment, true);
+        }
+        Ok(due.len())
+    }
+
+    async fn keep_probing(&self) {
+        loop {
+            let next = self.probe_due().await;
+            self.clock().wait_until(next).await;
+        }
+    }
+
+    async fn keep_flushing(&self) {
+        loop {
+            let next = self.now().after(SEEN_EVERY);
+            self.clock().wait_until(next).await;
+            if let Err(fault) = self.flush_seen().await {
+                tracing::warn!(error = %fault, "last-used times of keys were not written");
+            }
+        }
     }
 
     /// Does everything that is due now, and says when nothing is any more: after the clock of `dev`
@@ -33,16 +153,21 @@ impl Gateway {
     ///
     /// # Errors
     /// The store's.
-    pub async fn do_what_is_due(&self) -> Result<(), kassette_store::Fault> {
-        todo!()
-    }
-
-    /// Takes new settings, or keeps the old.
-    ///
-    /// # Errors
-    /// See [`SettingsRefused`].
-    pub async fn configure(&self, settings: Settings) -> Result<(), SettingsRefused> {
-        let _ = settings;
-        todo!()
+    pub async fn do_what_is_due(&self) -> Result<(), Fault> {
+        self.probe_due().await;
+        let work = async {
+            for _ in 0..ROUNDS_MOST {
+                let claimed = self.claim_and_tend().await?;
+                self.inner.tends.idle().await;
+                if claimed == 0 {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        // A vendor that stays silent is no reason to wait for ever; the worker goes on.
+        tokio::time::timeout(IDLE_WAIT, work)
+            .await
+            .unwrap_or(Ok(()))
     }
 }

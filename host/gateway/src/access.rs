@@ -1,0 +1,146 @@
+//! Configured accounts in the form that calls need: hosts parsed, and whether each can be used.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kassette_domain::attempt::Attempt;
+use kassette_domain::id::{AccountId, Slot};
+use kassette_domain::payment::Payment;
+use kassette_domain::provider::{self, AttemptFacts, ProviderDescription};
+use kassette_domain::time::Time;
+use kassette_http::HostPattern;
+
+use crate::modules::{Access, AccessSecret};
+use crate::settings::{Account, Settings};
+
+/// Settings with everything that is derived from them; replaced as a whole.
+pub(crate) struct Configured {
+    /// As they were given.
+    pub(crate) settings: Arc<Settings>,
+    /// The accounts whose configuration can be used.
+    accounts: BTreeMap<AccountId, Prepared>,
+}
+
+/// An account with its hosts parsed.
+struct Prepared {
+    slot: Slot,
+    hosts: Vec<HostPattern>,
+    redirect_hosts: Vec<HostPattern>,
+    secrets: Vec<AccessSecret>,
+}
+
+impl Configured {
+    /// Prepares settings; with them what is wrong with accounts that cannot be used.
+    pub(crate) fn new(settings: Settings) -> (Self, Vec<String>) {
+        let mut accounts = BTreeMap::new();
+        let mut wrong = Vec::new();
+        for account in settings.accounts.values() {
+            match prepare(account) {
+                Ok(prepared) => {
+                    accounts.insert(account.id.clone(), prepared);
+                }
+                Err(why) => wrong.push(format!("the account {}: {why}", account.id)),
+            }
+        }
+        let settings = Arc::new(settings);
+        (Self { settings, accounts }, wrong)
+    }
+
+    /// The slot of an account's module.
+    pub(crate) fn slot(&self, account: &AccountId) -> Option<&Slot> {
+        self.accounts.get(account).map(|prepared| &prepared.slot)
+    }
+
+    /// What the module of an account may use in one call; none for an unknown or unusable account.
+    pub(crate) fn access(&self, id: &AccountId, now: Time) -> Option<Access> {
+        let account = self.settings.accounts.get(id)?;
+        let prepared = self.accounts.get(id)?;
+        Some(Access {
+            account: provider::Account {
+                id: id.clone(),
+                environment: account.environment,
+                now,
+                callback_url: format!("{}/callbacks/{id}", self.settings.public_url),
+                settings: account.settings.clone(),
+            },
+            hosts: prepared.hosts.clone(),
+            redirect_hosts: prepared.redirect_hosts.clone(),
+            secrets: prepared.secrets.clone(),
+            plain_loopback: self.settings.plain_loopback && account.simulated,
+        })
+    }
+
+    /// An attempt as its module sees it.
+    pub(crate) fn facts(
+        &self,
+        payment: &Payment,
+        attempt: &Attempt,
+        merchant: String,
+    ) -> AttemptFacts {
+        let url = &self.settings.public_url;
+        let return_url = format!("{url}/return/{}", attempt.return_token.expose());
+        AttemptFacts {
+            id: attempt.id,
+            method: attempt.method,
+            due: attempt.due,
+            order: payment.order_id.as_str().to_owned(),
+            merchant,
+            cancel_url: format!("{return_url}?cancel=1"),
+            return_url,
+            expires: attempt.expires_at,
+            payer: attempt.payer.clone(),
+            answers: attempt.answers.clone(),
+        }
+    }
+}
+
+fn prepare(account: &Account) -> Result<Prepared, String> {
+    let slot = Slot::of_provider(&account.module)
+        .ok_or_else(|| format!("{:?} cannot be the name of a module", account.module))?;
+    let secrets = account.secrets.iter().map(|secret| {
+        // Without hosts of its own a secret may go wherever the account's requests may.
+        let hosts = if secret.hosts.is_empty() {
+            &account.hosts
+        } else {
+            &secret.hosts
+        };
+        Ok(AccessSecret {
+            name: secret.name.clone(),
+            values: secret.values.clone(),
+            hosts: parse_hosts(hosts)?,
+        })
+    });
+    Ok(Prepared {
+        slot,
+        secrets: secrets.collect::<Result<_, String>>()?,
+        hosts: parse_hosts(&account.hosts)?,
+        redirect_hosts: parse_hosts(&account.redirect_hosts)?,
+    })
+}
+
+fn parse_hosts(hosts: &[String]) -> Result<Vec<HostPattern>, String> {
+    let parse = |host: &String| host.parse::<HostPattern>().map_err(|no| no.to_string());
+    hosts.iter().map(parse).collect()
+}
+
+/// The first setting or secret that a module needs and an account lacks.
+pub(crate) fn lacks(account: &Account, module: &ProviderDescription) -> Option<String> {
+    let setting = module
+        .settings
+        .iter()
+        .find(|need| need.required && !account.settings.iter().any(|(name, _)| *name == need.name));
+    if let Some(need) = setting {
+        return Some(format!("lacks the setting {}: {}", need.name, need.help));
+    }
+    let secret = module
+        .secrets
+        .iter()
+        .map(|secret| &secret.need)
+        .find(|need| {
+            let there = |secret: &&crate::settings::AccountSecret| {
+                secret.name == need.name && !secret.values.is_empty()
+            };
+            need.required && account.secrets.iter().find(there).is_none()
+        });
+    secret.map(|need| format!("lacks the secret {}: {}", need.name, need.help))
+}

@@ -1,0 +1,283 @@
+//! From a vendor's word into the store, and what has to be done next: callback, return, poll and
+//! operator all come through here.
+
+use std::time::Duration;
+
+use kassette_domain::attempt::AttemptState;
+use kassette_domain::id::{AttemptId, PaymentId};
+use kassette_domain::ledger::{Act, Duty, Errand, Ledger, Step, Via};
+use kassette_domain::provider::{Report, Wish};
+use kassette_store::{About, Fault, Stepped};
+
+use crate::Gateway;
+use crate::tends::LOOK_EVERY;
+use crate::vendor::Word;
+
+/// Duties done for one payment in one go: a capture, closing what is left, a last look, expiry, and
+/// room for news in between. What is left stays due.
+const DUTIES_MOST: usize = 8;
+
+/// What became of news.
+#[derive(Clone, Debug)]
+pub(crate) enum Heeded {
+    /// The machine took it, or said that it changes nothing.
+    Taken(Ledger),
+    /// It cannot be used, or names a reference that is another attempt's.
+    Unusable,
+    /// There is no such attempt.
+    Unknown,
+}
+
+/// What became of a claim.
+#[derive(Clone, Debug)]
+pub(crate) enum Claimed {
+    /// The attempt is in our hands.
+    Taken(Ledger),
+    /// It is not: somebody else has it, or its state or the payment's does not allow it.
+    Refused,
+    /// There is no such attempt.
+    Unknown,
+}
+
+impl Gateway {
+    /// Applies a report.
+    pub(crate) async fn heed(
+        &self,
+        attempt: AttemptId,
+        report: Report,
+        via: Via,
+    ) -> Result<Heeded, Fault> {
+        let news = Step::News {
+            attempt,
+            report,
+            via,
+        };
+        match self.step(About::Attempt(attempt), news, None).await? {
+            Stepped::Done { ledger, .. } => Ok(Heeded::Taken(ledger)),
+            Stepped::Refused { refusal, .. } => {
+                tracing::warn!(
+                    attempt.id = %attempt, news.via = via.as_str(), news.refusal = %refusal,
+                    "news of a provider was refused"
+                );
+                Ok(Heeded::Unusable)
+            }
+            Stepped::ReferenceTaken(_) => {
+                tracing::error!(
+                    attempt.id = %attempt, news.via = via.as_str(),
+                    "a provider's reference belongs to another attempt; its news was refused"
+                );
+                metrics::counter!("kassette_references_taken_total").increment(1);
+                Ok(Heeded::Unusable)
+            }
+            Stepped::Unknown => Ok(Heeded::Unknown),
+        }
+    }
+
+    /// Takes an attempt in hand for as long as a call to its vendor may take.
+    pub(crate) async fn claim(&self, id: AttemptId, errand: Errand) -> Result<Claimed, Fault> {
+        let claim = Step::Claim {
+            attempt: id,
+            errand,
+            until: self.lease(),
+        };
+        Ok(match self.step(About::Attempt(id), claim, None).await? {
+            Stepped::Done { ledger, .. } => Claimed::Taken(ledger),
+            Stepped::Refused { .. } => Claimed::Refused,
+            Stepped::ReferenceTaken(_) | Stepped::Unknown => Claimed::Unknown,
+        })
+    }
+
+    /// Asks the vendor about an attempt and applies what it says, or that it said nothing. The
+    /// payment afterwards; none where there is no such attempt.
+    pub(crate) async fn ask(
+        &self,
+        ledger: &Ledger,
+        id: AttemptId,
+        wish: Wish,
+        via: Via,
+        limit: Duration,
+    ) -> Result<Option<Ledger>, Fault> {
+        let Some(attempt) = ledger.attempt(id) else {
+            return Ok(None);
+        };
+        let absent = match self.call_query(ledger, attempt, wish, limit).await? {
+            Word::Report(report) => match self.heed(id, report, via).await? {
+                Heeded::Taken(ledger) => return Ok(Some(ledger)),
+                Heeded::Unusable => false,
+                Heeded::Unknown => return Ok(None),
+            },
+            Word::Absent => true,
+            Word::None => false,
+        };
+        let silence = Step::Silence {
+            attempt: id,
+            wish,
+            absent,
+            scheduled: wish == Wish::Look && via == Via::Query,
+        };
+        Ok(match self.step(About::Attempt(id), silence, None).await? {
+            Stepped::Done { ledger, .. }
+            | Stepped::Refused { ledger, .. }
+            | Stepped::ReferenceTaken(ledger) => Some(ledger),
+            Stepped::Unknown => None,
+        })
+    }
+
+    /// Looks at an attempt where nobody is looking; where `spaced`, nor has within five seconds.
+    /// None where it was not asked.
+    pub(crate) async fn look(
+        &self,
+        ledger: &Ledger,
+        id: AttemptId,
+        via: Via,
+        spaced: bool,
+    ) -> Result<Option<Ledger>, Fault> {
+        let began = self.inner.asked.lock().begin(id, spaced, self.now());
+        if !began {
+            return Ok(None);
+        }
+        let mut looking = Looking {
+            gateway: self,
+            id,
+            over: false,
+        };
+        let limit = self.settings().provider_deadline;
+        let asked = self.ask(ledger, id, Wish::Look, via, limit).await;
+        if looking.end() {
+            let at = self.now().after(LOOK_EVERY);
+            self.ask_at(id, at).await?;
+        }
+        asked
+    }
+
+    /// Has an attempt asked about at a time, whatever becomes of this process.
+    pub(crate) async fn ask_at(
+        &self,
+        attempt: AttemptId,
+        at: kassette_domain::time::Time,
+    ) -> Result<Stepped, Fault> {
+        let ask = Step::AskAt { attempt, at };
+        self.step(About::Attempt(attempt), ask, None).await
+    }
+
+    /// Makes sure that an attempt cannot be paid any more. The payment afterwards; the attempt is
+    /// still open where the vendor could not be sure. None where somebody else has it in hand.
+    pub(crate) async fn close(
+        &self,
+        id: AttemptId,
+        limit: Duration,
+    ) -> Result<Option<Ledger>, Fault> {
+        let Claimed::Taken(ledger) = self.claim(id, Errand::Close).await? else {
+            return Ok(None);
+        };
+        self.ask(&ledger, id, Wish::Close, Via::Query, limit).await
+    }
+
+    /// Does what is due about a payment, one duty after the other.
+    pub(crate) async fn tend(&self, payment: PaymentId) -> Result<(), Fault> {
+        let _hand = self.inner.hands.take(payment).await;
+        for _ in 0..DUTIES_MOST {
+            let Some(ledger) = self.store().ledger(About::Payment(payment)).await? else {
+                return Ok(());
+            };
+            let Some(duty) = ledger.duty(self.now()) else {
+                return Ok(());
+            };
+            if !self.perform(&ledger, duty).await? {
+                return Ok(());
+            }
+        }
+        tracing::warn!(payment.id = %payment, "a payment has more due than is done in one go");
+        Ok(())
+    }
+
+    /// Does one duty; false where somebody else is at it.
+    async fn perform(&self, ledger: &Ledger, duty: Duty) -> Result<bool, Fault> {
+        let limit = self.settings().provider_deadline;
+        match duty {
+            Duty::Capture(id) => self
+                .capture(id, Errand::Capture)
+                .await
+                .map(|done| done.is_some()),
+            Duty::Close(id) => Ok(self.close(id, limit).await?.is_some()),
+            Duty::Look(id) => {
+                if self.look(ledger, id, Via::Query, false).await?.is_some() {
+                    return Ok(true);
+                }
+                // Somebody looks right now: the answer may be older than what made this due.
+                self.inner.asked.lock().next(id, self.now());
+                Ok(false)
+            }
+            Duty::Expire => {
+                let about = About::Payment(ledger.payment.id);
+                self.step(about, Step::Act(Act::Expire), None).await?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Captures what the payer approved. The payment afterwards; none where the claim was refused,
+    /// because somebody else is at it or it is wanted no longer.
+    pub(crate) async fn capture(
+        &self,
+        id: AttemptId,
+        errand: Errand,
+    ) -> Result<Option<Ledger>, Fault> {
+        let Claimed::Taken(ledger) = self.claim(id, errand).await? else {
+            return Ok(None);
+        };
+        let limit = self.settings().provider_deadline;
+        let after = self
+            .ask(&ledger, id, Wish::Finish, Via::Query, limit)
+            .await?;
+        let state = after.as_ref().and_then(|after| after.attempt(id));
+        let outcome = match state.map(|attempt| attempt.state) {
+            Some(AttemptState::Captured) => "captured",
+            Some(state) if state.is_open() => "open",
+            _ => "over",
+        };
+        metrics::counter!("kassette_captures_total", "outcome" => outcome).increment(1);
+        tracing::info!(attempt.id = %id, capture.outcome = outcome, "a capture was asked for");
+        Ok(after)
+    }
+
+    /// Gives a payment back that the worker claimed; one that is still due keeps its lease, which is
+    /// the pause before it is tried again.
+    pub(crate) async fn release(&self, payment: PaymentId) {
+        let about = About::Payment(payment);
+        let released = async {
+            let ledger = self.store().ledger(about.clone()).await?;
+            let now = self.now();
+            if ledger.is_some_and(|ledger| ledger.duty(now).is_none()) {
+                self.step(about, Step::Release, None).await?;
+            }
+            Ok::<_, Fault>(())
+        };
+        if let Err(fault) = released.await {
+            tracing::error!(payment.id = %payment, error = %fault, "a payment was not released");
+        }
+    }
+}
+
+/// A look under way; over when it is dropped.
+struct Looking<'a> {
+    gateway: &'a Gateway,
+    id: AttemptId,
+    over: bool,
+}
+
+impl Looking<'_> {
+    /// Ends it; whether a notice arrived meanwhile.
+    fn end(&mut self) -> bool {
+        self.over = true;
+        self.gateway.inner.asked.lock().end(self.id)
+    }
+}
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.gateway.inner.asked.lock().end(self.id);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The outcomes of one account's calls over the last minutes, and the word they amount to.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use kassette_domain::provider::Condition;
+use kassette_domain::routing::{Availability, Health};
+use kassette_domain::time::Time;
+
+/// How far back figures reach.
+const WINDOW: Duration = Duration::from_secs(10 * 60);
+/// Calls kept per account: enough for a rate per thousand that means something.
+const MOST: usize = 512;
+/// Starts below which no rate is told (the contract's rule).
+const FEW: u32 = 20;
+/// Failures in a row that make an account worse than usual, and one that is not used.
+const DEGRADED_IN_A_ROW: usize = 3;
+const DOWN_IN_A_ROW: usize = 6;
+/// Calls below which a share of failures means nothing.
+const SHARE_OF_AT_LEAST: usize = 20;
+/// Calls that worked, per thousand, under which an account is worse than usual, or is not used.
+const DEGRADED_UNDER: usize = 900;
+const DOWN_UNDER: usize = 500;
+
+/// A call to a vendor that a payment needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// Whether it was a start, whose figures routing sees; otherwise a question.
+    pub(crate) start: bool,
+    /// Whether the vendor answered. A decline is an answer.
+    pub(crate) worked: bool,
+    /// How long it took.
+    pub(crate) took: Duration,
+}
+
+/// What is known of one account.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    calls: VecDeque<(Time, Call)>,
+    /// What the last probe said, until calls tell something newer.
+    probe: Option<Availability>,
+    checked_at: Option<Time>,
+}
+
+impl Record {
+    pub(crate) fn call(&mut self, call: Call, now: Time) {
+        self.forget(now);
+        if self.calls.len() == MOST {
+            self.calls.pop_front();
+        }
+        self.calls.push_back((now, call));
+        if call.worked {
+            self.probe = None;
+        }
+        self.checked_at = Some(now);
+    }
+
+    /// A probe that finds an account well again that was not used gives it a new chance: payments
+    /// alone could not, because none is sent there.
+    pub(crate) fn probed(&mut self, condition: &Condition, now: Time) {
+        self.forget(now);
+        let said = match condition {
+            Condition::Operational => Availability::Operational,
+            Condition::Degraded(_) => Availability::Degraded,
+            Condition::Down(_) => Availability::Down,
+        };
+        if said != Availability::Down && self.measured() == Availability::Down {
+            self.calls.clear();
+        }
+        self.probe = Some(said);
+        self.checked_at = Some(now);
+    }
+
+    pub(crate) fn checked_at(&self) -> Option<Time> {
+        self.checked_at
+    }
+
+    pub(crate) fn is_well(&self, max_age: Duration, now: Time) -> bool {
+        self.status(max_age, now) == Availability::Operational
+    }
+
+    /// The figures that routing sees.
+    pub(crate) fn health(&self, max_age: Duration, now: Time) -> Health {
+        let recent = self.calls.iter().filter(|(at, _)| now.since(*at) <= WINDOW);
+        let starts: Vec<Call> = recent
+            .map(|(_, call)| *call)
+            .filter(|call| call.start)
+            .collect();
+        let worked = starts.iter().filter(|call| call.worked).count();
+        let samples = u32::try_from(starts.len()).unwrap_or(u32::MAX);
+        let success =
+            (samples >= FEW).then(|| u16::try_from(worked * 1000 / starts.len()).unwrap_or(1000));
+        Health {
+            status: self.status(max_age, now),
+            success,
+            latency: median_ms(&starts),
+            samples,
+        }
+    }
+
+    fn status(&self, max_age: Duration, now: Time) -> Availability {
+        let fresh = self
+            .checked_at
+            .is_some_and(|checked| now.since(checked) <= max_age);
+        if !fresh {
+            return Availability::Stale;
+        }
+        let probe = self.probe.unwrap_or(Availability::Operational);
+        self.measured().max(probe)
+    }
+
+    /// The word that the calls alone amount to.
+    fn measured(&self) -> Availability {
+        let newest = self.calls.iter().rev();
+        let in_a_row = newest.take_while(|(_, call)| !call.worked).count();
+        let worked = self.calls.iter().filter(|(_, call)| call.worked).count();
+        let all = self.calls.len();
+        let under = |least: usize| all >= SHARE_OF_AT_LEAST && worked * 1000 < least * all;
+        if in_a_row >= DOWN_IN_A_ROW || under(DOWN_UNDER) {
+            Availability::Down
+        } else if in_a_row >= DEGRADED_IN_A_ROW || under(DEGRADED_UNDER) {
+            Availability::Degraded
+        } else {
+            Availability::Operational
+        }
+    }
+
+    fn forget(&mut self, now: Time) {
+        let old = |(at, _): &(Time, Call)| now.since(*at) > WINDOW;
+        while self.calls.front().is_some_and(old) {
+            self.calls.pop_front();
+        }
+    }
+}
+
+/// The median time of the starts that worked, in milliseconds.
+fn median_ms(starts: &[Call]) -> Option<u32> {
+    let mut took: Vec<Duration> = starts
+        .iter()
+        .filter(|call| call.worked)
+        .map(|call| call.took)
+        .collect();
+    took.sort_unstable();
+    let median = took.get(took.len() / 2)?;
+    Some(u32::try_from(median.as_millis()).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AGE: Duration = Duration::from_secs(900);
+
+    fn start(worked: bool) -> Call {
+        Call {
+            start: true,
+            worked,
+            took: Duration::from_millis(40),
+        }
+    }
+
+    fn status(record: &Record, now: u64) -> Availability {
+        record.health(AGE, Time::from_secs(now)).status
+    }
+
+    #[test]
+    fn nothing_known_or_nothing_recent_is_stale() {
+        let mut record = Record::default();
+        assert_eq!(status(&record, 1000), Availability::Stale);
+        record.probed(&Condition::Operational, Time::from_secs(1000));
+        assert_eq!(status(&record, 1900), Availability::Operational);
+        assert_eq!(status(&record, 1901), Availability::Stale);
+    }
+
+    #[test]
+    fn failures_in_a_row_take_an_account_out_and_one_success_does_not_hide_many() {
+        let mut record = Record::default();
+        for second in 0..6 {
+            record.call(start(false), Time::from_secs(1000 + second));
+        }
+        assert_eq!(status(&record, 1010), Availability::Down);
+        for second in 0..14 {
+            record.call(start(second % 2 == 0), Time::from_secs(1010 + second));
+        }
+        assert_eq!(status(&record, 1030), Availability::Down);
+    }
+
+    #[test]
+    fn a_good_probe_gives_an_account_that_was_down_a_new_chance() {
+        let mut record = Record::default();
+        for _ in 0..6 {
+            record.call(start(false), Time::from_secs(1000));
+        }
+        record.probed(&Condition::Operational, Time::from_secs(1005));
+        assert_eq!(status(&record, 1005), Availability::Operational);
+    }
+
+    #[test]
+    fn a_bad_probe_holds_until_a_payment_proves_otherwise() {
+        let mut record = Record::default();
+        record.call(start(true), Time::from_secs(1000));
+        record.probed(&Condition::Down("503".into()), Time::from_secs(1001));
+        assert_eq!(status(&record, 1001), Availability::Down);
+        record.call(start(true), Time::from_secs(1002));
+        assert_eq!(status(&record, 1002), Availability::Operational);
+    }
+
+    #[test]
+    fn a_rate_is_told_from_twenty_starts_on_and_questions_do_not_count() {
+        let mut record = Record::default();
+        for second in 0..19 {
+            record.call(start(true), Time::from_secs(1000 + second));
+        }
+        let question = Call {
+            start: false,
+            ..start(true)
+        };
+        record.call(question, Time::from_secs(1020));
+        let health = record.health(AGE, Time::from_secs(1020));
+        assert_eq!((health.success, health.samples), (None, 19));
+        assert_eq!(health.latency, Some(40));
+        record.call(start(false), Time::from_secs(1021));
+        let health = record.health(AGE, Time::from_secs(1021));
+        assert_eq!((health.success, health.samples), (Some(950), 20));
+    }
+}

@@ -1,0 +1,120 @@
+//! The port to the modules: what the use cases need of them, and no word of WebAssembly.
+//!
+//! [`crate::wasm`] puts the runtime behind it; tests put scripted modules there.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use kassette_domain::id::{AccountId, Digest, Slot};
+use kassette_domain::method::MethodId;
+use kassette_domain::provider::{
+    Account, Acknowledged, AttemptFacts, Condition, Incoming, ProviderDescription, QueryFailure,
+    Refused, Report, StartFailure, Started, Wish,
+};
+use kassette_domain::routing::{Context, MethodDescription, Refusal, Verdict};
+use kassette_domain::secret::Secret;
+use kassette_http::HostPattern;
+use kassette_runtime::CallError;
+
+/// A call to a module under way. Dropping it ends it; what it has sent stays sent.
+pub type Calling<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Every module that serves.
+pub trait Modules: Send + Sync + 'static {
+    /// The active version of a method's module; none where none serves.
+    fn method(&self, method: MethodId) -> Option<Arc<dyn Method>>;
+    /// The active version of a provider's module.
+    fn provider(&self, module: &str) -> Option<Arc<dyn Provider>>;
+    /// A certain version of a provider's module, as long as it is kept.
+    fn provider_version(&self, slot: &Slot, digest: &Digest) -> Option<Arc<dyn Provider>>;
+    /// The version that served well before the active one, as long as it is kept.
+    fn previous_provider(&self, module: &str) -> Option<Arc<dyn Provider>>;
+    /// An account's credentials changed: forget what was obtained with them.
+    fn forget_tokens(&self, account: &AccountId);
+}
+
+/// A version of a method's module.
+pub trait Method: Send + Sync {
+    /// Its slot.
+    fn slot(&self) -> &Slot;
+    /// Its file.
+    fn digest(&self) -> Digest;
+    /// What it says it is.
+    fn description(&self) -> &MethodDescription;
+    /// Judges the candidates; the host's hard rules have been checked.
+    fn rank<'a>(
+        &'a self,
+        context: &'a Context,
+    ) -> Calling<'a, Result<Result<Vec<Verdict>, Refusal>, CallError>>;
+}
+
+/// A version of a provider's module.
+pub trait Provider: Send + Sync {
+    /// Its slot.
+    fn slot(&self) -> &Slot;
+    /// Its file.
+    fn digest(&self) -> Digest;
+    /// What it says it is.
+    fn description(&self) -> &ProviderDescription;
+    /// Creates the payment at the vendor; repeatable with the same attempt. A module that failed is
+    /// `Unavailable` where nothing that could change anything left this host, else `Uncertain`.
+    fn start<'a>(
+        &'a self,
+        access: &'a Access,
+        attempt: &'a AttemptFacts,
+    ) -> Calling<'a, Result<Started, StartFailure>>;
+    /// Verifies and reads what arrived at the account's callback address.
+    fn callback<'a>(
+        &'a self,
+        access: &'a Access,
+        incoming: &'a Incoming,
+    ) -> Calling<'a, Result<Result<Acknowledged, Refused>, CallError>>;
+    /// Asks the vendor where a payment stands.
+    fn query<'a>(
+        &'a self,
+        access: &'a Access,
+        question: &'a Inquiry,
+    ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>>;
+    /// Whether the vendor can be reached with the account.
+    fn health<'a>(&'a self, access: &'a Access) -> Calling<'a, Result<Condition, CallError>>;
+}
+
+/// A question about an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inquiry {
+    /// Which attempt.
+    pub attempt: AttemptFacts,
+    /// The vendor's id for it, where one is known.
+    pub reference: Option<String>,
+    /// What is wished.
+    pub wish: Wish,
+    /// The raw query with which the payer last came back. A hint, never news.
+    pub returned: Option<Secret>,
+}
+
+/// What a provider's module may use in one call.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// What the module is told of the account.
+    pub account: Account,
+    /// Hosts that its requests may go to.
+    pub hosts: Vec<HostPattern>,
+    /// Hosts that a payer may be sent to.
+    pub redirect_hosts: Vec<HostPattern>,
+    /// Secrets that it may name.
+    pub secrets: Vec<AccessSecret>,
+    /// A simulated account of `dev`: loopback over plain http is allowed.
+    pub plain_loopback: bool,
+}
+
+/// A secret of an account, ready for use.
+#[derive(Clone, Debug)]
+pub struct AccessSecret {
+    /// Name under which the module knows it.
+    pub name: String,
+    /// The value, and before it was rotated the old one.
+    pub values: Vec<Secret>,
+    /// Hosts that may see it.
+    pub hosts: Vec<HostPattern>,
+}

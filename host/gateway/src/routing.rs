@@ -1,0 +1,280 @@
+//! Candidates for a method, and what its module says of them.
+
+use std::sync::Arc;
+
+use kassette_domain::id::{AccountId, Digest, Slot};
+use kassette_domain::method::MethodId;
+use kassette_domain::money::{Currency, Minor};
+use kassette_domain::payment::{Decision, Judgement, Purpose};
+use kassette_domain::routing::{Candidate, Context, Ground, MAX_CANDIDATES, Refusal, Verdict};
+use kassette_domain::time::Time;
+
+use crate::Gateway;
+use crate::access::lacks;
+use crate::methods::Question;
+use crate::modules::Method;
+use crate::settings::{Account, Merchants, Settings, Terms};
+
+/// A method that can be used now, and through whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranking {
+    /// The module that decided.
+    pub(crate) slot: Slot,
+    /// Its version.
+    pub(crate) digest: Digest,
+    /// The method's name for payers.
+    pub(crate) label: String,
+    /// Eligible accounts, best first; at least one.
+    pub(crate) eligible: Vec<AccountId>,
+    verdicts: Vec<Verdict>,
+    at: Time,
+}
+
+/// Why a method cannot be used now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Barred {
+    /// The merchant's policy.
+    Policy,
+    /// No account takes it for this merchant, environment and currency.
+    NoAccount,
+    /// Its module is missing or failed.
+    NoModule,
+    /// Its module said no, or said no to every account.
+    Refused(Ground),
+}
+
+impl Barred {
+    /// For the merchant, after `payment_method: `.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Policy => "is not enabled for this merchant and amount",
+            Self::NoAccount => "no provider takes it for this currency",
+            Self::NoModule => "is not available now",
+            Self::Refused(ground) => match ground {
+                Ground::Currency => "cannot be paid in this currency",
+                Ground::Amount => "is not available for this amount",
+                Ground::Country => "is not available in the payer's country",
+                Ground::Payer => "is not available for this payer",
+                Ground::Policy => "is not available under the operator's settings",
+                Ground::Health | Ground::Other => "is not available now",
+            },
+        }
+    }
+}
+
+impl Ranking {
+    /// The decision as it is kept: this account, and why.
+    pub(crate) fn decision(&self, chosen: &AccountId, purpose: Purpose, why: &str) -> Decision {
+        let verdict = self.verdicts.iter().find(|verdict| verdict.id == *chosen);
+        let reason = verdict.and_then(|verdict| verdict.outcome.as_ref().ok());
+        let reason = reason.map_or("", String::as_str);
+        let judgement = |verdict: &Verdict| Judgement {
+            account: verdict.id.clone(),
+            eligible: verdict.outcome.is_ok(),
+            reason: match &verdict.outcome {
+                Ok(reason) => reason.clone(),
+                Err(refusal) => refusal.detail.clone(),
+            },
+        };
+        Decision {
+            at: self.at,
+            slot: self.slot.clone(),
+            digest: self.digest,
+            purpose,
+            chosen: Some(chosen.clone()),
+            explanation: format!("{chosen} was chosen{why}: {reason}"),
+            verdicts: self.verdicts.iter().map(judgement).collect(),
+        }
+    }
+}
+
+impl Gateway {
+    /// Asks a method's module about a payment. `only` leaves every other account out.
+    pub(crate) async fn rank(
+        &self,
+        method: MethodId,
+        question: &Question<'_>,
+        only: Option<&AccountId>,
+        country: Option<String>,
+    ) -> Result<Ranking, Barred> {
+        let configured = self.configured();
+        let settings = &configured.settings;
+        let policy = &question.merchant.policy;
+        let default = settings.live_default;
+        if !policy.allows(method, question.environment, question.usd, default) {
+            return Err(Barred::Policy);
+        }
+        let fixed = method.fixed_currency();
+        if fixed.is_some_and(|fixed| fixed != question.currency) {
+            return Err(Barred::Refused(Ground::Currency));
+        }
+        let module = self.modules().method(method).ok_or(Barred::NoModule)?;
+        let currencies = &module.description().currencies;
+        if !currencies.is_empty() && !currencies.contains(&question.currency) {
+            return Err(Barred::Refused(Ground::Currency));
+        }
+        let candidates = self.candidates(settings, method, question, only);
+        if candidates.is_empty() {
+            return Err(Barred::NoAccount);
+        }
+        let context = Context {
+            amount: question.amount,
+            currency: question.currency,
+            usd: question.usd,
+            environment: question.environment,
+            email_known: question.email_known,
+            country,
+            now: self.now(),
+            settings: settings.methods.get(&method).cloned().unwrap_or_default(),
+            candidates,
+        };
+        judge(&module, context).await
+    }
+
+    /// Accounts that could take a payment, the operator's favourites first where there are too many.
+    fn candidates(
+        &self,
+        settings: &Settings,
+        method: MethodId,
+        question: &Question<'_>,
+        only: Option<&AccountId>,
+    ) -> Vec<Candidate> {
+        let accounts = settings.accounts.values();
+        let mut candidates: Vec<Candidate> = accounts
+            .filter(|account| only.is_none_or(|only| *only == account.id))
+            .filter(|account| serves(account, question))
+            .filter(|account| self.is_switched_on(account))
+            .filter(|account| {
+                let policy = &question.merchant.policy;
+                policy.allows_account(method, &account.id)
+            })
+            .filter(|account| self.module_takes(account, method, question.currency))
+            .filter_map(|account| {
+                let terms = account.methods.get(&method)?;
+                Some(self.candidate(account, terms, question))
+            })
+            .collect();
+        if candidates.len() > MAX_CANDIDATES {
+            candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.priority));
+            candidates.truncate(MAX_CANDIDATES);
+        }
+        candidates
+    }
+
+    /// Whether an account's module is there, has what it needs, and takes the method.
+    fn module_takes(&self, account: &Account, method: MethodId, currency: Currency) -> bool {
+        let configured = self.configured();
+        let Some(slot) = configured.slot(&account.id) else {
+            return false;
+        };
+        let Some(module) = self.modules().provider(slot.name()) else {
+            return false;
+        };
+        let described = module.description();
+        lacks(account, described).is_none()
+            && described.services.iter().any(|service| {
+                let any = service.currencies.is_empty();
+                service.method == method && (any || service.currencies.contains(&currency))
+            })
+    }
+
+    fn candidate(&self, account: &Account, terms: &Terms, question: &Question<'_>) -> Candidate {
+        let limits = terms.limits.get(&question.currency);
+        let (minimum, maximum) = limits.copied().unwrap_or_default();
+        Candidate {
+            id: account.id.clone(),
+            minimum,
+            maximum,
+            fee: question
+                .amount
+                .and_then(|amount| fee(terms, amount, question.currency)),
+            priority: terms.priority,
+            health: self.account_health(&account.id).health,
+        }
+    }
+}
+
+/// Whether an account is in the payment's world and takes the merchant's payments.
+fn serves(account: &Account, question: &Question<'_>) -> bool {
+    let merchant = match &account.merchants {
+        Merchants::All => true,
+        Merchants::Only(merchants) => merchants.contains(&question.merchant.id),
+    };
+    account.environment == question.environment && merchant
+}
+
+/// What an account would charge: the share half-up, plus the fixed part; none where nothing is known
+/// or the figure does not fit.
+fn fee(terms: &Terms, amount: Minor, currency: Currency) -> Option<Minor> {
+    let fixed = terms.fee_fixed.get(&currency);
+    if terms.fee_basis_points.is_none() && fixed.is_none() {
+        return None;
+    }
+    let points = u128::from(terms.fee_basis_points.unwrap_or_default());
+    let share = (u128::from(amount.0) * points + 5_000) / 10_000;
+    let fee = share + u128::from(fixed.map_or(0, |fixed| fixed.0));
+    u64::try_from(fee).ok().map(Minor)
+}
+
+async fn judge(module: &Arc<dyn Method>, context: Context) -> Result<Ranking, Barred> {
+    let verdicts = match module.rank(&context).await {
+        Ok(Ok(verdicts)) => verdicts,
+        Ok(Err(Refusal { ground, .. })) => return Err(Barred::Refused(ground)),
+        // The runtime has logged it, with slot, digest and function.
+        Err(_) => return Err(Barred::NoModule),
+    };
+    let yes = |verdict: &&Verdict| verdict.outcome.is_ok();
+    let eligible: Vec<AccountId> = verdicts
+        .iter()
+        .filter(yes)
+        .map(|verdict| verdict.id.clone())
+        .collect();
+    if eligible.is_empty() {
+        return Err(Barred::Refused(common_ground(&verdicts)));
+    }
+    Ok(Ranking {
+        slot: module.slot().clone(),
+        digest: module.digest(),
+        label: module.description().label.clone(),
+        eligible,
+        verdicts,
+        at: context.now,
+    })
+}
+
+/// The ground that all refusals share; where they differ none is worth telling.
+fn common_ground(verdicts: &[Verdict]) -> Ground {
+    let mut grounds = verdicts
+        .iter()
+        .filter_map(|verdict| verdict.outcome.as_ref().err())
+        .map(|refusal| refusal.ground);
+    let first = grounds.next().unwrap_or(Ground::Other);
+    if grounds.all(|ground| ground == first) {
+        first
+    } else {
+        Ground::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fee_is_whole_minor_units_rounded_half_up() {
+        let mut terms = Terms {
+            fee_basis_points: Some(290),
+            ..Terms::default()
+        };
+        let eur = |terms: &Terms, amount| fee(terms, Minor(amount), Currency::EUR);
+        assert_eq!(eur(&terms, 4990), Some(Minor(145)));
+        assert_eq!(eur(&terms, 50), Some(Minor(1)));
+        terms.fee_fixed.insert(Currency::EUR, Minor(30));
+        assert_eq!(eur(&terms, 4990), Some(Minor(175)));
+        assert_eq!(
+            eur(&terms, u64::MAX / 2),
+            Some(Minor(u64::MAX / 2 * 29 / 1000 + 31))
+        );
+        assert_eq!(eur(&Terms::default(), 4990), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! The payer's answers to what a module asked.
+
+use kassette_domain::attempt::Attempt;
+use kassette_domain::id::PaymentId;
+use kassette_domain::ledger::{Ledger, Step};
+use kassette_domain::order::{Email, is_bidi_control};
+use kassette_domain::payment::CheckoutMode;
+use kassette_domain::provider::{Action, Question, QuestionKind};
+use kassette_domain::secret::Secret;
+use kassette_store::{About, Stepped};
+use tokio::time::Instant;
+
+use super::run::Run;
+use super::{Start, StartError, StartedPayment, Starter};
+use crate::Gateway;
+
+/// Longest answer, in characters: an address or a name, never a document.
+const ANSWER_MOST: usize = 300;
+
+impl Gateway {
+    /// Records the answers and goes on with the start.
+    pub(crate) async fn answer_in_hand(
+        &self,
+        payment: PaymentId,
+        answers: Vec<(String, Secret)>,
+    ) -> Result<StartedPayment, StartError> {
+        let deadline = Instant::now() + self.settings().start_deadline;
+        let hand = tokio::time::timeout_at(deadline, self.inner.hands.take(payment)).await;
+        let _hand = hand.map_err(|_| StartError::unsettled())?;
+        let ledger = self.store().ledger(About::Payment(payment)).await?;
+        let ledger = ledger.ok_or(StartError::NotFound)?;
+        let Some(open) = ledger.open_attempt().cloned() else {
+            return Err(StartError::Conflict("no attempt is open"));
+        };
+        let Some(Action::Ask(questions)) = &open.action else {
+            // The answers came twice, or late: what the attempt says now is shown.
+            return Ok(self.started(ledger, open));
+        };
+        let Some(answers) = fitting(questions, answers) else {
+            return Ok(self.started(ledger, open));
+        };
+        let answered = Step::Answered {
+            attempt: open.id,
+            answers,
+            busy_until: self.lease(),
+        };
+        let held = match self.step(About::Attempt(open.id), answered, None).await? {
+            Stepped::Done { ledger, .. } => ledger,
+            _ => return Err(StartError::unsettled()),
+        };
+        let run = Run::new(self, again(&held, &open), deadline);
+        match run.drive(held, open.id, None).await? {
+            Some(started) => Ok(started),
+            None => Err(StartError::unsettled()),
+        }
+    }
+}
+
+/// The start that goes on with an attempt. The payer has seen the account's note before.
+fn again(ledger: &Ledger, open: &Attempt) -> Start {
+    Start {
+        payment: ledger.payment.id,
+        method: open.method,
+        provider: None,
+        starter: match ledger.payment.mode {
+            CheckoutMode::Direct => Starter::Api,
+            CheckoutMode::Hosted => Starter::Page,
+        },
+        seen: Some(open.account.clone()),
+        payer: open.payer.clone(),
+    }
+}
+
+/// The answers to what was asked; none where a required one is missing or one does not fit.
+fn fitting(
+    questions: &[Question],
+    answers: Vec<(String, Secret)>,
+) -> Option<Vec<(String, Secret)>> {
+    let mut fitting = Vec::with_capacity(questions.len());
+    for question in questions {
+        let given = answers.iter().find(|(name, _)| *name == question.name);
+        let text = given.map_or("", |(_, value)| value.expose()).trim();
+        if text.is_empty() {
+            if question.required {
+                return None;
+            }
+            continue;
+        }
+        if !fits(question, text) {
+            return None;
+        }
+        fitting.push((question.name.clone(), Secret::new(text)));
+    }
+    Some(fitting)
+}
+
+fn fits(question: &Question, text: &str) -> bool {
+    let odd = |c: char| c.is_control() || is_bidi_control(c);
+    if text.chars().count() > ANSWER_MOST || text.chars().any(odd) {
+        return false;
+    }
+    match question.kind {
+        QuestionKind::Email => Email::parse(text).is_ok(),
+        QuestionKind::Choice => question.choices.iter().any(|(value, _)| value == text),
+        QuestionKind::Text
+        | QuestionKind::Phone
+        | QuestionKind::GivenName
+        | QuestionKind::FamilyName => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(name: &str, kind: QuestionKind, required: bool) -> Question {
+        Question {
+            name: name.into(),
+            label: name.into(),
+            kind,
+            required,
+            choices: vec![("ing".into(), "ING".into())],
+        }
+    }
+
+    fn given(name: &str, text: &str) -> Vec<(String, Secret)> {
+        vec![(name.into(), Secret::new(text))]
+    }
+
+    #[test]
+    fn only_what_was_asked_is_taken_and_only_where_it_fits() {
+        let email = [question("email", QuestionKind::Email, true)];
+        let taken = fitting(&email, given("email", " a@shop.example ")).unwrap();
+        assert_eq!(taken[0].1.expose(), "a@shop.example");
+        assert!(fitting(&email, given("email", "nobody")).is_none());
+        assert!(fitting(&email, given("card", "4242")).is_none());
+        let bank = [question("bank", QuestionKind::Choice, false)];
+        assert!(fitting(&bank, given("bank", "abn")).is_none());
+        assert_eq!(fitting(&bank, given("bank", "ing")).unwrap().len(), 1);
+        assert_eq!(fitting(&bank, vec![]).unwrap().len(), 0);
+        let name = [question("name", QuestionKind::GivenName, true)];
+        assert!(fitting(&name, given("name", "a\u{202e}b")).is_none());
+        assert!(fitting(&name, given("name", &"a".repeat(301))).is_none());
+    }
+}

@@ -1,0 +1,187 @@
+//! Through whom: policy, ranking, the note that the payer saw, and who is next.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use kassette_domain::attempt::{AttemptState, Choice};
+use kassette_domain::id::{AccountId, AttemptId};
+use kassette_domain::key::Environment;
+use kassette_domain::ledger::Ledger;
+use kassette_domain::merchant::Merchant;
+use kassette_domain::payment::Purpose;
+
+use super::run::Run;
+use super::{StartError, Starter};
+use crate::methods::Question;
+use crate::routing::{Barred, Ranking};
+
+/// On the page an account that could not be used for this very payment within this time is not put
+/// before the one whose note the payer has agreed to.
+const LATELY: Duration = Duration::from_secs(60);
+
+/// The accounts to try, best first.
+pub(super) struct Plan {
+    ranking: Ranking,
+    rest: VecDeque<AccountId>,
+}
+
+impl Plan {
+    /// The same without an account.
+    pub(super) fn without(mut self, account: &AccountId) -> Self {
+        self.rest.retain(|each| each != account);
+        self
+    }
+}
+
+/// Who is tried next.
+pub(super) enum Next {
+    /// This one.
+    Choice(Box<Choice>),
+    /// Nobody is left.
+    Nobody,
+    /// The payer has to see this account's note first.
+    Ask(AccountId),
+}
+
+impl Run<'_> {
+    /// Who can take the payment now, ranked anew; with what is decided before a new attempt.
+    pub(super) async fn plan(&self, ledger: &Ledger) -> Result<Plan, StartError> {
+        let payment = &ledger.payment;
+        let merchant = self.merchant(ledger).await?;
+        if payment.environment == Environment::Live && !merchant.live_approved {
+            return Err(StartError::Forbidden(
+                "live processing is not approved for this merchant",
+            ));
+        }
+        let policy = &merchant.policy;
+        let allowed =
+            |account| policy.provider_choice && policy.allows_account(self.start.method, account);
+        if self
+            .start
+            .provider
+            .as_ref()
+            .is_some_and(|named| !allowed(named))
+        {
+            return Err(StartError::ProviderChoice);
+        }
+        if policy.refuses(payment.usd) {
+            return Err(StartError::NotAvailable(
+                "amount: is over the limit for one payment",
+            ));
+        }
+        let ranking = self.ranked(ledger, &merchant).await?;
+        let mut rest: VecDeque<AccountId> = ranking.eligible.iter().cloned().collect();
+        self.skip_the_lately_unavailable(ledger, &mut rest);
+        Ok(Plan { ranking, rest })
+    }
+
+    async fn ranked(&self, ledger: &Ledger, merchant: &Merchant) -> Result<Ranking, StartError> {
+        let payment = &ledger.payment;
+        let question = Question {
+            merchant,
+            environment: payment.environment,
+            amount: Some(payment.due.amount),
+            currency: payment.due.currency,
+            usd: Some(payment.usd),
+            email_known: payment.email.is_some() || self.start.payer.email.is_some(),
+        };
+        let only = self.start.provider.as_ref();
+        let country = self.start.payer.country.clone();
+        let ranked = self
+            .gateway
+            .rank(self.start.method, &question, only, country)
+            .await;
+        ranked.map_err(|barred| {
+            tracing::info!(
+                payment.id = %payment.id, method.id = %self.start.method, routing.barred = ?barred,
+                "nobody can take the payment"
+            );
+            StartError::NotAvailable(match (only, barred) {
+                (Some(_), Barred::NoAccount | Barred::Refused(_)) => {
+                    "provider_id: is unknown or not available for this payment"
+                }
+                _ => "payment_method: is not available for this payment now",
+            })
+        })
+    }
+
+    fn skip_the_lately_unavailable(&self, ledger: &Ledger, rest: &mut VecDeque<AccountId>) {
+        let agreed = |account: &AccountId| self.start.seen.as_ref() == Some(account);
+        if self.start.starter != Starter::Page || !rest.iter().any(agreed) {
+            return;
+        }
+        let now = self.gateway.now();
+        let lately = |account: &AccountId| {
+            ledger.attempts.iter().any(|attempt| {
+                let ended = attempt.ended_at.is_some_and(|at| now.since(at) < LATELY);
+                attempt.account == *account && attempt.state == AttemptState::Unavailable && ended
+            })
+        };
+        while rest
+            .front()
+            .is_some_and(|first| !agreed(first) && lately(first))
+        {
+            rest.pop_front();
+        }
+    }
+
+    /// The next account's attempt, with ids and tokens drawn. `failed` is who could not be used
+    /// before it.
+    pub(super) fn next(
+        &self,
+        ledger: &Ledger,
+        plan: &mut Plan,
+        failed: Option<&AccountId>,
+    ) -> Result<Next, StartError> {
+        let Some(account) = plan.rest.front() else {
+            return Ok(Next::Nobody);
+        };
+        if self.must_ask(account) {
+            return Ok(Next::Ask(account.clone()));
+        }
+        let configured = self.gateway.configured();
+        let Some(slot) = configured.slot(account).cloned() else {
+            return Ok(Next::Nobody);
+        };
+        let Some(module) = self.gateway.modules().provider(slot.name()) else {
+            return Ok(Next::Nobody);
+        };
+        let why = failed.map_or(String::new(), |failed| {
+            format!(" because {failed} could not be used")
+        });
+        let decision = plan.ranking.decision(account, Purpose::Start, &why);
+        let mut payer = self.start.payer.clone();
+        if payer.email.is_none() {
+            let email = ledger.payment.email.as_ref();
+            payer.email = email.map(|email| kassette_domain::secret::Secret::new(email.expose()));
+        }
+        let choice = Choice {
+            attempt: AttemptId::from_bytes(crate::random()?),
+            return_token: crate::url_token()?,
+            account: account.clone(),
+            slot,
+            digest: module.digest(),
+            method: self.start.method,
+            expires_at: self.gateway.now().after(configured.settings.attempt_life),
+            busy_until: self.gateway.lease(),
+            payer,
+            decision: Some(decision),
+        };
+        plan.rest.pop_front();
+        Ok(Next::Choice(Box::new(choice)))
+    }
+
+    /// Whether the payer has agreed to another note than this account's.
+    fn must_ask(&self, account: &AccountId) -> bool {
+        if self.start.starter != Starter::Page {
+            return false;
+        }
+        let settings = self.gateway.settings();
+        let note = |id: &AccountId| {
+            let account = settings.accounts.get(id)?;
+            let (note, url) = (&account.verification_note, &account.verification_url);
+            (note.is_some() || url.is_some()).then(|| (note.clone(), url.clone()))
+        };
+        self.start.seen.as_ref().and_then(note) != note(account)
+    }
+}

@@ -1,0 +1,350 @@
+//! One start, from the first look at the payment to an answer, within its deadline.
+
+use std::time::Duration;
+
+use kassette_domain::attempt::{Attempt, AttemptState};
+use kassette_domain::id::AttemptId;
+use kassette_domain::ledger::{Errand, Ledger, Outcome, Refusal, StartResult, Step, Via};
+use kassette_domain::merchant::Merchant;
+use kassette_domain::payment::{CheckoutMode, Status};
+use kassette_domain::provider::Wish;
+use kassette_store::{About, Stepped};
+use tokio::time::Instant;
+
+use super::choose::{Next, Plan};
+use super::{Start, StartError, StartedPayment, Starter};
+use crate::Gateway;
+use crate::apply::Claimed;
+
+/// How often a start whose outcome is unknown is repeated before the caller is told to come back.
+const REPEATS_MOST: u8 = 2;
+/// The pause before a repeat: a vendor that stumbled gets back on its feet.
+const REPEAT_PAUSE: Duration = Duration::from_millis(300);
+/// Less time than this is not worth a call to a vendor.
+const CALL_LEAST: Duration = Duration::from_secs(1);
+/// How often the store is read while another process has the attempt in hand.
+const WAIT_STEP: Duration = Duration::from_millis(100);
+/// Rounds of a start: its deadline in steps of waiting, and room for lost races.
+const ROUNDS_MOST: usize = 200;
+
+/// A start under way; the payment is in this process's hands.
+pub(super) struct Run<'a> {
+    pub(super) gateway: &'a Gateway,
+    pub(super) start: Start,
+    deadline: Instant,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(gateway: &'a Gateway, start: Start, deadline: Instant) -> Self {
+        Self {
+            gateway,
+            start,
+            deadline,
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    pub(super) async fn merchant(&self, ledger: &Ledger) -> Result<Merchant, StartError> {
+        let id = ledger.payment.merchant;
+        let merchant = self.gateway.store().merchant(id).await?;
+        merchant.ok_or(StartError::NotFound)
+    }
+
+    /// Goes on until there is an answer or no time is left.
+    pub(super) async fn go(&self) -> Result<StartedPayment, StartError> {
+        let about = About::Payment(self.start.payment);
+        for _ in 0..ROUNDS_MOST {
+            let ledger = self.gateway.store().ledger(about.clone()).await?;
+            let ledger = ledger.ok_or(StartError::NotFound)?;
+            self.allowed(&ledger)?;
+            let answer = match ledger.open_attempt() {
+                Some(open) => self.meet(&ledger, open).await?,
+                None => self.open(&ledger).await?,
+            };
+            if let Some(started) = answer {
+                return Ok(started);
+            }
+            if self.left().is_zero() {
+                break;
+            }
+        }
+        Err(StartError::unsettled())
+    }
+
+    /// Hosted or direct, its status, its method.
+    fn allowed(&self, ledger: &Ledger) -> Result<(), StartError> {
+        let payment = &ledger.payment;
+        match (self.start.starter, payment.mode) {
+            (Starter::Api, CheckoutMode::Hosted) => {
+                return Err(StartError::Conflict(
+                    "a hosted payment is started by the payer on its checkout page",
+                ));
+            }
+            (Starter::Page, CheckoutMode::Direct) => {
+                return Err(StartError::Conflict(
+                    "the payment's method was chosen by the merchant",
+                ));
+            }
+            _ => {}
+        }
+        if !matches!(payment.status, Status::Created | Status::Pending) {
+            return Err(StartError::Conflict(
+                "the payment is neither created nor pending",
+            ));
+        }
+        let fixed = payment.mode == CheckoutMode::Direct;
+        if fixed && payment.method != Some(self.start.method) {
+            return Err(StartError::OtherMethod);
+        }
+        Ok(())
+    }
+
+    /// An attempt is open: it is continued, waited for, repeated, or left. None: look again.
+    async fn meet(
+        &self,
+        ledger: &Ledger,
+        open: &Attempt,
+    ) -> Result<Option<StartedPayment>, StartError> {
+        let now = self.gateway.now();
+        let other = open.method != self.start.method;
+        let usable = open.until.is_none_or(|until| now < until);
+        if !other && usable && open.action.is_some() {
+            return Ok(Some(self.gateway.started(ledger.clone(), open.clone())));
+        }
+        if open.is_busy(now) {
+            return self.wait().await;
+        }
+        let over = now >= open.expires_at || (open.action.is_some() && !usable);
+        if other || over {
+            return self.close(ledger, open).await;
+        }
+        match self.gateway.claim(open.id, Errand::Start).await? {
+            Claimed::Taken(ledger) => self.drive(ledger, open.id, None).await,
+            Claimed::Refused => self.wait().await,
+            Claimed::Unknown => Err(StartError::NotFound),
+        }
+    }
+
+    /// Somebody in another process has the attempt in hand.
+    async fn wait(&self) -> Result<Option<StartedPayment>, StartError> {
+        let left = self.left();
+        if left.is_zero() {
+            return Err(StartError::unsettled());
+        }
+        tokio::time::sleep(left.min(WAIT_STEP)).await;
+        Ok(None)
+    }
+
+    /// The open attempt is not wanted any more; without the vendor's certain word it stays.
+    async fn close(
+        &self,
+        ledger: &Ledger,
+        open: &Attempt,
+    ) -> Result<Option<StartedPayment>, StartError> {
+        let after = self.gateway.leave(ledger, open, self.left()).await?;
+        match after.attempt(open.id) {
+            Some(still) if still.state.is_open() => {
+                let still = still.clone();
+                if open.method == self.start.method {
+                    return Err(StartError::unsettled());
+                }
+                let started = self.gateway.started(after, still);
+                Err(StartError::StillOpen(Box::new(started)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Opens a new attempt with the first in rank. None where somebody else was faster.
+    async fn open(&self, ledger: &Ledger) -> Result<Option<StartedPayment>, StartError> {
+        if self.gateway.now() >= ledger.payment.expires_at {
+            return Err(StartError::Conflict("the payment has expired"));
+        }
+        let mut plan = self.plan(ledger).await?;
+        let choice = match self.next(ledger, &mut plan, None)? {
+            Next::Choice(choice) => choice,
+            Next::Ask(account) => return Err(StartError::AskAgain(account)),
+            Next::Nobody => return Err(not_available()),
+        };
+        let about = About::Payment(ledger.payment.id);
+        match self.gateway.step(about, Step::Open(choice), None).await? {
+            Stepped::Done {
+                ledger,
+                outcome: Outcome::Opened(id),
+                ..
+            } => self.drive(ledger, id, Some(plan)).await,
+            Stepped::Refused { refusal, .. } => refused(&refusal),
+            _ => Err(StartError::NotFound),
+        }
+    }
+
+    /// Calls the provider of a held attempt, records what came of it, and goes on: to the next in
+    /// rank where surely nothing was created, to a repeat where nobody knows.
+    pub(super) async fn drive(
+        &self,
+        mut ledger: Ledger,
+        mut id: AttemptId,
+        mut plan: Option<Plan>,
+    ) -> Result<Option<StartedPayment>, StartError> {
+        let mut repeats = 0;
+        loop {
+            let Some(attempt) = ledger.attempt(id) else {
+                return Err(StartError::NotFound);
+            };
+            let limit = self.left().max(CALL_LEAST);
+            let result = self.gateway.call_start(&ledger, attempt, limit).await?;
+            let next = self.fallback(&ledger, attempt, &result, &mut plan).await?;
+            let (next, ask) = match next {
+                Next::Choice(choice) => (Some(choice), None),
+                Next::Ask(account) => (None, Some(account)),
+                Next::Nobody => (None, None),
+            };
+            let fallback = next.is_some();
+            let (after, outcome) = self.record(id, result, next).await?;
+            ledger = after;
+            if let Outcome::Opened(next) = outcome {
+                metrics::counter!("kassette_fallbacks_total").increment(1);
+                (id, repeats) = (next, 0);
+                continue;
+            }
+            let state = ledger.attempt(id).map(|attempt| attempt.state);
+            match state {
+                Some(AttemptState::Unknown) if repeats < REPEATS_MOST && self.has_time() => {
+                    repeats += 1;
+                    tokio::time::sleep(REPEAT_PAUSE).await;
+                    match self.gateway.claim(id, Errand::Start).await? {
+                        Claimed::Taken(held) => ledger = held,
+                        // News came meanwhile: look again.
+                        _ => return Ok(None),
+                    }
+                }
+                Some(AttemptState::Unknown) => return self.last_look(ledger, id).await,
+                Some(AttemptState::Unavailable) => {
+                    return Err(match ask {
+                        Some(account) => StartError::AskAgain(account),
+                        None if fallback => StartError::Conflict("no attempt is left"),
+                        None => not_available(),
+                    });
+                }
+                _ => return self.ended(ledger, id).map(Some),
+            }
+        }
+    }
+
+    fn has_time(&self) -> bool {
+        self.left() > CALL_LEAST + REPEAT_PAUSE
+    }
+
+    /// Who is tried next where this one surely created nothing.
+    async fn fallback(
+        &self,
+        ledger: &Ledger,
+        attempt: &Attempt,
+        result: &StartResult,
+        plan: &mut Option<Plan>,
+    ) -> Result<Next, StartError> {
+        let surely = matches!(result, StartResult::Unavailable(_)) && !attempt.uncertain;
+        if !surely || self.start.provider.is_some() || self.left() < CALL_LEAST {
+            return Ok(Next::Nobody);
+        }
+        let mut fresh = match plan.take() {
+            Some(plan) => plan,
+            // The attempt was opened by an earlier request: ranked anew, and without it.
+            None => match self.plan(ledger).await {
+                Ok(plan) => plan.without(&attempt.account),
+                Err(StartError::Store(fault)) => return Err(fault.into()),
+                Err(_) => return Ok(Next::Nobody),
+            },
+        };
+        let next = self.next(ledger, &mut fresh, Some(&attempt.account));
+        *plan = Some(fresh);
+        next
+    }
+
+    /// Writes what became of a start. A reference that is another attempt's is no answer.
+    async fn record(
+        &self,
+        id: AttemptId,
+        result: StartResult,
+        next: Option<Box<kassette_domain::attempt::Choice>>,
+    ) -> Result<(Ledger, Outcome), StartError> {
+        let about = About::Attempt(id);
+        let started = |result, next| Step::Started {
+            attempt: id,
+            result,
+            next,
+        };
+        let step = started(result, next);
+        let why = match self.gateway.step(about.clone(), step, None).await? {
+            Stepped::Done {
+                ledger, outcome, ..
+            } => return Ok((ledger, outcome)),
+            Stepped::ReferenceTaken(_) => "its reference belongs to another attempt",
+            Stepped::Refused {
+                refusal: Refusal::BadNews(why),
+                ..
+            } => why,
+            Stepped::Refused { ledger, .. } => return Ok((ledger, Outcome::Nothing)),
+            Stepped::Unknown => return Err(StartError::NotFound),
+        };
+        tracing::error!(attempt.id = %id, start.detail = why, "a provider's start was not believed");
+        let doubt = started(StartResult::Uncertain(why.to_owned()), None);
+        match self.gateway.step(about, doubt, None).await? {
+            Stepped::Done {
+                ledger, outcome, ..
+            } => Ok((ledger, outcome)),
+            _ => Err(StartError::unsettled()),
+        }
+    }
+
+    /// Repeats did not help: the vendor is asked once before the caller is told to come back.
+    async fn last_look(
+        &self,
+        ledger: Ledger,
+        id: AttemptId,
+    ) -> Result<Option<StartedPayment>, StartError> {
+        if self.left() < CALL_LEAST {
+            return Err(StartError::unsettled());
+        }
+        let limit = self.left();
+        let asked = self.gateway.ask(&ledger, id, Wish::Look, Via::Query, limit);
+        let after = asked.await?.ok_or(StartError::NotFound)?;
+        match after.attempt(id).map(|attempt| attempt.state) {
+            Some(AttemptState::Open | AttemptState::Unknown) => Err(StartError::unsettled()),
+            _ => self.ended(after, id).map(Some),
+        }
+    }
+
+    /// The answer where the outcome is known.
+    fn ended(&self, ledger: Ledger, id: AttemptId) -> Result<StartedPayment, StartError> {
+        let Some(attempt) = ledger.attempt(id).cloned() else {
+            return Err(StartError::NotFound);
+        };
+        match attempt.state {
+            AttemptState::Declined => Err(StartError::Declined),
+            AttemptState::Unavailable => Err(not_available()),
+            AttemptState::Closed | AttemptState::Expired | AttemptState::Failed => {
+                Err(StartError::Conflict("the attempt is over"))
+            }
+            _ => Ok(self.gateway.started(ledger, attempt)),
+        }
+    }
+}
+
+const fn not_available() -> StartError {
+    StartError::NotAvailable("no provider can take the payment now")
+}
+
+/// A new attempt was refused: somebody else was faster, or the payment is over.
+fn refused(refusal: &Refusal) -> Result<Option<StartedPayment>, StartError> {
+    match refusal {
+        Refusal::AttemptOpen(_) => Ok(None),
+        Refusal::TooManyAttempts => Err(StartError::Conflict("no attempt is left")),
+        _ => Err(StartError::Conflict(
+            "the payment is neither created nor pending",
+        )),
+    }
+}

@@ -1,0 +1,182 @@
+//! Calls to a provider's module: the right version, bounded in time, measured.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::attempt::Attempt;
+use kassette_domain::ledger::{Ledger, StartResult};
+use kassette_domain::provider::{Action, QueryFailure, Report, StartFailure, Started, Wish};
+use kassette_domain::time::Time;
+use kassette_store::Fault;
+use tokio::time::Instant;
+
+use crate::Gateway;
+use crate::health::Call;
+use crate::modules::{Access, Inquiry, Provider};
+
+/// What a call may take beyond the module's own time before somebody else may take the attempt in
+/// hand: storing what came of it.
+const LEASE_MARGIN: Duration = Duration::from_secs(4);
+
+/// What the vendor said about an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// Where it stands.
+    Report(Report),
+    /// It knows no such payment.
+    Absent,
+    /// No certain answer.
+    None,
+}
+
+impl Gateway {
+    /// Until when an attempt is held by a call that begins now.
+    pub(crate) fn lease(&self) -> Time {
+        let deadline = self.configured().settings.provider_deadline;
+        self.now().after(deadline + LEASE_MARGIN)
+    }
+
+    /// The module that started an attempt while it is kept, else the active one; later versions read
+    /// earlier references.
+    fn module_of(&self, attempt: &Attempt) -> Option<Arc<dyn Provider>> {
+        self.modules()
+            .provider_version(&attempt.slot, &attempt.digest)
+            .or_else(|| self.modules().provider(attempt.slot.name()))
+    }
+
+    /// Who speaks to the vendor of an attempt, and with what.
+    fn speaker(&self, attempt: &Attempt) -> Option<(Arc<dyn Provider>, Access)> {
+        let module = self.module_of(attempt)?;
+        let access = self.configured().access(&attempt.account, self.now())?;
+        Some((module, access))
+    }
+
+    async fn merchant_name(&self, ledger: &Ledger) -> Result<String, Fault> {
+        let merchant = self.store().merchant(ledger.payment.merchant).await?;
+        Ok(merchant.map(|merchant| merchant.name).unwrap_or_default())
+    }
+
+    /// Starts, or repeats the start of, an attempt that is held. `limit` bounds the call beside the
+    /// provider's own deadline.
+    pub(crate) async fn call_start(
+        &self,
+        ledger: &Ledger,
+        attempt: &Attempt,
+        limit: Duration,
+    ) -> Result<StartResult, Fault> {
+        let Some((module, access)) = self.speaker(attempt) else {
+            return Ok(StartResult::Unavailable(
+                "no module serves the account".into(),
+            ));
+        };
+        let name = self.merchant_name(ledger).await?;
+        let configured = self.configured();
+        let facts = configured.facts(&ledger.payment, attempt, name);
+        let limit = limit.min(configured.settings.provider_deadline);
+        let since = Instant::now();
+        let answer = tokio::time::timeout(limit, module.start(&access, &facts)).await;
+        let result = match answer {
+            // What it has sent stays sent.
+            Err(_) => StartResult::Uncertain("no answer in time".into()),
+            Ok(answer) => judged(answer),
+        };
+        let worked = matches!(result, StartResult::Open { .. } | StartResult::Declined(_));
+        self.measure(attempt, true, worked, since.elapsed());
+        count_start(attempt, &result);
+        Ok(result)
+    }
+
+    /// Asks the vendor about an attempt.
+    pub(crate) async fn call_query(
+        &self,
+        ledger: &Ledger,
+        attempt: &Attempt,
+        wish: Wish,
+        limit: Duration,
+    ) -> Result<Word, Fault> {
+        let Some((module, access)) = self.speaker(attempt) else {
+            tracing::error!(
+                attempt.id = %attempt.id, provider.id = %attempt.account,
+                "no module can be asked about the attempt"
+            );
+            return Ok(Word::None);
+        };
+        let name = self.merchant_name(ledger).await?;
+        let configured = self.configured();
+        let question = Inquiry {
+            attempt: configured.facts(&ledger.payment, attempt, name),
+            reference: attempt.reference().map(str::to_owned),
+            wish,
+            returned: attempt.returned.clone(),
+        };
+        let limit = limit.min(configured.settings.provider_deadline);
+        let since = Instant::now();
+        let answer = tokio::time::timeout(limit, module.query(&access, &question)).await;
+        let (word, why) = match answer {
+            Ok(Ok(Ok(report))) => (Word::Report(report), None),
+            Ok(Ok(Err(QueryFailure::Absent))) => (Word::Absent, None),
+            Ok(Ok(Err(QueryFailure::Unavailable(why)))) => (Word::None, Some(why)),
+            Ok(Err(failed)) => (Word::None, Some(failed.to_string())),
+            Err(_) => (Word::None, Some("no answer in time".to_owned())),
+        };
+        let took = since.elapsed();
+        self.measure(attempt, false, why.is_none(), took);
+        if let Some(why) = why {
+            tracing::warn!(
+                attempt.id = %attempt.id, provider.id = %attempt.account, query.wish = ?wish,
+                query.duration_ms = took.as_millis(), query.detail = %why,
+                "the provider gave no answer about an attempt"
+            );
+        }
+        Ok(word)
+    }
+
+    fn measure(&self, attempt: &Attempt, start: bool, worked: bool, took: Duration) {
+        let call = Call {
+            start,
+            worked,
+            took,
+        };
+        self.inner.measured.call(&attempt.account, call, self.now());
+    }
+}
+
+/// What a start means for the payment.
+fn judged(result: Result<Started, StartFailure>) -> StartResult {
+    match result {
+        Ok(Started::Open(open)) => StartResult::Open {
+            reference: Some(open.reference),
+            action: open.action,
+            until: open.until,
+        },
+        Ok(Started::Ask(questions)) => StartResult::Open {
+            reference: None,
+            action: Action::Ask(questions),
+            until: None,
+        },
+        Err(StartFailure::Declined(why)) => StartResult::Declined(why),
+        Err(StartFailure::Unavailable(why)) => StartResult::Unavailable(why),
+        Err(StartFailure::Uncertain(why)) => StartResult::Uncertain(why),
+    }
+}
+
+fn count_start(attempt: &Attempt, result: &StartResult) {
+    let (outcome, why) = match result {
+        StartResult::Open {
+            action: Action::Ask(_),
+            ..
+        } => ("ask", None),
+        StartResult::Open { .. } => ("open", None),
+        StartResult::Declined(why) => ("declined", Some(why)),
+        StartResult::Unavailable(why) => ("unavailable", Some(why)),
+        StartResult::Uncertain(why) => ("uncertain", Some(why)),
+    };
+    let account = attempt.account.as_str().to_owned();
+    metrics::counter!("kassette_starts_total", "provider" => account, "outcome" => outcome)
+        .increment(1);
+    tracing::info!(
+        attempt.id = %attempt.id, payment.id = %attempt.payment, provider.id = %attempt.account,
+        start.outcome = outcome, start.detail = why.map(String::as_str).unwrap_or_default(),
+        "a start was answered"
+    );
+}

@@ -1,0 +1,221 @@
+//! The runtime behind the port to the modules.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kassette_domain::id::{AccountId, Digest, Slot};
+use kassette_domain::method::MethodId;
+use kassette_domain::provider::{
+    Acknowledged, AttemptFacts, Condition, Encoding, Incoming, ProviderDescription, QueryFailure,
+    Refused, Report, StartFailure, Started,
+};
+use kassette_domain::routing::{Context, MethodDescription, Refusal, Verdict};
+use kassette_domain::secret::Secret;
+use kassette_runtime::{
+    AccountAccess, CallError, Class, MethodModule, ProviderModule, Runtime, SecretEntry, TokenStore,
+};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use crate::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
+
+/// Interpreted modules that rank at the same time: each takes a thread of the blocking pool for up
+/// to 50 ms.
+const INTERPRETED_AT_ONCE: usize = 8;
+
+/// The tokens that modules obtained, per account, for the account's whole life.
+type Tokens = Arc<Mutex<HashMap<AccountId, Arc<TokenStore>>>>;
+
+/// Modules in WebAssembly.
+pub struct WasmModules {
+    runtime: Arc<Runtime>,
+    tokens: Tokens,
+    interpreted: Arc<Semaphore>,
+}
+
+impl WasmModules {
+    /// The modules of a runtime.
+    pub fn new(runtime: Arc<Runtime>) -> Self {
+        Self {
+            runtime,
+            tokens: Tokens::default(),
+            interpreted: Arc::new(Semaphore::new(INTERPRETED_AT_ONCE)),
+        }
+    }
+
+    fn wrap(&self, module: Arc<ProviderModule>) -> Arc<dyn Provider> {
+        Arc::new(WasmProvider {
+            module,
+            tokens: Arc::clone(&self.tokens),
+        })
+    }
+}
+
+impl Modules for WasmModules {
+    fn method(&self, method: MethodId) -> Option<Arc<dyn Method>> {
+        let module = self.runtime.method(method)?;
+        let interpreted = Arc::clone(&self.interpreted);
+        Some(Arc::new(WasmMethod {
+            module,
+            interpreted,
+        }))
+    }
+
+    fn provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
+        self.runtime
+            .provider(module)
+            .map(|module| self.wrap(module))
+    }
+
+    fn provider_version(&self, slot: &Slot, digest: &Digest) -> Option<Arc<dyn Provider>> {
+        let module = self.runtime.provider_version(slot, digest)?;
+        Some(self.wrap(module))
+    }
+
+    fn previous_provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
+        let slot = Slot::of_provider(module)?;
+        let slots = self.runtime.slots();
+        let previous = slots
+            .into_iter()
+            .find(|status| status.slot == slot)?
+            .previous?;
+        self.provider_version(&slot, &previous.digest)
+    }
+
+    fn forget_tokens(&self, account: &AccountId) {
+        if let Some(tokens) = self.tokens.lock().get(account) {
+            tokens.clear();
+        }
+    }
+}
+
+struct WasmMethod {
+    module: Arc<MethodModule>,
+    interpreted: Arc<Semaphore>,
+}
+
+impl Method for WasmMethod {
+    fn slot(&self) -> &Slot {
+        self.module.slot()
+    }
+
+    fn digest(&self) -> Digest {
+        self.module.digest()
+    }
+
+    fn description(&self) -> &MethodDescription {
+        self.module.description()
+    }
+
+    fn rank<'a>(
+        &'a self,
+        context: &'a Context,
+    ) -> Calling<'a, Result<Result<Vec<Verdict>, Refusal>, CallError>> {
+        Box::pin(async move {
+            if self.module.class() == Class::Native {
+                return self.module.rank(context);
+            }
+            let permits = Arc::clone(&self.interpreted);
+            let permit = permits.acquire_owned().await.map_err(|_| CallError::Busy)?;
+            let (module, context) = (Arc::clone(&self.module), context.clone());
+            let ranked = tokio::task::spawn_blocking(move || {
+                let _permit = permit;
+                module.rank(&context)
+            });
+            ranked.await.map_err(|_| CallError::Trap)?
+        })
+    }
+}
+
+struct WasmProvider {
+    module: Arc<ProviderModule>,
+    tokens: Tokens,
+}
+
+impl WasmProvider {
+    /// What the runtime needs: the same, with how this version writes keys down, and its tokens.
+    fn access(&self, access: &Access) -> AccountAccess {
+        let described = &self.module.description().secrets;
+        let encoding = |name: &str| {
+            let known = described.iter().find(|secret| secret.need.name == name);
+            known.map_or(Encoding::Text, |secret| secret.encoding)
+        };
+        let secrets = access.secrets.iter().map(|secret| SecretEntry {
+            name: secret.name.clone(),
+            values: secret.values.clone(),
+            encoding: encoding(&secret.name),
+            hosts: secret.hosts.clone(),
+        });
+        let mut tokens = self.tokens.lock();
+        let tokens = tokens.entry(access.account.id.clone()).or_default();
+        AccountAccess {
+            account: access.account.clone(),
+            hosts: access.hosts.clone(),
+            redirect_hosts: access.redirect_hosts.clone(),
+            secrets: secrets.collect(),
+            plain_loopback: access.plain_loopback,
+            tokens: Arc::clone(tokens),
+            recorder: None,
+        }
+    }
+}
+
+impl Provider for WasmProvider {
+    fn slot(&self) -> &Slot {
+        self.module.slot()
+    }
+
+    fn digest(&self) -> Digest {
+        self.module.digest()
+    }
+
+    fn description(&self) -> &ProviderDescription {
+        self.module.description()
+    }
+
+    fn start<'a>(
+        &'a self,
+        access: &'a Access,
+        attempt: &'a AttemptFacts,
+    ) -> Calling<'a, Result<Started, StartFailure>> {
+        Box::pin(async move {
+            self.module
+                .start(&self.access(access), attempt)
+                .await
+                .result
+        })
+    }
+
+    fn callback<'a>(
+        &'a self,
+        access: &'a Access,
+        incoming: &'a Incoming,
+    ) -> Calling<'a, Result<Result<Acknowledged, Refused>, CallError>> {
+        Box::pin(async move { self.module.callback(&self.access(access), incoming).await })
+    }
+
+    fn query<'a>(
+        &'a self,
+        access: &'a Access,
+        question: &'a Inquiry,
+    ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
+        Box::pin(async move {
+            let access = self.access(access);
+            let reference = question.reference.as_deref();
+            let returned = question.returned.as_ref().map(Secret::expose);
+            self.module
+                .query(
+                    &access,
+                    &question.attempt,
+                    reference,
+                    question.wish,
+                    returned,
+                )
+                .await
+        })
+    }
+
+    fn health<'a>(&'a self, access: &'a Access) -> Calling<'a, Result<Condition, CallError>> {
+        Box::pin(async move { self.module.health(&self.access(access)).await })
+    }
+}
