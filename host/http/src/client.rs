@@ -35,7 +35,7 @@ const OURS: [HeaderName; 8] = [
     EXPECT,
 ];
 
-/// The guarded client. clones share guard and connections and cost nothing.
+/// The guarded client. Clones share guard and connections and cost nothing.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,

@@ -72,7 +72,7 @@ pub(crate) async fn connect(url: &Url, tls: Option<&TlsConnector>) -> Result<Sen
 
 /// The addresses behind a host that may be connected to.
 ///
-/// A loopback host has passed the policy; it is checked to lead to loopback all the same.
+/// A loopback host has passed the guard; it is checked to lead to loopback all the same.
 async fn addresses(host: &Host<&str>, port: u16) -> Result<Vec<SocketAddr>, NotSent> {
     let allowed: fn(IpAddr) -> bool = if is_loopback(host) {
         |address| address.is_loopback()

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kassette_http::{
-    Client, HeaderMap, HostPattern, Method, NoAnswer, NotSent, Guard, Request, Response, SendError,
+    Client, Guard, HeaderMap, HostPattern, Method, NoAnswer, NotSent, Request, Response, SendError,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

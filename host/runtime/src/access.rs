@@ -31,7 +31,9 @@ pub struct AccountAccess {
 
 impl fmt::Debug for AccountAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccountAccess").field("account", &self.account.id).finish_non_exhaustive()
+        f.debug_struct("AccountAccess")
+            .field("account", &self.account.id)
+            .finish_non_exhaustive()
     }
 }
 

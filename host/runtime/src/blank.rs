@@ -94,7 +94,11 @@ fn forms(secret: &str, into: &mut Vec<Zeroizing<Vec<u8>>>) {
         let (first, bits) = ((skip * 8).div_ceil(6), shifted.len() * 8);
         for alphabet in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             let text = Zeroizing::new(alphabet.encode(&*shifted));
-            add(text.as_bytes().get(first..bits / 6).unwrap_or_default().to_vec());
+            add(text
+                .as_bytes()
+                .get(first..bits / 6)
+                .unwrap_or_default()
+                .to_vec());
         }
     }
 }
@@ -151,6 +155,9 @@ mod tests {
         let blanker = Blanker::new([&Secret::new("hunter22"), &Secret::new("ab")]);
         assert_eq!(blanker.text("a hunter22 b hunter22"), "a *** b ***");
         assert_eq!(blanker.bytes(&[0xff, 0, 1]), vec![0xff, 0, 1]);
-        assert_eq!(blanker.text("ab is too short to search for"), "ab is too short to search for");
+        assert_eq!(
+            blanker.text("ab is too short to search for"),
+            "ab is too short to search for"
+        );
     }
 }

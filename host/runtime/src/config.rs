@@ -34,7 +34,11 @@ impl Class {
     /// guests are below 60 kB.
     pub(crate) const fn guess(bytes: usize) -> Self {
         const INTERPRETER_AT_LEAST: usize = 512 * 1024;
-        if bytes < INTERPRETER_AT_LEAST { Self::Native } else { Self::Interpreted }
+        if bytes < INTERPRETER_AT_LEAST {
+            Self::Native
+        } else {
+            Self::Interpreted
+        }
     }
 }
 
@@ -73,8 +77,16 @@ impl Default for Limits {
         // A start may take 15 s (the decision on "start"); a call must end before that.
         let wall = Duration::from_secs(14);
         Self {
-            native: CallLimits { cpu: Duration::from_millis(5), memory: 16 << 20, wall },
-            interpreted: CallLimits { cpu: Duration::from_millis(50), memory: 64 << 20, wall },
+            native: CallLimits {
+                cpu: Duration::from_millis(5),
+                memory: 16 << 20,
+                wall,
+            },
+            interpreted: CallLimits {
+                cpu: Duration::from_millis(50),
+                memory: 64 << 20,
+                wall,
+            },
         }
     }
 }
@@ -90,7 +102,10 @@ pub struct PoolSizes {
 
 impl Default for PoolSizes {
     fn default() -> Self {
-        Self { methods: 64, providers: 128 }
+        Self {
+            methods: 64,
+            providers: 128,
+        }
     }
 }
 

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use wasmtime::{
-    Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
-};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use crate::config::{Limits, PoolSizes};
 use crate::error::RuntimeError;
@@ -70,12 +68,14 @@ fn config(sizes: PoolSizes, limits: &Limits) -> Config {
 /// Raises the engine's epoch every [`TICK`]. Holds only a weak handle, so it ends with the engine.
 fn tick(engine: &Engine) -> std::io::Result<()> {
     let engine = engine.weak();
-    std::thread::Builder::new().name("plugin-ticks".into()).spawn(move || {
-        while let Some(engine) = engine.upgrade() {
-            engine.increment_epoch();
-            drop(engine);
-            std::thread::sleep(TICK);
-        }
-    })?;
+    std::thread::Builder::new()
+        .name("plugin-ticks".into())
+        .spawn(move || {
+            while let Some(engine) = engine.upgrade() {
+                engine.increment_epoch();
+                drop(engine);
+                std::thread::sleep(TICK);
+            }
+        })?;
     Ok(())
 }

@@ -115,7 +115,9 @@ pub enum LoadError {
     #[error("the module's `describe` failed: {0}")]
     Describe(CallError),
     /// Calls itself something else.
-    #[error("the module describes itself as {says:?}, but the slot is {slot}; rename the file or fix its id")]
+    #[error(
+        "the module describes itself as {says:?}, but the slot is {slot}; rename the file or fix its id"
+    )]
     OtherId {
         /// Its id, printable and cut.
         says: String,

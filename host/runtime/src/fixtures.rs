@@ -37,5 +37,10 @@ pub(crate) fn hosts(names: &[&str]) -> Vec<HostPattern> {
 
 pub(crate) fn secret(name: &str, values: &[&str], encoding: Encoding, to: &[&str]) -> SecretEntry {
     let values = values.iter().map(|value| Secret::new(*value)).collect();
-    SecretEntry { name: name.into(), values, encoding, hosts: hosts(to) }
+    SecretEntry {
+        name: name.into(),
+        values,
+        encoding,
+        hosts: hosts(to),
+    }
 }

@@ -51,8 +51,11 @@ pub(crate) fn watch(folder: &Path) -> Result<Watch, RuntimeError> {
     fs::read_dir(folder)?;
     let failed = |error: notify::Error| RuntimeError::Watch(error.to_string());
     let (sender, events) = sync_channel(EVENTS);
-    let mut watcher = notify::recommended_watcher(move |event| collect(event, &sender)).map_err(failed)?;
-    watcher.watch(folder, RecursiveMode::NonRecursive).map_err(failed)?;
+    let mut watcher =
+        notify::recommended_watcher(move |event| collect(event, &sender)).map_err(failed)?;
+    watcher
+        .watch(folder, RecursiveMode::NonRecursive)
+        .map_err(failed)?;
     Ok(Watch { watcher, events })
 }
 
@@ -111,7 +114,9 @@ fn follow(events: &Receiver<Seen>, runtime: &Weak<Runtime>) {
                 continue;
             }
             Ok(Seen::Rescan) => {
-                let Some(runtime) = runtime.upgrade() else { return };
+                let Some(runtime) = runtime.upgrade() else {
+                    return;
+                };
                 if let Err(error) = load_all(&runtime) {
                     tracing::error!(plugin.error = %error, "the plugin folder cannot be read: {error}");
                 }
@@ -120,10 +125,15 @@ fn follow(events: &Receiver<Seen>, runtime: &Weak<Runtime>) {
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
         }
-        let Some(runtime) = runtime.upgrade() else { return };
+        let Some(runtime) = runtime.upgrade() else {
+            return;
+        };
         let now = Instant::now();
-        let ready: Vec<Slot> =
-            due.iter().filter(|(_, at)| **at <= now).map(|(slot, _)| slot.clone()).collect();
+        let ready: Vec<Slot> = due
+            .iter()
+            .filter(|(_, at)| **at <= now)
+            .map(|(slot, _)| slot.clone())
+            .collect();
         for slot in ready {
             due.remove(&slot);
             if load_file(&runtime, &slot) == Loaded::Unstable {
@@ -140,7 +150,10 @@ pub(crate) fn load_all(runtime: &Arc<Runtime>) -> io::Result<()> {
         let path = entry?.path();
         match slot_of(&path) {
             Some(slot) => slots.push(slot),
-            None if path.extension().is_some_and(|extension| extension == "wasm") => {
+            None if path
+                .extension()
+                .is_some_and(|extension| extension == "wasm") =>
+            {
                 tracing::warn!(
                     plugin.file = %path.display(),
                     "{} is no slot's file; name it `method.<id>.wasm` or `provider.<id>.wasm`", path.display(),
@@ -192,7 +205,9 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut file = File::open(path)?;
     let before = file.metadata()?;
     let mut bytes = Vec::new();
-    Read::by_ref(&mut file).take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Read::by_ref(&mut file)
+        .take(MAX_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)?;
     let after = file.metadata()?;
     let stable = before.len() == after.len() && before.modified()? == after.modified()?;
     Ok(stable.then_some(bytes))
@@ -210,8 +225,16 @@ mod tests {
     #[test]
     fn only_files_named_like_slots_are_modules() {
         let slot = |path: &str| slot_of(Path::new(path)).map(|slot| slot.to_string());
-        assert_eq!(slot("/p/method.ideal.wasm").as_deref(), Some("method.ideal"));
-        for other in ["/p/method.ideal.wasm.part", "/p/.method.ideal.wasm", "/p/ideal.wasm", "/p/x"] {
+        assert_eq!(
+            slot("/p/method.ideal.wasm").as_deref(),
+            Some("method.ideal")
+        );
+        for other in [
+            "/p/method.ideal.wasm.part",
+            "/p/.method.ideal.wasm",
+            "/p/ideal.wasm",
+            "/p/x",
+        ] {
             assert_eq!(slot(other), None, "{other}");
         }
     }

@@ -20,14 +20,18 @@ pub(crate) struct Place<'a>(&'a Gate);
 
 impl Gate {
     pub(crate) fn new(places: u32) -> Self {
-        Self { free: Mutex::new(places), freed: Condvar::new() }
+        Self {
+            free: Mutex::new(places),
+            freed: Condvar::new(),
+        }
     }
 
     /// A place, or none after a short wait.
     pub(crate) fn enter(&self) -> Option<Place<'_>> {
         let mut free = self.free.lock();
         if *free == 0 {
-            self.freed.wait_while_for(&mut free, |free| *free == 0, PATIENCE);
+            self.freed
+                .wait_while_for(&mut free, |free| *free == 0, PATIENCE);
         }
         *free = free.checked_sub(1)?;
         Some(Place(self))

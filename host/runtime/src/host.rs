@@ -54,12 +54,17 @@ impl Host {
     pub(crate) fn enter(&self, class: Class) -> Result<Inline<'_>, CallError> {
         let interpreted = match class {
             Class::Native => None,
-            Class::Interpreted => {
-                Some(self.interpreted.try_acquire().map_err(|_| CallError::Busy)?)
-            }
+            Class::Interpreted => Some(
+                self.interpreted
+                    .try_acquire()
+                    .map_err(|_| CallError::Busy)?,
+            ),
         };
         let place = self.methods.enter().ok_or(CallError::Busy)?;
-        Ok(Inline { _place: place, _interpreted: interpreted })
+        Ok(Inline {
+            _place: place,
+            _interpreted: interpreted,
+        })
     }
 
     /// Places for a call that waits for a vendor.
@@ -74,7 +79,11 @@ impl Host {
             };
             Some((self.providers.acquire().await.ok()?, interpreted))
         };
-        tokio::time::timeout(PATIENCE, places).await.ok().flatten().ok_or(CallError::Busy)
+        tokio::time::timeout(PATIENCE, places)
+            .await
+            .ok()
+            .flatten()
+            .ok_or(CallError::Busy)
     }
 }
 
@@ -97,7 +106,8 @@ impl Identity {
     /// Counts and logs a call that failed. `detail` may quote the engine, never the guest's reply.
     pub(crate) fn failed(&self, function: &'static str, error: &CallError, detail: &str) {
         let slot = self.slot.as_str().to_owned();
-        counter!("kassette_plugin_faults_total", "slot" => slot, "kind" => error.kind()).increment(1);
+        counter!("kassette_plugin_faults_total", "slot" => slot, "kind" => error.kind())
+            .increment(1);
         tracing::warn!(
             plugin.slot = %self.slot,
             plugin.digest = short(&self.digest),

@@ -1,6 +1,6 @@
 //! Where a module may lead a payer.
 
-use kassette_http::{HostList, Guard};
+use kassette_http::{Guard, HostList};
 use url::Url;
 
 use crate::error::CallError;
@@ -11,7 +11,14 @@ const MAX_URL: usize = 8 * 1024;
 /// Schemes that open a wallet or a bank's app. `https` is judged like a redirect; everything else,
 /// `javascript`, `data` and `intent` among it, is refused.
 const APPS: [&str; 8] = [
-    "bitcoin", "bitcoincash", "dogecoin", "ethereum", "lightning", "litecoin", "monero", "upi",
+    "bitcoin",
+    "bitcoincash",
+    "dogecoin",
+    "ethereum",
+    "lightning",
+    "litecoin",
+    "monero",
+    "upi",
 ];
 
 /// Which pages an account may send a payer to.
@@ -28,12 +35,18 @@ impl Pages<'_> {
         let url = parse(text)?;
         let mut target = url.clone();
         target.set_fragment(None);
-        let guard = Guard { allow_loopback: self.plain_loopback };
+        let guard = Guard {
+            allow_loopback: self.plain_loopback,
+        };
         if guard.judge_url(&target).is_err() {
-            return Err(CallError::BadReply("a link for the payer is not a plain https address"));
+            return Err(CallError::BadReply(
+                "a link for the payer is not a plain https address",
+            ));
         }
         if !self.hosts.iter().any(|host| host.matches(&target)) {
-            return Err(CallError::BadReply("a link for the payer leads to a host not configured"));
+            return Err(CallError::BadReply(
+                "a link for the payer leads to a host not configured",
+            ));
         }
         Ok(url.into())
     }
@@ -41,7 +54,11 @@ impl Pages<'_> {
     /// What opens an app, or a page.
     pub(crate) fn link(self, text: &str) -> Result<String, CallError> {
         let url = parse(text)?;
-        if APPS.contains(&url.scheme()) { Ok(url.into()) } else { self.page(text) }
+        if APPS.contains(&url.scheme()) {
+            Ok(url.into())
+        } else {
+            self.page(text)
+        }
     }
 }
 
@@ -51,7 +68,9 @@ fn parse(text: &str) -> Result<Url, CallError> {
     }
     // The parser would drop tabs and line breaks silently; a browser may see something else.
     if text.chars().any(char::is_control) {
-        return Err(CallError::BadReply("a link for the payer holds control characters"));
+        return Err(CallError::BadReply(
+            "a link for the payer holds control characters",
+        ));
     }
     Url::parse(text).map_err(|_| CallError::BadReply("a link for the payer is not an address"))
 }
@@ -63,13 +82,18 @@ mod tests {
     use super::*;
 
     fn hosts() -> Vec<HostPattern> {
-        ["pay.vendor.example", "127.0.0.1:4010"].map(|host| host.parse().unwrap()).to_vec()
+        ["pay.vendor.example", "127.0.0.1:4010"]
+            .map(|host| host.parse().unwrap())
+            .to_vec()
     }
 
     #[test]
     fn a_payer_is_only_led_to_configured_https_pages() {
         let hosts = hosts();
-        let pages = Pages { hosts: &hosts, plain_loopback: false };
+        let pages = Pages {
+            hosts: &hosts,
+            plain_loopback: false,
+        };
         let fine = "https://pay.vendor.example/c/1?x=y#state";
         assert_eq!(pages.page(fine).unwrap(), fine);
         for wrong in [
@@ -95,7 +119,10 @@ mod tests {
     #[test]
     fn a_simulated_account_may_lead_to_loopback() {
         let hosts = hosts();
-        let pages = Pages { hosts: &hosts, plain_loopback: true };
+        let pages = Pages {
+            hosts: &hosts,
+            plain_loopback: true,
+        };
         assert!(pages.page("http://127.0.0.1:4010/pay/1").is_ok());
         assert!(pages.page("http://127.0.0.1:4011/pay/1").is_err());
         assert!(pages.page("http://pay.vendor.example/").is_err());
@@ -104,8 +131,15 @@ mod tests {
     #[test]
     fn a_link_may_open_a_wallet() {
         let hosts = hosts();
-        let pages = Pages { hosts: &hosts, plain_loopback: false };
-        for link in ["bitcoin:bc1qxyz?amount=0.1", "upi://pay?pa=x@y", "https://pay.vendor.example/x"] {
+        let pages = Pages {
+            hosts: &hosts,
+            plain_loopback: false,
+        };
+        for link in [
+            "bitcoin:bc1qxyz?amount=0.1",
+            "upi://pay?pa=x@y",
+            "https://pay.vendor.example/x",
+        ] {
             assert_eq!(pages.link(link).unwrap(), link);
         }
         assert!(pages.link("intent://x#Intent;end").is_err());

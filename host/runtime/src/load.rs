@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kassette_domain::id::{Digest, Slot, SlotKind};
-use wasmtime::component::Component;
 use wasmtime::Engine;
+use wasmtime::component::Component;
 
 use crate::error::LoadError;
 use crate::host::{Host, Identity};
@@ -46,7 +46,12 @@ impl Module {
 }
 
 /// Makes a module of a file for a slot. Takes the time of a compilation.
-pub(crate) fn load(host: &Arc<Host>, slot: &Slot, digest: Digest, bytes: &[u8]) -> Result<Module, LoadError> {
+pub(crate) fn load(
+    host: &Arc<Host>,
+    slot: &Slot,
+    digest: Digest,
+    bytes: &[u8],
+) -> Result<Module, LoadError> {
     let started = Instant::now();
     form(bytes)?;
     let component = compile(&host.engine, bytes)?;
@@ -54,7 +59,12 @@ pub(crate) fn load(host: &Arc<Host>, slot: &Slot, digest: Digest, bytes: &[u8]) 
     let class = host.config.classes.get(slot).copied();
     let class = class.unwrap_or_else(|| crate::config::Class::guess(bytes.len()));
     let limits = host.config.limits.of(class);
-    let who = Arc::new(Identity { slot: slot.clone(), digest, class, limits });
+    let who = Arc::new(Identity {
+        slot: slot.clone(),
+        digest,
+        class,
+        limits,
+    });
     let module = match slot.kind() {
         SlotKind::Method => Module::Method(Arc::new(MethodModule::load(host, who, &component)?)),
         SlotKind::Provider => {
@@ -99,7 +109,10 @@ pub(crate) fn same_id(says: &str, slot: &Slot) -> Result<(), LoadError> {
     if says == slot.name() {
         return Ok(());
     }
-    Err(LoadError::OtherId { says: text::cut(says, 40), slot: slot.clone() })
+    Err(LoadError::OtherId {
+        says: text::cut(says, 40),
+        slot: slot.clone(),
+    })
 }
 
 /// Checks by name that a component belongs to its slot's world.
@@ -111,11 +124,16 @@ fn world(engine: &Engine, slot: &Slot, component: &Component) -> Result<(), Load
     let component = component.component_type();
     for (import, _) in component.imports(engine) {
         match Name::of(import) {
-            Name::Ours { interface, fits: true } if imports.contains(&interface) => {}
+            Name::Ours {
+                interface,
+                fits: true,
+            } if imports.contains(&interface) => {}
             Name::Ours { fits: false, .. } => return Err(other_version(import)),
             _ => {
-                let offered: Vec<_> =
-                    imports.iter().map(|name| format!("kassette:plugin/{name}@{VERSION}")).collect();
+                let offered: Vec<_> = imports
+                    .iter()
+                    .map(|name| format!("kassette:plugin/{name}@{VERSION}"))
+                    .collect();
                 return Err(LoadError::UnknownImport {
                     import: text::cut(import, MESSAGE),
                     world,
@@ -127,45 +145,76 @@ fn world(engine: &Engine, slot: &Slot, component: &Component) -> Result<(), Load
     let mut hint = "";
     for (name, _) in component.exports(engine) {
         match Name::of(name) {
-            Name::Ours { interface, fits: true } if interface == export => return Ok(()),
-            Name::Ours { interface, fits: false } if interface == export => {
+            Name::Ours {
+                interface,
+                fits: true,
+            } if interface == export => return Ok(()),
+            Name::Ours {
+                interface,
+                fits: false,
+            } if interface == export => {
                 return Err(other_version(name));
             }
-            Name::Ours { interface: "routing", .. } => {
+            Name::Ours {
+                interface: "routing",
+                ..
+            } => {
                 hint = "; it is a payment method's module, which belongs into a slot `method.<id>`";
             }
-            Name::Ours { interface: "payments", .. } => {
+            Name::Ours {
+                interface: "payments",
+                ..
+            } => {
                 hint = "; it is a provider's module, which belongs into a slot `provider.<id>`";
             }
             _ => {}
         }
     }
     let export = format!("kassette:plugin/{export}@{VERSION}");
-    Err(LoadError::MissingExport { export, slot: slot.clone(), hint })
+    Err(LoadError::MissingExport {
+        export,
+        slot: slot.clone(),
+        hint,
+    })
 }
 
 fn other_version(name: &str) -> LoadError {
-    LoadError::OtherVersion { name: text::cut(name, MESSAGE), host: VERSION }
+    LoadError::OtherVersion {
+        name: text::cut(name, MESSAGE),
+        host: VERSION,
+    }
 }
 
 /// The name of an import or export.
 enum Name<'a> {
     /// `kassette:plugin/<interface>@<version>`.
-    Ours { interface: &'a str, fits: bool },
+    Ours {
+        interface: &'a str,
+        fits: bool,
+    },
     Other,
 }
 
 impl<'a> Name<'a> {
     fn of(name: &'a str) -> Self {
-        let Some(rest) = name.strip_prefix("kassette:plugin/") else { return Self::Other };
+        let Some(rest) = name.strip_prefix("kassette:plugin/") else {
+            return Self::Other;
+        };
         let (interface, version) = rest.split_once('@').unwrap_or((rest, ""));
         // Before 1.0 a minor version is a major one; after it only the first number counts.
         let major = |version: &str| {
             let mut parts = version.split('.').map(str::to_owned);
             let first = parts.next();
-            if first.as_deref() == Some("0") { (first, parts.next()) } else { (first, None) }
+            if first.as_deref() == Some("0") {
+                (first, parts.next())
+            } else {
+                (first, None)
+            }
         };
-        Self::Ours { interface, fits: major(version) == major(VERSION) }
+        Self::Ours {
+            interface,
+            fits: major(version) == major(VERSION),
+        }
     }
 }
 
@@ -190,6 +239,9 @@ mod tests {
         assert!(!fits("kassette:plugin/log@0.2.0"));
         assert!(!fits("kassette:plugin/log@1.1.0"));
         assert!(!fits("kassette:plugin/log"));
-        assert!(matches!(Name::of("wasi:cli/environment@0.2.0"), Name::Other));
+        assert!(matches!(
+            Name::of("wasi:cli/environment@0.2.0"),
+            Name::Other
+        ));
     }
 }

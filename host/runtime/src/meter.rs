@@ -26,7 +26,11 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(limits: &CallLimits) -> Self {
-        Self { left: limits.memory, elements: MAX_TABLE_ELEMENTS, refused: false }
+        Self {
+            left: limits.memory,
+            elements: MAX_TABLE_ELEMENTS,
+            refused: false,
+        }
     }
 }
 
@@ -97,7 +101,9 @@ pub(crate) fn limit<T: Metered>(store: &mut Store<T>, limits: &CallLimits) {
 
 /// A duration in ticks, at least one.
 fn ticks(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos() / TICK.as_nanos()).unwrap_or(u64::MAX).clamp(1, 1 << 32)
+    u64::try_from(duration.as_nanos() / TICK.as_nanos())
+        .unwrap_or(u64::MAX)
+        .clamp(1, 1 << 32)
 }
 
 /// What a failed call died of.

@@ -62,10 +62,16 @@ impl MethodModule {
         let currencies = &self.description.currencies;
         if !currencies.is_empty() && !currencies.contains(&context.currency) {
             let detail = format!("not in {}", context.currency);
-            return Ok(Err(Refusal { ground: Ground::Currency, detail }));
+            return Ok(Err(Refusal {
+                ground: Ground::Currency,
+                detail,
+            }));
         }
         let answer = self.ask(context).inspect_err(|error| {
-            if matches!(error, CallError::Busy | CallError::BadReply(_) | CallError::Faulty(_)) {
+            if matches!(
+                error,
+                CallError::Busy | CallError::BadReply(_) | CallError::Faulty(_)
+            ) {
                 self.who.failed("rank", error, "");
             }
         })?;
@@ -107,7 +113,13 @@ impl MethodModule {
         load::same_id(&said.id, &who.slot)?;
         let description = v0_1::method::description(id, said).map_err(LoadError::Describe)?;
         let ranks = who.calls("rank");
-        Ok(Self { who, host: Arc::clone(host), pre, description, ranks })
+        Ok(Self {
+            who,
+            host: Arc::clone(host),
+            pre,
+            description,
+            ranks,
+        })
     }
 }
 
@@ -121,7 +133,9 @@ fn call<T>(
 ) -> Result<T, CallError> {
     let mut store = Store::new(&host.engine, MethodState::new(Arc::clone(who)));
     limit(&mut store, &who.limits);
-    let outcome = pre.instantiate(&mut store).and_then(|method| call(&method, &mut store));
+    let outcome = pre
+        .instantiate(&mut store)
+        .and_then(|method| call(&method, &mut store));
     outcome.map_err(|error| {
         let kind = diagnose(&error, store.data_mut().meter());
         who.failed(function, &kind, &format!("{error:#}"));
@@ -131,6 +145,9 @@ fn call<T>(
 
 impl fmt::Debug for MethodModule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MethodModule").field(&self.who.slot).field(&self.who.digest).finish()
+        f.debug_tuple("MethodModule")
+            .field(&self.who.slot)
+            .field(&self.who.digest)
+            .finish()
     }
 }

@@ -83,18 +83,26 @@ impl ProviderModule {
     /// broke the contract after a request that may have changed something, and where such a
     /// request got no whole answer.
     pub async fn start(&self, access: &AccountAccess, attempt: &AttemptFacts) -> StartOutcome {
-        let (account, attempt) =
-            (v0_1::provider::account(&access.account), v0_1::provider::attempt(attempt));
+        let (account, attempt) = (
+            v0_1::provider::account(&access.account),
+            v0_1::provider::attempt(attempt),
+        );
         let (answer, ledger) = self
             .call("start", &self.calls.start, access, |provider, store| {
                 Box::pin(async move {
-                    provider.kassette_plugin_payments().call_start(store, &account, &attempt).await
+                    provider
+                        .kassette_plugin_payments()
+                        .call_start(store, &account, &attempt)
+                        .await
                 })
             })
             .await;
-        let pages =
-            Pages { hosts: &access.redirect_hosts, plain_loopback: access.plain_loopback };
-        let answer = answer.and_then(|answer| self.judged("start", v0_1::provider::started(answer, pages)));
+        let pages = Pages {
+            hosts: &access.redirect_hosts,
+            plain_loopback: access.plain_loopback,
+        };
+        let answer =
+            answer.and_then(|answer| self.judged("start", v0_1::provider::started(answer, pages)));
         settle(answer, &ledger)
     }
 
@@ -107,14 +115,24 @@ impl ProviderModule {
         access: &AccountAccess,
         incoming: &Incoming,
     ) -> Result<Result<Acknowledged, Refused>, CallError> {
-        let (account, incoming) =
-            (v0_1::provider::account(&access.account), v0_1::provider::incoming(incoming));
+        let (account, incoming) = (
+            v0_1::provider::account(&access.account),
+            v0_1::provider::incoming(incoming),
+        );
         let (answer, _) = self
-            .call("callback", &self.calls.callback, access, |provider, store| {
-                Box::pin(async move {
-                    provider.kassette_plugin_payments().call_callback(store, &account, &incoming).await
-                })
-            })
+            .call(
+                "callback",
+                &self.calls.callback,
+                access,
+                |provider, store| {
+                    Box::pin(async move {
+                        provider
+                            .kassette_plugin_payments()
+                            .call_callback(store, &account, &incoming)
+                            .await
+                    })
+                },
+            )
             .await;
         self.judged("callback", v0_1::provider::acknowledged(answer?))
     }
@@ -134,8 +152,10 @@ impl ProviderModule {
         wish: Wish,
         returned: Option<&str>,
     ) -> Result<Result<Report, QueryFailure>, CallError> {
-        let (account, attempt) =
-            (v0_1::provider::account(&access.account), v0_1::provider::attempt(attempt));
+        let (account, attempt) = (
+            v0_1::provider::account(&access.account),
+            v0_1::provider::attempt(attempt),
+        );
         let (reference, returned) = (reference.map(str::to_owned), returned.map(str::to_owned));
         let wish = v0_1::provider::wish(wish);
         let (answer, ledger) = self
@@ -143,7 +163,9 @@ impl ProviderModule {
                 Box::pin(async move {
                     let payments = provider.kassette_plugin_payments();
                     let (reference, returned) = (reference.as_deref(), returned.as_deref());
-                    payments.call_query(store, &account, &attempt, reference, wish, returned).await
+                    payments
+                        .call_query(store, &account, &attempt, reference, wish, returned)
+                        .await
                 })
             })
             .await;
@@ -160,7 +182,10 @@ impl ProviderModule {
         let (answer, _) = self
             .call("health", &self.calls.health, access, |provider, store| {
                 Box::pin(async move {
-                    provider.kassette_plugin_payments().call_health(store, &account).await
+                    provider
+                        .kassette_plugin_payments()
+                        .call_health(store, &account)
+                        .await
                 })
             })
             .await;
@@ -239,7 +264,13 @@ impl ProviderModule {
             health: who.calls("health"),
         };
         let description = Arc::new(description);
-        Ok(Self { who, host: Arc::clone(host), pre, description, calls })
+        Ok(Self {
+            who,
+            host: Arc::clone(host),
+            pre,
+            description,
+            calls,
+        })
     }
 }
 
@@ -254,7 +285,10 @@ fn describe(
     let outcome = {
         let running = pin!(async {
             let provider = pre.instantiate_async(&mut store).await?;
-            provider.kassette_plugin_payments().call_describe(&mut store).await
+            provider
+                .kassette_plugin_payments()
+                .call_describe(&mut store)
+                .await
         });
         // Nothing in `describe` waits: the only import that could is refused at once.
         match running.poll(&mut Context::from_waker(Waker::noop())) {
@@ -279,19 +313,19 @@ fn settle(
     let result = match answer {
         Err(error) if ledger.left => Err(StartFailure::Uncertain(error.to_string())),
         Err(error) => Err(StartFailure::Unavailable(error.to_string())),
-        Ok(_) if ledger.open() => {
-            Err(StartFailure::Uncertain("a request got no whole answer".into()))
-        }
+        Ok(_) if ledger.open() => Err(StartFailure::Uncertain(
+            "a request got no whole answer".into(),
+        )),
         Ok(result) => result,
     };
-    StartOutcome { result, sent: ledger.left }
+    StartOutcome {
+        result,
+        sent: ledger.left,
+    }
 }
 
 /// Takes back a certainty that an unanswered request of the same call makes doubtful.
-fn certain(
-    answer: Result<Report, QueryFailure>,
-    ledger: &Ledger,
-) -> Result<Report, QueryFailure> {
+fn certain(answer: Result<Report, QueryFailure>, ledger: &Ledger) -> Result<Report, QueryFailure> {
     let over = match &answer {
         Err(QueryFailure::Unavailable(_)) => false,
         Err(QueryFailure::Absent) => true,
@@ -304,14 +338,19 @@ fn certain(
         ),
     };
     if over && ledger.open() {
-        return Err(QueryFailure::Unavailable("a request got no whole answer".into()));
+        return Err(QueryFailure::Unavailable(
+            "a request got no whole answer".into(),
+        ));
     }
     answer
 }
 
 impl fmt::Debug for ProviderModule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ProviderModule").field(&self.who.slot).field(&self.who.digest).finish()
+        f.debug_tuple("ProviderModule")
+            .field(&self.who.slot)
+            .field(&self.who.digest)
+            .finish()
     }
 }
 
@@ -337,12 +376,23 @@ mod tests {
 
     #[test]
     fn a_failed_call_is_uncertain_once_something_left() {
-        for error in [CallError::Trap, CallError::Deadline, CallError::Timeout, CallError::BadReply("x")] {
+        for error in [
+            CallError::Trap,
+            CallError::Deadline,
+            CallError::Timeout,
+            CallError::BadReply("x"),
+        ] {
             let outcome = settle(Err(error.clone()), &ledger(true));
-            assert!(matches!(outcome.result, Err(StartFailure::Uncertain(_))), "{error}");
+            assert!(
+                matches!(outcome.result, Err(StartFailure::Uncertain(_))),
+                "{error}"
+            );
             assert!(outcome.sent);
             let outcome = settle(Err(error.clone()), &Ledger::default());
-            assert!(matches!(outcome.result, Err(StartFailure::Unavailable(_))), "{error}");
+            assert!(
+                matches!(outcome.result, Err(StartFailure::Unavailable(_))),
+                "{error}"
+            );
             assert!(!outcome.sent);
         }
     }
@@ -367,7 +417,10 @@ mod tests {
             returned: Minor(0),
             detail: String::new(),
         };
-        for over in [Err(QueryFailure::Absent), Ok(report(VendorStatus::Declined))] {
+        for over in [
+            Err(QueryFailure::Absent),
+            Ok(report(VendorStatus::Declined)),
+        ] {
             let doubtful = certain(over.clone(), &ledger(false));
             assert!(matches!(doubtful, Err(QueryFailure::Unavailable(_))));
             assert_eq!(certain(over.clone(), &ledger(true)), over);

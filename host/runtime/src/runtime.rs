@@ -111,7 +111,10 @@ impl Runtime {
         let digest = Digest::of(bytes);
         if self.slots.active(slot) == Some(digest) {
             self.slots.confirm(slot);
-            return Ok(Installed { digest, changed: false });
+            return Ok(Installed {
+                digest,
+                changed: false,
+            });
         }
         let module = match self.slots.kept(slot, &digest) {
             Some(module) => Ok(module),
@@ -120,12 +123,16 @@ impl Runtime {
         match module {
             Ok(module) => {
                 self.slots.activate(slot, module, now);
-                counter!("kassette_plugin_swaps_total", "slot" => slot.as_str().to_owned()).increment(1);
+                counter!("kassette_plugin_swaps_total", "slot" => slot.as_str().to_owned())
+                    .increment(1);
                 tracing::info!(
                     plugin.slot = %slot, plugin.digest = short(&digest),
                     "{slot} now serves {}", short(&digest),
                 );
-                Ok(Installed { digest, changed: true })
+                Ok(Installed {
+                    digest,
+                    changed: true,
+                })
             }
             Err(error) => {
                 self.refuse(slot, &error);
@@ -153,6 +160,8 @@ impl Runtime {
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").field("config", self.config()).finish_non_exhaustive()
+        f.debug_struct("Runtime")
+            .field("config", self.config())
+            .finish_non_exhaustive()
     }
 }

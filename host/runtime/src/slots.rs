@@ -71,7 +71,11 @@ impl Slots {
         slot: &Slot,
         digest: &Digest,
     ) -> Option<Arc<ProviderModule>> {
-        self.table.load().versions.get(&(slot.clone(), *digest)).cloned()
+        self.table
+            .load()
+            .versions
+            .get(&(slot.clone(), *digest))
+            .cloned()
     }
 
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
@@ -80,21 +84,30 @@ impl Slots {
 
     /// The digest of the active version.
     pub(crate) fn active(&self, slot: &Slot) -> Option<Digest> {
-        self.records.lock().get(slot)?.versions.front().map(|kept| kept.module.digest())
+        self.records
+            .lock()
+            .get(slot)?
+            .versions
+            .front()
+            .map(|kept| kept.module.digest())
     }
 
     /// A version that is kept.
     pub(crate) fn kept(&self, slot: &Slot, digest: &Digest) -> Option<Module> {
         let records = self.records.lock();
         let mut versions = records.get(slot)?.versions.iter();
-        versions.find(|kept| kept.module.digest() == *digest).map(|kept| kept.module.clone())
+        versions
+            .find(|kept| kept.module.digest() == *digest)
+            .map(|kept| kept.module.clone())
     }
 
     /// Makes a version the active one; calls under way finish on theirs.
     pub(crate) fn activate(&self, slot: &Slot, module: Module, now: Time) {
         let mut records = self.records.lock();
         let record = records.entry(slot.clone()).or_default();
-        record.versions.retain(|kept| kept.module.digest() != module.digest());
+        record
+            .versions
+            .retain(|kept| kept.module.digest() != module.digest());
         record.versions.push_front(Kept { module, since: now });
         record.versions.truncate(KEPT);
         record.last_error = None;
@@ -113,12 +126,20 @@ impl Slots {
 
     /// Something was refused; what serves goes on serving.
     pub(crate) fn refuse(&self, slot: &Slot, why: String) {
-        self.records.lock().entry(slot.clone()).or_default().last_error = Some(why);
+        self.records
+            .lock()
+            .entry(slot.clone())
+            .or_default()
+            .last_error = Some(why);
         self.raise();
     }
 
     pub(crate) fn statuses(&self) -> Vec<SlotStatus> {
-        self.records.lock().iter().map(|(slot, record)| record.status(slot)).collect()
+        self.records
+            .lock()
+            .iter()
+            .map(|(slot, record)| record.status(slot))
+            .collect()
     }
 
     fn raise(&self) {
@@ -133,12 +154,16 @@ impl Table {
             for (age, kept) in record.versions.iter().enumerate() {
                 match &kept.module {
                     Module::Method(module) if age == 0 => {
-                        table.methods.insert(module.description().id, Arc::clone(module));
+                        table
+                            .methods
+                            .insert(module.description().id, Arc::clone(module));
                     }
                     Module::Method(_) => {}
                     Module::Provider(module) => {
                         if age == 0 {
-                            table.providers.insert(slot.name().to_owned(), Arc::clone(module));
+                            table
+                                .providers
+                                .insert(slot.name().to_owned(), Arc::clone(module));
                         }
                         let key = (slot.clone(), module.digest());
                         table.versions.insert(key, Arc::clone(module));
@@ -156,7 +181,11 @@ impl Record {
         SlotStatus {
             slot: slot.clone(),
             kind: slot.kind(),
-            state: if active.is_some() { SlotState::Serving } else { SlotState::Failed },
+            state: if active.is_some() {
+                SlotState::Serving
+            } else {
+                SlotState::Failed
+            },
             active: active.map(Kept::active),
             previous: self.versions.get(1).map(|kept| PreviousVersion {
                 digest: kept.module.digest(),

@@ -58,7 +58,11 @@ pub(crate) fn within(
 /// A label: shown to the payer, never empty.
 pub(crate) fn label(text: String) -> Result<String, CallError> {
     let label = within(text, LABEL, "a label is over 40 bytes")?;
-    if label.trim().is_empty() { Err(CallError::BadReply("a label is empty")) } else { Ok(label) }
+    if label.trim().is_empty() {
+        Err(CallError::BadReply("a label is empty"))
+    } else {
+        Ok(label)
+    }
 }
 
 /// A module's own version.
@@ -74,9 +78,14 @@ pub(crate) fn currencies(codes: &[String]) -> Result<Option<Vec<Currency>>, Call
         return Err(CallError::BadReply("too many currencies"));
     }
     if !codes.iter().all(|code| is_currency(code)) {
-        return Err(CallError::BadReply("a currency is not three capital letters"));
+        return Err(CallError::BadReply(
+            "a currency is not three capital letters",
+        ));
     }
-    let known: Vec<_> = codes.iter().filter_map(|code| Currency::parse(code)).collect();
+    let known: Vec<_> = codes
+        .iter()
+        .filter_map(|code| Currency::parse(code))
+        .collect();
     Ok((codes.is_empty() || !known.is_empty()).then_some(known))
 }
 
@@ -91,7 +100,9 @@ pub(crate) fn is_kebab(name: &str) -> bool {
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && !name.ends_with('-')
         && !name.contains("--")
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 #[cfg(test)]
@@ -100,7 +111,10 @@ mod tests {
 
     #[test]
     fn what_could_forge_or_reorder_text_is_taken_out() {
-        assert_eq!(clean("pay\u{202e}dlog\u{0} \u{1b}[31mnow\nnext"), "paydlog [31mnow next");
+        assert_eq!(
+            clean("pay\u{202e}dlog\u{0} \u{1b}[31mnow\nnext"),
+            "paydlog [31mnow next"
+        );
         assert_eq!(clean("Überweisung 支払い ✓"), "Überweisung 支払い ✓");
     }
 
@@ -113,7 +127,10 @@ mod tests {
     #[test]
     fn a_list_of_foreign_currencies_is_not_any_currency() {
         assert_eq!(currencies(&[]), Ok(Some(vec![])));
-        assert_eq!(currencies(&["JPY".into(), "EUR".into()]), Ok(Some(vec![Currency::EUR])));
+        assert_eq!(
+            currencies(&["JPY".into(), "EUR".into()]),
+            Ok(Some(vec![Currency::EUR]))
+        );
         assert_eq!(currencies(&["JPY".into()]), Ok(None));
         assert!(currencies(&["eur".into()]).is_err());
     }

@@ -51,18 +51,35 @@ impl TokenStore {
         life: Option<Duration>,
         now: Time,
     ) {
-        let life = life.map_or(UNTOLD, |life| life.saturating_sub(MARGIN)).min(LONGEST);
-        self.kept.lock().insert(name.to_owned(), Token { value, hosts, good_until: now.after(life) });
+        let life = life
+            .map_or(UNTOLD, |life| life.saturating_sub(MARGIN))
+            .min(LONGEST);
+        self.kept.lock().insert(
+            name.to_owned(),
+            Token {
+                value,
+                hosts,
+                good_until: now.after(life),
+            },
+        );
     }
 
     /// A token that is good at `now`.
     pub(crate) fn get(&self, name: &str, now: Time) -> Option<Token> {
-        self.kept.lock().get(name).filter(|token| now < token.good_until).cloned()
+        self.kept
+            .lock()
+            .get(name)
+            .filter(|token| now < token.good_until)
+            .cloned()
     }
 
     /// Every value held, expired ones too: an answer must not show those either.
     pub(crate) fn values(&self) -> Vec<Secret> {
-        self.kept.lock().values().map(|token| token.value.clone()).collect()
+        self.kept
+            .lock()
+            .values()
+            .map(|token| token.value.clone())
+            .collect()
     }
 }
 
@@ -94,6 +111,9 @@ mod tests {
     fn a_life_that_is_untold_is_short_and_an_endless_one_is_cut() {
         assert!(good_for(None, Duration::from_secs(299)));
         assert!(!good_for(None, Duration::from_secs(300)));
-        assert!(!good_for(Some(Duration::MAX), Duration::from_secs(24 * 3600)));
+        assert!(!good_for(
+            Some(Duration::MAX),
+            Duration::from_secs(24 * 3600)
+        ));
     }
 }

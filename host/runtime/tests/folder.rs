@@ -40,7 +40,12 @@ fn reason(runtime: &Runtime) -> String {
 }
 
 fn last_error(runtime: &Runtime) -> Option<String> {
-    runtime.slots().into_iter().find(|status| status.slot == slot(IDEAL)).unwrap().last_error
+    runtime
+        .slots()
+        .into_iter()
+        .find(|status| status.slot == slot(IDEAL))
+        .unwrap()
+        .last_error
 }
 
 /// Waits until something that was offered has been dealt with.
@@ -51,26 +56,47 @@ async fn dealt_with(runtime: &Runtime, done: impl Fn(&Runtime) -> bool) {
             changes.changed().await.unwrap();
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("was dealt with");
+    tokio::time::timeout(Duration::from_secs(60), waiting)
+        .await
+        .expect("was dealt with");
 }
 
 #[test]
 fn what_lies_in_the_folder_serves_from_the_start() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(file(folder.path()), saying("first")).unwrap();
-    fs::write(folder.path().join("provider.vendor.wasm"), provider(Default::default(), "unreachable")).unwrap();
+    fs::write(
+        folder.path().join("provider.vendor.wasm"),
+        provider(Default::default(), "unreachable"),
+    )
+    .unwrap();
     fs::write(folder.path().join("notes.txt"), "not a module").unwrap();
     fs::write(folder.path().join("stray.wasm"), "not a slot").unwrap();
     let runtime = runtime(folder.path());
     assert_eq!(reason(&runtime), "first");
-    assert_eq!(runtime.provider("vendor").unwrap().description().label, "Vendor");
+    assert_eq!(
+        runtime.provider("vendor").unwrap().description().label,
+        "Vendor"
+    );
     let slots = runtime.slots();
     assert_eq!(slots.len(), 2);
     let active = slots[0].active.as_ref().unwrap();
-    assert_eq!((active.name.as_str(), active.version.as_str()), ("iDEAL", "1.0.0"));
-    assert_eq!((active.wit.as_str(), active.class.as_str()), ("0.1.0", "native"));
-    assert_eq!((active.digest, active.since), (Digest::of(&saying("first")), NOW));
-    assert_eq!((slots[0].state, &slots[0].previous), (SlotState::Serving, &None));
+    assert_eq!(
+        (active.name.as_str(), active.version.as_str()),
+        ("iDEAL", "1.0.0")
+    );
+    assert_eq!(
+        (active.wit.as_str(), active.class.as_str()),
+        ("0.1.0", "native")
+    );
+    assert_eq!(
+        (active.digest, active.since),
+        (Digest::of(&saying("first")), NOW)
+    );
+    assert_eq!(
+        (slots[0].state, &slots[0].previous),
+        (SlotState::Serving, &None)
+    );
 }
 
 #[tokio::test]
@@ -84,7 +110,10 @@ async fn a_replaced_file_is_picked_up_and_a_broken_one_changes_nothing() {
     fs::write(file(folder.path()), &second).unwrap();
     active(&runtime, IDEAL, &second).await;
     assert_eq!(reason(&runtime), "second");
-    assert_eq!(runtime.slots()[0].previous.unwrap().digest, Digest::of(&first));
+    assert_eq!(
+        runtime.slots()[0].previous.unwrap().digest,
+        Digest::of(&first)
+    );
     // Whoever holds the earlier version goes on with it.
     assert_eq!(held.digest(), Digest::of(&first));
     assert!(held.rank(&context(&["a"])).is_ok());
@@ -122,7 +151,11 @@ async fn a_file_that_is_still_being_written_is_left_alone() {
     writing.write_all(begin).unwrap();
     writing.sync_all().unwrap();
     // A module written later and closed is active, so the events before it have been seen.
-    let other = Method { id: "venmo", ..Method::saying(&[]) }.build();
+    let other = Method {
+        id: "venmo",
+        ..Method::saying(&[])
+    }
+    .build();
     fs::write(folder.path().join("method.venmo.wasm"), &other).unwrap();
     active(&runtime, "method.venmo", &other).await;
     assert_eq!(reason(&runtime), "first");
@@ -138,7 +171,11 @@ async fn a_deleted_file_keeps_its_last_version_serving() {
     fs::write(file(folder.path()), saying("kept")).unwrap();
     let runtime = runtime(folder.path());
     fs::remove_file(file(folder.path())).unwrap();
-    let other = Method { id: "venmo", ..Method::saying(&[]) }.build();
+    let other = Method {
+        id: "venmo",
+        ..Method::saying(&[])
+    }
+    .build();
     fs::write(folder.path().join("method.venmo.wasm"), &other).unwrap();
     active(&runtime, "method.venmo", &other).await;
     assert_eq!(reason(&runtime), "kept");
@@ -149,7 +186,16 @@ async fn many_files_at_once_are_all_picked_up() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());
     let names = ["ideal", "paypal", "venmo", "klarna", "interac"];
-    let modules = names.map(|id| (id, Method { id, ..Method::saying(&[]) }.build()));
+    let modules = names.map(|id| {
+        (
+            id,
+            Method {
+                id,
+                ..Method::saying(&[])
+            }
+            .build(),
+        )
+    });
     for (id, module) in &modules {
         fs::write(folder.path().join(format!("method.{id}.wasm")), module).unwrap();
     }
@@ -164,15 +210,27 @@ fn versions_that_were_active_are_kept_and_the_oldest_is_let_go() {
     let runtime = runtime(folder.path());
     let slot = slot("provider.vendor");
     let versions: Vec<Vec<u8>> = (0..10)
-        .map(|marker| provider(Default::default(), &format!("(drop (i32.const {marker})) unreachable")))
+        .map(|marker| {
+            provider(
+                Default::default(),
+                &format!("(drop (i32.const {marker})) unreachable"),
+            )
+        })
         .collect();
     for version in &versions {
         assert!(runtime.install(&slot, version, NOW).unwrap().changed);
     }
-    let kept = |version: &[u8]| runtime.provider_version(&slot, &Digest::of(version)).is_some();
+    let kept = |version: &[u8]| {
+        runtime
+            .provider_version(&slot, &Digest::of(version))
+            .is_some()
+    };
     assert!(versions[2..].iter().all(|version| kept(version)));
     assert!(versions[..2].iter().all(|version| !kept(version)));
-    assert_eq!(runtime.provider("vendor").unwrap().digest(), Digest::of(&versions[9]));
+    assert_eq!(
+        runtime.provider("vendor").unwrap().digest(),
+        Digest::of(&versions[9])
+    );
     // Going back needs no compiler.
     let started = Instant::now();
     assert!(runtime.install(&slot, &versions[5], NOW).unwrap().changed);
@@ -197,7 +255,9 @@ async fn calls_under_way_never_notice_a_swap() {
         })
         .collect();
     for round in 0..20 {
-        runtime.install(&slot(IDEAL), &versions[round % 2], NOW).unwrap();
+        runtime
+            .install(&slot(IDEAL), &versions[round % 2], NOW)
+            .unwrap();
         tokio::task::yield_now().await;
     }
     for calls in calling {

@@ -25,14 +25,18 @@ use support::{Method, NOW, context, runtime, slot};
 fn load(method: Method) -> Arc<MethodModule> {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());
-    runtime.install(&slot("method.ideal"), &method.build(), NOW).unwrap();
+    runtime
+        .install(&slot("method.ideal"), &method.build(), NOW)
+        .unwrap();
     runtime.method(MethodId::Ideal).unwrap()
 }
 
 fn refused(method: Vec<u8>) -> LoadError {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());
-    let error = runtime.install(&slot("method.ideal"), &method, NOW).unwrap_err();
+    let error = runtime
+        .install(&slot("method.ideal"), &method, NOW)
+        .unwrap_err();
     let status = &runtime.slots()[0];
     assert_eq!(status.last_error.as_deref(), Some(&*error.to_string()));
     assert_eq!((status.state, &status.active), (SlotState::Failed, &None));
@@ -42,13 +46,19 @@ fn refused(method: Vec<u8>) -> LoadError {
 
 #[test]
 fn an_honest_module_routes() {
-    let module = load(Method::saying(&[("b", Ok("cheapest")), ("a", Err("too dear"))]));
+    let module = load(Method::saying(&[
+        ("b", Ok("cheapest")),
+        ("a", Err("too dear")),
+    ]));
     let verdicts = module.rank(&context(&["a", "b"])).unwrap().unwrap();
     assert_eq!(verdicts[0].id.as_str(), "b");
     assert_eq!(verdicts[0].outcome, Ok("cheapest".into()));
     assert_eq!(
         verdicts[1].outcome,
-        Err(Refusal { ground: Ground::Other, detail: "too dear".into() })
+        Err(Refusal {
+            ground: Ground::Other,
+            detail: "too dear".into()
+        })
     );
     assert_eq!(module.description().label, "iDEAL");
 }
@@ -58,7 +68,9 @@ fn each_call_has_a_fresh_instance() {
     // Counts its calls in memory and refuses by that many letters.
     let mut counting = Method::ideal("");
     let letters = counting.data.put(b"aaaaaaaa");
-    let answer = counting.data.put(&[1, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let answer = counting
+        .data
+        .put(&[1, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     counting.rank = format!(
         "(i32.store (i32.const {}) (i32.const {letters}))
          (i32.store (i32.const {len}) (i32.add (i32.load (i32.const {len})) (i32.const 1)))
@@ -88,7 +100,10 @@ fn an_endless_loop_is_stopped_by_the_cpu_time_it_used() {
 fn a_memory_bomb_is_stopped() {
     // Grows page by page until it is refused, then traps as an allocator does.
     let bomb = "(loop $again (br_if $again (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable";
-    assert_eq!(load(Method::ideal(bomb)).rank(&context(&["a"])), Err(CallError::Memory));
+    assert_eq!(
+        load(Method::ideal(bomb)).rank(&context(&["a"])),
+        Err(CallError::Memory)
+    );
 }
 
 #[test]
@@ -124,35 +139,56 @@ fn an_answer_that_claims_gigabytes_is_a_trap() {
 #[test]
 fn an_unbelievable_answer_is_none() {
     let unknown = load(Method::saying(&[("a", Ok("x")), ("zz", Ok("x"))]));
-    assert_eq!(unknown.rank(&context(&["a"])), Err(CallError::Faulty(Faulty::Unknown)));
+    assert_eq!(
+        unknown.rank(&context(&["a"])),
+        Err(CallError::Faulty(Faulty::Unknown))
+    );
     let silent = load(Method::saying(&[]));
-    assert!(matches!(silent.rank(&context(&["a"])), Err(CallError::Faulty(Faulty::Missing(_)))));
+    assert!(matches!(
+        silent.rank(&context(&["a"])),
+        Err(CallError::Faulty(Faulty::Missing(_)))
+    ));
     let careless = load(Method::saying(&[("a", Ok("x"))]));
     let mut stale = context(&["a"]);
     stale.candidates[0].health.status = Availability::Stale;
-    assert!(matches!(careless.rank(&stale), Err(CallError::Faulty(Faulty::NotOperational(..)))));
+    assert!(matches!(
+        careless.rank(&stale),
+        Err(CallError::Faulty(Faulty::NotOperational(..)))
+    ));
 }
 
 #[test]
 fn a_text_over_its_limit_is_a_bad_reply() {
     let long = "x".repeat(201);
     let module = load(Method::saying(&[("a", Ok(&long))]));
-    assert!(matches!(module.rank(&context(&["a"])), Err(CallError::BadReply(_))));
+    assert!(matches!(
+        module.rank(&context(&["a"])),
+        Err(CallError::BadReply(_))
+    ));
 }
 
 #[test]
 fn a_currency_that_the_module_leaves_out_is_refused_without_a_call() {
-    let module = load(Method { currencies: &["EUR", "JPY"], ..Method::ideal("unreachable") });
+    let module = load(Method {
+        currencies: &["EUR", "JPY"],
+        ..Method::ideal("unreachable")
+    });
     let mut dollars = context(&["a"]);
     dollars.currency = Currency::USD;
-    assert_eq!(module.rank(&dollars).unwrap().unwrap_err().ground, Ground::Currency);
+    assert_eq!(
+        module.rank(&dollars).unwrap().unwrap_err().ground,
+        Ground::Currency
+    );
     assert_eq!(module.rank(&context(&["a"])), Err(CallError::Trap));
 }
 
 #[test]
 fn what_is_no_component_is_refused_with_a_sentence() {
     assert_eq!(refused(b"".to_vec()), LoadError::NotWasm);
-    assert_eq!(refused(b"MZ\x90\0 not a module".to_vec()), LoadError::NotWasm);
+    assert_eq!(
+        refused(b"MZ\x90\0 not a module".to_vec()),
+        LoadError::NotWasm
+    );
     let core = wat::parse_str("(module)").unwrap();
     let error = refused(core);
     assert_eq!(error, LoadError::CoreModule);
@@ -164,17 +200,32 @@ fn what_is_no_component_is_refused_with_a_sentence() {
 
 #[test]
 fn a_module_that_calls_itself_something_else_is_refused() {
-    let other = Method { id: "paypal", ..Method::saying(&[]) };
+    let other = Method {
+        id: "paypal",
+        ..Method::saying(&[])
+    };
     let error = refused(other.build());
     assert!(error.to_string().contains("\"paypal\""), "{error}");
 }
 
 #[test]
 fn a_module_whose_description_breaks_the_contract_is_refused() {
-    let long = Method { label: "a label that is longer than forty bytes, really", ..Method::saying(&[]) };
-    assert!(matches!(refused(long.build()), LoadError::Describe(CallError::BadReply(_))));
-    let foreign = Method { currencies: &["JPY"], ..Method::saying(&[]) };
-    assert!(matches!(refused(foreign.build()), LoadError::Describe(CallError::BadReply(_))));
+    let long = Method {
+        label: "a label that is longer than forty bytes, really",
+        ..Method::saying(&[])
+    };
+    assert!(matches!(
+        refused(long.build()),
+        LoadError::Describe(CallError::BadReply(_))
+    ));
+    let foreign = Method {
+        currencies: &["JPY"],
+        ..Method::saying(&[])
+    };
+    assert!(matches!(
+        refused(foreign.build()),
+        LoadError::Describe(CallError::BadReply(_))
+    ));
 }
 
 #[test]
@@ -185,9 +236,15 @@ fn a_module_of_the_other_world_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());
     let method = Method::saying(&[]).build();
-    let error = runtime.install(&slot("provider.vendor"), &method, NOW).unwrap_err().to_string();
+    let error = runtime
+        .install(&slot("provider.vendor"), &method, NOW)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("kassette:plugin/payments@0.1.0"), "{error}");
-    assert!(error.contains("belongs into a slot `method.<id>`"), "{error}");
+    assert!(
+        error.contains("belongs into a slot `method.<id>`"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -196,7 +253,9 @@ fn a_module_for_another_version_of_the_contract_is_refused() {
     for entry in std::fs::read_dir(support::wit()).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "wit") {
-            let text = std::fs::read_to_string(&path).unwrap().replace("@0.1.0", "@2.0.0");
+            let text = std::fs::read_to_string(&path)
+                .unwrap()
+                .replace("@0.1.0", "@2.0.0");
             std::fs::write(folder.path().join(path.file_name().unwrap()), text).unwrap();
         }
     }
@@ -211,10 +270,8 @@ fn a_module_for_another_version_of_the_contract_is_refused() {
 
 #[test]
 fn a_module_with_an_unknown_import_is_refused_by_its_name() {
-    let component = wat::parse_str(
-        r#"(component (import "wasi:cli/environment@0.2.0" (instance)))"#,
-    )
-    .unwrap();
+    let component =
+        wat::parse_str(r#"(component (import "wasi:cli/environment@0.2.0" (instance)))"#).unwrap();
     let error = refused(component).to_string();
     assert!(error.contains("wasi:cli/environment@0.2.0"), "{error}");
     assert!(error.contains("kassette:plugin/log@0.1.0"), "{error}");
@@ -225,6 +282,13 @@ fn a_slot_that_is_no_method_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());
     let slot = slot("method.barter");
-    let barter = Method { id: "barter", ..Method::saying(&[]) }.build();
-    assert_eq!(runtime.install(&slot, &barter, NOW), Err(LoadError::NoSuchMethod(slot.clone())));
+    let barter = Method {
+        id: "barter",
+        ..Method::saying(&[])
+    }
+    .build();
+    assert_eq!(
+        runtime.install(&slot, &barter, NOW),
+        Err(LoadError::NoSuchMethod(slot.clone()))
+    );
 }

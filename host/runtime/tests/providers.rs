@@ -39,12 +39,15 @@ impl Vendor {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut head = Vec::new();
                 while !head.ends_with(b"\r\n\r\n") {
-                    let Ok(byte) = stream.read_u8().await else { break };
+                    let Ok(byte) = stream.read_u8().await else {
+                        break;
+                    };
                     head.push(byte);
                 }
                 seen.fetch_add(1, Ordering::SeqCst);
                 if answers {
-                    let answer = b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                    let answer =
+                        b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
                     stream.write_all(answer).await.unwrap();
                 } else {
                     held.push(stream);
@@ -74,9 +77,14 @@ impl Bench {
         let runtime = support::runtime_with(folder.path(), |config| {
             config.limits.native.wall = Duration::from_millis(700);
         });
-        runtime.install(&support::slot("provider.vendor"), bytes, NOW).unwrap();
+        runtime
+            .install(&support::slot("provider.vendor"), bytes, NOW)
+            .unwrap();
         let module = runtime.provider("vendor").unwrap();
-        Self { module, access: access(&vendor.address.to_string()) }
+        Self {
+            module,
+            access: access(&vendor.address.to_string()),
+        }
     }
 
     async fn start(&self) -> StartOutcome {
@@ -91,7 +99,11 @@ fn sending(data: &mut Data, verb: u8, url: &str, then: &str) -> String {
     format!("(call $send (i32.const {request}) (i32.const {answer})) {then}")
 }
 
-async fn outcome(vendor: &Vendor, verb: Option<u8>, then: impl FnOnce(&mut Data) -> String) -> StartOutcome {
+async fn outcome(
+    vendor: &Vendor,
+    verb: Option<u8>,
+    then: impl FnOnce(&mut Data) -> String,
+) -> StartOutcome {
     let mut data = Data::default();
     let then = then(&mut data);
     let start = match verb {
@@ -118,10 +130,18 @@ fn unavailable(outcome: &StartOutcome) -> bool {
 async fn a_start_that_went_well_is_believed() {
     let vendor = Vendor::start(true).await;
     let page = format!("http://{}/pay/1", vendor.address);
-    let well = outcome(&vendor, POST, |data| format!("(i32.const {})", redirect(data, &page))).await;
+    let well = outcome(&vendor, POST, |data| {
+        format!("(i32.const {})", redirect(data, &page))
+    })
+    .await;
     assert!(well.sent);
-    let Ok(Started::Open(open)) = well.result else { panic!("{well:?}") };
-    assert_eq!((open.reference.as_str(), open.action), ("ref-1", Action::Redirect(page)));
+    let Ok(Started::Open(open)) = well.result else {
+        panic!("{well:?}")
+    };
+    assert_eq!(
+        (open.reference.as_str(), open.action),
+        ("ref-1", Action::Redirect(page))
+    );
     assert_eq!(vendor.requests(), 1);
 }
 
@@ -129,9 +149,18 @@ async fn a_start_that_went_well_is_believed() {
 async fn a_trap_is_uncertain_only_once_a_changing_request_left() {
     let vendor = Vendor::start(true).await;
     for body in [TRAP, LOOP] {
-        assert!(unavailable(&outcome(&vendor, None, |_| body.into()).await), "{body}");
-        assert!(unavailable(&outcome(&vendor, GET, |_| body.into()).await), "{body}");
-        assert!(uncertain(&outcome(&vendor, POST, |_| body.into()).await), "{body}");
+        assert!(
+            unavailable(&outcome(&vendor, None, |_| body.into()).await),
+            "{body}"
+        );
+        assert!(
+            unavailable(&outcome(&vendor, GET, |_| body.into()).await),
+            "{body}"
+        );
+        assert!(
+            uncertain(&outcome(&vendor, POST, |_| body.into()).await),
+            "{body}"
+        );
     }
 }
 
@@ -140,11 +169,17 @@ async fn a_request_without_a_whole_answer_is_uncertain_whatever_the_module_says(
     let silent = Vendor::start(false).await;
     // The wall-clock limit ends the call, or the request's deadline does and the module speaks.
     for kind in [0, 1] {
-        let said = outcome(&silent, POST, |data| format!("(i32.const {})", failure(data, kind))).await;
+        let said = outcome(&silent, POST, |data| {
+            format!("(i32.const {})", failure(data, kind))
+        })
+        .await;
         assert!(uncertain(&said), "{said:?}");
     }
     assert_eq!(silent.requests(), 2);
-    let read = outcome(&silent, GET, |data| format!("(i32.const {})", failure(data, 0))).await;
+    let read = outcome(&silent, GET, |data| {
+        format!("(i32.const {})", failure(data, 0))
+    })
+    .await;
     assert!(unavailable(&read), "{read:?}");
 }
 
@@ -152,7 +187,10 @@ async fn a_request_without_a_whole_answer_is_uncertain_whatever_the_module_says(
 async fn a_request_that_never_left_is_not_uncertain() {
     let gone = {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Vendor { address: listener.local_addr().unwrap(), requests: Arc::default() }
+        Vendor {
+            address: listener.local_addr().unwrap(),
+            requests: Arc::default(),
+        }
     };
     let refused = outcome(&gone, POST, |_| TRAP.into()).await;
     assert!(unavailable(&refused), "{refused:?}");
@@ -161,7 +199,11 @@ async fn a_request_that_never_left_is_not_uncertain() {
 #[tokio::test]
 async fn a_link_to_a_foreign_host_is_a_bad_reply() {
     let vendor = Vendor::start(true).await;
-    for link in ["https://evil.example/", "javascript:alert(1)", "http://127.0.0.1:1/"] {
+    for link in [
+        "https://evil.example/",
+        "javascript:alert(1)",
+        "http://127.0.0.1:1/",
+    ] {
         let answer = |data: &mut Data| format!("(i32.const {})", redirect(data, link));
         assert!(unavailable(&outcome(&vendor, None, answer).await), "{link}");
         assert!(uncertain(&outcome(&vendor, POST, answer).await), "{link}");
@@ -189,10 +231,19 @@ async fn a_callback_or_query_that_traps_has_no_answer() {
         headers: vec![("x".into(), "y".into())],
         body: vec![0; 1024],
     };
-    assert_eq!(bench.module.callback(&bench.access, &incoming).await, Err(CallError::Trap));
-    let asked = bench.module.query(&bench.access, &attempt(), Some("ref"), Wish::Look, None).await;
+    assert_eq!(
+        bench.module.callback(&bench.access, &incoming).await,
+        Err(CallError::Trap)
+    );
+    let asked = bench
+        .module
+        .query(&bench.access, &attempt(), Some("ref"), Wish::Look, None)
+        .await;
     assert_eq!(asked, Err(CallError::Deadline));
-    assert_eq!(bench.module.health(&bench.access).await, Err(CallError::Trap));
+    assert_eq!(
+        bench.module.health(&bench.access).await,
+        Err(CallError::Trap)
+    );
 }
 
 #[tokio::test]
@@ -203,7 +254,9 @@ async fn more_calls_than_places_are_busy_and_nothing_is_called() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = support::runtime_with(folder.path(), |config| config.pool.providers = 2);
     let bytes = provider(data, &start);
-    runtime.install(&support::slot("provider.vendor"), &bytes, NOW).unwrap();
+    runtime
+        .install(&support::slot("provider.vendor"), &bytes, NOW)
+        .unwrap();
     let module = runtime.provider("vendor").unwrap();
     let waiting: Vec<_> = (0..2)
         .map(|_| {
@@ -214,7 +267,9 @@ async fn more_calls_than_places_are_busy_and_nothing_is_called() {
     while silent.requests() < 2 {
         tokio::task::yield_now().await;
     }
-    let third = module.start(&access(&silent.address.to_string()), &attempt()).await;
+    let third = module
+        .start(&access(&silent.address.to_string()), &attempt())
+        .await;
     assert!(unavailable(&third), "{third:?}");
     assert_eq!(silent.requests(), 2);
     waiting.iter().for_each(tokio::task::JoinHandle::abort);

@@ -31,10 +31,25 @@ fn shipped() -> Arc<Runtime> {
 #[test]
 fn every_module_of_this_workspace_loads_as_native() {
     let slots = shipped().slots();
-    assert_eq!(slots.iter().filter(|status| status.kind == SlotKind::Method).count(), 10);
-    assert!(slots.iter().any(|status| status.slot == slot("provider.sandbox")));
+    assert_eq!(
+        slots
+            .iter()
+            .filter(|status| status.kind == SlotKind::Method)
+            .count(),
+        10
+    );
+    assert!(
+        slots
+            .iter()
+            .any(|status| status.slot == slot("provider.sandbox"))
+    );
     for status in slots {
-        assert_eq!(status.active.unwrap().class, Class::Native, "{}", status.slot);
+        assert_eq!(
+            status.active.unwrap().class,
+            Class::Native,
+            "{}",
+            status.slot
+        );
     }
 }
 
@@ -47,7 +62,9 @@ fn every_method_answers_for_every_currency_within_the_rules() {
             let mut context = context(&["a", "b", "c", "d"]);
             context.currency = currency;
             // A refusal is an answer; a fault is none.
-            let _ = module.rank(&context).unwrap_or_else(|error| panic!("{method} {currency}: {error}"));
+            let _ = module
+                .rank(&context)
+                .unwrap_or_else(|error| panic!("{method} {currency}: {error}"));
         }
     }
 }

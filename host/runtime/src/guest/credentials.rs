@@ -70,8 +70,14 @@ pub(crate) fn write(
 /// A secret's current value or a token that is still good, with its hosts.
 fn find(access: &AccountAccess, name: &str) -> Result<(Secret, Vec<HostPattern>), &'static str> {
     if let Some(entry) = access.secrets.iter().find(|entry| entry.name == name) {
-        let secret = entry.values.first().filter(|value| !value.expose().is_empty());
-        return Ok((secret.ok_or("a secret is missing")?.clone(), entry.hosts.clone()));
+        let secret = entry
+            .values
+            .first()
+            .filter(|value| !value.expose().is_empty());
+        return Ok((
+            secret.ok_or("a secret is missing")?.clone(),
+            entry.hosts.clone(),
+        ));
     }
     let token = access.tokens.get(name, access.account.now);
     let token = token.ok_or("a secret is missing, or a token has expired")?;
@@ -95,8 +101,12 @@ fn append(
     headers: &HeaderMap,
     body: &mut Vec<u8>,
 ) -> Result<(), &'static str> {
-    let media_type = headers.get("content-type").and_then(|value| value.to_str().ok());
-    let media_type = media_type.and_then(|value| value.split(';').next()).unwrap_or_default();
+    let media_type = headers
+        .get("content-type")
+        .and_then(|value| value.to_str().ok());
+    let media_type = media_type
+        .and_then(|value| value.split(';').next())
+        .unwrap_or_default();
     if !media_type.trim().eq_ignore_ascii_case(FORM) {
         return Err("a field needs a form-encoded body");
     }
@@ -104,6 +114,10 @@ fn append(
         body.push(b'&');
     }
     let mut pair = url::form_urlencoded::Serializer::new(String::new());
-    body.extend_from_slice(pair.append_pair(&field.name, secret.expose()).finish().as_bytes());
+    body.extend_from_slice(
+        pair.append_pair(&field.name, secret.expose())
+            .finish()
+            .as_bytes(),
+    );
     Ok(())
 }

@@ -26,15 +26,25 @@ impl Default for Lines {
 impl Lines {
     /// Passes one line on, without anything that could forge another.
     pub(crate) fn write(&mut self, who: &Identity, level: Level, message: &str) {
-        let Some(left) = self.0.checked_sub(1) else { return };
+        let Some(left) = self.0.checked_sub(1) else {
+            return;
+        };
         self.0 = left;
         let message = text::cut(message, LINE);
         let (slot, digest) = (who.slot.as_str(), short(&who.digest));
         match level {
-            Level::ERROR => tracing::error!(target: TARGET, { plugin.slot = slot, plugin.digest = digest }, "{message}"),
-            Level::WARN => tracing::warn!(target: TARGET, { plugin.slot = slot, plugin.digest = digest }, "{message}"),
-            Level::INFO => tracing::info!(target: TARGET, { plugin.slot = slot, plugin.digest = digest }, "{message}"),
-            _ => tracing::debug!(target: TARGET, { plugin.slot = slot, plugin.digest = digest }, "{message}"),
+            Level::ERROR => {
+                tracing::error!(target: TARGET, { plugin.slot = slot, plugin.digest = digest }, "{message}")
+            }
+            Level::WARN => {
+                tracing::warn!(target: TARGET, { plugin.slot = slot, plugin.digest = digest }, "{message}")
+            }
+            Level::INFO => {
+                tracing::info!(target: TARGET, { plugin.slot = slot, plugin.digest = digest }, "{message}")
+            }
+            _ => {
+                tracing::debug!(target: TARGET, { plugin.slot = slot, plugin.digest = digest }, "{message}")
+            }
         }
     }
 }

@@ -18,7 +18,11 @@ pub(crate) struct MethodState {
 
 impl MethodState {
     pub(crate) fn new(who: Arc<Identity>) -> Self {
-        Self { meter: Meter::new(&who.limits), lines: Lines::default(), who }
+        Self {
+            meter: Meter::new(&who.limits),
+            lines: Lines::default(),
+            who,
+        }
     }
 }
 

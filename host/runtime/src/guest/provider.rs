@@ -51,13 +51,13 @@ impl Ledger {
     }
 
     /// Notes a request before it is handed over, because the call may end while it is under way.
-    pub(super) fn leaving(&mut self, fingerprint: u64) {
+    pub(crate) fn leaving(&mut self, fingerprint: u64) {
         self.left = true;
         self.unanswered.push(fingerprint);
     }
 
     /// It got a whole answer, and with it every earlier try of the same.
-    pub(super) fn answered(&mut self, fingerprint: u64) {
+    pub(crate) fn answered(&mut self, fingerprint: u64) {
         self.unanswered.retain(|&other| other != fingerprint);
     }
 }
@@ -73,12 +73,21 @@ pub(super) fn fingerprint(request: &wit::http::Request) -> u64 {
 
 impl ProviderState {
     pub(crate) fn new(who: Arc<Identity>, call: Option<Call>) -> Self {
-        Self { meter: Meter::new(&who.limits), lines: Lines::default(), who, waits: 0, call }
+        Self {
+            meter: Meter::new(&who.limits),
+            lines: Lines::default(),
+            who,
+            waits: 0,
+            call,
+        }
     }
 
     /// What left, as far as the call came.
     pub(crate) fn ledger(&self) -> Ledger {
-        self.call.as_ref().map(|call| call.ledger.clone()).unwrap_or_default()
+        self.call
+            .as_ref()
+            .map(|call| call.ledger.clone())
+            .unwrap_or_default()
     }
 }
 
@@ -89,7 +98,14 @@ impl Call {
         host: Arc<Host>,
         ends: Instant,
     ) -> Self {
-        Self { access, description, host, ends, requests: 0, ledger: Ledger::default() }
+        Self {
+            access,
+            description,
+            host,
+            ends,
+            requests: 0,
+            ledger: Ledger::default(),
+        }
     }
 }
 
@@ -125,7 +141,9 @@ impl wit::http::Host for ProviderState {
         // Raised first: the alarm must know that the thread may be another one afterwards.
         self.waits += 1;
         let Some(call) = &mut self.call else {
-            return Err(wit::http::Failure::NotSent("`describe` sends nothing".into()));
+            return Err(wit::http::Failure::NotSent(
+                "`describe` sends nothing".into(),
+            ));
         };
         call.send(&self.who, request).await
     }
@@ -133,7 +151,9 @@ impl wit::http::Host for ProviderState {
 
 impl wit::secrets::Host for ProviderState {
     fn ready(&mut self, name: String) -> bool {
-        self.call.as_ref().is_some_and(|call| super::secrets::ready(&call.access, &name))
+        self.call
+            .as_ref()
+            .is_some_and(|call| super::secrets::ready(&call.access, &name))
     }
 
     fn sign(

@@ -58,10 +58,17 @@ pub(crate) fn verify(
 /// all: anyone could sign with an empty key.
 fn keys(access: &AccountAccess, name: &str) -> Vec<Key> {
     if let Some(entry) = access.secrets.iter().find(|entry| entry.name == name) {
-        return entry.values.iter().filter_map(|value| key(value, entry.encoding)).collect();
+        return entry
+            .values
+            .iter()
+            .filter_map(|value| key(value, entry.encoding))
+            .collect();
     }
     let token = access.tokens.get(name, access.account.now);
-    token.into_iter().filter_map(|token| key(&token.value, Encoding::Text)).collect()
+    token
+        .into_iter()
+        .filter_map(|token| key(&token.value, Encoding::Text))
+        .collect()
 }
 
 fn key(secret: &Secret, encoding: Encoding) -> Option<Key> {
@@ -80,12 +87,18 @@ fn key(secret: &Secret, encoding: Encoding) -> Option<Key> {
 
 fn code(key: &[u8], algorithm: Algorithm, message: &[u8]) -> Option<Vec<u8>> {
     Some(match algorithm {
-        Algorithm::HmacSha256 => {
-            Hmac::<Sha256>::new_from_slice(key).ok()?.chain_update(message).finalize().into_bytes().to_vec()
-        }
-        Algorithm::HmacSha512 => {
-            Hmac::<Sha512>::new_from_slice(key).ok()?.chain_update(message).finalize().into_bytes().to_vec()
-        }
+        Algorithm::HmacSha256 => Hmac::<Sha256>::new_from_slice(key)
+            .ok()?
+            .chain_update(message)
+            .finalize()
+            .into_bytes()
+            .to_vec(),
+        Algorithm::HmacSha512 => Hmac::<Sha512>::new_from_slice(key)
+            .ok()?
+            .chain_update(message)
+            .finalize()
+            .into_bytes()
+            .to_vec(),
     })
 }
 
@@ -119,10 +132,17 @@ mod tests {
             ("whsec_aGVsbG8=", Encoding::Base64),
         ] {
             let access = with(&[written], encoding);
-            assert_eq!(sign(&access, "key", SHA256, b"m").unwrap(), right, "{written}");
+            assert_eq!(
+                sign(&access, "key", SHA256, b"m").unwrap(),
+                right,
+                "{written}"
+            );
         }
         let either = ["-_-_", "+/+/"].map(|key| with(&[key], Encoding::Base64));
-        assert_eq!(sign(&either[0], "key", SHA256, b"m"), sign(&either[1], "key", SHA256, b"m"));
+        assert_eq!(
+            sign(&either[0], "key", SHA256, b"m"),
+            sign(&either[1], "key", SHA256, b"m")
+        );
     }
 
     #[test]
@@ -140,7 +160,10 @@ mod tests {
 
     #[test]
     fn a_rotated_secret_still_verifies_and_the_current_one_signs() {
-        let (old, both) = (with(&["old"], Encoding::Text), with(&["new", "old"], Encoding::Text));
+        let (old, both) = (
+            with(&["old"], Encoding::Text),
+            with(&["new", "old"], Encoding::Text),
+        );
         let code = sign(&old, "key", SHA256, b"m").unwrap();
         assert!(verify(&both, "key", SHA256, b"m", &code));
         assert_ne!(sign(&both, "key", SHA256, b"m").unwrap(), code);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kassette_domain::secret::Secret;
 use kassette_http::{
-    HeaderMap, HeaderName, HeaderValue, HostPattern, Method, Guard, Request, Response, SendError,
+    Guard, HeaderMap, HeaderName, HeaderValue, HostPattern, Method, Request, Response, SendError,
 };
 use tokio::time::Instant;
 use url::Url;
@@ -47,7 +47,9 @@ impl Call {
         who: &Identity,
         request: wit::Request,
     ) -> Result<wit::Response, wit::Failure> {
-        let ready = self.prepare(&request).map_err(|why| wit::Failure::NotSent(why.into()))?;
+        let ready = self
+            .prepare(&request)
+            .map_err(|why| wit::Failure::NotSent(why.into()))?;
         let mutating = ready.method != Method::GET;
         let (before, print) = (self.ledger.left, fingerprint(&request));
         if mutating {
@@ -65,7 +67,16 @@ impl Call {
             hosts: Some(&self.access.hosts),
         };
         let outcome = self.host.outgoing.send(sending).await;
-        if mutating && matches!(outcome, Err(SendError::NotSent(_)) | Ok(Response { truncated: false, .. })) {
+        if mutating
+            && matches!(
+                outcome,
+                Err(SendError::NotSent(_))
+                    | Ok(Response {
+                        truncated: false,
+                        ..
+                    })
+            )
+        {
             self.ledger.answered(print);
         }
         if matches!(outcome, Err(SendError::NotSent(_))) {
@@ -93,14 +104,24 @@ impl Call {
         if self.requests > REQUESTS {
             return Err("more than 16 requests in one call");
         }
-        let headers: usize = request.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if request.url.len() + headers + request.body.len() > REQUEST || request.headers.len() > HEADERS {
+        let headers: usize = request
+            .headers
+            .iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum();
+        if request.url.len() + headers + request.body.len() > REQUEST
+            || request.headers.len() > HEADERS
+        {
             return Err("the request is over 256 KiB, or has over 64 headers");
         }
         let url = Url::parse(&request.url).map_err(|_| "the address is malformed")?;
         // The client judges again; here it is the account that decides about loopback.
-        let guard = Guard { allow_loopback: self.access.plain_loopback };
-        guard.judge_url(&url).map_err(|_| "the address is not a plain https address")?;
+        let guard = Guard {
+            allow_loopback: self.access.plain_loopback,
+        };
+        guard
+            .judge_url(&url)
+            .map_err(|_| "the address is not a plain https address")?;
         if !self.access.hosts.iter().any(|host| host.matches(&url)) {
             return Err("the host is not among the account's hosts");
         }
@@ -111,12 +132,23 @@ impl Call {
         }
         let mut headers = self::headers(&request.headers)?;
         let mut body = request.body.clone();
-        let mut token_hosts =
-            credentials::write(&request.credentials, &url, &self.access, &mut headers, &mut body)?;
+        let mut token_hosts = credentials::write(
+            &request.credentials,
+            &url,
+            &self.access,
+            &mut headers,
+            &mut body,
+        )?;
         if token_hosts.is_empty() {
             token_hosts.extend(HostPattern::of(&url));
         }
-        Ok(Ready { method: method(request.verb), url, headers, body, token_hosts })
+        Ok(Ready {
+            method: method(request.verb),
+            url,
+            headers,
+            body,
+            token_hosts,
+        })
     }
 
     /// Takes a token out of an answer.
@@ -133,7 +165,9 @@ impl Call {
         };
         let life = keep.expires_in.as_deref().and_then(at).and_then(seconds);
         let now = self.access.account.now;
-        self.access.tokens.keep(&keep.token, Secret::new(value), hosts, life, now);
+        self.access
+            .tokens
+            .keep(&keep.token, Secret::new(value), hosts, life, now);
     }
 
     /// The answer as the module sees it.
@@ -159,13 +193,18 @@ impl Call {
         outcome: &Result<Response, SendError>,
         took: Duration,
     ) {
-        let Some(recorder) = &self.access.recorder else { return };
+        let Some(recorder) = &self.access.recorder else {
+            return;
+        };
         recorder.record(&Exchange {
             account: self.access.account.id.as_str(),
             verb: verb_from(request.verb),
             host: url.authority(),
             path: &template(url.path()),
-            status: outcome.as_ref().ok().map(|response| response.status.as_u16()),
+            status: outcome
+                .as_ref()
+                .ok()
+                .map(|response| response.status.as_u16()),
             took,
         });
     }
@@ -210,11 +249,15 @@ fn template(path: &str) -> String {
     /// No path component of a vendor's documentation is longer.
     const WORD: usize = 24;
     let part = |part: &str| {
-        let version = part.strip_prefix('v').is_some_and(|rest| {
-            rest.len() <= 3 && rest.bytes().all(|b| b.is_ascii_digit())
-        });
+        let version = part
+            .strip_prefix('v')
+            .is_some_and(|rest| rest.len() <= 3 && rest.bytes().all(|b| b.is_ascii_digit()));
         let word = part.len() <= WORD && !part.bytes().any(|b| b.is_ascii_digit());
-        if version || word { part.to_owned() } else { "*".to_owned() }
+        if version || word {
+            part.to_owned()
+        } else {
+            "*".to_owned()
+        }
     };
     path.split('/').map(part).collect::<Vec<_>>().join("/")
 }

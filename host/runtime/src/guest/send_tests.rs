@@ -32,14 +32,21 @@ struct Script {
 impl Outgoing for Script {
     fn send<'a>(&'a self, request: Request<'a>) -> Sending<'a> {
         let headers = request.headers.iter().map(|(name, value)| {
-            (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+            (
+                name.to_string(),
+                String::from_utf8_lossy(value.as_bytes()).into_owned(),
+            )
         });
         self.left.lock().push(Left {
             url: request.url.to_string(),
             headers: headers.collect(),
             body: String::from_utf8_lossy(&request.body).into_owned(),
         });
-        let answer = self.answers.lock().pop().unwrap_or_else(|| answer(200, "{}"));
+        let answer = self
+            .answers
+            .lock()
+            .pop()
+            .unwrap_or_else(|| answer(200, "{}"));
         Box::pin(async move { answer })
     }
 }
@@ -66,7 +73,12 @@ impl Bench {
         let host = Host::new(RuntimeConfig::new("/nowhere", clock), script.clone()).unwrap();
         let slot = Slot::parse("provider.vendor").unwrap();
         let limits = Limits::default().native;
-        let who = Identity { slot, digest: Digest([0; 32]), class: Class::Native, limits };
+        let who = Identity {
+            slot,
+            digest: Digest([0; 32]),
+            class: Class::Native,
+            limits,
+        };
         let description = ProviderDescription {
             id: "vendor".into(),
             label: "Vendor".into(),
@@ -110,28 +122,47 @@ const API: &str = "https://api.vendor.example/v1/payments";
 fn with_key() -> AccountAccess {
     let mut access = access();
     access.secrets = vec![
-        secret("key", &["sk_live_9f8e7d6c", "sk_old_11112222"], Encoding::Text, &["api.vendor.example"]),
-        secret("user", &["client-4711"], Encoding::Text, &["login.vendor.example"]),
+        secret(
+            "key",
+            &["sk_live_9f8e7d6c", "sk_old_11112222"],
+            Encoding::Text,
+            &["api.vendor.example"],
+        ),
+        secret(
+            "user",
+            &["client-4711"],
+            Encoding::Text,
+            &["login.vendor.example"],
+        ),
     ];
     access
 }
 
 fn bearer(name: &str, url: &str) -> wit::Request {
-    wit::Request { credentials: vec![wit::Credential::Bearer(name.into())], ..request(wit::Verb::Post, url) }
+    wit::Request {
+        credentials: vec![wit::Credential::Bearer(name.into())],
+        ..request(wit::Verb::Post, url)
+    }
 }
 
 #[tokio::test]
 async fn credentials_are_written_where_the_module_asks_and_nowhere_else() {
     let mut bench = Bench::new(with_key());
     let asked = wit::Request {
-        headers: vec![("content-type".into(), "application/x-www-form-urlencoded".into())],
+        headers: vec![(
+            "content-type".into(),
+            "application/x-www-form-urlencoded".into(),
+        )],
         credentials: vec![
             wit::Credential::Header(wit::SecretHeader {
                 name: "x-api-key".into(),
                 prefix: "token ".into(),
                 secret: "key".into(),
             }),
-            wit::Credential::Field(wit::SecretField { name: "k&y".into(), secret: "key".into() }),
+            wit::Credential::Field(wit::SecretField {
+                name: "k&y".into(),
+                secret: "key".into(),
+            }),
         ],
         body: b"order={key}&x=1".to_vec(),
         ..request(wit::Verb::Post, API)
@@ -139,7 +170,10 @@ async fn credentials_are_written_where_the_module_asks_and_nowhere_else() {
     bench.send(asked).await.unwrap();
     let left = &bench.left()[0];
     assert_eq!(left.body, "order={key}&x=1&k%26y=sk_live_9f8e7d6c");
-    assert!(left.headers.contains(&("x-api-key".into(), "token sk_live_9f8e7d6c".into())));
+    assert!(
+        left.headers
+            .contains(&("x-api-key".into(), "token sk_live_9f8e7d6c".into()))
+    );
 }
 
 #[tokio::test]
@@ -147,14 +181,21 @@ async fn basic_credentials_join_two_secrets() {
     let mut access = with_key();
     access.secrets[1].hosts = hosts(&["api.vendor.example"]);
     let mut bench = Bench::new(access);
-    let basic = wit::Basic { user: "user".into(), password: Some("key".into()) };
+    let basic = wit::Basic {
+        user: "user".into(),
+        password: Some("key".into()),
+    };
     let asked = wit::Request {
         credentials: vec![wit::Credential::Basic(basic)],
         ..request(wit::Verb::Get, API)
     };
     bench.send(asked).await.unwrap();
     let expected = "Basic Y2xpZW50LTQ3MTE6c2tfbGl2ZV85ZjhlN2Q2Yw==";
-    assert!(bench.left()[0].headers.contains(&("authorization".into(), expected.into())));
+    assert!(
+        bench.left()[0]
+            .headers
+            .contains(&("authorization".into(), expected.into()))
+    );
 }
 
 #[tokio::test]
@@ -167,7 +208,10 @@ async fn a_secret_is_not_sent_to_a_host_that_is_not_its_own() {
         ("token", API),
     ] {
         let refused = bench.send(bearer(name, url)).await;
-        assert!(matches!(refused, Err(wit::Failure::NotSent(_))), "{name} {url}");
+        assert!(
+            matches!(refused, Err(wit::Failure::NotSent(_))),
+            "{name} {url}"
+        );
     }
     assert_eq!(bench.left(), []);
     assert!(!bench.call.ledger.left);
@@ -200,11 +244,15 @@ async fn secrets_are_blanked_in_what_the_module_sees() {
         "Invalid key sk_live_9f8e7d6c (c2tfbGl2ZV85ZjhlN2Q2Yw==), was sk_old_11112222, user client-4711",
     )
     .unwrap();
-    echo.headers.insert("x-echo", "Bearer sk_live_9f8e7d6c".parse().unwrap());
+    echo.headers
+        .insert("x-echo", "Bearer sk_live_9f8e7d6c".parse().unwrap());
     bench.next(Ok(echo));
     let seen = bench.send(bearer("key", API)).await.unwrap();
     let body = String::from_utf8(seen.body).unwrap();
-    assert_eq!(seen.headers, [("x-echo".to_owned(), "Bearer ***".to_owned())]);
+    assert_eq!(
+        seen.headers,
+        [("x-echo".to_owned(), "Bearer ***".to_owned())]
+    );
     for secret in ["sk_live", "sk_old", "4711", "c2tfbGl2"] {
         assert!(!body.contains(secret), "{body}");
     }
@@ -217,25 +265,45 @@ fn token_request() -> wit::Request {
         pointer: "/access_token".into(),
         expires_in: Some("/expires_in".into()),
     };
-    wit::Request { keep: Some(keep), ..bearer("key", API) }
+    wit::Request {
+        keep: Some(keep),
+        ..bearer("key", API)
+    }
 }
 
 #[tokio::test]
 async fn a_token_is_kept_by_the_host_and_hidden_from_the_module() {
     let mut bench = Bench::new(with_key());
-    bench.next(answer(200, r#"{"access_token":"tok_a1b2c3","expires_in":"3600"}"#));
+    bench.next(answer(
+        200,
+        r#"{"access_token":"tok_a1b2c3","expires_in":"3600"}"#,
+    ));
     let seen = bench.send(token_request()).await.unwrap();
     assert_eq!(seen.body, br#"{"access_token":"***","expires_in":"3600"}"#);
     assert!(super::super::secrets::ready(&bench.call.access, "token"));
     bench.send(bearer("token", API)).await.unwrap();
-    assert!(bench.left()[1].headers.contains(&("authorization".into(), "Bearer tok_a1b2c3".into())));
+    assert!(
+        bench.left()[1]
+            .headers
+            .contains(&("authorization".into(), "Bearer tok_a1b2c3".into()))
+    );
     // It goes only where the secret that bought it may go.
-    let elsewhere = bench.send(bearer("token", "https://login.vendor.example/")).await;
+    let elsewhere = bench
+        .send(bearer("token", "https://login.vendor.example/"))
+        .await;
     assert!(matches!(elsewhere, Err(wit::Failure::NotSent(_))));
     // Another call of the same account has it, until it expires.
-    bench.call.access.account.now = bench.call.access.account.now.after(Duration::from_secs(3540));
+    bench.call.access.account.now = bench
+        .call
+        .access
+        .account
+        .now
+        .after(Duration::from_secs(3540));
     assert!(!super::super::secrets::ready(&bench.call.access, "token"));
-    assert!(matches!(bench.send(bearer("token", API)).await, Err(wit::Failure::NotSent(_))));
+    assert!(matches!(
+        bench.send(bearer("token", API)).await,
+        Err(wit::Failure::NotSent(_))
+    ));
 }
 
 #[tokio::test]
@@ -246,7 +314,10 @@ async fn a_token_is_kept_from_a_success_alone_and_under_a_listed_name() {
     assert!(!super::super::secrets::ready(&bench.call.access, "token"));
     let mut unlisted = token_request();
     unlisted.keep.as_mut().unwrap().token = "key".into();
-    assert!(matches!(bench.send(unlisted).await, Err(wit::Failure::NotSent(_))));
+    assert!(matches!(
+        bench.send(unlisted).await,
+        Err(wit::Failure::NotSent(_))
+    ));
     assert_eq!(bench.left().len(), 1);
 }
 
@@ -259,7 +330,10 @@ async fn the_host_knows_what_left() {
 
     bench.next(Err(SendError::NotSent(NotSent::NoSuchName)));
     bench.send(request(wit::Verb::Post, API)).await.unwrap_err();
-    assert!(!bench.call.ledger.left && !bench.call.ledger.open(), "nothing left");
+    assert!(
+        !bench.call.ledger.left && !bench.call.ledger.open(),
+        "nothing left"
+    );
 
     bench.next(Err(SendError::NoAnswer(NoAnswer::Broken)));
     let failure = bench.send(request(wit::Verb::Post, API)).await.unwrap_err();
@@ -267,16 +341,25 @@ async fn the_host_knows_what_left() {
     assert!(bench.call.ledger.left && bench.call.ledger.open());
 
     bench.send(request(wit::Verb::Put, API)).await.unwrap();
-    assert!(bench.call.ledger.open(), "another request's answer settles nothing");
+    assert!(
+        bench.call.ledger.open(),
+        "another request's answer settles nothing"
+    );
     bench.send(request(wit::Verb::Post, API)).await.unwrap();
-    assert!(!bench.call.ledger.open(), "the same request, repeated, was answered");
+    assert!(
+        !bench.call.ledger.open(),
+        "the same request, repeated, was answered"
+    );
     assert!(bench.call.ledger.left);
 }
 
 #[tokio::test]
 async fn an_answer_over_the_limit_is_none() {
     let mut bench = Bench::new(access());
-    bench.next(answer(200, "x").map(|answer| Response { truncated: true, ..answer }));
+    bench.next(answer(200, "x").map(|answer| Response {
+        truncated: true,
+        ..answer
+    }));
     let failure = bench.send(request(wit::Verb::Post, API)).await.unwrap_err();
     assert!(matches!(failure, wit::Failure::NoAnswer(_)));
     assert!(bench.call.ledger.open());
@@ -285,8 +368,14 @@ async fn an_answer_over_the_limit_is_none() {
 #[tokio::test]
 async fn a_call_sends_sixteen_requests_and_256_kib_each() {
     let mut bench = Bench::new(access());
-    let large = wit::Request { body: vec![0; REQUEST], ..request(wit::Verb::Post, API) };
-    assert!(matches!(bench.send(large).await, Err(wit::Failure::NotSent(_))));
+    let large = wit::Request {
+        body: vec![0; REQUEST],
+        ..request(wit::Verb::Post, API)
+    };
+    assert!(matches!(
+        bench.send(large).await,
+        Err(wit::Failure::NotSent(_))
+    ));
     for _ in 1..REQUESTS {
         bench.send(request(wit::Verb::Get, API)).await.unwrap();
     }
@@ -298,20 +387,39 @@ async fn a_call_sends_sixteen_requests_and_256_kib_each() {
 #[tokio::test]
 async fn headers_are_the_modules_only_as_far_as_they_steer_nothing() {
     let mut bench = Bench::new(with_key());
-    for name in ["host", "Host", "user-agent", "content-length", "bad name", "x\r\ny"] {
-        let asked = wit::Request { headers: vec![(name.into(), "1".into())], ..request(wit::Verb::Get, API) };
-        assert!(matches!(bench.send(asked).await, Err(wit::Failure::NotSent(_))), "{name}");
+    for name in [
+        "host",
+        "Host",
+        "user-agent",
+        "content-length",
+        "bad name",
+        "x\r\ny",
+    ] {
+        let asked = wit::Request {
+            headers: vec![(name.into(), "1".into())],
+            ..request(wit::Verb::Get, API)
+        };
+        assert!(
+            matches!(bench.send(asked).await, Err(wit::Failure::NotSent(_))),
+            "{name}"
+        );
     }
     let smuggled = wit::Request {
         headers: vec![("x".into(), "1\r\nhost: evil".into())],
         ..request(wit::Verb::Get, API)
     };
-    assert!(matches!(bench.send(smuggled).await, Err(wit::Failure::NotSent(_))));
+    assert!(matches!(
+        bench.send(smuggled).await,
+        Err(wit::Failure::NotSent(_))
+    ));
     let doubled = wit::Request {
         headers: vec![("authorization".into(), "mine".into())],
         ..bearer("key", API)
     };
-    assert!(matches!(bench.send(doubled).await, Err(wit::Failure::NotSent(_))));
+    assert!(matches!(
+        bench.send(doubled).await,
+        Err(wit::Failure::NotSent(_))
+    ));
     assert_eq!(bench.left(), []);
 }
 
@@ -320,15 +428,33 @@ struct Records(Mutex<Vec<(String, String, Option<u16>)>>);
 
 impl Recorder for Records {
     fn record(&self, exchange: &Exchange<'_>) {
-        self.0.lock().push((exchange.host.into(), exchange.path.into(), exchange.status));
+        self.0
+            .lock()
+            .push((exchange.host.into(), exchange.path.into(), exchange.status));
     }
 }
 
 #[tokio::test]
 async fn requests_are_recorded_without_what_identifies_a_payment() {
     let records = Arc::new(Records::default());
-    let mut bench = Bench::new(AccountAccess { recorder: Some(records.clone()), ..access() });
-    bench.send(request(wit::Verb::Get, &format!("{API}/pi_3N9/capture?key=x"))).await.unwrap();
+    let mut bench = Bench::new(AccountAccess {
+        recorder: Some(records.clone()),
+        ..access()
+    });
+    bench
+        .send(request(
+            wit::Verb::Get,
+            &format!("{API}/pi_3N9/capture?key=x"),
+        ))
+        .await
+        .unwrap();
     let seen = records.0.lock().clone();
-    assert_eq!(seen, [("api.vendor.example".into(), "/v1/payments/*/capture".into(), Some(200))]);
+    assert_eq!(
+        seen,
+        [(
+            "api.vendor.example".into(),
+            "/v1/payments/*/capture".into(),
+            Some(200)
+        )]
+    );
 }

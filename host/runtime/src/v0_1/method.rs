@@ -58,7 +58,11 @@ pub(crate) fn verdicts(
     match answer {
         Err(no) => Ok(Err(refusal(no)?)),
         Ok(all) if all.len() > MAX_CANDIDATES => Err(CallError::BadReply("too many verdicts")),
-        Ok(all) => all.into_iter().map(verdict).collect::<Result<_, _>>().map(Ok),
+        Ok(all) => all
+            .into_iter()
+            .map(verdict)
+            .collect::<Result<_, _>>()
+            .map(Ok),
     }
 }
 
@@ -66,7 +70,11 @@ fn verdict(verdict: wit::Verdict) -> Result<Verdict, CallError> {
     let id = AccountId::parse(&verdict.id)
         .map_err(|_| CallError::BadReply("a verdict's id is no candidate's"))?;
     let outcome = match verdict.outcome {
-        Ok(reason) => Ok(text::within(reason, DETAIL, "a verdict's reason is over 200 bytes")?),
+        Ok(reason) => Ok(text::within(
+            reason,
+            DETAIL,
+            "a verdict's reason is over 200 bytes",
+        )?),
         Err(no) => Err(refusal(no)?),
     };
     Ok(Verdict { id, outcome })
@@ -79,10 +87,14 @@ fn refusal(refusal: wit::Refusal) -> Result<Refusal, CallError> {
         wit::Ground::Country => Ground::Country,
         wit::Ground::Payer => Ground::Payer,
         wit::Ground::Health => Ground::Health,
-        wit::Ground::Guard => Ground::Guard,
+        wit::Ground::Policy => Ground::Policy,
         wit::Ground::Other => Ground::Other,
     };
-    let detail = text::within(refusal.detail, DETAIL, "a refusal's detail is over 200 bytes")?;
+    let detail = text::within(
+        refusal.detail,
+        DETAIL,
+        "a refusal's detail is over 200 bytes",
+    )?;
     Ok(Refusal { ground, detail })
 }
 
@@ -95,7 +107,8 @@ pub(crate) fn description(
         id,
         label: text::label(method.label)?,
         version: text::version(method.version)?,
-        currencies: text::currencies(&method.currencies)?
-            .ok_or(CallError::BadReply("none of the currencies can be an invoice's"))?,
+        currencies: text::currencies(&method.currencies)?.ok_or(CallError::BadReply(
+            "none of the currencies can be an invoice's",
+        ))?,
     })
 }

@@ -6,8 +6,9 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
     Account, Acknowledged, Action, AttemptFacts, Condition, Encoding, Incoming, Instructions, Need,
-    Notice, Open, ProviderDescription, Question, QuestionKind, QueryFailure, Refused, Report,
-    SecretNeed, Service, StartFailure, Started, Subject, VendorSettlement, VendorStatus, Verb, Wish,
+    Notice, Open, ProviderDescription, QueryFailure, Question, QuestionKind, Refused, Report,
+    SecretNeed, Service, StartFailure, Started, Subject, VendorSettlement, VendorStatus, Verb,
+    Wish,
 };
 use kassette_domain::time::Time;
 
@@ -24,7 +25,11 @@ const NOTICES: usize = 256;
 /// The vendor's answer to a callback is a short text.
 const ANSWER: usize = 4 * 1024;
 /// Media types of that answer: nothing that a browser would run on our origin.
-const ANSWER_TYPES: [&str; 3] = ["text/plain", "application/json", "application/x-www-form-urlencoded"];
+const ANSWER_TYPES: [&str; 3] = [
+    "text/plain",
+    "application/json",
+    "application/x-www-form-urlencoded",
+];
 /// What a page can reasonably ask at once.
 const QUESTIONS: usize = 10;
 /// A list of countries or banks.
@@ -52,7 +57,11 @@ fn bad<T>(what: &'static str) -> Result<T, CallError> {
 }
 
 fn at_most<T>(list: Vec<T>, most: usize, otherwise: &'static str) -> Result<Vec<T>, CallError> {
-    if list.len() > most { bad(otherwise) } else { Ok(list) }
+    if list.len() > most {
+        bad(otherwise)
+    } else {
+        Ok(list)
+    }
 }
 
 // ---- what a module is told -------------------------------------------------------------------
@@ -152,7 +161,10 @@ pub(crate) fn description(provider: wit::Provider) -> Result<ProviderDescription
     Ok(ProviderDescription {
         label: text::label(provider.label)?,
         version: text::version(provider.version)?,
-        services: services.into_iter().filter_map(service).collect::<Result<_, _>>()?,
+        services: services
+            .into_iter()
+            .filter_map(service)
+            .collect::<Result<_, _>>()?,
         settings: settings
             .into_iter()
             .map(|need| self::need(need.name, &need.help, need.required))
@@ -167,7 +179,10 @@ pub(crate) fn description(provider: wit::Provider) -> Result<ProviderDescription
 fn service(service: wit::Service) -> Option<Result<Service, CallError>> {
     let method = MethodId::parse(&service.method)?;
     match text::currencies(&service.currencies) {
-        Ok(currencies) => Some(Ok(Service { method, currencies: currencies? })),
+        Ok(currencies) => Some(Ok(Service {
+            method,
+            currencies: currencies?,
+        })),
         Err(error) => Some(Err(error)),
     }
 }
@@ -176,7 +191,11 @@ fn need(name: String, help: &str, required: bool) -> Result<Need, CallError> {
     if !text::is_kebab(&name) {
         return bad("a setting's or secret's name is not kebab-case");
     }
-    Ok(Need { name, help: text::cut(help, HELP), required })
+    Ok(Need {
+        name,
+        help: text::cut(help, HELP),
+        required,
+    })
 }
 
 fn secret(secret: wit::SecretNeed) -> Result<SecretNeed, CallError> {
@@ -200,7 +219,9 @@ pub(crate) fn started(
     Ok(match answer {
         Ok(wit::Started::Open(open)) => Ok(Started::Open(self::open(open, pages)?)),
         Ok(wit::Started::Ask(questions)) => Ok(Started::Ask(self::questions(questions)?)),
-        Err(wit::Failure::Unavailable(why)) => Err(StartFailure::Unavailable(text::cut(&why, DETAIL))),
+        Err(wit::Failure::Unavailable(why)) => {
+            Err(StartFailure::Unavailable(text::cut(&why, DETAIL)))
+        }
         Err(wit::Failure::Declined(why)) => Err(StartFailure::Declined(text::cut(&why, DETAIL))),
         Err(wit::Failure::Uncertain(why)) => Err(StartFailure::Uncertain(text::cut(&why, DETAIL))),
     })
@@ -211,11 +232,17 @@ fn open(open: wit::Open, pages: Pages<'_>) -> Result<Open, CallError> {
         wit::Action::Redirect(url) => Action::Redirect(pages.page(&url)?),
         wit::Action::Post(form) => {
             let fields = at_most(form.fields, FIELDS, "a form has too many fields")?;
-            let bytes: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+            let bytes: usize = fields
+                .iter()
+                .map(|(name, value)| name.len() + value.len())
+                .sum();
             if bytes > FIELD_BYTES {
                 return bad("a form is too large");
             }
-            Action::Post { url: pages.page(&form.url)?, fields }
+            Action::Post {
+                url: pages.page(&form.url)?,
+                fields,
+            }
         }
         wit::Action::Show(instructions) => Action::Show(self::instructions(instructions, pages)?),
     };
@@ -244,7 +271,10 @@ fn instructions(
             .qr
             .map(|qr| whole(qr, QR, "the QR code's text is over 2,000 bytes"))
             .transpose()?,
-        link: instructions.link.map(|link| pages.link(&link)).transpose()?,
+        link: instructions
+            .link
+            .map(|link| pages.link(&link))
+            .transpose()?,
     })
 }
 
@@ -279,7 +309,13 @@ fn question(question: wit::Question) -> Result<Question, CallError> {
         })
         .collect::<Result<_, CallError>>()?;
     let label = text::cut(&question.label, HEADING);
-    Ok(Question { name: question.name, label, kind, required: question.required, choices })
+    Ok(Question {
+        name: question.name,
+        label,
+        kind,
+        required: question.required,
+        choices,
+    })
 }
 
 /// The vendor's id: 1-255 bytes, printable.
@@ -358,8 +394,16 @@ pub(crate) fn acknowledged(
     if !(200..=599).contains(&answer.status) {
         return bad("the status of a callback's answer is not 200-599");
     }
-    let media_type = answer.media_type.split(';').next().unwrap_or_default().trim();
-    let printable = answer.media_type.bytes().all(|b| (b' '..=b'~').contains(&b));
+    let media_type = answer
+        .media_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim();
+    let printable = answer
+        .media_type
+        .bytes()
+        .all(|b| (b' '..=b'~').contains(&b));
     let known = media_type.is_empty() || ANSWER_TYPES.contains(&media_type);
     if !known || !printable || answer.media_type.len() > HEADING {
         return bad("the media type of a callback's answer is not plain text, JSON or a form");
@@ -372,7 +416,12 @@ pub(crate) fn acknowledged(
         .filter_map(notice)
         .collect::<Result<_, _>>()?;
     let (status, media_type, body) = (answer.status, answer.media_type, answer.body);
-    Ok(Ok(Acknowledged { notices, status, media_type, body }))
+    Ok(Ok(Acknowledged {
+        notices,
+        status,
+        media_type,
+        body,
+    }))
 }
 
 /// None where the notice is about an attempt that cannot be one of ours: a vendor's account may

@@ -89,7 +89,12 @@ pub fn component(wit: &Path, world: &str, core: &str) -> Vec<u8> {
     let world = resolve.select_world(&[package], Some(world)).unwrap();
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
     let mut encoder = ComponentEncoder::default();
-    encoder.module(&module).unwrap().validate(true).encode().unwrap()
+    encoder
+        .module(&module)
+        .unwrap()
+        .validate(true)
+        .encode()
+        .unwrap()
 }
 
 /// The contract's own WIT.
@@ -224,7 +229,13 @@ pub fn runtime(folder: &Path) -> Arc<Runtime> {
 pub fn runtime_with(folder: &Path, change: impl FnOnce(&mut RuntimeConfig)) -> Arc<Runtime> {
     let mut config = RuntimeConfig::new(folder, Arc::new(|| NOW));
     change(&mut config);
-    Runtime::start(config, Client::new(Guard { allow_loopback: true })).unwrap()
+    Runtime::start(
+        config,
+        Client::new(Guard {
+            allow_loopback: true,
+        }),
+    )
+    .unwrap()
 }
 
 pub fn slot(text: &str) -> Slot {
@@ -235,7 +246,9 @@ pub fn slot(text: &str) -> Slot {
 pub async fn active(runtime: &Runtime, name: &str, bytes: &[u8]) {
     let (slot, digest) = (slot(name), Digest::of(bytes));
     let waited = tokio::time::timeout(Duration::from_secs(60), runtime.wait_for(&slot, &digest));
-    waited.await.unwrap_or_else(|_| panic!("{name} did not become active: {:?}", runtime.slots()));
+    waited
+        .await
+        .unwrap_or_else(|_| panic!("{name} did not become active: {:?}", runtime.slots()));
 }
 
 pub fn candidate(id: &str) -> Candidate {
@@ -246,7 +259,12 @@ pub fn candidate(id: &str) -> Candidate {
         maximum: Some(Minor(1_000_000)),
         fee: Some(Minor(29)),
         priority: 0,
-        health: Health { status, success: Some(990), latency: Some(200), samples: 100 },
+        health: Health {
+            status,
+            success: Some(990),
+            latency: Some(200),
+            samples: 100,
+        },
     }
 }
 
@@ -288,7 +306,10 @@ pub fn attempt() -> AttemptFacts {
     AttemptFacts {
         id: AttemptId::from_bytes([7; 16]),
         method: MethodId::Ideal,
-        due: Money { amount: Minor(1234), currency: Currency::EUR },
+        due: Money {
+            amount: Minor(1234),
+            currency: Currency::EUR,
+        },
         order: "order-1".into(),
         merchant: "Shop".into(),
         return_url: "https://pay.example/return/x".into(),
