@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn an_attempt_is_looked_at_once_at_a_time_and_once_in_five_seconds() {
         let (mut asked, id) = (Asked::default(), AttemptId::from_bytes([1; 16]));
-        let at = |second| Time::from_secs(1000 + second);
+        let at = |second: u64| Time::from_secs(1000 + second);
         assert!(asked.begin(id, true, at(0)));
         assert!(!asked.begin(id, false, at(9)));
         assert!(!asked.end(id));
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_notice_during_a_look_asks_for_another() {
         let (mut asked, id) = (Asked::default(), AttemptId::from_bytes([1; 16]));
-        let at = |second| Time::from_secs(1000 + second);
+        let at = |second: u64| Time::from_secs(1000 + second);
         assert_eq!(asked.next(id, at(0)), at(0));
         assert!(asked.begin(id, true, at(0)));
         assert_eq!(asked.next(id, at(2)), at(5));

@@ -1,0 +1,69 @@
+//! Who is calling.
+
+use kassette_domain::id::KeyId;
+use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash, TokenKind};
+use kassette_domain::secret::Secret;
+use kassette_gateway::auth::{AuthError, live_allowed};
+use kassette_gateway::clock::Clock;
+
+use crate::world::{World, audited};
+
+async fn issued(world: &World) -> (Secret, KeyId) {
+    let kind = TokenKind::Merchant(Environment::Test);
+    let mut next = 0_u8;
+    let shown = kind.generate(|bytes: &mut [u8]| {
+        for byte in bytes {
+            *byte = next;
+            next = next.wrapping_add(37);
+        }
+        Ok::<_, std::convert::Infallible>(())
+    });
+    let Ok(shown) = shown;
+    let key = ApiKey {
+        id: KeyId::from_bytes([1; 16]),
+        hash: TokenHash::of(shown.expose()),
+        owner: KeyOwner::Merchant(world.merchant.id),
+        environment: Environment::Test,
+        scopes: Scope::MERCHANT.to_vec(),
+        hint: "abcd".into(),
+        created_at: world.clock.now(),
+        expires_at: None,
+        revoked_at: None,
+        last_used_at: None,
+    };
+    let now = world.clock.now();
+    world.store.issue_key(key, audited(), now).await.unwrap();
+    (shown, KeyId::from_bytes([1; 16]))
+}
+
+#[tokio::test]
+async fn a_key_opens_until_it_is_revoked_and_its_use_is_noted() {
+    let world = World::new().await;
+    let (key, id) = issued(&world).await;
+    let caller = world.gateway.merchant_caller(key.expose()).await.unwrap();
+    assert_eq!(caller.merchant.id, world.merchant.id);
+    assert!(live_allowed(&caller));
+    world.gateway.run_workers(std::future::ready(())).await;
+    let noted = world.store.key_by_id(id).await.unwrap().unwrap();
+    assert!(noted.last_used_at.is_some());
+    world
+        .store
+        .revoke_key(id, audited(), world.clock.now())
+        .await
+        .unwrap();
+    let refused = world.gateway.merchant_caller(key.expose()).await;
+    assert!(matches!(refused, Err(AuthError::Refused)), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_typo_a_stranger_and_another_kind_are_refused() {
+    let world = World::new().await;
+    let (key, _) = issued(&world).await;
+    let typo = format!("{}x", &key.expose()[..key.expose().len() - 1]);
+    for presented in [typo.as_str(), "", "kp_test_", "ko_nobody"] {
+        let refused = world.gateway.merchant_caller(presented).await;
+        assert!(matches!(refused, Err(AuthError::Refused)), "{refused:?}");
+    }
+    let refused = world.gateway.operator(key.expose()).await;
+    assert!(matches!(refused, Err(AuthError::Refused)), "{refused:?}");
+}

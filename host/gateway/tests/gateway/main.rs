@@ -1,0 +1,19 @@
+//! The use cases over the real store and scripted modules.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        reason = "a test that cannot go on fails"
+    )
+)]
+
+mod auth;
+mod create;
+mod modules;
+mod news;
+mod operators;
+mod pages;
+mod starts;
+mod world;

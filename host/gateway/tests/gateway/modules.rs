@@ -1,0 +1,371 @@
+//! Scripted modules, and a vendor with books behind them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
+use kassette_domain::method::MethodId;
+use kassette_domain::money::Minor;
+use kassette_domain::provider::{
+    Acknowledged, Action, AttemptFacts, Condition, Incoming, Open, ProviderDescription,
+    QueryFailure, Question, QuestionKind, Refused, Report, Service, StartFailure, Started,
+    VendorSettlement, VendorStatus, Wish,
+};
+use kassette_domain::routing::{
+    Availability, Context, Ground, MethodDescription, Refusal, Verdict,
+};
+use kassette_gateway::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
+use kassette_runtime::CallError;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+/// What the vendor does on a start.
+#[derive(Clone)]
+pub(crate) enum Script {
+    Unavailable,
+    Declined,
+    /// It never heard of it, and the caller cannot know.
+    LostBefore,
+    /// It created the payment, and the answer is lost.
+    LostAfter,
+    Ask,
+    /// Creates the payment, then answers when it is told to.
+    Slow(Arc<Notify>),
+    /// Answers with a reference that is somebody else's.
+    Reference(String),
+}
+
+/// What the vendor believes of one attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) reference: String,
+    pub(crate) status: VendorStatus,
+    pub(crate) received: Minor,
+    pub(crate) captured: u32,
+}
+
+#[derive(Default)]
+struct Books {
+    entries: HashMap<AttemptId, Entry>,
+    scripts: HashMap<AccountId, VecDeque<Script>>,
+    callbacks: VecDeque<Result<Acknowledged, Refused>>,
+    starts: Vec<(AccountId, AttemptId)>,
+    queries: Vec<(AttemptId, Wish)>,
+    silent: bool,
+    down: bool,
+}
+
+/// The vendor of every account.
+pub(crate) struct Vendor {
+    books: Mutex<Books>,
+    calls: watch::Sender<usize>,
+    slot: Slot,
+    description: ProviderDescription,
+}
+
+impl Vendor {
+    pub(crate) fn new() -> Arc<Self> {
+        let service = |method| Service {
+            method,
+            currencies: vec![],
+        };
+        Arc::new(Self {
+            books: Mutex::default(),
+            calls: watch::Sender::new(0),
+            slot: Slot::of_provider("sandbox").unwrap(),
+            description: ProviderDescription {
+                id: "sandbox".into(),
+                label: "Sandbox".into(),
+                version: "1".into(),
+                services: vec![service(MethodId::Ideal), service(MethodId::Paypal)],
+                settings: vec![],
+                secrets: vec![],
+                tokens: vec![],
+            },
+        })
+    }
+
+    pub(crate) fn script(&self, account: &str, scripts: impl IntoIterator<Item = Script>) {
+        let account = AccountId::parse(account).unwrap();
+        let mut books = self.books.lock();
+        books.scripts.entry(account).or_default().extend(scripts);
+    }
+
+    pub(crate) fn answer_callback(&self, answer: Result<Acknowledged, Refused>) {
+        self.books.lock().callbacks.push_back(answer);
+    }
+
+    pub(crate) fn be_silent(&self, silent: bool) {
+        self.books.lock().silent = silent;
+    }
+
+    pub(crate) fn be_down(&self, down: bool) {
+        self.books.lock().down = down;
+    }
+
+    pub(crate) fn starts(&self) -> Vec<(AccountId, AttemptId)> {
+        self.books.lock().starts.clone()
+    }
+
+    pub(crate) fn queries(&self, wish: Wish) -> usize {
+        let books = self.books.lock();
+        books
+            .queries
+            .iter()
+            .filter(|(_, each)| *each == wish)
+            .count()
+    }
+
+    pub(crate) fn entry(&self, attempt: AttemptId) -> Option<Entry> {
+        self.books.lock().entries.get(&attempt).cloned()
+    }
+
+    pub(crate) fn entries(&self) -> usize {
+        self.books.lock().entries.len()
+    }
+
+    /// The payer does something at the vendor.
+    pub(crate) fn payer(&self, attempt: AttemptId, status: VendorStatus) -> Report {
+        let mut books = self.books.lock();
+        let entry = books.entries.get_mut(&attempt).unwrap();
+        entry.status = status;
+        if status == VendorStatus::Completed {
+            entry.captured += 1;
+            entry.received = Minor(4990);
+        }
+        report(entry)
+    }
+
+    /// Waits until so many starts have reached the vendor.
+    pub(crate) async fn reached(&self, starts: usize) {
+        let mut calls = self.calls.subscribe();
+        calls.wait_for(|calls| *calls >= starts).await.unwrap();
+    }
+}
+
+pub(crate) fn report(entry: &Entry) -> Report {
+    let done = entry.status == VendorStatus::Completed;
+    Report {
+        reference: entry.reference.clone(),
+        status: entry.status,
+        settlement: if done {
+            VendorSettlement::Confirmed
+        } else {
+            VendorSettlement::Pending
+        },
+        received: entry.received,
+        currency: "EUR".into(),
+        returned: Minor(0),
+        detail: String::new(),
+    }
+}
+
+/// The modules that speak to it.
+pub(crate) struct Scripted(pub(crate) Arc<Vendor>);
+
+impl Modules for Scripted {
+    fn method(&self, method: MethodId) -> Option<Arc<dyn Method>> {
+        Some(Arc::new(Ranks {
+            slot: Slot::of_method(method),
+            description: MethodDescription {
+                id: method,
+                label: method.as_str().to_owned(),
+                version: "1".into(),
+                currencies: vec![],
+            },
+        }))
+    }
+
+    fn provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
+        (module == "sandbox").then(|| Arc::new(Speaks(Arc::clone(&self.0))) as Arc<dyn Provider>)
+    }
+
+    fn provider_version(&self, _: &Slot, _: &Digest) -> Option<Arc<dyn Provider>> {
+        None
+    }
+
+    fn previous_provider(&self, _: &str) -> Option<Arc<dyn Provider>> {
+        None
+    }
+
+    fn forget_tokens(&self, _: &AccountId) {}
+}
+
+struct Ranks {
+    slot: Slot,
+    description: MethodDescription,
+}
+
+impl Method for Ranks {
+    fn slot(&self) -> &Slot {
+        &self.slot
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(b"method")
+    }
+
+    fn description(&self) -> &MethodDescription {
+        &self.description
+    }
+
+    fn rank<'a>(
+        &'a self,
+        context: &'a Context,
+    ) -> Calling<'a, Result<Result<Vec<Verdict>, Refusal>, CallError>> {
+        let mut candidates = context.candidates.clone();
+        candidates.sort_by_key(|each| std::cmp::Reverse(each.priority));
+        let verdict = |candidate: &kassette_domain::routing::Candidate| {
+            let no = |ground| Refusal {
+                ground,
+                detail: "no".into(),
+            };
+            let bad = [Availability::Down, Availability::Stale];
+            let outcome = if bad.contains(&candidate.health.status) {
+                Err(no(Ground::Health))
+            } else if !candidate.takes(context.amount) {
+                Err(no(Ground::Amount))
+            } else {
+                Ok("by priority".to_owned())
+            };
+            Verdict {
+                id: candidate.id.clone(),
+                outcome,
+            }
+        };
+        let verdicts = candidates.iter().map(verdict).collect();
+        Box::pin(async move { Ok(Ok(verdicts)) })
+    }
+}
+
+struct Speaks(Arc<Vendor>);
+
+impl Speaks {
+    fn begin(&self, account: &AccountId, attempt: AttemptId) -> Option<Script> {
+        let mut books = self.0.books.lock();
+        books.starts.push((account.clone(), attempt));
+        let script = books.scripts.get_mut(account).and_then(VecDeque::pop_front);
+        drop(books);
+        self.0.calls.send_modify(|calls| *calls += 1);
+        script
+    }
+
+    fn create(&self, attempt: AttemptId) -> Open {
+        let mut books = self.0.books.lock();
+        let entry = books.entries.entry(attempt).or_insert_with(|| Entry {
+            reference: format!("ref-{attempt}"),
+            status: VendorStatus::Pending,
+            received: Minor(0),
+            captured: 0,
+        });
+        Open {
+            reference: entry.reference.clone(),
+            action: Action::Redirect(format!("https://pay.example/{attempt}")),
+            until: None,
+        }
+    }
+}
+
+impl Provider for Speaks {
+    fn slot(&self) -> &Slot {
+        &self.0.slot
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(b"provider")
+    }
+
+    fn description(&self) -> &ProviderDescription {
+        &self.0.description
+    }
+
+    fn start<'a>(
+        &'a self,
+        access: &'a Access,
+        attempt: &'a AttemptFacts,
+    ) -> Calling<'a, Result<Started, StartFailure>> {
+        Box::pin(async move {
+            let (account, id) = (&access.account.id, attempt.id);
+            match self.begin(account, id) {
+                None => {}
+                Some(Script::Unavailable) => return Err(StartFailure::Unavailable("503".into())),
+                Some(Script::Declined) => return Err(StartFailure::Declined("no".into())),
+                Some(Script::LostBefore) => return Err(StartFailure::Uncertain("lost".into())),
+                Some(Script::LostAfter) => {
+                    self.create(id);
+                    return Err(StartFailure::Uncertain("lost".into()));
+                }
+                Some(Script::Ask) if attempt.answers.is_empty() => {
+                    return Ok(Started::Ask(vec![Question {
+                        name: "email".into(),
+                        label: "E-mail".into(),
+                        kind: QuestionKind::Email,
+                        required: true,
+                        choices: vec![],
+                    }]));
+                }
+                Some(Script::Ask) => {}
+                Some(Script::Slow(go)) => {
+                    let open = self.create(id);
+                    go.notified().await;
+                    return Ok(Started::Open(open));
+                }
+                Some(Script::Reference(reference)) => {
+                    let open = self.create(id);
+                    return Ok(Started::Open(Open { reference, ..open }));
+                }
+            }
+            Ok(Started::Open(self.create(id)))
+        })
+    }
+
+    fn callback<'a>(
+        &'a self,
+        _: &'a Access,
+        _: &'a Incoming,
+    ) -> Calling<'a, Result<Result<Acknowledged, Refused>, CallError>> {
+        let answer = self.0.books.lock().callbacks.pop_front();
+        Box::pin(async move { answer.map(Ok).unwrap_or(Err(CallError::Trap)) })
+    }
+
+    fn query<'a>(
+        &'a self,
+        _: &'a Access,
+        question: &'a Inquiry,
+    ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
+        let (id, wish) = (question.attempt.id, question.wish);
+        let mut books = self.0.books.lock();
+        books.queries.push((id, wish));
+        if books.silent {
+            let silent = QueryFailure::Unavailable("silent".into());
+            return Box::pin(async move { Ok(Err(silent)) });
+        }
+        let answer = match books.entries.get_mut(&id) {
+            None => Err(QueryFailure::Absent),
+            Some(entry) => {
+                if wish == Wish::Finish && entry.status == VendorStatus::Processing {
+                    entry.status = VendorStatus::Completed;
+                    entry.captured += 1;
+                    entry.received = question.attempt.due.amount;
+                }
+                let open = [VendorStatus::Pending, VendorStatus::Processing];
+                if wish == Wish::Close && open.contains(&entry.status) {
+                    entry.status = VendorStatus::Declined;
+                }
+                Ok(report(entry))
+            }
+        };
+        Box::pin(async move { Ok(answer) })
+    }
+
+    fn health<'a>(&'a self, _: &'a Access) -> Calling<'a, Result<Condition, CallError>> {
+        let down = self.0.books.lock().down;
+        Box::pin(async move {
+            Ok(if down {
+                Condition::Down("down".into())
+            } else {
+                Condition::Operational
+            })
+        })
+    }
+}

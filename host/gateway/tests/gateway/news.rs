@@ -1,0 +1,248 @@
+//! Callback, return and query: one transition whatever their order, one capture, late money, expiry.
+
+use std::sync::Arc;
+
+use kassette_domain::attempt::AttemptState;
+use kassette_domain::payment::{ReviewCause, Settlement, Status};
+use kassette_domain::provider::{Refused, Subject, VendorStatus, Wish};
+use tokio::sync::Notify;
+
+use crate::modules::Script;
+use crate::world::{World, account_id, by_api, incoming};
+
+#[tokio::test]
+async fn an_approval_is_captured_without_further_help() {
+    let world = World::new().await;
+    let (payment, attempt) = world.waiting().await;
+    let news = world.vendor.payer(attempt, VendorStatus::Processing);
+    let answer = world.callback(Subject::Attempt(attempt), Some(news)).await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "[accepted]"));
+    world.gateway.finish().await;
+    let ledger = world.ledger(payment).await;
+    assert_eq!(ledger.payment.status, Status::Completed);
+    assert_eq!(ledger.payment.settlement, Settlement::Confirmed);
+    assert_eq!(world.vendor.entry(attempt).unwrap().captured, 1);
+    let events = world.events(payment).await;
+    assert_eq!(
+        events,
+        ["payment.pending", "payment.processing", "payment.completed"]
+    );
+}
+
+#[tokio::test]
+async fn a_callback_before_the_start_was_recorded_is_not_lost() {
+    let world = World::new().await;
+    let go = Arc::new(Notify::new());
+    world
+        .vendor
+        .script("alpha", [Script::Slow(Arc::clone(&go))]);
+    let payment = world.direct().await;
+    let (gateway, start) = (world.gateway.clone(), by_api(&payment));
+    let starting = tokio::spawn(async move { gateway.start(start).await });
+    world.vendor.reached(1).await;
+    let attempt = world.vendor.starts()[0].1;
+    let news = world.vendor.payer(attempt, VendorStatus::Processing);
+    let by_reference = Subject::Reference(news.reference.clone());
+    let answer = world.callback(by_reference, Some(news)).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(
+        world.ledger(payment.id).await.payment.status,
+        Status::Pending
+    );
+    go.notify_one();
+    starting.await.unwrap().unwrap();
+    world.becomes(payment.id, Status::Completed).await;
+    assert_eq!(world.vendor.entry(attempt).unwrap().captured, 1);
+}
+
+#[tokio::test]
+async fn callback_return_and_query_at_once_make_one_transition_and_one_event() {
+    let world = World::new().await;
+    let (payment, attempt) = world.waiting().await;
+    let token = world.ledger(payment).await.attempts[0].return_token.clone();
+    let news = world.vendor.payer(attempt, VendorStatus::Completed);
+    world.later(301);
+    let callbacks = async {
+        for _ in 0..4 {
+            let news = Some(news.clone());
+            world.callback(Subject::Attempt(attempt), news).await;
+        }
+    };
+    let (_, back, due) = tokio::join!(
+        callbacks,
+        world.gateway.returned(token.expose(), "status=ok"),
+        world.gateway.do_what_is_due(),
+    );
+    due.unwrap();
+    assert!(back.unwrap().is_some());
+    world.gateway.finish().await;
+    assert_eq!(world.transitions_to(payment, Status::Completed).await, 1);
+    let events = world.events(payment).await;
+    assert_eq!(events, ["payment.pending", "payment.completed"]);
+}
+
+#[tokio::test]
+async fn many_callbacks_in_two_processes_capture_once() {
+    let world = World::new().await;
+    let second = world.second().await;
+    let (payment, attempt) = world.waiting().await;
+    let news = world.vendor.payer(attempt, VendorStatus::Processing);
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..16 {
+        let heard = crate::world::heard(Subject::Attempt(attempt), Some(news.clone()));
+        world.vendor.answer_callback(Ok(heard));
+        let gateway = if number % 2 == 0 {
+            &world.gateway
+        } else {
+            &second
+        };
+        let gateway = gateway.clone();
+        calls.spawn(async move { gateway.callback(&account_id("alpha"), incoming()).await });
+    }
+    while let Some(answer) = calls.join_next().await {
+        assert_eq!(answer.unwrap().status, 200);
+    }
+    world.gateway.finish().await;
+    second.finish().await;
+    assert_eq!(
+        world.ledger(payment).await.payment.status,
+        Status::Completed
+    );
+    assert_eq!(world.vendor.queries(Wish::Finish), 1);
+    assert_eq!(world.vendor.entry(attempt).unwrap().captured, 1);
+}
+
+#[tokio::test]
+async fn a_lost_capture_is_tried_again() {
+    let world = World::new().await;
+    let (payment, attempt) = world.waiting().await;
+    let news = world.vendor.payer(attempt, VendorStatus::Processing);
+    world.vendor.be_silent(true);
+    world.callback(Subject::Attempt(attempt), Some(news)).await;
+    world.gateway.do_what_is_due().await.unwrap();
+    assert_eq!(
+        world.ledger(payment).await.payment.status,
+        Status::Processing
+    );
+    world.vendor.be_silent(false);
+    world.later(60);
+    world.becomes(payment, Status::Completed).await;
+    assert_eq!(world.vendor.entry(attempt).unwrap().captured, 1);
+}
+
+#[tokio::test]
+async fn money_after_expiry_goes_to_review() {
+    let world = World::new().await;
+    let (payment, attempt) = world.waiting().await;
+    world.later(25 * 3600);
+    world.becomes(payment, Status::Expired).await;
+    let news = world.vendor.payer(attempt, VendorStatus::Completed);
+    world.callback(Subject::Attempt(attempt), Some(news)).await;
+    let ledger = world.ledger(payment).await;
+    assert_eq!(ledger.payment.status, Status::Review);
+    assert_eq!(ledger.payment.review, Some(ReviewCause::LateMoney));
+}
+
+#[tokio::test]
+async fn expiry_closes_the_open_attempt_at_the_vendor_first() {
+    let world = World::new().await;
+    let (payment, attempt) = world.waiting().await;
+    world.vendor.be_silent(true);
+    world.later(25 * 3600);
+    world.gateway.do_what_is_due().await.unwrap();
+    assert_eq!(world.ledger(payment).await.payment.status, Status::Pending);
+    assert!(world.vendor.queries(Wish::Close) >= 1);
+    world.vendor.be_silent(false);
+    world.later(3600);
+    let ledger = world.becomes(payment, Status::Expired).await;
+    assert_eq!(ledger.attempts[0].state, AttemptState::Expired);
+    assert_eq!(
+        world.vendor.entry(attempt).unwrap().status,
+        VendorStatus::Declined
+    );
+}
+
+#[tokio::test]
+async fn notices_without_a_report_are_asked_about_once_in_five_seconds_and_none_is_lost() {
+    let world = World::new().await;
+    let (payment, attempt) = world.waiting().await;
+    for _ in 0..20 {
+        let answer = world.callback(Subject::Attempt(attempt), None).await;
+        assert_eq!(answer.status, 200);
+    }
+    world.gateway.do_what_is_due().await.unwrap();
+    assert!(world.vendor.queries(Wish::Look) <= 2);
+    world.vendor.payer(attempt, VendorStatus::Completed);
+    world.callback(Subject::Attempt(attempt), None).await;
+    world.later(6);
+    world.becomes(payment, Status::Completed).await;
+}
+
+#[tokio::test]
+async fn news_reaches_no_attempt_of_another_account() {
+    let world = World::new().await;
+    let (payment, attempt) = world.waiting().await;
+    let news = world.vendor.payer(attempt, VendorStatus::Completed);
+    let by_id = Subject::Attempt(attempt);
+    let answer = world.callback_of("beta", by_id, Some(news.clone())).await;
+    assert_eq!(answer.status, 200);
+    let by_reference = Subject::Reference(news.reference.clone());
+    world.callback_of("beta", by_reference, Some(news)).await;
+    assert_eq!(world.ledger(payment).await.payment.status, Status::Pending);
+}
+
+#[tokio::test]
+async fn forged_malformed_unknown_and_broken_callbacks_have_their_answers() {
+    let world = World::new().await;
+    let alpha = account_id("alpha");
+    for (refused, status) in [
+        (Refused::Forged("x".into()), 401),
+        (Refused::Malformed("x".into()), 400),
+        (Refused::Later("x".into()), 503),
+    ] {
+        world.vendor.answer_callback(Err(refused));
+        assert_eq!(
+            world.gateway.callback(&alpha, incoming()).await.status,
+            status
+        );
+    }
+    assert_eq!(world.gateway.callback(&alpha, incoming()).await.status, 500);
+    let stranger = account_id("gamma");
+    assert_eq!(
+        world.gateway.callback(&stranger, incoming()).await.status,
+        404
+    );
+}
+
+#[tokio::test]
+async fn a_silent_vendor_never_makes_the_workers_spin() {
+    let world = World::new().await;
+    let (payment, _) = world.waiting().await;
+    world.vendor.be_silent(true);
+    world.later(301);
+    world.gateway.do_what_is_due().await.unwrap();
+    assert_eq!(world.vendor.queries(Wish::Look), 1);
+    assert_eq!(world.ledger(payment).await.payment.status, Status::Pending);
+}
+
+#[tokio::test]
+async fn the_workers_wake_for_what_falls_due_and_end_in_order() {
+    let world = World::new().await;
+    let stop = Arc::new(Notify::new());
+    let workers = {
+        let (gateway, stop) = (world.gateway.clone(), Arc::clone(&stop));
+        tokio::spawn(async move { gateway.run_workers(stop.notified()).await })
+    };
+    let (payment, attempt) = world.waiting().await;
+    world.vendor.payer(attempt, VendorStatus::Completed);
+    world.later(301);
+    loop {
+        let ledger = world.ledger(payment).await;
+        if ledger.payment.status == Status::Completed {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    stop.notify_one();
+    workers.await.unwrap();
+}

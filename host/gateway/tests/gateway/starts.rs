@@ -1,0 +1,338 @@
+//! Rows "start", "created ↔ pending", "One open attempt", "Unknown outcome" of the decisions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::attempt::AttemptState;
+use kassette_domain::payment::Status;
+use kassette_domain::policy::Policy;
+use kassette_domain::provider::{Subject, VendorStatus};
+use kassette_gateway::start::{Start, StartError};
+use tokio::sync::Notify;
+
+use crate::modules::Script;
+use crate::world::{World, account_id, at, audited, by_api, settings};
+
+#[tokio::test]
+async fn a_start_opens_an_attempt_and_starting_again_returns_the_same_address() {
+    let world = World::new().await;
+    let payment = world.direct().await;
+    let first = world.gateway.start(by_api(&payment)).await.unwrap();
+    assert_eq!(at(&first.attempt), "alpha");
+    assert_eq!(first.ledger.payment.status, Status::Pending);
+    assert_eq!(
+        first.redirect_url,
+        format!("https://pay.example/{}", first.attempt.id)
+    );
+    let again = world.gateway.start(by_api(&payment)).await.unwrap();
+    assert_eq!(again.redirect_url, first.redirect_url);
+    assert_eq!(world.vendor.starts().len(), 1);
+    let decisions = world.store.history(payment.id).await.unwrap().unwrap();
+    let said: Vec<_> = decisions
+        .decisions
+        .iter()
+        .map(|each| &each.explanation)
+        .collect();
+    assert_eq!(said.len(), 2);
+    assert!(said.iter().all(|words| words.contains("alpha")), "{said:?}");
+}
+
+#[tokio::test]
+async fn an_unavailable_provider_falls_back_to_the_next_and_the_payment_stays_pending() {
+    let world = World::new().await;
+    world.vendor.script("alpha", [Script::Unavailable]);
+    let payment = world.direct().await;
+    let started = world.gateway.start(by_api(&payment)).await.unwrap();
+    assert_eq!(at(&started.attempt), "beta");
+    let states: Vec<_> = started
+        .ledger
+        .attempts
+        .iter()
+        .map(|each| each.state)
+        .collect();
+    assert_eq!(states, [AttemptState::Unavailable, AttemptState::Open]);
+    assert_eq!(world.events(payment.id).await, ["payment.pending"]);
+}
+
+#[tokio::test]
+async fn without_an_available_provider_the_payment_is_created_again() {
+    let world = World::new().await;
+    world.vendor.script("alpha", [Script::Unavailable]);
+    world.vendor.script("beta", [Script::Unavailable]);
+    let payment = world.direct().await;
+    let refused = world.gateway.start(by_api(&payment)).await;
+    assert!(
+        matches!(refused, Err(StartError::NotAvailable(_))),
+        "{refused:?}"
+    );
+    let ledger = world.ledger(payment.id).await;
+    assert_eq!(ledger.payment.status, Status::Created);
+    assert!(world.gateway.start(by_api(&payment)).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_decline_is_told_and_not_passed_on_to_the_next_provider() {
+    let world = World::new().await;
+    world.vendor.script("alpha", [Script::Declined]);
+    let payment = world.direct().await;
+    let refused = world.gateway.start(by_api(&payment)).await;
+    assert!(matches!(refused, Err(StartError::Declined)), "{refused:?}");
+    assert_eq!(world.vendor.starts().len(), 1);
+    assert_eq!(
+        world.ledger(payment.id).await.payment.status,
+        Status::Created
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_never_fallen_back_from_and_the_next_start_repeats_it() {
+    let world = World::new().await;
+    world.vendor.script("alpha", vec![Script::LostBefore; 3]);
+    world.vendor.be_silent(true);
+    let payment = world.direct().await;
+    let refused = world.gateway.start(by_api(&payment)).await;
+    let told = Duration::from_secs(2);
+    assert!(
+        matches!(refused, Err(StartError::Unsettled { retry_after }) if retry_after == told),
+        "{refused:?}"
+    );
+    let ledger = world.ledger(payment.id).await;
+    assert_eq!(ledger.open_attempt().unwrap().state, AttemptState::Unknown);
+    // That the provider cannot be used now says nothing about the start before.
+    world.vendor.script("alpha", vec![Script::Unavailable; 3]);
+    let refused = world.gateway.start(by_api(&payment)).await;
+    assert!(
+        matches!(refused, Err(StartError::Unsettled { .. })),
+        "{refused:?}"
+    );
+    let started = world.gateway.start(by_api(&payment)).await.unwrap();
+    let starts = world.vendor.starts();
+    assert!(
+        starts
+            .iter()
+            .all(|(account, id)| { *account == account_id("alpha") && *id == started.attempt.id })
+    );
+}
+
+#[tokio::test]
+async fn an_answer_lost_after_its_effect_is_repeated_and_makes_no_second_payment() {
+    let world = World::new().await;
+    world.vendor.script("alpha", [Script::LostAfter]);
+    let payment = world.direct().await;
+    let started = world.gateway.start(by_api(&payment)).await.unwrap();
+    assert_eq!(started.ledger.attempts.len(), 1);
+    assert_eq!(
+        (world.vendor.starts().len(), world.vendor.entries()),
+        (2, 1)
+    );
+}
+
+#[tokio::test]
+async fn two_starts_at_once_make_one_attempt() {
+    let world = World::new().await;
+    let go = Arc::new(Notify::new());
+    world
+        .vendor
+        .script("alpha", [Script::Slow(Arc::clone(&go))]);
+    let payment = world.direct().await;
+    let start = || {
+        let (gateway, start) = (world.gateway.clone(), by_api(&payment));
+        tokio::spawn(async move { gateway.start(start).await })
+    };
+    let (first, second) = (start(), start());
+    world.vendor.reached(1).await;
+    go.notify_one();
+    let first = first.await.unwrap().unwrap();
+    let second = second.await.unwrap().unwrap();
+    assert_eq!(first.redirect_url, second.redirect_url);
+    assert_eq!(world.vendor.starts().len(), 1);
+}
+
+#[tokio::test]
+async fn a_start_waits_for_one_in_another_process_and_then_says_come_back() {
+    let mut config = settings();
+    config.start_deadline = Duration::from_millis(300);
+    let world = World::with(config.clone(), Policy::default()).await;
+    let go = Arc::new(Notify::new());
+    world
+        .vendor
+        .script("alpha", [Script::Slow(Arc::clone(&go))]);
+    let payment = world.direct().await;
+    let (gateway, start) = (world.gateway.clone(), by_api(&payment));
+    let first = tokio::spawn(async move { gateway.start(start).await });
+    world.vendor.reached(1).await;
+    let second = world.second().await;
+    second.configure(config).await.unwrap();
+    let refused = second.start(by_api(&payment)).await;
+    assert!(
+        matches!(refused, Err(StartError::Unsettled { .. })),
+        "{refused:?}"
+    );
+    go.notify_one();
+    let first = first.await.unwrap().unwrap();
+    let again = second.start(by_api(&payment)).await.unwrap();
+    assert_eq!(first.attempt.id, again.attempt.id);
+}
+
+#[tokio::test]
+async fn a_caller_who_hangs_up_does_not_end_the_start() {
+    let world = World::new().await;
+    let go = Arc::new(Notify::new());
+    world
+        .vendor
+        .script("alpha", [Script::Slow(Arc::clone(&go))]);
+    let payment = world.direct().await;
+    let (gateway, start) = (world.gateway.clone(), by_api(&payment));
+    let caller = tokio::spawn(async move { gateway.start(start).await });
+    world.vendor.reached(1).await;
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    go.notify_one();
+    world.gateway.finish().await;
+    let ledger = world.ledger(payment.id).await;
+    assert!(ledger.open_attempt().unwrap().action.is_some());
+}
+
+#[test]
+fn a_process_that_dies_in_a_start_is_followed_by_one_that_repeats_the_same_attempt() {
+    let runtime = || tokio::runtime::Runtime::new().unwrap();
+    let (dying, living) = (runtime(), runtime());
+    let world = living.block_on(World::new());
+    world
+        .vendor
+        .script("alpha", [Script::Slow(Arc::new(Notify::new()))]);
+    let payment = living.block_on(world.direct());
+    let (gateway, start) = (world.gateway.clone(), by_api(&payment));
+    dying.spawn(async move { gateway.start(start).await });
+    living.block_on(world.vendor.reached(1));
+    dying.shutdown_background();
+    living.block_on(async {
+        let second = world.second().await;
+        world.later(60);
+        second.do_what_is_due().await.unwrap();
+        let started = second.start(by_api(&payment)).await.unwrap();
+        let starts = world.vendor.starts();
+        assert_eq!(starts.len(), 2);
+        assert!(starts.iter().all(|(_, id)| *id == started.attempt.id));
+        assert_eq!(world.vendor.entries(), 1);
+    });
+}
+
+#[tokio::test]
+async fn a_reference_of_another_attempt_is_not_believed() {
+    let world = World::new().await;
+    let (_, first) = world.waiting().await;
+    let taken = format!("ref-{first}");
+    world
+        .vendor
+        .script("alpha", vec![Script::Reference(taken); 3]);
+    let request = world.request("other", kassette_domain::payment::CheckoutMode::Direct);
+    let other = match world.gateway.create(request, None).await.unwrap() {
+        kassette_gateway::create::CreateOutcome::Created(payment) => payment,
+        replayed => panic!("{replayed:?}"),
+    };
+    let refused = world.gateway.start(by_api(&other)).await;
+    assert!(
+        matches!(refused, Err(StartError::Unsettled { .. })),
+        "{refused:?}"
+    );
+    let ledger = world.ledger(other.id).await;
+    let references = &ledger.open_attempt().unwrap().references;
+    assert!(
+        !references.contains(&format!("ref-{first}")),
+        "{references:?}"
+    );
+}
+
+#[tokio::test]
+async fn choosing_a_provider_needs_the_policy_and_has_no_fallback() {
+    let world = World::new().await;
+    let payment = world.direct().await;
+    let named = |name: &str| Start {
+        provider: Some(account_id(name)),
+        ..by_api(&payment)
+    };
+    let refused = world.gateway.start(named("beta")).await;
+    assert!(
+        matches!(refused, Err(StartError::ProviderChoice)),
+        "{refused:?}"
+    );
+
+    let before = world
+        .store
+        .merchant(world.merchant.id)
+        .await
+        .unwrap()
+        .unwrap();
+    let mut after = before.clone();
+    after.policy.provider_choice = true;
+    let now = kassette_gateway::clock::Clock::now(&*world.clock);
+    let replaced = world.store.replace_merchant(before, after, audited(), now);
+    replaced.await.unwrap();
+    let refused = world.gateway.start(named("gamma")).await;
+    assert!(
+        matches!(refused, Err(StartError::NotAvailable(_))),
+        "{refused:?}"
+    );
+    world.vendor.script("beta", [Script::Unavailable]);
+    let refused = world.gateway.start(named("beta")).await;
+    assert!(
+        matches!(refused, Err(StartError::NotAvailable(_))),
+        "{refused:?}"
+    );
+    let started = world.gateway.start(named("beta")).await.unwrap();
+    assert_eq!(at(&started.attempt), "beta");
+}
+
+#[tokio::test]
+async fn a_hosted_a_finished_and_another_method_s_payment_are_conflicts() {
+    let world = World::new().await;
+    let hosted = world.hosted().await;
+    let refused = world.gateway.start(by_api(&hosted)).await;
+    assert!(
+        matches!(refused, Err(StartError::Conflict(_))),
+        "{refused:?}"
+    );
+
+    let world = World::new().await;
+    let direct = world.direct().await;
+    let other = Start {
+        method: kassette_domain::method::MethodId::Paypal,
+        ..by_api(&direct)
+    };
+    let refused = world.gateway.start(other).await;
+    assert!(
+        matches!(refused, Err(StartError::OtherMethod)),
+        "{refused:?}"
+    );
+    let started = world.gateway.start(by_api(&direct)).await.unwrap();
+    let news = world
+        .vendor
+        .payer(started.attempt.id, VendorStatus::Completed);
+    world
+        .callback(Subject::Attempt(started.attempt.id), Some(news))
+        .await;
+    let refused = world.gateway.start(by_api(&direct)).await;
+    assert!(
+        matches!(refused, Err(StartError::Conflict(_))),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_switched_off_account_gets_no_new_attempt() {
+    let world = World::new().await;
+    let alpha = account_id("alpha");
+    assert!(
+        world
+            .gateway
+            .set_account_enabled(&alpha, false, audited())
+            .await
+            .unwrap()
+    );
+    assert!(!world.gateway.account_enabled(&alpha));
+    let payment = world.direct().await;
+    let started = world.gateway.start(by_api(&payment)).await.unwrap();
+    assert_eq!(at(&started.attempt), "beta");
+    assert!(!world.second().await.account_enabled(&alpha));
+}

@@ -1,0 +1,299 @@
+//! A gateway over a store in a folder of its own, with a merchant and two accounts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::attempt::Attempt;
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{AccountId, AttemptId, PaymentId};
+use kassette_domain::key::Environment;
+use kassette_domain::ledger::Ledger;
+use kassette_domain::merchant::{Merchant, SetRate};
+use kassette_domain::method::MethodId;
+use kassette_domain::money::{Currency, Minor, Money, Rate};
+use kassette_domain::order::{IdempotencyKey, OrderId};
+use kassette_domain::payment::{CheckoutMode, Origin, Payment, Request, Status};
+use kassette_domain::policy::{Policy, RateLimit};
+use kassette_domain::provider::{Acknowledged, Incoming, Notice, Payer, Report, Subject, Verb};
+use kassette_domain::site::VerifiedDomain;
+use kassette_domain::time::Time;
+use kassette_gateway::Gateway;
+use kassette_gateway::callback::CallbackAnswer;
+use kassette_gateway::clock::{AdjustableClock, Clock};
+use kassette_gateway::create::CreateOutcome;
+use kassette_gateway::settings::{Account, Merchants, Settings, Terms};
+use kassette_gateway::start::{Start, Starter};
+use kassette_store::sled::{MasterKey, OpenOptions};
+use kassette_store::{About, NewMerchant, SledStore, Store};
+
+use crate::modules::{Scripted, Vendor};
+
+pub(crate) struct World {
+    pub(crate) gateway: Gateway,
+    pub(crate) vendor: Arc<Vendor>,
+    pub(crate) clock: Arc<AdjustableClock>,
+    pub(crate) merchant: Merchant,
+    pub(crate) store: Arc<dyn Store>,
+    _folder: tempfile::TempDir,
+}
+
+pub(crate) fn audited() -> Audited {
+    Audited {
+        operator: "root".into(),
+        actor: "ann".into(),
+        reason: Some("because".into()),
+        action: "payment.review".into(),
+        object: "payment".into(),
+        before: None,
+        after: None,
+    }
+}
+
+pub(crate) fn account_id(name: &str) -> AccountId {
+    AccountId::parse(name).unwrap()
+}
+
+fn account(name: &str, priority: i32) -> Account {
+    let terms = Terms {
+        priority,
+        ..Terms::default()
+    };
+    Account {
+        id: account_id(name),
+        module: "sandbox".into(),
+        name: name.into(),
+        environment: Environment::Test,
+        simulated: true,
+        enabled: true,
+        merchants: Merchants::All,
+        methods: BTreeMap::from([(MethodId::Ideal, terms.clone()), (MethodId::Paypal, terms)]),
+        verification_note: None,
+        verification_url: None,
+        settings: vec![],
+        secrets: vec![],
+        hosts: vec!["localhost:4010".into()],
+        redirect_hosts: vec!["pay.example".into()],
+    }
+}
+
+/// Two accounts in the test environment: `alpha` before `beta`.
+pub(crate) fn settings() -> Settings {
+    let accounts = [account("alpha", 10), account("beta", 0)];
+    Settings {
+        public_url: "https://pay.shop.example".into(),
+        payment_life: Duration::from_secs(24 * 3600),
+        attempt_life: Duration::from_secs(3600),
+        start_deadline: Duration::from_secs(15),
+        provider_deadline: Duration::from_secs(8),
+        listing_deadline: Duration::from_millis(100),
+        live_default: false,
+        plain_loopback: false,
+        rate_limit: RateLimit::default(),
+        health_max_age: Duration::from_secs(900),
+        health_probe_every: Duration::from_secs(60),
+        methods: BTreeMap::new(),
+        accounts: accounts.map(|each| (each.id.clone(), each)).into(),
+    }
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with(settings(), Policy::default()).await
+    }
+
+    pub(crate) async fn with(settings: Settings, policy: Policy) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let options = OpenOptions {
+            path: folder.path().join("store"),
+            master: MasterKey::from_bytes([7; 32]),
+            cache_bytes: 16 << 20,
+        };
+        let store: Arc<dyn Store> = SledStore::open(&options).unwrap();
+        let clock = Arc::new(AdjustableClock::new());
+        let rate = SetRate {
+            rate: Rate::parse("1.08").unwrap(),
+            at: clock.now(),
+        };
+        let merchant = Merchant {
+            id: kassette_domain::id::MerchantId(0),
+            name: "Demo shop".into(),
+            live_approved: false,
+            rates: BTreeMap::from([(Currency::EUR, rate)]),
+            policy,
+            domains: vec![VerifiedDomain {
+                domain: "shop.example".into(),
+                include_subdomains: false,
+            }],
+            created_at: clock.now(),
+        };
+        let new = NewMerchant { merchant };
+        let made = store.create_merchant(new, audited(), clock.now()).await;
+        let vendor = Vendor::new();
+        let world = Self {
+            gateway: gateway(&store, &vendor, &clock, settings),
+            vendor,
+            clock,
+            merchant: made.unwrap(),
+            store,
+            _folder: folder,
+        };
+        world.gateway.warm_up().await.unwrap();
+        world
+    }
+
+    /// Another process over the same store.
+    pub(crate) async fn second(&self) -> Gateway {
+        let second = gateway(&self.store, &self.vendor, &self.clock, settings());
+        second.warm_up().await.unwrap();
+        second
+    }
+
+    pub(crate) fn request(&self, name: &str, mode: CheckoutMode) -> Request {
+        Request {
+            merchant: self.merchant.id,
+            origin: Origin::Merchant {
+                idempotency_key: IdempotencyKey::parse(&format!("request-{name}")).unwrap(),
+            },
+            environment: Environment::Test,
+            order_id: OrderId::parse(name).unwrap(),
+            due: Money {
+                amount: Minor(4990),
+                currency: Currency::EUR,
+            },
+            mode,
+            method: (mode == CheckoutMode::Direct).then_some(MethodId::Ideal),
+            email: None,
+            return_url: None,
+        }
+    }
+
+    pub(crate) async fn pay(&self, mode: CheckoutMode) -> Payment {
+        let request = self.request("order", mode);
+        match self.gateway.create(request, None).await.unwrap() {
+            CreateOutcome::Created(payment) => payment,
+            CreateOutcome::Replayed(_) => panic!("the store was not empty"),
+        }
+    }
+
+    pub(crate) async fn direct(&self) -> Payment {
+        self.pay(CheckoutMode::Direct).await
+    }
+
+    pub(crate) async fn hosted(&self) -> Payment {
+        self.pay(CheckoutMode::Hosted).await
+    }
+
+    /// A direct payment that waits for its payer at `alpha`.
+    pub(crate) async fn waiting(&self) -> (PaymentId, AttemptId) {
+        let payment = self.direct().await;
+        let started = self.gateway.start(by_api(&payment)).await.unwrap();
+        (payment.id, started.attempt.id)
+    }
+
+    pub(crate) async fn ledger(&self, payment: PaymentId) -> Ledger {
+        let ledger = self.store.ledger(About::Payment(payment)).await;
+        ledger.unwrap().unwrap()
+    }
+
+    /// Does what is due until the payment is as it should be.
+    pub(crate) async fn becomes(&self, payment: PaymentId, status: Status) -> Ledger {
+        for _ in 0..100 {
+            let ledger = self.ledger(payment).await;
+            if ledger.payment.status == status {
+                return ledger;
+            }
+            self.gateway.do_what_is_due().await.unwrap();
+        }
+        let ledger = self.ledger(payment).await;
+        panic!("{status:?} was never reached: {ledger:?}")
+    }
+
+    /// A callback of an account with one piece of news.
+    pub(crate) async fn callback(&self, about: Subject, report: Option<Report>) -> CallbackAnswer {
+        self.callback_of("alpha", about, report).await
+    }
+
+    pub(crate) async fn callback_of(
+        &self,
+        account: &str,
+        about: Subject,
+        report: Option<Report>,
+    ) -> CallbackAnswer {
+        self.vendor.answer_callback(Ok(heard(about, report)));
+        let account = account_id(account);
+        self.gateway.callback(&account, incoming()).await
+    }
+
+    pub(crate) async fn transitions_to(&self, payment: PaymentId, status: Status) -> usize {
+        let history = self.store.history(payment).await.unwrap().unwrap();
+        let into = |each: &&kassette_domain::ledger::Transition| {
+            each.applied && each.to == status && each.from != status
+        };
+        history.transitions.iter().filter(into).count()
+    }
+
+    pub(crate) async fn events(&self, payment: PaymentId) -> Vec<String> {
+        let history = self.store.history(payment).await.unwrap().unwrap();
+        let name = |event: &kassette_domain::event::Event| event.kind.as_str().to_owned();
+        history.events.iter().map(name).collect()
+    }
+
+    pub(crate) fn later(&self, seconds: u64) -> Time {
+        self.clock.advance(Duration::from_secs(seconds));
+        self.clock.now()
+    }
+}
+
+fn gateway(
+    store: &Arc<dyn Store>,
+    vendor: &Arc<Vendor>,
+    clock: &Arc<AdjustableClock>,
+    settings: Settings,
+) -> Gateway {
+    let modules = Arc::new(Scripted(Arc::clone(vendor)));
+    let clock: Arc<dyn Clock> = clock.clone();
+    Gateway::with_modules(Arc::clone(store), modules, clock, settings)
+}
+
+pub(crate) fn heard(about: Subject, report: Option<Report>) -> Acknowledged {
+    Acknowledged {
+        notices: vec![Notice { about, report }],
+        status: 200,
+        media_type: "text/plain".into(),
+        body: "[accepted]".into(),
+    }
+}
+
+pub(crate) fn incoming() -> Incoming {
+    Incoming {
+        verb: Verb::Post,
+        path: String::new(),
+        query: String::new(),
+        headers: vec![],
+        body: vec![],
+    }
+}
+
+pub(crate) fn by_api(payment: &Payment) -> Start {
+    Start {
+        payment: payment.id,
+        method: MethodId::Ideal,
+        provider: None,
+        starter: Starter::Api,
+        seen: None,
+        payer: Payer::default(),
+    }
+}
+
+pub(crate) fn by_page(payment: &Payment, method: MethodId) -> Start {
+    Start {
+        starter: Starter::Page,
+        method,
+        ..by_api(payment)
+    }
+}
+
+pub(crate) fn at(attempt: &Attempt) -> &str {
+    attempt.account.as_str()
+}
