@@ -19,7 +19,7 @@ use kassette_domain::money::Currency;
 use kassette_domain::routing::{Availability, Faulty, Ground, Refusal};
 use kassette_runtime::{CallError, LoadError, MethodModule, SlotState};
 use std::sync::Arc;
-use support::{Method, NOW, context, runtime, slot};
+use support::{CONTEXT, Method, NOW, context, runtime, slot};
 
 /// Loads one hand-written iDEAL and gives its module.
 fn load(method: Method) -> Arc<MethodModule> {
@@ -259,11 +259,13 @@ fn a_module_for_another_version_of_the_contract_is_refused() {
             std::fs::write(folder.path().join(path.file_name().unwrap()), text).unwrap();
         }
     }
-    let core = r#"(module (memory (export "memory") 1)
+    let core = format!(
+        r#"(module (memory (export "memory") 1)
         (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) unreachable)
         (func (export "kassette:plugin/routing@2.0.0#describe") (result i32) unreachable)
-        (func (export "kassette:plugin/routing@2.0.0#rank") (param i32) (result i32) unreachable))"#;
-    let error = refused(support::component(folder.path(), "method", core));
+        (func (export "kassette:plugin/routing@2.0.0#rank") {CONTEXT} (result i32) unreachable))"#
+    );
+    let error = refused(support::component(folder.path(), "method", &core));
     assert!(matches!(error, LoadError::OtherVersion { .. }), "{error}");
     assert!(error.to_string().contains("0.1.0"), "{error}");
 }
