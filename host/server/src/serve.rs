@@ -9,10 +9,11 @@ use kassette_domain::secret::Secret;
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::{Clock, SystemClock};
 use kassette_gateway::settings::Settings;
-use kassette_http::{Client, Guard};
-use kassette_runtime::{Runtime, RuntimeConfig, RuntimeError};
-use kassette_sim::SimError;
-use kassette_store::{Fault, MasterKey, OpenError, OpenOptions, SledStore, Store};
+use kassette_http::{Client, Guard, NotSent, Request, SendError};
+use kassette_runtime::{Outgoing, Runtime, RuntimeConfig, RuntimeError, Sending};
+use kassette_sim::{Sim, SimError};
+use kassette_store::sled::{MasterKey, OpenError, OpenOptions};
+use kassette_store::{Fault, Health as _, SledStore, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -43,6 +44,8 @@ pub(crate) enum ServeError {
     Store(#[from] OpenError),
     #[error(transparent)]
     Fault(#[from] Fault),
+    #[error("the store stopped, because what it writes cannot be made safe: {0}; free or repair the disk and start again")]
+    StoreFailed(String),
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
     #[error(transparent)]
@@ -139,7 +142,7 @@ pub(crate) async fn run(
     }
     crate::files::make_private_folder(&data_dir)
         .map_err(|error| ServeError::folder(&data_dir, error))?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let simulators = if config.main.sandbox {
         Some(sandbox(&public_url, &data_dir, Arc::clone(&clock)).await?)
     } else {
@@ -235,11 +238,7 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
 
     let store = open_store(&parts)?;
     let clock = Arc::clone(&parts.clock);
-    let runtime_clock = Arc::clone(&clock);
-    let runtime = Runtime::start(
-        RuntimeConfig::new(&parts.plugin_dir, Arc::new(move || runtime_clock.now())),
-        Client::new(Guard::default()),
-    )?;
+    let runtime = start_runtime(&parts).await?;
     let simulated = parts
         .simulators
         .as_ref()
@@ -252,6 +251,7 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         settings.clone(),
     );
     gateway.configure(settings).await?;
+    gateway.warm_up().await?;
 
     let state = api::ApiState::new(gateway.clone(), main.trusted_proxies.clone());
     let mut listeners = Vec::new();
@@ -276,7 +276,6 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
     ))
     .merge(telemetry::router(gateway.clone(), closing.clone()));
     listeners.push((operators, operators_router));
-    gateway.probe_all().await;
     Ok(Running {
         gateway,
         store,
@@ -293,10 +292,46 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
     })
 }
 
+/// Loads every module; compiling blocks, so it is off the workers.
+async fn start_runtime(parts: &Parts) -> Result<Arc<Runtime>, ServeError> {
+    let clock = Arc::clone(&parts.clock);
+    let config = RuntimeConfig::new(&parts.plugin_dir, Arc::new(move || clock.now()));
+    let guard = Guard { allow_loopback: parts.simulators.is_some() };
+    let sim = parts.simulators.as_ref().map(|simulators| Arc::clone(&simulators.sim));
+    let outgoing = WayOut { client: Client::new(guard), sim };
+    tokio::task::spawn_blocking(move || Runtime::start(config, outgoing))
+        .await
+        .map_err(|_| ServeError::Interrupted)?
+        .map_err(ServeError::Runtime)
+}
+
+/// The modules' way out. A simulator whose port is closed cannot count the calls that it refuses,
+/// so it is told of them.
+struct WayOut {
+    client: Client,
+    sim: Option<Arc<Sim>>,
+}
+
+impl Outgoing for WayOut {
+    fn send<'a>(&'a self, request: Request<'a>) -> Sending<'a> {
+        Box::pin(async move {
+            let host = request.url.host_str().and_then(|host| host.parse::<IpAddr>().ok());
+            let address = host.zip(request.url.port_or_known_default()).map(SocketAddr::from);
+            let sent = self.client.send(request).await;
+            if let (Some(sim), Some(address), Err(SendError::NotSent(NotSent::NoConnection(_)))) =
+                (&self.sim, address, &sent)
+            {
+                sim.connection_refused(address);
+            }
+            sent
+        })
+    }
+}
+
 fn open_store(parts: &Parts) -> Result<Arc<SledStore>, ServeError> {
-    let master = MasterKey::from_base64(parts.master.expose())
+    let master = MasterKey::parse(parts.master.expose())
         .map_err(|error| ServeError::BadMasterKey(error.to_string()))?;
-    Ok(SledStore::open(OpenOptions {
+    Ok(SledStore::open(&OpenOptions {
         path: parts.data_dir.join("store"),
         master,
         cache_bytes: parts.config.main.store.cache_mib << 20,
@@ -436,8 +471,8 @@ impl Running {
     /// Waits to be told to stop, or for the store to give up; then finishes what is in hand.
     pub(crate) async fn until(self, stop: CancellationToken) -> Result<(), ServeError> {
         let failed = tokio::select! {
-            () = stop.cancelled() => false,
-            () = self.store.stopped() => true,
+            () = stop.cancelled() => None,
+            why = self.store.failed() => Some(why),
         };
         self.closing.cancel();
         self.listening.close();
@@ -446,10 +481,11 @@ impl Running {
         self.working.close();
         self.working.wait().await;
         drop(self.simulators);
-        if failed {
-            return Err(ServeError::Fault(Fault::Stopping));
+        if let Some(why) = failed {
+            return Err(ServeError::StoreFailed(why));
         }
-        self.gateway.store().shut_down().await?;
+        self.gateway.finish().await;
+        self.store.shut_down().await?;
         tracing::info!("stopped");
         Ok(())
     }

@@ -43,7 +43,7 @@ pub(super) async fn sim(args: SimArgs, stop: CancellationToken) -> Result<(), St
     let simulators = Simulators::start(
         &[(SANDBOX_TEST, secrets.clone())],
         place,
-        Arc::new(SystemClock::new()),
+        Arc::new(SystemClock),
     )
     .await
     .map_err(|error| error.to_string())?;
