@@ -1,1 +1,76 @@
-//! The public API: its edge, its handlers, its OpenAPI document.
+//! The public API: merchants' endpoints, providers' callbacks, and the document about them.
+//!
+//! Checks stand in one order, whatever the endpoint: route (404, 405), size (413), credentials
+//! (401), rate (429), permission (403), Content-Type and JSON (400), shape (422), and only then the
+//! gateway. [`access`] does everything before the JSON; a handler names the permission it needs by
+//! the extractor in its signature and cannot be written without one.
+
+mod access;
+pub(crate) mod body;
+mod callbacks;
+mod client;
+mod document;
+mod error;
+mod formats;
+pub(crate) mod json;
+mod limit;
+mod methods;
+mod payments;
+mod query;
+mod start;
+mod state;
+
+use axum::Router;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(crate) use self::error::ApiError;
+pub(crate) use self::payments::PaymentBody;
+pub(crate) use self::state::ApiState;
+use crate::telemetry::Edge;
+
+/// Largest body of an API request (spec, "Limits").
+const BODY_LIMIT: usize = 16 << 10;
+
+/// Everything that the public listener answers, but for pages.
+pub(crate) fn router(state: ApiState) -> Router {
+    let (routes, api) = endpoints().split_for_parts();
+    let document = document::Served::new(document::complete(api), &state);
+    let routes = routes
+        .merge(callbacks::routes())
+        .route("/openapi.json", get(move |request| document.serve(request)));
+    finish(routes).with_state(state)
+}
+
+/// Only the callbacks, for a listener of their own.
+pub(crate) fn callbacks(state: ApiState) -> Router {
+    finish(callbacks::routes()).with_state(state)
+}
+
+/// The OpenAPI document, made from the handlers and types that serve.
+pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
+    document::complete(endpoints().into_openapi())
+}
+
+fn endpoints() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::with_openapi(document::frame())
+        .routes(routes!(payments::create))
+        .routes(routes!(payments::read))
+        .routes(routes!(start::start))
+        .routes(routes!(methods::list))
+}
+
+/// Answers of the router itself in the Error shape, and what every response has.
+fn finish<S: Clone + Send + Sync + 'static>(routes: Router<S>) -> Router<S> {
+    routes
+        .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
+        .fallback(|| async { ApiError::NotFound("there is nothing at this path") })
+        .layer(Edge::new("public", after_panic))
+}
+
+/// The answer where a handler panicked; the layer tells the log.
+fn after_panic() -> Response {
+    ApiError::internal("a handler panicked").into_response()
+}

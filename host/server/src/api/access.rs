@@ -1,0 +1,221 @@
+//! Who may do what: everything that is checked before a body is looked at.
+
+use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
+use http::request::Parts;
+use kassette_domain::key::Scope;
+use kassette_gateway::auth::{AuthError, MerchantCaller, live_allowed};
+
+use super::error::ApiError;
+use super::json::{self, Fields};
+use super::state::ApiState;
+use super::{BODY_LIMIT, body, query};
+
+/// A request that has arrived whole and within its cap.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    /// Its head.
+    pub(super) parts: Parts,
+    /// The exact bytes.
+    body: Bytes,
+}
+
+impl Arrived {
+    /// Reads a request to its end.
+    async fn read(request: Request) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let body = body::read(&parts.headers, body, BODY_LIMIT).await?;
+        Ok(Self { parts, body })
+    }
+
+    /// Refuses every query parameter.
+    pub(super) fn no_query(&self) -> Result<(), ApiError> {
+        query::read(self.parts.uri.query(), []).map(|[]| ())
+    }
+
+    /// The fields of the body, a JSON object.
+    pub(super) fn fields(&self) -> Result<Fields, ApiError> {
+        check_media_type(&self.parts.headers)?;
+        Ok(Fields::of(json::parse(&self.body)?)?)
+    }
+}
+
+/// 400 for anything but plain `application/json` in UTF-8.
+fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let refuse = |message: &'static str| Err(ApiError::Malformed(message.into()));
+    if headers.contains_key(CONTENT_ENCODING) {
+        return refuse("Content-Encoding is not supported; send the body as it is");
+    }
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let declared = match (types.next(), types.next()) {
+        (Some(one), None) => one.to_str().unwrap_or_default(),
+        _ => "",
+    };
+    if is_json(declared) {
+        Ok(())
+    } else {
+        refuse("Content-Type must be application/json")
+    }
+}
+
+/// Whether a media type is JSON in UTF-8.
+fn is_json(declared: &str) -> bool {
+    let mut parts = declared
+        .split(';')
+        .map(|part| part.trim_matches([' ', '\t']));
+    let essence = parts.next().unwrap_or_default();
+    let is_utf8 = |parameter: &str| match parameter.split_once('=') {
+        Some((name, value)) => {
+            name.eq_ignore_ascii_case("charset")
+                && value.trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        None => parameter.is_empty(),
+    };
+    essence.eq_ignore_ascii_case("application/json") && parts.all(is_utf8)
+}
+
+/// The credential of a request: exactly one `Authorization: Bearer …`.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return None;
+    };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    let token = token.trim_matches(' ');
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// A request by a merchant's key with the scope `payments:create`; in live, of a merchant that is
+/// approved for it.
+#[derive(Debug)]
+pub(super) struct MerchantCreate {
+    /// Who asks.
+    pub(super) caller: MerchantCaller,
+    /// What.
+    pub(super) arrived: Arrived,
+}
+
+impl FromRequest<ApiState> for MerchantCreate {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let (caller, arrived) = merchant(request, state, Scope::PaymentsCreate).await?;
+        if !live_allowed(&caller) {
+            let message = "live payments are not approved for this merchant";
+            return Err(ApiError::Forbidden(message.into()));
+        }
+        Ok(Self { caller, arrived })
+    }
+}
+
+/// A request by a merchant's key with the scope `payments:read`.
+#[derive(Debug)]
+pub(super) struct MerchantRead {
+    /// Who asks.
+    pub(super) caller: MerchantCaller,
+    /// What.
+    pub(super) arrived: Arrived,
+}
+
+impl FromRequest<ApiState> for MerchantRead {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let (caller, arrived) = merchant(request, state, Scope::PaymentsRead).await?;
+        Ok(Self { caller, arrived })
+    }
+}
+
+/// Size, credential, rate, scope: in this order.
+async fn merchant(
+    request: Request,
+    state: &ApiState,
+    scope: Scope,
+) -> Result<(MerchantCaller, Arrived), ApiError> {
+    let arrived = Arrived::read(request).await?;
+    let known = match bearer(&arrived.parts.headers) {
+        Some(token) => state.gateway().merchant_caller(token).await,
+        None => Err(AuthError::Refused),
+    };
+    let caller = match known.map_err(ApiError::from) {
+        Ok(caller) => caller,
+        Err(ApiError::Unauthorized) => {
+            // Guessing is slowed down; a usable key is never held up by it.
+            state.count_address(&arrived.parts)?;
+            return Err(ApiError::Unauthorized);
+        }
+        Err(error) => return Err(error),
+    };
+    let own = caller.merchant.policy.rate_limit;
+    let limit = own.unwrap_or_else(|| state.gateway().settings().rate_limit);
+    let keys = &state.limits().keys;
+    keys.take(&caller.key.id, limit, state.now())?;
+    if !caller.key.allows(scope) {
+        return Err(ApiError::missing_scope(scope.as_str()));
+    }
+    Ok((caller, arrived))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: http::HeaderName, values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(
+                &name,
+                http::HeaderValue::from_bytes(value.as_bytes()).unwrap(),
+            );
+        }
+        headers
+    }
+
+    #[test]
+    fn a_credential_is_one_bearer_token() {
+        let read = |values: &[&str]| bearer(&headers(AUTHORIZATION, values)).map(str::to_owned);
+        assert_eq!(read(&["Bearer abc"]).as_deref(), Some("abc"));
+        assert_eq!(read(&["bearer  abc "]).as_deref(), Some("abc"));
+        for wrong in [
+            &[][..],
+            &["Bearer"],
+            &["Bearer "],
+            &["Basic abc"],
+            &["abc"],
+            &["Bearer é"],
+            &["Bearer abc", "Bearer abc"],
+        ] {
+            assert_eq!(read(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn only_plain_json_in_utf8_is_taken() {
+        for fine in [
+            "application/json",
+            "Application/JSON; charset=utf-8",
+            "application/json;charset=\"UTF-8\"",
+            "application/json ; ",
+        ] {
+            assert!(is_json(fine), "{fine}");
+        }
+        for wrong in [
+            "",
+            "text/plain",
+            "application/jsonp",
+            "application/merge-patch+json",
+            "application/json; charset=latin1",
+            "application/json; x=y",
+            "application/x-www-form-urlencoded",
+        ] {
+            assert!(!is_json(wrong), "{wrong}");
+        }
+        let twice = headers(CONTENT_TYPE, &["application/json", "application/json"]);
+        assert!(check_media_type(&twice).is_err());
+        let mut encoded = headers(CONTENT_TYPE, &["application/json"]);
+        encoded.insert(CONTENT_ENCODING, http::HeaderValue::from_static("identity"));
+        assert!(check_media_type(&encoded).is_err());
+    }
+}

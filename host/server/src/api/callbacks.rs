@@ -1,0 +1,166 @@
+//! Providers' callbacks: taken as they come and handed on, byte for byte.
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, on};
+use http::header::{ALLOW, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use kassette_domain::id::AccountId;
+use kassette_domain::policy::RateLimit;
+use kassette_domain::provider::{Incoming, Verb};
+use kassette_gateway::callback::CallbackAnswer;
+
+use super::body;
+use super::error::ApiError;
+use super::state::ApiState;
+
+/// Largest body of a callback (decisions, "Provider callbacks").
+const BODY_LIMIT: usize = 256 << 10;
+
+/// Callbacks of one account (decisions, "Provider callbacks"): vendors send from many addresses.
+const RATE: RateLimit = RateLimit {
+    per_second: 500,
+    burst: 500,
+};
+
+const PREFIX: &str = "/callbacks/";
+const ALLOWED: &str = "GET,POST,PUT,PATCH,DELETE";
+
+/// The routes, for any account and whatever follows it.
+pub(super) fn routes() -> Router<ApiState> {
+    let verbs = MethodFilter::GET
+        .or(MethodFilter::POST)
+        .or(MethodFilter::PUT)
+        .or(MethodFilter::PATCH)
+        .or(MethodFilter::DELETE);
+    Router::new()
+        .route("/callbacks/{provider_id}", on(verbs, receive))
+        .route("/callbacks/{provider_id}/", on(verbs, receive))
+        .route("/callbacks/{provider_id}/{*rest}", on(verbs, receive))
+}
+
+async fn receive(State(state): State<ApiState>, request: Request) -> Result<Response, ApiError> {
+    const UNKNOWN: ApiError = ApiError::NotFound("there is nothing at this path");
+    let (parts, body) = request.into_parts();
+    // HEAD arrives here as a GET without an answer's body; no vendor means it as a callback.
+    let Some(verb) = verb(&parts.method) else {
+        let allowed = [(ALLOW, HeaderValue::from_static(ALLOWED))];
+        return Ok((allowed, ApiError::MethodNotAllowed).into_response());
+    };
+    let (account, path) = split(parts.uri.path()).ok_or(UNKNOWN)?;
+    // Buckets are kept for accounts that exist, so that nobody can fill them with names.
+    if !state.gateway().settings().accounts.contains_key(&account) {
+        return Err(UNKNOWN);
+    }
+    let body = body::read(&parts.headers, body, BODY_LIMIT).await?;
+    state.limits().accounts.take(&account, RATE, state.now())?;
+    let incoming = Incoming {
+        verb,
+        path: path.to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        headers: texts(&parts.headers),
+        body: body.into(),
+    };
+    let gateway = state.gateway().clone();
+    // A vendor that hangs up must not tear the reading of its news in two.
+    let answer = tokio::spawn(async move { gateway.callback(&account, incoming).await });
+    Ok(shown(answer.await.map_err(ApiError::internal)?))
+}
+
+fn verb(method: &Method) -> Option<Verb> {
+    match method.as_str() {
+        "GET" => Some(Verb::Get),
+        "POST" => Some(Verb::Post),
+        "PUT" => Some(Verb::Put),
+        "PATCH" => Some(Verb::Patch),
+        "DELETE" => Some(Verb::Delete),
+        _ => None,
+    }
+}
+
+/// The account, and what follows it in the path, undecoded.
+fn split(path: &str) -> Option<(AccountId, &str)> {
+    let rest = path.strip_prefix(PREFIX)?;
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (account, path) = rest.split_at(end);
+    Some((AccountId::parse(account).ok()?, path))
+}
+
+/// Names in lower case (as the parser leaves them), in order of arrival. A value that is not UTF-8
+/// is read as ISO 8859-1, which HTTP once meant and which loses nothing.
+fn texts(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |value: &HeaderValue| match std::str::from_utf8(value.as_bytes()) {
+        Ok(text) => text.to_owned(),
+        Err(_) => value
+            .as_bytes()
+            .iter()
+            .map(|byte| char::from(*byte))
+            .collect(),
+    };
+    headers
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), text(value)))
+        .collect()
+}
+
+fn shown(answer: CallbackAnswer) -> Response {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = Response::new(Body::from(answer.body));
+    *response.status_mut() = status;
+    if let Ok(media_type) = HeaderValue::try_from(answer.media_type)
+        && !media_type.is_empty()
+    {
+        response.headers_mut().insert(CONTENT_TYPE, media_type);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_the_account_stays_as_it_was_sent() {
+        let account = |text: &str| AccountId::parse(text).unwrap();
+        for (path, expected) in [
+            ("/callbacks/paypal-live", Some((account("paypal-live"), ""))),
+            ("/callbacks/a/", Some((account("a"), "/"))),
+            ("/callbacks/a/b%2Fc/d", Some((account("a"), "/b%2Fc/d"))),
+            ("/callbacks/A", None),
+            ("/callbacks/%61", None),
+            ("/callbacks/", None),
+        ] {
+            assert_eq!(split(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn headers_keep_their_bytes() {
+        let mut headers = HeaderMap::new();
+        headers.append("X-Sig", HeaderValue::from_bytes(b"caf\xc3\xa9").unwrap());
+        headers.append("x-sig", HeaderValue::from_bytes(b"caf\xe9").unwrap());
+        let expected = [("x-sig", "café"), ("x-sig", "café")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(texts(&headers), expected);
+    }
+
+    #[test]
+    fn an_answer_without_sense_is_a_failure_of_ours() {
+        let answer = |status, media_type: &str| {
+            shown(CallbackAnswer {
+                status,
+                media_type: media_type.to_owned(),
+                body: "[accepted]".to_owned(),
+            })
+        };
+        assert_eq!(
+            answer(200, "text/plain").headers()[CONTENT_TYPE],
+            "text/plain"
+        );
+        assert!(answer(200, "").headers().is_empty());
+        assert!(answer(200, "a\nb").headers().is_empty());
+        assert_eq!(answer(1, "").status(), StatusCode::INTERNAL_SERVER_ERROR);
+    }
+}

@@ -1,0 +1,212 @@
+//! The OpenAPI document: what the handlers and types do not say of themselves, and how it is served.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use http::{HeaderValue, StatusCode};
+use sha2::{Digest as _, Sha256};
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::response::Response as Described;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{
+    ContentBuilder, Info, InfoBuilder, License, OpenApi, OpenApiBuilder, Ref, RefOr,
+    ResponseBuilder, ServerBuilder,
+};
+use utoipa::{IntoResponses, PartialSchema as _, ToSchema as _};
+
+use super::error::{ApiError, ErrorBody};
+use super::state::ApiState;
+
+const DESCRIPTION: &str = "\
+Merchants create payments, send the customer's browser to `checkout_url`, and learn the result from \
+an authenticated read. A browser that comes back is never proof of payment.
+
+Every response has `X-Request-Id`: the caller's own where it is 1-128 visible ASCII characters, else \
+a random one. Checks are made in one order: path (404, 405), size (413), credentials (401), rate \
+(429), permission (403), Content-Type and JSON (400), shape (422). Fields and query parameters that \
+are not named here are refused with 422, repeated JSON names with 400; `null` on an optional field \
+is its absence. Error texts are for people and may change.";
+
+/// How long a copy of the document may be used, seconds: it changes with the server's version only.
+const CACHED: &str = "public, max-age=300";
+
+/// Answers that every endpoint with a key has.
+pub(super) struct Authenticated;
+
+/// Answers that every endpoint with a body has.
+pub(super) struct WithBody;
+
+fn refused(description: &str) -> RefOr<Described> {
+    let error = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name(ErrorBody::name())))
+        .build();
+    RefOr::T(
+        ResponseBuilder::new()
+            .description(description)
+            .content("application/json", error)
+            .build(),
+    )
+}
+
+fn refusals<const N: usize>(list: [(&str, &str); N]) -> BTreeMap<String, RefOr<Described>> {
+    list.into_iter()
+        .map(|(status, description)| (status.to_owned(), refused(description)))
+        .collect()
+}
+
+impl IntoResponses for Authenticated {
+    fn responses() -> BTreeMap<String, RefOr<Described>> {
+        refusals([
+            (
+                "400",
+                "Invalid JSON, a wrong Content-Type, or a body that did not arrive whole.",
+            ),
+            ("401", "The key is missing, invalid, revoked or expired."),
+            (
+                "403",
+                "The key's scope or the merchant's live policy does not allow it.",
+            ),
+            ("413", "The body is larger than 16 KiB."),
+            (
+                "422",
+                "A field or query parameter is missing, unknown, repeated, of a wrong form, or not acceptable now.",
+            ),
+            (
+                "429",
+                "Too many requests with this key or from this address.",
+            ),
+            (
+                "500",
+                "An unexpected error; it does not prove that nothing happened.",
+            ),
+        ])
+    }
+}
+
+impl IntoResponses for WithBody {
+    fn responses() -> BTreeMap<String, RefOr<Described>> {
+        refusals([("408", "The body did not arrive in time.")])
+    }
+}
+
+/// The document before the endpoints are put into it.
+pub(super) fn frame() -> OpenApi {
+    OpenApiBuilder::new().info(info()).build()
+}
+
+fn info() -> Info {
+    InfoBuilder::new()
+        .title("Payment Checkout Service API")
+        .version("1.0")
+        .description(Some(DESCRIPTION))
+        .license(Some(License::new("Apache-2.0")))
+        .build()
+}
+
+/// The document with everything that holds for all endpoints: the key, and headers of responses.
+pub(super) fn complete(mut api: OpenApi) -> OpenApi {
+    let components = api.components.get_or_insert_default();
+    let error = (ErrorBody::name().into_owned(), ErrorBody::schema());
+    components.schemas.extend([error]);
+    let key = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some(
+            "A merchant's key: `kp_test_…` for test, `kp_live_…` for real payments. Creating and starting need its scope `payments:create`, reading `payments:read`.",
+        ))
+        .build();
+    components.add_security_scheme("merchant_key", SecurityScheme::Http(key));
+    for item in api.paths.paths.values_mut() {
+        let operations = [
+            &mut item.get,
+            &mut item.post,
+            &mut item.put,
+            &mut item.delete,
+        ];
+        for operation in operations.into_iter().flatten() {
+            for (status, response) in &mut operation.responses.responses {
+                if let RefOr::T(response) = response {
+                    add_headers(status, response);
+                }
+            }
+        }
+    }
+    api
+}
+
+/// Names the headers that responses of a status have on every endpoint.
+fn add_headers(status: &str, response: &mut Described) {
+    let mut add = |name: &str, kind: Type, description: &str| {
+        let header = HeaderBuilder::new()
+            .schema(Some(ObjectBuilder::new().schema_type(kind)))
+            .description(Some(description))
+            .build();
+        response.headers.insert(name.to_owned(), header.into());
+    };
+    add(
+        "X-Request-Id",
+        Type::String,
+        "The request's id, 1-128 visible ASCII characters.",
+    );
+    match status {
+        "401" => add("WWW-Authenticate", Type::String, "`Bearer`"),
+        "429" => {
+            add("Retry-After", Type::Integer, "Seconds.");
+            add(
+                "RateLimit",
+                Type::String,
+                "What remains of the quota, and for how long.",
+            );
+            add(
+                "RateLimit-Policy",
+                Type::String,
+                "The quota: requests (`q`) in a window of seconds (`w`).",
+            );
+        }
+        _ => {}
+    }
+}
+
+/// The document as it is served: written once.
+#[derive(Clone)]
+pub(super) struct Served {
+    text: Bytes,
+    tag: HeaderValue,
+    state: Arc<ApiState>,
+}
+
+impl Served {
+    /// Writes the document for the server's own origin.
+    pub(super) fn new(mut api: OpenApi, state: &ApiState) -> Self {
+        let origin = state.gateway().settings().public_url.clone();
+        api.servers = Some(vec![ServerBuilder::new().url(origin).build()]);
+        // Strings, numbers and maps with string keys always serialize.
+        let text = Bytes::from(api.to_json().unwrap_or_default());
+        let digest = hex::encode(&Sha256::digest(&text)[..8]);
+        let tag = HeaderValue::try_from(format!("\"{digest}\""));
+        Self {
+            text,
+            tag: tag.unwrap_or(HeaderValue::from_static("\"0\"")),
+            state: Arc::new(state.clone()),
+        }
+    }
+
+    /// Answers `GET /openapi.json`.
+    pub(super) async fn serve(self, request: Request) -> Result<Response, ApiError> {
+        let (parts, _) = request.into_parts();
+        self.state.count_address(&parts)?;
+        let cached = [
+            (CACHE_CONTROL, HeaderValue::from_static(CACHED)),
+            (ETAG, self.tag.clone()),
+        ];
+        if parts.headers.get(IF_NONE_MATCH) == Some(&self.tag) {
+            return Ok((StatusCode::NOT_MODIFIED, cached).into_response());
+        }
+        let form = [(CONTENT_TYPE, "application/json")];
+        Ok((cached, form, self.text).into_response())
+    }
+}

@@ -1,0 +1,350 @@
+//! The one place that turns failures into HTTP.
+//!
+//! Domain and gateway errors know no HTTP; each is mapped here by an exhaustive match, so that a new
+//! one does not compile until somebody has decided its status. The body is always
+//! `{"error": "..."}`. What went wrong inside is told to the log, never to the caller.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, StatusCode};
+use kassette_gateway::auth::AuthError;
+use kassette_gateway::create::CreateError;
+use kassette_gateway::start::StartError;
+use kassette_store::Fault;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::body::BodyError;
+use super::json::{Invalid, NotJson};
+use super::limit::Exhausted;
+use crate::telemetry::InternalCause;
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// A rejection.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Error)]
+pub(crate) struct ErrorBody {
+    /// Why the request was rejected. Do not depend on the text.
+    #[schema(min_length = 1, example = "amount: must be greater than zero")]
+    error: Cow<'static, str>,
+}
+
+/// Why a request has no other answer.
+#[derive(Debug)]
+pub(crate) enum ApiError {
+    /// 400: not JSON, wrong Content-Type, broken body.
+    Malformed(Cow<'static, str>),
+    /// 401.
+    Unauthorized,
+    /// 403.
+    Forbidden(Cow<'static, str>),
+    /// 404.
+    NotFound(&'static str),
+    /// 405; the router adds `Allow`.
+    MethodNotAllowed,
+    /// 408: the body took too long.
+    Late,
+    /// 409.
+    Conflict {
+        /// What stands in the way.
+        message: Cow<'static, str>,
+        /// When to call again, where that may help.
+        retry_after: Option<Duration>,
+    },
+    /// 413.
+    TooLarge(BodyError),
+    /// 422.
+    Invalid(Cow<'static, str>),
+    /// 429.
+    TooMany(Exhausted),
+    /// 500; the text is for the log alone.
+    Internal(String),
+}
+
+impl ApiError {
+    /// The credential does not carry what the call needs.
+    pub(crate) fn missing_scope(scope: &str) -> Self {
+        Self::Forbidden(format!("the key does not carry the scope {scope}").into())
+    }
+
+    /// A failure of ours.
+    pub(crate) fn internal(cause: impl fmt::Display) -> Self {
+        Self::Internal(cause.to_string())
+    }
+
+    fn conflict(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::Conflict {
+            message: message.into(),
+            retry_after: None,
+        }
+    }
+
+    fn invalid(error: &impl fmt::Display) -> Self {
+        Self::Invalid(error.to_string().into())
+    }
+
+    fn split(self) -> (StatusCode, Cow<'static, str>) {
+        match self {
+            Self::Malformed(message) => (StatusCode::BAD_REQUEST, message),
+            Self::Unauthorized => (
+                StatusCode::UNAUTHORIZED,
+                "the credential is missing, invalid, revoked or expired".into(),
+            ),
+            Self::Forbidden(message) => (StatusCode::FORBIDDEN, message),
+            Self::NotFound(message) => (StatusCode::NOT_FOUND, message.into()),
+            Self::MethodNotAllowed => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this path does not answer the method".into(),
+            ),
+            Self::Late => (
+                StatusCode::REQUEST_TIMEOUT,
+                "the body did not arrive in time".into(),
+            ),
+            Self::Conflict { message, .. } => (StatusCode::CONFLICT, message),
+            Self::TooLarge(error) => (StatusCode::PAYLOAD_TOO_LARGE, error.to_string().into()),
+            Self::Invalid(message) => (StatusCode::UNPROCESSABLE_ENTITY, message),
+            Self::TooMany(_) => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "too many requests; try again later".into(),
+            ),
+            Self::Internal(_) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "an unexpected error happened; repeating the request is safe".into(),
+            ),
+        }
+    }
+}
+
+/// Whole seconds, at least one: `Retry-After` knows no fractions.
+fn seconds(duration: Duration) -> u64 {
+    let up = u64::from(duration.subsec_nanos() > 0);
+    duration.as_secs().saturating_add(up).max(1)
+}
+
+/// The headers that the form of an error demands.
+fn headers(error: &ApiError) -> Vec<(HeaderName, HeaderValue)> {
+    match error {
+        ApiError::Unauthorized => vec![(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))],
+        ApiError::Conflict {
+            retry_after: Some(after),
+            ..
+        } => vec![(RETRY_AFTER, seconds(*after).into())],
+        ApiError::TooMany(exhausted) => rate_headers(exhausted),
+        _ => Vec::new(),
+    }
+}
+
+/// `Retry-After`, and the quota by draft-ietf-httpapi-ratelimit-headers-10: `q` requests in each
+/// window of `w` seconds, of which `r` remain for `t` seconds.
+fn rate_headers(exhausted: &Exhausted) -> Vec<(HeaderName, HeaderValue)> {
+    let after = seconds(exhausted.retry_after);
+    let quota = exhausted.limit.burst.max(1);
+    let window = quota.div_ceil(exhausted.limit.per_second.max(1));
+    let shown = |text: String| HeaderValue::try_from(text).ok();
+    let policy = shown(format!("\"requests\";q={quota};w={window}"));
+    let state = shown(format!("\"requests\";r=0;t={after}"));
+    let mut headers = vec![(RETRY_AFTER, after.into())];
+    headers.extend(policy.map(|value| (RATE_LIMIT_POLICY, value)));
+    headers.extend(state.map(|value| (RATE_LIMIT, value)));
+    headers
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let headers = headers(&self);
+        let cause = match &self {
+            Self::Internal(cause) => Some(InternalCause(cause.clone())),
+            _ => None,
+        };
+        let (status, error) = self.split();
+        let mut response = (status, Json(ErrorBody { error })).into_response();
+        response.headers_mut().extend(headers);
+        if let Some(cause) = cause {
+            response.extensions_mut().insert(cause);
+        }
+        response
+    }
+}
+
+impl From<BodyError> for ApiError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge { .. } => Self::TooLarge(error),
+            BodyError::Late => Self::Late,
+            BodyError::Broken => Self::Malformed(error.to_string().into()),
+        }
+    }
+}
+
+impl From<NotJson> for ApiError {
+    fn from(error: NotJson) -> Self {
+        Self::Malformed(error.to_string().into())
+    }
+}
+
+impl From<Invalid> for ApiError {
+    fn from(error: Invalid) -> Self {
+        Self::Invalid(error.0.into())
+    }
+}
+
+impl From<Exhausted> for ApiError {
+    fn from(exhausted: Exhausted) -> Self {
+        Self::TooMany(exhausted)
+    }
+}
+
+impl From<Fault> for ApiError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Unavailable(_) | Fault::Corrupt(_) | Fault::Stopping => Self::internal(fault),
+        }
+    }
+}
+
+impl From<AuthError> for ApiError {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::Refused => Self::Unauthorized,
+            AuthError::Store(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<CreateError> for ApiError {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::KeyRefused => Self::Unauthorized,
+            CreateError::Differs { .. } => Self::conflict(error.to_string()),
+            CreateError::NoRate(_)
+            | CreateError::TooSmall
+            | CreateError::OverLimit
+            | CreateError::UnverifiedReturnUrl
+            | CreateError::NotEligible(_) => Self::invalid(&error),
+            CreateError::Store(fault) => fault.into(),
+            CreateError::Random => Self::internal(error),
+        }
+    }
+}
+
+impl From<StartError> for ApiError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::NotFound => Self::NotFound("payment not found"),
+            StartError::Conflict(message) => Self::conflict(message),
+            StartError::OtherMethod | StartError::StillOpen(_) => Self::conflict(error.to_string()),
+            StartError::Unsettled { retry_after } => Self::Conflict {
+                message: error.to_string().into(),
+                retry_after: Some(retry_after),
+            },
+            StartError::Forbidden(message) => Self::Forbidden(message.into()),
+            StartError::ProviderChoice => Self::Forbidden(error.to_string().into()),
+            StartError::NotAvailable(_) | StartError::Declined => Self::invalid(&error),
+            // Only a page shows notes and is asked to show another.
+            StartError::AskAgain(_) | StartError::Random => Self::internal(error),
+            StartError::Store(fault) => fault.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kassette_domain::money::Currency;
+    use kassette_domain::policy::RateLimit;
+
+    async fn shown(error: impl Into<ApiError>) -> (u16, http::HeaderMap, String) {
+        let response = error.into().into_response();
+        let (parts, body) = response.into_parts();
+        let body = axum::body::to_bytes(body, 4096).await.unwrap();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let object = body.as_object().unwrap();
+        assert_eq!(object.len(), 1, "nothing but the error");
+        let text = object["error"].as_str().unwrap().to_owned();
+        (parts.status.as_u16(), parts.headers, text)
+    }
+
+    #[tokio::test]
+    async fn failures_of_a_create_have_their_statuses() {
+        for (error, status) in [
+            (CreateError::KeyRefused, 401),
+            (CreateError::Differs { field: "amount" }, 409),
+            (CreateError::NoRate(Currency::EUR), 422),
+            (CreateError::TooSmall, 422),
+            (CreateError::OverLimit, 422),
+            (CreateError::UnverifiedReturnUrl, 422),
+            (CreateError::NotEligible("no provider"), 422),
+            (CreateError::Store(Fault::Stopping), 500),
+            (CreateError::Random, 500),
+        ] {
+            let name = format!("{error:?}");
+            assert_eq!(shown(error).await.0, status, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn failures_of_a_start_have_their_statuses() {
+        let account = kassette_domain::id::AccountId::parse("a").unwrap();
+        for (error, status) in [
+            (StartError::NotFound, 404),
+            (StartError::Conflict("hosted"), 409),
+            (StartError::OtherMethod, 409),
+            (StartError::Forbidden("live"), 403),
+            (StartError::ProviderChoice, 403),
+            (StartError::NotAvailable("nobody"), 422),
+            (StartError::Declined, 422),
+            (StartError::AskAgain(account), 500),
+            (StartError::Store(Fault::Stopping), 500),
+            (StartError::Random, 500),
+        ] {
+            let name = format!("{error:?}");
+            assert_eq!(shown(error).await.0, status, "{name}");
+        }
+        let retry_after = Duration::from_secs(2);
+        let (status, headers, _) = shown(StartError::Unsettled { retry_after }).await;
+        assert_eq!(
+            (status, &headers[RETRY_AFTER]),
+            (409, &"2".parse().unwrap())
+        );
+    }
+
+    #[tokio::test]
+    async fn a_500_tells_the_log_and_not_the_caller() {
+        let fault = Fault::Corrupt("payments/7 secret".into());
+        let response = ApiError::from(fault.clone()).into_response();
+        let cause = response.extensions().get::<InternalCause>().unwrap();
+        assert!(cause.0.contains("payments/7"));
+        let (status, _, text) = shown(fault).await;
+        assert!(status == 500 && !text.contains("secret") && !text.contains("payments"));
+    }
+
+    #[tokio::test]
+    async fn a_401_names_its_scheme() {
+        let (status, headers, _) = shown(AuthError::Refused).await;
+        assert_eq!(
+            (status, &headers[WWW_AUTHENTICATE]),
+            (401, &"Bearer".parse().unwrap())
+        );
+    }
+
+    #[tokio::test]
+    async fn a_429_says_when_and_how_much() {
+        let limit = RateLimit {
+            per_second: 50,
+            burst: 120,
+        };
+        let retry_after = Duration::from_millis(1200);
+        let (status, headers, _) = shown(Exhausted { retry_after, limit }).await;
+        assert_eq!(status, 429);
+        assert_eq!(headers[RETRY_AFTER], "2");
+        assert_eq!(headers[RATE_LIMIT_POLICY], "\"requests\";q=120;w=3");
+        assert_eq!(headers[RATE_LIMIT], "\"requests\";r=0;t=2");
+    }
+}

@@ -1,0 +1,140 @@
+//! The texts of the interface as the document describes them: each is made from the domain type
+//! that reads it, so that the two cannot drift apart.
+
+use std::borrow::Cow;
+
+use kassette_domain::id;
+use kassette_domain::method::MethodId;
+use kassette_domain::money;
+use kassette_domain::order;
+use kassette_domain::payment;
+use kassette_domain::site;
+use utoipa::openapi::schema::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+fn string(description: &str, example: &str) -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some(description))
+        .examples([example])
+}
+
+fn one_of<'t>(
+    description: &str,
+    example: &str,
+    names: impl IntoIterator<Item = &'t str>,
+) -> Object {
+    string(description, example)
+        .enum_values(Some(names))
+        .build()
+}
+
+macro_rules! formats {
+    ($($(#[$doc:meta])* $name:ident = $schema:expr;)+) => { $(
+        $(#[$doc])*
+        pub(super) struct $name;
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                RefOr::T(Schema::Object($schema))
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed(stringify!($name))
+            }
+        }
+    )+ };
+}
+
+formats! {
+    /// [`id::PaymentId`]
+    PaymentId = string("A payment's id, made by the service.", "9f0c2b7e4d1a4f6e8b3c5d7e9f0a1b2c")
+        .pattern(Some("^[0-9a-f]{32}$"))
+        .build();
+
+    /// [`id::AccountId`]
+    ProviderId = string("A provider's id, as the methods list names it.", "sandbox-test")
+        .pattern(Some("^[a-z][a-z0-9-]{0,63}$"))
+        .max_length(Some(id::AccountId::MAX))
+        .build();
+
+    /// [`order::OrderId`]. Control and text-direction characters are refused, and so is a text of
+    /// nothing but white space.
+    OrderId = string("The merchant's own order reference, shown to the customer. No control or text-direction characters, and not only white space.", "order-1042")
+        .min_length(Some(1))
+        .max_length(Some(150))
+        .pattern(Some(ORDER_ID))
+        .build();
+
+    /// [`order::IdempotencyKey`]
+    IdempotencyKey = string("Makes retries safe: one payment for each key.", "order-1042:attempt-1")
+        .min_length(Some(8))
+        .max_length(Some(190))
+        .pattern(Some("^[A-Za-z0-9._:-]+$"))
+        .build();
+
+    /// [`money::Minor`], greater than zero.
+    InvoiceAmount = string("A positive decimal with exactly two decimal places.", "49.90")
+        .pattern(Some("^(0\\.(0[1-9]|[1-9][0-9])|[1-9][0-9]{0,9}\\.[0-9]{2})$"))
+        .build();
+
+    /// [`money::Minor`] of US dollars: the largest invoice at the largest rate has 20 digits.
+    UsdAmount = string("US dollars at the merchant's rate on creation.", "53.89")
+        .pattern(Some("^(0|[1-9][0-9]{0,19})\\.[0-9]{2}$"))
+        .build();
+
+    /// [`money::Currency`]
+    Currency = one_of("An invoice currency, ISO 4217.", "EUR", money::Currency::ALL.map(money::Currency::code));
+
+    /// [`MethodId`]
+    PaymentMethod = one_of("A payment method. `upi_imps` goes with INR only, `interac` with CAD only.", "ideal", MethodId::ALL.map(MethodId::as_str));
+
+    /// [`payment::CheckoutMode`]
+    CheckoutMode = one_of("`hosted`: the customer picks the method on the checkout page. `direct`: the merchant fixes it.", "hosted", [payment::CheckoutMode::Hosted, payment::CheckoutMode::Direct].map(payment::CheckoutMode::as_str));
+
+    /// [`payment::Status`]
+    PaymentStatus = one_of("Only `completed` can mean paid, together with `settlement_status`.", "created", payment::Status::ALL.map(payment::Status::as_str));
+
+    /// [`payment::Settlement`]
+    SettlementStatus = one_of("Whether the money is safe.", "pending", [payment::Settlement::Pending, payment::Settlement::Confirmed, payment::Settlement::Failed].map(payment::Settlement::as_str));
+
+    /// `{public_url}/checkout/<token>`
+    CheckoutUrl = string("Where the customer's browser goes; use it exactly as it is.", "https://pay.example/checkout/Zk3v8yq0S1n5m7Qw2E4r6T8y0U1i3O5p7A9s1D3f5G7")
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .build();
+
+    /// A provider's page, or our own where the payer must answer or follow instructions.
+    RedirectUrl = string("Where the customer's browser goes to pay.", "https://provider.example/pay/8c1f")
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .build();
+
+    /// [`order::Email`]
+    Email = string("An e-mail address by the form rule of browsers.", "jane@example.com")
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Email)))
+        .min_length(Some(3))
+        .max_length(Some(order::Email::MAX))
+        .pattern(Some(EMAIL))
+        .build();
+
+    /// [`site::ReturnUrl`]
+    ReturnUrl = string("An https URL under a verified shop domain of the merchant: no user name, port, IP address or trailing dot of the host.", "https://shop.example/thanks?order=1042")
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .max_length(Some(site::ReturnUrl::MAX))
+        .build();
+}
+
+/// At least one character that is neither white space nor refused, and no refused one.
+const ORDER_ID: &str = concat!(
+    r"^[^\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]*",
+    r"[^\s\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]",
+    r"[^\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]*$",
+);
+
+/// The WHATWG's "valid e-mail address".
+const EMAIL: &str = concat!(
+    r"^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?",
+    r"(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$",
+);

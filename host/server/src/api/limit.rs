@@ -1,0 +1,243 @@
+//! Rate limits: token buckets, held as the one time at which each is full again.
+//!
+//! That form (the generic cell rate algorithm) needs one number a bucket and no refilling, and a
+//! bucket whose time has passed is the same as one that was never there. So idle buckets are
+//! forgotten without loss, and memory is bounded.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hash};
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use kassette_domain::id::{AccountId, KeyId};
+use kassette_domain::policy::RateLimit;
+use kassette_domain::time::Time;
+use parking_lot::Mutex;
+
+/// Locks that share the buckets between them, so that cores seldom wait for one another.
+const SHARDS: usize = 16;
+
+/// Most buckets in a shard (65,536 in all, some 4 MiB): more callers than that at once share one
+/// bucket, so a flood of addresses costs neither memory nor the rest of the service.
+const SHARD_CAPACITY: usize = 4096;
+
+/// Shortest time between two searches for idle buckets in a full shard, nanoseconds: a search looks
+/// at every bucket of the shard.
+const SWEEP_EVERY: u64 = 1_000_000_000;
+
+/// No request is allowed now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exhausted {
+    /// From when on the next one is.
+    pub(crate) retry_after: Duration,
+    /// What was exceeded.
+    pub(crate) limit: RateLimit,
+}
+
+/// Token buckets by some key.
+pub(crate) struct Buckets<K> {
+    shards: [Mutex<Shard<K>>; SHARDS],
+    hasher: RandomState,
+}
+
+struct Shard<K> {
+    /// When each bucket is full again, nanoseconds since the epoch.
+    full_at: HashMap<K, u64>,
+    /// The bucket of everybody for whom there is no room.
+    crowd: u64,
+    /// When idle buckets were last looked for.
+    swept_at: u64,
+}
+
+impl<K> Default for Buckets<K> {
+    fn default() -> Self {
+        let shard = |_| {
+            Mutex::new(Shard {
+                full_at: HashMap::new(),
+                crowd: 0,
+                swept_at: 0,
+            })
+        };
+        Self {
+            shards: std::array::from_fn(shard),
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+impl<K: Hash + Eq + Clone> Buckets<K> {
+    /// Takes one token from the bucket of `key`.
+    ///
+    /// # Errors
+    /// [`Exhausted`] where there is none; nothing is taken then.
+    pub(crate) fn take(&self, key: &K, limit: RateLimit, now: Time) -> Result<(), Exhausted> {
+        let now = now.as_millis().saturating_mul(1_000_000);
+        let hash = self.hasher.hash_one(key);
+        // Any bits would do; these are not the ones that the map looks at first.
+        let index = usize::try_from(hash >> 32).unwrap_or_default() % SHARDS;
+        let mut shard = self.shards[index].lock();
+        take(shard.slot(key, now), limit, now)
+    }
+}
+
+impl<K: Hash + Eq + Clone> Shard<K> {
+    fn slot(&mut self, key: &K, now: u64) -> &mut u64 {
+        if !self.full_at.contains_key(key) && self.full_at.len() >= SHARD_CAPACITY {
+            if now.saturating_sub(self.swept_at) >= SWEEP_EVERY {
+                self.swept_at = now;
+                self.full_at.retain(|_, full_at| *full_at > now);
+            }
+            if self.full_at.len() >= SHARD_CAPACITY {
+                return &mut self.crowd;
+            }
+        }
+        self.full_at.entry(key.clone()).or_insert(0)
+    }
+}
+
+/// Takes a token from a bucket that is full again at `full_at`.
+fn take(full_at: &mut u64, limit: RateLimit, now: u64) -> Result<(), Exhausted> {
+    let interval = 1_000_000_000 / u64::from(limit.per_second.max(1));
+    let whole = interval.saturating_mul(u64::from(limit.burst.max(1)));
+    let after = (*full_at).max(now).saturating_add(interval);
+    let missing = after.saturating_sub(now.saturating_add(whole));
+    if missing > 0 {
+        return Err(Exhausted {
+            retry_after: Duration::from_nanos(missing),
+            limit,
+        });
+    }
+    *full_at = after;
+    Ok(())
+}
+
+/// The buckets of the public listener.
+#[derive(Default)]
+pub(crate) struct Limits {
+    /// Requests with a usable key, by key.
+    pub(crate) keys: Buckets<KeyId>,
+    /// Requests without one.
+    addresses: Buckets<IpAddr>,
+    /// Providers' callbacks, by account.
+    pub(crate) accounts: Buckets<AccountId>,
+}
+
+impl Limits {
+    /// Takes one token from the bucket of an address. An IPv6 address counts with its /64, which is
+    /// what one subscriber has.
+    ///
+    /// # Errors
+    /// [`Exhausted`] where there is none.
+    pub(crate) fn address(
+        &self,
+        address: IpAddr,
+        limit: RateLimit,
+        now: Time,
+    ) -> Result<(), Exhausted> {
+        let subscriber = match address.to_canonical() {
+            IpAddr::V4(address) => IpAddr::V4(address),
+            IpAddr::V6(address) => {
+                let network = u128::from(address) & (u128::MAX << 64);
+                IpAddr::V6(Ipv6Addr::from(network))
+            }
+        };
+        self.addresses.take(&subscriber, limit, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SLOW: RateLimit = RateLimit {
+        per_second: 2,
+        burst: 3,
+    };
+
+    fn at(millis: u64) -> Time {
+        Time::from_millis(1_000_000 + millis)
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate_holds() {
+        let buckets = Buckets::default();
+        for _ in 0..3 {
+            assert_eq!(buckets.take(&1, SLOW, at(0)), Ok(()));
+        }
+        let refused = buckets.take(&1, SLOW, at(0)).unwrap_err();
+        assert_eq!(refused.retry_after, Duration::from_millis(500));
+        assert!(buckets.take(&1, SLOW, at(499)).is_err());
+        assert!(buckets.take(&1, SLOW, at(500)).is_ok());
+        assert!(buckets.take(&1, SLOW, at(500)).is_err());
+        assert!(buckets.take(&2, SLOW, at(500)).is_ok(), "another's bucket");
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_share_a_bucket() {
+        let limits = Limits::default();
+        let once = RateLimit {
+            per_second: 1,
+            burst: 1,
+        };
+        let take = |text: &str| limits.address(text.parse().unwrap(), once, at(0)).is_ok();
+        assert!(take("2001:db8::1") && !take("2001:db8::2") && take("2001:db8:0:1::1"));
+        assert!(take("192.0.2.1") && take("192.0.2.2") && !take("::ffff:192.0.2.1"));
+    }
+
+    #[test]
+    fn a_flood_of_callers_costs_bounded_memory_and_nobody_else_their_bucket() {
+        let buckets = Buckets::default();
+        assert!(buckets.take(&u32::MAX, SLOW, at(0)).is_ok());
+        let flood = u32::try_from(SHARDS * SHARD_CAPACITY * 2).unwrap();
+        for caller in 0..flood {
+            let _ = buckets.take(&caller, SLOW, at(0));
+        }
+        let held = |buckets: &Buckets<u32>| -> usize {
+            let shards = buckets.shards.iter();
+            shards.map(|shard| shard.lock().full_at.len()).sum()
+        };
+        assert!(held(&buckets) <= SHARDS * SHARD_CAPACITY);
+        assert!(buckets.take(&u32::MAX, SLOW, at(0)).is_ok());
+        assert!(buckets.take(&u32::MAX, SLOW, at(0)).is_ok());
+        assert!(buckets.take(&u32::MAX, SLOW, at(0)).is_err());
+        for caller in 0..1000 {
+            assert!(buckets.take(&(flood + caller), SLOW, at(60_000)).is_ok());
+        }
+        assert!(held(&buckets) < SHARDS * SHARD_CAPACITY, "idle ones went");
+    }
+
+    proptest! {
+        #[test]
+        fn no_window_ever_holds_more_than_burst_and_rate(
+            per_second in 1_u32..2000,
+            burst in 1_u32..50,
+            gaps in proptest::collection::vec(0_u64..200, 1..200),
+        ) {
+            let limit = RateLimit { per_second, burst };
+            let mut full_at = 0;
+            let mut now = 1_000_000_000_000;
+            let mut granted = Vec::new();
+            for gap in gaps {
+                now += gap * 1_000_000;
+                match take(&mut full_at, limit, now) {
+                    Ok(()) => granted.push(now),
+                    Err(refused) => {
+                        let wait = u64::try_from(refused.retry_after.as_nanos()).unwrap();
+                        prop_assert!(wait > 0);
+                        prop_assert!(take(&mut full_at.clone(), limit, now + wait).is_ok());
+                        prop_assert!(take(&mut full_at.clone(), limit, now + wait - 1).is_err());
+                    }
+                }
+            }
+            let interval = 1_000_000_000 / u64::from(per_second);
+            for (first, from) in granted.iter().enumerate() {
+                for (last, to) in granted.iter().enumerate().skip(first) {
+                    let taken = u64::try_from(last - first + 1).unwrap();
+                    prop_assert!(taken <= u64::from(burst) + (to - from) / interval);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Which methods can be used now.
+
+use axum::Json;
+use axum::extract::State;
+use kassette_domain::money::{Currency, Minor};
+use kassette_gateway::methods::{Offer, OfferedProvider, Question};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::access::MerchantRead;
+use super::document::Authenticated;
+use super::error::ApiError;
+use super::payments::currency;
+use super::state::ApiState;
+use super::{formats, query};
+
+/// What can be used now.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Methods)]
+pub(super) struct MethodsBody {
+    /// In the order of the specification; one without an eligible provider is left out.
+    methods: Vec<MethodBody>,
+}
+
+/// A method with its providers.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Method)]
+pub(super) struct MethodBody {
+    #[schema(value_type = formats::PaymentMethod)]
+    id: &'static str,
+    /// Shown to people.
+    #[schema(example = "iDEAL")]
+    label: String,
+    /// Eligible now, in the order in which the routing would choose.
+    providers: Vec<ProviderBody>,
+}
+
+/// A provider that would take the payment.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Provider)]
+pub(super) struct ProviderBody {
+    #[schema(value_type = formats::ProviderId)]
+    id: String,
+    /// Shown to people.
+    #[schema(example = "Sandbox")]
+    name: String,
+    /// What the provider verifies, in a sentence.
+    #[schema(required)]
+    verification_note: Option<String>,
+    /// Where that is explained.
+    #[schema(required)]
+    verification_url: Option<String>,
+}
+
+impl From<Offer> for MethodBody {
+    fn from(offer: Offer) -> Self {
+        Self {
+            id: offer.method.as_str(),
+            label: offer.label,
+            providers: offer.providers.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<OfferedProvider> for ProviderBody {
+    fn from(provider: OfferedProvider) -> Self {
+        Self {
+            id: provider.id.as_str().to_owned(),
+            name: provider.name,
+            verification_note: provider.verification_note,
+            verification_url: provider.verification_url,
+        }
+    }
+}
+
+/// What the query asks about.
+fn read(query: Option<&str>) -> Result<(Option<Minor>, Currency), ApiError> {
+    let invalid = |name: &str, why: &dyn std::fmt::Display| {
+        ApiError::Invalid(format!("{name}: {why}").into())
+    };
+    let [amount, code] = query::read(query, ["amount", "currency"])?;
+    let amount = amount.map(|text| Minor::parse_positive(&text)).transpose();
+    let code = code.map(|text| currency(&text)).transpose();
+    Ok((
+        amount.map_err(|why| invalid("amount", &why))?,
+        code.map_err(|why| invalid("currency", &why))?
+            .unwrap_or(Currency::USD),
+    ))
+}
+
+/// Lists the methods that are configured and eligible now.
+///
+/// It describes the configuration of the moment and promises no successful payment.
+#[utoipa::path(
+    get, path = "/api/v1/methods", tag = "Methods", operation_id = "listMethods",
+    params(
+        ("amount" = Option<formats::InvoiceAmount>, Query, description = "What is to be paid; without it limits are not applied."),
+        ("currency" = Option<formats::Currency>, Query, description = "Of what; `USD` where it is absent."),
+    ),
+    responses(
+        (status = 200, description = "The methods.", body = MethodsBody),
+        Authenticated,
+    ),
+    security(("merchant_key" = []))
+)]
+pub(super) async fn list(
+    State(state): State<ApiState>,
+    MerchantRead { caller, arrived }: MerchantRead,
+) -> Result<Json<MethodsBody>, ApiError> {
+    let (amount, currency) = read(arrived.parts.uri.query())?;
+    let merchant = &caller.merchant;
+    let Some(rate) = merchant.usable_rate(currency, state.now()) else {
+        let message = format!("currency: no usable exchange rate for {currency}");
+        return Err(ApiError::Invalid(message.into()));
+    };
+    let usd = match amount.map(|amount| rate.usd(amount)) {
+        None => None,
+        Some(Some(usd)) => Some(usd),
+        Some(None) => {
+            let message = "amount: is worth less than 0.01 USD";
+            return Err(ApiError::Invalid(message.into()));
+        }
+    };
+    // A payment that the merchant's limit refuses has no method at all.
+    if usd.is_some_and(|usd| merchant.policy.refuses(usd)) {
+        return Ok(Json(MethodsBody { methods: vec![] }));
+    }
+    let question = Question {
+        merchant,
+        environment: caller.key.environment,
+        amount,
+        currency,
+        usd,
+        email_known: false,
+    };
+    let offers = state.gateway().offers(question).await;
+    Ok(Json(MethodsBody {
+        methods: offers.into_iter().map(Into::into).collect(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amount_and_currency_are_optional_and_strict() {
+        assert_eq!(read(None).unwrap(), (None, Currency::USD));
+        let asked = read(Some("amount=49.90&currency=EUR")).unwrap();
+        assert_eq!(asked, (Some(Minor(4990)), Currency::EUR));
+        for (query, name) in [
+            ("amount=", "amount"),
+            ("amount=49", "amount"),
+            ("amount=0.00", "amount"),
+            ("amount=%2049.90", "amount"),
+            ("currency=", "currency"),
+            ("currency=eur", "currency"),
+            ("currency=null", "currency"),
+        ] {
+            let refused = read(Some(query)).unwrap_err();
+            let ApiError::Invalid(message) = refused else {
+                panic!("{query}: {refused:?}")
+            };
+            assert!(message.starts_with(name), "{query}: {message}");
+        }
+    }
+}

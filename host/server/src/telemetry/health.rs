@@ -1,0 +1,93 @@
+//! `/livez`, `/readyz` and `/metrics`, for the admin listener.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::header::CONTENT_TYPE;
+use http::{HeaderName, StatusCode};
+use kassette_store::Store;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::prometheus::Metrics;
+
+/// How long an answer of the store holds: each probe writes and syncs.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+/// Longest probe; a store that is slower cannot take payments.
+const PROBE_TIME: Duration = Duration::from_secs(2);
+
+/// Prometheus' text form.
+const EXPOSITION: [(HeaderName, &str); 1] =
+    [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+
+/// Whether the server can take payments; asks the store, not too often.
+struct Readiness {
+    store: Arc<dyn Store>,
+    stopping: CancellationToken,
+    /// When the store was asked last, and why it could not take operations.
+    probed: Mutex<Option<(Instant, Result<(), String>)>>,
+}
+
+impl Readiness {
+    /// Whether the server can take payments now.
+    ///
+    /// # Errors
+    /// Why not, in a sentence for operators.
+    async fn ready(&self) -> Result<(), String> {
+        if self.stopping.is_cancelled() {
+            return Err("the server is stopping".to_owned());
+        }
+        // Whoever comes while one asks the store waits for that answer.
+        let mut probed = self.probed.lock().await;
+        if let Some((at, answer)) = probed.as_ref()
+            && at.elapsed() < PROBE_EVERY
+        {
+            return answer.clone();
+        }
+        let answer = match tokio::time::timeout(PROBE_TIME, self.store.probe()).await {
+            Ok(answer) => answer.map_err(|fault| fault.to_string()),
+            Err(_) => Err("the store did not answer in time".to_owned()),
+        };
+        *probed = Some((Instant::now(), answer.clone()));
+        answer
+    }
+}
+
+/// `/livez`, `/readyz` and `/metrics`. They need no token and tell nothing about anybody.
+pub(super) fn router(
+    store: Arc<dyn Store>,
+    stopping: CancellationToken,
+    metrics: Option<Metrics>,
+) -> Router {
+    let readiness = Arc::new(Readiness {
+        store,
+        stopping,
+        probed: Mutex::default(),
+    });
+    let readyz = |State(state): State<Arc<Readiness>>| async move { shown(state.ready().await) };
+    let scrape = move || {
+        let text = metrics.as_ref().map(Metrics::render);
+        async move { (EXPOSITION, text.unwrap_or_default()) }
+    };
+    Router::new()
+        .route("/livez", get(|| async { "live\n" }))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(scrape))
+        .with_state(readiness)
+}
+
+fn shown(answer: Result<(), String>) -> Response {
+    match answer {
+        Ok(()) => "ready\n".into_response(),
+        Err(why) => {
+            let text = format!("not ready: {why}\n");
+            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Log lines: for people or for machines. The access log's target is `access`.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
+
+use crate::config::LogFormat;
+
+/// Overrides the configured filter.
+const FILTER_VARIABLE: &str = "RUST_LOG";
+
+/// Why nothing is logged.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LogError {
+    /// The filter's directives make no sense.
+    #[error("the log filter {filter:?} is not understood: {source}")]
+    Filter {
+        /// As configured.
+        filter: String,
+        /// Why.
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// Somebody else logs in this process already.
+    #[error("logging was started before: {0}")]
+    Twice(#[from] TryInitError),
+}
+
+/// The filter that holds: the variable's before the configured one.
+fn filter(configured: &str, variable: Option<String>) -> Result<EnvFilter, LogError> {
+    let filter = variable
+        .filter(|text| !text.is_empty())
+        .unwrap_or_else(|| configured.to_owned());
+    EnvFilter::try_new(&filter).map_err(|source| LogError::Filter { filter, source })
+}
+
+/// Starts to log to standard error; standard output belongs to what commands answer.
+///
+/// # Errors
+/// See [`LogError`].
+pub(crate) fn start(format: LogFormat, configured: &str) -> Result<(), LogError> {
+    let filter = filter(configured, std::env::var(FILTER_VARIABLE).ok())?;
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match format {
+        LogFormat::Json => lines.json().flatten_event(true).finish().try_init()?,
+        LogFormat::Pretty => lines
+            .with_ansi(std::io::stderr().is_terminal())
+            .finish()
+            .try_init()?,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_overrides_the_configured_filter() {
+        let shown = |variable: Option<&str>| {
+            let filter = filter("info", variable.map(str::to_owned)).unwrap();
+            filter.to_string()
+        };
+        assert_eq!(shown(None), "info");
+        assert_eq!(shown(Some("")), "info");
+        assert_eq!(shown(Some("access=warn")), "access=warn");
+    }
+
+    #[test]
+    fn a_filter_without_sense_is_refused_and_named() {
+        let refused = filter("a=b=c", None).unwrap_err().to_string();
+        assert!(refused.contains("a=b=c"), "{refused}");
+    }
+}

@@ -1,0 +1,43 @@
+//! Logs, metrics, health: what operators see of a running server.
+//!
+//! Lines and labels carry the route's template, never a path (it may hold a token), a query, a
+//! header's value or a body.
+
+mod edge;
+mod health;
+mod logs;
+mod prometheus;
+mod request_id;
+mod requests;
+
+use std::sync::Arc;
+
+use axum::Router;
+use kassette_gateway::Gateway;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::edge::{Edge, InternalCause};
+use self::prometheus::Metrics;
+use crate::config::LogFormat;
+
+/// Starts to log and to measure for the whole process; call it before anything else.
+///
+/// A filter that makes no sense is said and replaced by `info`: a server must not stay down for
+/// the sake of its log.
+pub(crate) fn init(format: LogFormat, filter: &str) {
+    if let Err(refused) = logs::start(format, filter)
+        && logs::start(format, "info").is_ok()
+    {
+        tracing::warn!(error = %refused, "logging everything from info upwards instead");
+    }
+    let _ = Metrics::of_process();
+}
+
+/// `/livez`, `/readyz` and `/metrics` for the admin listener. Not ready from `stopping` on.
+pub(crate) fn router(gateway: Gateway, stopping: CancellationToken) -> Router {
+    let metrics = Metrics::of_process();
+    if let Some(metrics) = metrics.clone() {
+        tokio::spawn(metrics.keep_folded(stopping.clone()));
+    }
+    health::router(Arc::clone(gateway.store()), stopping, metrics)
+}

@@ -1,0 +1,103 @@
+//! The name of a request, by which a caller and an operator find the same log lines.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// The header, in requests and in every response.
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Longest id that is kept from a caller.
+const MAX: usize = 128;
+
+/// A request's id: the caller's own, or 32 random hex characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestId(HeaderValue);
+
+impl RequestId {
+    /// The id of a request: the caller's where there is exactly one of 1-128 visible ASCII
+    /// characters.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let mut values = headers.get_all(X_REQUEST_ID).iter();
+        match (values.next(), values.next()) {
+            (Some(value), None) if is_usable(value.as_bytes()) => Self(value.clone()),
+            _ => Self(generate()),
+        }
+    }
+
+    /// The id as a header's value.
+    pub(crate) fn header(&self) -> HeaderValue {
+        self.0.clone()
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.to_str().unwrap_or_default())
+    }
+}
+
+fn is_usable(id: &[u8]) -> bool {
+    (1..=MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
+}
+
+fn generate() -> HeaderValue {
+    /// Tells requests apart where the operating system has no randomness to give.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let mut bytes = [0_u8; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        bytes[8..].copy_from_slice(&count.to_be_bytes());
+    }
+    let mut text = [0_u8; 32];
+    match hex::encode_to_slice(bytes, &mut text).map(|()| HeaderValue::from_bytes(&text)) {
+        Ok(Ok(value)) => value,
+        _ => HeaderValue::from_static("none"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn id(values: &[&[u8]]) -> String {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(X_REQUEST_ID, HeaderValue::from_bytes(value).unwrap());
+        }
+        RequestId::of(&headers).to_string()
+    }
+
+    fn is_generated(id: &str) -> bool {
+        id.len() == 32 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    }
+
+    #[test]
+    fn a_callers_visible_id_is_kept() {
+        let longest = "x".repeat(MAX);
+        for own in ["1", "order-7/{a}~!", &longest] {
+            assert_eq!(id(&[own.as_bytes()]), own);
+        }
+    }
+
+    #[test]
+    fn anything_else_gets_an_id_of_ours() {
+        let too_long = "x".repeat(MAX + 1);
+        for own in [&b""[..], b"a b", b"a\tb", b"\xc3\xa9", too_long.as_bytes()] {
+            assert!(is_generated(&id(&[own])), "{own:?}");
+        }
+        assert!(is_generated(&id(&[b"a", b"b"])), "two are none");
+        assert_ne!(id(&[]), id(&[]));
+    }
+
+    proptest! {
+        #[test]
+        fn an_id_is_always_1_to_128_visible_characters(own in proptest::collection::vec(0x20_u8..0x7f, 0..200)) {
+            let id = id(&[&own]);
+            prop_assert!(is_usable(id.as_bytes()));
+            prop_assert!(is_generated(&id) || id.as_bytes() == own);
+        }
+    }
+}
