@@ -41,7 +41,10 @@ impl Operation for ClaimDue {
                 break;
             };
             let later = self.now.after(self.lease);
-            let Loaded { ledger, books } = match ledgers::load_promised(rows, sealer, id) {
+            if claimed.contains(&id) {
+                continue;
+            }
+            let Loaded { ledger, mut books } = match ledgers::load_promised(rows, sealer, id) {
                 Ok(loaded) => loaded,
                 Err(Fault::Corrupt(_)) => {
                     // One damaged payment must not keep the others waiting for ever.
@@ -52,9 +55,11 @@ impl Operation for ClaimDue {
                 Err(fault) => return Err(fault),
             };
             if books.due != due {
-                // A row that was put off while the payment did not read back.
+                // Put off while the payment did not read back: from here on it has one row again.
                 rows.remove(key);
-                continue;
+                if let Some(old) = books.due.take() {
+                    rows.remove(keys::due(old, id));
+                }
             }
             let before = ledger.clone();
             let mut after = Loaded { ledger, books };

@@ -4,21 +4,31 @@
 //! writes neither a file's length nor the device's cache. All pages and the log are in the one file
 //! `db`; a page over about 128 KiB gets a file of its own under `blobs/`, which sled never syncs;
 //! `conf` is written once; snapshots are only a short cut and synced by sled itself.
+//!
+//! Where a page of the log does not read back, sled drops it and what follows, and opens as if nothing
+//! had been there. The file `acknowledged` beside it therefore holds the number of the last group
+//! that was answered. It is written after the group's sync and not synced itself, so it never runs
+//! ahead of the database: a database that is behind it has lost what was promised.
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// Makes everything durable that the engine has flushed.
 pub(super) trait Durable: Send + 'static {
     /// Returns when it is on the disk.
     fn sync(&mut self) -> io::Result<()>;
+
+    /// Remembers that a group is on the disk, before anybody is answered.
+    fn acknowledge(&mut self, group: u64) -> io::Result<()>;
 }
 
 /// The files of a database.
 pub(super) struct Files {
     /// Our own descriptor of `db`: `fdatasync` is about the file, not about who wrote.
     database: File,
+    acknowledged: File,
     blobs: PathBuf,
     /// Blobs are named by a number that only grows.
     newest_blob: Option<i64>,
@@ -31,6 +41,12 @@ impl Files {
             .read(true)
             .write(true)
             .open(folder.join("db"))?;
+        let acknowledged = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(folder.join("acknowledged"))?;
         File::open(folder.join("conf"))?.sync_all()?;
         let blobs = folder.join("blobs");
         File::open(&blobs)?.sync_all()?;
@@ -40,9 +56,20 @@ impl Files {
         }
         Ok(Self {
             database,
+            acknowledged,
             blobs,
             newest_blob: None,
         })
+    }
+
+    /// The last group that was answered; none where there was none, or the file does not read back.
+    pub(super) fn last_acknowledged(&self) -> io::Result<Option<u64>> {
+        let mut mark = [0; MARK];
+        match self.acknowledged.read_exact_at(&mut mark, 0) {
+            Ok(()) => Ok(read_mark(mark)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn sync_blobs(&mut self) -> io::Result<()> {
@@ -81,4 +108,24 @@ impl Durable for Files {
         self.sync_blobs()?;
         self.database.sync_data()
     }
+
+    fn acknowledge(&mut self, group: u64) -> io::Result<()> {
+        self.acknowledged.write_all_at(&write_mark(group), 0)
+    }
+}
+
+/// A number and its checksum.
+const MARK: usize = 12;
+
+fn write_mark(group: u64) -> [u8; MARK] {
+    let mut mark = [0; MARK];
+    mark[..8].copy_from_slice(&group.to_be_bytes());
+    let sum = crc32fast::hash(&mark[..8]);
+    mark[8..].copy_from_slice(&sum.to_be_bytes());
+    mark
+}
+
+fn read_mark(mark: [u8; MARK]) -> Option<u64> {
+    let group = u64::from_be_bytes(*mark.first_chunk()?);
+    (write_mark(group) == mark).then_some(group)
 }

@@ -2,7 +2,7 @@
 //!
 //! | prefix | key | value |
 //! |---|---|---|
-//! | `meta/` | a name | format, canary, mark key, counters, the audit chain's end, probe |
+//! | `meta/` | a name | format, canary, mark key, counters, the last group, the audit chain's end, probe |
 //! | `pay/` | payment | the payment, sealed parts, book-keeping |
 //! | `att/` | payment, ordinal | an attempt, sealed parts |
 //! | `atx/` | attempt | its payment |
@@ -44,6 +44,7 @@ pub(super) const CANARY: &[u8] = b"meta/canary";
 pub(super) const MARK: &[u8] = b"meta/mark";
 pub(super) const MERCHANT_COUNT: &[u8] = b"meta/merchants";
 pub(super) const AUDIT_END: &[u8] = b"meta/audit";
+pub(super) const GROUP: &[u8] = b"meta/group";
 pub(super) const PROBE: &[u8] = b"meta/probe";
 
 pub(super) const ALL_PAYMENTS: &[u8] = b"tim/";

@@ -6,6 +6,7 @@ use kassette_domain::id::{EventId, PaymentId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::ledger::{Change, Ledger};
 use kassette_domain::payment::{Decision, Payment, Settlement, Status};
+use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
 
 use super::keys::{self, Key, Line};
@@ -90,11 +91,25 @@ pub(super) fn load_promised(
     load(source, sealer, id)?.ok_or_else(|| records::damaged(&keys::payment(id), "it is missing"))
 }
 
-/// Whether the account of an attempt must stay configured.
+/// Whether the account of an attempt must stay configured: money can still move on it, the vendor
+/// has to be asked about it again, or what it took is not known to be safe.
 fn uses_account(payment: &Payment, attempt: &Attempt) -> bool {
+    let taken = matches!(
+        attempt.state,
+        AttemptState::Captured | AttemptState::Surplus
+    );
+    let ended_there = attempt.vendor.as_ref().is_none_or(|facts| {
+        !matches!(
+            facts.status,
+            VendorStatus::Pending
+                | VendorStatus::Processing
+                | VendorStatus::VerificationPending
+                | VendorStatus::Review
+        )
+    });
     let unsettled =
         attempt.state == AttemptState::Captured && payment.settlement == Settlement::Pending;
-    attempt.state.is_open() || attempt.next_query.is_some() || attempt.is_authorised() || unsettled
+    attempt.state.is_open() || attempt.next_query.is_some() || !(taken || ended_there) || unsettled
 }
 
 /// Saves what a step did. `before` is the ledger that was loaded.

@@ -3,6 +3,7 @@
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -93,6 +94,8 @@ pub(super) struct Opened {
     pub(super) files: Files,
     pub(super) sealer: Sealer,
     pub(super) marker: Marker,
+    /// The number of the last group in the database.
+    pub(super) last_group: u64,
     /// Held for as long as the store is open.
     pub(super) lock: File,
 }
@@ -123,11 +126,14 @@ pub(super) fn open(options: &OpenOptions) -> Result<Opened, OpenError> {
     }
     check_format(path, &db)?;
     let marker = unseal(path, &db, &sealer)?;
+    let acknowledged = files.last_acknowledged().map_err(io)?;
+    let last_group = check_whole(path, &db, acknowledged)?;
     Ok(Opened {
         db,
         files,
         sealer,
         marker,
+        last_group,
         lock,
     })
 }
@@ -178,7 +184,12 @@ fn open_engine(options: &OpenOptions) -> Result<sled::Db, OpenError> {
     };
     let began = Instant::now();
     loop {
-        match config().open() {
+        // sled panics over some kinds of damage.
+        let opened = catch_unwind(|| config().open()).map_err(|_| OpenError::Damaged {
+            path: options.path.clone(),
+            detail: "the storage engine cannot read it".into(),
+        })?;
+        match opened {
             Ok(db) => return Ok(db),
             Err(sled::Error::Io(error))
                 if error.to_string().contains("lock") && began.elapsed() < LETTING_GO =>
@@ -237,6 +248,27 @@ fn check_format(path: &Path, db: &sled::Db) -> Result<(), OpenError> {
             path: path.to_owned(),
             found,
         }),
+    }
+}
+
+/// Whether everything is there that was ever answered; the number of the last group.
+fn check_whole(path: &Path, db: &sled::Db, acknowledged: Option<u64>) -> Result<u64, OpenError> {
+    let row = db.get(keys::GROUP).map_err(|error| engine(path, error))?;
+    let damaged = |detail: String| OpenError::Damaged {
+        path: path.to_owned(),
+        detail,
+    };
+    let last: u64 = row
+        .map(|row| records::decode(keys::GROUP, &row))
+        .transpose()
+        .map_err(|fault| damaged(fault.to_string()))?
+        .unwrap_or_default();
+    match acknowledged {
+        Some(acknowledged) if last < acknowledged => Err(damaged(format!(
+            "its last {} groups of changes, which were acknowledged, are missing",
+            acknowledged - last
+        ))),
+        _ => Ok(last),
     }
 }
 

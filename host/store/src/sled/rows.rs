@@ -160,6 +160,11 @@ impl<'a> Rows<'a> {
         self.undo.clear();
     }
 
+    /// How many rows the group has written.
+    pub(super) fn len(&self) -> usize {
+        self.written.len()
+    }
+
     /// What the group has written.
     pub(super) fn into_written(self) -> Written {
         self.written

@@ -53,9 +53,10 @@ impl SledStore {
             files,
             sealer,
             marker,
+            last_group,
             lock,
         } = open(options)?;
-        let applier = Applier::start((*db).clone(), around(Box::new(files)))
+        let applier = Applier::start((*db).clone(), around(Box::new(files)), last_group)
             .map_err(|error| OpenError::System(error.to_string()))?;
         Ok(Arc::new(Self {
             db: RwLock::new(Some(db)),
@@ -104,6 +105,9 @@ impl SledStore {
         read: impl FnOnce(&View<'_>) -> Result<T, Fault> + Send + 'a,
     ) -> Answer<'a, T> {
         Box::pin(async move {
+            if self.applier.has_failed() {
+                return Err(Fault::Stopping);
+            }
             let (seen, unsynced) = {
                 let db = self.db.read();
                 let tree = db.as_ref().ok_or(Fault::Stopping)?;

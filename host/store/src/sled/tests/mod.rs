@@ -1,1 +1,45 @@
+//! The behavioural suite on sled, and what only sled can get wrong.
 
+mod disk;
+mod groups;
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+use super::{MasterKey, OpenOptions, SledStore};
+use crate::Store;
+use crate::suite::Harness;
+
+/// Enough for a test, little enough that pages leave memory.
+const CACHE_BYTES: u64 = 8 << 20;
+
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+}
+
+impl Harness for Folder {
+    fn open(&self) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send + '_>> {
+        Box::pin(async {
+            let store: Arc<dyn Store> = SledStore::open(&options(self.0.path())).unwrap();
+            store
+        })
+    }
+}
+
+fn options(path: &Path) -> OpenOptions {
+    OpenOptions {
+        path: path.join("store"),
+        master: MasterKey::from_bytes([7; 32]),
+        cache_bytes: CACHE_BYTES,
+    }
+}
+
+crate::store_suite!(Folder::new());

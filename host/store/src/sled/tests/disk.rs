@@ -1,0 +1,244 @@
+//! What stands on the disk, and what opening makes of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::{OpenError, keys};
+use super::*;
+use crate::suite::fixtures::*;
+use crate::{Fault, Health as _, Payments as _, Stepped};
+
+async fn written(path: &Path) -> Arc<SledStore> {
+    let store = SledStore::open(&options(path)).unwrap();
+    let dynamic: Arc<dyn Store> = store.clone();
+    pay(&dynamic, "a").await;
+    store
+}
+
+async fn closed(path: &Path) {
+    let store = written(path).await;
+    store.shut_down().await.unwrap();
+}
+
+fn files_under(path: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(files_under(&path));
+        } else {
+            files.push(path);
+        }
+    }
+    files
+}
+
+fn holds(path: &Path, text: &str) -> bool {
+    let found = |bytes: &[u8]| {
+        bytes
+            .windows(text.len())
+            .any(|window| window == text.as_bytes())
+    };
+    files_under(path)
+        .iter()
+        .any(|file| found(&fs::read(file).unwrap()))
+}
+
+#[tokio::test]
+async fn nothing_secret_or_personal_stands_on_the_disk_in_the_clear() {
+    let folder = tempfile::tempdir().unwrap();
+    closed(folder.path()).await;
+    for text in [
+        EMAIL,
+        "checkout-token-of-a",
+        "return-token-of-attempt of a",
+        "secret-link-of-attempt",
+        "203.0.113.77",
+    ] {
+        assert!(!holds(folder.path(), text), "{text}");
+    }
+    // The search would find it.
+    assert!(holds(folder.path(), "vendor-a"));
+}
+
+#[tokio::test]
+async fn another_master_key_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    closed(folder.path()).await;
+    let mut other = options(folder.path());
+    other.master = MasterKey::from_bytes([8; 32]);
+    let refused = SledStore::open(&other);
+    assert!(
+        matches!(refused, Err(OpenError::WrongMasterKey { .. })),
+        "{refused:?}"
+    );
+    SledStore::open(&options(folder.path())).unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_in_use_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let _store = written(folder.path()).await;
+    let refused = SledStore::open(&options(folder.path()));
+    assert!(
+        matches!(refused, Err(OpenError::Locked { .. })),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_later_format_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = written(folder.path()).await;
+    let later = 2_u32.to_be_bytes().to_vec();
+    store.tree().insert(keys::FORMAT, later).unwrap();
+    store.shut_down().await.unwrap();
+    drop(store);
+    let refused = SledStore::open(&options(folder.path()));
+    assert!(
+        matches!(refused, Err(OpenError::Newer { found: 2, .. })),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_database_that_is_none_of_ours_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = options(folder.path()).path;
+    let db = sled::open(&path).unwrap();
+    db.insert("some", "thing").unwrap();
+    drop(db);
+    let refused = SledStore::open(&options(folder.path()));
+    assert!(
+        matches!(refused, Err(OpenError::Damaged { .. })),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_database_that_lost_what_was_acknowledged_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    closed(folder.path()).await;
+    let path = options(folder.path()).path;
+    let early = fs::read(path.join("db")).unwrap();
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    store.create(new_payment("b"), None, NOW).await.unwrap();
+    store.shut_down().await.unwrap();
+    drop(store);
+    let late = fs::read(path.join("db")).unwrap();
+    fs::write(path.join("db"), early).unwrap();
+    for file in files_under(&path) {
+        if file.to_string_lossy().contains("snap.") {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    let refused = SledStore::open(&options(folder.path()));
+    assert!(
+        matches!(&refused, Err(OpenError::Damaged { detail, .. }) if detail.contains("missing")),
+        "{refused:?}"
+    );
+    fs::write(path.join("db"), late).unwrap();
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    assert!(store.ledger(payment_of("b")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_database_that_the_engine_cannot_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    closed(folder.path()).await;
+    let path = options(folder.path()).path;
+    let good = fs::read(path.join("db")).unwrap();
+    // Whatever the engine makes of it: it either opens with all that was acknowledged, or not at all.
+    for at in (0..good.len()).step_by(good.len() / 8) {
+        let mut bad = good.clone();
+        let end = bad.len().min(at + 4096);
+        bad[at..end].fill(0xa5);
+        fs::write(path.join("db"), bad).unwrap();
+        for file in files_under(&path) {
+            if file.to_string_lossy().contains("snap.") {
+                fs::remove_file(file).unwrap();
+            }
+        }
+        match SledStore::open(&options(folder.path())) {
+            Ok(store) => {
+                let read = store.ledger(payment_of("a")).await;
+                assert!(!matches!(read, Ok(None)), "lost unnoticed at {at}");
+                store.shut_down().await.unwrap();
+            }
+            Err(OpenError::Damaged { .. }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unfinished_snapshot_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    closed(folder.path()).await;
+    let unfinished = options(folder.path())
+        .path
+        .join("snap.00000000FFFFFFFF.generating");
+    fs::write(&unfinished, b"half a snapshot").unwrap();
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    assert!(!unfinished.exists());
+    let ledger = store.ledger(payment_of("a")).await.unwrap();
+    assert!(ledger.is_some());
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_any_record_of_a_payment_is_never_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = written(folder.path()).await;
+    let tree = store.tree();
+    let id = kassette_domain::id::PaymentId::from_bytes(id_of("a"));
+    for key in [keys::payment(id), keys::attempt(id, 0)] {
+        let good = tree.get(&key).unwrap().unwrap();
+        for bit in (0..good.len() * 8).step_by(7) {
+            let mut flipped = good.to_vec();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            tree.insert(&key, flipped).unwrap();
+            let read = store.ledger(payment_of("a")).await;
+            assert!(matches!(read, Err(Fault::Corrupt(_))), "{read:?}");
+        }
+        tree.insert(&key, good).unwrap();
+    }
+    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_damaged_payment_keeps_no_other_from_falling_due() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = written(folder.path()).await;
+    let dynamic: Arc<dyn Store> = store.clone();
+    pay(&dynamic, "b").await;
+    let id = kassette_domain::id::PaymentId::from_bytes(id_of("a"));
+    let tree = store.tree();
+    let good = tree.get(keys::payment(id)).unwrap().unwrap();
+    tree.insert(keys::payment(id), &b"damage"[..]).unwrap();
+    let lease = std::time::Duration::from_secs(60);
+    let other = kassette_domain::id::PaymentId::from_bytes(id_of("b"));
+    let claimed = store.claim_due(later(3600), lease, 9).await;
+    assert_eq!(claimed, Ok(vec![other]));
+    // Once it is repaired it falls due again, and only once.
+    tree.insert(keys::payment(id), good).unwrap();
+    assert_eq!(store.claim_due(later(3659), lease, 9).await, Ok(vec![]));
+    let mut claimed = store.claim_due(later(3660), lease, 9).await.unwrap();
+    claimed.sort();
+    let mut both = vec![id, other];
+    both.sort();
+    assert_eq!(claimed, both);
+    assert_eq!(tree.scan_prefix(keys::DUE).count(), 2);
+}
+
+#[tokio::test]
+async fn a_refused_step_writes_no_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = written(folder.path()).await;
+    let dump = || -> Vec<_> { store.tree().iter().map(Result::unwrap).collect() };
+    let before = dump();
+    let step = open("two", "sandbox-test");
+    let audited = Some(audited("x.y"));
+    let stepped = store.step(payment_of("a"), step, audited, later(1)).await;
+    assert!(matches!(stepped, Ok(Stepped::Refused { .. })));
+    assert_eq!(dump(), before);
+}

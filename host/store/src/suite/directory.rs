@@ -1,0 +1,144 @@
+//! Merchants, operators, account switches, the audit log.
+
+use std::sync::Arc;
+
+use kassette_domain::id::{MerchantId, OperatorId};
+use kassette_domain::key::TokenHash;
+
+use super::Harness;
+use super::fixtures::*;
+use crate::Replaced;
+
+pub async fn merchants_are_counted_from_one(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let mut callers = Vec::new();
+    for _ in 0..12 {
+        let store = Arc::clone(&store);
+        callers.push(tokio::spawn(async move {
+            store
+                .create_merchant(merchant(false), audited("merchant.create"), NOW)
+                .await
+        }));
+    }
+    let mut numbers = Vec::new();
+    for caller in callers {
+        let made = caller.await.unwrap().unwrap();
+        assert_eq!(store.merchant(made.id).await, Ok(Some(made.clone())));
+        numbers.push(made.id.0);
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=12).collect::<Vec<_>>());
+    assert_eq!(store.merchant(MerchantId(13)).await, Ok(None));
+    let listed = page(store.merchants(first(5)).await.unwrap());
+    let ids: Vec<_> = listed.items.iter().map(|merchant| merchant.id.0).collect();
+    assert_eq!(ids, [12, 11, 10, 9, 8]);
+    let log = page(store.audit_log(first(100)).await.unwrap()).items;
+    let mut objects: Vec<_> = log.into_iter().map(|entry| entry.audited.object).collect();
+    objects.sort();
+    let mut expected: Vec<_> = (1..=12).map(|id| format!("merchant/{id}")).collect();
+    expected.sort();
+    assert_eq!(objects, expected);
+}
+
+pub async fn a_merchant_is_replaced_only_as_it_was_read(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let before = store
+        .create_merchant(merchant(false), audited("merchant.create"), NOW)
+        .await
+        .unwrap();
+    let mut after = before.clone();
+    after.name = "Another name".into();
+    let replace = async |after: &kassette_domain::merchant::Merchant| {
+        let audited = audited("merchant.change");
+        store
+            .replace_merchant(before.clone(), after.clone(), audited, NOW)
+            .await
+            .unwrap()
+    };
+    assert_eq!(replace(&after).await, Replaced::Done(after.clone()));
+    assert_eq!(replace(&after).await, Replaced::Stale);
+    assert_eq!(store.merchant(before.id).await, Ok(Some(after)));
+    let mut unknown = before.clone();
+    unknown.id = MerchantId(9);
+    let replaced = store
+        .replace_merchant(unknown.clone(), unknown, audited("x.y"), NOW)
+        .await;
+    assert_eq!(replaced, Ok(Replaced::Unknown));
+    assert_eq!(
+        page(store.audit_log(first(9)).await.unwrap()).items.len(),
+        2
+    );
+}
+
+pub async fn an_operator_is_unknown_once_removed(harness: &dyn Harness) {
+    let store = harness.open().await;
+    for (name, seconds) in [("ann", 1), ("bob", 2)] {
+        let operator = operator(name, later(seconds));
+        let made = store
+            .create_operator(operator.clone(), audited("operator.create"), NOW)
+            .await;
+        assert_eq!(made, Ok(operator));
+    }
+    let hash = TokenHash::of("ann");
+    let ann = store.operator(hash).await.unwrap().unwrap();
+    assert_eq!(ann.name, "ann");
+    let names = async || -> Vec<String> {
+        let listed = page(store.operators(first(9)).await.unwrap());
+        listed.items.into_iter().map(|each| each.name).collect()
+    };
+    assert_eq!(names().await, ["bob", "ann"]);
+    let remove = async |id| {
+        store
+            .remove_operator(id, audited("operator.delete"), NOW)
+            .await
+            .unwrap()
+    };
+    assert_eq!(remove(ann.id).await, Some(ann.clone()));
+    assert_eq!(remove(ann.id).await, None);
+    assert_eq!(remove(OperatorId::from_bytes([0; 16])).await, None);
+    assert_eq!(store.operator(hash).await, Ok(None));
+    assert_eq!(names().await, ["bob"]);
+    assert_eq!(
+        page(store.audit_log(first(9)).await.unwrap()).items.len(),
+        3
+    );
+}
+
+pub async fn account_switches_are_kept(harness: &dyn Harness) {
+    let store = harness.open().await;
+    for (name, enabled) in [("b-test", false), ("a-test", true), ("b-test", true)] {
+        store
+            .switch_account(account(name), enabled, audited("provider.change"), NOW)
+            .await
+            .unwrap();
+    }
+    let mut switches = store.account_switches().await.unwrap();
+    switches.sort();
+    assert_eq!(
+        switches,
+        [(account("a-test"), true), (account("b-test"), true)]
+    );
+}
+
+pub async fn the_audit_log_is_an_unbroken_chain_at_any_concurrency(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let mut callers = Vec::new();
+    for caller in 0..64 {
+        let store = Arc::clone(&store);
+        callers.push(tokio::spawn(async move {
+            let audited = audited(&format!("change.{caller}"));
+            store.audit(audited, later(caller)).await
+        }));
+    }
+    for caller in callers {
+        caller.await.unwrap().unwrap();
+    }
+    let mut log = page(store.audit_log(first(100)).await.unwrap()).items;
+    assert_eq!(log.len(), 64);
+    log.reverse();
+    let mut last = None;
+    for entry in &log {
+        assert!(entry.follows(last), "{entry:?}");
+        last = Some((entry.id, entry.hash));
+    }
+}

@@ -1,0 +1,291 @@
+//! Payments, keys and reports to test with.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::attempt::Choice;
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{
+    AccountId, AttemptId, Digest, KeyId, MerchantId, OperatorId, PaymentId, Slot,
+};
+use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
+use kassette_domain::ledger::{Change, Ledger, StartResult, Step, Via};
+use kassette_domain::merchant::Merchant;
+use kassette_domain::method::MethodId;
+use kassette_domain::money::{Currency, Minor, Money};
+use kassette_domain::operator::{Operator, Role};
+use kassette_domain::order::{Email, IdempotencyKey, OrderId};
+use kassette_domain::payment::{
+    CheckoutMode, Decision, Judgement, NewPayment, Origin, Payment, Purpose, Request,
+};
+use kassette_domain::policy::Policy;
+use kassette_domain::provider::{Action, Payer, Report, VendorSettlement, VendorStatus};
+use kassette_domain::secret::Secret;
+use kassette_domain::site::ReturnUrl;
+use kassette_domain::time::Time;
+
+use crate::{About, Created, Listed, NewMerchant, Page, Paging, Stepped, Store};
+
+/// When everything begins.
+pub const NOW: Time = Time::from_secs(1_800_000_000);
+/// What a payer is called.
+pub const EMAIL: &str = "payer.of.the.suite@example.org";
+
+pub fn later(seconds: u64) -> Time {
+    NOW.after(Duration::from_secs(seconds))
+}
+
+/// Sixteen bytes that belong to a name.
+pub fn id_of(name: &str) -> [u8; 16] {
+    let mut id = [0; 16];
+    id.copy_from_slice(&Digest::of(name.as_bytes()).0[..16]);
+    id
+}
+
+pub fn account(name: &str) -> AccountId {
+    AccountId::parse(name).unwrap()
+}
+
+/// A request of merchant 1 under the idempotency key `request-<name>`.
+pub fn request(name: &str) -> Request {
+    Request {
+        merchant: MerchantId(1),
+        origin: Origin::Merchant {
+            idempotency_key: IdempotencyKey::parse(&format!("request-{name}")).unwrap(),
+        },
+        environment: Environment::Test,
+        order_id: OrderId::parse(&format!("order {name}")).unwrap(),
+        due: Money {
+            amount: Minor(4990),
+            currency: Currency::EUR,
+        },
+        mode: CheckoutMode::Hosted,
+        method: None,
+        email: Some(Email::parse(EMAIL).unwrap()),
+        return_url: Some(ReturnUrl::parse("https://shop.example/done").unwrap()),
+    }
+}
+
+/// A payment with an id and token of its own.
+pub fn new_payment(name: &str) -> NewPayment {
+    of_request(name, request(name))
+}
+
+pub fn of_request(name: &str, request: Request) -> NewPayment {
+    NewPayment {
+        id: PaymentId::from_bytes(id_of(name)),
+        request,
+        usd: Minor(5389),
+        token: Secret::new(token(name)),
+        expires_at: later(24 * 3600),
+        risk_review: false,
+        decision: None,
+    }
+}
+
+/// The checkout token of a payment.
+pub fn token(name: &str) -> String {
+    format!("checkout-token-of-{name}")
+}
+
+pub fn decision(name: &str) -> Decision {
+    Decision {
+        at: NOW,
+        slot: Slot::parse("method.ideal").unwrap(),
+        digest: Digest::of(b"module"),
+        purpose: Purpose::Start,
+        chosen: Some(account(name)),
+        explanation: format!("{name} is cheapest"),
+        verdicts: vec![Judgement {
+            account: account(name),
+            eligible: true,
+            reason: "cheapest".into(),
+        }],
+    }
+}
+
+/// An attempt at an account.
+pub fn choice(name: &str, at: &str) -> Choice {
+    Choice {
+        attempt: AttemptId::from_bytes(id_of(name)),
+        return_token: Secret::new(format!("return-token-of-{name}")),
+        account: account(at),
+        slot: Slot::parse("provider.sandbox").unwrap(),
+        digest: Digest::of(b"module"),
+        method: MethodId::Ideal,
+        expires_at: later(3600),
+        busy_until: later(30),
+        payer: Payer {
+            email: Some(Secret::new(EMAIL)),
+            ip: Some("203.0.113.77".into()),
+            language: Some("nl".into()),
+            country: Some("NL".into()),
+        },
+        decision: Some(decision(at)),
+    }
+}
+
+pub fn open(name: &str, at: &str) -> Step {
+    Step::Open(Box::new(choice(name, at)))
+}
+
+pub fn attempt_id(name: &str) -> AttemptId {
+    AttemptId::from_bytes(id_of(name))
+}
+
+/// The vendor took the attempt's payment under a reference.
+pub fn started(name: &str, reference: &str) -> Step {
+    Step::Started {
+        attempt: attempt_id(name),
+        result: StartResult::Open {
+            reference: Some(reference.into()),
+            action: Action::Redirect(format!("https://pay.example/secret-link-of-{name}")),
+            until: None,
+        },
+        next: None,
+    }
+}
+
+pub fn report(reference: &str, status: VendorStatus) -> Report {
+    let paid = status == VendorStatus::Completed;
+    Report {
+        reference: reference.into(),
+        status,
+        settlement: if paid {
+            VendorSettlement::Confirmed
+        } else {
+            VendorSettlement::Pending
+        },
+        received: Minor(if paid { 4990 } else { 0 }),
+        currency: "EUR".into(),
+        returned: Minor(0),
+        detail: "as the vendor says".into(),
+    }
+}
+
+pub fn news(name: &str, report: Report) -> Step {
+    Step::News {
+        attempt: attempt_id(name),
+        report,
+        via: Via::Callback,
+    }
+}
+
+pub fn audited(action: &str) -> Audited {
+    Audited {
+        operator: "root".into(),
+        actor: "ann".into(),
+        reason: Some("because".into()),
+        action: action.into(),
+        object: "something/1".into(),
+        before: None,
+        after: Some("{}".into()),
+    }
+}
+
+pub fn merchant(live_approved: bool) -> NewMerchant {
+    NewMerchant {
+        merchant: Merchant {
+            id: MerchantId(0),
+            name: "Shop".into(),
+            live_approved,
+            rates: BTreeMap::new(),
+            policy: Policy::default(),
+            domains: vec![],
+            created_at: NOW,
+        },
+    }
+}
+
+pub fn api_key(name: &str, owner: KeyOwner, environment: Environment) -> ApiKey {
+    ApiKey {
+        id: KeyId::from_bytes(id_of(name)),
+        hash: TokenHash::of(name),
+        owner,
+        environment,
+        scopes: Scope::MERCHANT.to_vec(),
+        hint: "abcd".into(),
+        created_at: NOW,
+        expires_at: None,
+        revoked_at: None,
+        last_used_at: None,
+    }
+}
+
+pub fn operator(name: &str, created_at: Time) -> Operator {
+    Operator {
+        id: OperatorId::from_bytes(id_of(name)),
+        name: name.into(),
+        role: Role::Operator,
+        hash: TokenHash::of(name),
+        created_at,
+        expires_at: None,
+    }
+}
+
+/// Creates a payment and returns it.
+pub async fn create(store: &Arc<dyn Store>, name: &str, now: Time) -> Payment {
+    match store.create(new_payment(name), None, now).await.unwrap() {
+        Created::New(payment) => payment,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Does a step of a payment that has to succeed.
+pub async fn done(store: &Arc<dyn Store>, about: About, step: Step, now: Time) -> (Ledger, Change) {
+    match store.step(about, step, None, now).await.unwrap() {
+        Stepped::Done { ledger, change, .. } => (ledger, change),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn payment_of(name: &str) -> About {
+    About::Payment(PaymentId::from_bytes(id_of(name)))
+}
+
+/// A payment with one attempt at `sandbox-test`, which the vendor knows as `vendor-<name>`.
+pub async fn pay(store: &Arc<dyn Store>, name: &str) -> Ledger {
+    create(store, name, NOW).await;
+    let attempt = format!("attempt of {name}");
+    done(store, payment_of(name), open(&attempt, "sandbox-test"), NOW).await;
+    let step = started(&attempt, &format!("vendor-{name}"));
+    done(store, payment_of(name), step, NOW).await.0
+}
+
+pub fn first(limit: usize) -> Paging {
+    Paging {
+        limit,
+        cursor: None,
+    }
+}
+
+pub fn page<T: std::fmt::Debug>(listed: Listed<T>) -> Page<T> {
+    match listed {
+        Listed::Page(page) => page,
+        Listed::BadCursor => panic!("the cursor was refused"),
+    }
+}
+
+/// Everything that can be read about a payment, and about all of them together.
+pub async fn everything(store: &Arc<dyn Store>, name: &str) -> String {
+    let id = PaymentId::from_bytes(id_of(name));
+    let ledger = store.ledger(About::Payment(id)).await.unwrap();
+    let history = store.history(id).await.unwrap();
+    let due = store.next_due().await.unwrap();
+    let accounts = store.accounts_in_use().await.unwrap();
+    let payments = store
+        .payments(Default::default(), first(100))
+        .await
+        .unwrap();
+    let work = store.work(false, first(100)).await.unwrap();
+    let audit = store.audit_log(first(100)).await.unwrap();
+    let secrets: Vec<_> = ledger
+        .iter()
+        .flat_map(|ledger| &ledger.attempts)
+        .map(|attempt| attempt.return_token.expose().to_owned())
+        .collect();
+    format!(
+        "{ledger:?} {secrets:?} {history:?} {due:?} {accounts:?} {payments:?} {work:?} {audit:?}"
+    )
+}

@@ -1,0 +1,95 @@
+//! What every store has to do, told by behaviour. A store takes it unchanged:
+//!
+//! ```ignore
+//! kassette_store::store_suite!(MyHarness::new());
+//! ```
+//!
+//! A [`Harness`] stands for one place where a store is kept, empty at first. Everything here works
+//! through the traits alone, in times and ids that it names itself.
+#![expect(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests: each function's name says what it protects, and a failure is told by a panic"
+)]
+
+pub mod creation;
+pub mod directory;
+pub mod due;
+pub mod fixtures;
+pub mod keys;
+pub mod lists;
+pub mod parked;
+pub mod steps;
+pub mod survival;
+pub mod work;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::Store;
+
+/// A place where a store is kept.
+pub trait Harness: Send + Sync {
+    /// Opens the store that is kept here; the one before was shut down.
+    fn open(&self) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send + '_>>;
+}
+
+/// Makes a test of each behaviour. The expression makes a new, empty [`Harness`] for each.
+#[macro_export]
+macro_rules! store_suite {
+    ($harness:expr) => {
+        $crate::store_suite!(@each $harness;
+            creation::the_same_request_at_once_makes_one_payment,
+            creation::differing_requests_with_one_reference_are_told_apart,
+            creation::references_are_one_space_per_merchant_and_per_reseller,
+            creation::a_replay_is_found_before_anything_is_written,
+            creation::a_replay_shows_the_payment_as_it_stands,
+            creation::only_a_usable_key_of_the_owner_creates,
+            creation::an_erased_address_is_still_compared,
+            steps::a_step_writes_payment_attempt_timeline_and_events_together,
+            steps::a_refused_step_leaves_nothing,
+            steps::the_same_step_at_once_is_done_once,
+            steps::an_unknown_payment_is_said_to_be_unknown,
+            steps::a_taken_reference_changes_nothing,
+            steps::an_attempt_is_found_by_id_reference_and_return_token,
+            steps::an_audit_line_is_written_only_with_a_step_that_was_done,
+            steps::accounts_are_in_use_while_money_can_move,
+            steps::secrets_of_an_attempt_come_back_and_can_be_erased,
+            parked::a_parked_report_is_applied_when_its_reference_is_known,
+            parked::a_bare_parked_notice_makes_the_vendor_be_asked,
+            parked::a_parked_notice_lives_for_an_hour,
+            parked::a_known_reference_is_not_parked,
+            parked::a_vendor_cannot_park_without_end,
+            due::what_is_due_is_claimed_once_in_order_of_time,
+            due::a_lease_ends_by_release_or_by_time,
+            due::a_step_moves_what_is_due,
+            due::claims_at_once_share_nothing,
+            lists::pages_are_newest_first_and_whole_while_items_arrive,
+            lists::filters_hold_together,
+            lists::foreign_cursors_are_refused,
+            lists::a_clock_that_goes_backwards_loses_nothing,
+            work::an_open_line_is_replaced_and_a_done_one_is_not,
+            work::lines_are_marked_done_once,
+            directory::merchants_are_counted_from_one,
+            directory::a_merchant_is_replaced_only_as_it_was_read,
+            directory::an_operator_is_unknown_once_removed,
+            directory::account_switches_are_kept,
+            directory::the_audit_log_is_an_unbroken_chain_at_any_concurrency,
+            keys::a_key_lives_from_issue_to_revocation,
+            keys::a_live_key_needs_an_approved_merchant,
+            keys::a_rotated_key_ends_and_its_successor_goes_on,
+            keys::keys_are_listed_by_owner_with_their_last_use,
+            survival::reopening_shows_everything,
+            survival::a_closed_store_takes_nothing,
+            survival::a_probe_is_written,
+        );
+    };
+    (@each $harness:expr; $($module:ident::$name:ident),+ $(,)?) => { $(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            $crate::suite::$module::$name(&$harness).await;
+        }
+    )+ };
+}

@@ -1,0 +1,130 @@
+//! Notices that are faster than the answer to the start.
+
+use kassette_domain::event::EventType;
+use kassette_domain::id::PaymentId;
+use kassette_domain::ledger::{Change, Outcome};
+use kassette_domain::payment::Status;
+use kassette_domain::provider::VendorStatus;
+
+use super::Harness;
+use super::fixtures::*;
+use crate::{Parked, Stepped};
+
+pub async fn a_parked_report_is_applied_when_its_reference_is_known(harness: &dyn Harness) {
+    let store = harness.open().await;
+    create(&store, "a", NOW).await;
+    done(&store, payment_of("a"), open("one", "sandbox-test"), NOW).await;
+    let at = || account("sandbox-test");
+    let paid = || Some(report("vendor-1", VendorStatus::Completed));
+    for _ in 0..2 {
+        let parked = store.park(at(), "vendor-1".into(), paid(), later(1)).await;
+        assert_eq!(parked, Ok(Parked::Kept));
+    }
+    // The same reference of another account is somebody else's.
+    let elsewhere = Some(report("vendor-1", VendorStatus::Failed));
+    store
+        .park(
+            account("other-test"),
+            "vendor-1".into(),
+            elsewhere,
+            later(1),
+        )
+        .await
+        .unwrap();
+    let step = started("one", "vendor-1");
+    let stepped = store.step(payment_of("a"), step, None, later(2)).await;
+    let Ok(Stepped::Done {
+        ledger,
+        outcome,
+        change,
+    }) = stepped
+    else {
+        panic!("{stepped:?}");
+    };
+    assert_eq!(outcome, Outcome::Done);
+    assert_eq!(ledger.payment.status, Status::Completed);
+    assert_eq!(store.ledger(payment_of("a")).await, Ok(Some(ledger)));
+    let history = store
+        .history(PaymentId::from_bytes(id_of("a")))
+        .await
+        .unwrap()
+        .unwrap();
+    let told = history.events.iter().map(|event| event.kind);
+    assert!(told.eq(change_events_with_pending(&change)));
+}
+
+/// The opening told `pending`; the rest is the start's and the notice's.
+fn change_events_with_pending(change: &Change) -> impl Iterator<Item = EventType> + '_ {
+    let opened = EventType::PaymentPending;
+    std::iter::once(opened).chain(change.events.iter().map(|(kind, ..)| *kind))
+}
+
+pub async fn a_bare_parked_notice_makes_the_vendor_be_asked(harness: &dyn Harness) {
+    let store = harness.open().await;
+    create(&store, "a", NOW).await;
+    done(&store, payment_of("a"), open("one", "sandbox-test"), NOW).await;
+    let account = account("sandbox-test");
+    store
+        .park(account, "vendor-1".into(), None, later(1))
+        .await
+        .unwrap();
+    let (ledger, _) = done(
+        &store,
+        payment_of("a"),
+        started("one", "vendor-1"),
+        later(2),
+    )
+    .await;
+    assert_eq!(ledger.attempts[0].next_query, Some(later(2)));
+    assert_eq!(store.next_due().await, Ok(ledger.due_at()));
+}
+
+pub async fn a_parked_notice_lives_for_an_hour(harness: &dyn Harness) {
+    let store = harness.open().await;
+    create(&store, "a", NOW).await;
+    done(&store, payment_of("a"), open("one", "sandbox-test"), NOW).await;
+    let paid = Some(report("vendor-1", VendorStatus::Completed));
+    store
+        .park(account("sandbox-test"), "vendor-1".into(), paid, NOW)
+        .await
+        .unwrap();
+    let step = started("one", "vendor-1");
+    let (ledger, _) = done(&store, payment_of("a"), step, later(3600)).await;
+    assert_eq!(ledger.payment.status, Status::Pending);
+}
+
+pub async fn a_known_reference_is_not_parked(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let ledger = pay(&store, "a").await;
+    let parked = store
+        .park(account("sandbox-test"), "vendor-a".into(), None, later(1))
+        .await;
+    assert_eq!(parked, Ok(Parked::Known(ledger.attempts[0].id)));
+}
+
+/// More than a store may keep for one reference.
+const MANY: usize = 1000;
+
+pub async fn a_vendor_cannot_park_without_end(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let mut full = 0;
+    for each in 0..MANY {
+        let mut report = report("vendor-1", VendorStatus::Pending);
+        report.detail = each.to_string();
+        let account = account("sandbox-test");
+        let parked = store.park(account, "vendor-1".into(), Some(report), NOW);
+        match parked.await.unwrap() {
+            Parked::Kept => {}
+            Parked::Full => full += 1,
+            other => panic!("{other:?}"),
+        }
+        if full > 0 {
+            break;
+        }
+    }
+    assert!(full > 0, "a thousand notices of one reference were kept");
+    // Once their hour has passed there is room again.
+    let account = account("sandbox-test");
+    let parked = store.park(account, "vendor-1".into(), None, later(3600));
+    assert_eq!(parked.await, Ok(Parked::Kept));
+}

@@ -1,0 +1,264 @@
+//! Steps with everything that follows from them.
+
+use std::sync::Arc;
+
+use kassette_domain::id::PaymentId;
+use kassette_domain::key::TokenHash;
+use kassette_domain::ledger::{Act, Change, Step};
+use kassette_domain::payment::{Decision, Status};
+use kassette_domain::provider::VendorStatus;
+use kassette_domain::secret::Secret;
+
+use super::Harness;
+use super::fixtures::*;
+use crate::{About, History, Stepped};
+
+/// Whether the timeline holds exactly what the steps said they did, in their order.
+fn assert_told(history: &History, changes: &[Change]) {
+    let all = |of: fn(&Change) -> usize| changes.iter().map(of).sum::<usize>();
+    let transitions: Vec<_> = changes
+        .iter()
+        .flat_map(|change| &change.transitions)
+        .collect();
+    assert_eq!(history.transitions.iter().collect::<Vec<_>>(), transitions);
+    let decisions: Vec<&Decision> = changes
+        .iter()
+        .flat_map(|change| &change.decisions)
+        .collect();
+    assert_eq!(history.decisions.iter().collect::<Vec<_>>(), decisions);
+    let events: Vec<_> = changes.iter().flat_map(|change| &change.events).collect();
+    let told: Vec<_> = history
+        .events
+        .iter()
+        .map(|event| (event.kind, event.status, event.settlement))
+        .collect();
+    assert_eq!(told.iter().collect::<Vec<_>>(), events);
+    let mut ids: Vec<_> = history.events.iter().map(|event| event.id).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), all(|change| change.events.len()));
+}
+
+pub async fn a_step_writes_payment_attempt_timeline_and_events_together(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let payment = create(&store, "a", NOW).await;
+    let mut changes = Vec::new();
+    let mut last = None;
+    let steps = [
+        open("one", "sandbox-test"),
+        started("one", "vendor-1"),
+        news("one", report("vendor-1", VendorStatus::Processing)),
+        news("one", report("vendor-1", VendorStatus::Completed)),
+    ];
+    for (at, step) in steps.into_iter().enumerate() {
+        let (ledger, change) = done(&store, payment_of("a"), step, later(at as u64)).await;
+        let read = store.ledger(payment_of("a")).await.unwrap();
+        assert_eq!(read.as_ref(), Some(&ledger));
+        changes.push(change);
+        let history = store.history(payment.id).await.unwrap().unwrap();
+        assert_told(&history, &changes);
+        last = Some(ledger);
+    }
+    let ledger = last.unwrap();
+    assert_eq!(ledger.payment.status, Status::Completed);
+    assert_eq!(
+        store.payment(payment.id).await.unwrap(),
+        Some(ledger.payment)
+    );
+    let events = store.history(payment.id).await.unwrap().unwrap().events;
+    assert!(events.len() >= 2 && events.iter().all(|event| event.payment == payment.id));
+    assert_eq!(events.last().map(|event| event.created_at), Some(later(3)));
+}
+
+pub async fn a_refused_step_leaves_nothing(harness: &dyn Harness) {
+    let store = harness.open().await;
+    pay(&store, "a").await;
+    let before = everything(&store, "a").await;
+    let refused = [
+        open("two", "sandbox-test"),
+        Step::Act(Act::Cancel),
+        started("nobody", "vendor-9"),
+        news("attempt of a", {
+            let mut report = report("vendor-a", VendorStatus::Completed);
+            report.currency.clear();
+            report
+        }),
+    ];
+    for step in refused {
+        let audited = Some(audited("payment.step"));
+        let stepped = store.step(payment_of("a"), step, audited, later(1)).await;
+        assert!(
+            matches!(stepped, Ok(Stepped::Refused { .. })),
+            "{stepped:?}"
+        );
+        assert_eq!(everything(&store, "a").await, before);
+    }
+    let unknown = About::Attempt(attempt_id("two"));
+    assert_eq!(store.ledger(unknown).await.unwrap(), None);
+    let token = TokenHash::of("return-token-of-two");
+    assert_eq!(store.by_return(token).await.unwrap(), None);
+}
+
+pub async fn the_same_step_at_once_is_done_once(harness: &dyn Harness) {
+    let store = harness.open().await;
+    create(&store, "a", NOW).await;
+    let mut callers = Vec::new();
+    for caller in 0..32 {
+        let store = Arc::clone(&store);
+        callers.push(tokio::spawn(async move {
+            let step = open(&format!("attempt {caller}"), "sandbox-test");
+            store.step(payment_of("a"), step, None, NOW).await
+        }));
+    }
+    let mut opened = 0;
+    for caller in callers {
+        match caller.await.unwrap().unwrap() {
+            Stepped::Done { .. } => opened += 1,
+            Stepped::Refused { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(opened, 1);
+    let ledger = store.ledger(payment_of("a")).await.unwrap().unwrap();
+    assert_eq!(ledger.attempts.len(), 1);
+}
+
+pub async fn an_unknown_payment_is_said_to_be_unknown(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let abouts = [
+        payment_of("nobody"),
+        About::Attempt(attempt_id("nobody")),
+        About::Reference {
+            account: account("sandbox-test"),
+            reference: "nothing".into(),
+        },
+    ];
+    for about in abouts {
+        let stepped = store
+            .step(about.clone(), Step::Release, Some(audited("x.y")), NOW)
+            .await;
+        assert_eq!(stepped, Ok(Stepped::Unknown));
+        assert_eq!(store.ledger(about).await, Ok(None));
+    }
+    let id = PaymentId::from_bytes(id_of("nobody"));
+    assert_eq!(store.payment(id).await, Ok(None));
+    assert_eq!(store.history(id).await, Ok(None));
+    assert_eq!(store.by_checkout(TokenHash::of("no")).await, Ok(None));
+    assert!(
+        page(store.audit_log(first(9)).await.unwrap())
+            .items
+            .is_empty()
+    );
+}
+
+pub async fn a_taken_reference_changes_nothing(harness: &dyn Harness) {
+    let store = harness.open().await;
+    pay(&store, "a").await;
+    create(&store, "b", NOW).await;
+    done(&store, payment_of("b"), open("two", "sandbox-test"), NOW).await;
+    let before = everything(&store, "b").await;
+    let step = started("two", "vendor-a");
+    let audited = Some(audited("x.y"));
+    let stepped = store
+        .step(payment_of("b"), step, audited, later(1))
+        .await
+        .unwrap();
+    let ledger = store.ledger(payment_of("b")).await.unwrap().unwrap();
+    assert_eq!(stepped, Stepped::ReferenceTaken(ledger));
+    assert_eq!(everything(&store, "b").await, before);
+    // The same reference of another account is another reference.
+    create(&store, "c", NOW).await;
+    done(&store, payment_of("c"), open("three", "other-test"), NOW).await;
+    done(&store, payment_of("c"), started("three", "vendor-a"), NOW).await;
+}
+
+pub async fn an_attempt_is_found_by_id_reference_and_return_token(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let ledger = pay(&store, "a").await;
+    pay(&store, "b").await;
+    let id = attempt_id("attempt of a");
+    let by_reference = |at: &str, reference: &str| About::Reference {
+        account: account(at),
+        reference: reference.into(),
+    };
+    for about in [About::Attempt(id), by_reference("sandbox-test", "vendor-a")] {
+        assert_eq!(store.ledger(about).await, Ok(Some(ledger.clone())));
+    }
+    for wrong in [
+        by_reference("other-test", "vendor-a"),
+        by_reference("sandbox-test", "vendor-"),
+    ] {
+        assert_eq!(store.ledger(wrong).await, Ok(None));
+    }
+    let returning = TokenHash::of("return-token-of-attempt of a");
+    assert_eq!(
+        store.by_return(returning).await,
+        Ok(Some((id, ledger.clone())))
+    );
+    let checkout = TokenHash::of(&token("a"));
+    assert_eq!(store.by_checkout(checkout).await, Ok(Some(ledger.clone())));
+    // A reference that the vendor adds is known beside the first.
+    let step = news("attempt of a", report("renamed", VendorStatus::Pending));
+    let (ledger, _) = done(&store, payment_of("a"), step, later(2)).await;
+    for reference in ["vendor-a", "renamed"] {
+        let about = by_reference("sandbox-test", reference);
+        assert_eq!(store.ledger(about).await, Ok(Some(ledger.clone())));
+    }
+}
+
+pub async fn an_audit_line_is_written_only_with_a_step_that_was_done(harness: &dyn Harness) {
+    let store = harness.open().await;
+    create(&store, "a", NOW).await;
+    let cancel = || Step::Act(Act::Cancel);
+    for _ in 0..2 {
+        let audited = Some(audited("payment.cancel"));
+        store
+            .step(payment_of("a"), cancel(), audited, later(1))
+            .await
+            .unwrap();
+    }
+    let log = page(store.audit_log(first(9)).await.unwrap()).items;
+    assert_eq!(log.len(), 1);
+    assert_eq!(log[0].audited, audited("payment.cancel"));
+}
+
+pub async fn accounts_are_in_use_while_money_can_move(harness: &dyn Harness) {
+    let store = harness.open().await;
+    assert_eq!(store.accounts_in_use().await, Ok(vec![]));
+    pay(&store, "a").await;
+    create(&store, "b", NOW).await;
+    done(&store, payment_of("b"), open("two", "sandbox-test-2"), NOW).await;
+    let mut accounts = store.accounts_in_use().await.unwrap();
+    accounts.sort();
+    assert_eq!(
+        accounts,
+        [account("sandbox-test"), account("sandbox-test-2")]
+    );
+    let paid = news("attempt of a", report("vendor-a", VendorStatus::Completed));
+    done(&store, payment_of("a"), paid, later(2)).await;
+    assert_eq!(
+        store.accounts_in_use().await,
+        Ok(vec![account("sandbox-test-2")])
+    );
+}
+
+pub async fn secrets_of_an_attempt_come_back_and_can_be_erased(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let ledger = pay(&store, "a").await;
+    let expected = choice("attempt of a", "sandbox-test");
+    assert_eq!(ledger.attempts[0].payer, expected.payer);
+    assert_eq!(ledger.attempts[0].return_token, expected.return_token);
+    let returned = Step::Returned {
+        attempt: attempt_id("attempt of a"),
+        query: Secret::new("x=1"),
+    };
+    done(&store, payment_of("a"), returned, later(1)).await;
+    let ledger = store.ledger(payment_of("a")).await.unwrap().unwrap();
+    let returned = ledger.attempts[0].returned.as_ref();
+    assert_eq!(returned.map(Secret::expose), Some("x=1"));
+    done(&store, payment_of("a"), Step::Redact, later(2)).await;
+    let ledger = store.ledger(payment_of("a")).await.unwrap().unwrap();
+    assert_eq!(ledger.payment.email, None);
+    assert_eq!(ledger.attempts[0].payer, Default::default());
+    assert_eq!(ledger.attempts[0].returned, None);
+}
