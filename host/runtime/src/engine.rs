@@ -17,8 +17,6 @@ const PARTS_NATIVE: u32 = 4;
 const PARTS_INTERPRETED: u32 = 64;
 /// Interpreted calls that may run at once; the pool holds parts for so many beside the native ones.
 pub(crate) const INTERPRETED_AT_ONCE: u32 = 8;
-/// Calls beyond the places that are given out: a new module's `describe`, one at a time.
-const LOADING: u32 = 1;
 /// Memories of one component; QuickJS was seen with three.
 const MEMORIES: u32 = 4;
 /// Bytes of an instance's memory that stay mapped between calls. More than a tuned guest touches;
@@ -40,14 +38,14 @@ pub(crate) fn engine(sizes: PoolSizes, limits: &Limits) -> Result<Engine, Runtim
 }
 
 fn config(sizes: PoolSizes, limits: &Limits) -> Config {
-    let calls = sizes.methods + sizes.providers + LOADING;
-    let parts = calls * PARTS_NATIVE + (INTERPRETED_AT_ONCE + LOADING) * PARTS_INTERPRETED;
+    let calls = sizes.methods + sizes.providers;
+    let parts = calls * PARTS_NATIVE + INTERPRETED_AT_ONCE * PARTS_INTERPRETED;
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(calls)
         .total_core_instances(parts)
         .total_tables(parts)
-        .total_memories(calls + (INTERPRETED_AT_ONCE + LOADING) * MEMORIES)
-        .total_stacks(sizes.providers + LOADING)
+        .total_memories(calls + INTERPRETED_AT_ONCE * MEMORIES)
+        .total_stacks(sizes.providers)
         .max_core_instances_per_component(PARTS_INTERPRETED)
         .max_tables_per_component(PARTS_INTERPRETED)
         .max_memories_per_component(MEMORIES)

@@ -1,1 +1,84 @@
 //! What payers see: the hosted checkout and the return page.
+//!
+//! | Address | Does |
+//! |---|---|
+//! | `GET /checkout/{token}` | shows where the payment stands, and what can be chosen |
+//! | `POST /checkout/{token}/choose` | starts by the chosen method |
+//! | `POST /checkout/{token}/answer` | answers the module's questions |
+//! | `POST /checkout/{token}/abandon` | closes the open attempt, so that another way can be chosen |
+//! | `GET /checkout/{token}/go` | leads to the provider |
+//! | `GET /return/{token}` | where providers send payers back to |
+//! | `GET /assets/{file}` | stylesheet and icon |
+//!
+//! A form's answer never redirects off our origin, a GET changes nothing but for the news that the
+//! return page applies, and nothing needs a script. E-mail, payment id and USD amount are never shown.
+
+mod assets;
+mod checkout;
+mod forms;
+mod icons;
+mod links;
+mod problems;
+mod qr;
+mod questions;
+mod reply;
+mod returned;
+mod stage;
+mod templates;
+mod texts;
+mod till;
+mod visit;
+mod ways;
+
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, post};
+use kassette_gateway::Gateway;
+
+use self::till::Till;
+
+/// What the pages stand on; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct PagesState {
+    till: Arc<dyn Till>,
+}
+
+impl PagesState {
+    /// Pages over a gateway. Public address and what is allowed in development are read from its
+    /// settings at each request.
+    pub(crate) fn new(gateway: Gateway) -> Self {
+        Self {
+            till: Arc::new(gateway),
+        }
+    }
+}
+
+/// The payers' pages, for the public listener.
+pub(crate) fn router(state: PagesState) -> Router {
+    // Who reloads the answer to a form from the address bar sees where the payment stands.
+    let form = || get(checkout::look_again);
+    Router::new()
+        .route("/checkout/{token}", get(checkout::show))
+        .route("/checkout/{token}/go", get(checkout::go))
+        .route(
+            "/checkout/{token}/choose",
+            form().merge(post(checkout::choose)),
+        )
+        .route(
+            "/checkout/{token}/answer",
+            form().merge(post(checkout::answer)),
+        )
+        .route(
+            "/checkout/{token}/abandon",
+            form().merge(post(checkout::abandon)),
+        )
+        .route("/return/{token}", get(returned::show))
+        .route("/assets/{file}", get(assets::serve))
+        .with_state(state)
+}

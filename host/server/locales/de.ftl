@@ -1,0 +1,142 @@
+# Was Zahlende lesen, auf Deutsch.
+
+## Um jede Seite
+
+test-banner = TEST
+test-banner-text = Dies ist eine Testzahlung. Es fließt kein echtes Geld.
+footer-reassurance = Karten- und Bankdaten geben Sie nur beim Zahlungsanbieter ein. Diese Seite erhält sie nie.
+footer-brand = Bezahlseite von Kassette
+opens-new-tab = (öffnet einen neuen Tab)
+summary-heading = Ihre Bestellung
+summary-merchant = Sie bezahlen
+summary-amount = Betrag
+summary-order = Bestellung
+
+## Auswählen
+
+choose-title = { $amount } an { $merchant } bezahlen
+choose-heading = Wie möchten Sie bezahlen?
+choose-hint = Ein Tippen führt Sie auf die sichere Seite des Anbieters. Bezahlt wird erst, wenn Sie dort bestätigen.
+choose-via = über { $provider }
+choose-more = Mehr über { $provider }
+changed-title = Bitte schauen Sie noch einmal hin
+changed-text = { $method } würde nun über { $provider } laufen, zu den folgenden Bedingungen. Fahren Sie fort, wenn Sie einverstanden sind.
+changed-continue = Mit { $provider } fortfahren
+changed-other = Alle Zahlungsarten ansehen
+
+## Weiter zum Anbieter
+
+go-title = Weiter zu { $provider }
+go-text = Wir leiten Sie zu { $provider } weiter, um { $amount } zu bezahlen.
+go-text-stuck = Falls nichts geschieht, nutzen Sie bitte die Schaltfläche.
+go-link = Weiter zu { $provider }
+open-title = Ihre Zahlung wartet auf Sie
+open-text = Sie haben { $method } mit { $provider } gewählt. Fahren Sie dort fort, um zu bezahlen.
+post-title = Weiter zu { $provider }
+post-text = Ihre Zahlung ist vorbereitet. Die Schaltfläche führt Sie zu { $provider }, wo Sie sie bestätigen.
+another-way = Andere Zahlungsart wählen
+another-way-hint = Wir schließen zuerst die Zahlung bei { $provider }, damit Sie nie doppelt bezahlen.
+lapsed-title = Das hat etwas zu lange gedauert
+lapsed-text = Die Zeit, um mit { $provider } zu bezahlen, ist abgelaufen.
+
+## Fragen
+
+questions-title = Einige Angaben für { $provider }
+questions-text = { $provider } braucht dies, um Ihre Zahlung anzunehmen. Wir geben es nur für diese Zahlung weiter.
+questions-submit = Weiter
+question-optional = freiwillig
+question-choose = Bitte wählen
+error-summary = Bitte prüfen Sie die markierten Angaben.
+error-required = Bitte füllen Sie dieses Feld aus.
+error-email = Bitte geben Sie eine E-Mail-Adresse ein, zum Beispiel name@example.org.
+error-phone = Bitte geben Sie eine Telefonnummer mit Landesvorwahl ein, zum Beispiel +49 30 1234567.
+error-length = Bitte verwenden Sie höchstens { $most } Zeichen.
+error-choice = Bitte wählen Sie eine der Möglichkeiten.
+error-characters = Bitte verwenden Sie nur Buchstaben, Ziffern und übliche Satzzeichen.
+
+## Anweisungen
+
+show-title = Mit { $provider } bezahlen
+show-details = Zahlungsdaten
+show-details-hint = Tippen Sie auf einen Wert, um ihn ganz auszuwählen.
+show-qr = QR-Code für Ihre Banking- oder Wallet-App; er enthält die Zahlungsdaten dieser Seite
+show-link = App öffnen
+show-paid = Ich habe bezahlt – jetzt prüfen
+
+## Wo eine Zahlung steht
+
+completed-title = Zahlung abgeschlossen
+completed-text = Vielen Dank. Sie haben { $amount } an { $merchant } bezahlt.
+completed-test = Dies war ein Test. Niemandem wurde etwas berechnet.
+processing-title = Ihre Zahlung wird verarbeitet
+processing-text = Das dauert meist nur einen Augenblick. Sie brauchen nichts zu tun.
+verification-title = Die endgültige Bestätigung steht noch aus
+verification-text = Ihre Zahlung ist eingegangen und wird bestätigt. Das kann eine Weile dauern. Sie können diese Seite schließen; { $merchant } wird benachrichtigt.
+review-title = Ihre Zahlung wird geprüft
+review-text = Jemand sieht sie sich an, bevor sie ausgeführt wird. Bitte bezahlen Sie nicht noch einmal. { $merchant } erfährt das Ergebnis.
+failed-title = Diese Zahlung ist nicht zustande gekommen
+failed-text = Es wurde kein Geld eingezogen. Für einen neuen Versuch beginnen Sie bitte eine neue Zahlung bei { $merchant }.
+cancelled-title = Diese Zahlung wurde abgebrochen
+cancelled-text = Es wurde kein Geld eingezogen. Wenn Sie weiterhin bezahlen möchten, beginnen Sie bitte erneut bei { $merchant }.
+expired-title = Diese Zahlung ist abgelaufen
+expired-text = Ihre Zeit ist vorüber, sie kann nicht mehr bezahlt werden. Bitte beginnen Sie erneut bei { $merchant }. Falls Sie gerade noch bezahlt haben, bezahlen Sie nicht noch einmal: Diese Zahlung wird geprüft.
+checking-title = Einen Moment bitte
+checking-text = { $provider } hat noch nicht geantwortet. Wir klären das, bevor irgendetwas anderes geschieht, damit Sie nie doppelt bezahlen.
+checking-retry = Noch einmal nachfragen
+waiting-title = Wir warten auf { $provider }
+waiting-text = Sobald { $provider } Ihre Zahlung bestätigt, sehen Sie es hier. Noch nicht fertig? Sie können weitermachen.
+declined-title = Die Zahlung wurde abgelehnt
+declined-text = { $provider } hat die Zahlung nicht angenommen, es wurde kein Geld eingezogen. Sie können es erneut versuchen oder eine andere Zahlungsart wählen.
+ended-title = Sie haben noch nicht bezahlt
+ended-text = Die Zahlung mit { $provider } wurde beendet, es wurde kein Geld eingezogen.
+choose-again = Zahlungsart wählen
+see-current = Zahlung ansehen
+direct-title = Bitte fahren Sie im Shop fort
+direct-text = Diese Zahlung wird von { $merchant } gestartet. Gehen Sie zurück in den Shop und wählen Sie dort die Bezahlung.
+unavailable-title = Bezahlen ist gerade nicht möglich
+unavailable-text = Für diesen Betrag ist im Moment keine Zahlungsart verfügbar. Bitte versuchen Sie es später erneut oder fragen Sie { $merchant }.
+back-to-merchant = Zurück zum Shop
+back-soon = In wenigen Sekunden kehren Sie von selbst zu { $merchant } zurück.
+close-page = Sie können diese Seite jetzt schließen.
+updates-itself = Diese Seite aktualisiert sich von selbst.
+updates-pause = Anhalten
+updates-paused = Die Aktualisierung ist angehalten.
+check-again = Erneut prüfen
+
+## Hinweise nach einer Wahl
+
+notice-still-open = Die Zahlung bei { $provider } konnte nicht sicher geschlossen werden. Damit Sie nie doppelt bezahlen, setzen Sie sie bitte fort oder versuchen Sie es in Kürze noch einmal.
+notice-declined = Die Zahlung wurde abgelehnt, es wurde kein Geld eingezogen. Bitte versuchen Sie es erneut oder wählen Sie eine andere Zahlungsart.
+notice-not-available = Diese Zahlungsart ist nicht mehr verfügbar. Bitte wählen Sie eine andere.
+notice-forbidden = Zahlungen an { $merchant } können im Moment nicht begonnen werden.
+notice-conflict = Das ist nicht mehr möglich. So steht es jetzt um Ihre Zahlung.
+notice-unsettled = Der Anbieter hat noch nicht geantwortet. Bitte warten Sie einen Moment.
+notice-choose = Bitte wählen Sie eine der Zahlungsarten.
+
+## Wenn etwas nicht stimmt
+
+not-found-title = Wir kennen diesen Zahlungslink nicht
+not-found-text = Bitte prüfen Sie, ob die Adresse vollständig ist, oder gehen Sie zurück in den Shop und beginnen Sie dort von Neuem.
+foreign-title = Bitte nutzen Sie die Schaltflächen unserer Seite
+foreign-text = Diese Anfrage kam nicht von unserer Bezahlseite, deshalb ist nichts geschehen. Öffnen Sie Ihren Zahlungslink erneut und fahren Sie dort fort.
+too-large-title = Das war zu viel Text
+too-large-text = Es ist nichts geschehen. Bitte gehen Sie zurück und kürzen Sie Ihre Eingabe.
+unreadable-title = Das konnten wir nicht lesen
+unreadable-text = Es ist nichts geschehen. Bitte gehen Sie zurück und versuchen Sie es erneut.
+failure-title = Bei uns ist etwas schiefgegangen
+failure-text = Bitte warten Sie einen Moment und öffnen Sie Ihren Zahlungslink erneut. Beginnen Sie inzwischen keine zweite Zahlung.
+open-payment = Zahlung öffnen
+
+## Zahlungsarten
+
+method-credit-card = Karte
+method-paypal = PayPal
+method-ideal = iDEAL
+method-cash-app = Cash App
+method-crypto = Krypto
+method-venmo = Venmo
+method-revolut = Revolut
+method-klarna = Klarna
+method-upi-imps = UPI / IMPS
+method-interac = Interac
+provider-unnamed = dem Zahlungsanbieter

@@ -1,0 +1,142 @@
+# What payers read, in English. Every other catalogue has the same messages and variables.
+
+## Around every page
+
+test-banner = TEST
+test-banner-text = This is a test payment. No real money moves.
+footer-reassurance = You enter card and bank details only with the payment provider. They never reach this page.
+footer-brand = Checkout by Kassette
+opens-new-tab = (opens in a new tab)
+summary-heading = Your order
+summary-merchant = You pay
+summary-amount = Amount
+summary-order = Order
+
+## Choosing
+
+choose-title = Pay { $amount } to { $merchant }
+choose-heading = How would you like to pay?
+choose-hint = One tap takes you to the provider’s secure page. You pay only after you confirm there.
+choose-via = via { $provider }
+choose-more = More about { $provider }
+changed-title = Please look once more
+changed-text = { $method } would now go through { $provider }, under the conditions below. Continue if you agree.
+changed-continue = Continue with { $provider }
+changed-other = See all ways to pay
+
+## On to the provider
+
+go-title = On to { $provider }
+go-text = We are taking you to { $provider } to pay { $amount }.
+go-text-stuck = If nothing happens, use the button.
+go-link = Continue to { $provider }
+open-title = Your payment is waiting
+open-text = You chose { $method } with { $provider }. Continue there to pay.
+post-title = On to { $provider }
+post-text = Your payment is ready. The button takes you to { $provider }, where you confirm it.
+another-way = Choose another way to pay
+another-way-hint = We close the payment with { $provider } first, so that you never pay twice.
+lapsed-title = This took a little too long
+lapsed-text = The time to pay with { $provider } has run out.
+
+## Questions
+
+questions-title = A few details for { $provider }
+questions-text = { $provider } needs this to take your payment. We pass it on for this payment only.
+questions-submit = Continue
+question-optional = optional
+question-choose = Please choose
+error-summary = Please check the marked answers.
+error-required = Please fill this in.
+error-email = Please enter an e-mail address, such as name@example.org.
+error-phone = Please enter a phone number with its country code, such as +31 20 123 4567.
+error-length = Please use at most { $most } characters.
+error-choice = Please choose one of the options.
+error-characters = Please use letters, digits and ordinary punctuation only.
+
+## Instructions
+
+show-title = Pay with { $provider }
+show-details = Payment details
+show-details-hint = Tap a value to select all of it.
+show-qr = QR code for your banking or wallet app; it holds the payment details of this page
+show-link = Open the app
+show-paid = I have paid – check now
+
+## Where a payment stands
+
+completed-title = Payment complete
+completed-text = Thank you. You have paid { $amount } to { $merchant }.
+completed-test = This was a test. Nobody was charged.
+processing-title = Your payment is being processed
+processing-text = This usually takes a moment. You need not do anything.
+verification-title = Waiting for the final confirmation
+verification-text = Your payment has arrived and is being confirmed. This can take a while. You may close this page; { $merchant } will be told.
+review-title = Your payment is being checked
+review-text = Somebody takes a look before it goes through. Please do not pay again. { $merchant } will be told the result.
+failed-title = This payment did not go through
+failed-text = No money was taken. To try again, please start a new payment at { $merchant }.
+cancelled-title = This payment was called off
+cancelled-text = No money was taken. If you still want to pay, please start again at { $merchant }.
+expired-title = This payment has expired
+expired-text = Its time is over and it can no longer be paid. Please start again at { $merchant }. If you paid just before, do not pay again: that payment will be looked at.
+checking-title = One moment, please
+checking-text = { $provider } has not answered yet. We make sure of it before anything else happens, so that you never pay twice.
+checking-retry = Ask again
+waiting-title = Waiting for { $provider }
+waiting-text = As soon as { $provider } confirms your payment, you see it here. Not finished yet? You can continue.
+declined-title = The payment was declined
+declined-text = { $provider } did not take the payment, and no money was taken. You can try again or choose another way.
+ended-title = You have not paid yet
+ended-text = The payment with { $provider } has ended, and no money was taken.
+choose-again = Choose how to pay
+see-current = See the payment
+direct-title = Please continue in the shop
+direct-text = { $merchant } starts this payment. Go back to the shop and choose to pay there.
+unavailable-title = Paying is not possible right now
+unavailable-text = No way to pay is available for this amount at the moment. Please try again later or ask { $merchant }.
+back-to-merchant = Back to merchant
+back-soon = In a few seconds you return to { $merchant } automatically.
+close-page = You can close this page now.
+updates-itself = This page keeps itself up to date.
+updates-pause = Pause
+updates-paused = Updates are paused.
+check-again = Check again
+
+## Notices after a choice
+
+notice-still-open = The payment with { $provider } could not be closed for certain. So that you never pay twice, please continue it, or try again in a little while.
+notice-declined = The payment was declined, and no money was taken. Please try again or choose another way.
+notice-not-available = That way to pay is no longer available. Please choose another.
+notice-forbidden = Payments to { $merchant } cannot be started at the moment.
+notice-conflict = That is no longer possible. This is where your payment stands now.
+notice-unsettled = The provider has not answered yet. Please wait a moment.
+notice-choose = Please choose one of the ways to pay.
+
+## When something is wrong
+
+not-found-title = We do not know this payment link
+not-found-text = Please check that the address is complete, or go back to the shop and start again from there.
+foreign-title = Please use the buttons of our page
+foreign-text = This request did not come from our payment page, so nothing was done. Open your payment link again and continue from there.
+too-large-title = That was too much text
+too-large-text = Nothing was done. Please go back and shorten what you entered.
+unreadable-title = We could not read that
+unreadable-text = Nothing was done. Please go back and try again.
+failure-title = Something went wrong on our side
+failure-text = Please wait a moment and open your payment link again. Do not start a second payment meanwhile.
+open-payment = Open the payment
+
+## Methods
+
+method-credit-card = Card
+method-paypal = PayPal
+method-ideal = iDEAL
+method-cash-app = Cash App
+method-crypto = Crypto
+method-venmo = Venmo
+method-revolut = Revolut
+method-klarna = Klarna
+method-upi-imps = UPI / IMPS
+method-interac = Interac
+provider-unnamed = the payment provider

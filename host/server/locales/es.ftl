@@ -1,0 +1,142 @@
+# Lo que leen quienes pagan, en español.
+
+## En todas las páginas
+
+test-banner = TEST
+test-banner-text = Este es un pago de prueba. No se mueve dinero real.
+footer-reassurance = Los datos de su tarjeta y de su banco solo los introduce con el proveedor de pago. Nunca llegan a esta página.
+footer-brand = Página de pago de Kassette
+opens-new-tab = (se abre en una pestaña nueva)
+summary-heading = Su pedido
+summary-merchant = Usted paga a
+summary-amount = Importe
+summary-order = Pedido
+
+## Elegir
+
+choose-title = Pagar { $amount } a { $merchant }
+choose-heading = ¿Cómo desea pagar?
+choose-hint = Con un toque llega a la página segura del proveedor. Solo paga después de confirmarlo allí.
+choose-via = a través de { $provider }
+choose-more = Más sobre { $provider }
+changed-title = Por favor, revíselo una vez más
+changed-text = { $method } pasaría ahora por { $provider }, con las condiciones siguientes. Continúe si está de acuerdo.
+changed-continue = Continuar con { $provider }
+changed-other = Ver todas las formas de pago
+
+## Hacia el proveedor
+
+go-title = Continúa en { $provider }
+go-text = Le llevamos a { $provider } para pagar { $amount }.
+go-text-stuck = Si no ocurre nada, use el botón.
+go-link = Continuar en { $provider }
+open-title = Su pago le espera
+open-text = Ha elegido { $method } con { $provider }. Continúe allí para pagar.
+post-title = Continúa en { $provider }
+post-text = Su pago está preparado. El botón le lleva a { $provider }, donde lo confirma.
+another-way = Elegir otra forma de pago
+another-way-hint = Primero cerramos el pago con { $provider }, para que nunca pague dos veces.
+lapsed-title = Ha pasado demasiado tiempo
+lapsed-text = El plazo para pagar con { $provider } ha terminado.
+
+## Preguntas
+
+questions-title = Algunos datos para { $provider }
+questions-text = { $provider } los necesita para aceptar su pago. Los transmitimos solo para este pago.
+questions-submit = Continuar
+question-optional = opcional
+question-choose = Elija una opción
+error-summary = Por favor, revise las respuestas marcadas.
+error-required = Por favor, rellene este campo.
+error-email = Por favor, escriba una dirección de correo, por ejemplo nombre@example.org.
+error-phone = Por favor, escriba un número de teléfono con el prefijo del país, por ejemplo +34 912 345 678.
+error-length = Por favor, use como máximo { $most } caracteres.
+error-choice = Por favor, elija una de las opciones.
+error-characters = Por favor, use solo letras, cifras y signos de puntuación habituales.
+
+## Instrucciones
+
+show-title = Pagar con { $provider }
+show-details = Datos del pago
+show-details-hint = Toque un valor para seleccionarlo entero.
+show-qr = Código QR para la aplicación de su banco o monedero; contiene los datos de pago de esta página
+show-link = Abrir la aplicación
+show-paid = Ya he pagado: comprobar ahora
+
+## En qué estado está un pago
+
+completed-title = Pago completado
+completed-text = Gracias. Ha pagado { $amount } a { $merchant }.
+completed-test = Esto era una prueba. No se ha cobrado a nadie.
+processing-title = Su pago se está procesando
+processing-text = Suele tardar solo un momento. No tiene que hacer nada.
+verification-title = A la espera de la confirmación final
+verification-text = Su pago ha llegado y se está confirmando. Puede tardar un poco. Puede cerrar esta página; se informará a { $merchant }.
+review-title = Su pago se está revisando
+review-text = Una persona lo examina antes de que se ejecute. Por favor, no pague otra vez. Se informará del resultado a { $merchant }.
+failed-title = Este pago no se ha realizado
+failed-text = No se ha cobrado nada. Para intentarlo de nuevo, inicie un pago nuevo en { $merchant }.
+cancelled-title = Este pago se ha anulado
+cancelled-text = No se ha cobrado nada. Si todavía desea pagar, empiece de nuevo en { $merchant }.
+expired-title = Este pago ha caducado
+expired-text = El plazo ha terminado y ya no se puede pagar. Por favor, empiece de nuevo en { $merchant }. Si acaba de pagar, no pague otra vez: ese pago se examinará.
+checking-title = Un momento, por favor
+checking-text = { $provider } todavía no ha respondido. Lo aclaramos antes de que ocurra nada más, para que nunca pague dos veces.
+checking-retry = Preguntar de nuevo
+waiting-title = Esperando a { $provider }
+waiting-text = En cuanto { $provider } confirme su pago, lo verá aquí. ¿Aún no ha terminado? Puede continuar.
+declined-title = El pago ha sido rechazado
+declined-text = { $provider } no ha aceptado el pago y no se ha cobrado nada. Puede intentarlo de nuevo o elegir otra forma de pago.
+ended-title = Todavía no ha pagado
+ended-text = El pago con { $provider } ha terminado y no se ha cobrado nada.
+choose-again = Elegir cómo pagar
+see-current = Ver el pago
+direct-title = Por favor, continúe en la tienda
+direct-text = Este pago lo inicia { $merchant }. Vuelva a la tienda y elija pagar allí.
+unavailable-title = Ahora mismo no es posible pagar
+unavailable-text = En este momento no hay ninguna forma de pago disponible para este importe. Inténtelo más tarde o consulte a { $merchant }.
+back-to-merchant = Volver a la tienda
+back-soon = En unos segundos volverá automáticamente a { $merchant }.
+close-page = Ya puede cerrar esta página.
+updates-itself = Esta página se actualiza sola.
+updates-pause = Pausar
+updates-paused = La actualización está en pausa.
+check-again = Comprobar de nuevo
+
+## Avisos tras una elección
+
+notice-still-open = No se ha podido cerrar con seguridad el pago con { $provider }. Para que nunca pague dos veces, continúelo o inténtelo de nuevo dentro de un momento.
+notice-declined = El pago ha sido rechazado y no se ha cobrado nada. Inténtelo de nuevo o elija otra forma de pago.
+notice-not-available = Esa forma de pago ya no está disponible. Por favor, elija otra.
+notice-forbidden = En este momento no se pueden iniciar pagos a { $merchant }.
+notice-conflict = Eso ya no es posible. Este es el estado actual de su pago.
+notice-unsettled = El proveedor todavía no ha respondido. Espere un momento, por favor.
+notice-choose = Por favor, elija una de las formas de pago.
+
+## Cuando algo va mal
+
+not-found-title = No conocemos este enlace de pago
+not-found-text = Compruebe que la dirección está completa, o vuelva a la tienda y empiece de nuevo desde allí.
+foreign-title = Por favor, use los botones de nuestra página
+foreign-text = Esta solicitud no venía de nuestra página de pago, así que no se ha hecho nada. Abra de nuevo su enlace de pago y continúe desde allí.
+too-large-title = El texto era demasiado largo
+too-large-text = No se ha hecho nada. Por favor, vuelva atrás y acorte lo que ha escrito.
+unreadable-title = No hemos podido leerlo
+unreadable-text = No se ha hecho nada. Por favor, vuelva atrás e inténtelo de nuevo.
+failure-title = Algo ha fallado por nuestra parte
+failure-text = Espere un momento y abra de nuevo su enlace de pago. Mientras tanto, no inicie un segundo pago.
+open-payment = Abrir el pago
+
+## Formas de pago
+
+method-credit-card = Tarjeta
+method-paypal = PayPal
+method-ideal = iDEAL
+method-cash-app = Cash App
+method-crypto = Criptomonedas
+method-venmo = Venmo
+method-revolut = Revolut
+method-klarna = Klarna
+method-upi-imps = UPI / IMPS
+method-interac = Interac
+provider-unnamed = el proveedor de pago

@@ -1,0 +1,142 @@
+# Ce que lisent les payeurs, en français.
+
+## Autour de chaque page
+
+test-banner = TEST
+test-banner-text = Ceci est un paiement de test. Aucun argent réel n’est en jeu.
+footer-reassurance = Vous ne saisissez vos données de carte et de banque que chez le prestataire de paiement. Elles n’arrivent jamais sur cette page.
+footer-brand = Page de paiement Kassette
+opens-new-tab = (s’ouvre dans un nouvel onglet)
+summary-heading = Votre commande
+summary-merchant = Vous payez
+summary-amount = Montant
+summary-order = Commande
+
+## Choisir
+
+choose-title = Payer { $amount } à { $merchant }
+choose-heading = Comment souhaitez-vous payer ?
+choose-hint = Un seul geste vous mène à la page sécurisée du prestataire. Vous ne payez qu’après y avoir confirmé.
+choose-via = via { $provider }
+choose-more = En savoir plus sur { $provider }
+changed-title = Merci de vérifier encore une fois
+changed-text = { $method } passerait maintenant par { $provider }, aux conditions ci-dessous. Continuez si vous êtes d’accord.
+changed-continue = Continuer avec { $provider }
+changed-other = Voir tous les moyens de paiement
+
+## Vers le prestataire
+
+go-title = Direction { $provider }
+go-text = Nous vous dirigeons vers { $provider } pour payer { $amount }.
+go-text-stuck = Si rien ne se passe, utilisez le bouton.
+go-link = Continuer vers { $provider }
+open-title = Votre paiement vous attend
+open-text = Vous avez choisi { $method } avec { $provider }. Continuez là-bas pour payer.
+post-title = Direction { $provider }
+post-text = Votre paiement est prêt. Le bouton vous mène chez { $provider }, où vous le confirmez.
+another-way = Choisir un autre moyen de paiement
+another-way-hint = Nous clôturons d’abord le paiement chez { $provider }, pour que vous ne payiez jamais deux fois.
+lapsed-title = Cela a pris un peu trop de temps
+lapsed-text = Le délai pour payer avec { $provider } est écoulé.
+
+## Questions
+
+questions-title = Quelques informations pour { $provider }
+questions-text = { $provider } en a besoin pour accepter votre paiement. Nous les transmettons pour ce seul paiement.
+questions-submit = Continuer
+question-optional = facultatif
+question-choose = Veuillez choisir
+error-summary = Merci de vérifier les réponses signalées.
+error-required = Merci de remplir ce champ.
+error-email = Merci d’indiquer une adresse e-mail, par exemple nom@example.org.
+error-phone = Merci d’indiquer un numéro de téléphone avec l’indicatif du pays, par exemple +33 1 23 45 67 89.
+error-length = Merci d’utiliser au plus { $most } caractères.
+error-choice = Merci de choisir l’une des options.
+error-characters = Merci de n’utiliser que des lettres, des chiffres et la ponctuation courante.
+
+## Instructions
+
+show-title = Payer avec { $provider }
+show-details = Détails du paiement
+show-details-hint = Touchez une valeur pour la sélectionner en entier.
+show-qr = Code QR pour votre application bancaire ou votre portefeuille ; il contient les détails de paiement de cette page
+show-link = Ouvrir l’application
+show-paid = J’ai payé – vérifier maintenant
+
+## Où en est un paiement
+
+completed-title = Paiement effectué
+completed-text = Merci. Vous avez payé { $amount } à { $merchant }.
+completed-test = C’était un test. Personne n’a été débité.
+processing-title = Votre paiement est en cours de traitement
+processing-text = Cela ne prend en général qu’un instant. Vous n’avez rien à faire.
+verification-title = En attente de la confirmation finale
+verification-text = Votre paiement est arrivé et doit encore être confirmé. Cela peut prendre un certain temps. Vous pouvez fermer cette page ; { $merchant } sera informé.
+review-title = Votre paiement est en cours de vérification
+review-text = Quelqu’un l’examine avant qu’il soit exécuté. Merci de ne pas payer une seconde fois. { $merchant } sera informé du résultat.
+failed-title = Ce paiement n’a pas abouti
+failed-text = Rien n’a été débité. Pour réessayer, merci de commencer un nouveau paiement chez { $merchant }.
+cancelled-title = Ce paiement a été annulé
+cancelled-text = Rien n’a été débité. Si vous souhaitez toujours payer, merci de recommencer chez { $merchant }.
+expired-title = Ce paiement a expiré
+expired-text = Le délai est passé, il ne peut plus être payé. Merci de recommencer chez { $merchant }. Si vous venez de payer, ne payez pas une seconde fois : ce paiement sera examiné.
+checking-title = Un instant, s’il vous plaît
+checking-text = { $provider } n’a pas encore répondu. Nous nous en assurons avant toute autre chose, pour que vous ne payiez jamais deux fois.
+checking-retry = Demander à nouveau
+waiting-title = En attente de { $provider }
+waiting-text = Dès que { $provider } confirme votre paiement, vous le voyez ici. Pas encore terminé ? Vous pouvez continuer.
+declined-title = Le paiement a été refusé
+declined-text = { $provider } n’a pas accepté le paiement et rien n’a été débité. Vous pouvez réessayer ou choisir un autre moyen.
+ended-title = Vous n’avez pas encore payé
+ended-text = Le paiement avec { $provider } est terminé et rien n’a été débité.
+choose-again = Choisir comment payer
+see-current = Voir le paiement
+direct-title = Merci de continuer dans la boutique
+direct-text = C’est { $merchant } qui lance ce paiement. Retournez dans la boutique et choisissez d’y payer.
+unavailable-title = Le paiement n’est pas possible pour le moment
+unavailable-text = Aucun moyen de paiement n’est disponible pour ce montant actuellement. Merci de réessayer plus tard ou de vous adresser à { $merchant }.
+back-to-merchant = Retour à la boutique
+back-soon = Dans quelques secondes, vous serez ramené chez { $merchant }.
+close-page = Vous pouvez maintenant fermer cette page.
+updates-itself = Cette page s’actualise d’elle-même.
+updates-pause = Suspendre
+updates-paused = L’actualisation est suspendue.
+check-again = Vérifier à nouveau
+
+## Avis après un choix
+
+notice-still-open = Le paiement chez { $provider } n’a pas pu être clôturé avec certitude. Pour ne jamais payer deux fois, merci de le poursuivre ou de réessayer dans un petit moment.
+notice-declined = Le paiement a été refusé et rien n’a été débité. Merci de réessayer ou de choisir un autre moyen.
+notice-not-available = Ce moyen de paiement n’est plus disponible. Merci d’en choisir un autre.
+notice-forbidden = Les paiements à { $merchant } ne peuvent pas être lancés pour le moment.
+notice-conflict = Ce n’est plus possible. Voici où en est votre paiement.
+notice-unsettled = Le prestataire n’a pas encore répondu. Merci de patienter un instant.
+notice-choose = Merci de choisir l’un des moyens de paiement.
+
+## Quand quelque chose ne va pas
+
+not-found-title = Nous ne connaissons pas ce lien de paiement
+not-found-text = Merci de vérifier que l’adresse est complète, ou de retourner dans la boutique et de recommencer à partir de là.
+foreign-title = Merci d’utiliser les boutons de notre page
+foreign-text = Cette demande ne venait pas de notre page de paiement ; rien n’a donc été fait. Ouvrez à nouveau votre lien de paiement et continuez à partir de là.
+too-large-title = Le texte était trop long
+too-large-text = Rien n’a été fait. Merci de revenir en arrière et de raccourcir votre saisie.
+unreadable-title = Nous n’avons pas pu lire cela
+unreadable-text = Rien n’a été fait. Merci de revenir en arrière et de réessayer.
+failure-title = Un problème est survenu de notre côté
+failure-text = Merci de patienter un instant, puis d’ouvrir à nouveau votre lien de paiement. Ne commencez pas de second paiement entre-temps.
+open-payment = Ouvrir le paiement
+
+## Moyens de paiement
+
+method-credit-card = Carte
+method-paypal = PayPal
+method-ideal = iDEAL
+method-cash-app = Cash App
+method-crypto = Crypto
+method-venmo = Venmo
+method-revolut = Revolut
+method-klarna = Klarna
+method-upi-imps = UPI / IMPS
+method-interac = Interac
+provider-unnamed = le prestataire de paiement

@@ -1,0 +1,142 @@
+# Wat betalers lezen, in het Nederlands.
+
+## Rond elke pagina
+
+test-banner = TEST
+test-banner-text = Dit is een testbetaling. Er gaat geen echt geld om.
+footer-reassurance = Kaart- en bankgegevens vult u alleen bij de betaalprovider in. Deze pagina krijgt ze nooit.
+footer-brand = Betaalpagina van Kassette
+opens-new-tab = (opent in een nieuw tabblad)
+summary-heading = Uw bestelling
+summary-merchant = U betaalt aan
+summary-amount = Bedrag
+summary-order = Bestelling
+
+## Kiezen
+
+choose-title = { $amount } betalen aan { $merchant }
+choose-heading = Hoe wilt u betalen?
+choose-hint = Eén tik brengt u naar de beveiligde pagina van de provider. U betaalt pas als u daar bevestigt.
+choose-via = via { $provider }
+choose-more = Meer over { $provider }
+changed-title = Kijk alstublieft nog een keer
+changed-text = { $method } zou nu via { $provider } lopen, onder de voorwaarden hieronder. Ga verder als u akkoord gaat.
+changed-continue = Doorgaan met { $provider }
+changed-other = Alle betaalmethoden bekijken
+
+## Naar de provider
+
+go-title = Verder naar { $provider }
+go-text = We brengen u naar { $provider } om { $amount } te betalen.
+go-text-stuck = Gebruik de knop als er niets gebeurt.
+go-link = Verder naar { $provider }
+open-title = Uw betaling staat klaar
+open-text = U koos { $method } met { $provider }. Ga daar verder om te betalen.
+post-title = Verder naar { $provider }
+post-text = Uw betaling staat klaar. De knop brengt u naar { $provider }, waar u bevestigt.
+another-way = Een andere betaalmethode kiezen
+another-way-hint = We sluiten eerst de betaling bij { $provider }, zodat u nooit dubbel betaalt.
+lapsed-title = Dit duurde iets te lang
+lapsed-text = De tijd om met { $provider } te betalen is voorbij.
+
+## Vragen
+
+questions-title = Enkele gegevens voor { $provider }
+questions-text = { $provider } heeft dit nodig om uw betaling aan te nemen. We geven het alleen voor deze betaling door.
+questions-submit = Doorgaan
+question-optional = optioneel
+question-choose = Maak een keuze
+error-summary = Controleer de gemarkeerde antwoorden.
+error-required = Vul dit veld in.
+error-email = Vul een e-mailadres in, bijvoorbeeld naam@example.org.
+error-phone = Vul een telefoonnummer met landnummer in, bijvoorbeeld +31 20 123 4567.
+error-length = Gebruik hoogstens { $most } tekens.
+error-choice = Kies een van de mogelijkheden.
+error-characters = Gebruik alleen letters, cijfers en gewone leestekens.
+
+## Instructies
+
+show-title = Betalen met { $provider }
+show-details = Betaalgegevens
+show-details-hint = Tik op een waarde om die helemaal te selecteren.
+show-qr = QR-code voor uw bank- of wallet-app; hij bevat de betaalgegevens van deze pagina
+show-link = App openen
+show-paid = Ik heb betaald – nu controleren
+
+## Hoe een betaling ervoor staat
+
+completed-title = Betaling voltooid
+completed-text = Dank u wel. U hebt { $amount } aan { $merchant } betaald.
+completed-test = Dit was een test. Er is bij niemand iets afgeschreven.
+processing-title = Uw betaling wordt verwerkt
+processing-text = Dat duurt meestal maar even. U hoeft niets te doen.
+verification-title = Wachten op de definitieve bevestiging
+verification-text = Uw betaling is binnen en wordt bevestigd. Dat kan even duren. U kunt deze pagina sluiten; { $merchant } krijgt bericht.
+review-title = Uw betaling wordt gecontroleerd
+review-text = Iemand kijkt ernaar voordat ze doorgaat. Betaal alstublieft niet nog een keer. { $merchant } krijgt bericht van de uitkomst.
+failed-title = Deze betaling is niet gelukt
+failed-text = Er is niets afgeschreven. Begin voor een nieuwe poging een nieuwe betaling bij { $merchant }.
+cancelled-title = Deze betaling is geannuleerd
+cancelled-text = Er is niets afgeschreven. Wilt u nog betalen, begin dan opnieuw bij { $merchant }.
+expired-title = Deze betaling is verlopen
+expired-text = De tijd is voorbij, betalen kan hier niet meer. Begin opnieuw bij { $merchant }. Hebt u zojuist nog betaald, betaal dan niet nog een keer: die betaling wordt nagekeken.
+checking-title = Een ogenblik geduld
+checking-text = { $provider } heeft nog niet geantwoord. We zoeken dat uit voordat er iets anders gebeurt, zodat u nooit dubbel betaalt.
+checking-retry = Opnieuw navragen
+waiting-title = Wachten op { $provider }
+waiting-text = Zodra { $provider } uw betaling bevestigt, ziet u het hier. Nog niet klaar? U kunt verdergaan.
+declined-title = De betaling is geweigerd
+declined-text = { $provider } heeft de betaling niet aangenomen en er is niets afgeschreven. U kunt het opnieuw proberen of een andere betaalmethode kiezen.
+ended-title = U hebt nog niet betaald
+ended-text = De betaling met { $provider } is beëindigd en er is niets afgeschreven.
+choose-again = Betaalmethode kiezen
+see-current = Betaling bekijken
+direct-title = Ga verder in de winkel
+direct-text = Deze betaling wordt door { $merchant } gestart. Ga terug naar de winkel en kies daar voor betalen.
+unavailable-title = Betalen is nu niet mogelijk
+unavailable-text = Voor dit bedrag is op dit moment geen betaalmethode beschikbaar. Probeer het later opnieuw of vraag het { $merchant }.
+back-to-merchant = Terug naar de winkel
+back-soon = Over enkele seconden keert u vanzelf terug naar { $merchant }.
+close-page = U kunt deze pagina nu sluiten.
+updates-itself = Deze pagina werkt zichzelf bij.
+updates-pause = Pauzeren
+updates-paused = Bijwerken is gepauzeerd.
+check-again = Opnieuw controleren
+
+## Meldingen na een keuze
+
+notice-still-open = De betaling bij { $provider } kon niet met zekerheid worden gesloten. Ga ermee verder of probeer het straks opnieuw, zodat u nooit dubbel betaalt.
+notice-declined = De betaling is geweigerd en er is niets afgeschreven. Probeer het opnieuw of kies een andere betaalmethode.
+notice-not-available = Die betaalmethode is niet meer beschikbaar. Kies een andere.
+notice-forbidden = Betalingen aan { $merchant } kunnen op dit moment niet worden gestart.
+notice-conflict = Dat kan niet meer. Zo staat uw betaling er nu voor.
+notice-unsettled = De provider heeft nog niet geantwoord. Wacht een ogenblik.
+notice-choose = Kies een van de betaalmethoden.
+
+## Als er iets niet klopt
+
+not-found-title = We kennen deze betaallink niet
+not-found-text = Controleer of het adres volledig is, of ga terug naar de winkel en begin daar opnieuw.
+foreign-title = Gebruik de knoppen van onze pagina
+foreign-text = Dit verzoek kwam niet van onze betaalpagina, daarom is er niets gebeurd. Open uw betaallink opnieuw en ga daar verder.
+too-large-title = Dat was te veel tekst
+too-large-text = Er is niets gebeurd. Ga terug en maak uw invoer korter.
+unreadable-title = Dat konden we niet lezen
+unreadable-text = Er is niets gebeurd. Ga terug en probeer het opnieuw.
+failure-title = Er ging bij ons iets mis
+failure-text = Wacht een ogenblik en open uw betaallink opnieuw. Begin intussen geen tweede betaling.
+open-payment = Betaling openen
+
+## Betaalmethoden
+
+method-credit-card = Kaart
+method-paypal = PayPal
+method-ideal = iDEAL
+method-cash-app = Cash App
+method-crypto = Crypto
+method-venmo = Venmo
+method-revolut = Revolut
+method-klarna = Klarna
+method-upi-imps = UPI / IMPS
+method-interac = Interac
+provider-unnamed = de betaalprovider

@@ -1,0 +1,142 @@
+# O que quem paga lê, em português.
+
+## Em todas as páginas
+
+test-banner = TEST
+test-banner-text = Este é um pagamento de teste. Nenhum dinheiro real é movimentado.
+footer-reassurance = Os dados do cartão e do banco são indicados apenas junto do prestador de pagamento. Nunca chegam a esta página.
+footer-brand = Página de pagamento Kassette
+opens-new-tab = (abre num novo separador)
+summary-heading = O seu pedido
+summary-merchant = Paga a
+summary-amount = Valor
+summary-order = Pedido
+
+## Escolher
+
+choose-title = Pagar { $amount } a { $merchant }
+choose-heading = Como deseja pagar?
+choose-hint = Um toque leva à página segura do prestador. Só paga depois de confirmar lá.
+choose-via = através de { $provider }
+choose-more = Mais sobre { $provider }
+changed-title = Por favor, veja mais uma vez
+changed-text = { $method } passaria agora por { $provider }, nas condições abaixo. Continue se estiver de acordo.
+changed-continue = Continuar com { $provider }
+changed-other = Ver todas as formas de pagamento
+
+## Para o prestador
+
+go-title = Continua em { $provider }
+go-text = Vamos encaminhar para { $provider } para pagar { $amount }.
+go-text-stuck = Se nada acontecer, use o botão.
+go-link = Continuar em { $provider }
+open-title = O seu pagamento está à espera
+open-text = Escolheu { $method } com { $provider }. Continue lá para pagar.
+post-title = Continua em { $provider }
+post-text = O seu pagamento está preparado. O botão leva a { $provider }, onde o confirma.
+another-way = Escolher outra forma de pagamento
+another-way-hint = Primeiro encerramos o pagamento com { $provider }, para que nunca pague duas vezes.
+lapsed-title = Demorou um pouco demais
+lapsed-text = O prazo para pagar com { $provider } terminou.
+
+## Perguntas
+
+questions-title = Alguns dados para { $provider }
+questions-text = { $provider } precisa disto para aceitar o seu pagamento. Só o transmitimos para este pagamento.
+questions-submit = Continuar
+question-optional = opcional
+question-choose = Escolha uma opção
+error-summary = Por favor, verifique as respostas assinaladas.
+error-required = Por favor, preencha este campo.
+error-email = Por favor, indique um endereço de e-mail, por exemplo nome@example.org.
+error-phone = Por favor, indique um número de telefone com o indicativo do país, por exemplo +351 21 123 4567.
+error-length = Por favor, use no máximo { $most } caracteres.
+error-choice = Por favor, escolha uma das opções.
+error-characters = Por favor, use apenas letras, algarismos e pontuação comum.
+
+## Instruções
+
+show-title = Pagar com { $provider }
+show-details = Dados do pagamento
+show-details-hint = Toque num valor para o selecionar por inteiro.
+show-qr = Código QR para a aplicação do seu banco ou carteira; contém os dados de pagamento desta página
+show-link = Abrir a aplicação
+show-paid = Já paguei – verificar agora
+
+## Em que estado está um pagamento
+
+completed-title = Pagamento concluído
+completed-text = Obrigado. Pagou { $amount } a { $merchant }.
+completed-test = Isto foi um teste. Nada foi cobrado.
+processing-title = O seu pagamento está a ser processado
+processing-text = Normalmente demora apenas um momento. Não precisa de fazer nada.
+verification-title = À espera da confirmação final
+verification-text = O seu pagamento chegou e está a ser confirmado. Pode demorar um pouco. Pode fechar esta página; { $merchant } será informado.
+review-title = O seu pagamento está a ser verificado
+review-text = Alguém o analisa antes de ser executado. Por favor, não pague outra vez. { $merchant } será informado do resultado.
+failed-title = Este pagamento não foi realizado
+failed-text = Nada foi cobrado. Para tentar de novo, inicie um novo pagamento em { $merchant }.
+cancelled-title = Este pagamento foi anulado
+cancelled-text = Nada foi cobrado. Se ainda deseja pagar, comece de novo em { $merchant }.
+expired-title = Este pagamento expirou
+expired-text = O prazo terminou e já não pode ser pago. Por favor, comece de novo em { $merchant }. Se acabou de pagar, não pague outra vez: esse pagamento será analisado.
+checking-title = Um momento, por favor
+checking-text = { $provider } ainda não respondeu. Esclarecemos isso antes de qualquer outra coisa, para que nunca pague duas vezes.
+checking-retry = Perguntar de novo
+waiting-title = À espera de { $provider }
+waiting-text = Assim que { $provider } confirmar o seu pagamento, verá aqui. Ainda não terminou? Pode continuar.
+declined-title = O pagamento foi recusado
+declined-text = { $provider } não aceitou o pagamento e nada foi cobrado. Pode tentar de novo ou escolher outra forma de pagamento.
+ended-title = Ainda não pagou
+ended-text = O pagamento com { $provider } terminou e nada foi cobrado.
+choose-again = Escolher como pagar
+see-current = Ver o pagamento
+direct-title = Por favor, continue na loja
+direct-text = Este pagamento é iniciado por { $merchant }. Volte à loja e escolha pagar lá.
+unavailable-title = Não é possível pagar neste momento
+unavailable-text = De momento não há nenhuma forma de pagamento disponível para este valor. Tente mais tarde ou contacte { $merchant }.
+back-to-merchant = Voltar à loja
+back-soon = Dentro de alguns segundos voltará automaticamente a { $merchant }.
+close-page = Já pode fechar esta página.
+updates-itself = Esta página atualiza-se sozinha.
+updates-pause = Pausar
+updates-paused = A atualização está em pausa.
+check-again = Verificar de novo
+
+## Avisos depois de uma escolha
+
+notice-still-open = Não foi possível encerrar com certeza o pagamento com { $provider }. Para que nunca pague duas vezes, continue-o ou tente de novo daqui a pouco.
+notice-declined = O pagamento foi recusado e nada foi cobrado. Tente de novo ou escolha outra forma de pagamento.
+notice-not-available = Essa forma de pagamento já não está disponível. Por favor, escolha outra.
+notice-forbidden = De momento não é possível iniciar pagamentos a { $merchant }.
+notice-conflict = Isso já não é possível. É este o estado atual do seu pagamento.
+notice-unsettled = O prestador ainda não respondeu. Aguarde um momento, por favor.
+notice-choose = Por favor, escolha uma das formas de pagamento.
+
+## Quando algo corre mal
+
+not-found-title = Não conhecemos esta ligação de pagamento
+not-found-text = Verifique se o endereço está completo, ou volte à loja e comece de novo a partir de lá.
+foreign-title = Por favor, use os botões da nossa página
+foreign-text = Este pedido não veio da nossa página de pagamento, por isso nada foi feito. Abra de novo a sua ligação de pagamento e continue a partir daí.
+too-large-title = O texto era demasiado longo
+too-large-text = Nada foi feito. Por favor, volte atrás e encurte o que escreveu.
+unreadable-title = Não conseguimos ler isso
+unreadable-text = Nada foi feito. Por favor, volte atrás e tente de novo.
+failure-title = Algo correu mal do nosso lado
+failure-text = Aguarde um momento e abra de novo a sua ligação de pagamento. Entretanto, não inicie um segundo pagamento.
+open-payment = Abrir o pagamento
+
+## Formas de pagamento
+
+method-credit-card = Cartão
+method-paypal = PayPal
+method-ideal = iDEAL
+method-cash-app = Cash App
+method-crypto = Criptomoedas
+method-venmo = Venmo
+method-revolut = Revolut
+method-klarna = Klarna
+method-upi-imps = UPI / IMPS
+method-interac = Interac
+provider-unnamed = o prestador de pagamento

@@ -1,0 +1,369 @@
+//! The hosted page: what can be chosen, the choice, and what follows from it.
+
+use axum::body::Body;
+use axum::extract::RawQuery;
+use axum::response::Response;
+use http::{Request, StatusCode};
+use kassette_domain::id::AccountId;
+use kassette_domain::method::MethodId;
+use kassette_domain::provider::{Action, Instructions, Payer};
+use kassette_domain::secret::Secret;
+use kassette_gateway::checkout::CheckoutView;
+use kassette_gateway::methods::{Offer, OfferedProvider};
+use kassette_gateway::start::{Start, StartError, StartedPayment, Starter};
+
+use super::forms;
+use super::problems::Problem;
+use super::reply::Referrer;
+use super::stage::Stage;
+use super::templates::{Changed, Choose, Field, Go, Questions, Row, Show};
+use super::visit::{Manner, Visit, address};
+use super::ways::{self, HOLD, Place};
+use super::{icons, links, qr, questions};
+
+/// `GET /checkout/{token}`
+pub(crate) async fn show(visit: Visit, RawQuery(query): RawQuery) -> Response {
+    match visit.view().await {
+        Ok(view) => {
+            let held = query.as_deref() == Some(HOLD);
+            current(&visit, &view, held, Manner::default())
+        }
+        Err(problem) => visit.problem(problem),
+    }
+}
+
+/// `GET` of a form's address: where the payment stands.
+pub(crate) async fn look_again(visit: Visit) -> Response {
+    match &visit.token {
+        Some(token) => visit.see_other(&format!("/checkout/{token}")),
+        None => visit.problem(Problem::NotFound),
+    }
+}
+
+/// `GET /checkout/{token}/go`: to the provider, where the open attempt is continued there.
+pub(crate) async fn go(visit: Visit) -> Response {
+    let view = match visit.view().await {
+        Ok(view) => view,
+        Err(problem) => return visit.problem(problem),
+    };
+    let Stage::Open(attempt, Action::Redirect(target)) = Stage::of(&view, visit.till.now()) else {
+        return visit.see_other(&address(&view));
+    };
+    if !links::is_page(target, visit.till.plain_loopback()) {
+        tracing::error!(attempt.id = %attempt.id, "an attempt leads to an address that no payer may be sent to");
+        return visit.problem(Problem::Failure);
+    }
+    let (target, provider) = (target.clone(), visit.provider(attempt));
+    let manner = Manner {
+        referrer: Referrer::None,
+        leave: Some(target.clone()),
+        ..Manner::default()
+    };
+    let heading = visit.t.go_title(&provider);
+    visit.page(&view, &heading, manner, |frame| Go {
+        frame,
+        target,
+        provider,
+    })
+}
+
+/// `POST /checkout/{token}/choose`
+pub(crate) async fn choose(visit: Visit, request: Request<Body>) -> Response {
+    let form = match forms::read(request, &visit.public_url).await {
+        Ok(form) => form,
+        Err(bad) => return visit.problem(Problem::Form(bad)),
+    };
+    let view = match visit.view().await {
+        Ok(view) => view,
+        Err(problem) => return visit.problem(problem),
+    };
+    let Some(method) = form.get("payment_method").and_then(MethodId::parse) else {
+        let notice = visit.t.notice_choose();
+        return again(&visit, &view, StatusCode::UNPROCESSABLE_ENTITY, notice);
+    };
+    let payment = &view.ledger.payment;
+    let start = Start {
+        payment: payment.id,
+        method,
+        provider: None,
+        starter: Starter::Page,
+        seen: form
+            .get(&format!("seen.{method}"))
+            .and_then(|id| AccountId::parse(id).ok()),
+        payer: Payer {
+            email: payment
+                .email
+                .as_ref()
+                .map(|email| Secret::new(email.expose())),
+            ip: None,
+            language: Some(visit.t.tag().to_owned()),
+            country: None,
+        },
+    };
+    match visit.till.start(start).await {
+        Ok(started) => onwards(&visit, &view, &started),
+        Err(StartError::AskAgain(account)) => changed(&visit, &view, method, &account),
+        Err(error) => refused(&visit, error).await,
+    }
+}
+
+/// `POST /checkout/{token}/answer`
+pub(crate) async fn answer(visit: Visit, request: Request<Body>) -> Response {
+    let form = match forms::read(request, &visit.public_url).await {
+        Ok(form) => form,
+        Err(bad) => return visit.problem(Problem::Form(bad)),
+    };
+    let view = match visit.view().await {
+        Ok(view) => view,
+        Err(problem) => return visit.problem(problem),
+    };
+    let Stage::Open(_, Action::Ask(asked)) = Stage::of(&view, visit.till.now()) else {
+        let notice = visit.t.notice_conflict();
+        return again(&visit, &view, StatusCode::CONFLICT, notice);
+    };
+    let answers = match questions::read(asked, &form, visit.t) {
+        Ok(answers) => answers,
+        Err(fields) => {
+            let manner = Manner {
+                status: Some(StatusCode::UNPROCESSABLE_ENTITY),
+                ..Manner::default()
+            };
+            return ask(&visit, &view, fields, false, manner);
+        }
+    };
+    let token = visit.token.clone().unwrap_or_default();
+    match visit.till.answer(&token, answers).await {
+        Ok(started) => onwards(&visit, &view, &started),
+        Err(error) => refused(&visit, error).await,
+    }
+}
+
+/// `POST /checkout/{token}/abandon`
+pub(crate) async fn abandon(visit: Visit, request: Request<Body>) -> Response {
+    if let Err(bad) = forms::read(request, &visit.public_url).await {
+        return visit.problem(Problem::Form(bad));
+    }
+    let Some(token) = visit.token.clone() else {
+        return visit.problem(Problem::NotFound);
+    };
+    match visit.till.abandon(&token).await {
+        Err(fault) => visit.problem(fault.into()),
+        Ok(None) => visit.problem(Problem::NotFound),
+        Ok(Some(ledger)) if ledger.open_attempt().is_none() => {
+            visit.see_other(&format!("/checkout/{token}"))
+        }
+        Ok(Some(_)) => still_open(&visit).await,
+    }
+}
+
+impl Visit {
+    /// The payment behind the token.
+    async fn view(&self) -> Result<CheckoutView, Problem> {
+        let token = self.token.as_deref().ok_or(Problem::NotFound)?;
+        let view = self.till.checkout(token).await?;
+        view.ok_or(Problem::NotFound)
+    }
+}
+
+/// After a start: to the provider, or to what our own page shows before it.
+fn onwards(visit: &Visit, view: &CheckoutView, started: &StartedPayment) -> Response {
+    let page = address(view);
+    match &started.attempt.action {
+        Some(Action::Redirect(_)) => visit.see_other(&format!("{page}/go")),
+        _ => visit.see_other(&page),
+    }
+}
+
+/// Why a start did not lead on, above where the payment stands now.
+async fn refused(visit: &Visit, error: StartError) -> Response {
+    let (status, notice) = match &error {
+        StartError::NotFound => return visit.problem(Problem::NotFound),
+        StartError::Random => {
+            tracing::error!(%error, "a start failed");
+            return visit.problem(Problem::Failure);
+        }
+        StartError::StillOpen(_) => return still_open(visit).await,
+        StartError::Conflict(_) | StartError::OtherMethod | StartError::AskAgain(_) => {
+            (StatusCode::CONFLICT, visit.t.notice_conflict())
+        }
+        StartError::Unsettled { .. } => (StatusCode::CONFLICT, visit.t.notice_unsettled()),
+        StartError::NotAvailable(_) => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            visit.t.notice_not_available(),
+        ),
+        StartError::Declined => (StatusCode::UNPROCESSABLE_ENTITY, visit.t.notice_declined()),
+        StartError::Forbidden(_) | StartError::ProviderChoice => {
+            return forbidden(visit).await;
+        }
+        StartError::Store(_) => {
+            let StartError::Store(fault) = error else {
+                return visit.problem(Problem::Failure);
+            };
+            return visit.problem(fault.into());
+        }
+    };
+    match visit.view().await {
+        Ok(view) => again(visit, &view, status, notice),
+        Err(problem) => visit.problem(problem),
+    }
+}
+
+async fn forbidden(visit: &Visit) -> Response {
+    match visit.view().await {
+        Ok(view) => {
+            let notice = visit.t.notice_forbidden(&view.merchant.name);
+            again(visit, &view, StatusCode::FORBIDDEN, notice)
+        }
+        Err(problem) => visit.problem(problem),
+    }
+}
+
+/// The vendor could not be sure that the open attempt is closed, so nothing else opens.
+async fn still_open(visit: &Visit) -> Response {
+    let view = match visit.view().await {
+        Ok(view) => view,
+        Err(problem) => return visit.problem(problem),
+    };
+    let notice = match view.ledger.open_attempt() {
+        Some(attempt) => visit.t.notice_still_open(&visit.provider(attempt)),
+        None => visit.t.notice_conflict(),
+    };
+    again(visit, &view, StatusCode::CONFLICT, notice)
+}
+
+/// Where the payment stands, under a notice.
+fn again(visit: &Visit, view: &CheckoutView, status: StatusCode, notice: String) -> Response {
+    let manner = Manner {
+        status: Some(status),
+        notice: Some(notice),
+        ..Manner::default()
+    };
+    current(visit, view, false, manner)
+}
+
+/// The page of a payment as it stands.
+fn current(visit: &Visit, view: &CheckoutView, held: bool, manner: Manner) -> Response {
+    let stage = Stage::of(view, visit.till.now());
+    match stage {
+        Stage::Choose => offers(visit, view, manner),
+        Stage::Open(_, Action::Ask(asked)) => {
+            ask(visit, view, questions::blank(asked), held, manner)
+        }
+        Stage::Open(_, Action::Show(instructions)) => {
+            instruct(visit, view, instructions, held, manner)
+        }
+        _ => ways::state(visit, view, stage, Place::Checkout { held }, manner),
+    }
+}
+
+fn offers(visit: &Visit, view: &CheckoutView, manner: Manner) -> Response {
+    let rows = view
+        .offers
+        .iter()
+        .filter_map(|offer| Some(row(offer, offer.providers.first()?)))
+        .collect();
+    let money = view.ledger.payment.due.to_string();
+    let heading = visit.t.choose_title(&money, &view.merchant.name);
+    visit.framed(
+        heading,
+        Some(super::visit::summary(view)),
+        manner,
+        |frame| Choose {
+            frame,
+            action: format!("{}/choose", address(view)),
+            rows,
+            back: view.back_to_merchant.clone(),
+        },
+    )
+}
+
+/// Asks once more, because another provider than the payer saw would be used.
+fn changed(visit: &Visit, view: &CheckoutView, method: MethodId, account: &AccountId) -> Response {
+    let offer = view.offers.iter().find(|offer| offer.method == method);
+    let found = offer.and_then(|offer| {
+        let mut providers = offer.providers.iter();
+        let provider = providers.find(|provider| provider.id == *account)?;
+        Some(row(offer, provider))
+    });
+    let Some(row) = found else {
+        // The listing has changed meanwhile: the new one says it all.
+        let notice = visit.t.notice_not_available();
+        return again(visit, view, StatusCode::CONFLICT, notice);
+    };
+    let page = address(view);
+    let heading = visit.t.changed_title();
+    visit.page(view, &heading, Manner::default(), |frame| Changed {
+        frame,
+        action: format!("{page}/choose"),
+        all: page,
+        row,
+    })
+}
+
+fn row(offer: &Offer, provider: &OfferedProvider) -> Row {
+    Row {
+        method: offer.method.as_str(),
+        label: offer.label.clone(),
+        icon: icons::of(offer.method),
+        seen: provider.id.as_str().to_owned(),
+        provider: provider.name.clone(),
+        note: provider.verification_note.clone(),
+        link: provider
+            .verification_url
+            .clone()
+            .filter(|url| links::is_page(url, true)),
+    }
+}
+
+fn ask(
+    visit: &Visit,
+    view: &CheckoutView,
+    fields: Vec<Field>,
+    held: bool,
+    manner: Manner,
+) -> Response {
+    let stage = Stage::of(view, visit.till.now());
+    let provider = view
+        .ledger
+        .open_attempt()
+        .map_or_else(|| visit.t.provider_unnamed(), |open| visit.provider(open));
+    let heading = visit.t.questions_title(&provider);
+    let ways = ways::ways(visit, view, stage, Place::Checkout { held }, None);
+    visit.page(view, &heading, manner, |frame| Questions {
+        frame,
+        action: format!("{}/answer", address(view)),
+        provider,
+        fields,
+        ways,
+    })
+}
+
+fn instruct(
+    visit: &Visit,
+    view: &CheckoutView,
+    instructions: &Instructions,
+    held: bool,
+    mut manner: Manner,
+) -> Response {
+    let stage = Stage::of(view, visit.till.now());
+    let Some(open) = view.ledger.open_attempt() else {
+        return visit.problem(Problem::Failure);
+    };
+    let place = Place::Checkout { held };
+    let provider = visit.provider(open);
+    manner.refresh = ways::refresh(visit, view, stage, place);
+    let ways = ways::ways(visit, view, stage, place, manner.refresh.as_ref());
+    let heading = visit.t.show_title(&provider);
+    let plain_loopback = visit.till.plain_loopback();
+    let link = instructions.link.clone();
+    visit.page(view, &heading, manner, |frame| Show {
+        frame,
+        provider,
+        text: instructions.text.clone(),
+        details: instructions.details.clone(),
+        qr: instructions.qr.as_deref().and_then(qr::draw),
+        link: link.filter(|link| links::is_opener(link, plain_loopback)),
+        paid: format!("/return/{}", open.return_token.expose()),
+        ways,
+    })
+}

@@ -1,0 +1,123 @@
+//! Payments to show, for tests.
+
+use kassette_domain::attempt::{Attempt, Choice};
+use kassette_domain::id::{AccountId, AttemptId, Digest, MerchantId, PaymentId, Slot};
+use kassette_domain::key::Environment;
+use kassette_domain::ledger::{Ledger, Step};
+use kassette_domain::merchant::Merchant;
+use kassette_domain::method::MethodId;
+use kassette_domain::money::{Currency, Minor, Money};
+use kassette_domain::order::{Email, IdempotencyKey, OrderId};
+use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Payment, Request, Status};
+use kassette_domain::policy::Policy;
+use kassette_domain::provider::{Action, Payer};
+use kassette_domain::secret::Secret;
+use kassette_domain::site::ReturnUrl;
+use kassette_domain::time::Time;
+use kassette_gateway::checkout::CheckoutView;
+use kassette_gateway::methods::{Offer, OfferedProvider};
+
+pub(crate) const NOW: Time = Time::from_secs(1_795_253_400);
+pub(crate) const TOKEN: &str = "ttttttttttttttttttttttttttttttttttttttttttt0";
+pub(crate) const RETURN_TOKEN: &str = "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr0";
+pub(crate) const EMAIL: &str = "ada@secret.example";
+pub(crate) const BACK: &str = "https://shop.example/thanks?order=7";
+
+/// 49.90 EUR for order `A-7` of `Demo shop`, hosted, worth 53.89 USD.
+pub(crate) fn payment() -> Payment {
+    let request = Request {
+        merchant: MerchantId(1),
+        origin: Origin::Merchant {
+            idempotency_key: IdempotencyKey::parse("order-A-7").unwrap(),
+        },
+        environment: Environment::Test,
+        order_id: OrderId::parse("A-7").unwrap(),
+        due: due(),
+        mode: CheckoutMode::Hosted,
+        method: None,
+        email: Some(Email::parse(EMAIL).unwrap()),
+        return_url: Some(ReturnUrl::parse(BACK).unwrap()),
+    };
+    let new = NewPayment {
+        id: PaymentId::from_bytes([0xab; 16]),
+        request,
+        usd: Minor(5389),
+        token: Secret::new(TOKEN),
+        expires_at: Time::from_secs(NOW.as_secs() + 86_400),
+        risk_review: false,
+        decision: None,
+    };
+    Payment::new(new, None, NOW)
+}
+
+fn due() -> Money {
+    Money {
+        amount: Minor(4990),
+        currency: Currency::EUR,
+    }
+}
+
+pub(crate) fn redirect() -> Action {
+    Action::Redirect("https://pay.vendor.example/s/1?a=b&c=d".into())
+}
+
+/// An attempt at iDEAL through `sandbox-test`, waiting for the payer to do `action`.
+pub(crate) fn attempt(action: Action) -> Attempt {
+    let choice = Choice {
+        attempt: AttemptId::from_bytes([0xcd; 16]),
+        return_token: Secret::new(RETURN_TOKEN),
+        account: AccountId::parse("sandbox-test").unwrap(),
+        slot: Slot::of_provider("sandbox").unwrap(),
+        digest: Digest([0; 32]),
+        method: MethodId::Ideal,
+        expires_at: Time::from_secs(NOW.as_secs() + 3600),
+        busy_until: NOW,
+        payer: Payer::default(),
+        decision: None,
+    };
+    let mut ledger = Ledger::new(payment());
+    ledger.step(Step::Open(Box::new(choice)), NOW).unwrap();
+    let mut attempt = ledger.attempts.remove(0);
+    attempt.action = Some(action);
+    attempt
+}
+
+pub(crate) fn offer(method: MethodId, label: &str, note: Option<&str>) -> Offer {
+    Offer {
+        method,
+        label: label.into(),
+        providers: vec![OfferedProvider {
+            id: AccountId::parse("sandbox-test").unwrap(),
+            name: "Sandbox".into(),
+            verification_note: note.map(str::to_owned),
+            verification_url: note.map(|_| "https://sandbox.example/verify".to_owned()),
+        }],
+    }
+}
+
+pub(crate) fn view(status: Status, attempts: Vec<Attempt>) -> CheckoutView {
+    let mut payment = payment();
+    payment.status = status;
+    CheckoutView {
+        merchant: Merchant {
+            id: MerchantId(1),
+            name: "Demo shop".into(),
+            live_approved: true,
+            rates: std::collections::BTreeMap::new(),
+            policy: Policy::default(),
+            domains: vec![],
+            created_at: NOW,
+        },
+        ledger: Ledger { payment, attempts },
+        offers: vec![
+            offer(MethodId::CreditCard, "Credit card", None),
+            offer(
+                MethodId::Ideal,
+                "iDEAL | Wero",
+                Some("Your bank asks you to confirm in its app."),
+            ),
+        ],
+        can_choose: true,
+        back_to_merchant: Some(BACK.into()),
+    }
+}

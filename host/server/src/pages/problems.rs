@@ -1,0 +1,89 @@
+//! Calm pages for what is wrong, each with what to do next.
+
+use axum::response::Response;
+use http::StatusCode;
+use kassette_store::Fault;
+
+use super::forms::BadForm;
+use super::templates::{Primary, State, Tone, Ways};
+use super::visit::{Manner, Visit};
+
+/// What is wrong where no payment can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Problem {
+    /// Nobody knows the token.
+    NotFound,
+    /// A form that is not to be acted on.
+    Form(BadForm),
+    /// Our own fault, for good.
+    Failure,
+    /// Our own fault, for now.
+    Unavailable,
+}
+
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Self {
+        tracing::error!(error = %fault, "a page could not be answered");
+        match fault {
+            Fault::Unavailable(_) | Fault::Stopping => Self::Unavailable,
+            Fault::Corrupt(_) => Self::Failure,
+        }
+    }
+}
+
+/// The page about a problem.
+pub(crate) fn page(visit: &Visit, problem: Problem) -> Response {
+    let t = visit.t;
+    let (status, heading, text) = match problem {
+        Problem::NotFound => (
+            StatusCode::NOT_FOUND,
+            t.not_found_title(),
+            t.not_found_text(),
+        ),
+        Problem::Form(BadForm::Foreign) => {
+            (StatusCode::FORBIDDEN, t.foreign_title(), t.foreign_text())
+        }
+        Problem::Form(BadForm::TooLarge) => (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            t.too_large_title(),
+            t.too_large_text(),
+        ),
+        Problem::Form(BadForm::Unreadable) => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            t.unreadable_title(),
+            t.unreadable_text(),
+        ),
+        Problem::Failure => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            t.failure_title(),
+            t.failure_text(),
+        ),
+        Problem::Unavailable => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            t.failure_title(),
+            t.failure_text(),
+        ),
+    };
+    // Who has a token that may be right can look again.
+    let again = visit
+        .token
+        .as_ref()
+        .filter(|_| matches!(problem, Problem::Form(_)));
+    let primary = again.map(|token| Primary::Link {
+        href: format!("/checkout/{token}"),
+        label: t.open_payment(),
+    });
+    let manner = Manner {
+        status: Some(status),
+        ..Manner::default()
+    };
+    visit.framed(heading.clone(), None, manner, |frame| State {
+        frame,
+        tone: Tone::Bad,
+        heading,
+        text,
+        extra: None,
+        primary,
+        ways: Ways::default(),
+    })
+}

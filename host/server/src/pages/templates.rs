@@ -1,0 +1,285 @@
+//! The pages' templates and what each is filled with.
+
+use askama::Template;
+
+use super::assets;
+use super::icons;
+use super::qr::Drawing;
+use super::texts::Texts;
+
+/// What stands around every page.
+pub(crate) struct Frame {
+    /// The language.
+    pub(crate) t: Texts,
+    /// The window's title.
+    pub(crate) title: String,
+    /// The payment that the page is about.
+    pub(crate) summary: Option<Summary>,
+    /// What became of what the payer just did.
+    pub(crate) notice: Option<String>,
+    /// A delayed refresh, as [`super::reply::Refresh::content`].
+    pub(crate) refresh: Option<String>,
+    /// An immediate one: where to.
+    pub(crate) leave: Option<String>,
+}
+
+impl Frame {
+    fn style(&self) -> &'static str {
+        &assets::STYLE.path
+    }
+
+    fn icon(&self) -> &'static str {
+        &assets::ICON.path
+    }
+}
+
+/// What is paid, to whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Summary {
+    /// Whether no real money moves.
+    pub(crate) test: bool,
+    /// The merchant's name.
+    pub(crate) merchant: String,
+    /// The wire form: `49.90`.
+    pub(crate) amount: String,
+    /// The code: `EUR`.
+    pub(crate) currency: &'static str,
+    /// The merchant's order reference, exactly.
+    pub(crate) order: String,
+}
+
+impl Summary {
+    /// `49.90 EUR`
+    pub(crate) fn money(&self) -> String {
+        format!("{} {}", self.amount, self.currency)
+    }
+
+    /// The first letter of the merchant's name, an ornament.
+    fn initial(&self) -> String {
+        let first = self.merchant.chars().find(|c| c.is_alphanumeric());
+        first.map_or_else(String::new, |c| c.to_uppercase().collect())
+    }
+}
+
+/// A way to pay.
+pub(crate) struct Row {
+    /// The wire id.
+    pub(crate) method: &'static str,
+    /// The module's label.
+    pub(crate) label: String,
+    /// The drawing.
+    pub(crate) icon: &'static str,
+    /// The first provider's id.
+    pub(crate) seen: String,
+    /// Its name.
+    pub(crate) provider: String,
+    /// Its note.
+    pub(crate) note: Option<String>,
+    /// The link beside it.
+    pub(crate) link: Option<String>,
+}
+
+/// The choice of a method.
+#[derive(Template)]
+#[template(path = "choose.html")]
+pub(crate) struct Choose {
+    /// Around it.
+    pub(crate) frame: Frame,
+    /// Where the form goes.
+    pub(crate) action: String,
+    /// The ways, best first.
+    pub(crate) rows: Vec<Row>,
+    /// Back to the shop, where it is known.
+    pub(crate) back: Option<String>,
+}
+
+/// The same choice once more, because the provider changed.
+#[derive(Template)]
+#[template(path = "changed.html")]
+pub(crate) struct Changed {
+    /// Around it.
+    pub(crate) frame: Frame,
+    /// Where the form goes.
+    pub(crate) action: String,
+    /// Where all ways are seen.
+    pub(crate) all: String,
+    /// The way.
+    pub(crate) row: Row,
+}
+
+/// The page that leads to the provider.
+#[derive(Template)]
+#[template(path = "go.html")]
+pub(crate) struct Go {
+    /// Around it.
+    pub(crate) frame: Frame,
+    /// Where to.
+    pub(crate) target: String,
+    /// To whom.
+    pub(crate) provider: String,
+}
+
+/// A question on the page.
+pub(crate) struct Field {
+    /// Its name in the form.
+    pub(crate) name: String,
+    /// What is asked.
+    pub(crate) label: String,
+    /// The element's type: `email`.
+    pub(crate) input: &'static str,
+    /// What the browser may fill in; empty for nothing known.
+    pub(crate) autocomplete: &'static str,
+    /// Whether an answer is needed.
+    pub(crate) required: bool,
+    /// Most characters.
+    pub(crate) most: usize,
+    /// Value and label of each choice; empty for a text.
+    pub(crate) choices: Vec<(String, String)>,
+    /// What the payer has entered.
+    pub(crate) value: String,
+    /// What is wrong with it.
+    pub(crate) error: Option<String>,
+}
+
+/// A module's questions.
+#[derive(Template)]
+#[template(path = "questions.html")]
+pub(crate) struct Questions {
+    /// Around it.
+    pub(crate) frame: Frame,
+    /// Where the form goes.
+    pub(crate) action: String,
+    /// Who wants to know.
+    pub(crate) provider: String,
+    /// The questions.
+    pub(crate) fields: Vec<Field>,
+    /// The way out.
+    pub(crate) ways: Ways,
+}
+
+impl Questions {
+    fn any_error(&self) -> bool {
+        self.fields.iter().any(|field| field.error.is_some())
+    }
+}
+
+/// A module's instructions.
+#[derive(Template)]
+#[template(path = "show.html")]
+pub(crate) struct Show {
+    /// Around it.
+    pub(crate) frame: Frame,
+    /// Who is paid through.
+    pub(crate) provider: String,
+    /// What to do.
+    pub(crate) text: String,
+    /// Labels and values to copy.
+    pub(crate) details: Vec<(String, String)>,
+    /// The code.
+    pub(crate) qr: Option<Drawing>,
+    /// What opens an app.
+    pub(crate) link: Option<String>,
+    /// Where the vendor is asked for news.
+    pub(crate) paid: String,
+    /// The way out.
+    pub(crate) ways: Ways,
+}
+
+/// The mood of a page about a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// It is done.
+    Good,
+    /// It goes on by itself.
+    Waiting,
+    /// It is over, or something is wrong.
+    Bad,
+    /// The payer is to do something.
+    Calm,
+}
+
+impl Tone {
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Waiting => "waiting",
+            Self::Bad => "bad",
+            Self::Calm => "calm",
+        }
+    }
+
+    const fn icon(self) -> &'static str {
+        match self {
+            Self::Good => icons::CHECK,
+            Self::Waiting => icons::CLOCK,
+            Self::Bad => icons::STOP,
+            Self::Calm => icons::ARROW,
+        }
+    }
+}
+
+/// The one thing that a payer would do next.
+pub(crate) enum Primary {
+    /// Follow a link.
+    Link {
+        /// Where to.
+        href: String,
+        /// What it says.
+        label: String,
+    },
+    /// Post a module's form to its provider.
+    Post {
+        /// Where to.
+        url: String,
+        /// Names and values.
+        fields: Vec<(String, String)>,
+        /// What it says.
+        label: String,
+    },
+    /// Start the same way once more.
+    Start {
+        /// Where the form goes.
+        action: String,
+        /// The wire id.
+        method: &'static str,
+        /// What it says.
+        label: String,
+    },
+}
+
+/// Ways out of a page.
+#[derive(Default)]
+pub(crate) struct Ways {
+    /// Another way to pay: where the form goes, and what happens first.
+    pub(crate) another: Option<(String, String)>,
+    /// Back to the shop.
+    pub(crate) back: Option<String>,
+    /// That the way back is taken without a click.
+    pub(crate) back_soon: Option<String>,
+    /// Whether nothing more is to be done here but to leave.
+    pub(crate) done: bool,
+    /// Updates: where they are stopped.
+    pub(crate) pause: Option<String>,
+    /// Stopped updates: where they go on.
+    pub(crate) resume: Option<String>,
+}
+
+/// Where a payment stands.
+#[derive(Template)]
+#[template(path = "state.html")]
+pub(crate) struct State {
+    /// Around it.
+    pub(crate) frame: Frame,
+    /// The mood.
+    pub(crate) tone: Tone,
+    /// In a few words.
+    pub(crate) heading: String,
+    /// In a sentence.
+    pub(crate) text: String,
+    /// What else is to be said.
+    pub(crate) extra: Option<String>,
+    /// What to do next.
+    pub(crate) primary: Option<Primary>,
+    /// What else can be done.
+    pub(crate) ways: Ways,
+}

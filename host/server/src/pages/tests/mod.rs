@@ -1,0 +1,260 @@
+//! The pages over a till without a gateway.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use http::{HeaderMap, Request, StatusCode};
+use kassette_domain::attempt::AttemptState;
+use kassette_domain::id::AccountId;
+use kassette_domain::key::Environment;
+use kassette_domain::ledger::Ledger;
+use kassette_domain::order::OrderId;
+use kassette_domain::payment::{CheckoutMode, Status};
+use kassette_domain::provider::{Action, Instructions, Question, QuestionKind};
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use kassette_gateway::checkout::{CheckoutView, ReturnView};
+use kassette_gateway::start::{Start, StartError, StartedPayment};
+use kassette_store::Fault;
+use tower::ServiceExt as _;
+
+use super::fixtures::{self, BACK, EMAIL, NOW, RETURN_TOKEN, TOKEN, attempt, view};
+use super::till::{Till, Work};
+use super::{PagesState, router};
+
+mod guards;
+mod showing;
+
+const ORIGIN: &str = "http://127.0.0.1:8080";
+
+/// What a start answers.
+type Starting = fn(&CheckoutView) -> Result<StartedPayment, StartError>;
+
+/// One payment, what a start of it does, and what was asked of the till.
+struct OnePayment {
+    view: CheckoutView,
+    start: Starting,
+    public_url: &'static str,
+    asked: Mutex<Vec<String>>,
+}
+
+impl OnePayment {
+    fn note(&self, what: String) {
+        self.asked.lock().unwrap().push(what);
+    }
+
+    fn started(&self) -> Result<StartedPayment, StartError> {
+        (self.start)(&self.view)
+    }
+}
+
+impl Till for OnePayment {
+    fn checkout<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<CheckoutView>, Fault>> {
+        Box::pin(async move { Ok((token == TOKEN).then(|| self.view.clone())) })
+    }
+
+    fn start(&self, start: Start) -> Work<'_, Result<StartedPayment, StartError>> {
+        let seen = start.seen.as_ref().map_or("-", AccountId::as_str);
+        self.note(format!("start {} {seen}", start.method));
+        Box::pin(async move { self.started() })
+    }
+
+    fn answer<'a>(
+        &'a self,
+        _token: &'a str,
+        answers: Vec<(String, Secret)>,
+    ) -> Work<'a, Result<StartedPayment, StartError>> {
+        let answers: Vec<String> = answers
+            .iter()
+            .map(|(name, value)| format!("{name}={}", value.expose()))
+            .collect();
+        self.note(format!("answer {}", answers.join(",")));
+        Box::pin(async move { self.started() })
+    }
+
+    fn abandon<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<Ledger>, Fault>> {
+        self.note("abandon".into());
+        let ledger = (token == TOKEN).then(|| self.view.ledger.clone());
+        Box::pin(async move { Ok(ledger) })
+    }
+
+    fn returned<'a>(
+        &'a self,
+        token: &'a str,
+        query: &'a str,
+    ) -> Work<'a, Result<Option<ReturnView>, Fault>> {
+        self.note(format!("returned {query}"));
+        let attempt = self.view.ledger.attempts.last().cloned();
+        let attempt = attempt.filter(|_| token == RETURN_TOKEN);
+        let checkout = self.view.clone();
+        Box::pin(async move { Ok(attempt.map(|attempt| ReturnView { attempt, checkout })) })
+    }
+
+    fn provider_name(&self, _account: &AccountId) -> Option<String> {
+        Some("Sandbox".into())
+    }
+
+    fn public_url(&self) -> String {
+        self.public_url.into()
+    }
+
+    fn plain_loopback(&self) -> bool {
+        self.public_url.starts_with("http://")
+    }
+
+    fn now(&self) -> Time {
+        NOW
+    }
+}
+
+/// A page as it came.
+struct Seen {
+    status: StatusCode,
+    headers: HeaderMap,
+    html: String,
+}
+
+impl Seen {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |v| v.to_str().unwrap())
+    }
+
+    #[track_caller]
+    fn says(&self, text: &str) {
+        assert!(self.html.contains(text), "{text} is not in {}", self.html);
+    }
+
+    #[track_caller]
+    fn omits(&self, text: &str) {
+        assert!(!self.html.contains(text), "{text} is in {}", self.html);
+    }
+}
+
+struct Shop {
+    till: Arc<OnePayment>,
+    router: Router,
+}
+
+fn declined(_: &CheckoutView) -> Result<StartedPayment, StartError> {
+    Err(StartError::Declined)
+}
+
+fn shop(view: CheckoutView) -> Shop {
+    shop_at(view, declined, ORIGIN)
+}
+
+fn shop_at(view: CheckoutView, start: Starting, public_url: &'static str) -> Shop {
+    let till = Arc::new(OnePayment {
+        view,
+        start,
+        public_url,
+        asked: Mutex::default(),
+    });
+    let state = PagesState {
+        till: Arc::clone(&till) as Arc<dyn Till>,
+    };
+    Shop {
+        till,
+        router: router(state),
+    }
+}
+
+impl Shop {
+    async fn send(&self, request: Request<Body>) -> Seen {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, 1 << 20).await.unwrap();
+        Seen {
+            status: parts.status,
+            headers: parts.headers,
+            html: String::from_utf8(body.to_vec()).unwrap(),
+        }
+    }
+
+    async fn get(&self, path: &str) -> Seen {
+        self.send(Request::get(path).body(Body::empty()).unwrap())
+            .await
+    }
+
+    async fn checkout(&self) -> Seen {
+        self.get(&format!("/checkout/{TOKEN}")).await
+    }
+
+    async fn returned(&self) -> Seen {
+        self.get(&format!("/return/{RETURN_TOKEN}")).await
+    }
+
+    async fn post(&self, what: &str, body: &str) -> Seen {
+        let request = Request::post(format!("/checkout/{TOKEN}/{what}"))
+            .header("sec-fetch-site", "same-origin")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(Body::from(body.to_owned()))
+            .unwrap();
+        self.send(request).await
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.till.asked.lock().unwrap().clone()
+    }
+}
+
+fn asking() -> Action {
+    let question = |name: &str, kind, required| Question {
+        name: name.into(),
+        label: format!("Your <{name}>"),
+        kind,
+        required,
+        choices: vec![],
+    };
+    Action::Ask(vec![
+        question("email", QuestionKind::Email, true),
+        question("phone", QuestionKind::Phone, false),
+    ])
+}
+
+fn showing() -> Action {
+    Action::Show(Instructions {
+        text: "Send the amount.".into(),
+        details: vec![("Address".into(), "bc1q".into())],
+        qr: Some("bitcoin:bc1q".into()),
+        link: Some("bitcoin:bc1q".into()),
+    })
+}
+
+fn posting() -> Action {
+    Action::Post {
+        url: "https://pay.vendor.example/post".into(),
+        fields: vec![("pa\"req".into(), "<x>".into())],
+    }
+}
+
+fn pending(action: Action) -> CheckoutView {
+    view(Status::Pending, vec![attempt(action)])
+}
+
+fn ended(state: AttemptState) -> CheckoutView {
+    let mut attempt = attempt(fixtures::redirect());
+    attempt.state = state;
+    view(Status::Created, vec![attempt])
+}
+
+/// Every page that a payment has, of a payment as personal as can be.
+async fn every_page() -> Vec<Seen> {
+    let mut seen = vec![];
+    for action in [fixtures::redirect(), asking(), showing(), posting()] {
+        let shop = shop(pending(action));
+        seen.push(shop.checkout().await);
+        seen.push(shop.returned().await);
+        seen.push(shop.get(&format!("/checkout/{TOKEN}/go")).await);
+        seen.push(shop.post("choose", "payment_method=ideal").await);
+        seen.push(shop.post("answer", "email=x").await);
+    }
+    for status in Status::ALL {
+        let shop = shop(view(status, vec![attempt(fixtures::redirect())]));
+        seen.push(shop.checkout().await);
+        seen.push(shop.returned().await);
+    }
+    seen.push(shop(view(Status::Created, vec![])).get("/checkout/x").await);
+    seen
+}

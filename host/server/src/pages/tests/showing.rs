@@ -1,0 +1,330 @@
+//! What each page shows and where it leads.
+
+use super::*;
+
+#[tokio::test]
+async fn the_choice_names_methods_providers_and_notes() {
+    let page = shop(view(Status::Created, vec![])).checkout().await;
+    assert_eq!(page.status, StatusCode::OK);
+    page.says(r#"name="payment_method" value="credit_card""#);
+    page.says(r#"name="payment_method" value="ideal""#);
+    page.says(r#"name="seen.ideal" value="sandbox-test""#);
+    page.says("iDEAL | Wero");
+    page.says("Your bank asks you to confirm in its app.");
+    page.says(r#"href="https://sandbox.example/verify""#);
+    page.says("Demo shop");
+    page.says(r#"49.90 <span class="currency">EUR</span>"#);
+    page.says("<bdi>A-7</bdi>");
+    page.says("<strong>TEST</strong>");
+}
+
+#[tokio::test]
+async fn a_live_payment_carries_no_test_banner() {
+    let mut live = view(Status::Created, vec![]);
+    live.ledger.payment.environment = Environment::Live;
+    shop(live).checkout().await.omits("TEST");
+}
+
+#[tokio::test]
+async fn what_others_wrote_is_escaped() {
+    let mut hostile = view(Status::Created, vec![]);
+    let evil = r#""><script>alert(1)</script>'&"#;
+    hostile.merchant.name = evil.into();
+    hostile.ledger.payment.order_id = OrderId::parse(evil).unwrap();
+    hostile.offers[0].label = evil.into();
+    hostile.offers[0].providers[0].name = evil.into();
+    hostile.offers[0].providers[0].verification_note = Some(evil.into());
+    hostile.offers[0].providers[0].verification_url = Some("javascript:alert(1)".into());
+    let page = shop(hostile).checkout().await;
+    page.omits("<script");
+    page.omits("javascript:");
+    page.says("&#60;script&#62;");
+}
+
+#[tokio::test]
+async fn a_choice_starts_and_leads_to_our_own_page_first() {
+    let redirecting = |view: &CheckoutView| {
+        let mut ledger = view.ledger.clone();
+        ledger.attempts = vec![attempt(fixtures::redirect())];
+        Ok(StartedPayment {
+            attempt: ledger.attempts[0].clone(),
+            ledger,
+            redirect_url: "https://pay.vendor.example/s/1".into(),
+        })
+    };
+    let shop = shop_at(view(Status::Created, vec![]), redirecting, ORIGIN);
+    let body = "payment_method=ideal&seen.ideal=sandbox-test&seen.credit_card=x&stray=1";
+    let answer = shop.post("choose", body).await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER);
+    assert_eq!(answer.header("location"), format!("/checkout/{TOKEN}/go"));
+    assert_eq!(shop.asked(), ["start ideal sandbox-test"]);
+}
+
+#[tokio::test]
+async fn the_page_to_the_provider_tells_nobody_where_it_stood() {
+    let page = shop(pending(fixtures::redirect()))
+        .get(&format!("/checkout/{TOKEN}/go"))
+        .await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert_eq!(page.header("referrer-policy"), "no-referrer");
+    page.says(
+        r#"<meta http-equiv="refresh" content="0; url=https://pay.vendor.example/s/1?a=b&#38;c=d">"#,
+    );
+    page.says(r#"href="https://pay.vendor.example/s/1?a=b&#38;c=d""#);
+}
+
+#[tokio::test]
+async fn nobody_is_sent_to_an_address_that_is_no_plain_page() {
+    for target in ["javascript:alert(1)", "http://pay.vendor.example/"] {
+        let shop = shop(pending(Action::Redirect(target.into())));
+        let page = shop.get(&format!("/checkout/{TOKEN}/go")).await;
+        assert_eq!(page.status, StatusCode::INTERNAL_SERVER_ERROR);
+        page.omits(target);
+    }
+}
+
+#[tokio::test]
+async fn other_pages_keep_their_address_from_others() {
+    let page = shop(view(Status::Created, vec![])).checkout().await;
+    assert_eq!(page.header("referrer-policy"), "same-origin");
+}
+
+#[tokio::test]
+async fn a_refused_start_shows_why_and_what_else_can_be_chosen() {
+    let cases: [(Starting, u16, &str); 5] = [
+        (|_| Err(StartError::Declined), 422, "declined"),
+        (
+            |_| Err(StartError::NotAvailable("x")),
+            422,
+            "no longer available",
+        ),
+        (
+            |_| Err(StartError::Conflict("x")),
+            409,
+            "no longer possible",
+        ),
+        (
+            |_| Err(StartError::Forbidden("x")),
+            403,
+            "cannot be started",
+        ),
+        (
+            |_| {
+                Err(StartError::Unsettled {
+                    retry_after: std::time::Duration::from_secs(2),
+                })
+            },
+            409,
+            "not answered yet",
+        ),
+    ];
+    for (start, status, words) in cases {
+        let shop = shop_at(view(Status::Created, vec![]), start, ORIGIN);
+        let page = shop.post("choose", "payment_method=ideal").await;
+        assert_eq!(page.status.as_u16(), status);
+        page.says(r#"role="alert""#);
+        page.says(words);
+        page.says(r#"value="credit_card""#);
+    }
+}
+
+#[tokio::test]
+async fn another_provider_than_the_payer_saw_is_asked_about() {
+    let start: Starting = |_| {
+        Err(StartError::AskAgain(
+            AccountId::parse("sandbox-test").unwrap(),
+        ))
+    };
+    let shop = shop_at(view(Status::Created, vec![]), start, ORIGIN);
+    let page = shop.post("choose", "payment_method=ideal").await;
+    assert_eq!(page.status, StatusCode::OK);
+    page.says("Your bank asks you to confirm in its app.");
+    page.says(r#"name="seen.ideal" value="sandbox-test""#);
+    page.says(r#"name="payment_method" value="ideal""#);
+    page.omits("credit_card");
+}
+
+#[tokio::test]
+async fn what_is_no_method_starts_nothing() {
+    let shop = shop(view(Status::Created, vec![]));
+    for body in ["", "payment_method=gold", "payment_method="] {
+        let page = shop.post("choose", body).await;
+        assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+        page.says("choose one of the ways to pay");
+    }
+    assert!(shop.asked().is_empty());
+}
+
+#[tokio::test]
+async fn looking_at_pages_asks_the_till_for_no_change() {
+    for action in [fixtures::redirect(), asking(), showing(), posting()] {
+        let shop = shop(pending(action));
+        for path in ["", "/go", "/choose", "/answer", "/abandon", "?hold"] {
+            shop.get(&format!("/checkout/{TOKEN}{path}")).await;
+        }
+        assert!(shop.asked().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn questions_are_asked_with_the_right_keyboard_and_answered() {
+    let shop = shop(pending(asking()));
+    let page = shop.checkout().await;
+    page.says(r#"type="email" autocomplete="email" inputmode="email""#);
+    page.says(r#"type="tel" autocomplete="tel""#);
+    page.says("Your &#60;email&#62;");
+    let wrong = shop.post("answer", "email=nobody&phone=12").await;
+    assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+    wrong.says(r#"value="nobody" required aria-invalid="true""#);
+    assert!(shop.asked().is_empty());
+    shop.post("answer", "email=ada%40example.org&phone=&more=1")
+        .await;
+    assert_eq!(shop.asked(), ["answer email=ada@example.org"]);
+}
+
+#[tokio::test]
+async fn instructions_show_code_details_and_link() {
+    let page = shop(pending(showing())).checkout().await;
+    page.says(r#"role="img" aria-label="QR code"#);
+    page.says(r#"<bdi class="copy">bc1q</bdi>"#);
+    page.says(r#"href="bitcoin:bc1q""#);
+    page.says(&format!(r#"href="/return/{RETURN_TOKEN}""#));
+    assert_eq!(page.header("refresh"), format!("5; url=/checkout/{TOKEN}"));
+}
+
+#[tokio::test]
+async fn updates_can_be_stopped() {
+    let shop = shop(pending(showing()));
+    shop.checkout()
+        .await
+        .says(&format!("/checkout/{TOKEN}?hold"));
+    let held = shop.get(&format!("/checkout/{TOKEN}?hold")).await;
+    assert_eq!(held.header("refresh"), "");
+    held.says("Updates are paused.");
+}
+
+#[tokio::test]
+async fn another_way_is_offered_beside_an_open_attempt() {
+    let shop = shop(pending(fixtures::redirect()));
+    shop.checkout()
+        .await
+        .says(&format!(r#"action="/checkout/{TOKEN}/abandon""#));
+    let page = shop.post("abandon", "").await;
+    assert_eq!(page.status, StatusCode::CONFLICT, "it is open still");
+    page.says("could not be closed for certain");
+    page.says(&format!(r#"href="/checkout/{TOKEN}/go""#));
+}
+
+#[tokio::test]
+async fn a_direct_payment_offers_no_choice() {
+    let mut created = view(Status::Created, vec![]);
+    let mut open = pending(fixtures::redirect());
+    for direct in [&mut created, &mut open] {
+        direct.ledger.payment.mode = CheckoutMode::Direct;
+        direct.offers.clear();
+        direct.can_choose = false;
+    }
+    let waiting = shop(created).checkout().await;
+    waiting.says("Please continue in the shop");
+    waiting.omits("<form");
+    let open = shop(open).checkout().await;
+    open.says(&format!(r#"href="/checkout/{TOKEN}/go""#));
+    open.omits("<form");
+}
+
+#[tokio::test]
+async fn the_return_page_shows_the_truth_and_keeps_looking() {
+    let shop = shop(pending(fixtures::redirect()));
+    let page = shop
+        .get(&format!("/return/{RETURN_TOKEN}?status=success"))
+        .await;
+    assert_eq!(shop.asked(), ["returned status=success"]);
+    page.says("Waiting for \u{2068}Sandbox\u{2069}");
+    page.says(r#"role="status" aria-live="polite""#);
+    page.says(&format!(r#"href="{BACK}""#));
+    assert_eq!(page.header("refresh"), "5");
+    page.says(r#"<noscript><meta http-equiv="refresh" content="5"></noscript>"#);
+}
+
+#[tokio::test]
+async fn a_final_return_page_leads_back_by_itself() {
+    for status in [
+        Status::Completed,
+        Status::Failed,
+        Status::Cancelled,
+        Status::Expired,
+    ] {
+        let mut done = view(status, vec![attempt(fixtures::redirect())]);
+        let page = shop(done.clone()).returned().await;
+        assert_eq!(page.header("refresh"), format!("3; url={BACK}"));
+        page.says("Back to merchant");
+        done.back_to_merchant = None;
+        let end = shop(done).returned().await;
+        assert_eq!(end.header("refresh"), "");
+        end.omits("Back to merchant");
+        end.says("You can close this page now.");
+    }
+}
+
+#[tokio::test]
+async fn a_shop_outside_ascii_is_reached_by_its_encoded_name() {
+    let mut done = view(Status::Completed, vec![attempt(fixtures::redirect())]);
+    done.back_to_merchant = Some("https://b\u{fc}cher.example/\u{fc}".into());
+    let page = shop(done).returned().await;
+    assert_eq!(
+        page.header("refresh"),
+        "3; url=https://xn--bcher-kva.example/%C3%BC"
+    );
+    page.says("href=\"https://b\u{fc}cher.example/\u{fc}\"");
+}
+
+#[tokio::test]
+async fn an_attempt_that_ended_leads_back_to_the_choice() {
+    let declined = shop(ended(AttemptState::Declined)).returned().await;
+    declined.says("The payment was declined");
+    declined.says(&format!(r#"href="/checkout/{TOKEN}""#));
+    let closed = shop(ended(AttemptState::Closed)).returned().await;
+    closed.says("You have not paid yet");
+}
+
+#[tokio::test]
+async fn unknown_links_are_calmly_not_found() {
+    let shop = shop(view(Status::Created, vec![]));
+    for path in [
+        "/checkout/nobody",
+        "/checkout/a%20b",
+        "/checkout/%ff",
+        "/checkout/nobody/go",
+        "/return/nobody",
+        "/return/%00",
+    ] {
+        let page = shop.get(path).await;
+        assert_eq!(page.status, StatusCode::NOT_FOUND, "{path}");
+        page.says("We do not know this payment link");
+    }
+}
+
+#[tokio::test]
+async fn pages_speak_the_payers_language() {
+    let shop = shop(view(Status::Created, vec![]));
+    let request = Request::get(format!("/checkout/{TOKEN}"))
+        .header("accept-language", "de-CH, en;q=0.5")
+        .body(Body::empty())
+        .unwrap();
+    let page = shop.send(request).await;
+    assert_eq!(page.header("content-language"), "de");
+    page.says(r#"<html lang="de">"#);
+    page.says("Wie möchten Sie bezahlen?");
+}
+
+#[tokio::test]
+async fn the_stylesheet_may_be_kept_for_ever() {
+    let shop = shop(view(Status::Created, vec![]));
+    let path = crate::pages::assets::STYLE.path.clone();
+    shop.checkout().await.says(&path);
+    let style = shop.get(&path).await;
+    assert_eq!(style.header("content-type"), "text/css; charset=utf-8");
+    assert!(style.header("cache-control").contains("immutable"));
+    let other = shop.get("/assets/0123.css").await;
+    assert_eq!(other.status, StatusCode::NOT_FOUND);
+}

@@ -1,0 +1,94 @@
+//! What the pages need of the gateway, and nothing else, so that they can be tried without one.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use kassette_domain::id::AccountId;
+use kassette_domain::ledger::Ledger;
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use kassette_gateway::Gateway;
+use kassette_gateway::checkout::{CheckoutView, ReturnView};
+use kassette_gateway::start::{Start, StartError, StartedPayment};
+use kassette_store::Fault;
+
+/// A use case under way.
+pub(crate) type Work<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The payer's side of the gateway; see [`Gateway`] for what each does.
+pub(crate) trait Till: Send + Sync + 'static {
+    /// [`Gateway::checkout`]
+    fn checkout<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<CheckoutView>, Fault>>;
+    /// [`Gateway::start`]
+    fn start(&self, start: Start) -> Work<'_, Result<StartedPayment, StartError>>;
+    /// [`Gateway::answer`]
+    fn answer<'a>(
+        &'a self,
+        token: &'a str,
+        answers: Vec<(String, Secret)>,
+    ) -> Work<'a, Result<StartedPayment, StartError>>;
+    /// [`Gateway::abandon`]
+    fn abandon<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<Ledger>, Fault>>;
+    /// [`Gateway::returned`]
+    fn returned<'a>(
+        &'a self,
+        token: &'a str,
+        query: &'a str,
+    ) -> Work<'a, Result<Option<ReturnView>, Fault>>;
+    /// The name of a provider account for payers.
+    fn provider_name(&self, account: &AccountId) -> Option<String>;
+    /// The origin of our own pages.
+    fn public_url(&self) -> String;
+    /// Whether payers may be sent to plain http on loopback (dev).
+    fn plain_loopback(&self) -> bool;
+    /// Now.
+    fn now(&self) -> Time;
+}
+
+impl Till for Gateway {
+    fn checkout<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<CheckoutView>, Fault>> {
+        Box::pin(Self::checkout(self, token))
+    }
+
+    fn start(&self, start: Start) -> Work<'_, Result<StartedPayment, StartError>> {
+        Box::pin(Self::start(self, start))
+    }
+
+    fn answer<'a>(
+        &'a self,
+        token: &'a str,
+        answers: Vec<(String, Secret)>,
+    ) -> Work<'a, Result<StartedPayment, StartError>> {
+        Box::pin(Self::answer(self, token, answers))
+    }
+
+    fn abandon<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<Ledger>, Fault>> {
+        Box::pin(Self::abandon(self, token))
+    }
+
+    fn returned<'a>(
+        &'a self,
+        token: &'a str,
+        query: &'a str,
+    ) -> Work<'a, Result<Option<ReturnView>, Fault>> {
+        Box::pin(Self::returned(self, token, query))
+    }
+
+    fn provider_name(&self, account: &AccountId) -> Option<String> {
+        let settings = self.settings();
+        let account = settings.accounts.get(account)?;
+        Some(account.name.clone())
+    }
+
+    fn public_url(&self) -> String {
+        self.settings().public_url.clone()
+    }
+
+    fn plain_loopback(&self) -> bool {
+        self.settings().plain_loopback
+    }
+
+    fn now(&self) -> Time {
+        self.clock().now()
+    }
+}

@@ -1,0 +1,155 @@
+//! A payer's request, as far as every page needs it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::request::Parts;
+use kassette_domain::attempt::Attempt;
+use kassette_domain::key::Environment;
+use kassette_gateway::checkout::CheckoutView;
+
+use super::PagesState;
+use super::problems::{self, Problem};
+use super::reply::{FormTarget, Page, Referrer, Refresh, see_other};
+use super::templates::{Frame, Summary};
+use super::texts::Texts;
+use super::till::Till;
+
+/// Longest token that is looked up; ours have 43 characters.
+const MOST_TOKEN: usize = 64;
+
+/// One request of a payer.
+pub(crate) struct Visit {
+    /// The gateway.
+    pub(crate) till: Arc<dyn Till>,
+    /// The language.
+    pub(crate) t: Texts,
+    /// The token of the address; none for what cannot be one.
+    pub(crate) token: Option<String>,
+    /// The origin of our own pages.
+    pub(crate) public_url: String,
+}
+
+impl FromRequestParts<PagesState> for Visit {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        state: &PagesState,
+    ) -> Result<Self, Self::Rejection> {
+        let params = RawPathParams::from_request_parts(parts, state).await.ok();
+        let token = params.and_then(|params| {
+            let found = params.iter().find(|(name, _)| *name == "token");
+            found.map(|(_, token)| token.to_owned())
+        });
+        let plain = |c: u8| c.is_ascii_alphanumeric() || c == b'-' || c == b'_';
+        Ok(Self {
+            till: Arc::clone(&state.till),
+            t: Texts::negotiate(&parts.headers),
+            token: token.filter(|text| text.len() <= MOST_TOKEN && text.bytes().all(plain)),
+            public_url: state.till.public_url(),
+        })
+    }
+}
+
+/// What a page is, besides its body.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Manner {
+    /// The status; none is 200.
+    pub(crate) status: Option<StatusCode>,
+    /// What became of what the payer just did.
+    pub(crate) notice: Option<String>,
+    /// Where forms may lead.
+    pub(crate) forms: FormTarget,
+    /// What the next page learns of our address.
+    pub(crate) referrer: Referrer,
+    /// When and where it goes on by itself.
+    pub(crate) refresh: Option<Refresh>,
+    /// Where it goes on to at once.
+    pub(crate) leave: Option<String>,
+}
+
+impl Visit {
+    /// Whether we are reached over https.
+    pub(crate) fn secure(&self) -> bool {
+        self.public_url.starts_with("https://")
+    }
+
+    /// The name under which payers know an attempt's provider.
+    pub(crate) fn provider(&self, attempt: &Attempt) -> String {
+        self.till
+            .provider_name(&attempt.account)
+            .unwrap_or_else(|| self.t.provider_unnamed())
+    }
+
+    /// A page about a payment; `fill` makes its template from the frame.
+    pub(crate) fn page<T: askama::Template>(
+        &self,
+        view: &CheckoutView,
+        heading: &str,
+        manner: Manner,
+        fill: impl FnOnce(Frame) -> T,
+    ) -> Response {
+        let summary = summary(view);
+        let title = format!("{heading} – {}", summary.merchant);
+        self.framed(title, Some(summary), manner, fill)
+    }
+
+    /// A page about no payment.
+    pub(crate) fn problem(&self, problem: Problem) -> Response {
+        problems::page(self, problem)
+    }
+
+    /// A page in its frame.
+    pub(crate) fn framed<T: askama::Template>(
+        &self,
+        title: String,
+        summary: Option<Summary>,
+        manner: Manner,
+        fill: impl FnOnce(Frame) -> T,
+    ) -> Response {
+        let frame = Frame {
+            t: self.t,
+            title,
+            summary,
+            notice: manner.notice,
+            refresh: manner.refresh.as_ref().map(Refresh::content),
+            leave: manner.leave,
+        };
+        Page {
+            template: fill(frame),
+            texts: self.t,
+            status: manner.status.unwrap_or(StatusCode::OK),
+            forms: manner.forms,
+            referrer: manner.referrer,
+            refresh: manner.refresh,
+            secure: self.secure(),
+        }
+        .into_response()
+    }
+
+    /// On to a page of our own.
+    pub(crate) fn see_other(&self, path: &str) -> Response {
+        see_other(path, self.secure())
+    }
+}
+
+/// What is paid, to whom.
+pub(crate) fn summary(view: &CheckoutView) -> Summary {
+    let payment = &view.ledger.payment;
+    Summary {
+        test: payment.environment == Environment::Test,
+        merchant: view.merchant.name.clone(),
+        amount: payment.due.amount.to_string(),
+        currency: payment.due.currency.code(),
+        order: payment.order_id.as_str().to_owned(),
+    }
+}
+
+/// The address of a payment's page.
+pub(crate) fn address(view: &CheckoutView) -> String {
+    format!("/checkout/{}", view.ledger.payment.token.expose())
+}
