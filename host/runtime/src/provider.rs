@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::provider::{
     Acknowledged, AttemptFacts, Condition, Incoming, ProviderDescription, QueryFailure, Refused,
-    Report, StartFailure, Started, VendorStatus, Wish,
+    Report, Wish,
 };
 use metrics::Histogram;
 use tokio::time::Instant;
@@ -23,19 +23,9 @@ use crate::host::{Host, Identity};
 use crate::links::Pages;
 use crate::load;
 use crate::meter::{Metered as _, diagnose, limit};
+use crate::outcome::{StartOutcome, certain, settle};
 use crate::v0_1;
 use crate::v0_1::bindings::provider::{Provider, ProviderPre};
-
-/// How a start ended, and whether anything can have happened at the vendor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartOutcome {
-    /// The module's answer where it can be believed; otherwise what the host knows itself:
-    /// `Unavailable` where nothing left this host during the call, else `Uncertain`.
-    pub result: Result<Started, StartFailure>,
-    /// Whether a request other than GET left, or may have left, during this call. An earlier start
-    /// of the same attempt has an outcome of its own.
-    pub sent: bool,
-}
 
 /// One version of a provider's module. Immutable; each call gets a fresh instance.
 pub struct ProviderModule {
@@ -302,47 +292,7 @@ fn describe(
         LoadError::Describe(kind)
     })?;
     load::same_id(&said.id, &who.slot)?;
-    v0_1::provider::description(said).map_err(LoadError::Describe)
-}
-
-/// What a start really means, by what the host saw leave.
-fn settle(
-    answer: Result<Result<Started, StartFailure>, CallError>,
-    ledger: &Ledger,
-) -> StartOutcome {
-    let result = match answer {
-        Err(error) if ledger.left => Err(StartFailure::Uncertain(error.to_string())),
-        Err(error) => Err(StartFailure::Unavailable(error.to_string())),
-        Ok(_) if ledger.open() => Err(StartFailure::Uncertain(
-            "a request got no whole answer".into(),
-        )),
-        Ok(result) => result,
-    };
-    StartOutcome {
-        result,
-        sent: ledger.left,
-    }
-}
-
-/// Takes back a certainty that an unanswered request of the same call makes doubtful.
-fn certain(answer: Result<Report, QueryFailure>, ledger: &Ledger) -> Result<Report, QueryFailure> {
-    let over = match &answer {
-        Err(QueryFailure::Unavailable(_)) => false,
-        Err(QueryFailure::Absent) => true,
-        Ok(report) => matches!(
-            report.status,
-            VendorStatus::Declined
-                | VendorStatus::Failed
-                | VendorStatus::Cancelled
-                | VendorStatus::Expired
-        ),
-    };
-    if over && ledger.open() {
-        return Err(QueryFailure::Unavailable(
-            "a request got no whole answer".into(),
-        ));
-    }
-    answer
+    v0_1::described::description(said).map_err(LoadError::Describe)
 }
 
 impl fmt::Debug for ProviderModule {
@@ -351,81 +301,5 @@ impl fmt::Debug for ProviderModule {
             .field(&self.who.slot)
             .field(&self.who.digest)
             .finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use kassette_domain::money::Minor;
-    use kassette_domain::provider::VendorSettlement;
-
-    use super::*;
-
-    fn ledger(answered: bool) -> Ledger {
-        let mut ledger = Ledger::default();
-        ledger.leaving(7);
-        if answered {
-            ledger.answered(7);
-        }
-        ledger
-    }
-
-    fn asked() -> Result<Result<Started, StartFailure>, CallError> {
-        Ok(Ok(Started::Ask(vec![])))
-    }
-
-    #[test]
-    fn a_failed_call_is_uncertain_once_something_left() {
-        for error in [
-            CallError::Trap,
-            CallError::Deadline,
-            CallError::Timeout,
-            CallError::BadReply("x"),
-        ] {
-            let outcome = settle(Err(error.clone()), &ledger(true));
-            assert!(
-                matches!(outcome.result, Err(StartFailure::Uncertain(_))),
-                "{error}"
-            );
-            assert!(outcome.sent);
-            let outcome = settle(Err(error.clone()), &Ledger::default());
-            assert!(
-                matches!(outcome.result, Err(StartFailure::Unavailable(_))),
-                "{error}"
-            );
-            assert!(!outcome.sent);
-        }
-    }
-
-    #[test]
-    fn an_unanswered_request_is_uncertain_whatever_the_module_says() {
-        for said in [asked(), Ok(Err(StartFailure::Declined("no".into())))] {
-            let outcome = settle(said, &ledger(false));
-            assert!(matches!(outcome.result, Err(StartFailure::Uncertain(_))));
-        }
-        assert_eq!(settle(asked(), &ledger(true)).result, asked().unwrap());
-    }
-
-    #[test]
-    fn an_end_is_not_believed_while_a_request_is_unanswered() {
-        let report = |status| Report {
-            reference: "r".into(),
-            status,
-            settlement: VendorSettlement::Pending,
-            received: Minor(0),
-            currency: "EUR".into(),
-            returned: Minor(0),
-            detail: String::new(),
-        };
-        for over in [
-            Err(QueryFailure::Absent),
-            Ok(report(VendorStatus::Declined)),
-        ] {
-            let doubtful = certain(over.clone(), &ledger(false));
-            assert!(matches!(doubtful, Err(QueryFailure::Unavailable(_))));
-            assert_eq!(certain(over.clone(), &ledger(true)), over);
-        }
-        let news = Ok(report(VendorStatus::Completed));
-        assert_eq!(certain(news.clone(), &ledger(false)), news);
     }
 }

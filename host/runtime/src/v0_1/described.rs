@@ -1,0 +1,76 @@
+//! What a provider's module says of itself, to the domain.
+
+use kassette_domain::method::MethodId;
+use kassette_domain::provider::{Encoding, Need, ProviderDescription, SecretNeed, Service};
+
+use super::bindings::provider::exports::kassette::plugin::payments as wit;
+use super::provider::{at_most, bad};
+use crate::error::CallError;
+use crate::text;
+
+/// Entries of each list of a description.
+const LISTED: usize = 64;
+/// Help for an operator; longer text is cut.
+const HELP: usize = 1_000;
+
+pub(crate) fn description(provider: wit::Provider) -> Result<ProviderDescription, CallError> {
+    let services = at_most(provider.services, LISTED, "too many services")?;
+    let settings = at_most(provider.settings, LISTED, "too many settings")?;
+    let secrets = at_most(provider.secrets, LISTED, "too many secrets")?;
+    let tokens = at_most(provider.tokens, LISTED, "too many tokens")?;
+    if !tokens.iter().all(|token| text::is_kebab(token)) {
+        return bad("a token's name is not kebab-case");
+    }
+    if secrets.iter().any(|secret| tokens.contains(&secret.name)) {
+        return bad("a token is called like a secret");
+    }
+    Ok(ProviderDescription {
+        label: text::label(provider.label)?,
+        version: text::version(provider.version)?,
+        services: services
+            .into_iter()
+            .filter_map(service)
+            .collect::<Result<_, _>>()?,
+        settings: settings
+            .into_iter()
+            .map(|need| self::need(need.name, &need.help, need.required))
+            .collect::<Result<_, _>>()?,
+        secrets: secrets.into_iter().map(secret).collect::<Result<_, _>>()?,
+        tokens,
+        id: provider.id,
+    })
+}
+
+/// None for a method that this host does not know, or one of which no currency is left.
+fn service(service: wit::Service) -> Option<Result<Service, CallError>> {
+    let method = MethodId::parse(&service.method)?;
+    match text::currencies(&service.currencies) {
+        Ok(currencies) => Some(Ok(Service {
+            method,
+            currencies: currencies?,
+        })),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+fn need(name: String, help: &str, required: bool) -> Result<Need, CallError> {
+    if !text::is_kebab(&name) {
+        return bad("a setting's or secret's name is not kebab-case");
+    }
+    Ok(Need {
+        name,
+        help: text::cut(help, HELP),
+        required,
+    })
+}
+
+fn secret(secret: wit::SecretNeed) -> Result<SecretNeed, CallError> {
+    Ok(SecretNeed {
+        need: need(secret.name, &secret.help, secret.required)?,
+        encoding: match secret.encoding {
+            wit::Encoding::Text => Encoding::Text,
+            wit::Encoding::Hex => Encoding::Hex,
+            wit::Encoding::Base64 => Encoding::Base64,
+        },
+    })
+}
