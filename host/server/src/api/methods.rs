@@ -5,7 +5,9 @@ use axum::extract::State;
 use kassette_domain::money::{Currency, Minor};
 use kassette_gateway::methods::{Offer, OfferedProvider, Question};
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::{RefOr, Required, Schema};
+use utoipa::{IntoParams, PartialSchema as _, ToSchema};
 
 use super::access::MerchantRead;
 use super::document::Authenticated;
@@ -73,6 +75,35 @@ impl From<OfferedProvider> for ProviderBody {
     }
 }
 
+/// The query's parameters, for the document; [`read`] reads them.
+pub(super) struct MethodsQuery;
+
+impl IntoParams for MethodsQuery {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let parameter = |name: &str, schema: RefOr<Schema>, description: &str| {
+            ParameterBuilder::new()
+                .name(name)
+                .parameter_in(ParameterIn::Query)
+                .required(Required::False)
+                .schema(Some(schema))
+                .description(Some(description))
+                .build()
+        };
+        vec![
+            parameter(
+                "amount",
+                formats::InvoiceAmount::schema(),
+                "What is to be paid; without it limits are not applied.",
+            ),
+            parameter(
+                "currency",
+                formats::Currency::schema(),
+                "Of what; `USD` where it is absent.",
+            ),
+        ]
+    }
+}
+
 /// What the query asks about.
 fn read(query: Option<&str>) -> Result<(Option<Minor>, Currency), ApiError> {
     let invalid = |name: &str, why: &dyn std::fmt::Display| {
@@ -93,10 +124,7 @@ fn read(query: Option<&str>) -> Result<(Option<Minor>, Currency), ApiError> {
 /// It describes the configuration of the moment and promises no successful payment.
 #[utoipa::path(
     get, path = "/api/v1/methods", tag = "Methods", operation_id = "listMethods",
-    params(
-        ("amount" = Option<formats::InvoiceAmount>, Query, description = "What is to be paid; without it limits are not applied."),
-        ("currency" = Option<formats::Currency>, Query, description = "Of what; `USD` where it is absent."),
-    ),
+    params(MethodsQuery),
     responses(
         (status = 200, description = "The methods.", body = MethodsBody),
         Authenticated,

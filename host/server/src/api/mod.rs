@@ -74,3 +74,6 @@ fn finish<S: Clone + Send + Sync + 'static>(routes: Router<S>) -> Router<S> {
 fn after_panic() -> Response {
     ApiError::internal("a handler panicked").into_response()
 }
+
+#[cfg(test)]
+mod tests;

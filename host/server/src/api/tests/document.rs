@@ -1,0 +1,137 @@
+//! The OpenAPI document is whole and says what is served.
+
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use serde_json::Value;
+
+use super::world::World;
+use crate::api::openapi;
+
+fn document() -> Value {
+    serde_json::to_value(openapi()).unwrap()
+}
+
+/// Every value under a name, at any depth.
+fn all<'v>(value: &'v Value, name: &str, found: &mut Vec<&'v Value>) {
+    match value {
+        Value::Object(object) => {
+            found.extend(object.get(name));
+            object.values().for_each(|inner| all(inner, name, found));
+        }
+        Value::Array(list) => list.iter().for_each(|inner| all(inner, name, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let document = document();
+    let mut references = Vec::new();
+    all(&document, "$ref", &mut references);
+    assert!(references.len() > 20);
+    for reference in references {
+        let pointer = reference.as_str().unwrap().trim_start_matches('#');
+        assert!(document.pointer(pointer).is_some(), "{pointer}");
+    }
+}
+
+#[test]
+fn every_endpoint_tells_its_statuses_in_the_error_shape() {
+    let document = document();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    assert_eq!(document["info"]["version"], "1.0");
+    for (method, path, statuses) in [
+        (
+            "post",
+            "/api/v1/payments",
+            "200 201 400 401 403 408 409 413 422 429 500",
+        ),
+        (
+            "post",
+            "/api/v1/payments/start",
+            "200 400 401 403 404 408 409 413 422 429 500",
+        ),
+        (
+            "get",
+            "/api/v1/payments/{payment_id}",
+            "200 400 401 403 404 413 422 429 500",
+        ),
+        ("get", "/api/v1/methods", "200 400 401 403 413 422 429 500"),
+    ] {
+        let operation = &document["paths"][path][method];
+        let responses = operation["responses"].as_object().unwrap();
+        let said: BTreeSet<_> = responses.keys().map(String::as_str).collect();
+        assert_eq!(said, statuses.split(' ').collect(), "{method} {path}");
+        for (status, response) in responses {
+            assert!(
+                response["headers"]["X-Request-Id"].is_object(),
+                "{path} {status}"
+            );
+            let schema = &response["content"]["application/json"]["schema"]["$ref"];
+            let is_error = schema == "#/components/schemas/Error";
+            assert_eq!(
+                is_error,
+                !status.starts_with('2'),
+                "{path} {status} {schema}"
+            );
+        }
+        assert!(
+            operation["security"][0]["merchant_key"].is_array(),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn bodies_are_closed_and_their_rules_are_told() {
+    let document = document();
+    let schemas = &document["components"]["schemas"];
+    for name in ["PaymentCreateRequest", "StartRequest"] {
+        assert_eq!(schemas[name]["additionalProperties"], false, "{name}");
+    }
+    let required = |name: &str| -> BTreeSet<String> {
+        let list = schemas[name]["required"].as_array().unwrap();
+        list.iter()
+            .map(|field| field.as_str().unwrap().to_owned())
+            .collect()
+    };
+    let fields = |text: &str| text.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
+    assert_eq!(
+        required("PaymentCreateRequest"),
+        fields("order_id idempotency_key amount")
+    );
+    assert_eq!(
+        required("StartRequest"),
+        fields("payment_id payment_method")
+    );
+    let payment = "payment_id order_id status settlement_status amount currency usd_amount payment_method test_mode checkout_url";
+    assert_eq!(required("Payment"), fields(payment));
+    assert_eq!(
+        required("Provider"),
+        fields("id name verification_note verification_url")
+    );
+    assert_eq!(schemas["Currency"]["enum"].as_array().unwrap().len(), 21);
+    assert_eq!(
+        schemas["PaymentMethod"]["enum"].as_array().unwrap().len(),
+        10
+    );
+    assert_eq!(schemas["IdempotencyKey"]["maxLength"], 190);
+    assert_eq!(schemas["PaymentId"]["pattern"], "^[0-9a-f]{32}$");
+}
+
+#[tokio::test]
+async fn the_document_is_served_for_our_own_origin_and_may_be_cached() {
+    let world = World::new().await;
+    let answer = world
+        .ask("GET", "/openapi.json", &[], Body::empty())
+        .await
+        .expect(200);
+    assert_eq!(answer.json()["servers"][0]["url"], "https://pay.example");
+    assert_eq!(answer.header("cache-control"), "public, max-age=300");
+    let tag = answer.header("etag");
+    let headers = [("if-none-match", tag)];
+    let again = world.ask("GET", "/openapi.json", &headers, Body::empty());
+    let again = again.await.expect(304);
+    assert_eq!((again.text.as_str(), again.header("etag")), ("", tag));
+}

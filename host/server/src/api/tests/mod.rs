@@ -1,0 +1,6 @@
+//! The router in one process, over a real store and without any module.
+
+mod document;
+mod edges;
+mod payments;
+mod world;

@@ -1,0 +1,296 @@
+//! A router over a store of its own, with a merchant and keys.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, StatusCode};
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{AccountId, Digest, KeyId, MerchantId, Slot};
+use kassette_domain::key::{
+    ApiKey, Environment, KeyOwner, Scope, TokenHash, TokenKind, read_token,
+};
+use kassette_domain::merchant::{Merchant, SetRate};
+use kassette_domain::method::MethodId;
+use kassette_domain::money::{Currency, Rate};
+use kassette_domain::policy::{Policy, RateLimit};
+use kassette_gateway::Gateway;
+use kassette_gateway::clock::{AdjustableClock, Clock as _};
+use kassette_gateway::modules::{Method, Modules, Provider};
+use kassette_gateway::settings::{Account, Merchants, Settings};
+use kassette_store::sled::{MasterKey, OpenOptions};
+use kassette_store::{KeyIssued, NewMerchant, Replaced, SledStore, Store};
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+use crate::api::{ApiState, router};
+
+/// Where no module serves.
+struct NoModules;
+
+impl Modules for NoModules {
+    fn method(&self, _: MethodId) -> Option<Arc<dyn Method>> {
+        None
+    }
+    fn provider(&self, _: &str) -> Option<Arc<dyn Provider>> {
+        None
+    }
+    fn provider_version(&self, _: &Slot, _: &Digest) -> Option<Arc<dyn Provider>> {
+        None
+    }
+    fn previous_provider(&self, _: &str) -> Option<Arc<dyn Provider>> {
+        None
+    }
+    fn forget_tokens(&self, _: &AccountId) {}
+}
+
+pub(super) struct World {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<AdjustableClock>,
+    pub(super) merchant: Merchant,
+    router: Router,
+    _folder: tempfile::TempDir,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
+}
+
+impl Answer {
+    pub(super) fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", self.text);
+        self
+    }
+
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap()
+    }
+
+    /// The message of an answer in the Error shape.
+    pub(super) fn error(&self) -> String {
+        let value = self.json();
+        let object = value.as_object().unwrap();
+        assert_eq!(object.len(), 1, "{value}");
+        object["error"].as_str().unwrap().to_owned()
+    }
+
+    pub(super) fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+pub(super) const NARROW: RateLimit = RateLimit {
+    per_second: 1,
+    burst: 20,
+};
+
+fn audited() -> Audited {
+    Audited {
+        operator: "root".into(),
+        actor: "ann".into(),
+        reason: None,
+        action: "merchant.create".into(),
+        object: "merchant/1".into(),
+        before: None,
+        after: None,
+    }
+}
+
+fn account() -> Account {
+    Account {
+        id: AccountId::parse("sandbox-test").unwrap(),
+        module: "sandbox".into(),
+        name: "Sandbox".into(),
+        environment: Environment::Test,
+        simulated: true,
+        enabled: true,
+        merchants: Merchants::All,
+        methods: BTreeMap::new(),
+        verification_note: None,
+        verification_url: None,
+        settings: vec![],
+        secrets: vec![],
+        hosts: vec![],
+        redirect_hosts: vec![],
+    }
+}
+
+fn settings() -> Settings {
+    let account = account();
+    Settings {
+        public_url: "https://pay.example".into(),
+        payment_life: Duration::from_secs(24 * 3600),
+        attempt_life: Duration::from_secs(3600),
+        start_deadline: Duration::from_secs(15),
+        provider_deadline: Duration::from_secs(8),
+        listing_deadline: Duration::from_millis(100),
+        live_default: false,
+        plain_loopback: false,
+        rate_limit: NARROW,
+        health_max_age: Duration::from_secs(900),
+        health_probe_every: Duration::from_secs(60),
+        methods: BTreeMap::new(),
+        accounts: BTreeMap::from([(account.id.clone(), account)]),
+    }
+}
+
+impl World {
+    pub(super) async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let options = OpenOptions {
+            path: folder.path().join("store"),
+            master: MasterKey::from_bytes([7; 32]),
+            cache_bytes: 16 << 20,
+        };
+        let store: Arc<dyn Store> = SledStore::open(&options).unwrap();
+        let clock = Arc::new(AdjustableClock::new());
+        let rate = SetRate {
+            rate: Rate::parse("1.08").unwrap(),
+            at: clock.now(),
+        };
+        let merchant = Merchant {
+            id: MerchantId(0),
+            name: "Demo shop".into(),
+            live_approved: true,
+            rates: BTreeMap::from([(Currency::EUR, rate)]),
+            policy: Policy::default(),
+            domains: vec![],
+            created_at: clock.now(),
+        };
+        let new = NewMerchant { merchant };
+        let made = store.create_merchant(new, audited(), clock.now()).await;
+        let modules = Arc::new(NoModules);
+        let gateway = Gateway::with_modules(Arc::clone(&store), modules, clock.clone(), settings());
+        Self {
+            store,
+            clock,
+            merchant: made.unwrap(),
+            router: router(ApiState::new(gateway, vec![])),
+            _folder: folder,
+        }
+    }
+
+    /// A new key of the merchant.
+    pub(super) async fn key(&self, environment: Environment, scopes: &[Scope]) -> String {
+        let shown = TokenKind::Merchant(environment)
+            .generate(getrandom::fill)
+            .unwrap();
+        let (_, hash) = read_token(shown.expose()).unwrap();
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).unwrap();
+        let key = ApiKey {
+            id: KeyId::from_bytes(id),
+            hash,
+            owner: KeyOwner::Merchant(self.merchant.id),
+            environment,
+            scopes: scopes.to_vec(),
+            hint: "abcd".into(),
+            created_at: self.clock.now(),
+            expires_at: None,
+            revoked_at: None,
+            last_used_at: None,
+        };
+        let issued = self.store.issue_key(key, audited(), self.clock.now()).await;
+        assert!(matches!(issued.unwrap(), KeyIssued::Done(_)));
+        shown.expose().to_owned()
+    }
+
+    /// A new test key that may do everything.
+    pub(super) async fn test_key(&self) -> String {
+        self.key(Environment::Test, &Scope::MERCHANT).await
+    }
+
+    pub(super) async fn revoke(&self, key: &str) {
+        let found = self.store.key(TokenHash::of(key)).await.unwrap().unwrap();
+        let now = self.clock.now();
+        self.store
+            .revoke_key(found.id, audited(), now)
+            .await
+            .unwrap();
+    }
+
+    /// Changes the merchant.
+    pub(super) async fn change(&self, change: impl FnOnce(&mut Merchant)) {
+        let before = self
+            .store
+            .merchant(self.merchant.id)
+            .await
+            .unwrap()
+            .unwrap();
+        let mut after = before.clone();
+        change(&mut after);
+        let now = self.clock.now();
+        let done = self
+            .store
+            .replace_merchant(before, after, audited(), now)
+            .await;
+        assert!(matches!(done.unwrap(), Replaced::Done(_)));
+    }
+
+    pub(super) async fn send(&self, request: Request) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+        Answer {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            text: String::from_utf8(body.to_vec()).unwrap(),
+        }
+    }
+
+    /// A request with headers of one's own.
+    pub(super) async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(body.into()).unwrap()).await
+    }
+
+    pub(super) async fn get(&self, key: &str, path: &str) -> Answer {
+        let bearer = format!("Bearer {key}");
+        self.ask(
+            "GET",
+            path,
+            &[(AUTHORIZATION.as_str(), &bearer)],
+            Body::empty(),
+        )
+        .await
+    }
+
+    pub(super) async fn post(&self, key: &str, path: &str, body: &Value) -> Answer {
+        let bearer = format!("Bearer {key}");
+        let headers = [
+            (AUTHORIZATION.as_str(), bearer.as_str()),
+            (CONTENT_TYPE.as_str(), "application/json"),
+        ];
+        self.ask("POST", path, &headers, body.to_string()).await
+    }
+
+    /// Asks until the answer is 429; none where it never is.
+    pub(super) async fn exhaust(&self, headers: &[(&str, &str)], path: &str) -> Option<Answer> {
+        for _ in 0..NARROW.burst * 2 {
+            let answer = self.ask("GET", path, headers, Body::empty()).await;
+            if answer.status == StatusCode::TOO_MANY_REQUESTS.as_u16() {
+                return Some(answer);
+            }
+        }
+        None
+    }
+}
