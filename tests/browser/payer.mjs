@@ -1,0 +1,213 @@
+// A payer with a browser and a keyboard, and nothing else.
+
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { mkdir, readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+import { PATIENCE, ready, shop } from './server.mjs';
+
+const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const screenshots = fileURLToPath(new URL('../../target/screenshots/', import.meta.url));
+
+export const SIZES = {
+  phone: { width: 390, height: 844 },
+  desktop: { width: 1280, height: 800 },
+};
+
+// More stops than any page has: a keyboard that never arrives is an error, not an endless loop.
+const MOST_TABS = 80;
+
+// Looks once more where the page was replaced during the look: our pages keep themselves up to date.
+async function steady(look) {
+  for (let left = 3; ; left -= 1) {
+    try {
+      return await look();
+    } catch (error) {
+      const replaced = /context was destroyed|navigat|detached|closed/i.test(error.message);
+      if (!replaced || left === 0) {
+        throw error;
+      }
+    }
+  }
+}
+
+export function launch() {
+  return chromium.launch({
+    executablePath: process.env.KASSETTE_CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-dev-shm-usage'],
+  });
+}
+
+export class Payer {
+  static async arrive(browser, { size = 'phone', scripts = true, locale = 'en-GB', dark = false } = {}) {
+    await mkdir(screenshots, { recursive: true });
+    const context = await browser.newContext({
+      viewport: SIZES[size],
+      javaScriptEnabled: scripts,
+      locale,
+      colorScheme: dark ? 'dark' : 'light',
+      reducedMotion: 'reduce',
+    });
+    context.setDefaultTimeout(PATIENCE);
+    // The shop is nobody's: its page is made up, and what it learns of us is kept.
+    const visits = [];
+    await context.route(`${shop}/**`, (route) => {
+      visits.push({ url: route.request().url(), referrer: route.request().headers().referer });
+      return route.fulfill({ contentType: 'text/html', body: '<!doctype html><title>Shop</title>' });
+    });
+    const page = await context.newPage();
+    const payer = new Payer(context, page, { size, scripts, dark, visits });
+    page.on('console', (message) => {
+      if (message.type() === 'error' && message.text().includes('Content Security Policy')) {
+        payer.complaints.push(message.text());
+      }
+    });
+    return payer;
+  }
+
+  constructor(context, page, { size, scripts, dark, visits }) {
+    Object.assign(this, { context, page, size, scripts, dark, visits });
+    this.complaints = [];
+  }
+
+  async leave() {
+    await this.context.close();
+    assert.deepEqual(this.complaints, [], 'a page wanted more than its policy allows');
+  }
+
+  open(url) {
+    return this.page.goto(url);
+  }
+
+  // A page of ours as it should be: one heading, in a language, found faultless, photographed.
+  async inspect(name) {
+    await steady(() => this.look(name));
+  }
+
+  async look(name) {
+    const { page } = this;
+    await page.locator('h1').first().waitFor();
+    const suffix = `${this.size}${this.scripts ? '' : '-noscript'}${this.dark ? '-dark' : ''}`;
+    await page.screenshot({ path: `${screenshots}${name}-${suffix}.png`, fullPage: true });
+    assert.equal(await page.locator('h1').count(), 1, `${name}: one main heading`);
+    assert.match(await page.locator('html').getAttribute('lang'), /^[a-z]{2}$/);
+    if (this.scripts) {
+      assert.deepEqual(await this.faults(), [], `${name}: accessibility`);
+      const overflow = await page
+        .locator('html')
+        .evaluate((html) => html.scrollWidth - html.clientWidth);
+      assert.ok(overflow <= 0, `${name}: the page is ${overflow}px too wide`);
+    }
+  }
+
+  // What axe-core finds. It runs in a copy of the page without policy or refresh, so that neither
+  // keeps it from looking nor takes the page away while it looks.
+  async faults() {
+    const html = await this.page.content();
+    const style = await this.stylesheet();
+    const copy = await this.context.newPage();
+    try {
+      await copy.setContent(
+        html.replace(/<link rel="stylesheet"[^>]*>/, () => `<style>${style}</style>`)
+          .replace(/<meta http-equiv="refresh"[^>]*>/g, ''),
+      );
+      await copy.evaluate(axe);
+      const { violations } = await copy.evaluate(() => globalThis.axe.run(document));
+      return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`);
+    } finally {
+      await copy.close();
+    }
+  }
+
+  // The page's stylesheet.
+  async stylesheet() {
+    const href = await this.page.locator('link[rel=stylesheet]').getAttribute('href');
+    const answer = await this.context.request.get(new URL(href, ready.base_url).href);
+    assert.equal(answer.status(), 200);
+    return answer.text();
+  }
+
+  // Goes to an element with the Tab key alone, and sees that it can be seen to be there.
+  async tabTo(locator) {
+    await locator.waitFor();
+    for (let tabs = 0; tabs < MOST_TABS; tabs += 1) {
+      const outline = await steady(() =>
+        locator.evaluate((element) =>
+          element === document.activeElement ? getComputedStyle(element).outlineStyle : undefined,
+        ),
+      );
+      if (outline) {
+        const ours = this.page.url().startsWith(ready.base_url);
+        assert.ok(!ours || outline !== 'none', 'what has the focus shows it');
+        return;
+      }
+      await this.page.keyboard.press('Tab');
+    }
+    assert.fail(`the keyboard does not reach ${locator}`);
+  }
+
+  // Presses what leads to another page, and waits for that page.
+  async press(locator) {
+    await this.tabTo(locator);
+    const arrived = this.page.waitForEvent('domcontentloaded');
+    await this.page.keyboard.press('Enter');
+    await arrived;
+  }
+
+  // Follows our own pages until the simulator's payer page stands there.
+  async reachProvider(name) {
+    const { page } = this;
+    const outcome = page.locator('button[name=outcome]').first();
+    const questions = page.locator('form.questions');
+    const posted = page.locator('form:has(input[type=hidden]) button.primary');
+    const opener = page.locator('a.primary[href^="http"]');
+    // Questions, then a form or instructions: three pages of ours at most.
+    for (let step = 0; step < 4; step += 1) {
+      await outcome.or(questions).or(posted).or(opener).first().waitFor();
+      if (await outcome.count()) {
+        return;
+      }
+      if (await questions.count()) {
+        await this.inspect(`${name}-questions`);
+        await this.answerQuestions();
+      } else if (await posted.count()) {
+        await this.inspect(`${name}-form`);
+        await this.press(posted.first());
+      } else if (page.url().endsWith('/go')) {
+        // It leads on by itself.
+        await outcome.waitFor();
+      } else {
+        await this.inspect(`${name}-instructions`);
+        await this.press(opener.first());
+      }
+    }
+    await outcome.waitFor();
+  }
+
+  async answerQuestions() {
+    const { page } = this;
+    const fields = page.locator('form.questions input, form.questions select');
+    for (const field of await fields.all()) {
+      await this.tabTo(field);
+      const type = await field.evaluate((element) => element.type);
+      if (type === 'select-one') {
+        await page.keyboard.press('ArrowDown');
+      } else {
+        const text = { email: 'payer@shop-customer.example', tel: '+31201234567' }[type];
+        await page.keyboard.type(text ?? 'Ada');
+      }
+    }
+    await this.press(page.locator('form.questions button[type=submit]'));
+  }
+
+  // On the simulator's page, decides and comes back to our return page.
+  async decide(outcome) {
+    await this.press(this.page.locator(`button[name=outcome][value=${outcome}]`));
+    await this.page.waitForURL(`${ready.base_url}/return/**`, { waitUntil: 'domcontentloaded' });
+  }
+
+  heading(text) {
+    return this.page.getByRole('heading', { level: 1, name: text });
+  }
+}

@@ -1,0 +1,77 @@
+// A running `kassette dev`, as its ready file describes it.
+
+import { readFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+
+const path = process.env.KASSETTE_READY_FILE;
+if (!path) {
+  throw new Error('KASSETTE_READY_FILE must name the ready file of a running `kassette dev`');
+}
+
+export const ready = JSON.parse(await readFile(path, 'utf8'));
+export const merchant = ready.merchants[0];
+export const shop = `https://${merchant.verified_domain}`;
+
+// How long anything may take: the simulator's approval is promised within 30 s.
+export const PATIENCE = 45_000;
+
+async function call(base, key, method, path, body) {
+  const response = await fetch(`${base}${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${key}`,
+      ...(body ? { 'content-type': 'application/json' } : {}),
+    },
+    body: body ? JSON.stringify(body) : undefined,
+    signal: AbortSignal.timeout(PATIENCE),
+  });
+  const text = await response.text();
+  if (!response.ok) {
+    throw new Error(`${method} ${path}: ${response.status} ${text}`);
+  }
+  return text ? JSON.parse(text) : undefined;
+}
+
+// A new payment. Fields of `more` replace the usual ones; undefined leaves one out.
+export function createPayment(more = {}) {
+  return call(ready.base_url, merchant.test_key, 'POST', '/api/v1/payments', {
+    order_id: 'Browser test <b>7</b>',
+    idempotency_key: `browser-${randomUUID()}`,
+    amount: '49.90',
+    currency: 'EUR',
+    customer_email: 'payer@shop-customer.example',
+    return_url: `${shop}/thanks?order=7`,
+    ...more,
+  });
+}
+
+export function readPayment(id) {
+  return call(ready.base_url, merchant.test_key, 'GET', `/api/v1/payments/${id}`);
+}
+
+export function startPayment(id, method) {
+  return call(ready.base_url, merchant.test_key, 'POST', '/api/v1/payments/start', {
+    payment_id: id,
+    payment_method: method,
+  });
+}
+
+// Calls an operator makes; paths below `admin_url`.
+export function operate(method, path, body) {
+  return call(ready.admin_url, ready.operator_token, method, path, body);
+}
+
+// Waits until a payment has a status.
+export async function reaches(id, status) {
+  const deadline = Date.now() + PATIENCE;
+  for (;;) {
+    const payment = await readPayment(id);
+    if (payment.status === status) {
+      return payment;
+    }
+    if (Date.now() > deadline) {
+      throw new Error(`the payment is ${payment.status}, not ${status}`);
+    }
+    await new Promise((done) => setTimeout(done, 250));
+  }
+}
