@@ -7,7 +7,7 @@ use kassette_gateway::methods::{Offer, OfferedProvider, Question};
 use serde::Serialize;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::{RefOr, Required, Schema};
-use utoipa::{IntoParams, PartialSchema as _, ToSchema};
+use utoipa::{PartialSchema as _, ToSchema};
 
 use super::access::MerchantRead;
 use super::document::Authenticated;
@@ -78,7 +78,7 @@ impl From<OfferedProvider> for ProviderBody {
 /// The query's parameters, for the document; [`read`] reads them.
 pub(super) struct MethodsQuery;
 
-impl IntoParams for MethodsQuery {
+impl utoipa::IntoParams for MethodsQuery {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let parameter = |name: &str, schema: RefOr<Schema>, description: &str| {
             ParameterBuilder::new()

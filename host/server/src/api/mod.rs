@@ -50,6 +50,7 @@ pub(crate) fn callbacks(state: ApiState) -> Router {
 }
 
 /// The OpenAPI document, made from the handlers and types that serve.
+#[cfg(test)]
 pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
     document::complete(endpoints().into_openapi())
 }
