@@ -63,9 +63,15 @@ impl Tends {
         }
     }
 
-    /// Resolves when the next one is done.
-    pub(crate) async fn one_ended(&self) {
-        self.ended.notified().await;
+    /// Resolves when there is room for more.
+    pub(crate) async fn has_room(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if self.room() > 0 {
+                return;
+            }
+            ended.await;
+        }
     }
 
     /// False where it is being tended already, which then looks once more, or where too many wait.

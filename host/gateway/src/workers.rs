@@ -101,9 +101,7 @@ impl Gateway {
                 () = self.clock().wait_until(wake) => {}
                 () = alarm.ring.notified() => {}
             }
-            if self.inner.tends.room() == 0 {
-                self.inner.tends.one_ended().await;
-            }
+            self.inner.tends.has_room().await;
         }
     }
 

@@ -110,14 +110,14 @@ impl<'a> Run<'a> {
     ) -> Result<Option<StartedPayment>, StartError> {
         let now = self.gateway.now();
         let other = open.method != self.start.method;
-        let usable = open.until.is_none_or(|until| now < until);
+        let usable = now < open.expires_at && open.until.is_none_or(|until| now < until);
         if !other && usable && open.action.is_some() {
             return Ok(Some(self.gateway.started(ledger.clone(), open.clone())));
         }
         if open.is_busy(now) {
             return self.wait().await;
         }
-        let over = now >= open.expires_at || (open.action.is_some() && !usable);
+        let over = now >= open.expires_at || open.action.is_some();
         if other || over {
             return self.close(ledger, open).await;
         }
