@@ -30,7 +30,6 @@ const SANDBOX_PATH: &str = "/sandbox";
 
 /// Why the server does not start.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
 pub(crate) enum ServeError {
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use clap::Args;
 use kassette_gateway::clock::AdjustableClock;
-use kassette_store::Store as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile};
@@ -21,7 +20,7 @@ use crate::ready::{Ready, ReadyMerchant};
 use crate::serve::{self, Parts, Running, ServeError};
 use crate::simulators::{Place, SANDBOX_LIVE, SANDBOX_TEST, Simulators};
 
-pub(crate) use controls::DevControls;
+pub(crate) use controls::{ControlError, DevControls, MAX_ADVANCE};
 pub(crate) use credentials::CredentialsError;
 pub(crate) use guests::GuestError;
 pub(crate) use seed::SeedError;
