@@ -156,7 +156,7 @@ fn draw(
     let shown = kind.generate(getrandom::fill).map_err(ApiError::internal)?;
     let text = shown.expose();
     let key = ApiKey {
-        id: KeyId::from_bytes(super::operators::random()?),
+        id: KeyId::from_bytes(super::operators::random().map_err(ApiError::internal)?),
         hash: TokenHash::of(text),
         owner,
         environment,
@@ -208,7 +208,7 @@ async fn find(state: &AdminState, id: &str) -> Result<ApiKey, ApiError> {
 }
 
 /// `test` or `live`.
-pub(super) fn environment(text: &str) -> Result<Environment, &'static str> {
+pub(crate) fn environment(text: &str) -> Result<Environment, &'static str> {
     match text {
         "test" => Ok(Environment::Test),
         "live" => Ok(Environment::Live),

@@ -32,6 +32,11 @@ use http::StatusCode;
 use http::header::HOST;
 use kassette_gateway::Gateway;
 
+pub(crate) use self::keys::environment;
+pub(crate) use self::operators::{
+    draw as draw_operator, name as operator_name, view as operator_view,
+};
+pub(crate) use self::text::future;
 use crate::api::ApiError;
 use crate::dev::DevControls;
 use crate::telemetry::Edge;
@@ -131,4 +136,4 @@ async fn known_host(State(state): State<AdminState>, request: Request, next: Nex
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

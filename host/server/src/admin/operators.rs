@@ -32,11 +32,11 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
     let said = Said::in_body(&mut fields)?;
-    let name = fields.required("name", text(plain::<NAME>))?;
+    let name = fields.required("name", text(name))?;
     let role = fields.required("role", text(role))?;
     let expires_at = fields.optional("expires_at", text(|text| future(text, now)))?;
     fields.finish()?;
-    let (operator, token) = draw(name, role, expires_at, now)?;
+    let (operator, token) = draw(name, role, expires_at, now).map_err(ApiError::internal)?;
     let line = caller.audited(said, "operator.create", format!("operator/{}", operator.id));
     let audited = Audited {
         after: Some(view(&operator).to_string()),
@@ -99,10 +99,8 @@ pub(crate) fn draw(
     role: Role,
     expires_at: Option<Time>,
     now: Time,
-) -> Result<(Operator, Secret), ApiError> {
-    let token = TokenKind::Operator
-        .generate(getrandom::fill)
-        .map_err(ApiError::internal)?;
+) -> Result<(Operator, Secret), getrandom::Error> {
+    let token = TokenKind::Operator.generate(getrandom::fill)?;
     let hash = TokenHash::of(token.expose());
     let id = OperatorId::from_bytes(random()?);
     Ok((
@@ -119,10 +117,15 @@ pub(crate) fn draw(
 }
 
 /// Sixteen bytes for an id.
-pub(super) fn random() -> Result<[u8; 16], ApiError> {
+pub(super) fn random() -> Result<[u8; 16], getrandom::Error> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(ApiError::internal)?;
+    getrandom::fill(&mut bytes)?;
     Ok(bytes)
+}
+
+/// A name for the audit log.
+pub(crate) fn name(text: &str) -> Result<String, String> {
+    plain::<NAME>(text)
 }
 
 fn role(text: &str) -> Result<Role, &'static str> {
@@ -134,7 +137,8 @@ fn role(text: &str) -> Result<Role, &'static str> {
     }
 }
 
-fn view(operator: &Operator) -> serde_json::Value {
+/// An operator as operators see it; never its token.
+pub(crate) fn view(operator: &Operator) -> serde_json::Value {
     json!({
         "operator_id": operator.id.to_string(),
         "name": operator.name,

@@ -19,7 +19,7 @@ pub(super) fn plain<const MOST: usize>(text: &str) -> Result<String, String> {
 }
 
 /// A time to come, RFC 3339.
-pub(super) fn future(text: &str, now: Time) -> Result<Time, String> {
+pub(crate) fn future(text: &str, now: Time) -> Result<Time, String> {
     match Time::parse_rfc3339(text) {
         Some(time) if time > now => Ok(time),
         Some(_) => Err("must lie in the future".into()),

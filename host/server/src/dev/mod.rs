@@ -21,7 +21,7 @@ use crate::ready::{Ready, ReadyMerchant};
 use crate::serve::{self, Parts, Running, ServeError};
 use crate::simulators::{Place, SANDBOX_LIVE, SANDBOX_TEST, Simulators};
 
-pub(crate) use controls::DevControls;
+pub(crate) use controls::{ControlError, DevControls, MAX_ADVANCE};
 pub(crate) use credentials::CredentialsError;
 pub(crate) use guests::GuestError;
 pub(crate) use seed::SeedError;

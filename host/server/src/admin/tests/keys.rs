@@ -6,13 +6,10 @@ use super::*;
 
 /// Issues a key; its id and the key.
 async fn issue(world: &World, merchant: u64, body: Value) -> (String, String) {
-    let made = world.call(
-        &world.operator,
-        Method::POST,
-        &format!("/merchants/{merchant}/keys"),
-        Some(body),
-    );
-    let made = made.await;
+    let path = format!("/merchants/{merchant}/keys");
+    let made = world
+        .call(&world.operator, Method::POST, &path, Some(body))
+        .await;
     let made = made.is(201).as_object().unwrap().clone();
     assert_eq!(made.len(), 2, "key_id and key");
     let text = |name: &str| made[name].as_str().unwrap().to_owned();

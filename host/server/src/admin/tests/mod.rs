@@ -37,7 +37,7 @@ use crate::config::{Config, MainFile, Profile};
 const NAME: &str = "admin.test:8081";
 
 /// A gateway with an operator of each role.
-struct World {
+pub(crate) struct World {
     gateway: Gateway,
     clock: Arc<AdjustableClock>,
     router: Router,
@@ -55,6 +55,11 @@ struct Answer {
 
 impl World {
     async fn new() -> Self {
+        Self::named(NAME.to_owned()).await
+    }
+
+    /// The same under another name.
+    pub(crate) async fn named(name: String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(AdjustableClock::new());
         let store = SledStore::open(&OpenOptions {
@@ -76,11 +81,7 @@ impl World {
             Arc::clone(&clock) as Arc<dyn Clock>,
             configured().settings("https://pay.example", Profile::Serve),
         );
-        let router = router(AdminState::new(
-            gateway.clone(),
-            vec![NAME.to_owned()],
-            None,
-        ));
+        let router = router(AdminState::new(gateway.clone(), vec![name], None));
         let viewer = operator(&gateway, Role::Viewer).await;
         let operator_token = operator(&gateway, Role::Operator).await;
         let admin = operator(&gateway, Role::Admin).await;
@@ -93,6 +94,21 @@ impl World {
             admin,
             _folder: folder,
         }
+    }
+
+    /// The API.
+    pub(crate) fn router(&self) -> Router {
+        self.router.clone()
+    }
+
+    /// The token of an operator who may do everything.
+    pub(crate) const fn admin(&self) -> &Secret {
+        &self.admin
+    }
+
+    /// The token of one who may only read.
+    pub(crate) const fn viewer(&self) -> &Secret {
+        &self.viewer
     }
 
     async fn send(&self, request: Request<Body>) -> Response {
