@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::caller::Viewer;
 use super::query::{Query, page};
-use crate::api::error::ApiError;
+use crate::api::ApiError;
 
 /// `GET /audit`
 pub(super) async fn list(
@@ -17,13 +17,18 @@ pub(super) async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
     let paging = Query::of(query.as_deref())?.paging()?;
-    page("entries", state.gateway.store().audit_log(paging).await, |entry| view(&entry))
+    page(
+        "entries",
+        state.gateway.store().audit_log(paging).await,
+        |entry| view(&entry),
+    )
 }
 
 fn view(entry: &AuditEntry) -> Value {
     // Snapshots are kept as the text that was hashed; readers get them as JSON again.
     let snapshot = |text: &Option<String>| {
-        text.as_deref().map(|text| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)))
+        text.as_deref()
+            .map(|text| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)))
     };
     json!({
         "id": entry.id,

@@ -1,11 +1,15 @@
 //! Bodies of changes, and the words that go into the audit log.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use axum::extract::{FromRequest, Request};
 use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
 use super::AdminState;
+use super::query::Query;
 use super::text::plain;
-use crate::api::error::ApiError;
+use crate::api::ApiError;
 use crate::api::json::{self, Fields, Value, text};
 
 /// Most bytes of a change. Lists of methods and providers fit many times over.
@@ -16,17 +20,74 @@ const WORDS: usize = 500;
 /// The fields of a JSON body; none where the body is empty.
 pub(super) struct JsonBody(pub(super) Fields);
 
+/// A merge patch (RFC 7396): its fields, and which of them are `null`.
+pub(super) struct PatchBody {
+    /// The fields.
+    pub(super) fields: Fields,
+    /// Names of fields that are to be reset.
+    pub(super) nulls: BTreeSet<String>,
+}
+
 impl FromRequest<AdminState> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &AdminState) -> Result<Self, ApiError> {
-        let (parts, body) = request.into_parts();
-        let bytes = crate::api::body::read(&parts.headers, body, MOST).await?;
-        if bytes.is_empty() {
-            return Ok(Self(Fields::of(Value::Object(Default::default()))?));
+        Ok(Self(Fields::of(read(request).await?)?))
+    }
+}
+
+impl FromRequest<AdminState> for PatchBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &AdminState) -> Result<Self, ApiError> {
+        let value = read(request).await?;
+        let mut nulls = BTreeSet::new();
+        if let Value::Object(object) = &value {
+            let reset = object.iter().filter(|(_, value)| **value == Value::Null);
+            nulls.extend(reset.map(|(name, _)| name.clone()));
         }
-        crate::api::require_json(&parts.headers)?;
-        Ok(Self(Fields::of(json::parse(&bytes)?)?))
+        Ok(Self {
+            fields: Fields::of(value)?,
+            nulls,
+        })
+    }
+}
+
+/// Reads a request that changes something: no query, and JSON where there is a body.
+async fn read(request: Request) -> Result<Value, ApiError> {
+    let (parts, body) = request.into_parts();
+    let bytes = crate::api::body::read(&parts.headers, body, MOST).await?;
+    Query::of(parts.uri.query())?.finish()?;
+    if bytes.is_empty() {
+        return Ok(Value::Object(BTreeMap::new()));
+    }
+    check_media_type(&parts.headers)?;
+    Ok(json::parse(&bytes)?)
+}
+
+/// 400 for anything but JSON, or a merge patch, as it is.
+fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let refuse = |message: &'static str| Err(ApiError::Malformed(message.into()));
+    if headers.contains_key(CONTENT_ENCODING) {
+        return refuse("Content-Encoding is not supported; send the body as it is");
+    }
+    let declared = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = declared
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim();
+    let known = ["application/json", "application/merge-patch+json"];
+    if known
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(essence))
+    {
+        Ok(())
+    } else {
+        refuse("Content-Type must be application/json")
     }
 }
 
@@ -48,15 +109,27 @@ impl Said {
         })
     }
 
-    /// Reads `X-Audit-Actor` and `X-Audit-Reason`.
+    /// The same of a body that holds nothing else.
+    pub(super) fn alone(mut fields: Fields) -> Result<Self, ApiError> {
+        let said = Self::in_body(&mut fields)?;
+        fields.finish()?;
+        Ok(said)
+    }
+
+    /// Reads `X-Audit-Actor` and `X-Audit-Reason`, UTF-8.
     pub(super) fn in_headers(headers: &HeaderMap) -> Result<Self, ApiError> {
         let read = |name: &'static str| -> Result<Option<String>, ApiError> {
-            let Some(value) = headers.get(name) else { return Ok(None) };
+            let Some(value) = headers.get(name) else {
+                return Ok(None);
+            };
             let wrong = |why: String| ApiError::Invalid(format!("{name}: {why}").into());
             let value = std::str::from_utf8(value.as_bytes())
                 .map_err(|_| wrong("must be UTF-8".to_owned()))?;
             plain::<WORDS>(value).map(Some).map_err(wrong)
         };
-        Ok(Self { actor: read("x-audit-actor")?, reason: read("x-audit-reason")? })
+        Ok(Self {
+            actor: read("x-audit-actor")?,
+            reason: read("x-audit-reason")?,
+        })
     }
 }

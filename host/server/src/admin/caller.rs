@@ -5,11 +5,10 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use kassette_domain::audit::Audited;
 use kassette_domain::operator::{Operator, Role};
-use kassette_gateway::auth::AuthError;
 
 use super::AdminState;
 use super::body::Said;
-use crate::api::error::ApiError;
+use crate::api::ApiError;
 
 /// An authenticated operator with the words of its headers.
 pub(super) struct Caller {
@@ -27,27 +26,22 @@ pub(super) struct Admin(pub(super) Caller);
 
 impl Caller {
     async fn read(parts: &Parts, state: &AdminState, least: Role) -> Result<Self, ApiError> {
-        let presented = parts
-            .headers
-            .get(AUTHORIZATION)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.split_once(' '))
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .map(|(_, token)| token.trim())
-            .ok_or(ApiError::Unauthorized)?;
-        let operator = state.gateway.operator(presented).await.map_err(|error| match error {
-            AuthError::Refused => ApiError::Unauthorized,
-            AuthError::Store(fault) => ApiError::internal(fault),
-        })?;
+        let presented = token(parts).ok_or(ApiError::Unauthorized)?;
+        let operator = state.gateway.operator(presented).await?;
         if operator.role < least {
             let word = match least {
                 Role::Viewer => "viewer",
                 Role::Operator => "operator",
                 Role::Admin => "admin",
             };
-            return Err(ApiError::Forbidden(format!("this needs the role {word}").into()));
+            return Err(ApiError::Forbidden(
+                format!("this needs the role {word}").into(),
+            ));
         }
-        Ok(Self { operator, said: Said::in_headers(&parts.headers)? })
+        Ok(Self {
+            operator,
+            said: Said::in_headers(&parts.headers)?,
+        })
     }
 
     /// Whether the operator has a role.
@@ -87,6 +81,16 @@ impl Caller {
         }
         Ok(self.audited(said, action, object))
     }
+}
+
+/// The credential of a request: exactly one `Authorization: Bearer …`.
+fn token(parts: &Parts) -> Option<&str> {
+    let mut values = parts.headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return None;
+    };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 impl FromRequestParts<AdminState> for Viewer {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
-use http::StatusCode;
+use axum::extract::{FromRequestParts, RawQuery, State};
+use http::request::Parts;
 use serde_json::{Value, json};
 
 use super::AdminState;
@@ -13,26 +13,34 @@ use super::body::JsonBody;
 use super::caller::{Changes, Viewer};
 use super::query::Query;
 use super::text::whole;
-use crate::api::error::ApiError;
+use crate::api::ApiError;
 use crate::api::json::text;
 use crate::dev::{ControlError, DevControls, MAX_ADVANCE};
 
 /// Calls that one order of a fault spoils where it does not say.
 const ONCE: u64 = 1;
 
-impl AdminState {
-    fn controls(&self) -> Result<&Arc<DevControls>, ApiError> {
-        self.controls.as_ref().ok_or(ApiError::NotFound("there is nothing at this path"))
+/// The handles of `dev`, before any body is looked at.
+pub(super) struct Controls(Arc<DevControls>);
+
+impl FromRequestParts<AdminState> for Controls {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(_: &mut Parts, state: &AdminState) -> Result<Self, ApiError> {
+        let controls = state.controls.clone();
+        controls
+            .map(Self)
+            .ok_or(ApiError::NotFound("there is nothing at this path"))
     }
 }
 
 /// `POST /dev/clock`
 pub(super) async fn clock(
     _: Changes,
+    Controls(controls): Controls,
     State(state): State<AdminState>,
     JsonBody(mut fields): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
-    let controls = state.controls()?;
     let seconds = fields.required("advance_seconds", whole(0, MAX_ADVANCE.as_secs()))?;
     fields.finish()?;
     let now = controls
@@ -45,27 +53,29 @@ pub(super) async fn clock(
 /// `POST /dev/faults`
 pub(super) async fn faults(
     _: Changes,
-    State(state): State<AdminState>,
+    Controls(controls): Controls,
     JsonBody(mut fields): JsonBody,
-) -> Result<StatusCode, ApiError> {
-    let controls = state.controls()?;
+) -> Result<Json<Value>, ApiError> {
     let any = |text: &str| Ok::<_, &str>(text.to_owned());
     let provider = fields.required("provider_id", text(any))?;
     let fault = fields.required("fault", text(any))?;
-    let times = fields.optional("times", whole(1, u64::from(u32::MAX)))?.unwrap_or(ONCE);
+    let times = fields
+        .optional("times", whole(1, u64::from(u32::MAX)))?
+        .unwrap_or(ONCE);
     fields.finish()?;
     let times = u32::try_from(times).unwrap_or(u32::MAX);
     controls.fault(&provider, &fault, times).map_err(refused)?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Json(
+        json!({ "provider_id": provider, "fault": fault, "times": times }),
+    ))
 }
 
 /// `GET /dev/books`
 pub(super) async fn books(
     _: Viewer,
-    State(state): State<AdminState>,
+    Controls(controls): Controls,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
-    let controls = state.controls()?;
     let mut query = Query::of(query.as_deref())?;
     let provider = query.take("provider_id");
     query.finish()?;
@@ -75,8 +85,12 @@ pub(super) async fn books(
 
 fn refused(error: ControlError) -> ApiError {
     match error {
-        ControlError::UnknownAccount(_) => ApiError::NotFound("provider_id: no such simulated account"),
-        ControlError::UnknownFault(_) | ControlError::Times(_) => ApiError::Invalid(error.to_string().into()),
+        ControlError::UnknownAccount(_) => {
+            ApiError::NotFound("provider_id: no such simulated account")
+        }
+        ControlError::UnknownFault(_) | ControlError::Times(_) => {
+            ApiError::Invalid(error.to_string().into())
+        }
         ControlError::Simulator(why) => ApiError::internal(why),
     }
 }

@@ -1,7 +1,7 @@
 //! Verified shop domains.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use kassette_domain::merchant::Merchant;
@@ -10,27 +10,37 @@ use kassette_domain::site::{VerifiedDomain, parse_domain};
 use super::AdminState;
 use super::body::{JsonBody, Said};
 use super::caller::Changes;
+use super::path::At;
 use super::text::{invalid, switch};
-use crate::api::error::ApiError;
+use crate::api::ApiError;
 use crate::api::json::text;
 
 /// `POST /merchants/{id}/domains`
 pub(super) async fn create(
     Changes(caller): Changes,
     State(state): State<AdminState>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     JsonBody(mut fields): JsonBody,
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
     let merchant = super::merchants::find(&state, &id).await?;
     let said = Said::in_body(&mut fields)?;
     let domain = fields.required("domain", text(parse_domain))?;
-    let include_subdomains = fields.optional("include_subdomains", switch)?.unwrap_or(false);
+    let include_subdomains = fields
+        .optional("include_subdomains", switch)?
+        .unwrap_or(false);
     fields.finish()?;
-    let added = VerifiedDomain { domain, include_subdomains };
+    let added = VerifiedDomain {
+        domain,
+        include_subdomains,
+    };
     let line = caller.audited(said, "domain.create", format!("merchant/{}", merchant.id));
     super::merchants::replace(&state, merchant, line, now, |merchant| {
-        if merchant.domains.iter().any(|known| known.domain == added.domain) {
+        if merchant
+            .domains
+            .iter()
+            .any(|known| known.domain == added.domain)
+        {
             return Err(ApiError::Conflict {
                 message: "domain: is verified already; delete it first to change it".into(),
                 retry_after: None,
@@ -51,12 +61,17 @@ pub(super) async fn create(
 pub(super) async fn remove(
     Changes(caller): Changes,
     State(state): State<AdminState>,
-    Path((id, domain)): Path<(String, String)>,
+    At((id, domain)): At<(String, String)>,
+    JsonBody(fields): JsonBody,
 ) -> Result<StatusCode, ApiError> {
     let now = state.gateway.clock().now();
     let merchant = super::merchants::find(&state, &id).await?;
     let domain = parse_domain(&domain).map_err(|_| ApiError::NotFound("domain not found"))?;
-    let line = caller.audited(Said::default(), "domain.delete", format!("merchant/{}", merchant.id));
+    let line = caller.audited(
+        Said::alone(fields)?,
+        "domain.delete",
+        format!("merchant/{}", merchant.id),
+    );
     super::merchants::replace(&state, merchant, line, now, |merchant| {
         let before = merchant.domains.len();
         merchant.domains.retain(|known| known.domain != domain);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
@@ -17,9 +17,10 @@ use serde_json::json;
 use super::AdminState;
 use super::body::{JsonBody, Said};
 use super::caller::{Changes, Viewer};
+use super::path::At;
 use super::query::{Query, page};
 use super::text::{future, whole};
-use crate::api::error::ApiError;
+use crate::api::ApiError;
 use crate::api::json::{Value, Wrong, echo, text};
 
 /// Longest time for which an old key stays good beside its successor, hours.
@@ -29,33 +30,45 @@ const MAX_OVERLAP: u64 = 72;
 pub(super) async fn create(
     Changes(caller): Changes,
     State(state): State<AdminState>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     JsonBody(mut fields): JsonBody,
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
     let merchant = super::merchants::find(&state, &id).await?;
     let said = Said::in_body(&mut fields)?;
     let environment = fields.required("environment", text(environment))?;
-    let scopes = fields.optional("scopes", scopes)?.unwrap_or_else(|| Scope::MERCHANT.to_vec());
+    let scopes = fields
+        .optional("scopes", scopes)?
+        .unwrap_or_else(|| Scope::MERCHANT.to_vec());
     let expires_at = fields.optional("expires_at", text(|text| future(text, now)))?;
     fields.finish()?;
     let owner = KeyOwner::Merchant(merchant.id);
     let (key, shown) = draw(owner, environment, scopes, expires_at, now)?;
     let line = caller.audited(said, "key.create", format!("key/{}", key.id));
-    let audited = Audited { after: Some(view(&key).to_string()), ..line };
-    issued(state.gateway.store().issue_key(key, audited, now).await, &shown)
+    let audited = Audited {
+        after: Some(view(&key).to_string()),
+        ..line
+    };
+    issued(
+        state.gateway.store().issue_key(key, audited, now).await,
+        &shown,
+    )
 }
 
 /// `GET /merchants/{id}/keys`
 pub(super) async fn list(
     _: Viewer,
     State(state): State<AdminState>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let merchant = super::merchants::find(&state, &id).await?;
     let paging = Query::of(query.as_deref())?.paging()?;
-    let listed = state.gateway.store().keys(KeyOwner::Merchant(merchant.id), paging).await;
+    let listed = state
+        .gateway
+        .store()
+        .keys(KeyOwner::Merchant(merchant.id), paging)
+        .await;
     page("keys", listed, |key| view(&key))
 }
 
@@ -63,13 +76,15 @@ pub(super) async fn list(
 pub(super) async fn rotate(
     Changes(caller): Changes,
     State(state): State<AdminState>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     JsonBody(mut fields): JsonBody,
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
     let old = find(&state, &id).await?;
     let said = Said::in_body(&mut fields)?;
-    let overlap = fields.optional("overlap_hours", whole(0, MAX_OVERLAP))?.unwrap_or(0);
+    let overlap = fields
+        .optional("overlap_hours", whole(0, MAX_OVERLAP))?
+        .unwrap_or(0);
     fields.finish()?;
     if !old.usable(now) {
         return Err(ApiError::Conflict {
@@ -77,26 +92,52 @@ pub(super) async fn rotate(
             retry_after: None,
         });
     }
-    let (new, shown) = draw(old.owner, old.environment, old.scopes.clone(), old.expires_at, now)?;
+    let (new, shown) = draw(
+        old.owner,
+        old.environment,
+        old.scopes.clone(),
+        old.expires_at,
+        now,
+    )?;
     let ends = now.after(Duration::from_secs(overlap * 3600));
     let line = caller.audited(said, "key.rotate", format!("key/{}", old.id));
-    let audited =
-        Audited { before: Some(view(&old).to_string()), after: Some(view(&new).to_string()), ..line };
-    issued(state.gateway.store().rotate_key(old.id, new, ends, audited, now).await, &shown)
+    let audited = Audited {
+        before: Some(view(&old).to_string()),
+        after: Some(view(&new).to_string()),
+        ..line
+    };
+    issued(
+        state
+            .gateway
+            .store()
+            .rotate_key(old.id, new, ends, audited, now)
+            .await,
+        &shown,
+    )
 }
 
 /// `DELETE /keys/{id}`
 pub(super) async fn revoke(
     Changes(caller): Changes,
     State(state): State<AdminState>,
-    Path(id): Path<String>,
+    At(id): At<String>,
+    JsonBody(fields): JsonBody,
 ) -> Result<StatusCode, ApiError> {
     let now = state.gateway.clock().now();
     let key = find(&state, &id).await?;
-    let line = caller.audited(Said::default(), "key.revoke", format!("key/{}", key.id));
-    let audited = Audited { before: Some(view(&key).to_string()), ..line };
+    let line = caller.audited(
+        Said::alone(fields)?,
+        "key.revoke",
+        format!("key/{}", key.id),
+    );
+    let audited = Audited {
+        before: Some(view(&key).to_string()),
+        ..line
+    };
     let revoked = state.gateway.store().revoke_key(key.id, audited, now).await;
-    revoked.map_err(ApiError::internal)?.ok_or(ApiError::NotFound("key not found"))?;
+    revoked
+        .map_err(ApiError::internal)?
+        .ok_or(ApiError::NotFound("key not found"))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -115,12 +156,15 @@ fn draw(
     let shown = kind.generate(getrandom::fill).map_err(ApiError::internal)?;
     let text = shown.expose();
     let key = ApiKey {
-        id: KeyId::from_bytes(super::operators::random()?),
+        id: KeyId::from_bytes(super::operators::random().map_err(ApiError::internal)?),
         hash: TokenHash::of(text),
         owner,
         environment,
         scopes,
-        hint: text.get(text.len().saturating_sub(4)..).unwrap_or_default().to_owned(),
+        hint: text
+            .get(text.len().saturating_sub(4)..)
+            .unwrap_or_default()
+            .to_owned(),
         created_at: now,
         expires_at,
         revoked_at: None,
@@ -143,18 +187,28 @@ fn issued(
             message: "environment: the merchant is not approved for live; approve it first".into(),
             retry_after: None,
         }),
-        KeyIssued::Unknown => Err(ApiError::NotFound("there is no such merchant or key any more")),
+        KeyIssued::Unknown => Err(ApiError::NotFound(
+            "there is no such merchant or key any more",
+        )),
     }
 }
 
 async fn find(state: &AdminState, id: &str) -> Result<ApiKey, ApiError> {
     let not_found = ApiError::NotFound("key not found");
-    let Ok(id) = KeyId::parse(id) else { return Err(not_found) };
-    state.gateway.store().key_by_id(id).await.map_err(ApiError::internal)?.ok_or(not_found)
+    let Ok(id) = KeyId::parse(id) else {
+        return Err(not_found);
+    };
+    state
+        .gateway
+        .store()
+        .key_by_id(id)
+        .await
+        .map_err(ApiError::internal)?
+        .ok_or(not_found)
 }
 
 /// `test` or `live`.
-pub(super) fn environment(text: &str) -> Result<Environment, &'static str> {
+pub(crate) fn environment(text: &str) -> Result<Environment, &'static str> {
     match text {
         "test" => Ok(Environment::Test),
         "live" => Ok(Environment::Live),
@@ -164,14 +218,20 @@ pub(super) fn environment(text: &str) -> Result<Environment, &'static str> {
 
 /// A merchant's scopes: at least one, each once.
 fn scopes(value: Value) -> Result<Vec<Scope>, Wrong> {
-    let Value::List(list) = value else { return Err(Wrong::new("must be a list of scopes")) };
+    let Value::List(list) = value else {
+        return Err(Wrong::new("must be a list of scopes"));
+    };
     let mut scopes = Vec::new();
     for value in list {
-        let Value::Text(name) = value else { return Err(Wrong::new("must be a list of scopes")) };
+        let Value::Text(name) = value else {
+            return Err(Wrong::new("must be a list of scopes"));
+        };
         let scope = Scope::MERCHANT
             .into_iter()
             .find(|scope| scope.as_str() == name)
-            .ok_or_else(|| Wrong::new(format!("{} is no scope of a merchant's key", echo(&name))))?;
+            .ok_or_else(|| {
+                Wrong::new(format!("{} is no scope of a merchant's key", echo(&name)))
+            })?;
         if scopes.contains(&scope) {
             return Err(Wrong::new(format!("{name} is named twice")));
         }

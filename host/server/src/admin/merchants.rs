@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
@@ -17,11 +17,12 @@ use kassette_store::{NewMerchant, Replaced};
 use serde_json::json;
 
 use super::AdminState;
-use super::body::{JsonBody, Said};
+use super::body::{JsonBody, PatchBody, Said};
 use super::caller::{Admin, Changes, Viewer};
+use super::path::At;
 use super::query::{Query, page};
-use super::text::{plain, switch};
-use crate::api::error::ApiError;
+use super::text::{plain, switch, within};
+use crate::api::ApiError;
 use crate::api::json::{Value, Wrong, echo, text};
 
 /// Most characters of a merchant's name: it stands on the payer's page.
@@ -41,8 +42,10 @@ pub(super) async fn create(
     let live_approved = fields.optional("live_approved", switch)?.unwrap_or(false);
     let rates = fields.optional("fx_rates", |value| rates(value, &BTreeMap::new(), now))?;
     let known = known_accounts(&state);
-    let policy =
-        fields.optional("policy", |value| super::policy::merge(value, &Policy::default(), &known))?;
+    let default_rate = state.gateway.settings().rate_limit;
+    let policy = fields.optional("policy", |value| {
+        super::policy::merge(value, &Policy::default(), default_rate, &known)
+    })?;
     fields.finish()?;
     let merchant = Merchant {
         // The store counts.
@@ -55,7 +58,10 @@ pub(super) async fn create(
         created_at: now,
     };
     let audited = caller.audited(said, "merchant.create", "merchant".to_owned());
-    let audited = Audited { after: Some(state.snapshot(&merchant)), ..audited };
+    let audited = Audited {
+        after: Some(state.snapshot(&merchant)),
+        ..audited
+    };
     let merchant = state
         .gateway
         .store()
@@ -80,7 +86,7 @@ pub(super) async fn list(
 pub(super) async fn show(
     _: Viewer,
     State(state): State<AdminState>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     Query::of(query.as_deref())?.finish()?;
@@ -91,37 +97,54 @@ pub(super) async fn show(
 pub(super) async fn change(
     Changes(caller): Changes,
     State(state): State<AdminState>,
-    Path(id): Path<String>,
-    JsonBody(mut fields): JsonBody,
+    At(id): At<String>,
+    PatchBody { mut fields, nulls }: PatchBody,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let now = state.gateway.clock().now();
+    if let Some(name) = ["name", "live_approved"]
+        .into_iter()
+        .find(|name| nulls.contains(*name))
+    {
+        return Err(super::text::invalid(name, "must not be null"));
+    }
     let said = Said::in_body(&mut fields)?;
     let name = fields.optional("name", text(plain::<NAME>))?;
     let live_approved = fields.optional("live_approved", switch)?;
     if live_approved.is_some() && !caller.is(Role::Admin) {
-        return Err(ApiError::Forbidden("live_approved: changing it needs the role admin".into()));
+        return Err(ApiError::Forbidden(
+            "live_approved: changing it needs the role admin".into(),
+        ));
     }
     let said_rates = fields.optional("fx_rates", Ok)?;
     let said_policy = fields.optional("policy", Ok)?;
     fields.finish()?;
     let known = known_accounts(&state);
+    let default_rate = state.gateway.settings().rate_limit;
     let merchant = find(&state, &id).await?;
     let object = format!("merchant/{}", merchant.id);
     let line = caller.audited(said, "merchant.change", object);
     let changed = replace(&state, merchant, line, now, |merchant| {
-        let invalid = |field, wrong: Wrong| super::text::invalid(field, wrong);
         if let Some(name) = &name {
             merchant.name.clone_from(name);
         }
         if let Some(approved) = live_approved {
             merchant.live_approved = approved;
         }
+        if nulls.contains("fx_rates") {
+            merchant.rates.clear();
+        }
+        if nulls.contains("policy") {
+            merchant.policy = Policy::default();
+        }
         if let Some(value) = said_rates.clone() {
-            merchant.rates = rates(value, &merchant.rates, now).map_err(|wrong| invalid("fx_rates", wrong))?;
+            merchant.rates = within("fx_rates", value, |value| {
+                rates(value, &merchant.rates, now)
+            })?;
         }
         if let Some(value) = said_policy.clone() {
-            merchant.policy = super::policy::merge(value, &merchant.policy, &known)
-                .map_err(|wrong| invalid("policy", wrong))?;
+            merchant.policy = within("policy", value, |value| {
+                super::policy::merge(value, &merchant.policy, default_rate, &known)
+            })?;
         }
         Ok(())
     })
@@ -163,7 +186,9 @@ pub(super) async fn replace(
 /// A merchant by the number in a path.
 pub(super) async fn find(state: &AdminState, id: &str) -> Result<Merchant, ApiError> {
     let not_found = ApiError::NotFound("merchant not found");
-    let Ok(number) = id.parse() else { return Err(not_found) };
+    let Ok(number) = id.parse() else {
+        return Err(not_found);
+    };
     let found = state.gateway.store().merchant(MerchantId(number)).await;
     found.map_err(ApiError::internal)?.ok_or(not_found)
 }
@@ -179,7 +204,9 @@ fn rates(
     old: &BTreeMap<Currency, SetRate>,
     now: Time,
 ) -> Result<BTreeMap<Currency, SetRate>, Wrong> {
-    let Value::Object(object) = value else { return Err(Wrong::new("must be an object")) };
+    let Value::Object(object) = value else {
+        return Err(Wrong::new("must be an object"));
+    };
     let mut rates = old.clone();
     for (code, value) in object {
         let currency = Currency::parse(&code)
@@ -192,10 +219,15 @@ fn rates(
                 rates.remove(&currency);
             }
             Value::Text(rate) => {
-                let rate = Rate::parse(&rate).map_err(|wrong| Wrong::new(format!("{currency}: {wrong}")))?;
+                let rate = Rate::parse(&rate)
+                    .map_err(|wrong| Wrong::new(format!("{currency}: {wrong}")))?;
                 rates.insert(currency, SetRate { rate, at: now });
             }
-            _ => return Err(Wrong::new(format!("{currency}: must be a string such as \"1.08\""))),
+            _ => {
+                return Err(Wrong::new(format!(
+                    "{currency}: must be a string such as \"1.08\""
+                )));
+            }
         }
     }
     Ok(rates)
@@ -238,13 +270,24 @@ mod tests {
         let read = |body: &str, old: &BTreeMap<_, _>, now| {
             rates(crate::api::json::parse(body.as_bytes()).unwrap(), old, now)
         };
-        let first = read(r#"{"EUR":"1.08","GBP":"1.27"}"#, &BTreeMap::new(), Time::from_secs(1)).unwrap();
+        let first = read(
+            r#"{"EUR":"1.08","GBP":"1.27"}"#,
+            &BTreeMap::new(),
+            Time::from_secs(1),
+        )
+        .unwrap();
         let second = read(r#"{"EUR":"1.09"}"#, &first, Time::from_secs(2)).unwrap();
         assert_eq!(second[&Currency::EUR].at, Time::from_secs(2));
         assert_eq!(second[&Currency::GBP].at, Time::from_secs(1));
         let third = read(r#"{"GBP":null}"#, &second, Time::from_secs(3)).unwrap();
         assert!(!third.contains_key(&Currency::GBP));
-        for wrong in [r#"{"EUR":1.08}"#, r#"{"EUR":"0"}"#, r#"{"eur":"1"}"#, r#"{"USD":"1"}"#, "[]"] {
+        for wrong in [
+            r#"{"EUR":1.08}"#,
+            r#"{"EUR":"0"}"#,
+            r#"{"eur":"1"}"#,
+            r#"{"USD":"1"}"#,
+            "[]",
+        ] {
             assert!(read(wrong, &first, Time::default()).is_err(), "{wrong}");
         }
     }

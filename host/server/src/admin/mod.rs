@@ -11,6 +11,7 @@ mod domains;
 mod keys;
 mod merchants;
 mod operators;
+mod path;
 mod payment_view;
 mod payments;
 mod plugins;
@@ -26,13 +27,19 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{delete, get, post, put};
+use axum::routing::{delete, get, patch, post};
 use http::StatusCode;
 use http::header::HOST;
 use kassette_gateway::Gateway;
 
-use crate::api::error::ApiError;
+pub(crate) use self::keys::environment;
+pub(crate) use self::operators::{
+    draw as draw_operator, name as operator_name, view as operator_view,
+};
+pub(crate) use self::text::future;
+use crate::api::ApiError;
 use crate::dev::DevControls;
+use crate::telemetry::Edge;
 
 /// What the handlers share.
 #[derive(Clone)]
@@ -49,7 +56,11 @@ impl AdminState {
         hosts: Vec<String>,
         controls: Option<Arc<DevControls>>,
     ) -> Self {
-        Self { gateway, hosts: Arc::new(hosts), controls }
+        Self {
+            gateway,
+            hosts: Arc::new(hosts),
+            controls,
+        }
     }
 }
 
@@ -57,7 +68,10 @@ impl AdminState {
 pub(crate) fn router(state: AdminState) -> Router {
     let routes = Router::new()
         .route("/merchants", post(merchants::create).get(merchants::list))
-        .route("/merchants/{id}", get(merchants::show).patch(merchants::change))
+        .route(
+            "/merchants/{id}",
+            get(merchants::show).patch(merchants::change),
+        )
         .route("/merchants/{id}/keys", post(keys::create).get(keys::list))
         .route("/merchants/{id}/domains", post(domains::create))
         .route("/merchants/{id}/domains/{domain}", delete(domains::remove))
@@ -72,7 +86,7 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/work/{id}/done", post(work::done))
         .route("/plugins", get(plugins::list))
         .route("/providers", get(providers::list))
-        .route("/providers/{id}", axum::routing::patch(providers::change))
+        .route("/providers/{id}", patch(providers::change))
         .route("/operators", post(operators::create).get(operators::list))
         .route("/operators/{id}", delete(operators::remove))
         .route("/audit", get(audit::list))
@@ -83,8 +97,15 @@ pub(crate) fn router(state: AdminState) -> Router {
         .method_not_allowed_fallback(method_not_allowed);
     Router::new()
         .nest("/admin/v1", routes)
+        .fallback(not_found)
         .layer(middleware::from_fn_with_state(state.clone(), known_host))
+        .layer(Edge::new("admin", after_panic))
         .with_state(state)
+}
+
+/// The answer where a handler panicked; the layer tells the log.
+fn after_panic() -> Response {
+    ApiError::internal("a handler panicked").into_response()
 }
 
 async fn not_found() -> ApiError {
@@ -103,7 +124,11 @@ async fn known_host(State(state): State<AdminState>, request: Request, next: Nex
         .and_then(|value| value.to_str().ok())
         .or_else(|| request.uri().authority().map(http::uri::Authority::as_str))
         .unwrap_or_default();
-    if state.hosts.iter().any(|host| host.eq_ignore_ascii_case(said)) {
+    if state
+        .hosts
+        .iter()
+        .any(|host| host.eq_ignore_ascii_case(said))
+    {
         return next.run(request).await;
     }
     let body = serde_json::json!({ "error": "this listener does not answer under that host name" });
@@ -111,4 +136,4 @@ async fn known_host(State(state): State<AdminState>, request: Request, next: Nex
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,7 +1,7 @@
 //! Operators and their tokens.
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
@@ -15,9 +15,10 @@ use serde_json::json;
 use super::AdminState;
 use super::body::{JsonBody, Said};
 use super::caller::{Admin, Viewer};
+use super::path::At;
 use super::query::{Query, page};
 use super::text::{future, plain};
-use crate::api::error::ApiError;
+use crate::api::ApiError;
 use crate::api::json::text;
 
 /// Most characters of an operator's name.
@@ -31,13 +32,16 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
     let said = Said::in_body(&mut fields)?;
-    let name = fields.required("name", text(plain::<NAME>))?;
+    let name = fields.required("name", text(name))?;
     let role = fields.required("role", text(role))?;
     let expires_at = fields.optional("expires_at", text(|text| future(text, now)))?;
     fields.finish()?;
-    let (operator, token) = draw(name, role, expires_at, now)?;
+    let (operator, token) = draw(name, role, expires_at, now).map_err(ApiError::internal)?;
     let line = caller.audited(said, "operator.create", format!("operator/{}", operator.id));
-    let audited = Audited { after: Some(view(&operator).to_string()), ..line };
+    let audited = Audited {
+        after: Some(view(&operator).to_string()),
+        ..line
+    };
     let operator = state
         .gateway
         .store()
@@ -55,20 +59,33 @@ pub(super) async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let paging = Query::of(query.as_deref())?.paging()?;
-    page("operators", state.gateway.store().operators(paging).await, |operator| view(&operator))
+    page(
+        "operators",
+        state.gateway.store().operators(paging).await,
+        |operator| view(&operator),
+    )
 }
 
 /// `DELETE /operators/{id}`
 pub(super) async fn remove(
     Admin(caller): Admin,
     State(state): State<AdminState>,
-    Path(id): Path<String>,
+    At(id): At<String>,
+    JsonBody(fields): JsonBody,
 ) -> Result<StatusCode, ApiError> {
     let now = state.gateway.clock().now();
     let not_found = || ApiError::NotFound("operator not found");
     let id = OperatorId::parse(&id).map_err(|_| not_found())?;
-    let audited = caller.audited(Said::default(), "operator.delete", format!("operator/{id}"));
-    let removed = state.gateway.store().remove_operator(id, audited, now).await;
+    let audited = caller.audited(
+        Said::alone(fields)?,
+        "operator.delete",
+        format!("operator/{id}"),
+    );
+    let removed = state
+        .gateway
+        .store()
+        .remove_operator(id, audited, now)
+        .await;
     removed.map_err(ApiError::internal)?.ok_or_else(not_found)?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -82,18 +99,33 @@ pub(crate) fn draw(
     role: Role,
     expires_at: Option<Time>,
     now: Time,
-) -> Result<(Operator, Secret), ApiError> {
-    let token = TokenKind::Operator.generate(getrandom::fill).map_err(ApiError::internal)?;
+) -> Result<(Operator, Secret), getrandom::Error> {
+    let token = TokenKind::Operator.generate(getrandom::fill)?;
     let hash = TokenHash::of(token.expose());
     let id = OperatorId::from_bytes(random()?);
-    Ok((Operator { id, name, role, hash, created_at: now, expires_at }, token))
+    Ok((
+        Operator {
+            id,
+            name,
+            role,
+            hash,
+            created_at: now,
+            expires_at,
+        },
+        token,
+    ))
 }
 
 /// Sixteen bytes for an id.
-pub(super) fn random() -> Result<[u8; 16], ApiError> {
+pub(super) fn random() -> Result<[u8; 16], getrandom::Error> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(ApiError::internal)?;
+    getrandom::fill(&mut bytes)?;
     Ok(bytes)
+}
+
+/// A name for the audit log.
+pub(crate) fn name(text: &str) -> Result<String, String> {
+    plain::<NAME>(text)
 }
 
 fn role(text: &str) -> Result<Role, &'static str> {
@@ -105,7 +137,8 @@ fn role(text: &str) -> Result<Role, &'static str> {
     }
 }
 
-fn view(operator: &Operator) -> serde_json::Value {
+/// An operator as operators see it; never its token.
+pub(crate) fn view(operator: &Operator) -> serde_json::Value {
     json!({
         "operator_id": operator.id.to_string(),
         "name": operator.name,

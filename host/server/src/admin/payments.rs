@@ -1,9 +1,8 @@
 //! Payments as operators see them, and what they decide about one.
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use kassette_domain::id::{MerchantId, PaymentId};
-use kassette_domain::key::Environment;
 use kassette_domain::ledger::{ReviewDecision, Step};
 use kassette_domain::payment::{Settlement, Status};
 use kassette_gateway::review::DecideError;
@@ -13,9 +12,10 @@ use serde_json::Value;
 use super::AdminState;
 use super::body::{JsonBody, Said};
 use super::caller::{Changes, Viewer};
+use super::path::At;
 use super::payment_view;
 use super::query::{Query, page};
-use crate::api::error::ApiError;
+use crate::api::ApiError;
 use crate::api::json::text;
 
 /// `GET /payments`
@@ -27,7 +27,11 @@ pub(super) async fn list(
     let mut query = Query::of(query.as_deref())?;
     let filter = PaymentFilter {
         merchant: query
-            .read("merchant_id", |text| text.parse().ok(), "must be a merchant's number")?
+            .read(
+                "merchant_id",
+                |text| text.parse().ok(),
+                "must be a merchant's number",
+            )?
             .map(MerchantId),
         status: query.read("status", Status::parse, "is no status of a payment")?,
         order_id: query.take("order_id"),
@@ -37,15 +41,21 @@ pub(super) async fn list(
             "must be \"test\" or \"live\"",
         )?,
     };
-    let listed = state.gateway.store().payments(filter, query.paging()?).await;
-    page("payments", listed, |payment| payment_view::payment(&state.gateway, &payment))
+    let listed = state
+        .gateway
+        .store()
+        .payments(filter, query.paging()?)
+        .await;
+    page("payments", listed, |payment| {
+        payment_view::payment(&state.gateway, &payment)
+    })
 }
 
 /// `GET /payments/{id}`
 pub(super) async fn show(
     _: Viewer,
     State(state): State<AdminState>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
     Query::of(query.as_deref())?.finish()?;
@@ -56,7 +66,7 @@ pub(super) async fn show(
 pub(super) async fn review(
     Changes(caller): Changes,
     State(state): State<AdminState>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     JsonBody(mut fields): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     let id = payment_id(&id)?;
@@ -68,11 +78,18 @@ pub(super) async fn review(
         (true, settlement) => ReviewDecision::Approve { settlement },
         (false, None) => ReviewDecision::Decline,
         (false, Some(_)) => {
-            return Err(super::text::invalid("settlement", "goes with the decision \"approve\" alone"));
+            return Err(super::text::invalid(
+                "settlement",
+                "goes with the decision \"approve\" alone",
+            ));
         }
     };
     let audited = caller.audited_strictly(said, "payment.review", format!("payment/{id}"))?;
-    state.gateway.review(id, decision, audited).await.map_err(refused)?;
+    state
+        .gateway
+        .review(id, decision, audited)
+        .await
+        .map_err(refused)?;
     whole(&state, id).await
 }
 
@@ -80,12 +97,11 @@ pub(super) async fn review(
 pub(super) async fn cancel(
     Changes(caller): Changes,
     State(state): State<AdminState>,
-    Path(id): Path<String>,
-    JsonBody(mut fields): JsonBody,
+    At(id): At<String>,
+    JsonBody(fields): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     let id = payment_id(&id)?;
-    let said = Said::in_body(&mut fields)?;
-    fields.finish()?;
+    let said = Said::alone(fields)?;
     let audited = caller.audited_strictly(said, "payment.cancel", format!("payment/{id}"))?;
     state.gateway.cancel(id, audited).await.map_err(refused)?;
     whole(&state, id).await
@@ -95,28 +111,34 @@ pub(super) async fn cancel(
 pub(super) async fn redact(
     Changes(caller): Changes,
     State(state): State<AdminState>,
-    Path(id): Path<String>,
-    JsonBody(mut fields): JsonBody,
+    At(id): At<String>,
+    JsonBody(fields): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     let id = payment_id(&id)?;
-    let said = Said::in_body(&mut fields)?;
-    fields.finish()?;
+    let said = Said::alone(fields)?;
     let audited = caller.audited_strictly(said, "payment.redact", format!("payment/{id}"))?;
     let now = state.gateway.clock().now();
-    let stepped =
-        state.gateway.store().step(About::Payment(id), Step::Redact, Some(audited), now).await;
+    let stepped = state
+        .gateway
+        .store()
+        .step(About::Payment(id), Step::Redact, Some(audited), now)
+        .await;
     match stepped.map_err(ApiError::internal)? {
         Stepped::Done { .. } => whole(&state, id).await,
-        Stepped::Refused { refusal, .. } => {
-            Err(ApiError::Conflict { message: refusal.to_string().into(), retry_after: None })
-        }
+        Stepped::Refused { refusal, .. } => Err(ApiError::Conflict {
+            message: refusal.to_string().into(),
+            retry_after: None,
+        }),
         Stepped::ReferenceTaken(_) | Stepped::Unknown => Err(not_found()),
     }
 }
 
 async fn whole(state: &AdminState, id: PaymentId) -> Result<Json<Value>, ApiError> {
     let store = state.gateway.store();
-    let ledger = store.ledger(About::Payment(id)).await.map_err(ApiError::internal)?;
+    let ledger = store
+        .ledger(About::Payment(id))
+        .await
+        .map_err(ApiError::internal)?;
     let history = store.history(id).await.map_err(ApiError::internal)?;
     match (ledger, history) {
         (Some(ledger), Some(history)) => {
@@ -137,7 +159,10 @@ fn payment_id(text: &str) -> Result<PaymentId, ApiError> {
 fn refused(error: DecideError) -> ApiError {
     match error {
         DecideError::NotFound => not_found(),
-        DecideError::Conflict(message) => ApiError::Conflict { message: message.into(), retry_after: None },
+        DecideError::Conflict(message) => ApiError::Conflict {
+            message: message.into(),
+            retry_after: None,
+        },
         DecideError::Store(fault) => ApiError::internal(fault),
     }
 }

@@ -1,6 +1,6 @@
 //! A merchant's policy as JSON, read strictly and written as it is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
@@ -17,37 +17,51 @@ const MAX_RATE: u64 = 1_000_000;
 const MAX_AGE: u64 = 10 * 366 * 24 * 3600;
 
 /// Reads a policy over `old`: every field that is absent stays as it was, `null` resets it
-/// (RFC 7396). `known` says which accounts are configured.
+/// (RFC 7396). `default_rate` holds where the policy has no rate limit; `known` says which accounts
+/// are configured.
 pub(super) fn merge(
     value: Value,
     old: &Policy,
+    default_rate: RateLimit,
     known: &dyn Fn(&AccountId) -> bool,
 ) -> Result<Policy, Wrong> {
     let object = object(value)?;
+    let names: BTreeSet<String> = object.keys().cloned().collect();
+    read(object, &names, old, default_rate, known).map_err(Wrong::new)
+}
+
+/// The same of the fields; `names` are those that were said.
+fn read(
+    object: BTreeMap<String, Value>,
+    names: &BTreeSet<String>,
+    old: &Policy,
+    default_rate: RateLimit,
+    known: &dyn Fn(&AccountId) -> bool,
+) -> Result<Policy, Invalid> {
+    let said = |name: &str| names.contains(name);
+    let mut fields = Fields::of(Value::Object(object))?;
     let mut policy = old.clone();
-    for (name, value) in object {
-        let within = |wrong: Invalid| Wrong::new(format!("{name}: {wrong}"));
-        let single = |value| Fields::of(Value::Object(BTreeMap::from([("value".to_owned(), value)])));
-        let mut field = single(value.clone()).map_err(within)?;
-        match name.as_str() {
-            "methods" => policy.methods = methods(value, &old.methods, known)?,
-            "provider_choice" => {
-                policy.provider_choice = field.optional("value", switch).map_err(within)?.unwrap_or(false);
-            }
-            "max_usd" => {
-                policy.max_usd = field.optional("value", text(Minor::parse_positive)).map_err(within)?;
-            }
-            "review_over_usd" => {
-                policy.review_over_usd = field.optional("value", text(Minor::parse)).map_err(within)?;
-            }
-            "fx_max_age_seconds" => {
-                policy.fx_max_age_seconds =
-                    field.optional("value", whole(1, MAX_AGE)).map_err(within)?;
-            }
-            "rate_limit" => policy.rate_limit = rate(value)?,
-            _ => return Err(Wrong::new(format!("unknown field {}", crate::api::json::echo(&name)))),
-        }
+    if said("methods") {
+        let changed = fields.optional("methods", |value| methods(value, &old.methods, known))?;
+        policy.methods = changed.unwrap_or_default();
     }
+    if said("provider_choice") {
+        policy.provider_choice = fields.optional("provider_choice", switch)?.unwrap_or(false);
+    }
+    if said("max_usd") {
+        policy.max_usd = fields.optional("max_usd", text(Minor::parse_positive))?;
+    }
+    if said("review_over_usd") {
+        policy.review_over_usd = fields.optional("review_over_usd", text(Minor::parse))?;
+    }
+    if said("fx_max_age_seconds") {
+        policy.fx_max_age_seconds = fields.optional("fx_max_age_seconds", whole(1, MAX_AGE))?;
+    }
+    if said("rate_limit") {
+        let before = old.rate_limit.unwrap_or(default_rate);
+        policy.rate_limit = fields.optional("rate_limit", |value| rate(value, before))?;
+    }
+    fields.finish()?;
     Ok(policy)
 }
 
@@ -63,22 +77,27 @@ fn methods(
     old: &BTreeMap<MethodId, MethodPolicy>,
     known: &dyn Fn(&AccountId) -> bool,
 ) -> Result<BTreeMap<MethodId, MethodPolicy>, Wrong> {
-    if value == Value::Null {
-        return Ok(BTreeMap::new());
-    }
     let mut methods = old.clone();
     for (name, value) in object(value)? {
         let method = MethodId::parse(&name).ok_or_else(|| {
-            Wrong::new(format!("methods: {} is no payment method", crate::api::json::echo(&name)))
+            Wrong::new(format!(
+                "{} is no payment method",
+                crate::api::json::echo(&name)
+            ))
         })?;
         if value == Value::Null {
             methods.remove(&method);
             continue;
         }
-        let fresh = MethodPolicy { enabled: true, providers: None, min: None, max: None };
+        let fresh = MethodPolicy {
+            enabled: true,
+            providers: None,
+            min: None,
+            max: None,
+        };
         let before = methods.get(&method).cloned().unwrap_or(fresh);
         let read = one_method(object(value)?, before, known)
-            .map_err(|wrong| Wrong::new(format!("methods.{method}: {wrong}")))?;
+            .map_err(|wrong| Wrong::new(format!("{method}: {wrong}")))?;
         methods.insert(method, read);
     }
     Ok(methods)
@@ -90,7 +109,8 @@ fn one_method(
     known: &dyn Fn(&AccountId) -> bool,
 ) -> Result<MethodPolicy, Invalid> {
     let said = |name: &str| object.contains_key(name);
-    let (enabled, providers, min, max) = (said("enabled"), said("providers"), said("min"), said("max"));
+    let (enabled, providers, min, max) =
+        (said("enabled"), said("providers"), said("min"), said("max"));
     let mut fields = Fields::of(Value::Object(object))?;
     if enabled {
         policy.enabled = fields.required("enabled", switch)?;
@@ -105,21 +125,31 @@ fn one_method(
         policy.max = fields.optional("max", text(Minor::parse))?;
     }
     fields.finish()?;
-    if policy.min.zip(policy.max).is_some_and(|(least, most)| least > most) {
+    if policy
+        .min
+        .zip(policy.max)
+        .is_some_and(|(least, most)| least > most)
+    {
         return Err(Invalid("min: is above max".to_owned()));
     }
     Ok(policy)
 }
 
 fn accounts(value: Value, known: &dyn Fn(&AccountId) -> bool) -> Result<Vec<AccountId>, Wrong> {
-    let Value::List(list) = value else { return Err(Wrong::new("must be a list of provider ids")) };
+    let Value::List(list) = value else {
+        return Err(Wrong::new("must be a list of provider ids"));
+    };
     let mut accounts = Vec::with_capacity(list.len());
     for value in list {
-        let Value::Text(id) = value else { return Err(Wrong::new("must be a list of provider ids")) };
-        let account = AccountId::parse(&id)
-            .ok()
-            .filter(known)
-            .ok_or_else(|| Wrong::new(format!("{} is no configured account", crate::api::json::echo(&id))))?;
+        let Value::Text(id) = value else {
+            return Err(Wrong::new("must be a list of provider ids"));
+        };
+        let account = AccountId::parse(&id).ok().filter(known).ok_or_else(|| {
+            Wrong::new(format!(
+                "{} is no configured account",
+                crate::api::json::echo(&id)
+            ))
+        })?;
         if accounts.contains(&account) {
             return Err(Wrong::new(format!("{account} is named twice")));
         }
@@ -128,19 +158,20 @@ fn accounts(value: Value, known: &dyn Fn(&AccountId) -> bool) -> Result<Vec<Acco
     Ok(accounts)
 }
 
-fn rate(value: Value) -> Result<Option<RateLimit>, Wrong> {
-    if value == Value::Null {
-        return Ok(None);
-    }
+/// Reads a rate limit over the one that holds.
+fn rate(value: Value, old: RateLimit) -> Result<RateLimit, Wrong> {
     let read = |value| -> Result<RateLimit, Invalid> {
-        let mut fields = Fields::of(value)?;
-        let per_second = fields.required("per_second", whole(1, MAX_RATE))?;
-        let burst = fields.required("burst", whole(1, MAX_RATE))?;
+        let mut fields = Fields::of(Value::Object(value))?;
+        let per_second = fields.optional("per_second", whole(1, MAX_RATE))?;
+        let burst = fields.optional("burst", whole(1, MAX_RATE))?;
         fields.finish()?;
         let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        Ok(RateLimit { per_second: small(per_second), burst: small(burst) })
+        Ok(RateLimit {
+            per_second: per_second.map_or(old.per_second, small),
+            burst: burst.map_or(old.burst, small),
+        })
     };
-    read(value).map(Some).map_err(|wrong| Wrong::new(format!("rate_limit: {wrong}")))
+    read(object(value)?).map_err(Wrong::new)
 }
 
 /// The policy as it is read; what the configuration decides is shown as it decides now.
@@ -173,26 +204,54 @@ pub(super) fn view(policy: &Policy, default_rate: RateLimit) -> serde_json::Valu
 mod tests {
     use super::*;
 
-    fn read(body: &str, old: &Policy) -> Result<Policy, Wrong> {
+    fn merged(body: &str, old: &Policy) -> Result<Policy, Wrong> {
         let value = crate::api::json::parse(body.as_bytes()).unwrap();
-        merge(value, old, &|account| account.as_str() == "sandbox-test")
+        merge(value, old, RateLimit::default(), &|account| {
+            account.as_str() == "sandbox-test"
+        })
     }
 
     #[test]
     fn what_is_absent_stays_and_null_resets() {
-        let old = read(
+        let old = merged(
             r#"{"max_usd":"100.00","provider_choice":true,"methods":{"ideal":{"enabled":false,"min":"1.00"}}}"#,
             &Policy::default(),
         )
         .unwrap();
-        let new = read(r#"{"max_usd":null,"methods":{"ideal":{"max":"9.00"}}}"#, &old).unwrap();
+        let new = merged(
+            r#"{"max_usd":null,"methods":{"ideal":{"max":"9.00"}}}"#,
+            &old,
+        )
+        .unwrap();
         assert_eq!(new.max_usd, None);
         assert!(new.provider_choice);
         let ideal = &new.methods[&MethodId::Ideal];
         assert!(!ideal.enabled);
         assert_eq!((ideal.min, ideal.max), (Some(Minor(100)), Some(Minor(900))));
-        let gone = read(r#"{"methods":{"ideal":null}}"#, &new).unwrap();
+        let gone = merged(r#"{"methods":{"ideal":null}}"#, &new).unwrap();
         assert!(gone.methods.is_empty());
+    }
+
+    #[test]
+    fn half_a_rate_limit_changes_that_half() {
+        let first = merged(r#"{"rate_limit":{"per_second":7}}"#, &Policy::default()).unwrap();
+        assert_eq!(
+            first.rate_limit,
+            Some(RateLimit {
+                per_second: 7,
+                burst: 100
+            })
+        );
+        let second = merged(r#"{"rate_limit":{"burst":9}}"#, &first).unwrap();
+        assert_eq!(
+            second.rate_limit,
+            Some(RateLimit {
+                per_second: 7,
+                burst: 9
+            })
+        );
+        let third = merged(r#"{"rate_limit":null}"#, &second).unwrap();
+        assert_eq!(third.rate_limit, None);
     }
 
     #[test]
@@ -207,12 +266,11 @@ mod tests {
             r#"{"max_usd":100}"#,
             r#"{"max_usd":"0.00"}"#,
             r#"{"rate_limit":{"per_second":0,"burst":1}}"#,
-            r#"{"rate_limit":{"per_second":1}}"#,
             r#"{"fx_max_age_seconds":0}"#,
             r#"{"provider_choice":"yes"}"#,
             "[]",
         ] {
-            assert!(read(body, &Policy::default()).is_err(), "{body}");
+            assert!(merged(body, &Policy::default()).is_err(), "{body}");
         }
     }
 }

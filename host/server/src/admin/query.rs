@@ -3,7 +3,7 @@
 use kassette_store::{Fault, Listed, Paging};
 use serde_json::{Value, json};
 
-use crate::api::error::ApiError;
+use crate::api::ApiError;
 
 /// Items of a page where `limit` is not said.
 const DEFAULT_LIMIT: usize = 50;
@@ -17,11 +17,15 @@ impl Query {
     /// Reads a raw query; a repeated parameter is refused.
     pub(super) fn of(raw: Option<&str>) -> Result<Self, ApiError> {
         let pairs: Vec<(String, String)> =
-            form_urlencoded::parse(raw.unwrap_or_default().as_bytes()).into_owned().collect();
+            form_urlencoded::parse(raw.unwrap_or_default().as_bytes())
+                .into_owned()
+                .collect();
         for (place, (name, _)) in pairs.iter().enumerate() {
             if pairs[..place].iter().any(|(earlier, _)| earlier == name) {
                 let name = crate::api::json::echo(name);
-                return Err(ApiError::Invalid(format!("query parameter {name} is repeated").into()));
+                return Err(ApiError::Invalid(
+                    format!("query parameter {name} is repeated").into(),
+                ));
             }
         }
         Ok(Self(pairs))
@@ -50,7 +54,11 @@ impl Query {
         let limit = self
             .read(
                 "limit",
-                |text| text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit)),
+                |text| {
+                    text.parse()
+                        .ok()
+                        .filter(|limit| (1..=MAX_LIMIT).contains(limit))
+                },
                 "must be a whole number from 1 to 100",
             )?
             .unwrap_or(DEFAULT_LIMIT);
@@ -65,7 +73,9 @@ impl Query {
             None => Ok(()),
             Some((name, _)) => {
                 let name = crate::api::json::echo(&name);
-                Err(ApiError::Invalid(format!("unknown query parameter {name}").into()))
+                Err(ApiError::Invalid(
+                    format!("unknown query parameter {name}").into(),
+                ))
             }
         }
     }
@@ -78,17 +88,79 @@ pub(super) fn page<T>(
     mut view: impl FnMut(T) -> Value,
 ) -> Result<axum::Json<Value>, ApiError> {
     match listed.map_err(ApiError::internal)? {
-        Listed::BadCursor => {
-            Err(super::text::invalid("cursor", "is none that this list gave out"))
-        }
+        Listed::BadCursor => Err(bad_cursor()),
         Listed::Page(page) => {
             let items: Vec<Value> = page.items.into_iter().map(&mut view).collect();
-            Ok(axum::Json(json!({ plural: items, "next_cursor": page.next })))
+            Ok(axum::Json(
+                json!({ plural: items, "next_cursor": page.next }),
+            ))
         }
     }
 }
 
-/// A list that is held in memory, whole.
-pub(super) fn whole(plural: &str, items: Vec<Value>) -> axum::Json<Value> {
-    axum::Json(json!({ plural: items, "next_cursor": null }))
+/// A page of a list that is held in memory, in the order of its items' names; a cursor is the name of
+/// the last item before.
+pub(super) fn named<'a, T>(
+    plural: &str,
+    items: &'a [T],
+    name: impl Fn(&'a T) -> &'a str,
+    view: impl Fn(&'a T) -> Value,
+    paging: &Paging,
+) -> Result<axum::Json<Value>, ApiError> {
+    let from = match &paging.cursor {
+        None => 0,
+        Some(cursor) => {
+            let last = items.iter().position(|item| name(item) == cursor);
+            last.ok_or_else(bad_cursor)? + 1
+        }
+    };
+    let rest = items.get(from..).unwrap_or_default();
+    let page = rest.get(..paging.limit).unwrap_or(rest);
+    let next = page.last().filter(|_| page.len() < rest.len()).map(&name);
+    let views: Vec<Value> = page.iter().map(view).collect();
+    Ok(axum::Json(json!({ plural: views, "next_cursor": next })))
+}
+
+fn bad_cursor() -> ApiError {
+    super::text::invalid("cursor", "is none that this list gave out")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_a_list_in_memory_hold_every_item_once() {
+        let items = ["a", "b", "c"];
+        let page = |limit, cursor: Option<&str>| {
+            let paging = Paging {
+                limit,
+                cursor: cursor.map(str::to_owned),
+            };
+            named("items", &items, |item| item, |item| json!(item), &paging).map(|page| page.0)
+        };
+        let first = page(2, None).unwrap();
+        assert_eq!(first, json!({ "items": ["a", "b"], "next_cursor": "b" }));
+        let last = page(2, Some("b")).unwrap();
+        assert_eq!(last, json!({ "items": ["c"], "next_cursor": null }));
+        assert_eq!(page(3, None).unwrap()["next_cursor"], Value::Null);
+        assert!(page(2, Some("x")).is_err());
+    }
+
+    #[test]
+    fn unknown_and_repeated_parameters_and_bad_limits_are_refused() {
+        let paging = |query: &str| Query::of(Some(query)).and_then(Query::paging);
+        assert_eq!(paging("").unwrap().limit, DEFAULT_LIMIT);
+        assert_eq!(paging("limit=100&cursor=x").unwrap().limit, MAX_LIMIT);
+        for wrong in [
+            "limit=0",
+            "limit=101",
+            "limit=x",
+            "limit=",
+            "limit=1&limit=1",
+            "page=2",
+        ] {
+            assert!(paging(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! Small readers of texts that several handlers take.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use kassette_domain::time::Time;
 
-use crate::api::error::ApiError;
-use crate::api::json::{Value, Wrong};
+use crate::api::ApiError;
+use crate::api::json::{Fields, Invalid, Value, Wrong};
 
 /// A name, actor or reason: 1-`MOST` characters, none of them control characters.
 pub(super) fn plain<const MOST: usize>(text: &str) -> Result<String, String> {
@@ -18,7 +19,7 @@ pub(super) fn plain<const MOST: usize>(text: &str) -> Result<String, String> {
 }
 
 /// A time to come, RFC 3339.
-pub(super) fn future(text: &str, now: Time) -> Result<Time, String> {
+pub(crate) fn future(text: &str, now: Time) -> Result<Time, String> {
     match Time::parse_rfc3339(text) {
         Some(time) if time > now => Ok(time),
         Some(_) => Err("must lie in the future".into()),
@@ -43,6 +44,16 @@ pub(super) fn whole(least: u64, most: u64) -> impl FnOnce(Value) -> Result<u64, 
             .ok_or_else(|| Wrong::new(format!("must be a whole number from {least} to {most}"))),
         _ => Err(Wrong::new("must be a whole number")),
     }
+}
+
+/// Reads a value as the field of that name, so that what is wrong with it is told with the name.
+pub(super) fn within<T>(
+    field: &str,
+    value: Value,
+    read: impl FnOnce(Value) -> Result<T, Wrong>,
+) -> Result<T, Invalid> {
+    let one = BTreeMap::from([(field.to_owned(), value)]);
+    Fields::of(Value::Object(one))?.required(field, read)
 }
 
 /// A 422 with the words of a typed error.

@@ -1,7 +1,7 @@
 //! The operators' work list: money that a person has to look at.
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use kassette_domain::id::WorkId;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::body::{JsonBody, Said};
 use super::caller::{Changes, Viewer};
+use super::path::At;
 use super::query::{Query, page};
-use crate::api::error::ApiError;
+use crate::api::ApiError;
 
 /// `GET /work`: open lines, or with `done=true` all of them.
 pub(super) async fn list(
@@ -21,7 +22,11 @@ pub(super) async fn list(
 ) -> Result<Json<Value>, ApiError> {
     let mut query = Query::of(query.as_deref())?;
     let all = query
-        .read("done", |text| text.parse::<bool>().ok(), "must be true or false")?
+        .read(
+            "done",
+            |text| text.parse::<bool>().ok(),
+            "must be true or false",
+        )?
         .unwrap_or(false);
     let listed = state.gateway.store().work(!all, query.paging()?).await;
     page("work", listed, |item| view(&item))
@@ -31,13 +36,12 @@ pub(super) async fn list(
 pub(super) async fn done(
     Changes(caller): Changes,
     State(state): State<AdminState>,
-    Path(id): Path<String>,
-    JsonBody(mut fields): JsonBody,
+    At(id): At<String>,
+    JsonBody(fields): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     let not_found = || ApiError::NotFound("there is no such line on the work list");
     let id = WorkId::parse(&id).map_err(|_| not_found())?;
-    let said = Said::in_body(&mut fields)?;
-    fields.finish()?;
+    let said = Said::alone(fields)?;
     let audited = caller.audited_strictly(said, "work.done", format!("work/{id}"))?;
     let now = state.gateway.clock().now();
     let done = state.gateway.store().work_done(id, audited, now).await;

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod offline;
+mod remote;
 
 pub(crate) use offline::shared_secrets;
 
@@ -10,6 +11,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
 
+use self::remote::{
+    AuditAction, DomainAction, KeyAction, MerchantAction, Noun, OperatorAction, PaymentAction,
+    PluginAction, ProviderAction, WorkAction,
+};
 use crate::config::{Config, LogFormat, Profile};
 use crate::{dev, serve, telemetry};
 
@@ -45,6 +50,24 @@ enum Command {
     /// Look at the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Merchants: rates, routing and risk.
+    Merchant(Noun<MerchantAction>),
+    /// API keys of merchants.
+    Key(Noun<KeyAction>),
+    /// Verified shop domains.
+    Domain(Noun<DomainAction>),
+    /// Payments, and what to decide about one.
+    Payment(Noun<PaymentAction>),
+    /// Money that a person has to look at.
+    Work(Noun<WorkAction>),
+    /// Provider accounts.
+    Provider(Noun<ProviderAction>),
+    /// People and scripts that run the gateway.
+    Operator(Noun<OperatorAction>),
+    /// Who changed what and why.
+    Audit(Noun<AuditAction>),
+    /// Modules.
+    Plugin(Noun<PluginAction>),
 }
 
 #[derive(Subcommand)]
@@ -96,6 +119,15 @@ async fn run(command: Command) -> Result<(), String> {
         Command::Config(ConfigCommand::Check { config }) => {
             offline::check_config(&config).map_err(text)
         }
+        Command::Merchant(noun) => remote::run(noun).await,
+        Command::Key(noun) => remote::run(noun).await,
+        Command::Domain(noun) => remote::run(noun).await,
+        Command::Payment(noun) => remote::run(noun).await,
+        Command::Work(noun) => remote::run(noun).await,
+        Command::Provider(noun) => remote::run(noun).await,
+        Command::Operator(noun) => remote::run(noun).await,
+        Command::Audit(noun) => remote::run(noun).await,
+        Command::Plugin(noun) => remote::run(noun).await,
     }
 }
 

@@ -1,0 +1,25 @@
+//! The variable parts of a path.
+
+use axum::extract::{FromRequestParts, Path};
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use crate::api::ApiError;
+
+/// What a path names. Whatever is no text at all names nothing: 404, in the shape of every error.
+pub(super) struct At<T>(pub(super) T);
+
+impl<S, T> FromRequestParts<S> for At<T>
+where
+    S: Send + Sync,
+    T: DeserializeOwned + Send,
+{
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(named)) => Ok(Self(named)),
+            Err(_) => Err(ApiError::NotFound("there is nothing at this path")),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Provider accounts: how they fare, and the operators' switch.
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use kassette_domain::audit::Audited;
+use kassette_domain::id::AccountId;
+use kassette_domain::time::Time;
+use kassette_gateway::Gateway;
+use kassette_gateway::settings::Account;
+use serde_json::{Value, json};
+
+use super::AdminState;
+use super::body::{JsonBody, Said};
+use super::caller::{Changes, Viewer};
+use super::path::At;
+use super::query::{Query, named};
+use super::text::switch;
+use crate::api::ApiError;
+
+/// `GET /providers`: every configured account, by id.
+pub(super) async fn list(
+    _: Viewer,
+    State(state): State<AdminState>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, ApiError> {
+    let paging = Query::of(query.as_deref())?.paging()?;
+    let gateway = &state.gateway;
+    let settings = gateway.settings();
+    let accounts: Vec<_> = settings.accounts.values().collect();
+    named(
+        "providers",
+        &accounts,
+        |account| account.id.as_str(),
+        |account| view(gateway, account),
+        &paging,
+    )
+}
+
+/// `PATCH /providers/{id}`: an account that is switched off gets no new attempts.
+pub(super) async fn change(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    const UNKNOWN: ApiError = ApiError::NotFound("provider not found");
+    let said = Said::in_body(&mut fields)?;
+    let wanted = fields.optional("enabled", switch)?;
+    fields.finish()?;
+    let id = AccountId::parse(&id).map_err(|_| UNKNOWN)?;
+    let gateway = &state.gateway;
+    if let Some(wanted) = wanted {
+        let line = caller.audited(said, "provider.change", format!("provider/{id}"));
+        let position = |enabled: bool| Some(json!({ "enabled": enabled }).to_string());
+        let audited = Audited {
+            before: position(gateway.account_enabled(&id)),
+            after: position(wanted),
+            ..line
+        };
+        let known = gateway.set_account_enabled(&id, wanted, audited).await;
+        if !known.map_err(ApiError::internal)? {
+            return Err(UNKNOWN);
+        }
+    }
+    let settings = gateway.settings();
+    let account = settings.accounts.get(&id).ok_or(UNKNOWN)?;
+    Ok(Json(view(gateway, account)))
+}
+
+fn view(gateway: &Gateway, account: &Account) -> Value {
+    let known = gateway.account_health(&account.id);
+    // Counted per thousand; shown as a share.
+    let rate = known
+        .health
+        .success
+        .map(|thousandths| f64::from(thousandths) / 1000.0);
+    json!({
+        "id": account.id,
+        "module": account.module,
+        "name": account.name,
+        "environment": account.environment,
+        "simulated": account.simulated,
+        "enabled": gateway.account_enabled(&account.id),
+        "methods": account.methods.keys().collect::<Vec<_>>(),
+        "health": {
+            "state": known.health.status,
+            "checked_at": known.checked_at.map(Time::rfc3339),
+            "success_rate": rate,
+            "median_ms": known.health.latency,
+            "samples": known.health.samples,
+        },
+    })
+}

@@ -1,0 +1,243 @@
+//! Merchants, their policy and their domains.
+
+use super::*;
+
+#[tokio::test]
+async fn a_merchant_is_made_read_and_changed_by_merge_patch() {
+    let world = World::new().await;
+    let body = json!({
+        "name": "Shop", "live_approved": true, "fx_rates": { "EUR": "1.08", "GBP": "1.27" },
+        "policy": { "methods": { "ideal": { "enabled": true, "providers": ["first-test"], "min": "1.00" } } },
+    });
+    let made = world.post("/merchants", body).await;
+    let expected = json!({
+        "merchant_id": 1, "name": "Shop", "live_approved": true,
+        "fx_rates": { "EUR": "1.08", "GBP": "1.27" },
+        "policy": {
+            "methods": { "ideal": {
+                "enabled": true, "providers": ["first-test"], "min": "1.00", "max": null,
+            } },
+            "provider_choice": false, "max_usd": null, "review_over_usd": null,
+            "fx_max_age_seconds": null, "rate_limit": { "per_second": 50, "burst": 100 },
+        },
+        "domains": [],
+    });
+    let mut shown = made.is(201).clone();
+    let created_at = shown.as_object_mut().unwrap().remove("created_at").unwrap();
+    assert!(created_at.as_str().unwrap().ends_with('Z'));
+    assert_eq!(shown, expected);
+    assert_eq!(world.get("/merchants/1").await.is(200), &made.body);
+
+    let patch = json!({
+        "fx_rates": { "GBP": null, "INR": "0.012" },
+        "policy": { "max_usd": "500.00", "methods": { "ideal": { "min": null, "max": "9.00" } } },
+    });
+    let changed = world.patch("/merchants/1", patch).await;
+    let changed = changed.is(200);
+    assert_eq!(changed["name"], "Shop");
+    assert_eq!(
+        changed["fx_rates"],
+        json!({ "EUR": "1.08", "INR": "0.012" })
+    );
+    assert_eq!(changed["policy"]["max_usd"], "500.00");
+    let ideal = &changed["policy"]["methods"]["ideal"];
+    assert_eq!(
+        (&ideal["min"], &ideal["max"]),
+        (&Value::Null, &json!("9.00"))
+    );
+    assert_eq!(ideal["providers"], json!(["first-test"]));
+
+    let reset = world
+        .patch("/merchants/1", json!({ "policy": null, "fx_rates": null }))
+        .await;
+    assert_eq!(reset.is(200)["policy"]["methods"], json!({}));
+    assert_eq!(reset.body["fx_rates"], json!({}));
+    world
+        .patch("/merchants/1", json!({ "name": null }))
+        .await
+        .refused(422);
+}
+
+#[tokio::test]
+async fn a_policy_that_cannot_be_meant_is_refused_with_its_field() {
+    let world = World::new().await;
+    world.merchant(false).await;
+    for (policy, named) in [
+        (
+            json!({ "methods": { "cash": { "enabled": true } } }),
+            "cash",
+        ),
+        (
+            json!({ "methods": { "ideal": { "providers": ["nobody"] } } }),
+            "nobody",
+        ),
+        (
+            json!({ "methods": { "ideal": { "min": "2.00", "max": "1.00" } } }),
+            "min",
+        ),
+        (json!({ "max_usd": 1 }), "max_usd"),
+        (json!({ "rate_limit": { "per_second": 0 } }), "per_second"),
+        (json!({ "wallet": "x" }), "wallet"),
+        (json!([]), "policy"),
+    ] {
+        let body = json!({ "policy": policy });
+        let answer = world.patch("/merchants/1", body.clone()).await;
+        let error = answer.refused(422);
+        assert!(
+            error.starts_with("policy: ") && error.contains(named),
+            "{error}"
+        );
+        let mut new = body;
+        new["name"] = "x".into();
+        world.post("/merchants", new).await.refused(422);
+    }
+    for rates in [
+        json!({ "EUR": 1.08 }),
+        json!({ "XXX": "1" }),
+        json!({ "EUR": "-1" }),
+    ] {
+        world
+            .patch("/merchants/1", json!({ "fx_rates": rates }))
+            .await
+            .refused(422);
+    }
+}
+
+#[tokio::test]
+async fn live_approval_is_an_admin_s_alone() {
+    let world = World::new().await;
+    world.merchant(false).await;
+    let body = || json!({ "live_approved": true });
+    world.patch("/merchants/1", body()).await.refused(403);
+    assert_eq!(world.get("/merchants/1").await.body["live_approved"], false);
+    let changed = world
+        .call(&world.admin, Method::PATCH, "/merchants/1", Some(body()))
+        .await;
+    assert_eq!(changed.is(200)["live_approved"], true);
+}
+
+#[tokio::test]
+async fn a_change_is_audited_with_operator_actor_and_reason() {
+    let world = World::new().await;
+    world.merchant(false).await;
+    let line = world.last_line().await;
+    assert_eq!(line["action"], "merchant.create");
+    assert_eq!(line["object"], "merchant/1");
+    assert_eq!(
+        (&line["operator"], &line["actor"]),
+        (&json!("admin"), &json!("admin"))
+    );
+    assert_eq!(
+        (&line["reason"], &line["before"]),
+        (&Value::Null, &Value::Null)
+    );
+
+    let body = json!({ "name": "New", "actor": "ann", "reason": "renamed" });
+    world.patch("/merchants/1", body).await.is(200);
+    let line = world.last_line().await;
+    assert_eq!(line["action"], "merchant.change");
+    assert_eq!(
+        (&line["operator"], &line["actor"]),
+        (&json!("operator"), &json!("ann"))
+    );
+    assert_eq!(line["reason"], "renamed");
+    assert_eq!(
+        (&line["before"]["name"], &line["after"]["name"]),
+        (&json!("Shop"), &json!("New"))
+    );
+
+    let mut said = request(
+        Some(&world.operator),
+        Method::PATCH,
+        "/merchants/1",
+        Some(json!({})),
+    );
+    said.headers_mut()
+        .insert("x-audit-actor", "bob".parse().unwrap());
+    said.headers_mut()
+        .insert("x-audit-reason", "by header".parse().unwrap());
+    assert_eq!(world.send(said).await.status(), StatusCode::OK);
+    let line = world.last_line().await;
+    assert_eq!(
+        (&line["actor"], &line["reason"]),
+        (&json!("bob"), &json!("by header"))
+    );
+    let entries = world.get("/audit").await.body["entries"].clone();
+    let entries = entries.as_array().unwrap();
+    for pair in entries.windows(2) {
+        assert_eq!(
+            pair[0]["prev_hash"], pair[1]["hash"],
+            "newest first, each bound to the last"
+        );
+        assert!(pair[0]["id"].as_u64() > pair[1]["id"].as_u64());
+    }
+}
+
+#[tokio::test]
+async fn domains_are_verified_once_and_removed() {
+    let world = World::new().await;
+    world.merchant(false).await;
+    let path = "/merchants/1/domains";
+    let body = json!({ "domain": "Shop.Example", "include_subdomains": true });
+    let made = world.post(path, body.clone()).await;
+    assert_eq!(
+        made.is(201),
+        &json!({ "domain": "shop.example", "include_subdomains": true })
+    );
+    let plain = world.post(path, json!({ "domain": "other.example" })).await;
+    assert_eq!(plain.is(201)["include_subdomains"], false);
+    world.post(path, body).await.refused(409);
+    for wrong in ["com", "co.uk", "192.0.2.1", "https://x.example", ""] {
+        world
+            .post(path, json!({ "domain": wrong }))
+            .await
+            .refused(422);
+    }
+    let line = world.last_line().await;
+    assert_eq!(
+        (&line["action"], &line["object"]),
+        (&json!("domain.create"), &json!("merchant/1"))
+    );
+    assert_eq!(
+        world.get("/merchants/1").await.body["domains"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    world
+        .delete("/merchants/1/domains/shop.example")
+        .await
+        .is(204);
+    world
+        .delete("/merchants/1/domains/shop.example")
+        .await
+        .refused(404);
+    world
+        .delete("/merchants/2/domains/other.example")
+        .await
+        .refused(404);
+    assert_eq!(world.last_line().await["action"], "domain.delete");
+}
+
+#[tokio::test]
+async fn lists_go_page_by_page_newest_first() {
+    let world = World::new().await;
+    for _ in 0..3 {
+        world.merchant(false).await;
+    }
+    let first = world.get("/merchants?limit=2").await;
+    let ids = |page: &Value| -> Vec<u64> {
+        let merchants = page["merchants"].as_array().unwrap().iter();
+        merchants
+            .map(|merchant| merchant["merchant_id"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(ids(first.is(200)), [3, 2]);
+    let cursor = first.body["next_cursor"].as_str().unwrap();
+    let rest = world
+        .get(&format!("/merchants?limit=2&cursor={cursor}"))
+        .await;
+    assert_eq!(ids(rest.is(200)), [1]);
+    assert_eq!(rest.body["next_cursor"], Value::Null);
+}

@@ -1,0 +1,186 @@
+//! What operators see of payments and decide about them.
+
+use kassette_domain::id::MerchantId;
+use kassette_domain::money::{Currency, Minor, Money};
+use kassette_domain::order::{Email, IdempotencyKey, OrderId};
+use kassette_domain::payment::{CheckoutMode, Origin, Request as Asked};
+use kassette_gateway::create::CreateOutcome;
+
+use super::*;
+
+/// Creates a hosted payment of ten dollars; its id.
+async fn create(world: &World, merchant: u64, order: &str) -> String {
+    let asked = Asked {
+        merchant: MerchantId(merchant),
+        origin: Origin::Merchant {
+            idempotency_key: IdempotencyKey::parse(order).unwrap(),
+        },
+        environment: Environment::Test,
+        order_id: OrderId::parse(order).unwrap(),
+        due: Money {
+            amount: Minor(1000),
+            currency: Currency::USD,
+        },
+        mode: CheckoutMode::Hosted,
+        method: None,
+        email: Some(Email::parse("payer@example.com").unwrap()),
+        return_url: None,
+    };
+    match world.gateway.create(asked, None).await.unwrap() {
+        CreateOutcome::Created(payment) => payment.id.to_string(),
+        CreateOutcome::Replayed(_) => panic!("the order is new"),
+    }
+}
+
+const WHY: fn() -> Value = || json!({ "actor": "ann", "reason": "asked by phone" });
+
+#[tokio::test]
+async fn payments_are_listed_by_what_is_asked_for() {
+    let world = World::new().await;
+    let (one, two) = (world.merchant(false).await, world.merchant(false).await);
+    let first = create(&world, one, "order-1").await;
+    let second = create(&world, one, "order-2").await;
+    create(&world, two, "order-1").await;
+    let ids = async |query: &str| -> Vec<String> {
+        let answer = world.get(&format!("/payments?{query}")).await;
+        let payments = answer.is(200)["payments"].as_array().unwrap().clone();
+        let id = |payment: &Value| payment["payment_id"].as_str().unwrap().to_owned();
+        payments.iter().map(id).collect()
+    };
+    assert_eq!(
+        ids(&format!("merchant_id={one}")).await,
+        [second, first.clone()]
+    );
+    assert_eq!(
+        ids(&format!("merchant_id={one}&order_id=order-1")).await,
+        [first]
+    );
+    assert_eq!(ids("status=created").await.len(), 3);
+    assert!(ids("status=completed").await.is_empty());
+    world.get("/payments?status=paid").await.refused(422);
+    world.get("/payments?merchant_id=x").await.refused(422);
+}
+
+#[tokio::test]
+async fn a_payment_is_shown_with_everything_that_happened() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let id = create(&world, merchant, "order-1").await;
+    let shown = world.get(&format!("/payments/{id}")).await;
+    let shown = shown.is(200);
+    let payment = &shown["payment"];
+    assert_eq!(payment["payment_id"], id.as_str());
+    assert_eq!(
+        (&payment["amount"], &payment["currency"]),
+        (&json!("10.00"), &json!("USD"))
+    );
+    assert_eq!(
+        (&payment["status"], &payment["test_mode"]),
+        (&json!("created"), &json!(true))
+    );
+    assert_eq!(payment["merchant_id"], merchant);
+    assert_eq!(
+        (&payment["reseller_id"], &payment["environment"]),
+        (&Value::Null, &json!("test"))
+    );
+    assert_eq!(payment["platform_fee_usd"], Value::Null);
+    assert!(payment["created_at"].is_string() && payment["expires_at"].is_string());
+    for list in ["attempts", "decisions", "transitions", "events"] {
+        assert!(shown[list].is_array(), "{list}");
+    }
+    assert!(
+        !shown.to_string().contains("payer@example.com"),
+        "operators need no address"
+    );
+    world
+        .get(&format!("/payments/{}", "0".repeat(32)))
+        .await
+        .refused(404);
+    world.get("/payments/x").await.refused(404);
+}
+
+#[tokio::test]
+async fn decisions_need_an_actor_and_a_reason() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let id = create(&world, merchant, "order-1").await;
+    for path in ["cancel", "redact"] {
+        let path = format!("/payments/{id}/{path}");
+        world.post(&path, json!({})).await.refused(422);
+        world
+            .post(&path, json!({ "actor": "ann" }))
+            .await
+            .refused(422);
+        world
+            .post(&path, json!({ "actor": "ann", "reason": " " }))
+            .await
+            .refused(422);
+    }
+    let path = format!("/payments/{id}/review");
+    world
+        .post(&path, json!({ "decision": "approve" }))
+        .await
+        .refused(422);
+    let done = format!("/work/{}/done", "0".repeat(32));
+    world.post(&done, json!({})).await.refused(422);
+    world.post(&done, WHY()).await.refused(404);
+}
+
+#[tokio::test]
+async fn a_cancel_ends_the_payment_and_is_audited() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let id = create(&world, merchant, "order-1").await;
+    let path = format!("/payments/{id}/cancel");
+    let cancelled = world.post(&path, WHY()).await;
+    assert_eq!(cancelled.is(200)["payment"]["status"], "cancelled");
+    assert_eq!(cancelled.body["transitions"][0]["to"], "cancelled");
+    assert_eq!(cancelled.body["events"][0]["type"], "payment.cancelled");
+    let line = world.last_line().await;
+    assert_eq!(line["action"], "payment.cancel");
+    assert_eq!(line["object"], format!("payment/{id}"));
+    assert_eq!(
+        (&line["actor"], &line["reason"]),
+        (&json!("ann"), &json!("asked by phone"))
+    );
+    world.post(&path, WHY()).await.refused(409);
+}
+
+#[tokio::test]
+async fn a_review_is_decided_only_while_it_is_one() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let id = create(&world, merchant, "order-1").await;
+    let path = format!("/payments/{id}/review");
+    let mut body = WHY();
+    body["decision"] = "approve".into();
+    world.post(&path, body.clone()).await.refused(409);
+    body["decision"] = "decline".into();
+    body["settlement"] = "confirmed".into();
+    world.post(&path, body.clone()).await.refused(422);
+    body["decision"] = "perhaps".into();
+    world.post(&path, body).await.refused(422);
+    let nobody = format!("/payments/{}/review", "0".repeat(32));
+    let mut body = WHY();
+    body["decision"] = "decline".into();
+    world.post(&nobody, body).await.refused(404);
+}
+
+#[tokio::test]
+async fn redacting_erases_the_payer_and_keeps_the_payment() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let id = create(&world, merchant, "order-1").await;
+    let redacted = world.post(&format!("/payments/{id}/redact"), WHY()).await;
+    assert_eq!(redacted.is(200)["payment"]["amount"], "10.00");
+    let stored = kassette_domain::id::PaymentId::parse(&id).unwrap();
+    let payment = world
+        .gateway
+        .store()
+        .payment(stored)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(payment.email.is_none(), "the address is gone");
+    assert_eq!(world.last_line().await["action"], "payment.redact");
+}

@@ -1,0 +1,289 @@
+//! Merchants, their keys and their domains.
+
+use clap::{ArgGroup, Args, Subcommand};
+use http::Method;
+use kassette_domain::key::Environment;
+use serde_json::{Map, Value, json};
+
+use super::{Action, Paging, environment};
+use crate::cli::remote::call::{Call, Shape};
+
+/// What can be done with merchants.
+#[derive(Subcommand, Debug)]
+pub(in crate::cli) enum MerchantAction {
+    /// Make a merchant.
+    Create {
+        /// Shown to payers.
+        #[arg(long)]
+        name: String,
+        /// Approve it for real payments.
+        #[arg(long)]
+        live_approved: bool,
+        #[command(flatten)]
+        terms: Terms,
+    },
+    /// List merchants, newest first.
+    List {
+        #[command(flatten)]
+        paging: Paging,
+    },
+    /// Show one.
+    Show {
+        /// Its number.
+        id: u64,
+    },
+    /// Change one; what is not said stays as it is.
+    #[command(group = ArgGroup::new("change").required(true).multiple(true)
+        .args(["name", "live_approved", "fx_rates", "policy"]))]
+    Update {
+        /// Its number.
+        id: u64,
+        /// Shown to payers.
+        #[arg(long)]
+        name: Option<String>,
+        /// Whether it is approved for real payments: true or false.
+        #[arg(long)]
+        live_approved: Option<bool>,
+        #[command(flatten)]
+        terms: Terms,
+    },
+}
+
+/// Rates and policy.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Terms {
+    /// US dollars per unit, such as EUR=1.08; EUR=none removes the rate. May be repeated.
+    #[arg(long = "fx-rate", value_name = "CODE=RATE", value_parser = rate)]
+    fx_rates: Vec<(String, Option<String>)>,
+    /// Routing and risk policy as a JSON merge patch, or @FILE that holds it.
+    #[arg(long, value_name = "JSON|@FILE")]
+    policy: Option<String>,
+}
+
+const MERCHANTS: Shape = Shape::List(
+    "merchants",
+    &[
+        ("ID", "/merchant_id"),
+        ("Name", "/name"),
+        ("Live", "/live_approved"),
+        ("Created", "/created_at"),
+    ],
+);
+
+impl Terms {
+    fn put(self, body: &mut Map<String, Value>) -> Result<(), String> {
+        if !self.fx_rates.is_empty() {
+            let rates = self
+                .fx_rates
+                .into_iter()
+                .map(|(code, rate)| (code, json!(rate)));
+            body.insert("fx_rates".into(), Value::Object(rates.collect()));
+        }
+        if let Some(policy) = self.policy {
+            body.insert("policy".into(), json_of(&policy)?);
+        }
+        Ok(())
+    }
+}
+
+impl Action for MerchantAction {
+    fn call(self) -> Result<Call, String> {
+        let one = |method, id: u64| Call::new(method, ["merchants".to_owned(), id.to_string()]);
+        Ok(match self {
+            Self::Create {
+                name,
+                live_approved,
+                terms,
+            } => {
+                let mut body = Map::new();
+                body.insert("name".into(), name.into());
+                body.insert("live_approved".into(), live_approved.into());
+                terms.put(&mut body)?;
+                Call::new(Method::POST, ["merchants"]).body(body.into())
+            }
+            Self::List { paging } => {
+                paging.of(Call::new(Method::GET, ["merchants"]).shown(MERCHANTS))
+            }
+            Self::Show { id } => one(Method::GET, id),
+            Self::Update {
+                id,
+                name,
+                live_approved,
+                terms,
+            } => {
+                let mut body = Map::new();
+                body.extend(name.map(|name| ("name".to_owned(), name.into())));
+                body.extend(live_approved.map(|on| ("live_approved".to_owned(), on.into())));
+                terms.put(&mut body)?;
+                one(Method::PATCH, id).body(body.into())
+            }
+        })
+    }
+}
+
+/// What can be done with API keys.
+#[derive(Subcommand, Debug)]
+pub(in crate::cli) enum KeyAction {
+    /// Issue a key; it is shown this once.
+    Create {
+        /// The merchant's number.
+        #[arg(long, alias = "merchant")]
+        merchant_id: u64,
+        /// test or live.
+        #[arg(long, value_parser = environment)]
+        environment: Environment,
+        /// payments:create or payments:read; all where none is named. May be repeated.
+        #[arg(long = "scope")]
+        scopes: Vec<String>,
+        /// When it ends, such as 2030-01-31T12:00:00Z.
+        #[arg(long)]
+        expires_at: Option<String>,
+    },
+    /// List a merchant's keys, newest first.
+    List {
+        /// The merchant's number.
+        #[arg(long, alias = "merchant")]
+        merchant_id: u64,
+        #[command(flatten)]
+        paging: Paging,
+    },
+    /// Issue a key in place of another.
+    Rotate {
+        /// The old key's id.
+        key_id: String,
+        /// How long the old key stays good, hours.
+        #[arg(long)]
+        overlap_hours: Option<u64>,
+    },
+    /// End a key at once.
+    #[command(alias = "delete")]
+    Revoke {
+        /// The key's id.
+        key_id: String,
+    },
+}
+
+const KEYS: Shape = Shape::List(
+    "keys",
+    &[
+        ("ID", "/key_id"),
+        ("Environment", "/environment"),
+        ("Scopes", "/scopes"),
+        ("Ends in", "/hint"),
+        ("Created", "/created_at"),
+        ("Expires", "/expires_at"),
+        ("Revoked", "/revoked_at"),
+        ("Last used", "/last_used_at"),
+    ],
+);
+
+impl Action for KeyAction {
+    fn call(self) -> Result<Call, String> {
+        let of = |method, id: u64| {
+            Call::new(
+                method,
+                ["merchants".to_owned(), id.to_string(), "keys".to_owned()],
+            )
+        };
+        Ok(match self {
+            Self::Create {
+                merchant_id,
+                environment,
+                scopes,
+                expires_at,
+            } => {
+                let scopes = (!scopes.is_empty()).then_some(scopes);
+                let body = json!({ "environment": environment, "scopes": scopes, "expires_at": expires_at });
+                of(Method::POST, merchant_id).body(body).shown(Shape::Once)
+            }
+            Self::List {
+                merchant_id,
+                paging,
+            } => paging.of(of(Method::GET, merchant_id).shown(KEYS)),
+            Self::Rotate {
+                key_id,
+                overlap_hours,
+            } => Call::new(Method::POST, ["keys", &key_id, "rotate"])
+                .body(json!({ "overlap_hours": overlap_hours }))
+                .shown(Shape::Once),
+            Self::Revoke { key_id } => {
+                let done = format!("The key {key_id} opens nothing any more.");
+                Call::new(Method::DELETE, ["keys", &key_id]).shown(Shape::Nothing(done))
+            }
+        })
+    }
+}
+
+/// What can be done with verified shop domains.
+#[derive(Subcommand, Debug)]
+pub(in crate::cli) enum DomainAction {
+    /// Accept return URLs under a domain.
+    Create {
+        /// The merchant's number.
+        #[arg(long, alias = "merchant")]
+        merchant_id: u64,
+        /// Such as shop.example.
+        #[arg(long)]
+        domain: String,
+        /// Accept its subdomains too.
+        #[arg(long)]
+        include_subdomains: bool,
+    },
+    /// Accept them no more.
+    Delete {
+        /// The merchant's number.
+        #[arg(long, alias = "merchant")]
+        merchant_id: u64,
+        /// Such as shop.example.
+        #[arg(long)]
+        domain: String,
+    },
+}
+
+impl Action for DomainAction {
+    fn call(self) -> Result<Call, String> {
+        Ok(match self {
+            Self::Create {
+                merchant_id,
+                domain,
+                include_subdomains,
+            } => {
+                let body = json!({ "domain": domain, "include_subdomains": include_subdomains });
+                let path = [
+                    "merchants".to_owned(),
+                    merchant_id.to_string(),
+                    "domains".to_owned(),
+                ];
+                Call::new(Method::POST, path).body(body)
+            }
+            Self::Delete {
+                merchant_id,
+                domain,
+            } => {
+                let done = format!("{domain} is not verified any more.");
+                let id = merchant_id.to_string();
+                let path = ["merchants", &id, "domains", &domain];
+                Call::new(Method::DELETE, path).shown(Shape::Nothing(done))
+            }
+        })
+    }
+}
+
+/// `EUR=1.08`, or `EUR=none`.
+fn rate(text: &str) -> Result<(String, Option<String>), String> {
+    let (code, rate) = text.split_once('=').ok_or("must be like EUR=1.08")?;
+    Ok((code.to_owned(), (rate != "none").then(|| rate.to_owned())))
+}
+
+/// JSON as it stands, or of the file behind an `@`.
+fn json_of(text: &str) -> Result<Value, String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("--policy: {error}");
+    match text.strip_prefix('@') {
+        None => serde_json::from_str(text).map_err(|error| wrong(&error)),
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| format!("--policy: {path}: {error}"))?;
+            serde_json::from_str(&text).map_err(|error| wrong(&error))
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The commands over the admin API: arguments become one call, its answer a table or JSON.
+
+mod call;
+mod client;
+mod command;
+mod first_operator;
+mod show;
+
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kassette_domain::secret::Secret;
+
+use client::Remote;
+pub(super) use command::{
+    Action, AuditAction, DomainAction, KeyAction, MerchantAction, Noun, OperatorAction,
+    PaymentAction, PluginAction, ProviderAction, WorkAction,
+};
+
+/// Where the token stands; never on a command line, which everybody on the machine can read.
+const TOKEN: &str = "KASSETTE_OPERATOR_TOKEN";
+/// Largest file that can be a token.
+const TOKEN_BYTES: u64 = 4096;
+
+/// Where the server is and how its answer is shown.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Connection {
+    /// Base of the admin API.
+    #[arg(
+        long,
+        global = true,
+        env = "KASSETTE_ADMIN_URL",
+        default_value = "http://127.0.0.1:8081/admin/v1"
+    )]
+    admin_url: String,
+    /// File that holds the operator token; else it is read from KASSETTE_OPERATOR_TOKEN.
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Certificate authority (PEM) to trust beside the public ones.
+    #[arg(long, global = true, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// The person on whose behalf, for the audit log.
+    #[arg(long, global = true)]
+    actor: Option<String>,
+    /// Why, for the audit log.
+    #[arg(long, global = true)]
+    reason: Option<String>,
+    /// Print the answer as JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// Does what a command of one of the nouns says.
+///
+/// # Errors
+/// A sentence: what was refused, or what to do.
+pub(super) async fn run<A: Action>(noun: Noun<A>) -> Result<(), String> {
+    let Noun { connection, action } = noun;
+    let token = token(connection.token_file.as_deref())?;
+    let first = action
+        .first_operator()
+        .filter(|first| first.is_offline(token.is_some()));
+    let (answer, shape) = match first {
+        Some(first) => first_operator::create(&connection, first).await?,
+        None => {
+            let call = action.call()?;
+            let remote = Remote::new(&connection.admin_url, connection.ca_file.as_deref())?;
+            let token = token.ok_or_else(no_token)?;
+            let said = (connection.actor.as_deref(), connection.reason.as_deref());
+            (remote.send(&call, &token, said).await?, call.shape)
+        }
+    };
+    print(&show::answer(&shape, &answer, connection.json))
+}
+
+fn no_token() -> String {
+    format!("no operator token: set {TOKEN}, or name a file with --token-file")
+}
+
+/// The operator token: of the file where one is named, else of the environment.
+fn token(file: Option<&Path>) -> Result<Option<Secret>, String> {
+    let text = match file {
+        None => std::env::var(TOKEN).ok(),
+        Some(path) => {
+            let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+            if std::fs::metadata(path).map_err(failed)?.len() > TOKEN_BYTES {
+                return Err(format!("{}: is too large for a token", path.display()));
+            }
+            Some(std::fs::read_to_string(path).map_err(failed)?)
+        }
+    };
+    let token = text.map(|text| Secret::new(text.trim()));
+    Ok(token.filter(|token| !token.expose().is_empty()))
+}
+
+/// Writes to standard output; a reader that has seen enough is no failure.
+fn print(text: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

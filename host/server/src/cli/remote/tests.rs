@@ -1,0 +1,263 @@
+//! Arguments, and commands against an admin listener in this process.
+
+use std::sync::Arc;
+
+use clap::Parser;
+use clap::error::ErrorKind as Usage;
+use http::Method;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::call::{Call, Shape};
+use super::client::Remote;
+use super::*;
+use crate::admin::tests::World;
+use crate::listen::Listener;
+
+/// Reads the arguments of a noun.
+fn read<A: Action>(arguments: &str) -> Result<Noun<A>, clap::Error> {
+    #[derive(Parser)]
+    struct Line<A: Action> {
+        #[command(flatten)]
+        noun: Noun<A>,
+    }
+    let line = Line::<A>::try_parse_from(std::iter::once("kassette").chain(arguments.split(' ')));
+    line.map(|line| line.noun)
+}
+
+fn call<A: Action>(arguments: &str) -> Call {
+    read::<A>(arguments).unwrap().action.call().unwrap()
+}
+
+#[test]
+fn commands_become_the_calls_of_the_contract() {
+    let made = call::<MerchantAction>(
+        r#"create --name Shop --fx-rate EUR=1.08 --fx-rate GBP=1.27 --policy {"max_usd":"9.00"}"#,
+    );
+    let body = json!({
+        "name": "Shop", "live_approved": false, "fx_rates": { "EUR": "1.08", "GBP": "1.27" },
+        "policy": { "max_usd": "9.00" },
+    });
+    assert_eq!(
+        (made.path, made.body),
+        (vec!["merchants".to_owned()], Some(body))
+    );
+
+    let changed = call::<MerchantAction>("update 7 --live-approved true --fx-rate EUR=none");
+    assert_eq!(
+        (&changed.method, changed.path.join("/")),
+        (&Method::PATCH, "merchants/7".into())
+    );
+    let body = json!({ "live_approved": true, "fx_rates": { "EUR": null } });
+    assert_eq!(changed.body, Some(body), "what is not said stays");
+
+    let key = call::<KeyAction>("create --merchant-id 7 --environment live --scope payments:read");
+    assert_eq!(
+        (key.path.join("/"), key.shape),
+        ("merchants/7/keys".into(), Shape::Once)
+    );
+    assert_eq!(
+        key.body,
+        Some(json!({ "environment": "live", "scopes": ["payments:read"], "expires_at": null }))
+    );
+    let rotated = call::<KeyAction>("rotate abc --overlap-hours 2");
+    assert_eq!(rotated.path.join("/"), "keys/abc/rotate");
+
+    let listed = call::<PaymentAction>("list --status review --merchant-id 7 --limit 5");
+    let query = [("merchant_id", "7"), ("status", "review"), ("limit", "5")];
+    assert_eq!(
+        listed.query,
+        query.map(|(name, value)| (name, value.to_owned()))
+    );
+    let decided = call::<PaymentAction>("review abc --decision approve --settlement confirmed");
+    assert_eq!(
+        decided.body,
+        Some(json!({ "decision": "approve", "settlement": "confirmed" }))
+    );
+
+    let switched = call::<ProviderAction>("update sandbox-test --enabled false");
+    assert_eq!(switched.body, Some(json!({ "enabled": false })));
+    let removed = call::<DomainAction>("delete --merchant-id 7 --domain shop.example");
+    assert_eq!(removed.path.join("/"), "merchants/7/domains/shop.example");
+    assert_eq!(
+        call::<WorkAction>("done abc").path.join("/"),
+        "work/abc/done"
+    );
+    assert_eq!(call::<AuditAction>("list").path, ["audit"]);
+    assert_eq!(call::<PluginAction>("list").path, ["plugins"]);
+}
+
+#[test]
+fn wrong_usage_is_told_apart_from_a_refusal() {
+    let usage = |error: clap::Error| (error.kind(), error.exit_code());
+    let missing = read::<MerchantAction>("create").unwrap_err();
+    assert_eq!(usage(missing), (Usage::MissingRequiredArgument, 2));
+    let nothing = read::<MerchantAction>("update 7").unwrap_err();
+    assert_eq!(usage(nothing), (Usage::MissingRequiredArgument, 2));
+    let wrong = read::<KeyAction>("create --merchant-id 7 --environment prod").unwrap_err();
+    assert_eq!(usage(wrong), (Usage::ValueValidation, 2));
+    let wrong = read::<ProviderAction>("update a --enabled perhaps").unwrap_err();
+    assert_eq!(wrong.exit_code(), 2);
+    let both = read::<OperatorAction>("create --name a --role admin --config c --data-dir d");
+    assert_eq!(usage(both.unwrap_err()), (Usage::ArgumentConflict, 2));
+    let token = read::<OperatorAction>("list --token ko_x").unwrap_err();
+    assert_eq!(usage(token), (Usage::UnknownArgument, 2));
+}
+
+#[test]
+fn a_token_is_never_sent_in_the_clear_over_a_network() {
+    for fine in [
+        "http://127.0.0.1:1/admin/v1",
+        "http://[::1]:1",
+        "http://localhost:1",
+        "https://ops.example",
+    ] {
+        assert!(Remote::new(fine, None).is_ok(), "{fine}");
+    }
+    for wrong in [
+        "http://ops.example",
+        "http://10.0.0.1:8081",
+        "ftp://localhost",
+        "localhost:8081",
+        "",
+    ] {
+        assert!(Remote::new(wrong, None).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn tables_show_what_a_person_needs_and_nothing_that_steers_a_terminal() {
+    let shape = Shape::List(
+        "keys",
+        &[("ID", "/key_id"), ("Scopes", "/scopes"), ("End", "/end")],
+    );
+    let answer = json!({
+        "keys": [{ "key_id": "a\u{1b}[2J", "scopes": ["x", "y"], "end": null }],
+        "next_cursor": "c1",
+    });
+    let shown = show::answer(&shape, &answer, false);
+    for part in ["ID", "x, y", "--cursor c1", "\u{fffd}[2J"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains('\u{1b}'));
+    let json: Value = serde_json::from_str(&show::answer(&shape, &answer, true)).unwrap();
+    assert_eq!(json, answer, "scripts get the answer as it came");
+    let none = json!({ "keys": [], "next_cursor": null });
+    assert_eq!(show::answer(&shape, &none, false), "No keys.\n");
+    let nested = json!({ "payment": { "id": "p" }, "attempts": [{ "state": "open" }] });
+    let shown = show::answer(&Shape::Object, &nested, false);
+    for part in ["payment.id", "attempts", "open"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn commands_reach_a_listener_and_say_what_it_refuses() {
+    let listener = Listener::bind(([127, 0, 0, 1], 0).into(), None)
+        .await
+        .unwrap();
+    let address = listener.address();
+    let world = World::named(address.to_string()).await;
+    let stop = CancellationToken::new();
+    let serving = tokio::spawn(listener.serve(world.router(), stop.clone()));
+    let remote = Arc::new(Remote::new(&format!("http://{address}/admin/v1"), None).unwrap());
+    let send = async |call: Call, token: &Secret, said| remote.send(&call, token, said).await;
+
+    let made = call::<MerchantAction>("create --name Shop");
+    let said = (Some("änn"), Some("new shop"));
+    let made = send(made, world.admin(), said).await.unwrap();
+    assert_eq!(made["merchant_id"], 1);
+    let key = call::<KeyAction>("create --merchant-id 1 --environment test");
+    let key = send(key, world.admin(), (None, None)).await.unwrap();
+    let revoke = format!("revoke {}", key["key_id"].as_str().unwrap());
+    let gone = send(call::<KeyAction>(&revoke), world.admin(), (None, None))
+        .await
+        .unwrap();
+    assert_eq!(gone, Value::Null);
+    let log = send(call::<AuditAction>("list"), world.viewer(), (None, None))
+        .await
+        .unwrap();
+    let entries = log["entries"].as_array().unwrap();
+    let made = entries
+        .iter()
+        .find(|entry| entry["action"] == "merchant.create")
+        .unwrap();
+    assert_eq!(
+        (&made["actor"], &made["reason"]),
+        (&json!("änn"), &json!("new shop"))
+    );
+
+    let shown = send(
+        call::<MerchantAction>("show 9"),
+        world.viewer(),
+        (None, None),
+    )
+    .await;
+    assert_eq!(shown.unwrap_err(), "merchant not found (404)");
+    let refused = send(
+        call::<MerchantAction>("create --name x"),
+        world.viewer(),
+        (None, None),
+    );
+    assert!(refused.await.unwrap_err().ends_with("(403)"));
+    let unknown = Secret::new("ko_nobody");
+    let refused = send(call::<MerchantAction>("list"), &unknown, (None, None)).await;
+    assert!(refused.unwrap_err().ends_with("(401)"));
+    stop.cancel();
+    serving.await.unwrap();
+    let gone = send(call::<MerchantAction>("list"), world.viewer(), (None, None)).await;
+    assert!(gone.unwrap_err().contains("is the server running?"));
+}
+
+#[tokio::test]
+async fn the_first_operator_is_written_while_the_server_is_stopped() {
+    use kassette_domain::key::TokenHash;
+    use kassette_store::sled::{MasterKey, OpenOptions};
+    use kassette_store::{Directory as _, Health as _, Listed, Paging, SledStore};
+
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    std::fs::create_dir(&data_dir).unwrap();
+    let master = crate::master_key::read_or_draw(&data_dir.join("master.key")).unwrap();
+    let options = || OpenOptions {
+        path: data_dir.join("store"),
+        master: MasterKey::parse(master.expose()).unwrap(),
+        cache_bytes: 8 << 20,
+    };
+    let line = format!(
+        "create --name root --role admin --data-dir {}",
+        data_dir.display()
+    );
+    let noun = read::<OperatorAction>(&line).unwrap();
+    let asked = noun.action.first_operator().unwrap();
+    assert!(asked.is_offline(true), "a folder is named");
+
+    let running = SledStore::open(&options()).unwrap();
+    let refused = first_operator::create(&noun.connection, asked)
+        .await
+        .unwrap_err();
+    assert!(refused.contains("in use by another process"), "{refused}");
+    running.shut_down().await.unwrap();
+
+    let (answer, shape) = first_operator::create(&noun.connection, asked)
+        .await
+        .unwrap();
+    assert_eq!(shape, Shape::Once);
+    let store = SledStore::open(&options()).unwrap();
+    let hash = TokenHash::of(answer["token"].as_str().unwrap());
+    let made = store.operator(hash).await.unwrap().unwrap();
+    assert_eq!(made.name, "root");
+    assert_eq!(answer["operator_id"], made.id.to_string());
+    let log = store
+        .audit_log(Paging {
+            limit: 1,
+            cursor: None,
+        })
+        .await
+        .unwrap();
+    let Listed::Page(log) = log else {
+        panic!("a first page")
+    };
+    assert_eq!(log.items[0].audited.action, "operator.create");
+    store.shut_down().await.unwrap();
+}
