@@ -16,7 +16,7 @@ use kassette_domain::site::ReturnUrl;
 use kassette_gateway::Gateway;
 use kassette_gateway::auth::MerchantCaller;
 use kassette_gateway::create::CreateOutcome;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::access::{MerchantCreate, MerchantRead};
@@ -29,7 +29,7 @@ use super::state::ApiState;
 pub(super) const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// What a merchant asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = PaymentCreateRequest, example = json!({
     "order_id": "order-1042", "idempotency_key": "order-1042:attempt-1",

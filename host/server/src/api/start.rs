@@ -8,7 +8,7 @@ use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::provider::Payer;
 use kassette_domain::secret::Secret;
 use kassette_gateway::start::{Start, Starter};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::access::MerchantCreate;
@@ -20,7 +20,7 @@ use super::payments::method;
 use super::state::ApiState;
 
 /// What is to be started.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = StartRequest, example = json!({
     "payment_id": "9f0c2b7e4d1a4f6e8b3c5d7e9f0a1b2c", "payment_method": "ideal"

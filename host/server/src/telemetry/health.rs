@@ -91,3 +91,62 @@ fn shown(answer: Result<(), String>) -> Response {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use axum::extract::Request;
+    use kassette_store::SledStore;
+    use kassette_store::sled::{MasterKey, OpenOptions};
+    use tower::ServiceExt as _;
+
+    struct World {
+        store: Arc<dyn Store>,
+        stopping: CancellationToken,
+        router: Router,
+        _folder: tempfile::TempDir,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let options = OpenOptions {
+                path: folder.path().join("store"),
+                master: MasterKey::from_bytes([7; 32]),
+                cache_bytes: 16 << 20,
+            };
+            let store: Arc<dyn Store> = SledStore::open(&options).unwrap();
+            let stopping = CancellationToken::new();
+            Self {
+                router: router(Arc::clone(&store), stopping.clone(), None),
+                store,
+                stopping,
+                _folder: folder,
+            }
+        }
+
+        async fn status(&self, path: &str) -> u16 {
+            let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+            let response = self.router.clone().oneshot(request).await.unwrap();
+            response.status().as_u16()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_stops_lives_but_is_not_ready() {
+        let world = World::new();
+        assert_eq!(world.status("/readyz").await, 200);
+        world.stopping.cancel();
+        assert_eq!(world.status("/readyz").await, 503);
+        assert_eq!(world.status("/livez").await, 200);
+        assert_eq!(world.status("/metrics").await, 200);
+    }
+
+    #[tokio::test]
+    async fn a_server_whose_store_takes_nothing_is_not_ready() {
+        let world = World::new();
+        world.store.shut_down().await.unwrap();
+        assert_eq!(world.status("/readyz").await, 503);
+    }
+}
