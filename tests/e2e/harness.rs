@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -13,7 +14,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `kassette dev` on a folder of its own.
 pub struct Server {
-    child: Option<Child>,
+    child: Mutex<Option<Child>>,
+    watchdog: Mutex<Watchdog>,
     folder: Arc<tempfile::TempDir>,
     ready: Value,
     pub http: reqwest::Client,
@@ -63,23 +65,23 @@ impl Answer {
 /// One server that tests share which only add payments of their own.
 pub async fn shared() -> &'static Server {
     static SHARED: OnceCell<Server> = OnceCell::const_new();
-    SHARED.get_or_init(Server::start).await
+    SHARED.get_or_init(Server::fresh).await
 }
 
 impl Server {
     /// Starts on a fresh folder.
-    pub async fn start() -> Self {
+    pub async fn fresh() -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let plugins = folder.path().join("data/plugins");
         std::fs::create_dir_all(&plugins).unwrap();
         for guest in kassette_build::guests() {
             std::fs::copy(&guest.path, plugins.join(format!("{}.wasm", guest.slot))).unwrap();
         }
-        Self::start_in(folder).await
+        Self::in_folder(folder).await
     }
 
     /// Starts on a folder that another server left behind.
-    pub async fn start_in(folder: Arc<tempfile::TempDir>) -> Self {
+    pub async fn in_folder(folder: Arc<tempfile::TempDir>) -> Self {
         let ready_file = folder.path().join("ready.json");
         let _ = std::fs::remove_file(&ready_file);
         let log = std::fs::File::create(folder.path().join("log.txt")).unwrap();
@@ -104,13 +106,16 @@ impl Server {
             .spawn()
             .unwrap();
         let mut server = Self {
-            child: Some(child),
+            watchdog: Mutex::new(Watchdog::over(&child, folder.path())),
+            child: Mutex::new(Some(child)),
             folder,
             ready: Value::Null,
             http: reqwest::Client::builder()
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()
                 .timeout(PATIENCE)
+                // Each test has a runtime of its own, and a connection dies with the one it began in.
+                .pool_max_idle_per_host(0)
                 .build()
                 .unwrap(),
         };
@@ -118,13 +123,13 @@ impl Server {
         server
     }
 
-    async fn wait_ready(&mut self, file: &Path) -> Value {
+    async fn wait_ready(&self, file: &Path) -> Value {
         let began = Instant::now();
         loop {
             if let Ok(bytes) = std::fs::read(file) {
                 return serde_json::from_slice(&bytes).unwrap();
             }
-            let ended = self.child.as_mut().unwrap().try_wait().unwrap();
+            let ended = self.child.lock().as_mut().unwrap().try_wait().unwrap();
             assert!(
                 ended.is_none() && began.elapsed() < PATIENCE,
                 "not ready:\n{}",
@@ -140,16 +145,18 @@ impl Server {
     }
 
     /// Ends it at once, as `kill -9` does, and gives back its folder.
-    pub fn kill(mut self) -> Arc<tempfile::TempDir> {
-        let mut child = self.child.take().unwrap();
+    pub fn kill(&self) -> Arc<tempfile::TempDir> {
+        self.watchdog.lock().dismiss();
+        let mut child = self.child.lock().take().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
         Arc::clone(&self.folder)
     }
 
     /// Tells it to stop and waits until it has; gives back its folder.
-    pub async fn stop(mut self) -> Arc<tempfile::TempDir> {
-        let mut child = self.child.take().unwrap();
+    pub async fn stop(&self) -> Arc<tempfile::TempDir> {
+        self.watchdog.lock().dismiss();
+        let mut child = self.child.lock().take().unwrap();
         let told = Command::new("kill")
             .arg(child.id().to_string())
             .status()
@@ -168,6 +175,12 @@ impl Server {
 
     pub fn admin_base(&self) -> &str {
         self.ready["admin_url"].as_str().unwrap()
+    }
+
+    /// The keys and secrets of `dev`.
+    pub fn credentials(&self) -> Value {
+        let file = self.folder.path().join("data/dev-credentials.json");
+        serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
     }
 
     /// Root of the admin listener.
@@ -275,68 +288,6 @@ impl Server {
         answer.json()["entries"].as_array().unwrap().clone()
     }
 
-    /// Creates a payment; `more` overrides or adds fields.
-    pub async fn create(&self, key: &str, more: Value) -> Value {
-        let mut body = new_payment();
-        merge(&mut body, more);
-        let answer = self.post(key, "/api/v1/payments", &body).await;
-        assert_eq!(answer.status, 201, "{}", answer.text);
-        answer.json()
-    }
-
-    /// A direct payment, started: the payment and where its payer goes.
-    pub async fn started(&self, key: &str, method: &str, more: Value) -> (Value, String) {
-        let mut fields = json!({ "checkout_mode": "direct", "payment_method": method });
-        merge(&mut fields, more);
-        let payment = self.create(key, fields).await;
-        let url = self.start(key, &payment, method).await.expect(200).json()["redirect_url"]
-            .as_str()
-            .unwrap()
-            .to_owned();
-        (payment, url)
-    }
-
-    /// A start through the API.
-    pub async fn start(&self, key: &str, payment: &Value, method: &str) -> Answer {
-        let body = json!({ "payment_id": payment["payment_id"], "payment_method": method });
-        self.post(key, "/api/v1/payments/start", &body).await
-    }
-
-    /// The payment as it is now.
-    pub async fn payment(&self, key: &str, payment: &Value) -> Value {
-        let id = payment["payment_id"].as_str().unwrap();
-        self.get(key, &format!("/api/v1/payments/{id}"))
-            .await
-            .expect(200)
-            .json()
-    }
-
-    /// The payment as operators see it.
-    pub async fn inside(&self, payment: &Value) -> Value {
-        let id = payment["payment_id"].as_str().unwrap();
-        self.admin("GET", &format!("/payments/{id}"), None)
-            .await
-            .expect(200)
-            .json()
-    }
-
-    /// Waits until the payment has this status.
-    pub async fn until(&self, key: &str, payment: &Value, status: &str) -> Value {
-        let began = Instant::now();
-        loop {
-            let now = self.payment(key, payment).await;
-            if now["status"] == status {
-                return now;
-            }
-            assert!(
-                began.elapsed() < PATIENCE,
-                "waited for {status}, but is {now}\n{}",
-                self.inside(payment).await
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-
     /// Waits until a question about the server is answered with something.
     pub async fn wait_for<T, F: Future<Output = Option<T>>>(
         &self,
@@ -356,75 +307,44 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-
-    /// The payer opens the provider's page and presses a button; answers where the browser goes.
-    pub async fn pay(&self, redirect_url: &str, outcome: &str) -> Answer {
-        let page = self.send(self.http.get(redirect_url)).await.expect(200);
-        let form = Form::first(&page.text, redirect_url);
-        let mut fields = form.hidden;
-        fields.push(("outcome".to_owned(), outcome.to_owned()));
-        self.send(self.http.post(form.action).form(&fields)).await
-    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
+        self.watchdog.get_mut().dismiss();
+        if let Some(child) = self.child.get_mut() {
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// A form of a page: where it goes and what it carries.
-pub struct Form {
-    pub action: String,
-    pub hidden: Vec<(String, String)>,
-}
+/// Ends a server that nobody ended and removes its folder: what the tests share is never dropped, and
+/// a run that is interrupted drops nothing.
+struct Watchdog(Option<Child>);
 
-impl Form {
-    /// The first form of a page. Our pages and the simulators' are written by us, so a plain search
-    /// reads them.
-    pub fn first(html: &str, page_url: &str) -> Self {
-        Self::nth(html, page_url, 0)
+impl Watchdog {
+    /// It learns from its standard input's end that this process is gone.
+    fn over(child: &Child, folder: &Path) -> Self {
+        let watchdog = Command::new("sh")
+            .args(["-c", "cat >/dev/null; kill -9 \"$0\"; rm -rf \"$1\""])
+            .arg(child.id().to_string())
+            .arg(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self(Some(watchdog))
     }
 
-    /// The form at a place of the page.
-    pub fn nth(html: &str, page_url: &str, place: usize) -> Self {
-        let form = html
-            .split("<form")
-            .nth(place + 1)
-            .unwrap_or_else(|| panic!("no form {place} on the page:\n{html}"))
-            .split("</form>")
-            .next()
-            .unwrap();
-        let action = attribute(form, "action").unwrap_or_default();
-        let hidden = form
-            .split("<input")
-            .skip(1)
-            .filter(|input| attribute(input, "type").as_deref() == Some("hidden"))
-            .filter_map(|input| Some((attribute(input, "name")?, attribute(input, "value")?)))
-            .collect();
-        let base: url::Url = page_url.parse().unwrap();
-        Self {
-            action: base.join(&action).unwrap().into(),
-            hidden,
+    /// Before the server is ended otherwise: its number may soon be another process's.
+    fn dismiss(&mut self) {
+        if let Some(mut watchdog) = self.0.take() {
+            let _ = watchdog.kill();
+            let _ = watchdog.wait();
         }
     }
-}
-
-/// An attribute of the first tag of a fragment.
-fn attribute(tag: &str, name: &str) -> Option<String> {
-    let tag = tag.split('>').next()?;
-    let from = tag.find(&format!(" {name}=\""))? + name.len() + 3;
-    let value = tag[from..].split('"').next()?;
-    Some(
-        value
-            .replace("&amp;", "&")
-            .replace("&#38;", "&")
-            .replace("&quot;", "\"")
-            .replace("&#34;", "\""),
-    )
 }
 
 /// Overlays fields.

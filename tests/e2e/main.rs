@@ -7,4 +7,22 @@
     clippy::allow_attributes
 )]
 
+mod browser;
+mod callbacks;
+mod crash;
+mod expiry;
+mod fallible;
+mod faults;
 mod harness;
+mod idempotency;
+mod keys;
+mod late;
+mod lifecycle;
+mod pages;
+mod races;
+mod requests;
+mod review;
+mod start;
+mod steps;
+mod swap;
+mod visits;

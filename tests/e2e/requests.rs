@@ -14,7 +14,10 @@ async fn create_with(server: &Server, more: Value) -> Answer {
 
 /// POST of raw bytes with headers of one's own.
 async fn raw(server: &Server, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
-    let mut request = server.http.post(format!("{}{PAYMENTS}", server.base())).body(body);
+    let mut request = server
+        .http
+        .post(format!("{}{PAYMENTS}", server.base()))
+        .body(body);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -33,22 +36,45 @@ async fn a_payment_is_created_with_every_field_of_the_specification() {
         &mut body,
         json!({ "customer_email": "ann@example.com", "return_url": "https://shop.example/done?x=1" }),
     );
-    let answer = server.post(server.test_key(), PAYMENTS, &body).await.expect(201);
+    let answer = server
+        .post(server.test_key(), PAYMENTS, &body)
+        .await
+        .expect(201);
     let payment = answer.json();
     let id = payment["payment_id"].as_str().unwrap();
-    assert!(id.len() == 32 && id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)));
+    assert!(
+        id.len() == 32
+            && id
+                .bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    );
     assert_eq!(payment["order_id"], body["order_id"]);
     assert_eq!(payment["status"], "created");
     assert_eq!(payment["settlement_status"], "pending");
     assert_eq!(payment["amount"], "49.90");
     assert_eq!(payment["currency"], "EUR");
-    assert_eq!(payment["usd_amount"], "53.89", "49.90 at 1.08, half to even");
+    assert_eq!(
+        payment["usd_amount"], "53.89",
+        "49.90 at 1.08, half to even"
+    );
     assert_eq!(payment["payment_method"], Value::Null);
     assert_eq!(payment["test_mode"], true);
-    let token = payment["checkout_url"].as_str().unwrap().strip_prefix(&format!("{}/checkout/", server.base()));
+    let token = payment["checkout_url"]
+        .as_str()
+        .unwrap()
+        .strip_prefix(&format!("{}/checkout/", server.base()));
     assert_eq!(token.unwrap().len(), 43);
-    assert_eq!(payment.as_object().unwrap().len(), 10, "nothing else: {payment}");
-    assert!(answer.header("location").unwrap().ends_with(&format!("/api/v1/payments/{id}")));
+    assert_eq!(
+        payment.as_object().unwrap().len(),
+        10,
+        "nothing else: {payment}"
+    );
+    assert!(
+        answer
+            .header("location")
+            .unwrap()
+            .ends_with(&format!("/api/v1/payments/{id}"))
+    );
     assert_eq!(answer.header("cache-control"), Some("no-store"));
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     assert!(answer.header("access-control-allow-origin").is_none());
@@ -59,8 +85,15 @@ async fn a_payment_is_created_with_every_field_of_the_specification() {
 async fn a_path_that_is_not_there_and_a_wrong_method_have_the_error_shape() {
     let server = shared().await;
     let url = |path: &str| format!("{}{path}", server.base());
-    server.send(server.http.get(url("/api/v1/nothing"))).await.expect(404).error();
-    let answer = server.send(server.http.delete(url(PAYMENTS))).await.expect(405);
+    server
+        .send(server.http.get(url("/api/v1/nothing")))
+        .await
+        .expect(404)
+        .error();
+    let answer = server
+        .send(server.http.delete(url(PAYMENTS)))
+        .await
+        .expect(405);
     answer.error();
     assert!(answer.header("allow").unwrap().contains("POST"));
 }
@@ -68,16 +101,25 @@ async fn a_path_that_is_not_there_and_a_wrong_method_have_the_error_shape() {
 #[tokio::test]
 async fn size_is_judged_before_credentials_and_parsing() {
     let server = shared().await;
-    let answer = raw(server, &[], vec![b'x'; 16 * 1024 + 1]).await.expect(413);
+    let answer = raw(server, &[], vec![b'x'; 16 * 1024 + 1])
+        .await
+        .expect(413);
     answer.error();
     let exact = {
         let mut body = serde_json::to_vec(&new_payment()).unwrap();
         body.resize(16 * 1024, b' ');
         body
     };
-    raw(server, &[("authorization", &bearer(server)), ("content-type", "application/json")], exact)
-        .await
-        .expect(201);
+    raw(
+        server,
+        &[
+            ("authorization", &bearer(server)),
+            ("content-type", "application/json"),
+        ],
+        exact,
+    )
+    .await
+    .expect(201);
 }
 
 #[tokio::test]
@@ -86,11 +128,17 @@ async fn a_body_without_a_length_is_capped_too() {
     let server = shared().await;
     let address = server.base().strip_prefix("http://").unwrap();
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let head = format!("POST {PAYMENTS} HTTP/1.1\r\nhost: {address}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n");
+    let head = format!(
+        "POST {PAYMENTS} HTTP/1.1\r\nhost: {address}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+    );
     stream.write_all(head.as_bytes()).await.unwrap();
     for _ in 0..20 {
         // The server may have answered and closed already.
-        if stream.write_all(format!("400\r\n{}\r\n", "x".repeat(1024)).as_bytes()).await.is_err() {
+        if stream
+            .write_all(format!("400\r\n{}\r\n", "x".repeat(1024)).as_bytes())
+            .await
+            .is_err()
+        {
             break;
         }
     }
@@ -108,14 +156,38 @@ async fn credentials_are_judged_before_content_type_and_body() {
         key.replace_range(key.len() - 1.., last);
         key
     };
-    for key in ["", "nonsense", &checksum_off, server.operator_token(), "kr_test_abc"] {
-        let answer =
-            raw(server, &[("authorization", &format!("Bearer {key}"))], b"not json".to_vec()).await.expect(401);
+    for key in [
+        "",
+        "nonsense",
+        &checksum_off,
+        server.operator_token(),
+        "kr_test_abc",
+    ] {
+        let answer = raw(
+            server,
+            &[("authorization", &format!("Bearer {key}"))],
+            b"not json".to_vec(),
+        )
+        .await
+        .expect(401);
         answer.error();
-        assert!(answer.header("www-authenticate").unwrap().starts_with("Bearer"));
+        assert!(
+            answer
+                .header("www-authenticate")
+                .unwrap()
+                .starts_with("Bearer")
+        );
     }
-    raw(server, &[("content-type", "application/json")], b"{}".to_vec()).await.expect(401);
-    raw(server, &[("authorization", "Basic eDp5")], b"{}".to_vec()).await.expect(401);
+    raw(
+        server,
+        &[("content-type", "application/json")],
+        b"{}".to_vec(),
+    )
+    .await
+    .expect(401);
+    raw(server, &[("authorization", "Basic eDp5")], b"{}".to_vec())
+        .await
+        .expect(401);
 }
 
 #[tokio::test]
@@ -123,18 +195,58 @@ async fn content_type_and_json_are_judged_before_the_shape() {
     let server = shared().await;
     let auth = bearer(server);
     let body = || serde_json::to_vec(&new_payment()).unwrap();
-    for content_type in ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""] {
-        raw(server, &[("authorization", &auth), ("content-type", content_type)], body()).await.expect(400).error();
+    for content_type in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/jsonp",
+        "",
+    ] {
+        raw(
+            server,
+            &[("authorization", &auth), ("content-type", content_type)],
+            body(),
+        )
+        .await
+        .expect(400)
+        .error();
     }
-    raw(server, &[("authorization", &auth)], body()).await.expect(400);
-    for good in ["application/json; charset=utf-8", "Application/JSON", "application/json;charset=UTF-8"] {
-        raw(server, &[("authorization", &auth), ("content-type", good)], body()).await.expect(201);
+    raw(server, &[("authorization", &auth)], body())
+        .await
+        .expect(400);
+    for good in [
+        "application/json; charset=utf-8",
+        "Application/JSON",
+        "application/json;charset=UTF-8",
+    ] {
+        raw(
+            server,
+            &[("authorization", &auth), ("content-type", good)],
+            body(),
+        )
+        .await
+        .expect(201);
     }
-    let json = [("authorization", auth.as_str()), ("content-type", "application/json")];
-    for wrong in ["", "{", "{}x", "{\"a\":1,\"a\":2}", "\u{feff}{}", "{'a':1}", "NaN"] {
-        raw(server, &json, wrong.as_bytes().to_vec()).await.expect(400).error();
+    let json = [
+        ("authorization", auth.as_str()),
+        ("content-type", "application/json"),
+    ];
+    for wrong in [
+        "",
+        "{",
+        "{}x",
+        "{\"a\":1,\"a\":2}",
+        "\u{feff}{}",
+        "{'a':1}",
+        "NaN",
+    ] {
+        raw(server, &json, wrong.as_bytes().to_vec())
+            .await
+            .expect(400)
+            .error();
     }
-    raw(server, &json, b"{\"order_id\":\"\xff\"}".to_vec()).await.expect(400);
+    raw(server, &json, b"{\"order_id\":\"\xff\"}".to_vec())
+        .await
+        .expect(400);
     let mut doubled = String::from_utf8(body()).unwrap();
     doubled.insert_str(1, "\"amount\":\"1.00\",");
     raw(server, &json, doubled.into_bytes()).await.expect(400);
@@ -142,7 +254,10 @@ async fn content_type_and_json_are_judged_before_the_shape() {
     encoded.push(("content-encoding", "gzip"));
     raw(server, &encoded, body()).await.expect(400).error();
     for shape in ["[]", "null", "\"x\"", "1"] {
-        raw(server, &json, shape.as_bytes().to_vec()).await.expect(422).error();
+        raw(server, &json, shape.as_bytes().to_vec())
+            .await
+            .expect(422)
+            .error();
     }
 }
 
@@ -164,11 +279,16 @@ async fn null_is_absence_where_a_field_is_optional_and_wrong_where_it_is_require
     let payment = create_with(server, optional).await.expect(201).json();
     assert_eq!(payment["currency"], "USD");
     for field in ["order_id", "idempotency_key", "amount"] {
-        let answer = create_with(server, json!({ field: null })).await.expect(422);
+        let answer = create_with(server, json!({ field: null }))
+            .await
+            .expect(422);
         assert!(answer.error().contains(field));
         let mut body = new_payment();
         body.as_object_mut().unwrap().remove(field);
-        let answer = server.post(server.test_key(), PAYMENTS, &body).await.expect(422);
+        let answer = server
+            .post(server.test_key(), PAYMENTS, &body)
+            .await
+            .expect(422);
         assert!(answer.error().contains(field));
     }
 }
@@ -202,7 +322,10 @@ async fn every_field_has_its_rule() {
         ("checkout_mode", json!("redirect")),
         ("payment_method", json!("cash")),
         ("customer_email", json!("nobody")),
-        ("customer_email", json!(format!("{}@example.com", "a".repeat(250)))),
+        (
+            "customer_email",
+            json!(format!("{}@example.com", "a".repeat(250))),
+        ),
         ("return_url", json!("http://shop.example/")),
         ("return_url", json!("https://user@shop.example/")),
         ("return_url", json!("https://shop.example:8443/")),
@@ -211,7 +334,10 @@ async fn every_field_has_its_rule() {
         ("return_url", json!("https://shop.example\\@evil.test/")),
         ("return_url", json!("https://elsewhere.example/")),
         ("return_url", json!("https://sub.shop.example/")),
-        ("return_url", json!(format!("https://shop.example/{}", "a".repeat(2048)))),
+        (
+            "return_url",
+            json!(format!("https://shop.example/{}", "a".repeat(2048))),
+        ),
     ];
     for (field, value) in wrong {
         let answer = create_with(server, json!({ field: value })).await;
@@ -234,21 +360,46 @@ async fn every_field_has_its_rule() {
 #[tokio::test]
 async fn a_method_must_fit_its_fixed_currency_and_direct_needs_one() {
     let server = shared().await;
-    let direct = |method: &str, currency: &str| {
-        json!({ "checkout_mode": "direct", "payment_method": method, "currency": currency })
-    };
-    create_with(server, json!({ "checkout_mode": "direct" })).await.expect(422);
-    for (method, currency) in [("upi_imps", "EUR"), ("interac", "USD"), ("ideal", "USD"), ("venmo", "EUR")] {
-        create_with(server, direct(method, currency)).await.expect(422).error();
+    let direct = |method: &str, currency: &str| json!({ "checkout_mode": "direct", "payment_method": method, "currency": currency });
+    create_with(server, json!({ "checkout_mode": "direct" }))
+        .await
+        .expect(422);
+    for (method, currency) in [
+        ("upi_imps", "EUR"),
+        ("interac", "USD"),
+        ("ideal", "USD"),
+        ("venmo", "EUR"),
+    ] {
+        create_with(server, direct(method, currency))
+            .await
+            .expect(422)
+            .error();
     }
-    for (method, currency) in [("upi_imps", "INR"), ("interac", "CAD"), ("ideal", "EUR"), ("venmo", "USD")] {
-        let payment = create_with(server, direct(method, currency)).await.expect(201).json();
+    for (method, currency) in [
+        ("upi_imps", "INR"),
+        ("interac", "CAD"),
+        ("ideal", "EUR"),
+        ("venmo", "USD"),
+    ] {
+        let payment = create_with(server, direct(method, currency))
+            .await
+            .expect(201)
+            .json();
         assert_eq!(payment["payment_method"], method, "direct fixes it");
     }
     let preselected = json!({ "payment_method": "ideal", "currency": "EUR" });
     let payment = create_with(server, preselected).await.expect(201).json();
-    assert_eq!(payment["payment_method"], Value::Null, "hosted only preselects");
-    create_with(server, json!({ "payment_method": "interac", "currency": "EUR" })).await.expect(422);
+    assert_eq!(
+        payment["payment_method"],
+        Value::Null,
+        "hosted only preselects"
+    );
+    create_with(
+        server,
+        json!({ "payment_method": "interac", "currency": "EUR" }),
+    )
+    .await
+    .expect(422);
 }
 
 #[tokio::test]
@@ -264,12 +415,21 @@ async fn query_parameters_are_known_and_single() {
     ] {
         server.get(key, path).await.expect(422).error();
     }
-    let answer = server.post(key, "/api/v1/payments?x=1", &new_payment()).await.expect(422);
+    let answer = server
+        .post(key, "/api/v1/payments?x=1", &new_payment())
+        .await
+        .expect(422);
     answer.error();
     let payment = server.create(key, json!({})).await;
     let id = payment["payment_id"].as_str().unwrap();
-    server.get(key, &format!("/api/v1/payments/{id}?x=1")).await.expect(422);
-    server.get(key, "/api/v1/methods?amount=10.00&currency=EUR").await.expect(200);
+    server
+        .get(key, &format!("/api/v1/payments/{id}?x=1"))
+        .await
+        .expect(422);
+    server
+        .get(key, "/api/v1/methods?amount=10.00&currency=EUR")
+        .await
+        .expect(200);
 }
 
 #[tokio::test]
@@ -293,17 +453,34 @@ async fn a_request_id_is_kept_where_it_is_plain_and_made_where_it_is_not() {
 async fn the_listing_is_ordered_and_limited_as_routing_is() {
     let server = shared().await;
     let ids = async |query: &str| -> Vec<String> {
-        let body = server.get(server.test_key(), &format!("/api/v1/methods{query}")).await.expect(200).json();
+        let body = server
+            .get(server.test_key(), &format!("/api/v1/methods{query}"))
+            .await
+            .expect(200)
+            .json();
         let methods = body["methods"].as_array().unwrap().clone();
         for method in &methods {
             assert!(method["label"].is_string());
             let provider = &method["providers"][0];
             assert_eq!(provider["id"], "sandbox-test");
             assert!(provider["name"].is_string());
-            assert!(provider.as_object().unwrap().contains_key("verification_url"));
-            assert!(provider.as_object().unwrap().contains_key("verification_note"));
+            assert!(
+                provider
+                    .as_object()
+                    .unwrap()
+                    .contains_key("verification_url")
+            );
+            assert!(
+                provider
+                    .as_object()
+                    .unwrap()
+                    .contains_key("verification_note")
+            );
         }
-        methods.iter().map(|method| method["id"].as_str().unwrap().to_owned()).collect()
+        methods
+            .iter()
+            .map(|method| method["id"].as_str().unwrap().to_owned())
+            .collect()
     };
     let usd = ids("").await;
     assert!(usd.contains(&"venmo".to_owned()) && usd.contains(&"cash_app".to_owned()));
@@ -311,8 +488,15 @@ async fn the_listing_is_ordered_and_limited_as_routing_is() {
     let inr = ids("?currency=INR&amount=100.00").await;
     assert!(inr.contains(&"upi_imps".to_owned()) && !inr.contains(&"interac".to_owned()));
     let large = ids("?currency=INR&amount=9999999.00").await;
-    assert!(!large.contains(&"upi_imps".to_owned()), "over the scheme's limit, in test too");
-    assert!(ids("?currency=CAD&amount=50.00").await.contains(&"interac".to_owned()));
+    assert!(
+        !large.contains(&"upi_imps".to_owned()),
+        "over the scheme's limit, in test too"
+    );
+    assert!(
+        ids("?currency=CAD&amount=50.00")
+            .await
+            .contains(&"interac".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -321,9 +505,17 @@ async fn too_many_requests_are_told_when_to_come_back() {
     let limited = json!({
         "name": "Limited", "policy": { "rate_limit": { "per_second": 1, "burst": 3 } },
     });
-    let merchant = server.admin("POST", "/merchants", Some(&limited)).await.expect(201).json();
+    let merchant = server
+        .admin("POST", "/merchants", Some(&limited))
+        .await
+        .expect(201)
+        .json();
     let path = format!("/merchants/{}/keys", merchant["merchant_id"]);
-    let key = server.admin("POST", &path, Some(&json!({ "environment": "test" }))).await.expect(201).json();
+    let key = server
+        .admin("POST", &path, Some(&json!({ "environment": "test" })))
+        .await
+        .expect(201)
+        .json();
     let key = key["key"].as_str().unwrap();
     let mut refused = None;
     for _ in 0..10 {
@@ -335,19 +527,41 @@ async fn too_many_requests_are_told_when_to_come_back() {
     }
     let refused = refused.expect("ten requests at once are more than three");
     refused.error();
-    assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    assert!(
+        refused
+            .header("retry-after")
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            >= 1
+    );
     assert!(refused.header("ratelimit").is_some() && refused.header("ratelimit-policy").is_some());
-    assert_eq!(server.get(server.test_key(), "/api/v1/methods").await.status, 200, "others are not limited");
+    assert_eq!(
+        server
+            .get(server.test_key(), "/api/v1/methods")
+            .await
+            .status,
+        200,
+        "others are not limited"
+    );
 }
 
 #[tokio::test]
 async fn the_document_describes_what_is_served() {
     let server = shared().await;
-    let answer = server.send(server.http.get(format!("{}/openapi.json", server.base()))).await.expect(200);
+    let answer = server
+        .send(server.http.get(format!("{}/openapi.json", server.base())))
+        .await
+        .expect(200);
     assert_ne!(answer.header("cache-control"), Some("no-store"));
     let document = answer.json();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
-    for path in [PAYMENTS, "/api/v1/methods", "/api/v1/payments/start", "/api/v1/payments/{payment_id}"] {
+    for path in [
+        PAYMENTS,
+        "/api/v1/methods",
+        "/api/v1/payments/start",
+        "/api/v1/payments/{payment_id}",
+    ] {
         assert!(document["paths"][path].is_object(), "{path}");
     }
 }

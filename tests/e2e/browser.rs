@@ -1,0 +1,124 @@
+//! What a payer's browser does in the tests: open pages, follow links, send forms.
+
+use serde_json::Value;
+
+use crate::harness::{Answer, Server};
+
+impl Server {
+    /// Opens a page.
+    pub async fn open(&self, url: &str) -> Answer {
+        self.send(self.http.get(url)).await
+    }
+
+    /// Opens a page with a header.
+    pub async fn open_with(&self, url: &str, name: &str, value: &str) -> Answer {
+        self.send(self.http.get(url).header(name, value)).await
+    }
+
+    /// Sends a form of one of our pages, as a browser does that was on it.
+    pub async fn submit(&self, form: &Form, more: &[(&str, &str)]) -> Answer {
+        let request = self.http.post(&form.action).header("origin", self.base());
+        self.send(request.form(&form.with(more))).await
+    }
+
+    /// Chooses a method on a payment's hosted page as it stands.
+    pub async fn choose(&self, payment: &Value, method: &str) -> Answer {
+        let url = payment["checkout_url"].as_str().unwrap();
+        let page = self.open(url).await.expect(200);
+        self.submit(&Form::first(&page.text, url), &[("payment_method", method)])
+            .await
+    }
+
+    /// Chooses a method that leads away: the provider's page.
+    pub async fn chosen(&self, payment: &Value, method: &str) -> String {
+        let answer = self.choose(payment, method).await.expect(303);
+        let to = answer.header("location").unwrap();
+        assert!(to.ends_with("/go"), "{to}");
+        let page = self.open(&format!("{}{to}", self.base())).await.expect(200);
+        primary_link(&page.text)
+            .unwrap_or_else(|| panic!("no link to the provider:\n{}", page.text))
+    }
+
+    /// The form of a provider's page, before anything is pressed.
+    pub async fn payer_form(&self, provider_page: &str) -> Form {
+        let page = self.open(provider_page).await.expect(200);
+        Form::first(&page.text, provider_page)
+    }
+
+    /// Presses a button of the provider's page; answers where the browser goes.
+    pub async fn press(&self, form: &Form, outcome: &str) -> Answer {
+        let fields = form.with(&[("outcome", outcome)]);
+        self.send(self.http.post(&form.action).form(&fields)).await
+    }
+
+    /// The payer opens the provider's page and presses a button; answers where the browser goes.
+    pub async fn pay(&self, provider_page: &str, outcome: &str) -> Answer {
+        let form = self.payer_form(provider_page).await;
+        self.press(&form, outcome).await
+    }
+}
+
+/// A form of a page: where it goes and what it carries.
+pub struct Form {
+    pub action: String,
+    pub hidden: Vec<(String, String)>,
+}
+
+impl Form {
+    /// The first form of a page. Our pages and the simulators' are written by us, so a plain search
+    /// reads them.
+    pub fn first(html: &str, page_url: &str) -> Self {
+        Self::nth(html, page_url, 0)
+    }
+
+    /// The form at a place of the page.
+    pub fn nth(html: &str, page_url: &str, place: usize) -> Self {
+        let form = html
+            .split("<form")
+            .nth(place + 1)
+            .unwrap_or_else(|| panic!("no form {place} on the page:\n{html}"))
+            .split("</form>")
+            .next()
+            .unwrap();
+        let action = attribute(form, "action").unwrap_or_default();
+        let hidden = form
+            .split("<input")
+            .skip(1)
+            .filter(|input| attribute(input, "type").as_deref() == Some("hidden"))
+            .filter_map(|input| Some((attribute(input, "name")?, attribute(input, "value")?)))
+            .collect();
+        let base: url::Url = page_url.parse().unwrap();
+        Self {
+            action: base.join(&action).unwrap().into(),
+            hidden,
+        }
+    }
+
+    /// The fields with what the person entered or pressed.
+    fn with<'a>(&'a self, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        let hidden = self
+            .hidden
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        hidden.chain(more.iter().copied()).collect()
+    }
+}
+
+/// Where a page's main link leads.
+pub fn primary_link(html: &str) -> Option<String> {
+    attribute(html.split("<a class=\"primary\"").nth(1)?, "href")
+}
+
+/// An attribute of the first tag of a fragment.
+fn attribute(tag: &str, name: &str) -> Option<String> {
+    let tag = tag.split('>').next()?;
+    let from = tag.find(&format!(" {name}=\""))? + name.len() + 3;
+    let value = tag[from..].split('"').next()?;
+    Some(
+        value
+            .replace("&amp;", "&")
+            .replace("&#38;", "&")
+            .replace("&quot;", "\"")
+            .replace("&#34;", "\""),
+    )
+}

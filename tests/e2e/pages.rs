@@ -1,0 +1,440 @@
+//! The table "Pages", over plain HTTP: what every page has, and what none does.
+
+use serde_json::{Value, json};
+
+use crate::browser::Form;
+use crate::harness::{Answer, Server, shared};
+
+fn url(payment: &Value) -> &str {
+    payment["checkout_url"].as_str().unwrap()
+}
+
+/// Asserts what every page has.
+#[track_caller]
+fn assert_page(answer: &Answer) {
+    let csp = answer.header("content-security-policy").unwrap();
+    let parts: Vec<&str> = csp.split(';').map(str::trim).collect();
+    for part in [
+        "default-src 'none'",
+        "style-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    ] {
+        assert!(parts.contains(&part), "{part} in {csp}");
+    }
+    assert!(
+        !csp.contains("unsafe") && !csp.contains("script-src"),
+        "{csp}"
+    );
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert_eq!(answer.header("referrer-policy"), Some("same-origin"));
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    assert!(
+        answer
+            .header("content-type")
+            .unwrap()
+            .starts_with("text/html")
+    );
+    assert!(answer.header("x-request-id").is_some());
+    assert!(
+        !answer.text.contains("<script")
+            && !answer.text.contains("onclick")
+            && !answer.text.contains("style=\"")
+    );
+}
+
+#[tokio::test]
+async fn the_page_shows_what_is_paid_and_every_way_to_pay_it() {
+    let server = shared().await;
+    let payment = server
+        .create(server.test_key(), json!({ "order_id": "Nº 7 <b>&\"" }))
+        .await;
+    let token = url(&payment).rsplit('/').next().unwrap();
+    assert!(
+        token.len() == 43
+            && token
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    );
+    let page = server.open(url(&payment)).await.expect(200);
+    assert_page(&page);
+    assert!(
+        page.text.contains("49.90") && page.text.contains("EUR") && page.text.contains("Demo shop")
+    );
+    assert!(!page.text.contains("<b>&"), "text is escaped");
+    assert!(
+        page.text.contains("Nº 7 &#60;b&#62;&#38;&#34;")
+            || page.text.contains("Nº 7 &lt;b&gt;&amp;&quot;")
+    );
+    let listed = server
+        .get(
+            server.test_key(),
+            "/api/v1/methods?currency=EUR&amount=49.90",
+        )
+        .await
+        .expect(200)
+        .json();
+    let mut from = 0;
+    for method in listed["methods"].as_array().unwrap() {
+        let button = format!(
+            "name=\"payment_method\" value=\"{}\"",
+            method["id"].as_str().unwrap()
+        );
+        let at = page.text[from..]
+            .find(&button)
+            .unwrap_or_else(|| panic!("{button} in the listing's order"));
+        from += at;
+        assert!(
+            page.text
+                .contains(method["providers"][0]["name"].as_str().unwrap())
+        );
+    }
+    assert!(
+        page.text.contains("Simulated: no money moves."),
+        "the provider's note"
+    );
+}
+
+#[tokio::test]
+async fn no_page_shows_what_payers_and_bystanders_must_not_see() {
+    let server = shared().await;
+    let email = json!({ "customer_email": "secret.person@example.com", "amount": "77.00" });
+    let payment = server.create(server.test_key(), email).await;
+    let seen = async |address: &str| {
+        let page = server.open(address).await.expect(200).text;
+        for secret in [
+            "secret.person",
+            payment["payment_id"].as_str().unwrap(),
+            "83.16",
+        ] {
+            assert!(!page.contains(secret), "{secret} on {address}");
+        }
+    };
+    assert_eq!(payment["usd_amount"], "83.16");
+    seen(url(&payment)).await;
+    let provider = server.chosen(&payment, "ideal").await;
+    seen(url(&payment)).await;
+    seen(&format!("{}/go", url(&payment))).await;
+    let back = server.pay(&provider, "approve").await.expect(303);
+    server.until(server.test_key(), &payment, "completed").await;
+    seen(back.header("location").unwrap()).await;
+    seen(url(&payment)).await;
+}
+
+#[tokio::test]
+async fn test_payments_carry_a_banner_and_live_ones_do_not() {
+    let server = shared().await;
+    let test = server.create(server.test_key(), json!({})).await;
+    let live = server.create(server.live_key(), json!({})).await;
+    assert!(
+        server
+            .open(url(&test))
+            .await
+            .text
+            .contains("<strong>TEST</strong>")
+    );
+    assert!(
+        !server
+            .open(url(&live))
+            .await
+            .text
+            .contains("<strong>TEST</strong>")
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_token_has_a_page_of_its_own() {
+    let server = shared().await;
+    for path in ["checkout", "return"] {
+        for token in [
+            "x".repeat(43),
+            "x".repeat(200),
+            "a%00b".into(),
+            "%2e%2e".into(),
+        ] {
+            let page = server
+                .open(&format!("{}/{path}/{token}", server.base()))
+                .await
+                .expect(404);
+            assert_page(&page);
+            assert!(page.text.contains("We do not know this payment link"));
+        }
+    }
+    let form = Form {
+        action: format!("{}/checkout/{}/choose", server.base(), "x".repeat(43)),
+        hidden: vec![],
+    };
+    assert_page(
+        &server
+            .submit(&form, &[("payment_method", "ideal")])
+            .await
+            .expect(404),
+    );
+    server
+        .open(&format!("{}/checkout/{}/go", server.base(), "x".repeat(43)))
+        .await
+        .expect(404);
+}
+
+#[tokio::test]
+async fn forms_are_taken_from_our_own_pages_alone() {
+    let server = shared().await;
+    let payment = server.create(server.test_key(), json!({})).await;
+    let action = format!("{}/choose", url(&payment));
+    let send = async |headers: &[(&str, &str)]| {
+        let mut request = server
+            .http
+            .post(&action)
+            .form(&[("payment_method", "ideal"), ("seen.ideal", "sandbox-test")]);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        server.send(request).await
+    };
+    let base = server.base();
+    for headers in [
+        &[][..],
+        &[("origin", "https://evil.example")],
+        &[("origin", "null")],
+        &[("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "same-site")],
+        &[("sec-fetch-site", "none")],
+        &[("sec-fetch-site", "cross-site"), ("origin", base)],
+        &[("referer", url(&payment))],
+    ] {
+        let page = send(headers).await;
+        assert_eq!(page.status, 403, "{headers:?}");
+        assert_page(&page);
+    }
+    assert_eq!(
+        server.payment(server.test_key(), &payment).await["status"],
+        "created"
+    );
+    send(&[("sec-fetch-site", "same-origin")]).await.expect(303);
+    assert_eq!(
+        server.payment(server.test_key(), &payment).await["status"],
+        "pending"
+    );
+    let abandon = Form {
+        action: format!("{}/abandon", url(&payment)),
+        hidden: vec![],
+    };
+    server
+        .send(
+            server
+                .http
+                .post(&abandon.action)
+                .header("origin", "https://evil.example"),
+        )
+        .await
+        .expect(403);
+    assert_eq!(
+        server.payment(server.test_key(), &payment).await["status"],
+        "pending"
+    );
+    server.submit(&abandon, &[]).await.expect(303);
+    assert_eq!(
+        server.payment(server.test_key(), &payment).await["status"],
+        "created"
+    );
+}
+
+#[tokio::test]
+async fn odd_forms_are_answered_calmly() {
+    let server = shared().await;
+    let payment = server.create(server.test_key(), json!({})).await;
+    let form = Form {
+        action: format!("{}/choose", url(&payment)),
+        hidden: vec![],
+    };
+    for method in ["", "cash", "upi_imps", "venmo"] {
+        let page = server
+            .submit(&form, &[("payment_method", method)])
+            .await
+            .expect(422);
+        assert_page(&page);
+        assert!(
+            page.text.contains("role=\"alert\"") && page.text.contains("value=\"ideal\""),
+            "shows the list again"
+        );
+    }
+    server.submit(&form, &[]).await.expect(422);
+    let large = "x".repeat(20_000);
+    assert_page(
+        &server
+            .submit(&form, &[("payment_method", &large)])
+            .await
+            .expect(413),
+    );
+    let json = server
+        .http
+        .post(&form.action)
+        .header("origin", server.base())
+        .json(&json!({ "payment_method": "ideal" }));
+    assert_page(&server.send(json).await.expect(422));
+    assert_eq!(
+        server.payment(server.test_key(), &payment).await["status"],
+        "created"
+    );
+}
+
+#[tokio::test]
+async fn opening_pages_changes_nothing() {
+    let server = shared().await;
+    let payment = server.create(server.test_key(), json!({})).await;
+    let before = server.inside(&payment).await;
+    for path in ["", "/go", "/choose", "/answer", "/abandon"] {
+        let answer = server.open(&format!("{}{path}", url(&payment))).await;
+        assert!(
+            [200, 303].contains(&answer.status),
+            "{path}: {}",
+            answer.status
+        );
+    }
+    assert_eq!(server.inside(&payment).await, before);
+    server.chosen(&payment, "ideal").await;
+    let before = server.inside(&payment).await;
+    for path in ["", "?hold", "/go", "/choose", "/answer", "/abandon"] {
+        server.open(&format!("{}{path}", url(&payment))).await;
+    }
+    assert_eq!(server.inside(&payment).await, before);
+}
+
+#[tokio::test]
+async fn the_choice_leads_to_a_page_of_ours_that_leads_on() {
+    let server = shared().await;
+    let payment = server
+        .create(server.test_key(), json!({ "payment_method": "paypal" }))
+        .await;
+    let answer = server.choose(&payment, "ideal").await.expect(303);
+    let to = answer.header("location").unwrap();
+    assert!(
+        to.starts_with("/checkout/") && to.ends_with("/go"),
+        "our own origin: {to}"
+    );
+    assert_eq!(
+        server.payment(server.test_key(), &payment).await["payment_method"],
+        "ideal"
+    );
+    let go = server
+        .open(&format!("{}{to}", server.base()))
+        .await
+        .expect(200);
+    assert_eq!(go.header("referrer-policy"), Some("no-referrer"));
+    let link = crate::browser::primary_link(&go.text).unwrap();
+    assert!(
+        go.text.contains(&format!(
+            "<meta http-equiv=\"refresh\" content=\"0; url={link}\">"
+        )),
+        "{}",
+        go.text
+    );
+    assert!(link.contains("/sandbox-test/pay/"));
+    // Whoever opens the payment's page again can go on, or choose another way.
+    let page = server.open(url(&payment)).await.expect(200);
+    assert!(page.text.contains("/go\"") && page.text.contains("/abandon\""));
+}
+
+#[tokio::test]
+async fn a_direct_payments_page_shows_its_state_and_never_a_choice() {
+    let server = shared().await;
+    let fields = json!({ "checkout_mode": "direct", "payment_method": "ideal" });
+    let payment = server.create(server.test_key(), fields).await;
+    let page = server.open(url(&payment)).await.expect(200);
+    assert_page(&page);
+    assert!(!page.text.contains("payment_method"));
+    let form = Form {
+        action: format!("{}/choose", url(&payment)),
+        hidden: vec![],
+    };
+    server
+        .submit(&form, &[("payment_method", "ideal")])
+        .await
+        .expect(409);
+    assert_eq!(
+        server.payment(server.test_key(), &payment).await["status"],
+        "created"
+    );
+    let started = server
+        .start(server.test_key(), &payment, "ideal")
+        .await
+        .expect(200)
+        .json();
+    let page = server.open(url(&payment)).await.expect(200);
+    assert!(!page.text.contains("payment_method") && !page.text.contains("/abandon"));
+    let go = server
+        .open(&format!("{}/go", url(&payment)))
+        .await
+        .expect(200);
+    assert_eq!(
+        crate::browser::primary_link(&go.text).as_deref(),
+        started["redirect_url"].as_str()
+    );
+}
+
+#[tokio::test]
+async fn pages_speak_the_browsers_language() {
+    let server = shared().await;
+    let payment = server.create(server.test_key(), json!({})).await;
+    let mut headings = std::collections::BTreeSet::new();
+    for (accepted, language) in [
+        ("de-AT, en;q=0.5", "de"),
+        ("fr", "fr"),
+        ("es-MX,es;q=0.9", "es"),
+        ("nl", "nl"),
+        ("pt-BR", "pt"),
+        ("en-GB", "en"),
+    ] {
+        let page = server
+            .open_with(url(&payment), "accept-language", accepted)
+            .await
+            .expect(200);
+        assert!(
+            page.text.contains(&format!("<html lang=\"{language}\">")),
+            "{accepted}"
+        );
+        assert_eq!(page.header("content-language"), Some(language));
+        assert!(
+            page.text
+                .contains("49.90 <span class=\"currency\">EUR</span>"),
+            "the wire form, in {language}"
+        );
+        let heading = page
+            .text
+            .split("<h1>")
+            .nth(1)
+            .unwrap()
+            .split("</h1>")
+            .next()
+            .unwrap();
+        headings.insert(heading.to_owned());
+    }
+    assert_eq!(headings.len(), 6, "{headings:?}");
+    for unknown in ["ja", "", "*", "xx;;q=", "de;q=0"] {
+        let page = server
+            .open_with(url(&payment), "accept-language", unknown)
+            .await
+            .expect(200);
+        assert!(page.text.contains("<html lang=\"en\">"), "{unknown}");
+    }
+}
+
+#[tokio::test]
+async fn a_live_page_without_approval_offers_nothing() {
+    let server = Server::fresh().await;
+    let (id, _, live) = server.merchant(json!({})).await;
+    let payment = server.create(&live, json!({})).await;
+    let page = server.open(url(&payment)).await.expect(200);
+    let form = Form::first(&page.text, url(&payment));
+    server
+        .change_merchant(id, json!({ "live_approved": false }))
+        .await;
+    let page = server.open(url(&payment)).await.expect(200);
+    assert!(!page.text.contains("payment_method"));
+    server
+        .submit(&form, &[("payment_method", "ideal")])
+        .await
+        .expect(403);
+    assert_eq!(server.payment(&live, &payment).await["status"], "created");
+}

@@ -1,0 +1,277 @@
+//! Payments that a person decides.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Server, shared};
+
+/// A payment that the vendor holds for review after having taken the money.
+async fn held(server: &Server) -> (Value, String) {
+    let (payment, url) = server.started(server.test_key(), "ideal", json!({})).await;
+    server.pay(&url, "review").await.expect(303);
+    server.until(server.test_key(), &payment, "review").await;
+    (payment, url)
+}
+
+/// Status and settlement, as one word.
+async fn stands(server: &Server, payment: &Value) -> String {
+    let now = server.payment(server.test_key(), payment).await;
+    format!(
+        "{} {}",
+        now["status"].as_str().unwrap(),
+        now["settlement_status"].as_str().unwrap()
+    )
+}
+
+#[tokio::test]
+async fn an_approval_completes_with_what_the_attempt_proves() {
+    let server = shared().await;
+    let (payment, _) = held(server).await;
+    assert_eq!(stands(server, &payment).await, "review pending");
+    let decided = server
+        .decide(&payment, "approve", json!({}))
+        .await
+        .expect(200)
+        .json();
+    assert_eq!(decided["payment"]["status"], "completed");
+    assert_eq!(stands(server, &payment).await, "completed confirmed");
+    assert_eq!(
+        server.events(&payment).await,
+        ["payment.pending", "payment.review", "payment.completed"]
+    );
+    server
+        .decide(&payment, "approve", json!({}))
+        .await
+        .expect(409)
+        .error();
+    server
+        .decide(&payment, "decline", json!({}))
+        .await
+        .expect(409);
+    let audit = server
+        .admin("GET", "/audit?limit=100", None)
+        .await
+        .expect(200)
+        .json();
+    let object = format!("payment/{}", payment["payment_id"].as_str().unwrap());
+    let entries = audit["entries"].as_array().unwrap();
+    let entry = entries
+        .iter()
+        .find(|entry| entry["object"] == object.as_str())
+        .unwrap();
+    assert_eq!(
+        (&entry["action"], &entry["actor"], &entry["reason"]),
+        (
+            &json!("payment.review"),
+            &json!("ann"),
+            &json!("looked at it")
+        )
+    );
+}
+
+#[tokio::test]
+async fn an_approval_may_leave_the_settlement_pending() {
+    let server = shared().await;
+    let (payment, _) = held(server).await;
+    server
+        .decide(&payment, "approve", json!({ "settlement": "pending" }))
+        .await
+        .expect(200);
+    assert_eq!(stands(server, &payment).await, "completed pending");
+    assert_eq!(
+        server.events(&payment).await,
+        ["payment.pending", "payment.review"],
+        "completed is told once it is confirmed"
+    );
+    let (vouched, _) = held(server).await;
+    server
+        .decide(&vouched, "approve", json!({ "settlement": "confirmed" }))
+        .await
+        .expect(200);
+    assert_eq!(stands(server, &vouched).await, "completed confirmed");
+}
+
+#[tokio::test]
+async fn a_declined_review_fails_the_payment_and_lists_the_money_that_was_taken() {
+    let server = shared().await;
+    let (payment, _) = held(server).await;
+    let with_settlement = json!({ "settlement": "confirmed" });
+    server
+        .decide(&payment, "decline", with_settlement)
+        .await
+        .expect(422)
+        .error();
+    server
+        .decide(&payment, "decline", json!({}))
+        .await
+        .expect(200);
+    assert_eq!(stands(server, &payment).await, "failed failed");
+    let work = server.work(&payment).await;
+    assert_eq!(
+        (&work[0]["kind"], &work[0]["amount"]),
+        (&json!("surplus"), &json!("49.90"))
+    );
+    assert_eq!(server.attempts(&payment).await[0]["state"], "surplus");
+    assert_eq!(
+        server.events(&payment).await,
+        ["payment.pending", "payment.review", "payment.failed"]
+    );
+}
+
+#[tokio::test]
+async fn a_decision_is_complete_and_only_about_a_payment_in_review() {
+    let server = shared().await;
+    let created = server.create(server.test_key(), json!({})).await;
+    server
+        .decide(&created, "approve", json!({}))
+        .await
+        .expect(409)
+        .error();
+    let (payment, _) = held(server).await;
+    for more in [
+        json!({ "decision": "maybe" }),
+        json!({ "decision": null }),
+        json!({ "actor": null }),
+        json!({ "reason": null }),
+        json!({ "reason": "" }),
+        json!({ "settlement": "failed" }),
+        json!({ "wallet": "x" }),
+    ] {
+        let answer = server.decide(&payment, "approve", more.clone()).await;
+        assert_eq!(answer.status, 422, "{more}: {}", answer.text);
+    }
+    let unknown = json!({ "payment_id": "0".repeat(32) });
+    server
+        .decide(&unknown, "approve", json!({}))
+        .await
+        .expect(404);
+    assert_eq!(stands(server, &payment).await, "review pending");
+}
+
+#[tokio::test]
+async fn the_provider_ends_a_review_of_its_own() {
+    let server = shared().await;
+    let (payment, url) = held(server).await;
+    server.pay(&url, "approve").await.expect(303);
+    server.until(server.test_key(), &payment, "completed").await;
+    assert_eq!(stands(server, &payment).await, "completed confirmed");
+    assert_eq!(server.entries(&payment).await[0]["captured_times"], 1);
+}
+
+#[tokio::test]
+async fn the_provider_does_not_end_a_review_for_a_wrong_amount() {
+    let server = Server::fresh().await;
+    let (payment, url) = server.started(server.test_key(), "ideal", json!({})).await;
+    server.fault("sandbox-test", "wrong-amount", 1).await;
+    server.pay(&url, "approve").await.expect(303);
+    server.until(server.test_key(), &payment, "review").await;
+    let attempt = server.attempts(&payment).await[0].clone();
+    assert_eq!(attempt["amount"], "49.89");
+    server.tell(&attempt, "captured", "49.90").await.expect(200);
+    assert_eq!(stands(&server, &payment).await, "review pending");
+    server
+        .decide(&payment, "approve", json!({}))
+        .await
+        .expect(200);
+    assert_eq!(stands(&server, &payment).await, "completed confirmed");
+}
+
+#[tokio::test]
+async fn a_payment_over_the_merchants_limit_is_held_instead_of_completed() {
+    let server = shared().await;
+    let (_, key, _) = server
+        .merchant(json!({ "review_over_usd": "50.00", "max_usd": "100.00" }))
+        .await;
+    let mut over = crate::harness::new_payment();
+    crate::harness::merge(&mut over, json!({ "amount": "92.60" }));
+    server
+        .post(&key, "/api/v1/payments", &over)
+        .await
+        .expect(422)
+        .error();
+
+    let (payment, url) = server
+        .started(&key, "ideal", json!({ "amount": "49.90" }))
+        .await;
+    server.pay(&url, "approve").await.expect(303);
+    server.until(&key, &payment, "review").await;
+    server
+        .decide(&payment, "approve", json!({}))
+        .await
+        .expect(200);
+    assert_eq!(
+        server.payment(&key, &payment).await["settlement_status"],
+        "confirmed"
+    );
+
+    let (small, url) = server
+        .started(&key, "ideal", json!({ "amount": "20.00" }))
+        .await;
+    server.pay(&url, "approve").await.expect(303);
+    server.until(&key, &small, "completed").await;
+}
+
+/// A payment over the limit whose approval was only authorised.
+async fn authorised(server: &Server, key: &str) -> Value {
+    let (payment, url) = server.started(key, "credit_card", json!({})).await;
+    server.fault("sandbox-test", "needs-capture", 1).await;
+    server.pay(&url, "approve").await.expect(303);
+    server.until(key, &payment, "review").await;
+    assert_eq!(
+        server.entries(&payment).await[0]["state"],
+        "authorised",
+        "review comes before capture"
+    );
+    payment
+}
+
+#[tokio::test]
+async fn an_authorisation_waits_for_the_review_and_is_captured_or_closed_by_it() {
+    let server = Server::fresh().await;
+    let (_, key, _) = server.merchant(json!({ "review_over_usd": "50.00" })).await;
+    let approved = authorised(&server, &key).await;
+    server.advance(301).await;
+    assert_eq!(server.entries(&approved).await[0]["state"], "authorised");
+    server
+        .decide(&approved, "approve", json!({}))
+        .await
+        .expect(200);
+    let now = server.payment(&key, &approved).await;
+    assert_eq!(
+        (&now["status"], &now["settlement_status"]),
+        (&json!("completed"), &json!("confirmed"))
+    );
+    let entry = server.entries(&approved).await[0].clone();
+    assert_eq!(
+        (&entry["state"], &entry["captured_times"]),
+        (&json!("captured"), &json!(1))
+    );
+
+    let declined = authorised(&server, &key).await;
+    server
+        .decide(&declined, "decline", json!({}))
+        .await
+        .expect(200);
+    assert_eq!(server.payment(&key, &declined).await["status"], "failed");
+    assert_eq!(server.entries(&declined).await[0]["state"], "closed");
+    assert!(server.work(&declined).await.is_empty(), "nothing was taken");
+}
+
+#[tokio::test]
+async fn a_decision_that_needs_a_silent_vendor_is_refused_and_can_be_repeated() {
+    let server = Server::fresh().await;
+    let (_, key, _) = server.merchant(json!({ "review_over_usd": "50.00" })).await;
+    let payment = authorised(&server, &key).await;
+    server.fault("sandbox-test", "down", 1).await;
+    server
+        .decide(&payment, "approve", json!({}))
+        .await
+        .expect(409)
+        .error();
+    assert_eq!(server.payment(&key, &payment).await["status"], "review");
+    server.fault("sandbox-test", "none", 1).await;
+    server
+        .decide(&payment, "approve", json!({}))
+        .await
+        .expect(200);
+    assert_eq!(server.entries(&payment).await[0]["captured_times"], 1);
+}
