@@ -261,7 +261,10 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         listeners.push((inner, api::callbacks(state.clone())));
     }
     let mut router =
-        api::router(state).merge(pages::router(pages::PagesState::new(gateway.clone())));
+        api::router(state).merge(pages::router(pages::PagesState::new(
+            gateway.clone(),
+            main.trusted_proxies.clone(),
+        )));
     if let (Some(simulators), Profile::Serve) = (&parts.simulators, parts.profile) {
         router = router.nest(SANDBOX_PATH, simulators.sim.payer_routes());
     }

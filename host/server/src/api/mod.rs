@@ -8,7 +8,7 @@
 mod access;
 pub(crate) mod body;
 mod callbacks;
-mod client;
+pub(crate) mod client;
 mod document;
 mod error;
 mod formats;

@@ -95,7 +95,7 @@ pub(crate) async fn choose(visit: Visit, request: Request<Body>) -> Response {
                 .email
                 .as_ref()
                 .map(|email| Secret::new(email.expose())),
-            ip: None,
+            ip: visit.ip.map(|ip| ip.to_string()),
             language: Some(visit.t.tag().to_owned()),
             country: None,
         },
@@ -224,10 +224,13 @@ async fn still_open(visit: &Visit) -> Response {
         Ok(view) => view,
         Err(problem) => return visit.problem(problem),
     };
-    let notice = match view.ledger.open_attempt() {
-        Some(attempt) => visit.t.notice_still_open(&visit.provider(attempt)),
-        None => visit.t.notice_conflict(),
+    let stage = Stage::of(&view, visit.till.now());
+    let (Stage::Open(attempt, _) | Stage::Lapsed(attempt) | Stage::Checking(attempt)) = stage
+    else {
+        // Something has happened meanwhile that says more than any notice.
+        return visit.see_other(&address(&view));
     };
+    let notice = visit.t.notice_still_open(&visit.provider(attempt));
     again(visit, &view, StatusCode::CONFLICT, notice)
 }
 

@@ -35,6 +35,7 @@ mod fixtures;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -47,14 +48,17 @@ use self::till::Till;
 #[derive(Clone)]
 pub(crate) struct PagesState {
     till: Arc<dyn Till>,
+    /// Addresses whose `X-Forwarded-For` counts.
+    trusted_proxies: Arc<[IpAddr]>,
 }
 
 impl PagesState {
     /// Pages over a gateway. Public address and what is allowed in development are read from its
     /// settings at each request.
-    pub(crate) fn new(gateway: Gateway) -> Self {
+    pub(crate) fn new(gateway: Gateway, trusted_proxies: Vec<IpAddr>) -> Self {
         Self {
             till: Arc::new(gateway),
+            trusted_proxies: trusted_proxies.into(),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! A payer's request, as far as every page needs it.
 
 use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::{ConnectInfo, FromRequestParts, RawPathParams};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
@@ -17,6 +18,7 @@ use super::reply::{FormTarget, Page, Referrer, Refresh, see_other};
 use super::templates::{Frame, Summary};
 use super::texts::Texts;
 use super::till::Till;
+use crate::api::client::client_ip;
 
 /// Longest token that is looked up; ours have 43 characters.
 const MOST_TOKEN: usize = 64;
@@ -31,6 +33,8 @@ pub(crate) struct Visit {
     pub(crate) token: Option<String>,
     /// The origin of our own pages.
     pub(crate) public_url: String,
+    /// Where the payer's browser is, for the provider.
+    pub(crate) ip: Option<IpAddr>,
 }
 
 impl FromRequestParts<PagesState> for Visit {
@@ -46,7 +50,11 @@ impl FromRequestParts<PagesState> for Visit {
             found.map(|(_, token)| token.to_owned())
         });
         let plain = |c: u8| c.is_ascii_alphanumeric() || c == b'-' || c == b'_';
+        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+        let ip = peer
+            .map(|ConnectInfo(peer)| client_ip(peer.ip(), &parts.headers, &state.trusted_proxies));
         Ok(Self {
+            ip,
             till: Arc::clone(&state.till),
             t: Texts::negotiate(&parts.headers),
             token: token.filter(|text| text.len() <= MOST_TOKEN && text.bytes().all(plain)),

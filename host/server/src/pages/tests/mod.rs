@@ -56,7 +56,11 @@ impl Till for OnePayment {
 
     fn start(&self, start: Start) -> Work<'_, Result<StartedPayment, StartError>> {
         let seen = start.seen.as_ref().map_or("-", AccountId::as_str);
-        self.note(format!("start {} {seen}", start.method));
+        let from = start
+            .payer
+            .ip
+            .map_or(String::new(), |ip| format!(" from {ip}"));
+        self.note(format!("start {} {seen}{from}", start.method));
         Box::pin(async move { self.started() })
     }
 
@@ -153,6 +157,7 @@ fn shop_at(view: CheckoutView, start: Starting, public_url: &'static str) -> Sho
     });
     let state = PagesState {
         till: Arc::clone(&till) as Arc<dyn Till>,
+        trusted_proxies: Arc::new([]),
     };
     Shop {
         till,

@@ -61,6 +61,23 @@ async fn a_choice_starts_and_leads_to_our_own_page_first() {
 }
 
 #[tokio::test]
+async fn a_provider_learns_where_the_payer_is() {
+    let shop = shop(view(Status::Created, vec![]));
+    let mut request = Request::post(format!("/checkout/{TOKEN}/choose"))
+        .header("sec-fetch-site", "same-origin")
+        .header("x-forwarded-for", "198.51.100.1")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(Body::from("payment_method=ideal"))
+        .unwrap();
+    let peer = std::net::SocketAddr::from(([203, 0, 113, 9], 4000));
+    request
+        .extensions_mut()
+        .insert(axum::extract::ConnectInfo(peer));
+    shop.send(request).await;
+    assert_eq!(shop.asked(), ["start ideal - from 203.0.113.9"]);
+}
+
+#[tokio::test]
 async fn the_page_to_the_provider_tells_nobody_where_it_stood() {
     let page = shop(pending(fixtures::redirect()))
         .get(&format!("/checkout/{TOKEN}/go"))
