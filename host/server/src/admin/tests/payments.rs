@@ -13,7 +13,7 @@ async fn create(world: &World, merchant: u64, order: &str) -> String {
     let asked = Asked {
         merchant: MerchantId(merchant),
         origin: Origin::Merchant {
-            idempotency_key: IdempotencyKey::parse(order).unwrap(),
+            idempotency_key: IdempotencyKey::parse(&format!("{order}-key")).unwrap(),
         },
         environment: Environment::Test,
         order_id: OrderId::parse(order).unwrap(),
