@@ -21,7 +21,7 @@ const DUTIES_MOST: usize = 8;
 #[derive(Clone, Debug)]
 pub(crate) enum Heeded {
     /// The machine took it, or said that it changes nothing.
-    Taken(Ledger),
+    Taken(Box<Ledger>),
     /// It cannot be used, or names a reference that is another attempt's.
     Unusable,
     /// There is no such attempt.
@@ -32,7 +32,7 @@ pub(crate) enum Heeded {
 #[derive(Clone, Debug)]
 pub(crate) enum Claimed {
     /// The attempt is in our hands.
-    Taken(Ledger),
+    Taken(Box<Ledger>),
     /// It is not: somebody else has it, or its state or the payment's does not allow it.
     Refused,
     /// There is no such attempt.
@@ -53,7 +53,7 @@ impl Gateway {
             via,
         };
         match self.step(About::Attempt(attempt), news, None).await? {
-            Stepped::Done { ledger, .. } => Ok(Heeded::Taken(ledger)),
+            Stepped::Done { ledger, .. } => Ok(Heeded::Taken(Box::new(ledger))),
             Stepped::Refused { refusal, .. } => {
                 tracing::warn!(
                     attempt.id = %attempt, news.via = via.as_str(), news.refusal = %refusal,
@@ -81,7 +81,7 @@ impl Gateway {
             until: self.lease(),
         };
         Ok(match self.step(About::Attempt(id), claim, None).await? {
-            Stepped::Done { ledger, .. } => Claimed::Taken(ledger),
+            Stepped::Done { ledger, .. } => Claimed::Taken(Box::new(ledger)),
             Stepped::Refused { .. } => Claimed::Refused,
             Stepped::ReferenceTaken(_) | Stepped::Unknown => Claimed::Unknown,
         })
@@ -102,7 +102,7 @@ impl Gateway {
         };
         let absent = match self.call_query(ledger, attempt, wish, limit).await? {
             Word::Report(report) => match self.heed(id, report, via).await? {
-                Heeded::Taken(ledger) => return Ok(Some(ledger)),
+                Heeded::Taken(ledger) => return Ok(Some(*ledger)),
                 Heeded::Unusable => false,
                 Heeded::Unknown => return Ok(None),
             },

@@ -126,7 +126,7 @@ struct Listed {
 
 impl Listed {
     /// The payment is off the list already, and may be on it again by somebody else's doing.
-    fn is_over(mut self) {
+    fn leave(mut self) {
         self.over = true;
     }
 }
@@ -165,7 +165,7 @@ impl Gateway {
                 match gateway.inner.tends.turn(payment) {
                     Turn::Again => {}
                     Turn::Release => gateway.release(payment).await,
-                    Turn::Over => return listed.is_over(),
+                    Turn::Over => return listed.leave(),
                 }
             }
         });

@@ -122,7 +122,7 @@ impl<'a> Run<'a> {
             return self.close(ledger, open).await;
         }
         match self.gateway.claim(open.id, Errand::Start).await? {
-            Claimed::Taken(ledger) => self.drive(ledger, open.id, None).await,
+            Claimed::Taken(ledger) => self.drive(*ledger, open.id, None).await,
             Claimed::Refused => self.wait().await,
             Claimed::Unknown => Err(StartError::NotFound),
         }
@@ -216,7 +216,7 @@ impl<'a> Run<'a> {
                     repeats += 1;
                     tokio::time::sleep(REPEAT_PAUSE).await;
                     match self.gateway.claim(id, Errand::Start).await? {
-                        Claimed::Taken(held) => ledger = held,
+                        Claimed::Taken(held) => ledger = *held,
                         // News came meanwhile: look again.
                         _ => return Ok(None),
                     }
