@@ -6,23 +6,23 @@ use crate::harness::{Answer, Server};
 
 impl Server {
     /// Opens a page.
-    pub async fn open(&self, url: &str) -> Answer {
+    pub(crate) async fn open(&self, url: &str) -> Answer {
         self.send(self.http.get(url)).await
     }
 
     /// Opens a page with a header.
-    pub async fn open_with(&self, url: &str, name: &str, value: &str) -> Answer {
+    pub(crate) async fn open_with(&self, url: &str, name: &str, value: &str) -> Answer {
         self.send(self.http.get(url).header(name, value)).await
     }
 
     /// Sends a form of one of our pages, as a browser does that was on it.
-    pub async fn submit(&self, form: &Form, more: &[(&str, &str)]) -> Answer {
+    pub(crate) async fn submit(&self, form: &Form, more: &[(&str, &str)]) -> Answer {
         let request = self.http.post(&form.action).header("origin", self.base());
         self.send(request.form(&form.with(more))).await
     }
 
     /// Chooses a method on a payment's hosted page as it stands.
-    pub async fn choose(&self, payment: &Value, method: &str) -> Answer {
+    pub(crate) async fn choose(&self, payment: &Value, method: &str) -> Answer {
         let url = payment["checkout_url"].as_str().unwrap();
         let page = self.open(url).await.expect(200);
         self.submit(&Form::first(&page.text, url), &[("payment_method", method)])
@@ -30,7 +30,7 @@ impl Server {
     }
 
     /// Chooses a method that leads away: the provider's page.
-    pub async fn chosen(&self, payment: &Value, method: &str) -> String {
+    pub(crate) async fn chosen(&self, payment: &Value, method: &str) -> String {
         let answer = self.choose(payment, method).await.expect(303);
         let to = answer.header("location").unwrap();
         assert!(to.ends_with("/go"), "{to}");
@@ -40,39 +40,39 @@ impl Server {
     }
 
     /// The form of a provider's page, before anything is pressed.
-    pub async fn payer_form(&self, provider_page: &str) -> Form {
+    pub(crate) async fn payer_form(&self, provider_page: &str) -> Form {
         let page = self.open(provider_page).await.expect(200);
         Form::first(&page.text, provider_page)
     }
 
     /// Presses a button of the provider's page; answers where the browser goes.
-    pub async fn press(&self, form: &Form, outcome: &str) -> Answer {
+    pub(crate) async fn press(&self, form: &Form, outcome: &str) -> Answer {
         let fields = form.with(&[("outcome", outcome)]);
         self.send(self.http.post(&form.action).form(&fields)).await
     }
 
     /// The payer opens the provider's page and presses a button; answers where the browser goes.
-    pub async fn pay(&self, provider_page: &str, outcome: &str) -> Answer {
+    pub(crate) async fn pay(&self, provider_page: &str, outcome: &str) -> Answer {
         let form = self.payer_form(provider_page).await;
         self.press(&form, outcome).await
     }
 }
 
 /// A form of a page: where it goes and what it carries.
-pub struct Form {
-    pub action: String,
-    pub hidden: Vec<(String, String)>,
+pub(crate) struct Form {
+    pub(crate) action: String,
+    pub(crate) hidden: Vec<(String, String)>,
 }
 
 impl Form {
     /// The first form of a page. Our pages and the simulators' are written by us, so a plain search
     /// reads them.
-    pub fn first(html: &str, page_url: &str) -> Self {
+    pub(crate) fn first(html: &str, page_url: &str) -> Self {
         Self::nth(html, page_url, 0)
     }
 
     /// The form at a place of the page.
-    pub fn nth(html: &str, page_url: &str, place: usize) -> Self {
+    pub(crate) fn nth(html: &str, page_url: &str, place: usize) -> Self {
         let form = html
             .split("<form")
             .nth(place + 1)
@@ -105,7 +105,7 @@ impl Form {
 }
 
 /// Where a page's main link leads.
-pub fn primary_link(html: &str) -> Option<String> {
+pub(crate) fn primary_link(html: &str) -> Option<String> {
     attribute(html.split("<a class=\"primary\"").nth(1)?, "href")
 }
 

@@ -10,46 +10,46 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 /// Longest that a test waits for anything.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `kassette dev` on a folder of its own.
-pub struct Server {
+pub(crate) struct Server {
     child: Mutex<Option<Child>>,
     watchdog: Mutex<Watchdog>,
     folder: Arc<tempfile::TempDir>,
     ready: Value,
-    pub http: reqwest::Client,
+    pub(crate) http: reqwest::Client,
 }
 
 /// An answer, read whole.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: reqwest::header::HeaderMap,
-    pub text: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) text: String,
 }
 
 impl Answer {
     /// The body as JSON.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
     /// The answer again, if its status is this one.
     #[track_caller]
-    pub fn expect(self, status: u16) -> Self {
+    pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text);
         self
     }
 
     /// A header's text.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     /// The Error shape: exactly `{"error": "..."}`.
     #[track_caller]
-    pub fn error(&self) -> String {
+    pub(crate) fn error(&self) -> String {
         let body = self.json();
         let object = body
             .as_object()
@@ -63,14 +63,14 @@ impl Answer {
 }
 
 /// One server that tests share which only add payments of their own.
-pub async fn shared() -> &'static Server {
+pub(crate) async fn shared() -> &'static Server {
     static SHARED: OnceCell<Server> = OnceCell::const_new();
     SHARED.get_or_init(Server::fresh).await
 }
 
 impl Server {
     /// Starts on a fresh folder.
-    pub async fn fresh() -> Self {
+    pub(crate) async fn fresh() -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let plugins = folder.path().join("data/plugins");
         std::fs::create_dir_all(&plugins).unwrap();
@@ -81,7 +81,7 @@ impl Server {
     }
 
     /// Starts on a folder that another server left behind.
-    pub async fn in_folder(folder: Arc<tempfile::TempDir>) -> Self {
+    pub(crate) async fn in_folder(folder: Arc<tempfile::TempDir>) -> Self {
         let ready_file = folder.path().join("ready.json");
         let _ = std::fs::remove_file(&ready_file);
         let log = std::fs::File::create(folder.path().join("log.txt")).unwrap();
@@ -140,12 +140,12 @@ impl Server {
     }
 
     /// What it printed so far.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log.txt")).unwrap_or_default()
     }
 
     /// Ends it at once, as `kill -9` does, and gives back its folder.
-    pub fn kill(&self) -> Arc<tempfile::TempDir> {
+    pub(crate) fn kill(&self) -> Arc<tempfile::TempDir> {
         self.watchdog.lock().dismiss();
         let mut child = self.child.lock().take().unwrap();
         child.kill().unwrap();
@@ -154,7 +154,7 @@ impl Server {
     }
 
     /// Tells it to stop and waits until it has; gives back its folder.
-    pub async fn stop(&self) -> Arc<tempfile::TempDir> {
+    pub(crate) async fn stop(&self) -> Arc<tempfile::TempDir> {
         self.watchdog.lock().dismiss();
         let mut child = self.child.lock().take().unwrap();
         let told = Command::new("kill")
@@ -169,47 +169,47 @@ impl Server {
         Arc::clone(&self.folder)
     }
 
-    pub fn base(&self) -> &str {
+    pub(crate) fn base(&self) -> &str {
         self.ready["base_url"].as_str().unwrap()
     }
 
-    pub fn admin_base(&self) -> &str {
+    pub(crate) fn admin_base(&self) -> &str {
         self.ready["admin_url"].as_str().unwrap()
     }
 
     /// The keys and secrets of `dev`.
-    pub fn credentials(&self) -> Value {
+    pub(crate) fn credentials(&self) -> Value {
         let file = self.folder.path().join("data/dev-credentials.json");
         serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
     }
 
     /// Root of the admin listener.
-    pub fn admin_root(&self) -> &str {
+    pub(crate) fn admin_root(&self) -> &str {
         self.admin_base().strip_suffix("/admin/v1").unwrap()
     }
 
-    pub fn ready(&self) -> &Value {
+    pub(crate) fn ready(&self) -> &Value {
         &self.ready
     }
 
-    pub fn test_key(&self) -> &str {
+    pub(crate) fn test_key(&self) -> &str {
         self.ready["merchants"][0]["test_key"].as_str().unwrap()
     }
 
-    pub fn live_key(&self) -> &str {
+    pub(crate) fn live_key(&self) -> &str {
         self.ready["merchants"][0]["live_key"].as_str().unwrap()
     }
 
-    pub fn operator_token(&self) -> &str {
+    pub(crate) fn operator_token(&self) -> &str {
         self.ready["operator_token"].as_str().unwrap()
     }
 
-    pub fn plugin_dir(&self) -> PathBuf {
+    pub(crate) fn plugin_dir(&self) -> PathBuf {
         PathBuf::from(self.ready["plugin_dir"].as_str().unwrap())
     }
 
     /// Sends a request and reads the answer.
-    pub async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
+    pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         Answer {
@@ -220,26 +220,26 @@ impl Server {
     }
 
     /// POST of JSON to the public API with a key.
-    pub async fn post(&self, key: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, key: &str, path: &str, body: &Value) -> Answer {
         let url = format!("{}{path}", self.base());
         self.send(self.http.post(url).bearer_auth(key).json(body))
             .await
     }
 
     /// GET of the public API with a key.
-    pub async fn get(&self, key: &str, path: &str) -> Answer {
+    pub(crate) async fn get(&self, key: &str, path: &str) -> Answer {
         let url = format!("{}{path}", self.base());
         self.send(self.http.get(url).bearer_auth(key)).await
     }
 
     /// A call of the admin API as the operator of `dev`.
-    pub async fn admin(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
+    pub(crate) async fn admin(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         self.admin_as(self.operator_token(), method, path, body)
             .await
     }
 
     /// A call of the admin API as anybody.
-    pub async fn admin_as(
+    pub(crate) async fn admin_as(
         &self,
         token: &str,
         method: &str,
@@ -258,7 +258,7 @@ impl Server {
     }
 
     /// Moves the clock of gateway and simulators.
-    pub async fn advance(&self, seconds: u64) {
+    pub(crate) async fn advance(&self, seconds: u64) {
         self.admin(
             "POST",
             "/dev/clock",
@@ -269,14 +269,14 @@ impl Server {
     }
 
     /// Spoils the next calls of a simulated account.
-    pub async fn fault(&self, provider_id: &str, fault: &str, times: u32) {
+    pub(crate) async fn fault(&self, provider_id: &str, fault: &str, times: u32) {
         let body = json!({ "provider_id": provider_id, "fault": fault, "times": times });
         let answer = self.admin("POST", "/dev/faults", Some(&body)).await;
         assert!(answer.status / 100 == 2, "{}", answer.text);
     }
 
     /// What a simulator believes about an attempt's payment.
-    pub async fn books(&self, provider_id: &str) -> Vec<Value> {
+    pub(crate) async fn books(&self, provider_id: &str) -> Vec<Value> {
         let answer = self
             .admin(
                 "GET",
@@ -289,7 +289,7 @@ impl Server {
     }
 
     /// Waits until a question about the server is answered with something.
-    pub async fn wait_for<T, F: Future<Output = Option<T>>>(
+    pub(crate) async fn wait_for<T, F: Future<Output = Option<T>>>(
         &self,
         what: &str,
         mut ask: impl FnMut() -> F,
@@ -348,14 +348,14 @@ impl Watchdog {
 }
 
 /// Overlays fields.
-pub fn merge(body: &mut Value, more: Value) {
+pub(crate) fn merge(body: &mut Value, more: Value) {
     if let (Value::Object(body), Value::Object(more)) = (body, more) {
         body.extend(more);
     }
 }
 
 /// A request that is right in every field, with references of its own.
-pub fn new_payment() -> Value {
+pub(crate) fn new_payment() -> Value {
     json!({
         "order_id": format!("order-{}", unique()),
         "idempotency_key": format!("key-{}", unique()),
@@ -365,7 +365,7 @@ pub fn new_payment() -> Value {
 }
 
 /// A word that no other test uses.
-pub fn unique() -> String {
+pub(crate) fn unique() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!(

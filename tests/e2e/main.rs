@@ -13,6 +13,8 @@ mod crash;
 mod expiry;
 mod fallible;
 mod faults;
+mod fields;
+mod forms;
 mod harness;
 mod idempotency;
 mod keys;

@@ -10,7 +10,7 @@ use crate::harness::{Answer, PATIENCE, Server, merge, new_payment, unique};
 
 impl Server {
     /// Creates a payment; `more` overrides or adds fields.
-    pub async fn create(&self, key: &str, more: Value) -> Value {
+    pub(crate) async fn create(&self, key: &str, more: Value) -> Value {
         let mut body = new_payment();
         merge(&mut body, more);
         let answer = self.post(key, "/api/v1/payments", &body).await;
@@ -19,7 +19,7 @@ impl Server {
     }
 
     /// A direct payment, started: the payment and where its payer goes.
-    pub async fn started(&self, key: &str, method: &str, more: Value) -> (Value, String) {
+    pub(crate) async fn started(&self, key: &str, method: &str, more: Value) -> (Value, String) {
         let mut fields = json!({ "checkout_mode": "direct", "payment_method": method });
         merge(&mut fields, more);
         let payment = self.create(key, fields).await;
@@ -31,13 +31,13 @@ impl Server {
     }
 
     /// A start through the API.
-    pub async fn start(&self, key: &str, payment: &Value, method: &str) -> Answer {
+    pub(crate) async fn start(&self, key: &str, payment: &Value, method: &str) -> Answer {
         let body = json!({ "payment_id": payment["payment_id"], "payment_method": method });
         self.post(key, "/api/v1/payments/start", &body).await
     }
 
     /// The payment as it is now.
-    pub async fn payment(&self, key: &str, payment: &Value) -> Value {
+    pub(crate) async fn payment(&self, key: &str, payment: &Value) -> Value {
         let id = payment["payment_id"].as_str().unwrap();
         self.get(key, &format!("/api/v1/payments/{id}"))
             .await
@@ -46,7 +46,7 @@ impl Server {
     }
 
     /// The payment as operators see it.
-    pub async fn inside(&self, payment: &Value) -> Value {
+    pub(crate) async fn inside(&self, payment: &Value) -> Value {
         let id = payment["payment_id"].as_str().unwrap();
         self.admin("GET", &format!("/payments/{id}"), None)
             .await
@@ -55,7 +55,7 @@ impl Server {
     }
 
     /// Waits until the payment has this status.
-    pub async fn until(&self, key: &str, payment: &Value, status: &str) -> Value {
+    pub(crate) async fn until(&self, key: &str, payment: &Value, status: &str) -> Value {
         let began = Instant::now();
         loop {
             let now = self.payment(key, payment).await;
@@ -72,7 +72,7 @@ impl Server {
     }
 
     /// Its attempts as operators see them, oldest first.
-    pub async fn attempts(&self, payment: &Value) -> Vec<Value> {
+    pub(crate) async fn attempts(&self, payment: &Value) -> Vec<Value> {
         self.inside(payment).await["attempts"]
             .as_array()
             .unwrap()
@@ -80,7 +80,7 @@ impl Server {
     }
 
     /// The names of the events that were told about it, in order.
-    pub async fn events(&self, payment: &Value) -> Vec<String> {
+    pub(crate) async fn events(&self, payment: &Value) -> Vec<String> {
         let inside = self.inside(payment).await;
         let events = inside["events"].as_array().unwrap().iter();
         events
@@ -89,7 +89,7 @@ impl Server {
     }
 
     /// Its moves from one status to another, as `created>pending`, in order.
-    pub async fn moves(&self, payment: &Value) -> Vec<String> {
+    pub(crate) async fn moves(&self, payment: &Value) -> Vec<String> {
         let inside = self.inside(payment).await;
         let lines = inside["transitions"].as_array().unwrap().iter();
         lines
@@ -105,7 +105,7 @@ impl Server {
     }
 
     /// Lines of the work list about it, done ones too.
-    pub async fn work(&self, payment: &Value) -> Vec<Value> {
+    pub(crate) async fn work(&self, payment: &Value) -> Vec<Value> {
         let (mut lines, mut cursor) = (Vec::new(), String::new());
         loop {
             let page = self
@@ -124,7 +124,7 @@ impl Server {
     }
 
     /// What the simulators believe about its attempts.
-    pub async fn entries(&self, payment: &Value) -> Vec<Value> {
+    pub(crate) async fn entries(&self, payment: &Value) -> Vec<Value> {
         let attempts = self.attempts(payment).await;
         let account = if payment["test_mode"] == true {
             "sandbox-test"
@@ -140,7 +140,7 @@ impl Server {
     }
 
     /// An operator's decision; `more` overrides or adds fields.
-    pub async fn decide(&self, payment: &Value, decision: &str, more: Value) -> Answer {
+    pub(crate) async fn decide(&self, payment: &Value, decision: &str, more: Value) -> Answer {
         let mut body = json!({ "decision": decision, "actor": "ann", "reason": "looked at it" });
         merge(&mut body, more);
         let path = format!(
@@ -151,7 +151,7 @@ impl Server {
     }
 
     /// An operator's cancel.
-    pub async fn cancel(&self, payment: &Value) -> Answer {
+    pub(crate) async fn cancel(&self, payment: &Value) -> Answer {
         let path = format!(
             "/payments/{}/cancel",
             payment["payment_id"].as_str().unwrap()
@@ -165,7 +165,7 @@ impl Server {
     }
 
     /// A merchant of one's own with keys: its number, test key and live key.
-    pub async fn merchant(&self, policy: Value) -> (u64, String, String) {
+    pub(crate) async fn merchant(&self, policy: Value) -> (u64, String, String) {
         let body = json!({
             "name": format!("Shop {}", unique()), "live_approved": true,
             "fx_rates": { "EUR": "1.08", "GBP": "1.27" }, "policy": policy,
@@ -191,14 +191,14 @@ impl Server {
     }
 
     /// Changes a merchant.
-    pub async fn change_merchant(&self, id: u64, patch: Value) {
+    pub(crate) async fn change_merchant(&self, id: u64, patch: Value) {
         self.admin("PATCH", &format!("/merchants/{id}"), Some(&patch))
             .await
             .expect(200);
     }
 
     /// The time of the injected clock, in seconds since 1970.
-    pub async fn now(&self) -> i64 {
+    pub(crate) async fn now(&self) -> i64 {
         let body = json!({ "advance_seconds": 0 });
         let answer = self
             .admin("POST", "/dev/clock", Some(&body))
@@ -211,14 +211,14 @@ impl Server {
 
     /// News that the sandbox could send about an attempt, signed as it signs: `received` is what was
     /// taken.
-    pub async fn tell(&self, attempt: &Value, status: &str, received: &str) -> Answer {
+    pub(crate) async fn tell(&self, attempt: &Value, status: &str, received: &str) -> Answer {
         let session = session(attempt, status, received);
         self.tell_exactly(attempt["provider_id"].as_str().unwrap(), &session)
             .await
     }
 
     /// Signed news about any session.
-    pub async fn tell_exactly(&self, account: &str, session: &Value) -> Answer {
+    pub(crate) async fn tell_exactly(&self, account: &str, session: &Value) -> Answer {
         let body =
             json!({ "id": "evt_1", "type": "captured", "created_at": 1, "session": session })
                 .to_string();
@@ -228,7 +228,7 @@ impl Server {
     }
 
     /// The header that proves a callback's body.
-    pub fn signature(&self, account: &str, at: i64, body: &str) -> String {
+    pub(crate) fn signature(&self, account: &str, at: i64, body: &str) -> String {
         let secret = &self.credentials()["simulators"][account]["callback_secret"];
         let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_str().unwrap().as_bytes()).unwrap();
         mac.update(format!("{at}.{body}").as_bytes());
@@ -236,7 +236,7 @@ impl Server {
     }
 
     /// A callback of an account.
-    pub async fn callback(&self, account: &str, signature: &str, body: String) -> Answer {
+    pub(crate) async fn callback(&self, account: &str, signature: &str, body: String) -> Answer {
         let url = format!("{}/callbacks/{account}", self.base());
         let request = self
             .http
@@ -248,7 +248,7 @@ impl Server {
 }
 
 /// A session as the sandbox tells it, about an attempt as operators see it.
-pub fn session(attempt: &Value, status: &str, received: &str) -> Value {
+pub(crate) fn session(attempt: &Value, status: &str, received: &str) -> Value {
     let currency = &attempt["currency"];
     let reference = attempt["reference"].as_str().unwrap_or("sbx_not_told_yet");
     json!({

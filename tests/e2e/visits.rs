@@ -1,13 +1,10 @@
 //! Payers on their way: questions, forms, instructions, and coming back.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::browser::{Form, primary_link};
 use crate::harness::{Answer, Server, shared};
-
-fn url(payment: &Value) -> &str {
-    payment["checkout_url"].as_str().unwrap()
-}
+use crate::pages::url;
 
 /// What a return page says by itself: when and where it goes on.
 fn refresh(answer: &Answer) -> Option<&str> {
