@@ -165,8 +165,10 @@ export class Payer {
     // Questions, then a form or instructions: three pages of ours at most.
     for (let step = 0; step < 4; step += 1) {
       await outcome.or(questions).or(posted).or(opener).first().waitFor();
-      if (await outcome.count()) {
-        return;
+      const at = page.url();
+      if (!at.startsWith(ready.base_url) || at.endsWith('/go')) {
+        // There already, or on a page that leads there by itself.
+        break;
       }
       if (await questions.count()) {
         await this.inspect(`${name}-questions`);
@@ -174,9 +176,6 @@ export class Payer {
       } else if (await posted.count()) {
         await this.inspect(`${name}-form`);
         await this.press(posted.first());
-      } else if (page.url().endsWith('/go')) {
-        // It leads on by itself.
-        await outcome.waitFor();
       } else {
         await this.inspect(`${name}-instructions`);
         await this.press(opener.first());
