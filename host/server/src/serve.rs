@@ -43,7 +43,9 @@ pub(crate) enum ServeError {
     Store(#[from] OpenError),
     #[error(transparent)]
     Fault(#[from] Fault),
-    #[error("the store stopped, because what it writes cannot be made safe: {0}; free or repair the disk and start again")]
+    #[error(
+        "the store stopped, because what it writes cannot be made safe: {0}; free or repair the disk and start again"
+    )]
     StoreFailed(String),
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
@@ -115,6 +117,7 @@ pub(crate) struct Running {
     store: Arc<SledStore>,
     base_url: String,
     admin_url: String,
+    listen: SocketAddr,
     listeners: parking_lot::Mutex<Vec<(Listener, Router)>>,
     simulators: Option<Simulators>,
     /// Ends listeners first.
@@ -171,6 +174,7 @@ pub(crate) async fn run(
         let ready = Ready {
             base_url: running.base_url().to_owned(),
             admin_url: running.admin_url(),
+            listen: running.listen().to_string(),
             operator_token: None,
             plugin_dir: plugin_dir.display().to_string(),
             merchants: Vec::new(),
@@ -230,6 +234,7 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         .public_url
         .clone()
         .unwrap_or_else(|| origin("http", public.address()));
+    let listen = public.address();
     let admin_url = origin(
         if admin_tls { "https" } else { "http" },
         operators.address(),
@@ -260,11 +265,10 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         simulators.call_back_to(&origin("http", inner.address()))?;
         listeners.push((inner, api::callbacks(state.clone())));
     }
-    let mut router =
-        api::router(state).merge(pages::router(pages::PagesState::new(
-            gateway.clone(),
-            main.trusted_proxies.clone(),
-        )));
+    let mut router = api::router(state).merge(pages::router(pages::PagesState::new(
+        gateway.clone(),
+        main.trusted_proxies.clone(),
+    )));
     if let (Some(simulators), Profile::Serve) = (&parts.simulators, parts.profile) {
         router = router.nest(SANDBOX_PATH, simulators.sim.payer_routes());
     }
@@ -283,6 +287,7 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         store,
         base_url,
         admin_url,
+        listen,
         listeners: parking_lot::Mutex::new(listeners),
         simulators: parts.simulators,
         closing,
@@ -298,9 +303,17 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
 async fn start_runtime(parts: &Parts) -> Result<Arc<Runtime>, ServeError> {
     let clock = Arc::clone(&parts.clock);
     let config = RuntimeConfig::new(&parts.plugin_dir, Arc::new(move || clock.now()));
-    let guard = Guard { allow_loopback: parts.simulators.is_some() };
-    let sim = parts.simulators.as_ref().map(|simulators| Arc::clone(&simulators.sim));
-    let outgoing = WayOut { client: Client::new(guard), sim };
+    let guard = Guard {
+        allow_loopback: parts.simulators.is_some(),
+    };
+    let sim = parts
+        .simulators
+        .as_ref()
+        .map(|simulators| Arc::clone(&simulators.sim));
+    let outgoing = WayOut {
+        client: Client::new(guard),
+        sim,
+    };
     tokio::task::spawn_blocking(move || Runtime::start(config, outgoing))
         .await
         .map_err(|_| ServeError::Interrupted)?
@@ -317,8 +330,13 @@ struct WayOut {
 impl Outgoing for WayOut {
     fn send<'a>(&'a self, request: Request<'a>) -> Sending<'a> {
         Box::pin(async move {
-            let host = request.url.host_str().and_then(|host| host.parse::<IpAddr>().ok());
-            let address = host.zip(request.url.port_or_known_default()).map(SocketAddr::from);
+            let host = request
+                .url
+                .host_str()
+                .and_then(|host| host.parse::<IpAddr>().ok());
+            let address = host
+                .zip(request.url.port_or_known_default())
+                .map(SocketAddr::from);
             let sent = self.client.send(request).await;
             if let (Some(sim), Some(address), Err(SendError::NotSent(NotSent::NoConnection(_)))) =
                 (&self.sim, address, &sent)
@@ -415,6 +433,11 @@ impl Running {
         &self.base_url
     }
 
+    /// Address of the public listener.
+    pub(crate) const fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
     /// Base of the admin API.
     pub(crate) fn admin_url(&self) -> String {
         format!("{}/admin/v1", self.admin_url)
@@ -430,7 +453,7 @@ impl Running {
         self.working
             .spawn(async move { gateway.run_workers(ending.cancelled_owned()).await });
         self.watch_config();
-        tracing::info!(base_url = %self.base_url, admin_url = %self.admin_url, "serving");
+        tracing::info!(base_url = %self.base_url, listen = %self.listen, admin_url = %self.admin_url, "serving");
     }
 
     /// Takes changed files over while payments flow; what is wrong is said and changes nothing.

@@ -142,6 +142,7 @@ async fn assemble(
     let ready = Ready {
         base_url: running.base_url().to_owned(),
         admin_url: running.admin_url(),
+        listen: running.listen().to_string(),
         operator_token: Some(credentials.operator_token.expose().to_owned()),
         plugin_dir: plugin_dir.display().to_string(),
         merchants: vec![ReadyMerchant {

@@ -25,7 +25,7 @@ use tokio::time::{Sleep, sleep};
 use tower::ServiceExt as _;
 
 /// How long a request's head may take from its first byte, and the first one from the connection.
-const HEAD: Duration = Duration::from_secs(10);
+pub(super) const HEAD: Duration = Duration::from_secs(10);
 /// How long a request's body may take.
 const BODY: Duration = Duration::from_secs(10);
 /// How long a connection may stay without a request.
@@ -36,12 +36,17 @@ const STREAMS: u32 = 100;
 const HEAD_BYTES: usize = 32 << 10;
 
 /// Serves one connection to its end.
-pub(super) async fn run<S>(stream: S, peer: SocketAddr, router: Router, watcher: Watcher)
-where
+pub(super) async fn run<S>(
+    stream: S,
+    peer: SocketAddr,
+    router: Router,
+    watcher: Watcher,
+    head: Duration,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let phase = Arc::new(Phase::default());
-    let io = TokioIo::new(Timed::new(stream, Arc::clone(&phase)));
+    let io = TokioIo::new(Timed::new(stream, Arc::clone(&phase), head));
     let service = service_fn(move |request: Request<Incoming>| {
         let (router, phase) = (router.clone(), Arc::clone(&phase));
         async move {
@@ -101,15 +106,17 @@ struct Timed<S> {
     stream: S,
     phase: Arc<Phase>,
     deadline: Pin<Box<Sleep>>,
+    head: Duration,
     fresh: bool,
 }
 
 impl<S> Timed<S> {
-    fn new(stream: S, phase: Arc<Phase>) -> Self {
+    fn new(stream: S, phase: Arc<Phase>, head: Duration) -> Self {
         Self {
             stream,
             phase,
-            deadline: Box::pin(sleep(HEAD)),
+            deadline: Box::pin(sleep(head)),
+            head,
             fresh: true,
         }
     }
@@ -122,7 +129,7 @@ impl<S> Timed<S> {
             self.phase.set(Phase::HEAD);
             self.deadline
                 .as_mut()
-                .reset(tokio::time::Instant::now() + HEAD);
+                .reset(tokio::time::Instant::now() + self.head);
         }
     }
 }

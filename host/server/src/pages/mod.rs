@@ -39,10 +39,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use http::StatusCode;
 use kassette_gateway::Gateway;
 
 use self::till::Till;
+use crate::api::ApiError;
+use crate::telemetry::Edge;
 
 /// What the pages stand on; cheap to clone.
 #[derive(Clone)]
@@ -84,5 +88,13 @@ pub(crate) fn router(state: PagesState) -> Router {
         )
         .route("/return/{token}", get(returned::show))
         .route("/assets/{file}", get(assets::serve))
+        .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
+        .layer(Edge::new("public", after_panic))
         .with_state(state)
+}
+
+/// The answer where a handler panicked, whose texts and language went with it; the layer tells the log.
+fn after_panic() -> Response {
+    let text = "Something went wrong on our side. Wait a moment and open your payment link again.";
+    (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
 }
