@@ -48,6 +48,15 @@ impl Dice {
     fn one_of<'a>(&mut self, from: &[&'a str]) -> &'a str {
         from[self.roll(from.len())]
     }
+
+    /// A fault, or good manners.
+    fn fault(&mut self) -> &'static str {
+        if self.roll(2) == 0 {
+            "none"
+        } else {
+            self.one_of(&FAULTS)
+        }
+    }
 }
 
 /// What one payer is going to meet and do.
@@ -66,9 +75,9 @@ impl Plan {
     fn draw(dice: &mut Dice) -> Self {
         Self {
             live: dice.roll(4) == 0,
-            before_start: dice.one_of(&FAULTS),
-            before_paying: dice.one_of(&FAULTS),
-            times: u32::try_from(dice.roll(5)).unwrap() + 1,
+            before_start: dice.fault(),
+            before_paying: dice.fault(),
+            times: u32::try_from(dice.roll(4)).unwrap() + 1,
             outcome: dice.one_of(&[
                 "approve", "approve", "approve", "decline", "review", "pending",
             ]),
