@@ -297,11 +297,16 @@ async fn run(seed: u64) {
     );
 }
 
-/// Other seeds are tried with `KASSETTE_SEED=…`.
+/// Other seeds than these are tried with `KASSETTE_SEED=…`.
 #[tokio::test]
 async fn under_every_fault_no_money_is_counted_twice_or_lost() {
-    let seed = std::env::var("KASSETTE_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    run(seed.unwrap_or(0x5EED_0008)).await;
+    let wished = std::env::var("KASSETTE_SEED").ok();
+    match wished.and_then(|seed| seed.parse().ok()) {
+        Some(seed) => run(seed).await,
+        None => {
+            for seed in [0x5EED_0008, 0xB00C, 0xCAFE] {
+                run(seed).await;
+            }
+        }
+    }
 }

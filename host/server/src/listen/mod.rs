@@ -121,12 +121,12 @@ impl Listener {
             tokio::spawn(async move {
                 match tls {
                     None => connection::run(stream, peer, router, watcher, head).await,
-                    Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                        Ok(Ok(stream)) => {
-                            connection::run(stream, peer, router, watcher, head).await
+                    Some(tls) => {
+                        let shaken = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await;
+                        if let Ok(Ok(stream)) = shaken {
+                            connection::run(stream, peer, router, watcher, head).await;
                         }
-                        Ok(Err(_)) | Err(_) => {}
-                    },
+                    }
                 }
                 drop(place);
             });
