@@ -265,10 +265,9 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         simulators.call_back_to(&origin("http", inner.address()))?;
         listeners.push((inner, api::callbacks(state.clone())));
     }
-    let mut router = api::router(state).merge(pages::router(pages::PagesState::new(
-        gateway.clone(),
-        main.trusted_proxies.clone(),
-    )));
+    let payers = pages::PagesState::new(gateway.clone(), main.trusted_proxies.clone())
+        .limited_by(state.clone());
+    let mut router = api::router(state).merge(pages::router(payers));
     if let (Some(simulators), Profile::Serve) = (&parts.simulators, parts.profile) {
         router = router.nest(SANDBOX_PATH, simulators.sim.payer_routes());
     }

@@ -54,7 +54,7 @@ impl ApiState {
     }
 
     /// Counts a request that has no usable key against its address.
-    pub(super) fn count_address(&self, parts: &Parts) -> Result<(), ApiError> {
+    pub(crate) fn count_address(&self, parts: &Parts) -> Result<(), ApiError> {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let peer = peer.map_or(unknown, |ConnectInfo(peer)| peer.ip());

@@ -118,7 +118,10 @@ impl Config {
             listing_deadline: payments.listing_deadline(),
             live_default: profile == Profile::Dev,
             plain_loopback: profile == Profile::Dev,
-            rate_limit: self.main.rate_limit,
+            rate_limit: match profile {
+                Profile::Serve => self.main.rate_limit,
+                Profile::Dev => crate::dev::RATE_LIMIT,
+            },
             health_max_age: payments.health_max_age(),
             health_probe_every: payments.health_probe_every(),
             methods: self.methods.clone(),

@@ -23,7 +23,7 @@ use crate::simulators::{Place, SANDBOX_LIVE, SANDBOX_TEST, Simulators};
 pub(crate) use controls::{ControlError, DevControls, MAX_ADVANCE};
 pub(crate) use credentials::CredentialsError;
 pub(crate) use guests::GuestError;
-pub(crate) use seed::SeedError;
+pub(crate) use seed::{RATE_LIMIT, SeedError};
 
 /// What `dev` sets otherwise than `serve`, for people.
 const PROFILE: &str = "\
@@ -112,8 +112,7 @@ async fn assemble(
         redirect_hosts: Vec::new(),
     };
     let simulators = Simulators::start(&planned, place, Arc::clone(&clock) as _).await?;
-    let mut config = Config::read(&root.join("config"), Profile::Dev)?;
-    config.main.rate_limit = seed::RATE_LIMIT;
+    let config = Config::read(&root.join("config"), Profile::Dev)?;
     let controls = Arc::new(DevControls::new(
         Arc::clone(&clock),
         Arc::clone(&simulators.sim),

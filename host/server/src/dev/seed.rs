@@ -21,7 +21,7 @@ pub(super) const DOMAIN: &str = "shop.example";
 /// Its name.
 const NAME: &str = "Demo shop";
 /// `dev` is for trying things in loops.
-pub(super) const RATE_LIMIT: RateLimit = RateLimit {
+pub(crate) const RATE_LIMIT: RateLimit = RateLimit {
     per_second: 10_000,
     burst: 10_000,
 };

@@ -39,13 +39,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use http::StatusCode;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
 use kassette_gateway::Gateway;
 
 use self::till::Till;
-use crate::api::ApiError;
+use crate::api::{ApiError, ApiState};
 use crate::telemetry::Edge;
 
 /// What the pages stand on; cheap to clone.
@@ -54,6 +58,8 @@ pub(crate) struct PagesState {
     till: Arc<dyn Till>,
     /// Addresses whose `X-Forwarded-For` counts.
     trusted_proxies: Arc<[IpAddr]>,
+    /// Counts requests per address, together with the API's; none in tests of the pages alone.
+    limiter: Option<ApiState>,
 }
 
 impl PagesState {
@@ -63,7 +69,14 @@ impl PagesState {
         Self {
             till: Arc::new(gateway),
             trusted_proxies: trusted_proxies.into(),
+            limiter: None,
         }
+    }
+
+    /// The same, with requests counted against their addresses.
+    pub(crate) fn limited_by(mut self, limiter: ApiState) -> Self {
+        self.limiter = Some(limiter);
+        self
     }
 }
 
@@ -89,8 +102,28 @@ pub(crate) fn router(state: PagesState) -> Router {
         .route("/return/{token}", get(returned::show))
         .route("/assets/{file}", get(assets::serve))
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
+        .layer(middleware::from_fn_with_state(state.clone(), limit))
         .layer(Edge::new("public", after_panic))
         .with_state(state)
+}
+
+/// Whoever guesses tokens or reloads without end waits: payers bring no key, so addresses count.
+async fn limit(State(state): State<PagesState>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let counted = state
+        .limiter
+        .as_ref()
+        .map(|limiter| limiter.count_address(&parts));
+    if let Some(Err(error)) = counted {
+        let (mut head, _) = error.into_response().into_parts();
+        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+        head.headers.insert(CONTENT_TYPE, plain);
+        head.headers.remove(CONTENT_LENGTH);
+        let text =
+            "Too many requests from your network. Wait a moment and open your payment link again.";
+        return Response::from_parts(head, Body::from(text));
+    }
+    next.run(Request::from_parts(parts, body)).await
 }
 
 /// The answer where a handler panicked, whose texts and language went with it; the layer tells the log.

@@ -158,6 +158,7 @@ fn shop_at(view: CheckoutView, start: Starting, public_url: &'static str) -> Sho
     let state = PagesState {
         till: Arc::clone(&till) as Arc<dyn Till>,
         trusted_proxies: Arc::new([]),
+        limiter: None,
     };
     Shop {
         till,
