@@ -1,0 +1,71 @@
+//! Why the server does not start.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use kassette_runtime::RuntimeError;
+use kassette_sim::SimError;
+use kassette_store::Fault;
+use kassette_store::sled::OpenError;
+
+use crate::config::ConfigError;
+use crate::dev::{CredentialsError, GuestError, SeedError};
+use crate::listen::ListenError;
+use crate::master_key::MasterKeyError;
+
+/// Why the server does not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServeError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("{0}")]
+    PublicUrl(String),
+    #[error(transparent)]
+    MasterKey(#[from] MasterKeyError),
+    #[error("the master key is not usable: {0}")]
+    BadMasterKey(String),
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    #[error(
+        "the store stopped, because what it writes cannot be made safe: {0}; free or repair the disk and start again"
+    )]
+    StoreFailed(String),
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error(transparent)]
+    Simulator(#[from] SimError),
+    #[error("{0}")]
+    SimulatorSecrets(String),
+    #[error(transparent)]
+    Settings(#[from] kassette_gateway::workers::SettingsRefused),
+    #[error(transparent)]
+    Guests(#[from] GuestError),
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    #[error(transparent)]
+    Seed(#[from] SeedError),
+    #[error("{0} is not a loopback address; dev has demo keys, so it is refused without --expose")]
+    Exposed(SocketAddr),
+    #[error("the admin listener {0} is not loopback, so it needs admin_tls_cert and admin_tls_key")]
+    PlainAdmin(SocketAddr),
+    #[error("dev builds modules from source: run it in a clone of the repository")]
+    NoWorkspace,
+    #[error("{path}: {why}")]
+    Folder { path: String, why: String },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl ServeError {
+    /// A folder or file that cannot be used.
+    pub(crate) fn folder(path: &Path, why: impl ToString) -> Self {
+        Self::Folder {
+            path: path.display().to_string(),
+            why: why.to_string(),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `kassette serve`: runs a configuration; `dev` uses the same assembly.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `parts` | puts store, modules, gateway and listeners together |
+//! | `running` | answers, works, reloads, stops in order |
+//! | `way_out` | how the modules' requests leave |
+//! | `error` | why it does not start |
+
+mod error;
+mod parts;
+mod running;
+mod way_out;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kassette_gateway::clock::{Clock, SystemClock};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, Profile};
+use crate::ready::Ready;
+use crate::simulators::{Place, SANDBOX_TEST, Simulators};
+
+pub(crate) use error::ServeError;
+pub(crate) use parts::{Parts, start};
+pub(crate) use running::Running;
+
+/// Where the sandbox's payer page stands below the public origin.
+const SANDBOX_PATH: &str = "/sandbox";
+
+/// Serves a configuration until it is told to stop.
+pub(crate) async fn run(
+    config: Config,
+    ready_file: Option<PathBuf>,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
+    let public_url = config.main.public_origin().map_err(ServeError::PublicUrl)?;
+    let plugin_dir = config.path(&config.main.plugin_dir);
+    let data_dir = config.path(&config.main.data_dir);
+    for folder in [&config.folder, &plugin_dir] {
+        crate::config::refuse_shared(folder)?;
+    }
+    crate::files::make_private_folder(&data_dir)
+        .map_err(|error| ServeError::folder(&data_dir, error))?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let simulators = if config.main.sandbox {
+        Some(sandbox(&public_url, &data_dir, Arc::clone(&clock)).await?)
+    } else {
+        None
+    };
+    let key_file = config
+        .main
+        .master_key_file
+        .as_deref()
+        .map(|path| config.path(path));
+    let parts = Parts {
+        profile: Profile::Serve,
+        master: crate::master_key::read(key_file.as_deref())?,
+        listen: config.main.listen,
+        admin_listen: config.main.admin_listen,
+        public_url: Some(public_url),
+        plugin_dir: plugin_dir.clone(),
+        data_dir,
+        clock,
+        simulators,
+        controls: None,
+        config,
+    };
+    let running = start(parts).await?;
+    running.begin();
+    if let Some(path) = ready_file {
+        let ready = Ready {
+            base_url: running.base_url().to_owned(),
+            admin_url: running.admin_url(),
+            listen: running.listen().to_string(),
+            operator_token: None,
+            plugin_dir: plugin_dir.display().to_string(),
+            merchants: Vec::new(),
+            resellers: Vec::new(),
+        };
+        ready
+            .write(&path)
+            .map_err(|error| ServeError::folder(&path, error))?;
+    }
+    running.until(stop).await
+}
+
+/// The built-in sandbox: reached by the gateway over loopback, by payers below our own origin.
+async fn sandbox(
+    public_url: &str,
+    data_dir: &Path,
+    clock: Arc<dyn Clock>,
+) -> Result<Simulators, ServeError> {
+    let folder = data_dir.join("simulators");
+    crate::files::make_private_folder(&folder)
+        .map_err(|error| ServeError::folder(&folder, error))?;
+    let secrets = crate::cli::shared_secrets(&folder.join("secrets.json"))
+        .map_err(ServeError::SimulatorSecrets)?;
+    let host = public_url.trim_start_matches("https://").to_owned();
+    let place = Place {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        data_dir: folder,
+        public_base: Some(format!("{public_url}{SANDBOX_PATH}")),
+        redirect_hosts: vec![host],
+    };
+    Ok(Simulators::start(&[(SANDBOX_TEST, secrets)], place, clock).await?)
+}

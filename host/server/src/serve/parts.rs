@@ -1,0 +1,259 @@
+//! Puts the parts together: store, modules, gateway, listeners.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kassette_domain::id::AccountId;
+use kassette_domain::secret::Secret;
+use kassette_gateway::Gateway;
+use kassette_gateway::clock::Clock;
+use kassette_gateway::settings::{Account, Settings};
+use kassette_http::{Client, Guard};
+use kassette_runtime::{Runtime, RuntimeConfig};
+use kassette_store::sled::{MasterKey, OpenOptions};
+use kassette_store::{SledStore, Store};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::way_out::WayOut;
+use super::{Running, SANDBOX_PATH, ServeError};
+use crate::config::{Config, Profile};
+use crate::dev::DevControls;
+use crate::listen::{Listener, tls_acceptor};
+use crate::simulators::Simulators;
+use crate::{admin, api, pages, telemetry};
+
+/// Everything that `serve` and `dev` decide differently.
+pub(crate) struct Parts {
+    /// Whose rules apply.
+    pub(crate) profile: Profile,
+    /// What was configured.
+    pub(crate) config: Config,
+    /// The master key, 32 bytes in base64.
+    pub(crate) master: Secret,
+    /// Folder of the store.
+    pub(crate) data_dir: PathBuf,
+    /// Folder of the modules.
+    pub(crate) plugin_dir: PathBuf,
+    /// Public address.
+    pub(crate) listen: SocketAddr,
+    /// Operators' address.
+    pub(crate) admin_listen: SocketAddr,
+    /// Origin of URLs; none: `http://` and the public address.
+    pub(crate) public_url: Option<String>,
+    /// The clock.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Simulated accounts.
+    pub(crate) simulators: Option<Simulators>,
+    /// The handles of `dev`.
+    pub(crate) controls: Option<Arc<DevControls>>,
+}
+
+/// Puts the parts together: store, modules, gateway, listeners. Nothing is answered yet.
+pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
+    let main = &parts.config.main;
+    let public = bind(
+        parts.listen,
+        &parts.config,
+        main.tls_cert.as_deref(),
+        main.tls_key.as_deref(),
+    )
+    .await?
+    .without_counting(&main.trusted_proxies);
+    let operators = bind(
+        parts.admin_listen,
+        &parts.config,
+        main.admin_tls_cert.as_deref(),
+        main.admin_tls_key.as_deref(),
+    )
+    .await?;
+    let admin_tls = main.admin_tls_cert.is_some();
+    if !operators.address().ip().is_loopback() && !admin_tls && parts.profile == Profile::Serve {
+        return Err(ServeError::PlainAdmin(operators.address()));
+    }
+    let base_url = parts
+        .public_url
+        .clone()
+        .unwrap_or_else(|| origin("http", public.address()));
+    let listen = public.address();
+    let admin_url = origin(
+        if admin_tls { "https" } else { "http" },
+        operators.address(),
+    );
+
+    let store = open_store(&parts)?;
+    let clock = Arc::clone(&parts.clock);
+    let runtime = start_runtime(&parts).await?;
+    let simulated = parts
+        .simulators
+        .as_ref()
+        .map(|simulators| simulators.accounts.clone());
+    let settings = settings(&parts.config, &base_url, parts.profile, simulated.as_ref());
+    let gateway = Gateway::new(
+        Arc::clone(&store) as Arc<dyn Store>,
+        runtime,
+        clock,
+        settings.clone(),
+    );
+    gateway.configure(settings).await?;
+    gateway.warm_up().await?;
+
+    let state = api::ApiState::new(gateway.clone(), main.trusted_proxies.clone());
+    let mut listeners = Vec::new();
+    if let Some(simulators) = &parts.simulators {
+        // Callbacks of simulators come over loopback, whatever TLS or proxy stands before us.
+        let inner = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None).await?;
+        simulators.call_back_to(&origin("http", inner.address()))?;
+        listeners.push((inner, api::callbacks(state.clone())));
+    }
+    let payers = pages::PagesState::new(gateway.clone(), main.trusted_proxies.clone())
+        .limited_by(state.clone());
+    let mut router = api::router(state).merge(pages::router(payers));
+    if let (Some(simulators), Profile::Serve) = (&parts.simulators, parts.profile) {
+        router = router.nest(SANDBOX_PATH, simulators.sim.payer_routes());
+    }
+    listeners.push((public, router));
+    let hosts = admin_hosts(operators.address(), &main.admin_hosts);
+    let closing = CancellationToken::new();
+    let operators_router = admin::router(admin::AdminState::new(
+        gateway.clone(),
+        hosts,
+        parts.controls.clone(),
+    ))
+    .merge(telemetry::router(gateway.clone(), closing.clone()));
+    listeners.push((operators, operators_router));
+    Ok(Running {
+        gateway,
+        store,
+        base_url,
+        admin_url,
+        listen,
+        listeners: parking_lot::Mutex::new(listeners),
+        simulators: parts.simulators,
+        closing,
+        ending: CancellationToken::new(),
+        listening: TaskTracker::new(),
+        working: TaskTracker::new(),
+        profile: parts.profile,
+        config: parts.config,
+    })
+}
+
+/// Loads every module; compiling blocks, so it is off the workers.
+async fn start_runtime(parts: &Parts) -> Result<Arc<Runtime>, ServeError> {
+    let clock = Arc::clone(&parts.clock);
+    let config = RuntimeConfig::new(&parts.plugin_dir, Arc::new(move || clock.now()));
+    let guard = Guard {
+        allow_loopback: parts.simulators.is_some(),
+    };
+    let sim = parts
+        .simulators
+        .as_ref()
+        .map(|simulators| Arc::clone(&simulators.sim));
+    let outgoing = WayOut {
+        client: Client::new(guard),
+        sim,
+    };
+    tokio::task::spawn_blocking(move || Runtime::start(config, outgoing))
+        .await
+        .map_err(|_| ServeError::Interrupted)?
+        .map_err(ServeError::Runtime)
+}
+
+fn open_store(parts: &Parts) -> Result<Arc<SledStore>, ServeError> {
+    let master = MasterKey::parse(parts.master.expose())
+        .map_err(|error| ServeError::BadMasterKey(error.to_string()))?;
+    Ok(SledStore::open(&OpenOptions {
+        path: parts.data_dir.join("store"),
+        master,
+        cache_bytes: parts.config.main.store.cache_mib << 20,
+    })?)
+}
+
+/// The gateway's settings with the simulated accounts beside the configured ones.
+pub(super) fn settings(
+    config: &Config,
+    public_url: &str,
+    profile: Profile,
+    simulated: Option<&BTreeMap<AccountId, Account>>,
+) -> Settings {
+    let mut settings = config.settings(public_url, profile);
+    for (id, account) in simulated.into_iter().flatten() {
+        settings
+            .accounts
+            .entry(id.clone())
+            .or_insert_with(|| account.clone());
+    }
+    settings.plain_loopback |= simulated.is_some();
+    settings
+}
+
+async fn bind(
+    address: SocketAddr,
+    config: &Config,
+    certificate: Option<&Path>,
+    key: Option<&Path>,
+) -> Result<Listener, ServeError> {
+    let tls = match (certificate, key) {
+        (Some(certificate), Some(key)) => {
+            Some(tls_acceptor(&config.path(certificate), &config.path(key))?)
+        }
+        _ => None,
+    };
+    Ok(Listener::bind(address, tls).await?)
+}
+
+/// The origin of an address; the one of loopback where it is every address.
+fn origin(scheme: &str, address: SocketAddr) -> String {
+    let shown = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], address.port())),
+        IpAddr::V6(ip) if ip.is_unspecified() => {
+            SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, address.port()))
+        }
+        _ => address,
+    };
+    format!("{scheme}://{shown}")
+}
+
+/// Names under which the admin listener answers: a page elsewhere that resolves its own name to
+/// our address must not get an answer.
+fn admin_hosts(address: SocketAddr, configured: &[String]) -> Vec<String> {
+    let port = address.port();
+    let mut hosts = vec![
+        address.to_string(),
+        format!("localhost:{port}"),
+        format!("127.0.0.1:{port}"),
+        format!("[::1]:{port}"),
+    ];
+    hosts.extend(configured.iter().cloned());
+    hosts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_one_that_can_be_opened() {
+        assert_eq!(
+            origin("http", ([0, 0, 0, 0], 80).into()),
+            "http://127.0.0.1:80"
+        );
+        assert_eq!(
+            origin("https", ([192, 0, 2, 1], 8443).into()),
+            "https://192.0.2.1:8443"
+        );
+    }
+
+    #[test]
+    fn the_admin_listener_answers_under_its_own_names_alone() {
+        let hosts = admin_hosts(([127, 0, 0, 1], 8081).into(), &["ops.example".into()]);
+        assert!(
+            hosts.contains(&"localhost:8081".to_owned())
+                && hosts.contains(&"ops.example".to_owned())
+        );
+        assert!(!hosts.contains(&"evil.example:8081".to_owned()));
+    }
+}
