@@ -227,3 +227,70 @@ async fn the_listing_is_ordered_and_limited_as_routing_is() {
             .contains(&"interac".to_owned())
     );
 }
+
+#[tokio::test]
+async fn the_listing_follows_the_merchants_policy() {
+    let server = shared().await;
+    let policy = json!({ "methods": {
+        "paypal": { "enabled": false },
+        "ideal": { "min": "10.00", "max": "100.00" },
+        "revolut": { "providers": ["sandbox-live"] },
+    } });
+    let (_, test, live) = server.merchant(policy).await;
+    let ids = async |key: &str, query: &str| -> Vec<String> {
+        let path = format!("/api/v1/methods?currency=EUR{query}");
+        let body = server.get(key, &path).await.expect(200).json();
+        let methods = body["methods"].as_array().unwrap().iter();
+        methods
+            .map(|method| method["id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let has = |ids: &[String], id: &str| ids.iter().any(|each| each == id);
+    let any = ids(&test, "").await;
+    assert!(has(&any, "ideal"), "without an amount no limit applies");
+    assert!(has(&any, "credit_card") && !has(&any, "paypal"));
+    assert!(
+        !has(&any, "revolut"),
+        "a method without an account is left out"
+    );
+    assert!(has(&ids(&live, "").await, "revolut"));
+    // Limits are in USD: 9.00 EUR are 9.72, and 93.00 EUR are 100.44.
+    for (amount, offered) in [
+        ("9.00", false),
+        ("10.00", true),
+        ("92.00", true),
+        ("93.00", false),
+    ] {
+        let ids = ids(&test, &format!("&amount={amount}")).await;
+        assert_eq!(has(&ids, "ideal"), offered, "{amount}");
+    }
+}
+
+#[tokio::test]
+async fn subdomains_are_verified_where_the_operator_says_so() {
+    let server = shared().await;
+    let (id, key, _) = server.merchant(json!({})).await;
+    let domain = format!("shop{}.example", unique());
+    let path = format!("/merchants/{id}/domains");
+    let body = json!({ "domain": domain, "include_subdomains": true });
+    server.admin("POST", &path, Some(&body)).await.expect(201);
+    for suffix in ["com", "co.uk", "127.0.0.1", "localhost"] {
+        let body = json!({ "domain": suffix });
+        server
+            .admin("POST", &path, Some(&body))
+            .await
+            .expect(422)
+            .error();
+    }
+    for (host, status) in [
+        (domain.clone(), 201),
+        (format!("a.b.{domain}"), 201),
+        (format!("evil{domain}"), 422),
+        (format!("{domain}.evil.example"), 422),
+    ] {
+        let mut body = new_payment();
+        body["return_url"] = json!(format!("https://{host}/done"));
+        let answer = server.post(&key, PAYMENTS, &body).await;
+        assert_eq!(answer.status, status, "{host}: {}", answer.text);
+    }
+}

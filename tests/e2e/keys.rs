@@ -335,3 +335,25 @@ async fn every_change_is_audited_with_operator_actor_and_reason() {
     assert_eq!(added["after"]["domains"][0]["domain"], "audited.example");
     find("domain.delete");
 }
+
+#[tokio::test]
+async fn a_key_says_when_it_was_last_used() {
+    let server = Server::fresh().await;
+    let merchant = merchant(&server, json!({})).await;
+    let (id, key) = key(&server, merchant, json!({ "environment": "test" })).await;
+    let last_used = async || {
+        let path = format!("/merchants/{merchant}/keys");
+        let listed = server.admin("GET", &path, None).await.expect(200).json();
+        let keys = listed["keys"].as_array().unwrap();
+        let ours = keys.iter().find(|each| each["key_id"] == id.as_str());
+        ours.unwrap()["last_used_at"].clone()
+    };
+    assert_eq!(last_used().await, Value::Null);
+    server.get(&key, "/api/v1/methods").await.expect(200);
+    server.advance(3600).await;
+    server
+        .wait_for("the time of use", async || {
+            last_used().await.is_string().then_some(())
+        })
+        .await;
+}
