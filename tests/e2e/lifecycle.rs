@@ -177,13 +177,13 @@ async fn what_was_only_authorised_is_captured_once() {
 }
 
 #[tokio::test]
-async fn a_capture_whose_answer_is_lost_takes_the_money_once() {
+async fn a_capture_that_meets_trouble_takes_the_money_once() {
     let server = Server::fresh().await;
     let key = server.test_key();
     for fault in ["malformed", "truncated", "status-500"] {
         let (payment, url) = server.started(key, "credit_card", json!({})).await;
         server.fault("sandbox-test", "needs-capture", 1).await;
-        // The look and the capture after the approval.
+        // The first two tries; each finds the session before it captures.
         server.fault("sandbox-test", fault, 2).await;
         server.pay(&url, "approve").await.expect(303);
         server.until(key, &payment, "processing").await;
