@@ -12,7 +12,7 @@ use crate::harness::{Server, merge, new_payment};
 const CLIENTS: usize = 8;
 
 /// A payment without its address, which names the listener of the day, but with the address's token.
-fn comparable(payment: &Value) -> Value {
+pub(crate) fn comparable(payment: &Value) -> Value {
     let mut payment = payment.clone();
     let token = payment["checkout_url"]
         .as_str()
