@@ -10,6 +10,7 @@
 mod browser;
 mod callbacks;
 mod crash;
+mod damage;
 mod expiry;
 mod fallible;
 mod faults;
