@@ -85,6 +85,8 @@ impl Server {
         let ready_file = folder.path().join("ready.json");
         let _ = std::fs::remove_file(&ready_file);
         let log = std::fs::File::create(folder.path().join("log.txt")).unwrap();
+        let config = folder.path().join("config");
+        std::fs::create_dir_all(config.join("providers")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_kassette"))
             .args([
                 "dev",
@@ -96,6 +98,8 @@ impl Server {
             ])
             .arg("--data-dir")
             .arg(folder.path().join("data"))
+            .arg("--config")
+            .arg(config)
             .arg("--ready-file")
             .arg(&ready_file)
             .env("RUST_LOG", "info")
@@ -167,6 +171,11 @@ impl Server {
             .unwrap();
         assert!(status.success(), "{status}: {}", self.log());
         Arc::clone(&self.folder)
+    }
+
+    /// Everything that it keeps.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     pub(crate) fn base(&self) -> &str {

@@ -12,6 +12,7 @@ mod callbacks;
 mod crash;
 mod damage;
 mod expiry;
+mod fallback;
 mod fallible;
 mod faults;
 mod fields;

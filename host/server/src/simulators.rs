@@ -1,5 +1,6 @@
 //! Simulated provider accounts and the simulators on their other side.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -48,7 +49,7 @@ impl SharedSecrets {
 /// A simulated account to be.
 pub(crate) struct Planned {
     /// The wire's `provider_id`.
-    pub(crate) id: &'static str,
+    pub(crate) id: Cow<'static, str>,
     /// Its module.
     pub(crate) module: &'static str,
     /// Shown to payers.
@@ -59,14 +60,14 @@ pub(crate) struct Planned {
 
 /// The sandbox's accounts; the test one is there under `serve` too.
 pub(crate) const SANDBOX_TEST: Planned = Planned {
-    id: "sandbox-test",
+    id: Cow::Borrowed("sandbox-test"),
     module: "sandbox",
     name: "Sandbox",
     environment: Environment::Test,
 };
 /// For development alone.
 pub(crate) const SANDBOX_LIVE: Planned = Planned {
-    id: "sandbox-live",
+    id: Cow::Borrowed("sandbox-live"),
     module: "sandbox",
     name: "Sandbox",
     environment: Environment::Live,
@@ -103,7 +104,7 @@ impl Simulators {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SimError> {
         let accounts = planned.iter().map(|(planned, secrets)| SimAccount {
-            provider_id: planned.id.to_owned(),
+            provider_id: planned.id.to_string(),
             module: planned.module.to_owned(),
             environment: match planned.environment {
                 Environment::Test => kassette_sim::Environment::Test,
@@ -126,7 +127,7 @@ impl Simulators {
         redirect_hosts.push(sim.addr().to_string());
         let mut accounts = BTreeMap::new();
         for (planned, secrets) in planned {
-            let api = sim.api_addr(planned.id)?.to_string();
+            let api = sim.api_addr(&planned.id)?.to_string();
             if let Some(account) = account(planned, secrets, &api, &redirect_hosts) {
                 accounts.insert(account.id.clone(), account);
             }
@@ -167,7 +168,7 @@ fn account(
         ..Terms::default()
     };
     Some(Account {
-        id: AccountId::parse(planned.id).ok()?,
+        id: AccountId::parse(&planned.id).ok()?,
         module: planned.module.to_owned(),
         name: planned.name.to_owned(),
         environment: planned.environment,

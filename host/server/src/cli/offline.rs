@@ -10,7 +10,7 @@ use kassette_gateway::clock::SystemClock;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError, Profile};
-use crate::simulators::{Place, SANDBOX_TEST, SharedSecrets, Simulators};
+use crate::simulators::{Place, Planned, SANDBOX_TEST, SharedSecrets, Simulators};
 
 /// The options of `kassette sim`.
 #[derive(Args)]
@@ -24,6 +24,13 @@ pub(super) struct SimArgs {
     /// Origin of the gateway that is called back: plain http on loopback.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     gateway: String,
+    /// The account's id, so that several simulators can stand behind one gateway.
+    #[arg(long, default_value = "sandbox-test")]
+    provider_id: String,
+    /// Write the account's file there, mode 0600, as well as to standard output: a gateway that
+    /// watches the folder takes it over at once.
+    #[arg(long)]
+    account_file: Option<PathBuf>,
 }
 
 /// Runs the sandbox's simulator until it is told to stop, printing the account that goes with it.
@@ -40,30 +47,31 @@ pub(super) async fn sim(args: SimArgs, stop: CancellationToken) -> Result<(), St
         public_base: None,
         redirect_hosts: Vec::new(),
     };
-    let simulators = Simulators::start(
-        &[(SANDBOX_TEST, secrets.clone())],
-        place,
-        Arc::new(SystemClock),
-    )
-    .await
-    .map_err(|error| error.to_string())?;
+    let planned = Planned {
+        id: args.provider_id.clone().into(),
+        ..SANDBOX_TEST
+    };
+    let simulators = Simulators::start(&[(planned, secrets.clone())], place, Arc::new(SystemClock))
+        .await
+        .map_err(|error| error.to_string())?;
     simulators
         .call_back_to(&args.gateway)
         .map_err(|error| error.to_string())?;
     let api = simulators
         .sim
-        .api_addr(SANDBOX_TEST.id)
+        .api_addr(&args.provider_id)
         .map_err(|error| error.to_string())?;
     println!(
         "# payer pages http://{}, API http://{api}",
         simulators.sim.addr()
     );
-    println!("# providers/{}.toml:", SANDBOX_TEST.id);
-    let text = account_file(&simulators, &secrets);
-    println!(
-        "{}",
-        toml::to_string(&text).map_err(|error| error.to_string())?
-    );
+    let account = account_file(&simulators, &secrets);
+    let text = toml::to_string(&account).map_err(|error| error.to_string())?;
+    println!("# providers/{}.toml:\n{text}", args.provider_id);
+    if let Some(path) = &args.account_file {
+        crate::files::write_private(path, text.as_bytes())
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     stop.cancelled().await;
     Ok(())
 }

@@ -44,6 +44,9 @@ pub(crate) struct DevArgs {
     /// The store, the keys and the simulators' books.
     #[arg(long, default_value = "data")]
     data_dir: PathBuf,
+    /// The configuration folder; the repository's own where it is not said.
+    #[arg(long)]
+    config: Option<PathBuf>,
     /// Written once requests are served.
     #[arg(long)]
     ready_file: Option<PathBuf>,
@@ -95,13 +98,13 @@ async fn assemble(
     plugin_dir: &Path,
 ) -> Result<Running, ServeError> {
     let credentials =
-        credentials::Credentials::load(data_dir, &[SANDBOX_TEST.id, SANDBOX_LIVE.id])?;
+        credentials::Credentials::load(data_dir, &[&SANDBOX_TEST.id, &SANDBOX_LIVE.id])?;
     let clock = Arc::new(AdjustableClock::new());
     let planned: Vec<_> = [SANDBOX_TEST, SANDBOX_LIVE]
         .into_iter()
         .filter_map(|planned| {
             credentials
-                .simulator(planned.id)
+                .simulator(&planned.id)
                 .map(|shared| (planned, shared))
         })
         .collect();
@@ -112,7 +115,8 @@ async fn assemble(
         redirect_hosts: Vec::new(),
     };
     let simulators = Simulators::start(&planned, place, Arc::clone(&clock) as _).await?;
-    let config = Config::read(&root.join("config"), Profile::Dev)?;
+    let folder = args.config.clone().unwrap_or_else(|| root.join("config"));
+    let config = Config::read(&folder, Profile::Dev)?;
     let controls = Arc::new(DevControls::new(
         Arc::clone(&clock),
         Arc::clone(&simulators.sim),
