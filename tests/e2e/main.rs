@@ -11,6 +11,7 @@ mod browser;
 mod callbacks;
 mod crash;
 mod damage;
+mod declining;
 mod expiry;
 mod fallback;
 mod fallible;
