@@ -1,0 +1,199 @@
+//! The load: keep-alive HTTP/1.1 over raw sockets, with requests that are made ready beforehand. It
+//! is the same for the floor and for the gateway, and as cheap as possible, because it shares their
+//! cores.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::LocalSet;
+
+/// Longest answer that is understood, bytes.
+const LONGEST: usize = 1 << 20;
+
+/// What a run has seen.
+pub(crate) struct Measured {
+    /// How long it took, of which only whole answers count.
+    pub(crate) took: Duration,
+    /// Answers by status.
+    pub(crate) statuses: BTreeMap<u16, u64>,
+    /// From the first byte sent to the last received, microseconds.
+    pub(crate) latency: Histogram<u64>,
+}
+
+impl Measured {
+    /// Answers a second with one of these statuses.
+    pub(crate) fn rate(&self, statuses: &[u16]) -> f64 {
+        let counted = self.statuses.iter();
+        let counted = counted.filter(|(status, _)| statuses.contains(status));
+        let answers: u64 = counted.map(|(_, answers)| answers).sum();
+        answers as f64 / self.took.as_secs_f64()
+    }
+
+    /// A percentile of the latency, milliseconds.
+    pub(crate) fn percentile_ms(&self, percentile: f64) -> f64 {
+        self.latency.value_at_percentile(percentile) as f64 / 1000.0
+    }
+}
+
+/// Writes the next request into an empty buffer; false where there is none.
+pub(crate) type Requests = Box<dyn FnMut(&mut Vec<u8>) -> bool>;
+
+/// One keep-alive connection.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self {
+            stream,
+            request: Vec::with_capacity(1024),
+            answer: Vec::with_capacity(16 << 10),
+        }
+    }
+
+    /// Sends what `fill` writes and reads the whole answer; none where `fill` has nothing to send.
+    pub(crate) async fn ask(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> bool) -> Option<u16> {
+        self.request.clear();
+        if !fill(&mut self.request) {
+            return None;
+        }
+        self.stream.write_all(&self.request).await.unwrap();
+        self.answer.clear();
+        loop {
+            let read = self.stream.read_buf(&mut self.answer).await.unwrap();
+            assert!(read > 0, "the connection was closed instead of an answer");
+            assert!(self.answer.len() < LONGEST, "an answer without end");
+            if let Some(head) = head_end(&self.answer)
+                && self.answer.len() >= head + content_length(&self.answer[..head])
+            {
+                return Some(status(&self.answer));
+            }
+        }
+    }
+
+    /// The body of the last answer.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.answer[head_end(&self.answer).unwrap_or(self.answer.len())..]
+    }
+}
+
+fn head_end(answer: &[u8]) -> Option<usize> {
+    memchr::memmem::find(answer, b"\r\n\r\n").map(|at| at + 4)
+}
+
+fn content_length(head: &[u8]) -> usize {
+    let name = b"\r\ncontent-length: ";
+    let at = memchr::memmem::find(head, name).expect("an answer without content-length");
+    let digits = head[at + name.len()..].iter();
+    digits
+        .take_while(|byte| byte.is_ascii_digit())
+        .fold(0, |length, digit| length * 10 + usize::from(digit - b'0'))
+}
+
+fn status(answer: &[u8]) -> u16 {
+    let digits = answer
+        .get(9..12)
+        .and_then(|text| std::str::from_utf8(text).ok());
+    digits.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// Microseconds up to a minute, three digits.
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000, 3).unwrap()
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros())
+        .unwrap_or(u64::MAX)
+        .max(1)
+}
+
+/// Runs on the one thread that the load has.
+fn alone<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    LocalSet::new().block_on(&runtime, work)
+}
+
+/// Closed loop: each connection sends its next request as soon as it has its answer, until the time
+/// is over or there are no more requests. `seen` gets each answer.
+pub(crate) fn closed(
+    address: SocketAddr,
+    connections: usize,
+    time: Duration,
+    requests: Requests,
+    seen: impl FnMut(u16, &[u8]) + 'static,
+) -> Measured {
+    alone(async move {
+        let requests = Rc::new(RefCell::new(requests));
+        let seen = Rc::new(RefCell::new(seen));
+        let measured = Rc::new(RefCell::new((BTreeMap::new(), histogram())));
+        let mut open = Vec::with_capacity(connections);
+        for _ in 0..connections {
+            open.push(Connection::open(address).await);
+        }
+        let began = Instant::now();
+        let end = began + time;
+        let tasks: Vec<_> = open
+            .into_iter()
+            .map(|mut connection| {
+                let (requests, seen) = (Rc::clone(&requests), Rc::clone(&seen));
+                let measured = Rc::clone(&measured);
+                tokio::task::spawn_local(async move {
+                    let mut sent = Instant::now();
+                    loop {
+                        let next = |request: &mut Vec<u8>| (requests.borrow_mut())(request);
+                        let Some(status) = connection.ask(next).await else {
+                            return sent;
+                        };
+                        let now = Instant::now();
+                        (seen.borrow_mut())(status, connection.body());
+                        if now > end {
+                            return end;
+                        }
+                        let (statuses, latency) = &mut *measured.borrow_mut();
+                        *statuses.entry(status).or_insert(0) += 1;
+                        latency.saturating_record(micros(now - sent));
+                        sent = now;
+                    }
+                })
+            })
+            .collect();
+        let mut last = began;
+        for task in tasks {
+            last = last.max(task.await.unwrap());
+        }
+        let (statuses, latency) = Rc::try_unwrap(measured).unwrap().into_inner();
+        Measured {
+            took: last - began,
+            statuses,
+            latency,
+        }
+    })
+}
+
+/// One request on a connection of its own: its status and body.
+pub(crate) fn once(address: SocketAddr, request: &[u8]) -> (u16, Vec<u8>) {
+    alone(async move {
+        let mut connection = Connection::open(address).await;
+        let fill = |buffer: &mut Vec<u8>| {
+            buffer.extend_from_slice(request);
+            true
+        };
+        let status = connection.ask(fill).await.unwrap_or(0);
+        (status, connection.body().to_vec())
+    })
+}

@@ -1,0 +1,121 @@
+//! The floor: what axum costs on this machine when a handler does nothing but parse and serialize
+//! the JSON of our own answers. It runs in a process of its own, as the gateway does, on a runtime
+//! with the same settings.
+
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+
+use axum::routing::{get, post};
+use axum::serve::ListenerExt as _;
+use axum::{Json, Router};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead as _, BufReader};
+
+/// Starts this program as a floor.
+pub(crate) const ARGUMENT: &str = "floor";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Create {
+    order_id: String,
+    #[expect(dead_code, reason = "it is parsed, as the gateway parses it")]
+    idempotency_key: String,
+    amount: String,
+    currency: String,
+    #[expect(dead_code, reason = "it is parsed, as the gateway parses it")]
+    customer_email: String,
+    #[expect(dead_code, reason = "it is parsed, as the gateway parses it")]
+    return_url: String,
+}
+
+#[derive(Clone, Serialize)]
+struct Payment {
+    payment_id: &'static str,
+    order_id: String,
+    status: &'static str,
+    settlement_status: &'static str,
+    amount: String,
+    currency: String,
+    usd_amount: &'static str,
+    payment_method: Option<&'static str>,
+    test_mode: bool,
+    checkout_url: &'static str,
+}
+
+fn payment(order_id: String, amount: String, currency: String) -> Payment {
+    Payment {
+        payment_id: "9f0c2b7e4d1a4f6e8b3c5d7e9f0a1b2c",
+        order_id,
+        status: "created",
+        settlement_status: "pending",
+        amount,
+        currency,
+        usd_amount: "53.89",
+        payment_method: None,
+        test_mode: true,
+        checkout_url: "https://pay.example/checkout/Zk3v8yq0S1n5m7Qw2E4r6T8y0U1i3O5p7A9s1D3f5G7",
+    }
+}
+
+async fn read() -> Json<&'static Payment> {
+    static STORED: LazyLock<Payment> =
+        LazyLock::new(|| payment("order-1042".into(), "49.90".into(), "EUR".into()));
+    Json(&STORED)
+}
+
+async fn create(Json(create): Json<Create>) -> (StatusCode, Json<Payment>) {
+    let made = payment(create.order_id, create.amount, create.currency);
+    (StatusCode::CREATED, Json(made))
+}
+
+/// Serves until it is killed; prints its address.
+pub(crate) fn serve() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        println!("{}", listener.local_addr().unwrap());
+        let listener = listener.tap_io(|stream| stream.set_nodelay(true).unwrap());
+        let router = Router::new()
+            .route("/api/v1/payments", post(create))
+            .route("/api/v1/payments/{id}", get(read));
+        axum::serve(listener, router).await.unwrap();
+    });
+}
+
+/// A running floor.
+pub(crate) struct Floor {
+    child: Child,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+}
+
+impl Floor {
+    /// Starts this very program as a floor.
+    pub(crate) fn start() -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .arg(ARGUMENT)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        Self {
+            child,
+            address: line.trim().parse().unwrap(),
+        }
+    }
+}
+
+impl Drop for Floor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,217 @@
+//! `kassette serve`, as in production, in a process of its own: a merchant with a test key, the
+//! built-in sandbox as its provider, default settings but for the rate limit.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::client;
+
+/// How long a start may take before it counts as failed.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// No request of a benchmark meets a rate limit: those are measured by nobody.
+const RATE: u32 = 1_000_000;
+/// The merchant's verified domain.
+pub(crate) const DOMAIN: &str = "shop.example";
+
+/// A running gateway.
+pub(crate) struct Gateway {
+    child: Child,
+    folder: TempDir,
+    ready: Value,
+    token: String,
+    /// Where the public API listens.
+    pub(crate) address: SocketAddr,
+    /// A merchant's test key.
+    pub(crate) key: String,
+    /// From the start of the process to its first answer.
+    pub(crate) started_in: Duration,
+}
+
+impl Gateway {
+    /// Starts on a fresh folder. `settings` are lines of `kassette.toml`.
+    pub(crate) fn fresh(settings: &str) -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        prepare(folder.path(), settings);
+        let token = operator(folder.path());
+        let mut gateway = Self::start(folder, token, String::new());
+        gateway.key = gateway.merchant();
+        gateway
+    }
+
+    fn start(folder: TempDir, token: String, key: String) -> Self {
+        let ready_file = folder.path().join("ready.json");
+        let _ = std::fs::remove_file(&ready_file);
+        let log = std::fs::File::create(folder.path().join("log.txt")).unwrap();
+        let began = Instant::now();
+        let mut child = kassette(folder.path(), "serve")
+            .arg("--ready-file")
+            .arg(&ready_file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let ready: Value = loop {
+            if let Ok(bytes) = std::fs::read(&ready_file) {
+                break serde_json::from_slice(&bytes).unwrap();
+            }
+            let ended = child.try_wait().unwrap();
+            let log = folder.path().join("log.txt");
+            assert!(
+                ended.is_none() && began.elapsed() < PATIENCE,
+                "the gateway does not start:\n{}",
+                std::fs::read_to_string(log).unwrap_or_default()
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        Self {
+            started_in: began.elapsed(),
+            child,
+            folder,
+            address: ready["listen"].as_str().unwrap().parse().unwrap(),
+            ready,
+            token,
+            key,
+        }
+    }
+
+    /// Stops it in order and starts it again on the same folder.
+    pub(crate) fn restart(mut self) -> Self {
+        self.stop();
+        let folder = std::mem::replace(&mut self.folder, TempDir::new().unwrap());
+        Self::start(folder, self.token.clone(), self.key.clone())
+    }
+
+    fn stop(&mut self) {
+        let told = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status();
+        assert!(told.is_ok_and(|told| told.success()));
+        let _ = self.child.wait();
+    }
+
+    /// Calls the admin API.
+    pub(crate) fn admin(&self, method: &str, path: &str, body: &Value) -> Value {
+        let url = self.ready["admin_url"].as_str().unwrap();
+        let (host, base) = url
+            .strip_prefix("http://")
+            .unwrap()
+            .split_once('/')
+            .unwrap();
+        let body = body.to_string();
+        let request = format!(
+            "{method} /{base}{path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.token,
+            body.len()
+        );
+        let (status, answer) = client::once(host.parse().unwrap(), request.as_bytes());
+        let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        assert!(status / 100 == 2, "{method} {path}: {status} {answer}");
+        answer
+    }
+
+    /// A merchant; answers its test key.
+    fn merchant(&self) -> String {
+        let rates = json!({ "EUR": "1.08" });
+        let merchant = self.admin(
+            "POST",
+            "/merchants",
+            &json!({ "name": "Bench", "fx_rates": rates }),
+        );
+        let path = format!("/merchants/{}", merchant["merchant_id"]);
+        self.admin(
+            "POST",
+            &format!("{path}/domains"),
+            &json!({ "domain": DOMAIN }),
+        );
+        let key = self.admin(
+            "POST",
+            &format!("{path}/keys"),
+            &json!({ "environment": "test" }),
+        );
+        key["key"].as_str().unwrap().to_owned()
+    }
+
+    /// Resident memory now, bytes.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap() << 10
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The binary that was built with this benchmark.
+fn kassette(folder: &Path, command: &str) -> Command {
+    let mut kassette = Command::new(env!("CARGO_BIN_EXE_kassette"));
+    kassette
+        .args(command.split(' '))
+        .arg("--config")
+        .arg(config(folder))
+        .env_remove("RUST_LOG")
+        .env_remove("KASSETTE_MASTER_KEY")
+        .env_remove("KASSETTE_OPERATOR_TOKEN")
+        .env_remove("KASSETTE_ADMIN_URL");
+    kassette
+}
+
+fn config(folder: &Path) -> PathBuf {
+    folder.join("config")
+}
+
+/// Writes configuration, master key and modules.
+fn prepare(folder: &Path, settings: &str) {
+    let private = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let plugins = folder.join("plugins");
+    for made in [config(folder), plugins.clone()] {
+        std::fs::create_dir(&made).unwrap();
+        private(&made, 0o700);
+    }
+    for guest in kassette_build::guests() {
+        std::fs::copy(&guest.path, plugins.join(format!("{}.wasm", guest.slot))).unwrap();
+    }
+    let mut key = [0; 32];
+    getrandom::fill(&mut key).unwrap();
+    let key = base64::engine::general_purpose::STANDARD.encode(key);
+    let key_file = folder.join("master.key");
+    std::fs::write(&key_file, key).unwrap();
+    private(&key_file, 0o600);
+    let main = format!(
+        "public_url = \"https://pay.example\"\nlisten = \"127.0.0.1:0\"\n\
+         admin_listen = \"127.0.0.1:0\"\ndata_dir = \"../data\"\nplugin_dir = \"../plugins\"\n\
+         master_key_file = \"../master.key\"\n\
+         rate_limit = {{ per_second = {RATE}, burst = {RATE} }}\n{settings}\n"
+    );
+    std::fs::write(config(folder).join("kassette.toml"), main).unwrap();
+}
+
+/// The first operator's token.
+fn operator(folder: &Path) -> String {
+    let made = kassette(folder, "operator create --json --name bench --role admin")
+        .output()
+        .unwrap();
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    made["token"].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,277 @@
+//! Requests at 32 connections in a closed loop, each in turn with its floor.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::client::{self, Measured, Requests};
+use super::figure::{Figure, Goal, median};
+use super::floor::Floor;
+use super::gateway::Gateway;
+use super::options::Options;
+use super::requests::{Creates, Draw, get, post};
+
+/// Keep-alive connections.
+pub(crate) const CONNECTIONS: usize = 32;
+/// Payments that are there to be read.
+const STORED: usize = 10_000;
+/// Longest time for preparing something that is measured afterwards.
+const PREPARING: Duration = Duration::from_secs(60);
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Case {
+    FloorGet,
+    ReadPayment,
+    FloorPost,
+    Create,
+    Replay,
+    Methods,
+    CreateDirect,
+    Start,
+    Page,
+}
+
+impl Case {
+    /// In the order of measuring: what is compared most closely stands side by side.
+    const ALL: [Self; 9] = [
+        Self::FloorGet,
+        Self::ReadPayment,
+        Self::FloorPost,
+        Self::Create,
+        Self::Replay,
+        Self::Methods,
+        Self::CreateDirect,
+        Self::Start,
+        Self::Page,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::FloorGet => "floor GET",
+            Self::ReadPayment => "GET payment",
+            Self::FloorPost => "floor POST",
+            Self::Create => "create, hosted",
+            Self::Replay => "create, replayed",
+            Self::Methods => "GET methods (10 ranks)",
+            Self::CreateDirect => "create, direct (1 rank)",
+            Self::Start => "start at the simulator",
+            Self::Page => "GET checkout page (10 ranks)",
+        }
+    }
+
+    /// The status that counts.
+    const fn status(self) -> u16 {
+        match self {
+            Self::FloorPost | Self::Create | Self::CreateDirect => 201,
+            _ => 200,
+        }
+    }
+
+    /// What it is compared with.
+    const fn floor(self) -> Option<Self> {
+        match self {
+            Self::FloorGet | Self::FloorPost => None,
+            Self::ReadPayment | Self::Methods | Self::Page => Some(Self::FloorGet),
+            Self::Create | Self::Replay | Self::CreateDirect | Self::Start => Some(Self::FloorPost),
+        }
+    }
+
+    const fn goal(self) -> Option<Goal> {
+        match self {
+            Self::ReadPayment => Some(Goal::Ratio(0.8)),
+            Self::Create => Some(Goal::Ratio(0.35)),
+            _ => None,
+        }
+    }
+
+    /// The goal of the 99th percentile, milliseconds.
+    const fn p99(self) -> Option<f64> {
+        match self {
+            Self::Create => Some(5.0),
+            _ => None,
+        }
+    }
+}
+
+/// The two servers and what is asked of them.
+struct World {
+    floor: Floor,
+    gateway: Gateway,
+    /// Ids and checkout paths of stored payments.
+    stored: Rc<Vec<(String, String)>>,
+}
+
+/// Rates and latencies of one case, a round each.
+#[derive(Default)]
+struct Rounds {
+    rates: Vec<f64>,
+    p50: Vec<f64>,
+    p99: Vec<f64>,
+}
+
+pub(crate) fn run(options: &Options) -> Vec<Figure> {
+    let gateway = Gateway::fresh("");
+    let stored = make(&gateway, Creates::hosted(&gateway.key), STORED);
+    let world = World {
+        floor: Floor::start(),
+        gateway,
+        stored: Rc::new(stored),
+    };
+    let mut rounds: [Rounds; Case::ALL.len()] = Default::default();
+    for case in Case::ALL {
+        world.measure(case, options.slice() / 3);
+    }
+    for _ in 0..options.rounds() {
+        for (case, rounds) in Case::ALL.into_iter().zip(&mut rounds) {
+            let measured = world.measure(case, options.slice());
+            rounds.rates.push(measured.rate(&[case.status()]));
+            rounds.p50.push(measured.percentile_ms(50.0));
+            rounds.p99.push(measured.percentile_ms(99.0));
+        }
+    }
+    let figures = Case::ALL.into_iter().zip(&rounds);
+    figures
+        .flat_map(|(case, measured)| figures_of(case, measured, &rounds))
+        .collect()
+}
+
+/// The lines of a case: its rate, and how long an answer takes.
+fn figures_of(case: Case, measured: &Rounds, all: &[Rounds]) -> Vec<Figure> {
+    let mut rate = Figure::new(case.name(), median(&measured.rates), "requests/s");
+    if let Some(floor) = case.floor() {
+        let floors = &all[Case::ALL.iter().position(|case| *case == floor).unwrap()];
+        let pairs = measured.rates.iter().zip(&floors.rates);
+        let ratios: Vec<f64> = pairs.map(|(rate, floor)| rate / floor).collect();
+        rate = rate.against(floor.name(), median(&floors.rates), median(&ratios));
+    }
+    if let Some(goal) = case.goal() {
+        rate = rate.goal(goal);
+    }
+    let p50 = Figure::new(format!("{}, p50", case.name()), median(&measured.p50), "ms");
+    let mut p99 = Figure::new(format!("{}, p99", case.name()), median(&measured.p99), "ms");
+    if let Some(most) = case.p99() {
+        p99 = p99.goal(Goal::AtMost(most));
+    }
+    vec![rate, p50, p99]
+}
+
+impl World {
+    /// Measures a case for a while. Anything but the expected answer ends the benchmark: a failure is
+    /// quick, and would look like a good figure.
+    fn measure(&self, case: Case, time: Duration) -> Measured {
+        let (floor, address) = (self.floor.address, self.gateway.address);
+        let key = self.gateway.key.as_str();
+        let nobody = |_, _: &[u8]| {};
+        let closed = |address, requests: Requests| {
+            client::closed(address, CONNECTIONS, time, requests, nobody)
+        };
+        let creates = |mut creates: Creates| -> Requests {
+            Box::new(move |request| {
+                creates.write(request);
+                true
+            })
+        };
+        let same = |bytes: Vec<u8>| -> Requests {
+            Box::new(move |request| {
+                request.extend_from_slice(&bytes);
+                true
+            })
+        };
+        let measured = match case {
+            Case::FloorGet => closed(floor, self.reads()),
+            Case::ReadPayment => closed(address, self.reads()),
+            Case::FloorPost => closed(floor, creates(Creates::hosted(key))),
+            Case::Create => closed(address, creates(Creates::hosted(key))),
+            Case::CreateDirect => closed(address, creates(Creates::direct(key))),
+            Case::Replay => {
+                let mut once = Vec::new();
+                Creates::hosted(key).write(&mut once);
+                client::once(address, &once);
+                closed(address, same(once))
+            }
+            Case::Methods => closed(
+                address,
+                same(get(key, "/api/v1/methods?amount=49.90&currency=EUR")),
+            ),
+            Case::Start => closed(address, self.starts(time)),
+            Case::Page => closed(address, self.pages()),
+        };
+        let wrong = measured
+            .statuses
+            .keys()
+            .find(|status| **status != case.status());
+        assert!(wrong.is_none(), "{}: answered with {wrong:?}", case.name());
+        measured
+    }
+
+    /// Reads of stored payments, by the same bytes for floor and gateway.
+    fn reads(&self) -> Requests {
+        let (stored, mut draw) = (Rc::clone(&self.stored), Draw::new());
+        let request = get(&self.gateway.key, "/api/v1/payments/#");
+        let at = memchr::memchr(b'#', &request).unwrap();
+        Box::new(move |into| {
+            into.extend_from_slice(&request[..at]);
+            into.extend_from_slice(draw.from(&stored).0.as_bytes());
+            into.extend_from_slice(&request[at + 1..]);
+            true
+        })
+    }
+
+    fn pages(&self) -> Requests {
+        let (stored, mut draw) = (Rc::clone(&self.stored), Draw::new());
+        Box::new(move |into| {
+            let path = &draw.from(&stored).1;
+            into.extend_from_slice(b"GET ");
+            into.extend_from_slice(path.as_bytes());
+            into.extend_from_slice(b" HTTP/1.1\r\nhost: pay.example\r\n\r\n");
+            true
+        })
+    }
+
+    /// Starts, one of a direct payment each, as many as are needed in this time at the most.
+    fn starts(&self, time: Duration) -> Requests {
+        /// More than can be started in a second.
+        const A_SECOND: f64 = 8000.0;
+        let key = self.gateway.key.clone();
+        let count = (time.as_secs_f64() * A_SECOND) as usize;
+        let mut direct = make(&self.gateway, Creates::direct(&key), count).into_iter();
+        Box::new(move |into| {
+            let Some((id, _)) = direct.next() else {
+                return false;
+            };
+            let body = format!(r#"{{"payment_id":"{id}","payment_method":"ideal"}}"#);
+            into.extend_from_slice(&post(&key, "/api/v1/payments/start", &body));
+            true
+        })
+    }
+}
+
+/// Makes payments; answers their ids and the paths of their pages.
+pub(crate) fn make(gateway: &Gateway, mut creates: Creates, count: usize) -> Vec<(String, String)> {
+    let made = Rc::new(RefCell::new(Vec::with_capacity(count)));
+    let (seen, mut left) = (Rc::clone(&made), count);
+    client::closed(
+        gateway.address,
+        CONNECTIONS,
+        PREPARING,
+        Box::new(move |request| {
+            let more = left > 0;
+            if more {
+                left -= 1;
+                creates.write(request);
+            }
+            more
+        }),
+        move |status, body: &[u8]| {
+            let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+            assert_eq!(status, 201, "{answer}");
+            let text = |name: &str| answer[name].as_str().unwrap().to_owned();
+            let path = text("checkout_url").split_off("https://pay.example".len());
+            seen.borrow_mut().push((text("payment_id"), path));
+        },
+    );
+    Rc::try_unwrap(made).unwrap().into_inner()
+}

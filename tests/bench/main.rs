@@ -1,0 +1,68 @@
+//! The benchmarks: `cargo bench -p kassette`. The real binary is measured against floors of the same
+//! run, because absolute figures swing with the machine and ratios hardly do.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `figure` | one line of the table, its goal, the table, the JSON |
+//! | `options` | what to measure |
+//! | `floor` | an axum server that does nothing but JSON, in a process of its own |
+//! | `gateway` | `kassette serve` in a process of its own, with a merchant |
+//! | `client` | the load: keep-alive connections, closed loop or open |
+//! | `requests` | what is asked |
+//! | `http` | requests in turn with their floor |
+//! | `million` | start and memory with many payments stored |
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs,
+    clippy::allow_attributes
+)]
+
+mod client;
+mod figure;
+mod floor;
+mod gateway;
+mod http;
+mod million;
+mod options;
+mod requests;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use self::figure::Figure;
+use self::options::{Group, Options};
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(floor::ARGUMENT) {
+        floor::serve();
+        return ExitCode::SUCCESS;
+    }
+    let options = Options::parse();
+    let mut figures = Vec::new();
+    for group in options.groups() {
+        eprintln!("measuring {}", group.name());
+        let measured = match group {
+            Group::Http => http::run(&options),
+            Group::Million => million::run(&options),
+        };
+        figures.extend(measured);
+    }
+    println!("\n{}", figure::table(&figures));
+    if let Some(path) = &options.json {
+        std::fs::write(path, figure::json(&figures)).expect("the JSON file cannot be written");
+    }
+    let held = figures.iter().all(Figure::holds);
+    println!(
+        "{}",
+        if held {
+            "every goal holds"
+        } else {
+            "a goal does not hold"
+        }
+    );
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,88 @@
+//! The requests that are measured.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::gateway::DOMAIN;
+
+/// Numbers that no other request of this run uses.
+fn next() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A GET with a key.
+pub(crate) fn get(key: &str, path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: pay.example\r\nauthorization: Bearer {key}\r\n\r\n")
+        .into()
+}
+
+/// A POST of JSON with a key.
+pub(crate) fn post(key: &str, path: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: pay.example\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .into()
+}
+
+/// Creates that are all new: one request, whose numbers are counted up in place.
+pub(crate) struct Creates {
+    request: Vec<u8>,
+    /// Where the numbers stand.
+    places: Vec<usize>,
+}
+
+impl Creates {
+    /// Digits of a number.
+    const DIGITS: usize = 12;
+
+    /// Hosted payments.
+    pub(crate) fn hosted(key: &str) -> Self {
+        Self::with(key, "")
+    }
+
+    /// Payments whose method is fixed, so that its module ranks the providers at once.
+    pub(crate) fn direct(key: &str) -> Self {
+        Self::with(key, r#","checkout_mode":"direct","payment_method":"ideal""#)
+    }
+
+    fn with(key: &str, more: &str) -> Self {
+        let zero = "0".repeat(Self::DIGITS);
+        let body = format!(
+            r#"{{"order_id":"order-{zero}","idempotency_key":"bench:{zero}:attempt-1","amount":"49.90","currency":"EUR","customer_email":"someone@example.com","return_url":"https://{DOMAIN}/thanks"{more}}}"#
+        );
+        let request = post(key, "/api/v1/payments", &body);
+        let places = memchr::memmem::find_iter(&request, zero.as_bytes()).collect();
+        Self { request, places }
+    }
+
+    /// Appends the next one.
+    pub(crate) fn write(&mut self, into: &mut Vec<u8>) {
+        let mut number = String::with_capacity(Self::DIGITS);
+        let _ = write!(number, "{:0width$}", next(), width = Self::DIGITS);
+        for place in &self.places {
+            self.request[*place..*place + Self::DIGITS].copy_from_slice(number.as_bytes());
+        }
+        into.extend_from_slice(&self.request);
+    }
+}
+
+/// Something out of a list, evenly and without order.
+pub(crate) struct Draw(u64);
+
+impl Draw {
+    pub(crate) const fn new() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// One of `items`; a xorshift generator is random enough to spread reads.
+    pub(crate) fn from<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        let count = items.len() as u64;
+        &items[usize::try_from(self.0 % count).unwrap_or_default()]
+    }
+}
