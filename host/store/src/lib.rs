@@ -32,15 +32,15 @@ use kassette_domain::work::WorkItem;
 /// A store that failed. Never a rule that said no: rules are outcomes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It cannot take the operation now (full, read-only, overloaded); nothing was changed.
+    /// It cannot take the operation now (full, a disk that failed, overloaded); nothing was changed.
     #[error("the store cannot take the operation now: {0}")]
     Unavailable(String),
     /// A record does not read back as it was written.
     #[error("a stored record is damaged: {0}")]
     Corrupt(String),
-    /// It is shutting down, or has stopped after a failed sync; whether the operation will be there
-    /// after a restart is not known.
-    #[error("the store is stopping")]
+    /// The store is shutting down, or the disk failed while it wrote the operation: whether its whole
+    /// effect is there or none is known only when it is asked again.
+    #[error("the store is stopping, or its disk failed")]
     Stopping,
 }
 

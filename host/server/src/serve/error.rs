@@ -29,7 +29,7 @@ pub(crate) enum ServeError {
     #[error(transparent)]
     Fault(#[from] Fault),
     #[error(
-        "the store stopped, because what it writes cannot be made safe: {0}; free or repair the disk and start again"
+        "the store stopped, because its disk did not give back what it had taken: {0}; repair the disk and start again"
     )]
     StoreFailed(String),
     #[error(transparent)]

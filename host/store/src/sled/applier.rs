@@ -4,14 +4,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
 
-use ::sled::{Batch, Tree};
+use ::sled::Batch;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{oneshot, watch};
 
-use super::durable::Durable;
+use super::engine::{Keeper, Pause, Reopened, Writable, drop_quietly};
 use super::rows::{Rows, Written};
 use super::stats::Stats;
 use super::{keys, records};
@@ -40,6 +40,9 @@ type Settle = Box<dyn FnOnce(Result<(), Fault>) + Send>;
 
 trait Job: Send {
     fn apply(self: Box<Self>, rows: &mut Rows<'_>) -> Settle;
+
+    /// Answers without doing anything.
+    fn refuse(self: Box<Self>, fault: Fault);
 }
 
 struct Asked<O: Operation> {
@@ -62,6 +65,10 @@ impl<O: Operation> Job for Asked<O> {
             // Whoever asked may be gone.
             let _gone = reply.send(durable.and(outcome));
         })
+    }
+
+    fn refuse(self: Box<Self>, fault: Fault) {
+        let _gone = self.reply.send(Err(fault));
     }
 }
 
@@ -101,7 +108,7 @@ struct Shared {
 pub(super) enum Ended {
     /// It was asked to, after all that waited was done.
     Closed,
-    /// Writing or syncing failed: what is on disk is not known.
+    /// Writing or syncing failed, and the database did not open again with all that was taken.
     Failed(String),
 }
 
@@ -113,36 +120,20 @@ pub(super) struct Applier {
 }
 
 impl Applier {
-    /// Starts the thread. `last_group` is the number of the last group in the tree.
-    pub(super) fn start(
-        tree: Tree,
-        durable: Box<dyn Durable>,
-        last_group: u64,
-    ) -> std::io::Result<Self> {
+    /// Starts the thread on a database that is open.
+    pub(super) fn start(mut keeper: Keeper, writable: Writable) -> std::io::Result<Self> {
         let (jobs, waiting) = sync_channel(QUEUE);
         let (end, ended) = watch::channel(None);
         let shared = Arc::new(Shared::default());
-        let mut writer = Writer {
-            tree,
-            durable,
-            last_group,
-            shared: Arc::clone(&shared),
-        };
+        let writers = Arc::clone(&shared);
         std::thread::Builder::new()
             .name("store-applier".into())
             .spawn(move || {
-                let run = catch_unwind(AssertUnwindSafe(|| writer.run(&waiting)));
-                let how = match run {
-                    Ok(Ok(())) => Ended::Closed,
-                    Ok(Err(why)) => Ended::Failed(why),
-                    Err(_) => Ended::Failed("the applier panicked".into()),
-                };
+                let how = run(&mut keeper, writable, &waiting, &writers);
                 if let Ended::Failed(why) = &how {
                     tracing::error!(%why, "the store stops: it cannot say what is on disk");
-                    writer.fail();
+                    keeper.close();
                 }
-                // The database closes before anybody hears that it has.
-                drop(writer);
                 end.send_replace(Some(how));
                 // Operations that still wait are dropped with the queue: their callers hear `Stopping`.
             })?;
@@ -197,29 +188,80 @@ impl Applier {
         self.ended.clone()
     }
 
-    /// Whether it has ended because writing or syncing failed.
-    pub(super) fn has_failed(&self) -> bool {
-        matches!(&*self.ended.borrow(), Some(Ended::Failed(_)))
-    }
-
     /// What it has done so far.
     pub(super) fn stats(&self) -> &Stats {
         &self.shared.stats
     }
 }
 
-/// The thread's own side.
-struct Writer {
-    tree: Tree,
-    durable: Box<dyn Durable>,
-    last_group: u64,
-    shared: Arc<Shared>,
+/// The thread: writes as long as the disk does, and goes on when it does again.
+fn run(
+    keeper: &mut Keeper,
+    mut writable: Writable,
+    jobs: &Receiver<Box<dyn Job>>,
+    shared: &Shared,
+) -> Ended {
+    loop {
+        let mut writer = Writer { writable, shared };
+        let run = catch_unwind(AssertUnwindSafe(|| writer.run(keeper, jobs)));
+        let why = match run {
+            Ok(Ok(())) => {
+                drop_quietly(writer);
+                return Ended::Closed;
+            }
+            Ok(Err(why)) => why,
+            Err(_) => "the applier panicked".into(),
+        };
+        tracing::error!(%why, "the disk failed: the store is closed and tried again");
+        let acknowledged = writer.writable.last_group;
+        keeper.fail(&why);
+        shared.give_up();
+        drop_quietly(writer);
+        let reopened = keeper.reopen(acknowledged, |time, fault| pause(jobs, time, fault));
+        writable = match reopened {
+            Reopened::Open(writable) => writable,
+            Reopened::Closed => return Ended::Closed,
+            Reopened::Lost(why) => return Ended::Failed(why),
+        };
+    }
 }
 
-impl Writer {
-    fn run(&mut self, jobs: &Receiver<Box<dyn Job>>) -> Result<(), String> {
+/// Refuses what is asked for some time.
+fn pause(jobs: &Receiver<Box<dyn Job>>, time: Duration, fault: &Fault) -> Pause {
+    let until = Instant::now() + time;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match jobs.recv_timeout(left) {
+            Ok(job) => job.refuse(fault.clone()),
+            Err(RecvTimeoutError::Timeout) => return Pause::Over,
+            Err(RecvTimeoutError::Disconnected) => return Pause::Closing,
+        }
+    }
+}
+
+impl Shared {
+    /// Tells those who wait for a group that it may not be on disk.
+    fn give_up(&self) {
+        if let Some(group) = self.pending.write().take() {
+            group.durable.send_replace(Some(false));
+        }
+    }
+}
+
+/// The thread's own side.
+struct Writer<'a> {
+    writable: Writable,
+    shared: &'a Shared,
+}
+
+impl Writer<'_> {
+    fn run(&mut self, keeper: &Keeper, jobs: &Receiver<Box<dyn Job>>) -> Result<(), String> {
         while let Ok(first) = jobs.recv() {
-            let mut rows = Rows::new(&self.tree);
+            if let Err(full) = keeper.room() {
+                first.refuse(Fault::Unavailable(full.to_string()));
+                continue;
+            }
+            let mut rows = Rows::new(&self.writable.tree);
             let mut settles: Vec<Settle> = vec![first.apply(&mut rows)];
             while settles.len() < GROUP && rows.len() < GROUP_ROWS {
                 match jobs.try_recv() {
@@ -245,7 +287,7 @@ impl Writer {
             return Ok(());
         }
         let began = Instant::now();
-        let number = self.last_group + 1;
+        let number = self.writable.last_group + 1;
         let row = records::encode(keys::GROUP, &number).map_err(|fault| fault.to_string())?;
         written.insert(keys::GROUP.to_vec(), Some(row));
         let mut batch = Batch::default();
@@ -260,28 +302,25 @@ impl Writer {
             durable: watch::Sender::new(None),
         });
         *self.shared.pending.write() = Some(Arc::clone(&group));
-        self.tree
-            .apply_batch(batch)
+        let Writable {
+            tree,
+            nudge,
+            durable,
+            ..
+        } = &mut self.writable;
+        tree.apply_batch(batch)
             .map_err(|error| format!("a batch was not written: {error}"))?;
-        self.tree
-            .flush()
+        nudge
+            .flush(tree)
             .map_err(|error| format!("a batch was not flushed: {error}"))?;
-        self.durable
+        durable
             .sync()
-            .and_then(|()| self.durable.acknowledge(number))
+            .and_then(|()| durable.acknowledge(number))
             .map_err(|error| format!("a batch was not synced: {error}"))?;
-        self.last_group = number;
+        self.writable.last_group = number;
         group.durable.send_replace(Some(true));
         *self.shared.pending.write() = None;
         self.shared.stats.committed(began.elapsed());
         Ok(())
-    }
-
-    /// Tells those who wait for a group that it may not be on disk. It stays pending: nobody may
-    /// read from it any more.
-    fn fail(&self) {
-        if let Some(group) = &*self.shared.pending.read() {
-            group.durable.send_replace(Some(false));
-        }
     }
 }

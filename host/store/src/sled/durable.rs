@@ -24,6 +24,15 @@ pub(super) trait Durable: Send + 'static {
     fn acknowledge(&mut self, group: u64) -> io::Result<()>;
 }
 
+/// Syncs that are left out: none, but where a test shows that it would notice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LeftOut {
+    /// Those of what is written to files.
+    pub(super) data: bool,
+    /// Those of folders, which make the names of files durable.
+    pub(super) folders: bool,
+}
+
 /// The files of a database.
 pub(super) struct Files {
     /// Our own descriptor of `db`: `fdatasync` is about the file, not about who wrote.
@@ -32,11 +41,13 @@ pub(super) struct Files {
     blobs: PathBuf,
     /// Blobs are named by a number that only grows.
     newest_blob: Option<i64>,
+    left_out: LeftOut,
 }
 
 impl Files {
-    /// Opens the files of the database in a folder, and makes the folder itself durable.
-    pub(super) fn open(folder: &Path) -> io::Result<Self> {
+    /// Opens the files of the database in a folder, and makes the folder and all that recovery found
+    /// in it durable: what the kernel still held of a process that was killed may be shown from now on.
+    pub(super) fn open(folder: &Path, left_out: LeftOut) -> io::Result<Self> {
         let database = File::options()
             .read(true)
             .write(true)
@@ -47,19 +58,23 @@ impl Files {
             .create(true)
             .truncate(false)
             .open(folder.join("acknowledged"))?;
-        File::open(folder.join("conf"))?.sync_all()?;
-        let blobs = folder.join("blobs");
-        File::open(&blobs)?.sync_all()?;
-        File::open(folder)?.sync_all()?;
-        if let Some(parent) = folder.parent().filter(|parent| parent.is_dir()) {
-            File::open(parent)?.sync_all()?;
-        }
-        Ok(Self {
+        let mut files = Self {
             database,
             acknowledged,
-            blobs,
+            blobs: folder.join("blobs"),
             newest_blob: None,
-        })
+            left_out,
+        };
+        if !left_out.data {
+            File::open(folder.join("conf"))?.sync_all()?;
+            files.sync_blobs()?;
+            files.database.sync_all()?;
+        }
+        if !left_out.folders {
+            File::open(&files.blobs)?.sync_all()?;
+            sync_with_parents(folder)?;
+        }
+        Ok(files)
     }
 
     /// The last group that was answered; none where there was none, or the file does not read back.
@@ -95,7 +110,9 @@ impl Files {
             newest = newest.max(Some(number));
         }
         if newest != self.newest_blob {
-            File::open(&self.blobs)?.sync_all()?;
+            if !self.left_out.folders {
+                File::open(&self.blobs)?.sync_all()?;
+            }
             self.newest_blob = newest;
         }
         Ok(())
@@ -104,6 +121,9 @@ impl Files {
 
 impl Durable for Files {
     fn sync(&mut self) -> io::Result<()> {
+        if self.left_out.data {
+            return Ok(());
+        }
         // First what the log points at, then the log.
         self.sync_blobs()?;
         self.database.sync_data()
@@ -112,6 +132,52 @@ impl Durable for Files {
     fn acknowledge(&mut self, group: u64) -> io::Result<()> {
         self.acknowledged.write_all_at(&write_mark(group), 0)
     }
+}
+
+/// Makes a folder's name durable, and those of the folders that it is in: any of them may be new.
+fn sync_with_parents(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()?;
+    let folder = fs::canonicalize(folder)?;
+    for parent in folder.ancestors().skip(1) {
+        // A folder that this process may not read was not made by it.
+        let Ok(parent) = File::open(parent) else {
+            break;
+        };
+        match parent.sync_all() {
+            // Nor was one that is on a file system without syncs, or that is read-only.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidInput | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                break;
+            }
+            synced => synced?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes the kernel forget what it holds of a database's files and has no need to write: after a
+/// failed sync it may hold pages that never reached the disk and take them for written.
+pub(super) fn forget_cached(folder: &Path) -> io::Result<()> {
+    for folder in [folder.to_owned(), folder.join("blobs")] {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                let file = File::open(entry.path())?;
+                rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that this process may still write to the file system of a folder.
+pub(super) fn free_bytes(folder: &File) -> io::Result<u64> {
+    let system = rustix::fs::fstatvfs(folder)?;
+    Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
 /// A number and its checksum.

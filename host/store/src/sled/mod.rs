@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `open`, `durable` | opening, and what makes a write survive a crash of the machine |
+//! | `engine`, `nudge` | the open database, and how the store goes on after a disk that failed |
 //! | `applier`, `stats` | the writing thread: groups of operations, one batch and one sync each |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
@@ -17,9 +18,11 @@ mod create;
 mod directory;
 mod due;
 mod durable;
+mod engine;
 mod keys;
 mod ledgers;
 mod lists;
+mod nudge;
 mod open;
 mod operators;
 mod parking;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ::sled::Batch;
 use zeroize::Zeroizing;
 
-use super::durable::{Durable, Files};
+use super::durable::{Durable, Files, LeftOut};
 use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
 use super::{keys, records};
 use crate::Fault;
@@ -65,7 +65,7 @@ pub enum OpenError {
     },
     /// It does not read back as it was written.
     #[error(
-        "{} is damaged ({detail}): keep a copy of the folder and restore the latest backup", .path.display()
+        "{} is damaged ({detail}): keep a copy of the folder, see with `kassette verify` what it concerns, and bring the latest backup back with `kassette restore`", .path.display()
     )]
     Damaged {
         /// The folder.
@@ -88,53 +88,75 @@ pub enum OpenError {
     System(String),
 }
 
-/// An opened database.
+/// A folder that is ours for as long as this lives.
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
+    cache_bytes: u64,
+    left_out: LeftOut,
+    lock: File,
+}
+
+impl Folder {
+    /// Makes the folder where it does not exist, and keeps others out of it.
+    pub(super) fn take(options: &OpenOptions, left_out: LeftOut) -> Result<Self, OpenError> {
+        let path = options.path.clone();
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&path)
+            .map_err(|source| OpenError::Io {
+                path: path.clone(),
+                source,
+            })?;
+        Ok(Self {
+            lock: lock(&path)?,
+            path,
+            cache_bytes: options.cache_bytes,
+            left_out,
+        })
+    }
+
+    /// Lets others have the folder.
+    pub(super) fn release(&self) -> io::Result<()> {
+        self.lock.unlock()
+    }
+}
+
+/// A database that is open for writing.
 pub(super) struct Opened {
     pub(super) db: sled::Db,
     pub(super) files: Files,
-    pub(super) sealer: Sealer,
     pub(super) marker: Marker,
     /// The number of the last group in the database.
     pub(super) last_group: u64,
-    /// Held for as long as the store is open.
-    pub(super) lock: File,
 }
 
-/// Opens or makes a database.
-pub(super) fn open(options: &OpenOptions) -> Result<Opened, OpenError> {
-    let path = options.path.as_path();
+/// Opens or makes the database in a folder.
+pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError> {
+    let path = folder.path.as_path();
     let io = |source| OpenError::Io {
         path: path.to_owned(),
         source,
     };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(io)?;
-    let lock = lock(path)?;
     remove_unfinished(path).map_err(io)?;
-    let db = open_engine(options)?;
-    let mut files = Files::open(path).map_err(io)?;
-    let sealer = Sealer::new(&options.master);
+    let db = open_engine(folder)?;
+    let mut files = Files::open(path, folder.left_out).map_err(io)?;
     if db.is_empty() {
-        let rows = first_rows(&sealer).map_err(|fault| OpenError::System(fault.to_string()))?;
+        let rows = first_rows(sealer).map_err(|fault| OpenError::System(fault.to_string()))?;
         db.apply_batch(rows)
             .and_then(|()| db.flush())
             .map_err(|error| engine(path, error))?;
         files.sync().map_err(io)?;
     }
     check_format(path, &db)?;
-    let marker = unseal(path, &db, &sealer)?;
+    let marker = unseal(path, &db, sealer)?;
     let acknowledged = files.last_acknowledged().map_err(io)?;
     let last_group = check_whole(path, &db, acknowledged)?;
     Ok(Opened {
         db,
         files,
-        sealer,
         marker,
         last_group,
-        lock,
     })
 }
 
@@ -173,11 +195,11 @@ fn remove_unfinished(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn open_engine(options: &OpenOptions) -> Result<sled::Db, OpenError> {
+fn open_engine(folder: &Folder) -> Result<sled::Db, OpenError> {
     let config = || {
         sled::Config::new()
-            .path(&options.path)
-            .cache_capacity(options.cache_bytes)
+            .path(&folder.path)
+            .cache_capacity(folder.cache_bytes)
             .mode(sled::Mode::HighThroughput)
             // Every group is flushed and synced by the applier.
             .flush_every_ms(None)
@@ -186,7 +208,7 @@ fn open_engine(options: &OpenOptions) -> Result<sled::Db, OpenError> {
     loop {
         // sled panics over some kinds of damage.
         let opened = catch_unwind(|| config().open()).map_err(|_| OpenError::Damaged {
-            path: options.path.clone(),
+            path: folder.path.clone(),
             detail: "the storage engine cannot read it".into(),
         })?;
         match opened {
@@ -196,7 +218,7 @@ fn open_engine(options: &OpenOptions) -> Result<sled::Db, OpenError> {
             {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            Err(error) => return Err(engine(&options.path, error)),
+            Err(error) => return Err(engine(&folder.path, error)),
         }
     }
 }

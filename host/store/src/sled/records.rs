@@ -60,6 +60,14 @@ pub(super) fn decode<T: DeserializeOwned>(key: &[u8], row: &[u8]) -> Result<T, F
     }
 }
 
+/// A page of the database that the engine cannot read.
+pub(super) fn unreadable() -> Fault {
+    tracing::error!(
+        "a page of the database is damaged: see with `kassette verify` what it concerns, and bring the latest backup back with `kassette restore`"
+    );
+    Fault::Corrupt("a page of the database".into())
+}
+
 /// A damaged row. Keys hold ids and hashes, never secrets; only the kind is told all the same.
 pub(super) fn damaged(key: &[u8], what: &str) -> Fault {
     let kind = key.split(|byte| *byte == b'/').next().unwrap_or_default();

@@ -101,7 +101,11 @@ pub(super) trait Source {
 pub(super) fn engine(error: &sled::Error) -> Fault {
     tracing::error!(%error, "the storage engine failed");
     match error {
-        sled::Error::Corruption { .. } => Fault::Corrupt("a page of the database".into()),
+        sled::Error::Corruption { .. } => records::unreadable(),
+        // A page that lies past the end of a file.
+        sled::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            records::unreadable()
+        }
         _ => Fault::Unavailable(format!("the storage engine failed: {error}")),
     }
 }

@@ -142,6 +142,7 @@ pub(super) fn random_id() -> Result<[u8; 16], Fault> {
 
 /// The key of the e-mail mark: drawn once when the store is made and sealed in it, so that a mark
 /// means nothing elsewhere and survives another master key and the erasure of the address.
+#[derive(Clone)]
 pub(super) struct Marker(Hmac<Sha256>);
 
 impl Marker {

@@ -1,27 +1,25 @@
 //! The store itself: how operations and reads reach the tree, and how it ends.
 
-use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::{Mutex, RwLock};
-
 use super::applier::{Applier, Ended, Operation};
-use super::durable::Durable;
-use super::open::{OpenError, OpenOptions, Opened, open};
+use super::durable::LeftOut;
+use super::engine::{Engine, Keeper, Seams, Shared, drop_quietly};
+use super::open::{Folder, OpenError, OpenOptions, open};
 use super::rows::{Rows, Source};
+use super::seal::Sealer;
 use super::view::View;
-use super::{Secrets, keys};
+use super::{Secrets, keys, records};
 use crate::{Answer, Fault, Health};
 
 /// The embedded store. Open one per folder and share it.
 pub struct SledStore {
-    /// None once it is shut down.
-    db: RwLock<Option<sled::Db>>,
+    engine: Shared,
     applier: Applier,
     pub(super) secrets: Arc<Secrets>,
-    /// Nobody else may open the folder while this is held.
-    lock: Mutex<Option<File>>,
+    folder: Arc<Folder>,
 }
 
 /// What a store has done since it was opened.
@@ -40,35 +38,54 @@ impl SledStore {
     /// # Errors
     /// What stands in the way and what to do about it.
     pub fn open(options: &OpenOptions) -> Result<Arc<Self>, OpenError> {
-        Self::start(options, |durable| durable)
+        Self::start(options, LeftOut::default(), Seams::default())
     }
 
-    /// The same, with something around the sync; tests hold it back or let it fail.
+    /// Opens a store that leaves out syncs of what it writes, or of folders. It loses what it
+    /// acknowledged when the power fails: a test that opens it shows that it would notice.
+    ///
+    /// # Errors
+    /// As [`SledStore::open`].
+    #[cfg(any(test, feature = "suite"))]
+    pub fn open_without_syncs(
+        options: &OpenOptions,
+        data: bool,
+        folders: bool,
+    ) -> Result<Arc<Self>, OpenError> {
+        let left_out = LeftOut { data, folders };
+        Self::start(options, left_out, Seams::default())
+    }
+
+    /// Opens a store with something around the disk.
     pub(super) fn start(
         options: &OpenOptions,
-        around: impl FnOnce(Box<dyn Durable>) -> Box<dyn Durable>,
+        left_out: LeftOut,
+        seams: Seams,
     ) -> Result<Arc<Self>, OpenError> {
-        let Opened {
-            db,
-            files,
+        let folder = Arc::new(Folder::take(options, left_out)?);
+        let sealer = Sealer::new(&options.master);
+        let opened = open(&folder, &sealer)?;
+        let secrets = Arc::new(Secrets {
             sealer,
-            marker,
-            last_group,
-            lock,
-        } = open(options)?;
-        let applier = Applier::start((*db).clone(), around(Box::new(files)), last_group)
+            marker: opened.marker.clone(),
+        });
+        let (keeper, writable) =
+            Keeper::new(Arc::clone(&folder), Arc::clone(&secrets), seams, opened)?;
+        let engine = keeper.shared();
+        let applier = Applier::start(keeper, writable)
             .map_err(|error| OpenError::System(error.to_string()))?;
         Ok(Arc::new(Self {
-            db: RwLock::new(Some(db)),
+            engine,
             applier,
-            secrets: Arc::new(Secrets { sealer, marker }),
-            lock: Mutex::new(Some(lock)),
+            secrets,
+            folder,
         }))
     }
 
-    /// Resolves with the reason when writing or syncing has failed. The store then answers
-    /// [`Fault::Stopping`] to everything, because it cannot say what is on disk; the process has to
-    /// end and open it again. Never resolves where the store is shut down in order.
+    /// Resolves with the reason when the store has ended because it cannot say what is on disk:
+    /// after a disk that failed it did not open again with all that it had taken. It then answers
+    /// [`Fault::Stopping`] to everything; the process has to end. Never resolves where the store
+    /// is shut down in order.
     pub async fn failed(&self) -> String {
         let mut ended = self.applier.ended();
         let failed = |ended: &Option<Ended>| matches!(ended, Some(Ended::Failed(_)));
@@ -105,14 +122,12 @@ impl SledStore {
         read: impl FnOnce(&View<'_>) -> Result<T, Fault> + Send + 'a,
     ) -> Answer<'a, T> {
         Box::pin(async move {
-            if self.applier.has_failed() {
-                return Err(Fault::Stopping);
-            }
             let (seen, unsynced) = {
-                let db = self.db.read();
-                let tree = db.as_ref().ok_or(Fault::Stopping)?;
-                let view = View::new(tree);
-                let seen = read(&view)?;
+                let engine = self.engine.read();
+                let view = View::new(engine.db()?);
+                // sled panics over some kinds of damage.
+                let seen = catch_unwind(AssertUnwindSafe(|| read(&view)))
+                    .unwrap_or_else(|_| Err(records::unreadable()))?;
                 // After the read: what it saw of a group was in `pending` before it was in the tree.
                 let pending = self.applier.pending();
                 (seen, pending.filter(|group| view.touches(group.written())))
@@ -126,7 +141,7 @@ impl SledStore {
 
     #[cfg(test)]
     pub(super) fn tree(&self) -> sled::Db {
-        self.db.read().clone().unwrap()
+        self.engine.read().db().unwrap().clone()
     }
 }
 
@@ -161,16 +176,16 @@ impl Health for SledStore {
                 Ok(how) => how.clone(),
                 Err(_) => None,
             };
-            let db = self.db.write().take();
-            let lock = self.lock.lock().take();
+            let engine = std::mem::replace(&mut *self.engine.write(), Engine::Closed);
+            let folder = Arc::clone(&self.folder);
             // Closing writes what sled still holds; not on a worker that serves others.
             let closed = tokio::task::spawn_blocking(move || {
-                drop(db);
-                drop(lock);
+                drop_quietly(engine);
+                folder.release()
             })
             .await;
             match (how, closed) {
-                (Some(Ended::Closed), Ok(())) => Ok(()),
+                (Some(Ended::Closed), Ok(Ok(()))) => Ok(()),
                 _ => Err(Fault::Stopping),
             }
         })

@@ -1,6 +1,7 @@
 //! The behavioural suite on sled, and what only sled can get wrong.
 
 mod disk;
+mod failing;
 mod groups;
 
 use std::future::Future;

@@ -1,0 +1,259 @@
+//! The database behind the store: open, out of reach while the disk fails, or closed.
+//!
+//! After a write or a sync that failed, sled's memory is ahead of the disk, and the kernel may hold
+//! pages that never reached it and take them for written. Neither can be trusted, and a sync that
+//! succeeds later says nothing about the one that failed. So the database is closed, the kernel
+//! forgets what it holds of it, and it is opened anew as after a crash: recovery reads what is there,
+//! which has to be everything that was acknowledged. Only the group that was being written is in
+//! doubt, and its callers were told so.
+
+use std::fs::File;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+
+use super::Secrets;
+use super::durable::{Durable, forget_cached, free_bytes};
+use super::nudge::Nudge;
+use super::open::{Folder, OpenError, Opened, open};
+use crate::Fault;
+
+/// Free bytes below which nothing new is taken. The largest group, the pages that sled moves for it
+/// and the snapshot that the next start writes fit several times; so does the log of a day.
+const RESERVE: u64 = 64 << 20;
+/// How soon a disk that failed is tried again, at first.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// The same after many times: soon enough for whoever has just made room.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// The database as reads find it.
+pub(super) enum Engine {
+    /// Open.
+    Open(sled::Db),
+    /// Closed because the disk failed, and why.
+    Failing(String),
+    /// Closed for good.
+    Closed,
+}
+
+impl Engine {
+    /// The database, if it can be read.
+    pub(super) fn db(&self) -> Result<&sled::Db, Fault> {
+        match self {
+            Self::Open(db) => Ok(db),
+            Self::Failing(why) => Err(Fault::Unavailable(why.clone())),
+            Self::Closed => Err(Fault::Stopping),
+        }
+    }
+}
+
+/// The database, shared by those who read and the thread that writes. Whoever reads holds the lock
+/// as long as the read lasts.
+pub(super) type Shared = Arc<RwLock<Engine>>;
+
+/// Puts something around the files of a database.
+pub(super) type Around = Box<dyn FnMut(Box<dyn Durable>) -> Box<dyn Durable> + Send>;
+
+/// What stands between the store and its disk; tests hold syncs back, let them fail, or fill the disk.
+pub(super) struct Seams {
+    /// Called at each opening.
+    pub(super) durable: Around,
+    /// Free bytes on the file system of a folder.
+    pub(super) free_bytes: fn(&File) -> io::Result<u64>,
+}
+
+impl Default for Seams {
+    fn default() -> Self {
+        Self {
+            durable: Box::new(|durable| durable),
+            free_bytes,
+        }
+    }
+}
+
+/// What the writing thread holds of an open database.
+pub(super) struct Writable {
+    pub(super) tree: sled::Tree,
+    pub(super) nudge: Nudge,
+    pub(super) durable: Box<dyn Durable>,
+    /// The number of the last group in the tree.
+    pub(super) last_group: u64,
+}
+
+/// What a pause between two tries ended with.
+pub(super) enum Pause {
+    /// Its time had passed.
+    Over,
+    /// The store is being shut down.
+    Closing,
+}
+
+/// How waiting for the disk ended.
+pub(super) enum Reopened {
+    /// The database is open again.
+    Open(Writable),
+    /// The store was shut down meanwhile.
+    Closed,
+    /// It will not open by itself again, and why.
+    Lost(String),
+}
+
+/// Opens the database of a folder, as often as the disk makes it necessary.
+pub(super) struct Keeper {
+    folder: Arc<Folder>,
+    /// For the free space.
+    descriptor: File,
+    secrets: Arc<Secrets>,
+    shared: Shared,
+    seams: Seams,
+}
+
+impl Keeper {
+    /// Takes over a database that has just been opened.
+    pub(super) fn new(
+        folder: Arc<Folder>,
+        secrets: Arc<Secrets>,
+        seams: Seams,
+        opened: Opened,
+    ) -> Result<(Self, Writable), OpenError> {
+        let descriptor = File::open(&folder.path).map_err(|source| OpenError::Io {
+            path: folder.path.clone(),
+            source,
+        })?;
+        let mut keeper = Self {
+            folder,
+            descriptor,
+            secrets,
+            shared: Arc::new(RwLock::new(Engine::Closed)),
+            seams,
+        };
+        let writable = keeper
+            .show(opened)
+            .map_err(|error| OpenError::System(error.to_string()))?;
+        Ok((keeper, writable))
+    }
+
+    /// The database, for those who read.
+    pub(super) fn shared(&self) -> Shared {
+        Arc::clone(&self.shared)
+    }
+
+    fn show(&mut self, opened: Opened) -> io::Result<Writable> {
+        let writable = Writable {
+            tree: (*opened.db).clone(),
+            nudge: Nudge::over(&opened.db)?,
+            durable: (self.seams.durable)(Box::new(opened.files)),
+            last_group: opened.last_group,
+        };
+        *self.shared.write() = Engine::Open(opened.db);
+        Ok(writable)
+    }
+
+    /// Whether there is room for another group. Where there is none, nothing is written and reads
+    /// go on.
+    ///
+    /// # Errors
+    /// That the disk is full, or what the file system said.
+    pub(super) fn room(&self) -> io::Result<()> {
+        let free = (self.seams.free_bytes)(&self.descriptor)?;
+        if free < RESERVE {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                format!(
+                    "the disk is full: {} MiB are left, {} MiB have to stay free; make room, the \
+                     store goes on by itself",
+                    free >> 20,
+                    RESERVE >> 20
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes the database away from those who read, because the disk failed. Returns when nobody
+    /// reads any more.
+    pub(super) fn fail(&self, why: &str) {
+        let failing = Engine::Failing(format!(
+            "the disk failed ({why}); see to its space and health, the store goes on by itself"
+        ));
+        let before = std::mem::replace(&mut *self.shared.write(), failing);
+        drop_quietly(before);
+    }
+
+    /// Takes the database away for good.
+    pub(super) fn close(&self) {
+        let before = std::mem::replace(&mut *self.shared.write(), Engine::Closed);
+        drop_quietly(before);
+    }
+
+    /// Waits until the database opens again. `acknowledged` is the last group that anybody was
+    /// answered for; `pause` waits for some time and refuses operations meanwhile.
+    pub(super) fn reopen(
+        &mut self,
+        acknowledged: u64,
+        mut pause: impl FnMut(Duration, &Fault) -> Pause,
+    ) -> Reopened {
+        let mut wait = FIRST_WAIT;
+        loop {
+            let fault = match &*self.shared.read() {
+                Engine::Failing(why) => Fault::Unavailable(why.clone()),
+                _ => Fault::Stopping,
+            };
+            if let Pause::Closing = pause(wait, &fault) {
+                return Reopened::Closed;
+            }
+            wait = (wait * 2).min(LONGEST_WAIT);
+            // sled panics where it cannot sync on the way out of a try that failed.
+            let attempt = catch_unwind(AssertUnwindSafe(|| self.attempt()));
+            let attempt = attempt.unwrap_or_else(|_| {
+                Err(OpenError::Io {
+                    path: self.folder.path.clone(),
+                    source: io::Error::other("the storage engine gave up"),
+                })
+            });
+            match attempt {
+                Ok(opened) if opened.last_group < acknowledged => {
+                    return Reopened::Lost(format!(
+                        "the disk lost {} groups of changes that it had taken",
+                        acknowledged - opened.last_group
+                    ));
+                }
+                Ok(opened) => {
+                    metrics::counter!("kassette_store_recoveries_total").increment(1);
+                    tracing::warn!("the disk takes writes again: the store goes on");
+                    return match self.show(opened) {
+                        Ok(writable) => Reopened::Open(writable),
+                        Err(error) => Reopened::Lost(error.to_string()),
+                    };
+                }
+                Err(OpenError::Io { source, .. }) => {
+                    tracing::warn!(error = %source, "the disk still fails");
+                    self.fail(&source.to_string());
+                }
+                // sled is still letting go of what it had.
+                Err(OpenError::Locked { .. }) => {}
+                Err(error) => return Reopened::Lost(error.to_string()),
+            }
+        }
+    }
+
+    fn attempt(&self) -> Result<Opened, OpenError> {
+        let io = |source| OpenError::Io {
+            path: self.folder.path.clone(),
+            source,
+        };
+        self.room().map_err(io)?;
+        forget_cached(&self.folder.path).map_err(io)?;
+        open(&self.folder, &self.secrets.sealer)
+    }
+}
+
+/// Drops what belongs to a database that failed: sled panics where it cannot sync on the way out.
+pub(super) fn drop_quietly<T>(failed: T) {
+    if catch_unwind(AssertUnwindSafe(|| drop(failed))).is_err() {
+        tracing::warn!("the storage engine did not close in order");
+    }
+}

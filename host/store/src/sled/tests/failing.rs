@@ -1,0 +1,185 @@
+//! A disk that fails and comes back: what was taken is there, what was in doubt is whole or not there,
+//! and the store goes on by itself.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::super::durable::{Durable, LeftOut};
+use super::super::engine::Seams;
+use super::*;
+use crate::suite::fixtures::*;
+use crate::{Created, Fault, Health as _, Payments as _};
+
+/// What the disk does next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Disk {
+    Fine,
+    /// Syncs fail; what was written may be there all the same.
+    FailsToSync,
+    /// Nothing can be opened either.
+    Gone,
+}
+
+struct Faulty {
+    inner: Box<dyn Durable>,
+    disk: Arc<Mutex<Disk>>,
+}
+
+impl Durable for Faulty {
+    fn sync(&mut self) -> io::Result<()> {
+        match *self.disk.lock() {
+            Disk::Fine => self.inner.sync(),
+            _ => Err(io::Error::from_raw_os_error(5)),
+        }
+    }
+
+    fn acknowledge(&mut self, group: u64) -> io::Result<()> {
+        self.inner.acknowledge(group)
+    }
+}
+
+fn on(disk: &Arc<Mutex<Disk>>) -> Seams {
+    let disk = Arc::clone(disk);
+    Seams {
+        durable: Box::new(move |inner| {
+            Box::new(Faulty {
+                inner,
+                disk: Arc::clone(&disk),
+            })
+        }),
+        ..Seams::default()
+    }
+}
+
+/// Asks until the store takes operations again.
+async fn recovered(store: &SledStore) {
+    while store.probe().await.is_err() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_failed_sync_is_told_and_the_store_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Mutex::new(Disk::Fine));
+    let store = SledStore::start(&options(folder.path()), LeftOut::default(), on(&disk)).unwrap();
+    store
+        .create(new_payment("before"), None, NOW)
+        .await
+        .unwrap();
+    *disk.lock() = Disk::FailsToSync;
+    let doubtful = store.create(new_payment("doubtful"), None, NOW).await;
+    assert_eq!(doubtful, Err(Fault::Stopping));
+    *disk.lock() = Disk::Fine;
+    recovered(&store).await;
+    assert!(store.ledger(payment_of("before")).await.unwrap().is_some());
+    // There or not, but whole: the same request makes exactly one payment.
+    let there = store.ledger(payment_of("doubtful")).await.unwrap();
+    let again = store
+        .create(new_payment("doubtful"), None, NOW)
+        .await
+        .unwrap();
+    assert_eq!(there.is_some(), matches!(again, Created::Replay(_)));
+    let listed = page(store.payments(Default::default(), first(9)).await.unwrap());
+    assert_eq!(listed.items.len(), 2);
+    store.shut_down().await.unwrap();
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    assert!(
+        store
+            .ledger(payment_of("doubtful"))
+            .await
+            .unwrap()
+            .is_some()
+    );
+}
+
+#[tokio::test]
+async fn while_the_disk_is_gone_everything_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Mutex::new(Disk::Fine));
+    let store = SledStore::start(&options(folder.path()), LeftOut::default(), on(&disk)).unwrap();
+    store.create(new_payment("a"), None, NOW).await.unwrap();
+    // A read-only file system, as far as sled can tell: `conf` cannot be opened.
+    let conf = options(folder.path()).path.join("conf");
+    let aside = folder.path().join("conf");
+    std::fs::rename(&conf, &aside).unwrap();
+    std::fs::create_dir(&conf).unwrap();
+    *disk.lock() = Disk::Gone;
+    let create = store.create(new_payment("b"), None, NOW).await;
+    assert_eq!(create, Err(Fault::Stopping));
+    for _ in 0..3 {
+        let Err(Fault::Unavailable(why)) = store.probe().await else {
+            panic!("a probe was taken");
+        };
+        assert!(why.contains("the disk failed"), "{why}");
+        let read = store.ledger(payment_of("a")).await;
+        assert!(matches!(read, Err(Fault::Unavailable(_))), "{read:?}");
+    }
+    std::fs::remove_dir(&conf).unwrap();
+    std::fs::rename(&aside, &conf).unwrap();
+    *disk.lock() = Disk::Fine;
+    recovered(&store).await;
+    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_store_is_shut_down_while_the_disk_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Mutex::new(Disk::Fine));
+    let store = SledStore::start(&options(folder.path()), LeftOut::default(), on(&disk)).unwrap();
+    store.create(new_payment("a"), None, NOW).await.unwrap();
+    *disk.lock() = Disk::FailsToSync;
+    store.create(new_payment("b"), None, NOW).await.unwrap_err();
+    store.shut_down().await.unwrap();
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_disk_that_lost_what_was_taken_ends_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = options(folder.path()).path;
+    let disk = Arc::new(Mutex::new(Disk::Fine));
+    let store = SledStore::start(&options(folder.path()), LeftOut::default(), on(&disk)).unwrap();
+    let early = std::fs::read(path.join("db")).unwrap();
+    store.create(new_payment("a"), None, NOW).await.unwrap();
+    *disk.lock() = Disk::FailsToSync;
+    store.create(new_payment("b"), None, NOW).await.unwrap_err();
+    // Written in place, as a disk would forget it.
+    std::fs::write(path.join("db"), early).unwrap();
+    let why = store.failed().await;
+    assert!(why.contains("missing") || why.contains("lost"), "{why}");
+    let read = store.ledger(payment_of("a")).await;
+    assert_eq!(read, Err(Fault::Stopping));
+    assert_eq!(store.probe().await, Err(Fault::Stopping));
+    assert_eq!(store.shut_down().await, Err(Fault::Stopping));
+}
+
+/// Free bytes that the store is told of. A test of its own uses it, so that no other is disturbed.
+static FREE: AtomicU64 = AtomicU64::new(u64::MAX);
+
+#[tokio::test]
+async fn a_full_disk_takes_nothing_new_and_still_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let seams = Seams {
+        free_bytes: |_: &File| Ok(FREE.load(Ordering::SeqCst)),
+        ..Seams::default()
+    };
+    let store = SledStore::start(&options(folder.path()), LeftOut::default(), seams).unwrap();
+    store.create(new_payment("a"), None, NOW).await.unwrap();
+    FREE.store(12 << 20, Ordering::SeqCst);
+    let full = store.create(new_payment("b"), None, NOW).await;
+    let Err(Fault::Unavailable(why)) = full else {
+        panic!("{full:?}");
+    };
+    assert!(why.contains("12 MiB are left"), "{why}");
+    assert!(matches!(store.probe().await, Err(Fault::Unavailable(_))));
+    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+    assert_eq!(store.ledger(payment_of("b")).await, Ok(None));
+    FREE.store(u64::MAX, Ordering::SeqCst);
+    let made = store.create(new_payment("b"), None, NOW).await.unwrap();
+    assert!(matches!(made, Created::New(_)), "{made:?}");
+}
