@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 ///
 /// Source: the IANA special-purpose registry (RFC 6890 and its updates), everything that is not
 /// globally reachable, and the anycast relays that reach other networks.
-const CLOSED_V4: [(Ipv4Addr, u32); 17] = [
+const CLOSED_V4: [(Ipv4Addr, u32); 18] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),       // this network, unspecified
     (Ipv4Addr::new(10, 0, 0, 0), 8),      // private
     (Ipv4Addr::new(100, 64, 0, 0), 10),   // carrier-grade NAT
@@ -16,6 +16,7 @@ const CLOSED_V4: [(Ipv4Addr, u32); 17] = [
     (Ipv4Addr::new(192, 0, 0, 0), 24),    // protocol assignments
     (Ipv4Addr::new(192, 0, 2, 0), 24),    // documentation
     (Ipv4Addr::new(192, 31, 196, 0), 24), // AS112
+    (Ipv4Addr::new(192, 52, 193, 0), 24), // AMT relays
     (Ipv4Addr::new(192, 88, 99, 0), 24),  // 6to4 relays
     (Ipv4Addr::new(192, 168, 0, 0), 16),  // private
     (Ipv4Addr::new(192, 175, 48, 0), 24), // AS112
@@ -83,6 +84,7 @@ mod tests {
             "172.31.255.255",
             "192.0.0.8",
             "192.0.2.1",
+            "192.52.193.1",
             "192.88.99.1",
             "192.168.1.1",
             "198.18.0.1",

@@ -18,7 +18,9 @@ use url::Url;
 use crate::connect::{Sender, connect};
 use crate::destination::{Guard, Refused};
 use crate::exchange::{NoAnswer, NotSent, Request, Response, SendError};
+use crate::network::{Network, System};
 use crate::pool::{Origin, Pool};
+use crate::tls::Trust;
 
 /// What we call ourselves.
 const AGENT: &str = concat!("kassette/", env!("CARGO_PKG_VERSION"));
@@ -43,6 +45,7 @@ pub struct Client {
 
 struct Inner {
     guard: Guard,
+    network: Arc<dyn Network>,
     tls: Option<TlsConnector>,
     pool: Pool,
 }
@@ -56,12 +59,18 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client behind a guard.
+    /// A client behind a guard, on the system's network, that trusts the public authorities.
     pub fn new(guard: Guard) -> Self {
+        Self::over(guard, Arc::new(System), Trust::Public)
+    }
+
+    /// A client on another network, or with other authorities.
+    pub fn over(guard: Guard, network: Arc<dyn Network>, trust: Trust) -> Self {
         Self {
             inner: Arc::new(Inner {
                 guard,
-                tls: crate::tls::connector(),
+                network,
+                tls: crate::tls::connector(trust),
                 pool: Pool::default(),
             }),
         }
@@ -128,7 +137,8 @@ impl Client {
             }
             left.store(false, Ordering::Relaxed);
         }
-        let sender = connect(&request.url, self.inner.tls.as_ref())
+        let inner = &self.inner;
+        let sender = connect(&request.url, &*inner.network, inner.tls.as_ref())
             .await
             .map_err(SendError::NotSent)?;
         self.once(sender, &origin, request, left).await

@@ -16,8 +16,9 @@ use url::{Host, Url};
 
 use crate::address::is_public;
 use crate::destination::is_loopback;
-use crate::exchange::NotSent;
-use crate::tls::H2;
+use crate::exchange::{NoTls, NotSent};
+use crate::network::Network;
+use crate::tls::{H2, trouble};
 
 /// Addresses of one name that are tried; a name with more is not waited for longer.
 const MAX_ADDRESSES: usize = 4;
@@ -30,6 +31,10 @@ const MAX_HEADERS: usize = 100;
 /// What an HTTP/2 peer may keep in flight towards us, per stream and per connection: small, because
 /// answers are small.
 const H2_WINDOW: u32 = 256 * 1024;
+/// How long an HTTP/2 connection with requests on it may be quiet before its peer is asked whether it
+/// is still there, and how long it may take to say so: without it a vanished peer would hold every
+/// request up to its deadline.
+const H2_QUIET: Duration = Duration::from_secs(5);
 
 /// A connection that requests can be handed to.
 pub(crate) enum Sender {
@@ -43,10 +48,14 @@ trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// Connects to the host of a judged URL.
-pub(crate) async fn connect(url: &Url, tls: Option<&TlsConnector>) -> Result<Sender, NotSent> {
+pub(crate) async fn connect(
+    url: &Url,
+    network: &dyn Network,
+    tls: Option<&TlsConnector>,
+) -> Result<Sender, NotSent> {
     let host = url.host().ok_or(NotSent::NoSuchName)?;
     let port = url.port_or_known_default().ok_or(NotSent::NoSuchName)?;
-    let stream = dial(&addresses(&host, port).await?).await?;
+    let stream = dial(network, &addresses(network, &host, port).await?).await?;
     // Requests are written whole; waiting for more only adds latency.
     stream
         .set_nodelay(true)
@@ -56,12 +65,12 @@ pub(crate) async fn connect(url: &Url, tls: Option<&TlsConnector>) -> Result<Sen
     }
     let name = server_name(&host)?;
     let stream = tls
-        .ok_or(NotSent::NoTls)?
+        .ok_or(NotSent::NoTls(NoTls::Handshake))?
         .connect(name, stream)
         .await
         .map_err(|error| {
             tracing::debug!(tls.error = %error, "no secure connection");
-            NotSent::NoTls
+            NotSent::NoTls(trouble(&error))
         })?;
     if stream.get_ref().1.alpn_protocol() == Some(H2) {
         h2(Box::new(stream)).await
@@ -73,27 +82,32 @@ pub(crate) async fn connect(url: &Url, tls: Option<&TlsConnector>) -> Result<Sen
 /// The addresses behind a host that may be connected to.
 ///
 /// A loopback host has passed the guard; it is checked to lead to loopback all the same.
-async fn addresses(host: &Host<&str>, port: u16) -> Result<Vec<SocketAddr>, NotSent> {
+async fn addresses(
+    network: &dyn Network,
+    host: &Host<&str>,
+    port: u16,
+) -> Result<Vec<SocketAddr>, NotSent> {
     let allowed: fn(IpAddr) -> bool = if is_loopback(host) {
         |address| address.is_loopback()
     } else {
         is_public
     };
-    let all: Vec<SocketAddr> = match host {
-        Host::Ipv4(address) => vec![(*address, port).into()],
-        Host::Ipv6(address) => vec![(*address, port).into()],
-        Host::Domain(name) => tokio::net::lookup_host((*name, port))
+    let all: Vec<IpAddr> = match host {
+        Host::Ipv4(address) => vec![(*address).into()],
+        Host::Ipv6(address) => vec![(*address).into()],
+        Host::Domain(name) => network
+            .resolve(name)
             .await
-            .map_err(|_| NotSent::NoSuchName)?
-            .collect(),
+            .map_err(|_| NotSent::NoSuchName)?,
     };
     if all.is_empty() {
         return Err(NotSent::NoSuchName);
     }
     let open: Vec<SocketAddr> = all
         .into_iter()
-        .filter(|address| allowed(address.ip()))
+        .filter(|address| allowed(*address))
         .take(MAX_ADDRESSES)
+        .map(|address| (address, port).into())
         .collect();
     if open.is_empty() {
         Err(NotSent::NotPublic)
@@ -103,10 +117,10 @@ async fn addresses(host: &Host<&str>, port: u16) -> Result<Vec<SocketAddr>, NotS
 }
 
 /// The first address that accepts.
-async fn dial(addresses: &[SocketAddr]) -> Result<TcpStream, NotSent> {
+async fn dial(network: &dyn Network, addresses: &[SocketAddr]) -> Result<TcpStream, NotSent> {
     let mut last = ErrorKind::AddrNotAvailable;
     for address in addresses {
-        match tokio::time::timeout(ADDRESS_PATIENCE, TcpStream::connect(address)).await {
+        match tokio::time::timeout(ADDRESS_PATIENCE, network.dial(*address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => last = error.kind(),
             Err(_) => last = ErrorKind::TimedOut,
@@ -119,7 +133,9 @@ fn server_name(host: &Host<&str>) -> Result<ServerName<'static>, NotSent> {
     match host {
         Host::Ipv4(address) => Ok(ServerName::from(IpAddr::V4(*address))),
         Host::Ipv6(address) => Ok(ServerName::from(IpAddr::V6(*address))),
-        Host::Domain(name) => ServerName::try_from((*name).to_owned()).map_err(|_| NotSent::NoTls),
+        Host::Domain(name) => {
+            ServerName::try_from((*name).to_owned()).map_err(|_| NotSent::NoTls(NoTls::WrongName))
+        }
     }
 }
 
@@ -142,6 +158,8 @@ async fn h1(io: Box<dyn Io>) -> Result<Sender, NotSent> {
 async fn h2(io: Box<dyn Io>) -> Result<Sender, NotSent> {
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
+        .keep_alive_interval(H2_QUIET)
+        .keep_alive_timeout(H2_QUIET)
         .initial_stream_window_size(H2_WINDOW)
         .initial_connection_window_size(H2_WINDOW * 4)
         .max_header_list_size(u32::try_from(MAX_HEADER_BYTES).unwrap_or(u32::MAX))
@@ -154,31 +172,4 @@ async fn h2(io: Box<dyn Io>) -> Result<Sender, NotSent> {
         }
     });
     Ok(Sender::H2(sender))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_name_that_leads_inside_is_refused_after_resolution() {
-        // `localhost` is in every hosts file; asked for as if it were any other name, the filter
-        // must stop what the resolver answers.
-        let resolved: Vec<SocketAddr> = tokio::net::lookup_host(("localhost", 80))
-            .await
-            .unwrap()
-            .collect();
-        assert!(!resolved.is_empty());
-        assert!(resolved.iter().all(|address| !is_public(address.ip())));
-        let inner = Host::Ipv4(std::net::Ipv4Addr::new(10, 0, 0, 1));
-        assert_eq!(addresses(&inner, 80).await, Err(NotSent::NotPublic));
-        let mapped = Host::Ipv6("::ffff:127.0.0.1".parse().unwrap());
-        assert_eq!(addresses(&mapped, 80).await, Err(NotSent::NotPublic));
-    }
-
-    #[tokio::test]
-    async fn a_name_that_does_not_resolve_is_told() {
-        let host = Host::Domain("nothing.invalid");
-        assert_eq!(addresses(&host, 443).await, Err(NotSent::NoSuchName));
-    }
 }

@@ -14,22 +14,28 @@ pub struct Guard {
 const MAX_URL: usize = 8 * 1024;
 
 /// Names that a resolver answers from inside: the last label, as registered for special use
-/// (RFC 6761, 6762, 8375, 9476) or common on private networks.
-const INNER_NAMES: [&str; 9] = [
+/// (RFC 6761, 6762, 7686, 8375, 9476), for infrastructure (`arpa`), or common on private networks.
+const INNER_NAMES: [&str; 12] = [
     "localhost",
     "local",
     "localdomain",
     "internal",
     "intranet",
+    "private",
     "lan",
     "home",
     "corp",
+    "arpa",
     "onion",
+    "alt",
 ];
 
 /// Why a URL is no destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
+    /// No absolute URL, or one with characters that two readers may take for different things.
+    #[error("this is no absolute address, such as \"https://shop.example/webhook\"")]
+    NotAUrl,
     /// Neither https nor, where that is allowed, http to loopback.
     #[error("the address must use https")]
     Scheme,
@@ -57,6 +63,26 @@ pub enum Refused {
 }
 
 impl Guard {
+    /// Reads and judges a destination that somebody wrote down.
+    ///
+    /// Stricter than the URL standard, which removes line breaks and tabs, trims blanks and reads a
+    /// backslash as a slash: what a person or another program reads must be what is called.
+    ///
+    /// # Errors
+    /// The first rule it breaks.
+    pub fn judge(self, text: &str) -> Result<Url, Refused> {
+        let misleading =
+            |c: char| c == '\\' || c.is_whitespace() || c.is_control() || is_invisible(c);
+        if text.len() > MAX_URL {
+            return Err(Refused::TooLong);
+        }
+        if text.contains(misleading) {
+            return Err(Refused::NotAUrl);
+        }
+        let url = Url::parse(text).map_err(|_| Refused::NotAUrl)?;
+        self.judge_url(&url).map(|()| url)
+    }
+
     /// Judges a destination by its text alone, as when a webhook endpoint is created.
     ///
     /// A URL that passes can still be refused when its name is resolved.
@@ -94,6 +120,12 @@ impl Guard {
     }
 }
 
+/// Characters without a width, and those that turn the direction of a text.
+const fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fe00}'..='\u{fe0f}')
+}
+
 /// Whether a host is a loopback literal or the name `localhost`.
 pub(crate) fn is_loopback(host: &Host<&str>) -> bool {
     match host {
@@ -113,8 +145,7 @@ fn judge_name(name: &str) -> Result<(), Refused> {
     {
         return Err(Refused::NoHost);
     }
-    let inner = INNER_NAMES.contains(&last) || name.ends_with(".home.arpa");
-    if inner {
+    if INNER_NAMES.contains(&last) {
         Err(Refused::InnerName)
     } else {
         Ok(())

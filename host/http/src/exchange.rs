@@ -75,14 +75,37 @@ pub enum NotSent {
     #[error("no connection ({0})")]
     NoConnection(std::io::ErrorKind),
     /// No trusted encrypted channel.
-    #[error("no secure connection")]
-    NoTls,
+    #[error("no secure connection: {0}")]
+    NoTls(NoTls),
     /// The connection broke before the request was handed to it.
     #[error("the connection was not usable")]
     Unusable,
     /// Time ran out before a connection stood.
     #[error("no connection within the deadline")]
     Deadline,
+}
+
+/// Why there is no trusted encrypted channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoTls {
+    /// The certificate's time is over.
+    #[error("the certificate has expired")]
+    Expired,
+    /// The certificate's time has not come.
+    #[error("the certificate is not valid yet")]
+    NotYetValid,
+    /// The certificate belongs to another host.
+    #[error("the certificate is for another host name")]
+    WrongName,
+    /// Nobody who is trusted has signed it, or the chain is not whole.
+    #[error("the certificate is from an unknown authority, or its chain is incomplete")]
+    UnknownAuthority,
+    /// The certificate is wrong in another way.
+    #[error("the certificate is not acceptable")]
+    Certificate,
+    /// The other side speaks no TLS, none that is safe, or broke off.
+    #[error("the TLS handshake failed")]
+    Handshake,
 }
 
 /// Why no whole answer came.

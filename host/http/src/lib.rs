@@ -26,13 +26,18 @@ mod connect;
 mod destination;
 mod exchange;
 mod hosts;
+mod network;
 mod pool;
 mod tls;
 
 pub use address::is_public;
 pub use client::Client;
 pub use destination::{Guard, Refused};
-pub use exchange::{NoAnswer, NotSent, Request, Response, SendError};
+pub use exchange::{NoAnswer, NoTls, NotSent, Request, Response, SendError};
 pub use hosts::{HostList, HostPattern, NotAHost};
 /// HTTP's own methods, names and values, so that callers need no dependency for them.
 pub use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+pub use network::{Dialing, Network, Resolving, System};
+pub use tls::Trust;
+/// A certificate in the form that [`Trust`] takes.
+pub use tokio_rustls::rustls::pki_types::CertificateDer;

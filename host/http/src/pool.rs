@@ -56,16 +56,15 @@ impl Pool {
                 return Some(idle.sender);
             };
             let sender = Sender::H2(shared.clone());
-            kept.push(Idle {
-                sender: idle.sender,
-                since: Instant::now(),
-            });
+            // Not renewed before it has answered: a peer that went away would be asked for ever.
+            kept.push(idle);
             return Some(sender);
         }
         None
     }
 
-    /// Keeps a connection, unless there are enough.
+    /// Keeps a connection that has answered, unless there are enough. Of shared ones the last to
+    /// answer is kept: another may be dead without anybody knowing.
     pub(crate) fn put(&self, origin: Origin, sender: Sender) {
         let mut all = self.lock();
         all.retain(|_, kept| {
@@ -76,12 +75,15 @@ impl Pool {
             return;
         }
         let kept = all.entry(origin).or_default();
-        let shared = matches!(sender, Sender::H2(_)) && !kept.is_empty();
-        if kept.len() < MAX_IDLE_PER_HOST && !shared {
-            kept.push(Idle {
-                sender,
-                since: Instant::now(),
-            });
+        let shared = matches!(sender, Sender::H2(_));
+        let idle = Idle {
+            sender,
+            since: Instant::now(),
+        };
+        if let (true, Some(known)) = (shared, kept.last_mut()) {
+            *known = idle;
+        } else if kept.len() < MAX_IDLE_PER_HOST {
+            kept.push(idle);
         }
     }
 

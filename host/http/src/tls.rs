@@ -1,21 +1,42 @@
-//! The encrypted channel: rustls with ring and Mozilla's roots, nothing from the environment.
+//! The encrypted channel: rustls with ring, nothing from the environment.
 
+use std::io;
 use std::sync::Arc;
 
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
+
+use crate::exchange::NoTls;
 
 /// How HTTP/2 is called in the handshake.
 pub(crate) const H2: &[u8] = b"h2";
 
-/// A connector that offers HTTP/2 and HTTP/1.1 and trusts the public certificate authorities.
+/// Whose certificates are believed.
+#[derive(Clone, Debug, Default)]
+pub enum Trust {
+    /// The public authorities, as Mozilla lists them.
+    #[default]
+    Public,
+    /// These authorities alone.
+    Only(Vec<CertificateDer<'static>>),
+}
+
+/// A connector that offers HTTP/2 and HTTP/1.1.
 ///
-/// None where the crypto library refuses its own defaults; then nothing can be sent over https.
-pub(crate) fn connector() -> Option<TlsConnector> {
-    let roots = RootCertStore {
-        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-    };
+/// None where an authority cannot be read or the crypto library refuses its own defaults; then
+/// nothing can be sent over https.
+pub(crate) fn connector(trust: Trust) -> Option<TlsConnector> {
+    let mut roots = RootCertStore::empty();
+    match trust {
+        Trust::Public => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        Trust::Only(authorities) => {
+            for authority in authorities {
+                roots.add(authority).ok()?;
+            }
+        }
+    }
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .ok()?
@@ -23,4 +44,23 @@ pub(crate) fn connector() -> Option<TlsConnector> {
         .with_no_client_auth();
     config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
     Some(TlsConnector::from(Arc::new(config)))
+}
+
+/// What went wrong in a handshake.
+pub(crate) fn trouble(error: &io::Error) -> NoTls {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let Some(Error::InvalidCertificate(why)) = inner else {
+        return NoTls::Handshake;
+    };
+    match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => NoTls::Expired,
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            NoTls::NotYetValid
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            NoTls::WrongName
+        }
+        CertificateError::UnknownIssuer => NoTls::UnknownAuthority,
+        _ => NoTls::Certificate,
+    }
 }

@@ -215,7 +215,7 @@ async fn a_server_that_speaks_no_tls_was_surely_not_sent_to() {
     assert!(
         matches!(
             error,
-            SendError::NotSent(NotSent::NoTls | NotSent::Deadline)
+            SendError::NotSent(NotSent::NoTls(_) | NotSent::Deadline)
         ),
         "{error:?}"
     );
