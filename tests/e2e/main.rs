@@ -9,6 +9,7 @@
 
 mod browser;
 mod callbacks;
+mod compiled;
 mod crash;
 mod damage;
 mod declining;

@@ -9,6 +9,8 @@ use std::time::Duration;
 use kassette_domain::id::Slot;
 use kassette_domain::time::Time;
 
+use crate::artifacts::CacheConfig;
+
 /// Tells the time; injected, so that tests and development can move it.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 
@@ -122,6 +124,8 @@ pub struct RuntimeConfig {
     pub classes: BTreeMap<Slot, Class>,
     /// Longest that one request of a provider's module may take.
     pub request_deadline: Duration,
+    /// Where compiled modules are kept between starts; none: every start compiles all of them.
+    pub cache: Option<CacheConfig>,
     /// The time, for what is shown to operators.
     pub clock: Clock,
 }
@@ -135,6 +139,7 @@ impl RuntimeConfig {
             pool: PoolSizes::default(),
             classes: BTreeMap::new(),
             request_deadline: Duration::from_secs(10),
+            cache: None,
             clock,
         }
     }
@@ -148,6 +153,7 @@ impl fmt::Debug for RuntimeConfig {
             .field("pool", &self.pool)
             .field("classes", &self.classes)
             .field("request_deadline", &self.request_deadline)
+            .field("cache", &self.cache)
             .finish_non_exhaustive()
     }
 }

@@ -9,6 +9,7 @@ use wasmtime::Engine;
 
 use kassette_domain::id::{Digest, Slot};
 
+use crate::artifacts::Artifacts;
 use crate::config::{CallLimits, Class, RuntimeConfig};
 use crate::engine::{INTERPRETED_AT_ONCE, engine};
 use crate::error::{CallError, RuntimeError, short};
@@ -21,6 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// Shared by every module, and alive as long as one of them is.
 pub(crate) struct Host {
     pub(crate) engine: Engine,
+    pub(crate) artifacts: Artifacts,
     pub(crate) outgoing: Arc<dyn Outgoing>,
     pub(crate) config: RuntimeConfig,
     methods: Gate,
@@ -40,8 +42,10 @@ impl Host {
         config: RuntimeConfig,
         outgoing: Arc<dyn Outgoing>,
     ) -> Result<Self, RuntimeError> {
+        let engine = engine(config.pool, &config.limits)?;
         Ok(Self {
-            engine: engine(config.pool, &config.limits)?,
+            artifacts: Artifacts::open(config.cache.as_ref(), &engine),
+            engine,
             outgoing,
             methods: Gate::new(config.pool.methods),
             providers: Semaphore::new(config.pool.providers as usize),

@@ -7,7 +7,8 @@
 //! is known to the host itself; a secret is written into requests and blanked in answers, never
 //! shown. Where anything fails there is no answer, and what is not answered does not happen.
 //!
-//! The generated bindings contain `unsafe` code, so the crate cannot forbid it; none is its own.
+//! The generated bindings contain `unsafe` code, so the crate cannot forbid it. Its own is one call:
+//! the loading of machine code that this host compiled (`artifacts/code.rs`).
 #![deny(unsafe_code)]
 #![cfg_attr(
     test,
@@ -21,6 +22,7 @@
 )]
 
 mod access;
+mod artifacts;
 mod blank;
 mod config;
 mod engine;
@@ -46,6 +48,7 @@ mod tokens;
 mod v0_1;
 
 pub use access::{AccountAccess, Exchange, Recorder, SecretEntry};
+pub use artifacts::{CacheConfig, CacheKey};
 pub use config::{CallLimits, Class, Clock, Limits, PoolSizes, RuntimeConfig};
 pub use error::{CallError, LoadError, RuntimeError};
 pub use kassette_http::{HostList, HostPattern, NotAHost};

@@ -1,7 +1,7 @@
 //! From a file's bytes to a module that may serve.
 //!
 //! Each step is a function, so that others fit between: a signature before the compiler, a child
-//! process around it, a cache of artifacts before it, vectors after `describe`.
+//! process around it, vectors after `describe`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,6 +10,7 @@ use kassette_domain::id::{Digest, Slot, SlotKind};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use crate::artifacts::Code;
 use crate::error::LoadError;
 use crate::host::{Host, Identity};
 use crate::method::MethodModule;
@@ -54,7 +55,7 @@ pub(crate) fn load(
 ) -> Result<Module, LoadError> {
     let started = Instant::now();
     form(bytes)?;
-    let component = compile(&host.engine, bytes)?;
+    let component = component(host, &digest, bytes)?;
     world(&host.engine, slot, &component)?;
     let class = host.config.classes.get(slot).copied();
     let class = class.unwrap_or_else(|| crate::config::Class::guess(bytes.len()));
@@ -74,7 +75,7 @@ pub(crate) fn load(
     tracing::debug!(
         plugin.slot = %slot,
         plugin.load_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        "compiled {slot}",
+        "loaded {slot}",
     );
     Ok(module)
 }
@@ -94,9 +95,26 @@ fn form(bytes: &[u8]) -> Result<(), LoadError> {
     }
 }
 
-fn compile(engine: &Engine, bytes: &[u8]) -> Result<Component, LoadError> {
-    Component::from_binary(engine, bytes)
-        .map_err(|error| LoadError::Invalid(text::cut(&format!("{error:#}"), MESSAGE)))
+/// From the cache where this very file was compiled before, else from the compiler.
+fn component(host: &Host, digest: &Digest, bytes: &[u8]) -> Result<Component, LoadError> {
+    if let Some(component) = host.artifacts.get(&host.engine, digest) {
+        return Ok(component);
+    }
+    let code = compile(&host.engine, bytes)?;
+    let component = code.load(&host.engine).map_err(invalid)?;
+    host.artifacts.put(digest, &code);
+    Ok(component)
+}
+
+fn compile(engine: &Engine, bytes: &[u8]) -> Result<Code<'static>, LoadError> {
+    engine
+        .precompile_component(bytes)
+        .map(Code::compiled)
+        .map_err(invalid)
+}
+
+fn invalid(error: wasmtime::Error) -> LoadError {
+    LoadError::Invalid(text::cut(&format!("{error:#}"), MESSAGE))
 }
 
 /// A module's types differ from the contract's although the names fit.

@@ -61,6 +61,7 @@ impl Runtime {
         // Watched before it is read, so that nothing falls between.
         let watch = folder::watch(&runtime.host.config.plugin_dir)?;
         folder::load_all(&runtime)?;
+        runtime.clean_cache();
         let watcher = watch.follow(Arc::downgrade(&runtime))?;
         *runtime.watcher.lock() = Some(watcher);
         Ok(runtime)
@@ -122,7 +123,9 @@ impl Runtime {
         };
         match module {
             Ok(module) => {
-                self.slots.activate(slot, module, now);
+                if self.slots.activate(slot, module, now) {
+                    self.clean_cache();
+                }
                 counter!("kassette_plugin_swaps_total", "slot" => slot.as_str().to_owned())
                     .increment(1);
                 tracing::info!(
@@ -151,6 +154,11 @@ impl Runtime {
             "the slot serves nothing"
         };
         tracing::error!(plugin.slot = %slot, "{slot} was not replaced: {error}; {stays}");
+    }
+
+    /// Removes compiled modules that no version needs which is kept.
+    fn clean_cache(&self) {
+        self.host.artifacts.retain(&self.slots.digests());
     }
 
     pub(crate) fn config(&self) -> &RuntimeConfig {

@@ -101,19 +101,34 @@ impl Slots {
             .map(|kept| kept.module.clone())
     }
 
-    /// Makes a version the active one; calls under way finish on theirs.
-    pub(crate) fn activate(&self, slot: &Slot, module: Module, now: Time) {
+    /// Every version that is kept: the active ones first, then those before them, and so on.
+    pub(crate) fn digests(&self) -> Vec<Digest> {
+        let records = self.records.lock();
+        let at = |age: usize| {
+            let kept = records
+                .values()
+                .filter_map(move |record| record.versions.get(age));
+            kept.map(|kept| kept.module.digest())
+        };
+        (0..KEPT).flat_map(at).collect()
+    }
+
+    /// Makes a version the active one; calls under way finish on theirs. Tells whether the oldest
+    /// one made room for it.
+    pub(crate) fn activate(&self, slot: &Slot, module: Module, now: Time) -> bool {
         let mut records = self.records.lock();
         let record = records.entry(slot.clone()).or_default();
         record
             .versions
             .retain(|kept| kept.module.digest() != module.digest());
         record.versions.push_front(Kept { module, since: now });
+        let forgotten = record.versions.len() > KEPT;
         record.versions.truncate(KEPT);
         record.last_error = None;
         self.table.store(Arc::new(Table::of(&records)));
         drop(records);
         self.raise();
+        forgotten
     }
 
     /// The active version was offered again: whatever was wrong before is over.

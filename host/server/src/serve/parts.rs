@@ -11,7 +11,7 @@ use kassette_gateway::Gateway;
 use kassette_gateway::clock::Clock;
 use kassette_gateway::settings::{Account, Settings};
 use kassette_http::{Client, Guard};
-use kassette_runtime::{Runtime, RuntimeConfig};
+use kassette_runtime::{CacheConfig, CacheKey, Runtime, RuntimeConfig};
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{SledStore, Store};
 use tokio_util::sync::CancellationToken;
@@ -83,9 +83,12 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         operators.address(),
     );
 
-    let store = open_store(&parts)?;
+    let master = MasterKey::parse(parts.master.expose())
+        .map_err(|error| ServeError::BadMasterKey(error.to_string()))?;
+    let cache_key = CacheKey::from_bytes(master.derive("compiled modules"));
+    let store = open_store(&parts, master)?;
     let clock = Arc::clone(&parts.clock);
-    let runtime = start_runtime(&parts).await?;
+    let runtime = start_runtime(&parts, cache_key).await?;
     let simulated = parts
         .simulators
         .as_ref()
@@ -142,9 +145,10 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
 }
 
 /// Loads every module; compiling blocks, so it is off the workers.
-async fn start_runtime(parts: &Parts) -> Result<Arc<Runtime>, ServeError> {
+async fn start_runtime(parts: &Parts, cache_key: CacheKey) -> Result<Arc<Runtime>, ServeError> {
     let clock = Arc::clone(&parts.clock);
-    let config = RuntimeConfig::new(&parts.plugin_dir, Arc::new(move || clock.now()));
+    let mut config = RuntimeConfig::new(&parts.plugin_dir, Arc::new(move || clock.now()));
+    config.cache = Some(CacheConfig::new(parts.data_dir.join("compiled"), cache_key));
     let guard = Guard {
         allow_loopback: parts.simulators.is_some(),
     };
@@ -162,9 +166,7 @@ async fn start_runtime(parts: &Parts) -> Result<Arc<Runtime>, ServeError> {
         .map_err(ServeError::Runtime)
 }
 
-fn open_store(parts: &Parts) -> Result<Arc<SledStore>, ServeError> {
-    let master = MasterKey::parse(parts.master.expose())
-        .map_err(|error| ServeError::BadMasterKey(error.to_string()))?;
+fn open_store(parts: &Parts, master: MasterKey) -> Result<Arc<SledStore>, ServeError> {
     Ok(SledStore::open(&OpenOptions {
         path: parts.data_dir.join("store"),
         master,

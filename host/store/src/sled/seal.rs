@@ -45,6 +45,16 @@ impl MasterKey {
         Ok(Self::from_bytes(bytes))
     }
 
+    /// A key for one purpose: from it nobody gets at the master key or at a key for another one.
+    pub fn derive(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
+        let mut block = Zeroizing::new([0; 64]);
+        block[..32].copy_from_slice(self.0.as_slice());
+        let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new((&*block).into());
+        mac.update(b"kassette key for ");
+        mac.update(purpose.as_bytes());
+        Zeroizing::new(mac.finalize().into_bytes().into())
+    }
+
     /// Tells keys apart without telling anything of them.
     fn id(&self) -> [u8; KEY_ID] {
         let mut hash = Sha256::new();
@@ -166,6 +176,15 @@ impl Marker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_derived_key_depends_on_the_master_key_and_the_purpose() {
+        let derive = |byte, purpose| *MasterKey::from_bytes([byte; 32]).derive(purpose);
+        assert_eq!(derive(1, "a"), derive(1, "a"));
+        assert_ne!(derive(1, "a"), derive(2, "a"));
+        assert_ne!(derive(1, "a"), derive(1, "b"));
+        assert_ne!(derive(1, "a"), [1; 32]);
+    }
 
     #[test]
     fn a_master_key_is_32_bytes_of_base64_and_is_not_printed() {

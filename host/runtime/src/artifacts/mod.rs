@@ -1,0 +1,202 @@
+//! Machine code that this host's compiler made, and the folder where it is kept between starts.
+//!
+//! Compiling a module takes hundreds of milliseconds, loading what was compiled a tenth of one. So
+//! each artifact is kept by the module's digest and the engine's settings. Loading machine code is
+//! running it: whoever can plant an artifact can do whatever this process can. So none is accepted
+//! from outside, the folder is this user's alone, and each file carries a MAC under a key that is
+//! derived from the master key. The MAC is checked over the very bytes that are then loaded, before
+//! any of them is looked at. What does not fit is removed and compiled anew: the cache saves time
+//! and decides nothing.
+
+mod code;
+mod folder;
+mod seal;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use kassette_domain::id::Digest;
+use metrics::counter;
+use sha2::{Digest as _, Sha256};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+use zeroize::Zeroizing;
+
+pub(crate) use self::code::Code;
+use self::folder::Folder;
+use self::seal::Seal;
+use crate::error::short;
+
+/// Room for every version of every slot with interpreters among them (60 MiB each) many times over.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Where compiled modules are kept.
+#[derive(Clone, Debug)]
+pub struct CacheConfig {
+    /// A folder for nothing else. It is made with mode 0700; one that others may enter is not used.
+    pub folder: PathBuf,
+    /// What the files are authenticated with.
+    pub key: CacheKey,
+    /// Most bytes of all files together.
+    pub most_bytes: u64,
+}
+
+impl CacheConfig {
+    /// A folder with the default bound of 1 GiB.
+    pub fn new(folder: impl Into<PathBuf>, key: CacheKey) -> Self {
+        Self {
+            folder: folder.into(),
+            key,
+            most_bytes: MOST_BYTES,
+        }
+    }
+}
+
+/// The key of the MACs. Erased on drop, absent from `Debug`.
+#[derive(Clone)]
+pub struct CacheKey(Zeroizing<[u8; 32]>);
+
+impl CacheKey {
+    /// A key that is used for nothing else: derive it from the master key.
+    pub const fn from_bytes(bytes: Zeroizing<[u8; 32]>) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for CacheKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CacheKey(***)")
+    }
+}
+
+/// The artifacts of one engine.
+pub(crate) struct Artifacts(Option<Kept>);
+
+struct Kept {
+    folder: Folder,
+    seal: Seal,
+    settings: Settings,
+}
+
+impl Artifacts {
+    /// Opens the cache for an engine. A folder that cannot be trusted or used is said in the log,
+    /// and nothing is cached.
+    pub(crate) fn open(config: Option<&CacheConfig>, engine: &Engine) -> Self {
+        Self(config.and_then(|config| {
+            let folder = Folder::open(&config.folder, config.most_bytes)
+                .inspect_err(|error| {
+                    tracing::warn!(
+                        plugin.cache = %config.folder.display(),
+                        "compiled modules are not kept in {}: {error}", config.folder.display(),
+                    );
+                })
+                .ok()?;
+            Some(Kept {
+                folder,
+                seal: Seal::new(&config.key),
+                settings: Settings::of(engine),
+            })
+        }))
+    }
+
+    /// The component of a digest, where it was compiled before with these settings.
+    pub(crate) fn get(&self, engine: &Engine, digest: &Digest) -> Option<Component> {
+        let kept = self.0.as_ref()?;
+        let name = kept.name(digest);
+        let Some(file) = kept.folder.read(&name) else {
+            count("miss");
+            return None;
+        };
+        let opened = kept
+            .seal
+            .open(digest, &kept.settings, &file)
+            .map(|code| code.load(engine));
+        if let Some(Ok(component)) = opened {
+            count("hit");
+            return Some(component);
+        }
+        count("refused");
+        kept.folder.remove(&name);
+        tracing::warn!(
+            plugin.digest = short(digest),
+            "the compiled module {name} is not what this host wrote under its master key; it was removed and is compiled anew",
+        );
+        None
+    }
+
+    /// Keeps what was compiled. Where that fails the log says so, and nothing else happens.
+    pub(crate) fn put(&self, digest: &Digest, code: &Code<'_>) {
+        let Some(kept) = &self.0 else { return };
+        let sealed = kept.seal.close(digest, &kept.settings, code);
+        if let Err(error) = kept.folder.write(&kept.name(digest), &sealed, code.bytes()) {
+            tracing::warn!(
+                plugin.digest = short(digest),
+                "the compiled module {} was not kept: {error}",
+                short(digest),
+            );
+        }
+    }
+
+    /// Removes what none of these digests needs; they come in the order of their weight, and where
+    /// all together are too large the last ones go too.
+    pub(crate) fn retain(&self, needed: &[Digest]) {
+        if let Some(kept) = &self.0 {
+            let names: Vec<String> = needed.iter().map(|digest| kept.name(digest)).collect();
+            kept.folder.retain(&names);
+        }
+    }
+}
+
+impl Kept {
+    fn name(&self, digest: &Digest) -> String {
+        format!("{digest}-{}.cwasm", self.settings)
+    }
+}
+
+fn count(outcome: &'static str) {
+    counter!("kassette_plugin_cache_total", "outcome" => outcome).increment(1);
+}
+
+/// What machine code depends on beside the module: the compiler's version and settings, the
+/// processor's abilities, the layout of our own files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Settings([u8; 16]);
+
+impl Settings {
+    pub(crate) fn of(engine: &Engine) -> Self {
+        let mut hash = Words(Sha256::new());
+        hash.0.update(b"kassette compiled module 1\0");
+        std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut hash);
+        let hash: [u8; 32] = hash.0.finalize().into();
+        let mut settings = [0; 16];
+        settings.copy_from_slice(&hash[..16]);
+        Self(settings)
+    }
+
+    pub(crate) const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+/// Takes what a type hashes of itself into SHA-256, whose result means the same in every process.
+struct Words(Sha256);
+
+impl std::hash::Hasher for Words {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Nobody asks: the whole hash is taken.
+    fn finish(&self) -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests;
