@@ -24,4 +24,5 @@ pub mod routing;
 pub mod secret;
 pub mod site;
 pub mod time;
+pub mod webhook;
 pub mod work;

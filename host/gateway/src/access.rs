@@ -9,6 +9,7 @@ use kassette_domain::payment::Payment;
 use kassette_domain::provider::{self, AttemptFacts, ProviderDescription};
 use kassette_domain::time::Time;
 use kassette_http::HostPattern;
+use url::Url;
 
 use crate::modules::{Access, AccessSecret};
 use crate::settings::{Account, Settings};
@@ -49,6 +50,15 @@ impl Configured {
     /// The slot of an account's module.
     pub(crate) fn slot(&self, account: &AccountId) -> Option<&Slot> {
         self.accounts.get(account).map(|prepared| &prepared.slot)
+    }
+
+    /// Whether an address leads to a provider: where a module sends requests or payers.
+    pub(crate) fn is_providers(&self, url: &Url) -> bool {
+        let mut hosts = self
+            .accounts
+            .values()
+            .flat_map(|prepared| prepared.hosts.iter().chain(&prepared.redirect_hosts));
+        hosts.any(|host| host.matches(url))
     }
 
     /// What the module of an account may use in one call; none for an unknown or unusable account.

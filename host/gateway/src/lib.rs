@@ -11,6 +11,7 @@
 //! | `apply` | news and duties: the one way from a vendor's word into the store |
 //! | `modules`, `wasm` | the port to the modules, and the runtime behind it |
 //! | `access`, `settings`, `configure` | accounts as configured, and as calls need them |
+//! | `webhooks` | merchants' endpoints, and the worker that delivers events |
 //! | `hands`, `tends`, `workers` | who works on which payment, and what runs by itself |
 //!
 //! Whatever has begun to speak to a vendor is carried to its end: it runs in a task of its own that a
@@ -37,6 +38,7 @@ pub mod start;
 mod tends;
 mod vendor;
 pub mod wasm;
+pub mod webhooks;
 pub mod workers;
 
 use std::collections::HashMap;

@@ -9,6 +9,8 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::policy::RateLimit;
 use kassette_domain::secret::Secret;
+use kassette_domain::webhook::Schedule;
+use kassette_http::Guard;
 
 /// The gateway's settings; replaced as a whole when a file changes.
 #[derive(Clone, Debug)]
@@ -36,10 +38,49 @@ pub struct Settings {
     pub health_max_age: Duration,
     /// How often an account that no payment has told anything about is probed. Default 1 min.
     pub health_probe_every: Duration,
+    /// How events are delivered.
+    pub webhooks: Webhooks,
     /// The operator's settings per method, given to its module.
     pub methods: BTreeMap<MethodId, Vec<(String, String)>>,
     /// The provider accounts.
     pub accounts: BTreeMap<AccountId, Account>,
+}
+
+/// How events are delivered.
+#[derive(Clone, Debug)]
+pub struct Webhooks {
+    /// The pauses between a delivery's attempts.
+    pub schedule: Schedule,
+    /// For one attempt: name, connection, request and answer. Default 10 s.
+    pub timeout: Duration,
+    /// How long beyond its time the circuit of an endpoint that keeps failing may hold an attempt
+    /// back. Default 60 s, which is the most.
+    pub circuit_hold: Duration,
+    /// Whether loopback is a destination, over plain http too (dev).
+    pub allow_loopback: bool,
+    /// Our own public and admin origins: never a destination.
+    pub own_origins: Vec<String>,
+}
+
+impl Webhooks {
+    /// Judges destinations, and filters what their names resolve to.
+    pub const fn guard(&self) -> Guard {
+        Guard {
+            allow_loopback: self.allow_loopback,
+        }
+    }
+}
+
+impl Default for Webhooks {
+    fn default() -> Self {
+        Self {
+            schedule: Schedule::default(),
+            timeout: Duration::from_secs(10),
+            circuit_hold: Duration::from_secs(60),
+            allow_loopback: false,
+            own_origins: Vec::new(),
+        }
+    }
 }
 
 /// Whose payments an account takes.

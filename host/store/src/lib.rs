@@ -7,10 +7,15 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod deliveries;
 pub mod sled;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
 
+pub use crate::deliveries::{
+    Backlog, Claimed, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated, EndpointRotated,
+    Pruned, Recovered, Redelivered, Swept, TriedOutcome,
+};
 pub use crate::sled::SledStore;
 
 use std::future::Future;
@@ -356,6 +361,6 @@ pub trait Health: Send + Sync {
 }
 
 /// Everything that a gateway keeps.
-pub trait Store: Payments + Directory + Health + 'static {}
+pub trait Store: Payments + Deliveries + Directory + Health + 'static {}
 
-impl<T: Payments + Directory + Health + 'static> Store for T {}
+impl<T: Payments + Deliveries + Directory + Health + 'static> Store for T {}

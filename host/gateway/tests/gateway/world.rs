@@ -22,7 +22,7 @@ use kassette_gateway::Gateway;
 use kassette_gateway::callback::CallbackAnswer;
 use kassette_gateway::clock::{AdjustableClock, Clock};
 use kassette_gateway::create::CreateOutcome;
-use kassette_gateway::settings::{Account, Merchants, Settings, Terms};
+use kassette_gateway::settings::{Account, Merchants, Settings, Terms, Webhooks};
 use kassette_gateway::start::{Start, Starter};
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{About, NewMerchant, SledStore, Store};
@@ -92,6 +92,7 @@ pub(crate) fn settings() -> Settings {
         rate_limit: RateLimit::default(),
         health_max_age: Duration::from_secs(900),
         health_probe_every: Duration::from_secs(60),
+        webhooks: Webhooks::default(),
         methods: BTreeMap::new(),
         accounts: accounts.map(|each| (each.id.clone(), each)).into(),
     }

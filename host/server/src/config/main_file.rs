@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kassette_domain::policy::RateLimit;
+use kassette_domain::webhook::{ATTEMPTS, Schedule};
+use kassette_gateway::settings;
 use serde::Deserialize;
 use url::Url;
 
@@ -44,10 +46,62 @@ pub(crate) struct MainFile {
     pub(crate) rate_limit: RateLimit,
     /// Lives and deadlines.
     pub(crate) payments: Payments,
+    /// How events are delivered.
+    pub(crate) webhooks: Webhooks,
     /// The store.
     pub(crate) store: Store,
     /// The log.
     pub(crate) log: Log,
+}
+
+/// How events are delivered.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Webhooks {
+    /// The pauses between the eight attempts; each is made up to ten percent shorter or longer.
+    retry_seconds: [u64; ATTEMPTS - 1],
+    timeout_ms: u64,
+    circuit_hold_seconds: u64,
+}
+
+impl Default for Webhooks {
+    fn default() -> Self {
+        Self {
+            retry_seconds: [5, 300, 1800, 7200, 18_000, 36_000, 36_000],
+            timeout_ms: 10_000,
+            circuit_hold_seconds: 60,
+        }
+    }
+}
+
+impl Webhooks {
+    /// The gateway's settings; our own origins are known once the server listens.
+    pub(super) fn settings(&self, allow_loopback: bool) -> settings::Webhooks {
+        settings::Webhooks {
+            schedule: Schedule::new(self.retry_seconds.map(Duration::from_secs)),
+            timeout: Duration::from_millis(self.timeout_ms),
+            circuit_hold: Duration::from_secs(self.circuit_hold_seconds),
+            allow_loopback,
+            own_origins: Vec::new(),
+        }
+    }
+
+    /// The first setting outside of its range, with the range.
+    fn problem(&self) -> Option<String> {
+        /// A day: what is told later than that is told by a read of the payment.
+        const MOST: u64 = 24 * 3600;
+        let longest = self.retry_seconds.into_iter().max().unwrap_or_default();
+        [
+            ("retry_seconds", longest, 0, MOST),
+            ("timeout_ms", self.timeout_ms, 100, 10_000),
+            ("circuit_hold_seconds", self.circuit_hold_seconds, 0, 60),
+        ]
+        .into_iter()
+        .find(|(_, value, least, most)| !(least..=most).contains(&value))
+        .map(|(name, value, least, most)| {
+            format!("webhooks.{name} = {value} must be between {least} and {most}")
+        })
+    }
 }
 
 /// Lives and deadlines.
@@ -109,6 +163,7 @@ impl Default for MainFile {
             sandbox: true,
             rate_limit: RateLimit::default(),
             payments: Payments::default(),
+            webhooks: Webhooks::default(),
             store: Store::default(),
             log: Log::default(),
         }
@@ -219,6 +274,7 @@ impl MainFile {
         let problem = self
             .payments
             .problem()
+            .or_else(|| self.webhooks.problem())
             .or_else(|| {
                 (rate.per_second == 0 || rate.burst == 0)
                     .then(|| "rate_limit: per_second and burst must be at least 1".into())

@@ -124,6 +124,7 @@ impl Config {
             },
             health_max_age: payments.health_max_age(),
             health_probe_every: payments.health_probe_every(),
+            webhooks: self.main.webhooks.settings(profile == Profile::Dev),
             methods: self.methods.clone(),
             accounts: self.accounts.clone(),
         }

@@ -93,7 +93,12 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         .simulators
         .as_ref()
         .map(|simulators| simulators.accounts.clone());
-    let settings = settings(&parts.config, &base_url, parts.profile, simulated.as_ref());
+    let settings = settings(
+        &parts.config,
+        [&base_url, &admin_url],
+        parts.profile,
+        simulated.as_ref(),
+    );
     let gateway = Gateway::new(
         Arc::clone(&store) as Arc<dyn Store>,
         runtime,
@@ -174,10 +179,11 @@ fn open_store(parts: &Parts, master: MasterKey) -> Result<Arc<SledStore>, ServeE
     })?)
 }
 
-/// The gateway's settings with the simulated accounts beside the configured ones.
+/// The gateway's settings with the simulated accounts beside the configured ones. No event goes to
+/// our own origins.
 pub(super) fn settings(
     config: &Config,
-    public_url: &str,
+    [public_url, admin_url]: [&str; 2],
     profile: Profile,
     simulated: Option<&BTreeMap<AccountId, Account>>,
 ) -> Settings {
@@ -189,6 +195,10 @@ pub(super) fn settings(
             .or_insert_with(|| account.clone());
     }
     settings.plain_loopback |= simulated.is_some();
+    let admin_names = config.main.admin_hosts.iter();
+    let own = &mut settings.webhooks.own_origins;
+    own.extend([public_url.to_owned(), admin_url.to_owned()]);
+    own.extend(admin_names.map(|host| format!("https://{host}")));
     settings
 }
 

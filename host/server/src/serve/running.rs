@@ -79,11 +79,14 @@ impl Running {
             .as_ref()
             .map(|simulators| simulators.accounts.clone());
         let (gateway, base_url) = (self.gateway.clone(), self.base_url.clone());
+        let admin_url = self.admin_url.clone();
         let (watched, ending) = (folder.clone(), self.ending.clone());
         let reload = move || {
-            let (gateway, base_url) = (gateway.clone(), base_url.clone());
-            let read = Config::read(&folder, profile)
-                .map(|config| settings(&config, &base_url, profile, simulated.as_ref()));
+            let gateway = gateway.clone();
+            let read = Config::read(&folder, profile).map(|config| {
+                let own = [base_url.as_str(), admin_url.as_str()];
+                settings(&config, own, profile, simulated.as_ref())
+            });
             async move {
                 let taken = match read {
                     Ok(settings) => gateway

@@ -15,7 +15,6 @@
 //! | `tim/`, `mtm/`, `ord/` | (merchant, or hash of the order,) newest first, payment | – |
 //! | `tml/` | payment, kind, ordinal | a line of the timeline |
 //! | `evt/` | payment, ordinal | an event |
-//! | `outbox/` | time, event | where the event stands; a row is there until it is delivered |
 //! | `prk/`, `pkx/`, `pkc/` | parked notices, their ends, their number per account | |
 //! | `wrk/`, `wro/`, `wrx/`, `wra/` | the work list: all, open, by id, open by attempt and kind | |
 //! | `mer/` | merchant | a merchant |
@@ -24,11 +23,11 @@
 //! | `swt/` | account | whether it is switched on |
 //! | `aud/` | number | a line of the audit log |
 //!
+//! Rows of webhooks stand in `hook_keys`.
+//!
 //! Numbers are big-endian, so that keys stand in order; "newest first" is a time counted down.
 
-use kassette_domain::id::{
-    AccountId, AttemptId, EventId, KeyId, MerchantId, OperatorId, PaymentId, WorkId,
-};
+use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, WorkId};
 use kassette_domain::key::{KeyOwner, TokenHash};
 use kassette_domain::order::OrderId;
 use kassette_domain::payment::{Origin, Request};
@@ -199,10 +198,6 @@ pub(super) fn events(payment: PaymentId) -> Key {
 
 pub(super) fn event(payment: PaymentId, ordinal: u16) -> Key {
     key(&[&events(payment), &ordinal.to_be_bytes()])
-}
-
-pub(super) fn outbox(at: Time, event: EventId) -> Key {
-    key(&[b"outbox/", &ascending(at), event.as_bytes()])
 }
 
 /// All notices parked for a reference; its length stands before it, so that none is another's prefix.

@@ -12,8 +12,8 @@ use kassette_domain::time::Time;
 use super::keys::{self, Key, Line};
 use super::rows::{Rows, Source};
 use super::seal::{Sealer, random_id};
-use super::stored::{AttemptPlace, Books, OutboxRow, PaymentRow, encode_attempt, load_attempt};
-use super::{records, works};
+use super::stored::{AttemptPlace, Books, PaymentRow, encode_attempt, load_attempt};
+use super::{outbox, records, works};
 use crate::{About, Fault};
 
 /// Most routing decisions kept of one payment: one per attempt and one at creation fit five times.
@@ -138,7 +138,7 @@ pub(super) fn save(
     let payment = &ledger.payment;
     append_decisions(rows, payment.id, &mut books, &change.decisions)?;
     append_transitions(rows, payment.id, &mut books, change)?;
-    append_events(rows, payment.id, &mut books, &change.events, now)?;
+    append_events(rows, payment, &mut books, &change.events, now)?;
     works::settle(rows, &change.work_done, now)?;
     works::open(rows, payment.id, &change.work, now)?;
     move_due(rows, &mut books, ledger);
@@ -245,30 +245,30 @@ fn append_transitions(
     Ok(())
 }
 
-/// Writes events with their rows in the outbox.
+/// Writes events, and queues each for the webhooks that want it.
 fn append_events(
     rows: &mut Rows<'_>,
-    payment: PaymentId,
+    payment: &Payment,
     books: &mut Books,
     events: &[(EventType, Status, Settlement)],
     now: Time,
 ) -> Result<(), Fault> {
     for (kind, status, settlement) in events {
         if books.events == MAX_EVENTS {
-            tracing::error!(payment.id = %payment, kind = kind.as_str(), "an event is not told: the payment has too many");
+            tracing::error!(payment.id = %payment.id, kind = kind.as_str(), "an event is not told: the payment has too many");
             continue;
         }
         let event = Event {
             id: EventId::from_bytes(random_id()?),
             kind: *kind,
             created_at: now,
-            payment,
+            payment: payment.id,
             status: *status,
             settlement: *settlement,
         };
         let ordinal = books.events;
-        rows.save(keys::event(payment, ordinal), &event)?;
-        rows.save(keys::outbox(now, event.id), &OutboxRow { payment, ordinal })?;
+        rows.save(keys::event(payment.id, ordinal), &event)?;
+        outbox::fan_out(rows, payment, &event)?;
         books.events += 1;
     }
     Ok(())

@@ -9,22 +9,29 @@
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
 //! | `ledgers`, `create`, `step`, `parking`, `due`, `works`, `audits` | operations on payments |
 //! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
-//! | `payments`, `lists`, `store` | the traits |
+//! | `outbox`, `endpoints`, `deliver`, `claims`, `hook_keys` | events on their way to webhooks |
+//! | `payments`, `deliveries`, `lists`, `store` | the traits |
 
 mod api_keys;
 mod applier;
 mod audits;
+mod claims;
 mod create;
+mod deliver;
+mod deliveries;
 mod directory;
 mod due;
 mod durable;
+mod endpoints;
 mod engine;
+mod hook_keys;
 mod keys;
 mod ledgers;
 mod lists;
 mod nudge;
 mod open;
 mod operators;
+mod outbox;
 mod parking;
 mod payments;
 mod records;

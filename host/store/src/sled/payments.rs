@@ -63,7 +63,7 @@ impl Payments for SledStore {
         audited: Option<Audited>,
         now: Time,
     ) -> Answer<'_, Stepped> {
-        self.operate(DoStep {
+        self.operate_ringing(DoStep {
             about,
             step,
             audited,

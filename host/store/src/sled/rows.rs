@@ -49,6 +49,14 @@ impl Span {
         }
     }
 
+    /// What of it begins with a key.
+    pub(super) fn since(self, key: &[u8]) -> Self {
+        Self {
+            from: Bound::Included(key.to_vec()),
+            to: self.to,
+        }
+    }
+
     /// What of it comes before a key.
     pub(super) fn before(self, key: &[u8]) -> Self {
         Self {
@@ -162,6 +170,11 @@ impl<'a> Rows<'a> {
     /// Ends an operation: what it wrote belongs to the group.
     pub(super) fn keep(&mut self) {
         self.undo.clear();
+    }
+
+    /// Keys of the rows that the operation under way has written.
+    pub(super) fn written_by_operation(&self) -> impl Iterator<Item = &Key> {
+        self.undo.iter().map(|(key, _)| key)
     }
 
     /// How many rows the group has written.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::applier::{Applier, Ended, Operation};
+use super::claims::Claims;
 use super::durable::LeftOut;
 use super::engine::{Engine, Keeper, Seams, Shared, drop_quietly};
 use super::open::{Folder, OpenError, OpenOptions, open};
@@ -19,6 +20,7 @@ pub struct SledStore {
     engine: Shared,
     applier: Applier,
     pub(super) secrets: Arc<Secrets>,
+    pub(super) claims: Arc<Claims>,
     folder: Arc<Folder>,
 }
 
@@ -78,6 +80,7 @@ impl SledStore {
             engine,
             applier,
             secrets,
+            claims: Arc::default(),
             folder,
         }))
     }

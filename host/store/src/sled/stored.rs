@@ -146,7 +146,8 @@ pub(super) fn load_attempt(
     Ok(attempt)
 }
 
-fn closed(key: &[u8], unopened: Unopened) -> Fault {
+/// A sealed part that does not open.
+pub(super) fn closed(key: &[u8], unopened: Unopened) -> Fault {
     records::damaged(
         key,
         match unopened {
@@ -168,11 +169,4 @@ pub(super) struct AttemptPlace {
 pub(super) struct ParkedNotice {
     pub(super) report: Option<kassette_domain::provider::Report>,
     pub(super) until: Time,
-}
-
-/// Where an event of the outbox stands.
-#[derive(Serialize, Deserialize)]
-pub(super) struct OutboxRow {
-    pub(super) payment: PaymentId,
-    pub(super) ordinal: u16,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kassette_domain::attempt::Choice;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{
-    AccountId, AttemptId, Digest, KeyId, MerchantId, OperatorId, PaymentId, Slot,
+    AccountId, AttemptId, Digest, EndpointId, KeyId, MerchantId, OperatorId, PaymentId, Slot,
 };
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
 use kassette_domain::ledger::{Change, Ledger, StartResult, Step, Via};
@@ -24,8 +24,9 @@ use kassette_domain::provider::{Action, Payer, Report, VendorSettlement, VendorS
 use kassette_domain::secret::Secret;
 use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
+use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
 
-use crate::{About, Created, Listed, NewMerchant, Page, Paging, Stepped, Store};
+use crate::{About, Created, EndpointCreated, Listed, NewMerchant, Page, Paging, Stepped, Store};
 
 /// When everything begins.
 pub const NOW: Time = Time::from_secs(1_800_000_000);
@@ -195,6 +196,43 @@ pub fn merchant(live_approved: bool) -> NewMerchant {
             domains: vec![],
             created_at: NOW,
         },
+    }
+}
+
+/// Makes a merchant; the first is the one of the suite's payments.
+pub async fn shop(store: &Arc<dyn Store>) -> MerchantId {
+    let made = store
+        .create_merchant(merchant(true), audited("merchant.create"), NOW)
+        .await;
+    made.unwrap().id
+}
+
+/// An endpoint of merchant 1 for every event of the test environment.
+pub fn endpoint(name: &str, created_at: Time) -> Endpoint {
+    Endpoint {
+        id: EndpointId::from_bytes(id_of(name)),
+        merchant: MerchantId(1),
+        environment: Environment::Test,
+        url: format!("https://{name}.example/webhooks"),
+        event_types: EventFilter::All,
+        enabled: true,
+        created_at,
+    }
+}
+
+/// The secrets of an endpoint.
+pub fn secrets(name: &str) -> EndpointSecrets {
+    EndpointSecrets::new(Secret::new(format!("whsec_{name}")))
+}
+
+/// Writes an endpoint; its secret is that of `a`.
+pub async fn listen(store: &Arc<dyn Store>, endpoint: Endpoint) -> Endpoint {
+    let created = store
+        .create_endpoint(endpoint, secrets("a"), audited("endpoint.create"), NOW)
+        .await;
+    match created.unwrap() {
+        EndpointCreated::Done(endpoint) => endpoint,
+        other => panic!("{other:?}"),
     }
 }
 

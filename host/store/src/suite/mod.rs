@@ -14,8 +14,10 @@
 )]
 
 pub mod creation;
+pub mod deliveries;
 pub mod directory;
 pub mod due;
+pub mod endpoints;
 pub mod fixtures;
 pub mod keys;
 pub mod lists;
@@ -81,6 +83,26 @@ macro_rules! store_suite {
             keys::a_live_key_needs_an_approved_merchant,
             keys::a_rotated_key_ends_and_its_successor_goes_on,
             keys::keys_are_listed_by_owner_with_their_last_use,
+            endpoints::an_endpoint_lives_from_creation_to_deletion,
+            endpoints::a_merchant_has_so_many_endpoints_in_each_environment,
+            endpoints::secrets_of_an_endpoint_rotate_and_survive,
+            deliveries::an_event_goes_to_each_endpoint_that_wants_it_then,
+            deliveries::nothing_is_queued_where_nobody_wants_it,
+            deliveries::a_refused_step_queues_nothing,
+            deliveries::what_is_claimed_is_one_worker_s_until_its_lease_ends,
+            deliveries::claims_of_many_workers_share_nothing,
+            deliveries::a_failed_attempt_moves_the_delivery_and_is_logged,
+            deliveries::a_410_switches_the_endpoint_off_with_the_record,
+            deliveries::a_disabled_endpoint_holds_back_for_72_hours,
+            deliveries::a_deleted_endpoint_cancels_what_waits,
+            deliveries::a_test_goes_to_its_endpoint_whatever_it_wants,
+            deliveries::a_redelivery_is_a_new_delivery_of_the_same_event,
+            deliveries::what_failed_since_a_time_is_queued_again_once,
+            deliveries::deliveries_are_listed_newest_first,
+            deliveries::whoever_delivers_hears_of_what_is_queued,
+            deliveries::deliveries_survive_and_what_was_claimed_is_due_again,
+            deliveries::waiting_endpoints_are_told_in_pages,
+            deliveries::what_is_over_is_pruned_with_its_event,
             survival::reopening_shows_everything,
             survival::a_closed_store_takes_nothing,
             survival::a_probe_is_written,

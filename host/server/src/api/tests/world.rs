@@ -21,7 +21,7 @@ use kassette_domain::policy::{Policy, RateLimit};
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::{AdjustableClock, Clock as _};
 use kassette_gateway::modules::{Method, Modules, Provider};
-use kassette_gateway::settings::{Account, Merchants, Settings};
+use kassette_gateway::settings::{Account, Merchants, Settings, Webhooks};
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{KeyIssued, NewMerchant, Replaced, SledStore, Store};
 use serde_json::Value;
@@ -139,6 +139,7 @@ fn settings() -> Settings {
         rate_limit: NARROW,
         health_max_age: Duration::from_secs(900),
         health_probe_every: Duration::from_secs(60),
+        webhooks: Webhooks::default(),
         methods: BTreeMap::new(),
         accounts: BTreeMap::from([(account.id.clone(), account)]),
     }

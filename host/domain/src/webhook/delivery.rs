@@ -1,0 +1,221 @@
+//! One event on its way to one destination.
+
+use serde::{Deserialize, Serialize};
+
+use super::schedule::ATTEMPTS;
+use crate::event::EventType;
+use crate::id::{DeliveryId, EndpointId, EventId, PaymentId};
+use crate::time::Time;
+
+/// Most bytes of an answer's text that are kept.
+pub const MAX_RESPONSE: usize = 4096;
+
+/// Where a delivery stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeliveryStatus {
+    /// It will be tried, or tried again.
+    Pending,
+    /// The receiver answered 2xx.
+    Delivered,
+    /// Eight attempts failed, or it was held back for too long.
+    Exhausted,
+    /// Its endpoint was deleted.
+    Cancelled,
+}
+
+impl DeliveryStatus {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Pending,
+        Self::Delivered,
+        Self::Exhausted,
+        Self::Cancelled,
+    ];
+
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Delivered => "delivered",
+            Self::Exhausted => "exhausted",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Reads a wire name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+}
+
+/// A delivery with the log of its attempts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Its id.
+    pub id: DeliveryId,
+    /// Which event.
+    pub event: EventId,
+    /// What happened.
+    pub kind: EventType,
+    /// Where to.
+    pub endpoint: EndpointId,
+    /// The payment that it tells of; zeros for `webhook.test`.
+    pub payment: PaymentId,
+    /// Where it stands.
+    pub status: DeliveryStatus,
+    /// When it was queued.
+    pub created_at: Time,
+    /// When it is tried next; none once it is over.
+    pub next_attempt_at: Option<Time>,
+    /// Oldest first, [`ATTEMPTS`] at most.
+    pub attempts: Vec<DeliveryAttempt>,
+}
+
+/// One attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryAttempt {
+    /// When it began.
+    pub at: Time,
+    /// HTTP status; none where no answer came.
+    pub status: Option<u16>,
+    /// From the look-up of the name to the end of the answer, milliseconds.
+    pub duration_ms: u32,
+    /// Why it failed, in words; none for a success.
+    pub error: Option<String>,
+    /// The beginning of the answer's body as text, at most [`MAX_RESPONSE`] bytes.
+    pub response: Option<String>,
+}
+
+/// What an attempt came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// For the log.
+    pub attempt: DeliveryAttempt,
+    /// How many attempts the delivery had when this one was decided on: a record that comes too
+    /// late, because its lease had ended, is told by it.
+    pub after: usize,
+    /// Whether the receiver has it.
+    pub delivered: bool,
+    /// When to try again, if that is still to be.
+    pub retry_at: Time,
+}
+
+/// Whether an attempt was taken into a delivery's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// It was.
+    Taken,
+    /// Another attempt was recorded meanwhile: this one's lease had ended.
+    Late,
+}
+
+impl Delivery {
+    /// Takes an attempt into the log and says where the delivery stands by it. A cancelled delivery
+    /// that arrived all the same is delivered.
+    pub fn record(&mut self, tried: Tried) -> Recorded {
+        let over = matches!(
+            self.status,
+            DeliveryStatus::Delivered | DeliveryStatus::Exhausted
+        );
+        if over || self.attempts.len() != tried.after {
+            return Recorded::Late;
+        }
+        self.attempts.push(tried.attempt);
+        if tried.delivered {
+            self.end(DeliveryStatus::Delivered);
+        } else if self.status == DeliveryStatus::Pending {
+            if self.attempts.len() >= ATTEMPTS {
+                self.end(DeliveryStatus::Exhausted);
+            } else {
+                self.next_attempt_at = Some(tried.retry_at);
+            }
+        }
+        Recorded::Taken
+    }
+
+    /// Ends the delivery.
+    pub const fn end(&mut self, status: DeliveryStatus) {
+        self.status = status;
+        self.next_attempt_at = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_secs(1_800_000_000);
+
+    fn delivery() -> Delivery {
+        Delivery {
+            id: DeliveryId::from_bytes([1; 16]),
+            event: EventId::from_bytes([2; 16]),
+            kind: EventType::PaymentCompleted,
+            endpoint: EndpointId::from_bytes([3; 16]),
+            payment: PaymentId::from_bytes([4; 16]),
+            status: DeliveryStatus::Pending,
+            created_at: NOW,
+            next_attempt_at: Some(NOW),
+            attempts: vec![],
+        }
+    }
+
+    fn tried(after: usize, delivered: bool) -> Tried {
+        Tried {
+            attempt: DeliveryAttempt {
+                at: NOW,
+                status: Some(if delivered { 200 } else { 500 }),
+                duration_ms: 3,
+                error: (!delivered).then(|| "the receiver answered 500".into()),
+                response: None,
+            },
+            after,
+            delivered,
+            retry_at: Time::from_secs(1_800_000_000 + after as u64 + 1),
+        }
+    }
+
+    #[test]
+    fn statuses_read_back() {
+        for status in DeliveryStatus::ALL {
+            assert_eq!(DeliveryStatus::parse(status.as_str()), Some(status));
+        }
+    }
+
+    #[test]
+    fn eight_failures_exhaust_and_not_one_more_is_taken() {
+        let mut delivery = delivery();
+        for made in 0..8 {
+            assert_eq!(delivery.status, DeliveryStatus::Pending);
+            assert_eq!(delivery.record(tried(made, false)), Recorded::Taken);
+        }
+        assert_eq!(delivery.status, DeliveryStatus::Exhausted);
+        assert_eq!(delivery.next_attempt_at, None);
+        assert_eq!(delivery.record(tried(8, true)), Recorded::Late);
+        assert_eq!(delivery.attempts.len(), 8);
+    }
+
+    #[test]
+    fn two_records_of_one_attempt_count_once() {
+        let mut delivery = delivery();
+        assert_eq!(delivery.record(tried(0, false)), Recorded::Taken);
+        assert_eq!(delivery.record(tried(0, true)), Recorded::Late);
+        assert_eq!(delivery.attempts.len(), 1);
+        assert_eq!(
+            delivery.next_attempt_at,
+            Some(Time::from_secs(1_800_000_001))
+        );
+    }
+
+    #[test]
+    fn a_cancelled_delivery_stays_so_unless_it_arrived() {
+        let mut delivery = delivery();
+        delivery.end(DeliveryStatus::Cancelled);
+        assert_eq!(delivery.record(tried(0, false)), Recorded::Taken);
+        assert_eq!(delivery.status, DeliveryStatus::Cancelled);
+        assert_eq!(delivery.next_attempt_at, None);
+        assert_eq!(delivery.record(tried(1, true)), Recorded::Taken);
+        assert_eq!(delivery.status, DeliveryStatus::Delivered);
+    }
+}

@@ -1,0 +1,62 @@
+//! The delivery log.
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::DeliveryId;
+use kassette_domain::webhook::Delivery;
+use kassette_store::{DeliveryFilter, Fault, Listed, Paging, Redelivered};
+
+use crate::Gateway;
+
+/// Why a delivery is not shown or queued again.
+#[derive(Debug, thiserror::Error)]
+pub enum DeliveryError {
+    /// 404.
+    #[error("delivery not found")]
+    NotFound,
+    /// 409.
+    #[error("the delivery's webhook endpoint was deleted")]
+    EndpointDeleted,
+    /// 500.
+    #[error(transparent)]
+    Store(#[from] Fault),
+}
+
+impl Gateway {
+    /// Lists deliveries, newest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn deliveries(
+        &self,
+        filter: DeliveryFilter,
+        paging: Paging,
+    ) -> Result<Listed<Delivery>, Fault> {
+        self.store().deliveries(filter, paging).await
+    }
+
+    /// A delivery with its attempts.
+    ///
+    /// # Errors
+    /// See [`DeliveryError`].
+    pub async fn delivery(&self, id: DeliveryId) -> Result<Delivery, DeliveryError> {
+        let delivery = self.store().delivery(id).await?;
+        delivery.ok_or(DeliveryError::NotFound)
+    }
+
+    /// Queues the event of a delivery once more: a new delivery with its own eight attempts.
+    ///
+    /// # Errors
+    /// See [`DeliveryError`].
+    pub async fn redeliver(
+        &self,
+        id: DeliveryId,
+        audited: Audited,
+    ) -> Result<Delivery, DeliveryError> {
+        let now = self.now();
+        match self.store().redeliver(id, audited, now).await? {
+            Redelivered::Queued(delivery) => Ok(delivery),
+            Redelivered::EndpointDeleted => Err(DeliveryError::EndpointDeleted),
+            Redelivered::Unknown => Err(DeliveryError::NotFound),
+        }
+    }
+}

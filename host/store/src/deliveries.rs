@@ -1,0 +1,268 @@
+//! Webhook endpoints, and the deliveries that events are queued for.
+
+use std::time::Duration;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::event::EventType;
+use kassette_domain::id::{DeliveryId, EndpointId, EventId, MerchantId};
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
+
+use crate::{Answer, Listed, Paging, Replaced};
+
+/// What became of a new endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndpointCreated {
+    /// Written.
+    Done(Endpoint),
+    /// The merchant has [`Endpoint::MAX_PER_MERCHANT`] in this environment.
+    TooMany,
+    /// There is no such merchant.
+    NoSuchMerchant,
+}
+
+/// What became of a rotation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndpointRotated {
+    /// The new secret is written.
+    Done {
+        /// The endpoint.
+        endpoint: Endpoint,
+        /// From when on the new secret signs.
+        active_from: Time,
+    },
+    /// The overlap is over [`EndpointSecrets::MAX_OVERLAP`].
+    OverlapTooLong,
+    /// There is no such endpoint.
+    Unknown,
+}
+
+/// What became of a redelivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Redelivered {
+    /// A new delivery of the same event.
+    Queued(Delivery),
+    /// The endpoint was deleted.
+    EndpointDeleted,
+    /// There is no such delivery.
+    Unknown,
+}
+
+/// What became of one page of a recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovered {
+    /// So many were queued again.
+    Page {
+        /// New deliveries.
+        queued: u64,
+        /// Where the next page begins; none at the end.
+        next: Option<DeliveryId>,
+    },
+    /// There is no such endpoint.
+    Unknown,
+}
+
+/// A delivery that is to be tried now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueDelivery {
+    /// Its id.
+    pub id: DeliveryId,
+    /// Which event.
+    pub event: EventId,
+    /// What happened.
+    pub kind: EventType,
+    /// When it was queued.
+    pub created_at: Time,
+    /// Since when it is due.
+    pub due_at: Time,
+    /// How many attempts it has behind it.
+    pub attempts: usize,
+    /// Exactly what is sent.
+    pub body: String,
+}
+
+/// What of an endpoint's deliveries is to be tried now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// These, in order of their times.
+    Due {
+        /// Nobody else gets them before the lease ends.
+        deliveries: Vec<DueDelivery>,
+        /// When the next one is due that nobody has; none where none waits.
+        next: Option<Time>,
+    },
+    /// None: the endpoint is disabled or deleted. [`Deliveries::sweep`] ends what has to end.
+    Held,
+}
+
+/// What became of the record of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TriedOutcome {
+    /// It is in the log.
+    Taken {
+        /// Where the delivery stands.
+        status: DeliveryStatus,
+        /// When it is tried next.
+        next_attempt_at: Option<Time>,
+    },
+    /// Another attempt was recorded meanwhile.
+    Late,
+    /// There is no such delivery.
+    Unknown,
+}
+
+/// What a sweep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swept {
+    /// How many deliveries of a deleted endpoint were cancelled.
+    pub cancelled: u64,
+    /// How many that a disabled one held back for too long are exhausted.
+    pub exhausted: u64,
+    /// When to look again; none where nothing waits.
+    pub next: Option<Time>,
+}
+
+/// What waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Deliveries that are pending.
+    pub pending: u64,
+    /// When the oldest of them was queued. Where very many wait, the oldest of a part of them.
+    pub oldest: Option<Time>,
+}
+
+/// What pruning removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pruned {
+    /// So many deliveries, with their logs, and events that no delivery is left of.
+    pub deliveries: u64,
+    /// Where the next page begins; none at the end.
+    pub next: Option<DeliveryId>,
+}
+
+/// Which deliveries to list; all that are set must hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryFilter {
+    /// To this endpoint.
+    pub endpoint: Option<EndpointId>,
+    /// In this status.
+    pub status: Option<DeliveryStatus>,
+}
+
+/// Webhook endpoints and deliveries.
+///
+/// Events are queued by [`crate::Payments::step`], in the transaction of the change that they tell of:
+/// a delivery for each endpoint that wants the event at that moment.
+pub trait Deliveries: Send + Sync {
+    /// Writes a new endpoint.
+    fn create_endpoint(
+        &self,
+        endpoint: Endpoint,
+        secrets: EndpointSecrets,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, EndpointCreated>;
+    /// An endpoint by its id; none once it is deleted.
+    fn endpoint(&self, id: EndpointId) -> Answer<'_, Option<Endpoint>>;
+    /// An endpoint with what signs for it.
+    fn endpoint_secrets(&self, id: EndpointId) -> Answer<'_, Option<(Endpoint, EndpointSecrets)>>;
+    /// Lists a merchant's endpoints, newest first.
+    fn endpoints(&self, merchant: MerchantId, paging: Paging) -> Answer<'_, Listed<Endpoint>>;
+    /// Replaces address, filter and switch of an endpoint where it is still as `before`.
+    fn replace_endpoint(
+        &self,
+        before: Endpoint,
+        after: Endpoint,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Replaced<Endpoint>>;
+    /// Deletes an endpoint; what waits for it is cancelled, the rest of a great many by
+    /// [`Deliveries::sweep`]. None where there is no such endpoint.
+    fn delete_endpoint(
+        &self,
+        id: EndpointId,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Endpoint>>;
+    /// Has another secret sign after an overlap.
+    fn rotate_endpoint(
+        &self,
+        id: EndpointId,
+        secret: Secret,
+        overlap: Duration,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, EndpointRotated>;
+
+    /// Queues a `webhook.test` for one endpoint, whatever its filter; none where there is no such
+    /// endpoint.
+    fn queue_test(
+        &self,
+        endpoint: EndpointId,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Delivery>>;
+    /// Queues the event of a delivery once more, for the same endpoint.
+    fn redeliver(&self, id: DeliveryId, audited: Audited, now: Time) -> Answer<'_, Redelivered>;
+    /// Queues again what was created since a time, is exhausted and was not queued again yet: one
+    /// page, which begins after a delivery of the page before. The `audited` line goes with the
+    /// first.
+    fn recover(
+        &self,
+        endpoint: EndpointId,
+        since: Time,
+        after: Option<DeliveryId>,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, Recovered>;
+    /// Lists deliveries, newest first.
+    fn deliveries(&self, filter: DeliveryFilter, paging: Paging) -> Answer<'_, Listed<Delivery>>;
+    /// A delivery by its id.
+    fn delivery(&self, id: DeliveryId) -> Answer<'_, Option<Delivery>>;
+
+    /// Resolves when deliveries were queued, or may go on, for endpoints that no answer of it has
+    /// named since. One worker listens.
+    fn queued(&self) -> Answer<'_, Vec<EndpointId>>;
+    /// Endpoints that something waits for, with the time when the first of it is due: those after
+    /// one, in an order of the store's own.
+    fn waiting(
+        &self,
+        after: Option<EndpointId>,
+        at_most: usize,
+    ) -> Answer<'_, Vec<(EndpointId, Time)>>;
+    /// Takes what is due of an endpoint: nobody else gets it before `lease` has passed, it is given
+    /// back or an attempt recorded. A lease need not survive the process: what it was for is tried
+    /// again.
+    fn claim(
+        &self,
+        endpoint: EndpointId,
+        now: Time,
+        lease: Duration,
+        at_most: usize,
+    ) -> Answer<'_, Claimed>;
+    /// Gives back what was claimed and not tried.
+    fn give_back(&self, deliveries: Vec<DeliveryId>) -> Answer<'_, ()>;
+    /// Records an attempt and ends its lease. `disable` switches the endpoint off in the same
+    /// transaction, with its audit line, unless it is off already.
+    fn tried(
+        &self,
+        id: DeliveryId,
+        tried: Tried,
+        disable: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, TriedOutcome>;
+    /// Ends what waits for a deleted endpoint, and what a disabled one has held back for longer than
+    /// [`kassette_domain::webhook::HELD_BACK_MOST`]; one page.
+    fn sweep(&self, endpoint: EndpointId, now: Time) -> Answer<'_, Swept>;
+    /// What waits, counted.
+    fn backlog(&self) -> Answer<'_, Backlog>;
+    /// Removes deliveries that are over and were queued before a time, one page; and events that no
+    /// delivery is left of.
+    fn prune_deliveries(
+        &self,
+        before: Time,
+        after: Option<DeliveryId>,
+        at_most: usize,
+    ) -> Answer<'_, Pruned>;
+}

@@ -1,0 +1,162 @@
+//! Who has which delivery in hand, and who is told that something was queued. Both live in memory:
+//! one process has the store, and after it ended whatever was in hand is due as before.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::time::Time;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::applier::Operation;
+use super::outbox::{BodyRow, DeliveryRow, read_due};
+use super::rows::{Rows, Source, Span};
+use super::{endpoints, hook_keys};
+use crate::{Claimed, DueDelivery, Fault};
+
+/// Leases kept before those that have ended are swept out.
+const SWEEP_FROM: usize = 4096;
+/// Most deliveries of one claim.
+const MAX_CLAIM: usize = 64;
+
+/// Leases, and the bell.
+#[derive(Default)]
+pub(super) struct Claims {
+    leases: Mutex<HashMap<DeliveryId, Time>>,
+    /// Endpoints that something was queued for since the last answer.
+    queued: Mutex<BTreeSet<EndpointId>>,
+    bell: Notify,
+}
+
+impl Claims {
+    /// Waits until something was queued; says for whom.
+    pub(super) async fn queued(&self) -> Vec<EndpointId> {
+        loop {
+            let rung = self.bell.notified();
+            let queued = std::mem::take(&mut *self.queued.lock());
+            if !queued.is_empty() {
+                return queued.into_iter().collect();
+            }
+            rung.await;
+        }
+    }
+
+    fn ring(&self, endpoints: &[EndpointId]) {
+        if !endpoints.is_empty() {
+            self.queued.lock().extend(endpoints);
+            self.bell.notify_one();
+        }
+    }
+
+    /// Ends leases.
+    pub(super) fn give_back(&self, deliveries: &[DeliveryId]) {
+        let mut leases = self.leases.lock();
+        for id in deliveries {
+            leases.remove(id);
+        }
+    }
+
+    /// Takes what is due of an endpoint.
+    pub(super) fn claim(
+        &self,
+        source: &impl Source,
+        endpoint: EndpointId,
+        now: Time,
+        lease: Duration,
+        at_most: usize,
+    ) -> Result<Claimed, Fault> {
+        if !endpoints::load(source, endpoint)?.is_some_and(|endpoint| endpoint.enabled) {
+            return Ok(Claimed::Held);
+        }
+        let at_most = at_most.clamp(1, MAX_CLAIM);
+        // Held until all is read: a lease that ends meanwhile ends after its row was rewritten, so a
+        // delivery is never seen as due by an old row and as free by a new lease.
+        let mut leases = self.leases.lock();
+        if leases.len() >= SWEEP_FROM {
+            leases.retain(|_, until| now < *until);
+        }
+        let mut deliveries = Vec::new();
+        let mut span = Span::prefix(&hook_keys::due_of(endpoint));
+        loop {
+            let found = source.scan(&span, at_most + 1)?;
+            let is_last = found.len() <= at_most;
+            for (key, _) in found {
+                let (_, due_at, id) = read_due(&key)?;
+                let is_free = leases.get(&id).is_none_or(|until| *until <= now);
+                if is_free && (now < due_at || deliveries.len() == at_most) {
+                    let next = Some(due_at);
+                    return Ok(Claimed::Due { deliveries, next });
+                }
+                span = span.after(&key);
+                if !is_free {
+                    continue;
+                }
+                leases.insert(id, now.after(lease));
+                match load(source, id, due_at) {
+                    Ok(delivery) => deliveries.push(delivery),
+                    // One damaged delivery must not keep the others waiting: it is looked at again
+                    // when its lease ends.
+                    Err(Fault::Corrupt(_)) => {}
+                    Err(fault) => return Err(fault),
+                }
+            }
+            if is_last {
+                let next = None;
+                return Ok(Claimed::Due { deliveries, next });
+            }
+        }
+    }
+}
+
+fn load(source: &impl Source, id: DeliveryId, due_at: Time) -> Result<DueDelivery, Fault> {
+    let row: DeliveryRow = source.expect(&hook_keys::delivery(id))?;
+    let body: BodyRow = source.expect(&hook_keys::body(row.event))?;
+    Ok(DueDelivery {
+        id,
+        event: row.event,
+        kind: row.kind,
+        created_at: row.created_at,
+        due_at,
+        attempts: row.attempts.len(),
+        body: body.body,
+    })
+}
+
+/// An operation that may queue deliveries, or let them go on.
+pub(super) struct Ringing<O> {
+    pub(super) operation: O,
+    pub(super) claims: Arc<Claims>,
+}
+
+impl<O: Operation> Operation for Ringing<O> {
+    type Outcome = (O::Outcome, Ring);
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let outcome = self.operation.apply(rows)?;
+        let mut endpoints: Vec<_> = rows
+            .written_by_operation()
+            .filter_map(|key| hook_keys::wakes(key))
+            .collect();
+        endpoints.dedup();
+        let ring = Ring {
+            claims: self.claims,
+            endpoints,
+        };
+        Ok((outcome, ring))
+    }
+}
+
+/// Rings when it is dropped. It travels with the answer, which is given after the commit, so it rings
+/// then even where whoever asked has gone.
+pub(super) struct Ring {
+    claims: Arc<Claims>,
+    endpoints: Vec<EndpointId>,
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.claims.ring(&self.endpoints);
+    }
+}

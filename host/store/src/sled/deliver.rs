@@ -1,0 +1,226 @@
+//! What becomes of deliveries: attempts recorded, queued again, ended, pruned.
+
+use std::sync::Arc;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{Delivery, DeliveryStatus, HELD_BACK_MOST, Recorded, Tried};
+
+use super::applier::Operation;
+use super::outbox::{self, DeliveryRow, SOME};
+use super::rows::{Rows, Source, Span};
+use super::{Secrets, audits, endpoints, hook_keys, records};
+use crate::{Fault, Pruned, Recovered, Redelivered, Swept, TriedOutcome};
+
+/// Queues a test.
+pub(super) struct QueueTest {
+    pub(super) endpoint: EndpointId,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for QueueTest {
+    type Outcome = Option<Delivery>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        if endpoints::load(rows, self.endpoint)?.is_none() {
+            return Ok(None);
+        }
+        let queued = outbox::test(rows, self.endpoint, self.now)?;
+        audits::append(rows, self.audited, self.now)?;
+        Ok(queued)
+    }
+}
+
+/// Queues one delivery's event again.
+pub(super) struct Redeliver {
+    pub(super) id: DeliveryId,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for Redeliver {
+    type Outcome = Redelivered;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Redelivered, Fault> {
+        let Some(old) = rows.load::<DeliveryRow>(&hook_keys::delivery(self.id))? else {
+            return Ok(Redelivered::Unknown);
+        };
+        if endpoints::load(rows, old.endpoint)?.is_none() {
+            return Ok(Redelivered::EndpointDeleted);
+        }
+        let queued = outbox::queue_again(rows, self.id, &old, self.now)?;
+        audits::append(rows, self.audited, self.now)?;
+        Ok(Redelivered::Queued(queued))
+    }
+}
+
+/// Queues again what failed.
+pub(super) struct Recover {
+    pub(super) endpoint: EndpointId,
+    pub(super) since: Time,
+    pub(super) after: Option<DeliveryId>,
+    pub(super) audited: Option<Audited>,
+    pub(super) now: Time,
+}
+
+impl Operation for Recover {
+    type Outcome = Recovered;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Recovered, Fault> {
+        if endpoints::load(rows, self.endpoint)?.is_none() {
+            return Ok(Recovered::Unknown);
+        }
+        let all = Span::prefix(&hook_keys::failed_of(self.endpoint));
+        let rest = match self.after {
+            Some(last) => all.after(&hook_keys::failed(self.endpoint, last)),
+            None => all.since(&hook_keys::failed(
+                self.endpoint,
+                hook_keys::first_delivery_id(self.since),
+            )),
+        };
+        let found = rows.scan(&rest, SOME)?;
+        let last = found.last().filter(|_| found.len() == SOME);
+        let next = last.map(|(key, _)| trailing_id(key)).transpose()?;
+        let mut queued = 0;
+        for (key, row) in found {
+            let queued_before: bool = records::decode(&key, &row)?;
+            if queued_before {
+                continue;
+            }
+            let id = trailing_id(&key)?;
+            let old: DeliveryRow = rows.expect(&hook_keys::delivery(id))?;
+            outbox::queue_again(rows, id, &old, self.now)?;
+            queued += 1;
+        }
+        if let Some(audited) = self.audited {
+            audits::append(rows, audited, self.now)?;
+        }
+        Ok(Recovered::Page { queued, next })
+    }
+}
+
+/// The delivery that an index key leads to.
+pub(super) fn trailing_id(key: &[u8]) -> Result<DeliveryId, Fault> {
+    super::keys::trailing_id(key)
+        .map(DeliveryId::from_bytes)
+        .ok_or_else(|| records::damaged(key, "it names no delivery"))
+}
+
+/// The record of an attempt.
+pub(super) struct RecordTried {
+    pub(super) id: DeliveryId,
+    pub(super) tried: Tried,
+    pub(super) disable: Option<Audited>,
+    pub(super) now: Time,
+    pub(super) secrets: Arc<Secrets>,
+}
+
+impl Operation for RecordTried {
+    type Outcome = TriedOutcome;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<TriedOutcome, Fault> {
+        let Some(mut row) = rows.load::<DeliveryRow>(&hook_keys::delivery(self.id))? else {
+            return Ok(TriedOutcome::Unknown);
+        };
+        if let Some(audited) = self.disable {
+            let sealer = &self.secrets.sealer;
+            endpoints::disable(rows, sealer, row.endpoint, audited, self.now)?;
+        }
+        let before = row.next_attempt_at;
+        if row.record(self.id, self.tried) == Recorded::Late {
+            return Ok(TriedOutcome::Late);
+        }
+        let taken = TriedOutcome::Taken {
+            status: row.status,
+            next_attempt_at: row.next_attempt_at,
+        };
+        outbox::save(rows, self.id, before, row)?;
+        Ok(taken)
+    }
+}
+
+/// Ends what has to end.
+pub(super) struct Sweep {
+    pub(super) endpoint: EndpointId,
+    pub(super) now: Time,
+}
+
+impl Operation for Sweep {
+    type Outcome = Swept;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Swept, Fault> {
+        let mut swept = Swept {
+            cancelled: 0,
+            exhausted: 0,
+            next: None,
+        };
+        let due = Span::prefix(&hook_keys::due_of(self.endpoint));
+        match endpoints::load(rows, self.endpoint)? {
+            None => {
+                let (cancelled, more) = outbox::cancel_some(rows, self.endpoint)?;
+                swept.cancelled = cancelled;
+                swept.next = more.then_some(self.now);
+            }
+            Some(endpoint) if endpoint.enabled => {
+                let first = rows.scan(&due, 1)?;
+                let first = first.first().map(|(key, _)| outbox::read_due(key));
+                swept.next = first.transpose()?.map(|(_, at, _)| at);
+            }
+            Some(_) => {
+                for (at_most, (key, _)) in rows.scan(&due, SOME + 1)?.into_iter().enumerate() {
+                    let (_, at, id) = outbox::read_due(&key)?;
+                    let held_until = at.after(HELD_BACK_MOST);
+                    if self.now < held_until || at_most == SOME {
+                        swept.next = Some(held_until);
+                        break;
+                    }
+                    outbox::end(rows, id, DeliveryStatus::Exhausted)?;
+                    swept.exhausted += 1;
+                }
+            }
+        }
+        Ok(swept)
+    }
+}
+
+/// Removes what is over.
+pub(super) struct Prune {
+    pub(super) before: Time,
+    pub(super) after: Option<DeliveryId>,
+    pub(super) at_most: usize,
+}
+
+impl Operation for Prune {
+    type Outcome = Pruned;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Pruned, Fault> {
+        let all = Span::prefix(hook_keys::DELIVERIES);
+        let rest = match self.after {
+            Some(last) => all.after(&hook_keys::delivery(last)),
+            None => all,
+        };
+        let limit = self.at_most.clamp(1, SOME);
+        let found = rows.scan(&rest, limit)?;
+        let is_full = found.len() == limit;
+        let mut pruned = Pruned {
+            deliveries: 0,
+            next: None,
+        };
+        for (key, row) in found {
+            let id = trailing_id(&key)?;
+            if self.before <= hook_keys::drawn_at(id) {
+                pruned.next = None;
+                return Ok(pruned);
+            }
+            pruned.next = Some(id).filter(|_| is_full);
+            let row: DeliveryRow = records::decode(&key, &row)?;
+            if row.status != DeliveryStatus::Pending {
+                outbox::remove(rows, id, &row)?;
+                pruned.deliveries += 1;
+            }
+        }
+        Ok(pruned)
+    }
+}

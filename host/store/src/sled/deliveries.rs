@@ -1,0 +1,290 @@
+//! `Deliveries` on sled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{DeliveryId, EndpointId, MerchantId};
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
+
+use super::applier::Operation;
+use super::claims::Ringing;
+use super::deliver::{Prune, QueueTest, RecordTried, Recover, Redeliver, Sweep, trailing_id};
+use super::endpoints::{self, CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint};
+use super::hook_keys::{self, ID};
+use super::lists::{self, Order};
+use super::outbox::{self, DeliveryRow, read_due};
+use super::rows::{Source, Span};
+use super::store::SledStore;
+use super::{keys, records};
+use crate::{
+    Answer, Backlog, Claimed, Deliveries, DeliveryFilter, EndpointCreated, EndpointRotated, Listed,
+    Paging, Pruned, Recovered, Redelivered, Replaced, Swept, TriedOutcome,
+};
+
+/// A time and an id.
+const TIME_AND_ID: usize = 24;
+/// Rows of waiting deliveries that are looked at for the oldest.
+const OLDEST_OF: usize = 10_000;
+/// Most endpoints of one page of those that something waits for.
+const MAX_WAITING: usize = 1000;
+
+impl SledStore {
+    /// Does an operation that may queue deliveries; whoever delivers hears of it after the commit.
+    pub(super) fn operate_ringing<O: Operation>(&self, operation: O) -> Answer<'_, O::Outcome> {
+        let claims = Arc::clone(&self.claims);
+        let operation = Ringing { operation, claims };
+        Box::pin(async move {
+            self.operate(operation)
+                .await
+                .map(|(outcome, _ring)| outcome)
+        })
+    }
+}
+
+impl Deliveries for SledStore {
+    fn create_endpoint(
+        &self,
+        endpoint: Endpoint,
+        secrets: EndpointSecrets,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, EndpointCreated> {
+        self.operate(CreateEndpoint {
+            endpoint,
+            endpoint_secrets: secrets,
+            audited,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn endpoint(&self, id: EndpointId) -> Answer<'_, Option<Endpoint>> {
+        self.read(move |view| endpoints::load(view, id))
+    }
+
+    fn endpoint_secrets(&self, id: EndpointId) -> Answer<'_, Option<(Endpoint, EndpointSecrets)>> {
+        self.read(move |view| endpoints::load_with_secrets(view, &self.secrets.sealer, id))
+    }
+
+    fn endpoints(&self, merchant: MerchantId, paging: Paging) -> Answer<'_, Listed<Endpoint>> {
+        self.read(move |view| {
+            lists::page(
+                view,
+                &hook_keys::endpoints_of(merchant),
+                TIME_AND_ID,
+                Order::Keys,
+                &paging,
+                |key, _| {
+                    let id = keys::trailing_id(key).map(EndpointId::from_bytes);
+                    let id = id.ok_or_else(|| records::damaged(key, "it names no endpoint"))?;
+                    // Deleted between the two reads where it is missing.
+                    endpoints::load(view, id)
+                },
+            )
+        })
+    }
+
+    fn replace_endpoint(
+        &self,
+        before: Endpoint,
+        after: Endpoint,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Replaced<Endpoint>> {
+        self.operate_ringing(ReplaceEndpoint {
+            before,
+            after,
+            audited,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn delete_endpoint(
+        &self,
+        id: EndpointId,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Endpoint>> {
+        self.operate_ringing(DeleteEndpoint { id, audited, now })
+    }
+
+    fn rotate_endpoint(
+        &self,
+        id: EndpointId,
+        secret: Secret,
+        overlap: Duration,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, EndpointRotated> {
+        self.operate(RotateEndpoint {
+            id,
+            secret,
+            overlap,
+            audited,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn queue_test(
+        &self,
+        endpoint: EndpointId,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Delivery>> {
+        self.operate_ringing(QueueTest {
+            endpoint,
+            audited,
+            now,
+        })
+    }
+
+    fn redeliver(&self, id: DeliveryId, audited: Audited, now: Time) -> Answer<'_, Redelivered> {
+        self.operate_ringing(Redeliver { id, audited, now })
+    }
+
+    fn recover(
+        &self,
+        endpoint: EndpointId,
+        since: Time,
+        after: Option<DeliveryId>,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, Recovered> {
+        self.operate_ringing(Recover {
+            endpoint,
+            since,
+            after,
+            audited,
+            now,
+        })
+    }
+
+    fn deliveries(&self, filter: DeliveryFilter, paging: Paging) -> Answer<'_, Listed<Delivery>> {
+        self.read(move |view| {
+            let prefix = match (filter.endpoint, filter.status) {
+                (Some(endpoint), Some(DeliveryStatus::Exhausted)) => hook_keys::failed_of(endpoint),
+                (Some(endpoint), _) => hook_keys::deliveries_to(endpoint),
+                (None, _) => hook_keys::DELIVERIES.to_vec(),
+            };
+            let order = Order::Backwards;
+            lists::page(view, &prefix, ID, order, &paging, |key, _| {
+                let id = trailing_id(key)?;
+                // Pruned between the two reads where it is missing.
+                let Some(row) = view.load::<DeliveryRow>(&hook_keys::delivery(id))? else {
+                    return Ok(None);
+                };
+                if filter.status.is_some_and(|status| status != row.status) {
+                    return Ok(None);
+                }
+                outbox::whole(view, id, row).map(Some)
+            })
+        })
+    }
+
+    fn delivery(&self, id: DeliveryId) -> Answer<'_, Option<Delivery>> {
+        self.read(move |view| outbox::load(view, id))
+    }
+
+    fn queued(&self) -> Answer<'_, Vec<EndpointId>> {
+        Box::pin(async move { Ok(self.claims.queued().await) })
+    }
+
+    fn waiting(
+        &self,
+        after: Option<EndpointId>,
+        at_most: usize,
+    ) -> Answer<'_, Vec<(EndpointId, Time)>> {
+        self.read(move |view| {
+            let all = Span::prefix(hook_keys::DUE);
+            let past = |endpoint| {
+                // Behind every row of this endpoint: no time has eight bytes of ones.
+                let mut end = hook_keys::due_of(endpoint);
+                end.extend([u8::MAX; ID]);
+                all.clone().after(&end)
+            };
+            let mut span = after.map_or_else(|| all.clone(), past);
+            let mut waiting = Vec::new();
+            while waiting.len() < at_most.min(MAX_WAITING) {
+                let found = view.scan(&span, 1)?;
+                let Some((key, _)) = found.first() else {
+                    break;
+                };
+                let (endpoint, at, _) = read_due(key)?;
+                waiting.push((endpoint, at));
+                span = past(endpoint);
+            }
+            Ok(waiting)
+        })
+    }
+
+    fn claim(
+        &self,
+        endpoint: EndpointId,
+        now: Time,
+        lease: Duration,
+        at_most: usize,
+    ) -> Answer<'_, Claimed> {
+        self.read(move |view| self.claims.claim(view, endpoint, now, lease, at_most))
+    }
+
+    fn give_back(&self, deliveries: Vec<DeliveryId>) -> Answer<'_, ()> {
+        self.claims.give_back(&deliveries);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn tried(
+        &self,
+        id: DeliveryId,
+        tried: Tried,
+        disable: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, TriedOutcome> {
+        let record = RecordTried {
+            id,
+            tried,
+            disable,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        };
+        Box::pin(async move {
+            let outcome = self.operate(record).await?;
+            self.claims.give_back(&[id]);
+            Ok(outcome)
+        })
+    }
+
+    fn sweep(&self, endpoint: EndpointId, now: Time) -> Answer<'_, Swept> {
+        self.operate(Sweep { endpoint, now })
+    }
+
+    fn backlog(&self) -> Answer<'_, Backlog> {
+        self.read(|view| {
+            let pending: u64 = view.load(hook_keys::PENDING)?.unwrap_or_default();
+            let waiting = view.scan(&Span::prefix(hook_keys::DUE), OLDEST_OF)?;
+            let drawn = |(key, _): &(keys::Key, sled::IVec)| {
+                read_due(key).map(|(_, _, id)| hook_keys::drawn_at(id))
+            };
+            let drawn: Vec<_> = waiting.iter().map(drawn).collect::<Result<_, _>>()?;
+            let oldest = drawn.into_iter().min();
+            Ok(Backlog { pending, oldest })
+        })
+    }
+
+    fn prune_deliveries(
+        &self,
+        before: Time,
+        after: Option<DeliveryId>,
+        at_most: usize,
+    ) -> Answer<'_, Pruned> {
+        self.operate(Prune {
+            before,
+            after,
+            at_most,
+        })
+    }
+}

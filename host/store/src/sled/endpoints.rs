@@ -1,0 +1,270 @@
+//! Webhook endpoints, and the roster that an event is looked up in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::event::EventType;
+use kassette_domain::id::EndpointId;
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{Endpoint, EndpointSecrets};
+use serde::{Deserialize, Serialize};
+
+use super::applier::Operation;
+use super::rows::{Rows, Source};
+use super::seal::Sealer;
+use super::stored::closed;
+use super::{Secrets, audits, hook_keys, keys, outbox};
+use crate::{EndpointCreated, EndpointRotated, Fault, Replaced};
+
+/// An endpoint's row.
+#[derive(Serialize, Deserialize)]
+struct EndpointRow {
+    plain: Endpoint,
+    /// [`EndpointSecrets`].
+    sealed: Vec<u8>,
+}
+
+/// An endpoint without its secrets.
+pub(super) fn load(source: &impl Source, id: EndpointId) -> Result<Option<Endpoint>, Fault> {
+    let row: Option<EndpointRow> = source.load(&hook_keys::endpoint(id))?;
+    Ok(row.map(|row| row.plain))
+}
+
+/// An endpoint with its secrets.
+pub(super) fn load_with_secrets(
+    source: &impl Source,
+    sealer: &Sealer,
+    id: EndpointId,
+) -> Result<Option<(Endpoint, EndpointSecrets)>, Fault> {
+    let key = hook_keys::endpoint(id);
+    let Some(row) = source.load::<EndpointRow>(&key)? else {
+        return Ok(None);
+    };
+    let secrets = sealer
+        .open(&key, &row.sealed)
+        .map_err(|unopened| closed(&key, unopened))?;
+    Ok(Some((row.plain, secrets)))
+}
+
+fn save(
+    rows: &mut Rows<'_>,
+    sealer: &Sealer,
+    endpoint: &Endpoint,
+    secrets: &EndpointSecrets,
+) -> Result<(), Fault> {
+    let key = hook_keys::endpoint(endpoint.id);
+    let row = EndpointRow {
+        plain: endpoint.clone(),
+        sealed: sealer.seal(&key, secrets)?,
+    };
+    rows.save(key, &row)
+}
+
+/// A merchant's endpoints in one environment.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Roster(Vec<(EndpointId, Wants)>);
+
+/// A bit for each kind of event; none for a disabled endpoint.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Wants(u32);
+
+impl Wants {
+    fn of(endpoint: &Endpoint) -> Self {
+        let wanted = EventType::ALL
+            .into_iter()
+            .filter(|kind| endpoint.wants(*kind));
+        Self(wanted.fold(0, |bits, kind| bits | Self::bit(kind)))
+    }
+
+    const fn bit(kind: EventType) -> u32 {
+        1 << kind as u32
+    }
+}
+
+impl Roster {
+    /// The endpoints that want an event.
+    pub(super) fn wanting(&self, kind: EventType) -> Vec<EndpointId> {
+        let wanting = self
+            .0
+            .iter()
+            .filter(|(_, wants)| wants.0 & Wants::bit(kind) != 0);
+        wanting.map(|(id, _)| *id).collect()
+    }
+}
+
+fn load_roster(rows: &Rows<'_>, endpoint: &Endpoint) -> Result<(keys::Key, Roster), Fault> {
+    let key = hook_keys::roster(endpoint.merchant, endpoint.environment);
+    let roster = rows.load(&key)?.unwrap_or_default();
+    Ok((key, roster))
+}
+
+/// Sets what an endpoint wants from now on.
+fn enlist(rows: &mut Rows<'_>, endpoint: &Endpoint) -> Result<(), Fault> {
+    let (key, mut roster) = load_roster(rows, endpoint)?;
+    let wants = Wants::of(endpoint);
+    match roster.0.iter_mut().find(|(id, _)| *id == endpoint.id) {
+        Some((_, before)) => *before = wants,
+        None => roster.0.push((endpoint.id, wants)),
+    }
+    rows.save(key, &roster)
+}
+
+fn strike_out(rows: &mut Rows<'_>, endpoint: &Endpoint) -> Result<(), Fault> {
+    let (key, mut roster) = load_roster(rows, endpoint)?;
+    roster.0.retain(|(id, _)| *id != endpoint.id);
+    if roster.0.is_empty() {
+        rows.remove(key);
+        return Ok(());
+    }
+    rows.save(key, &roster)
+}
+
+/// A new endpoint.
+pub(super) struct CreateEndpoint {
+    pub(super) endpoint: Endpoint,
+    pub(super) endpoint_secrets: EndpointSecrets,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+    pub(super) secrets: Arc<Secrets>,
+}
+
+impl Operation for CreateEndpoint {
+    type Outcome = EndpointCreated;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<EndpointCreated, Fault> {
+        let endpoint = self.endpoint;
+        if rows.get(&keys::merchant(endpoint.merchant))?.is_none() {
+            return Ok(EndpointCreated::NoSuchMerchant);
+        }
+        if load_roster(rows, &endpoint)?.1.0.len() >= Endpoint::MAX_PER_MERCHANT {
+            return Ok(EndpointCreated::TooMany);
+        }
+        if rows.get(&hook_keys::endpoint(endpoint.id))?.is_some() {
+            return Err(Fault::Unavailable("the endpoint's id is in use".into()));
+        }
+        save(
+            rows,
+            &self.secrets.sealer,
+            &endpoint,
+            &self.endpoint_secrets,
+        )?;
+        let by_merchant =
+            hook_keys::endpoint_of(endpoint.merchant, endpoint.created_at, endpoint.id);
+        rows.save(by_merchant, &())?;
+        enlist(rows, &endpoint)?;
+        audits::append(rows, self.audited, self.now)?;
+        Ok(EndpointCreated::Done(endpoint))
+    }
+}
+
+/// Another address, filter or switch.
+pub(super) struct ReplaceEndpoint {
+    pub(super) before: Endpoint,
+    pub(super) after: Endpoint,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+    pub(super) secrets: Arc<Secrets>,
+}
+
+impl Operation for ReplaceEndpoint {
+    type Outcome = Replaced<Endpoint>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let sealer = &self.secrets.sealer;
+        let Some((stored, secrets)) = load_with_secrets(rows, sealer, self.before.id)? else {
+            return Ok(Replaced::Unknown);
+        };
+        if stored != self.before {
+            return Ok(Replaced::Stale);
+        }
+        let after = Endpoint {
+            url: self.after.url,
+            event_types: self.after.event_types,
+            enabled: self.after.enabled,
+            ..stored
+        };
+        save(rows, sealer, &after, &secrets)?;
+        enlist(rows, &after)?;
+        audits::append(rows, self.audited, self.now)?;
+        Ok(Replaced::Done(after))
+    }
+}
+
+/// Switches an endpoint off, unless it is off or gone.
+pub(super) fn disable(
+    rows: &mut Rows<'_>,
+    sealer: &Sealer,
+    id: EndpointId,
+    audited: Audited,
+    now: Time,
+) -> Result<(), Fault> {
+    let Some((mut endpoint, secrets)) = load_with_secrets(rows, sealer, id)? else {
+        return Ok(());
+    };
+    if !endpoint.enabled {
+        return Ok(());
+    }
+    endpoint.enabled = false;
+    save(rows, sealer, &endpoint, &secrets)?;
+    enlist(rows, &endpoint)?;
+    audits::append(rows, audited, now).map(drop)
+}
+
+/// The end of an endpoint.
+pub(super) struct DeleteEndpoint {
+    pub(super) id: EndpointId,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for DeleteEndpoint {
+    type Outcome = Option<Endpoint>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let Some(endpoint) = load(rows, self.id)? else {
+            return Ok(None);
+        };
+        rows.remove(hook_keys::endpoint(self.id));
+        rows.remove(hook_keys::endpoint_of(
+            endpoint.merchant,
+            endpoint.created_at,
+            endpoint.id,
+        ));
+        strike_out(rows, &endpoint)?;
+        outbox::cancel_some(rows, self.id)?;
+        audits::append(rows, self.audited, self.now)?;
+        Ok(Some(endpoint))
+    }
+}
+
+/// Another secret.
+pub(super) struct RotateEndpoint {
+    pub(super) id: EndpointId,
+    pub(super) secret: Secret,
+    pub(super) overlap: Duration,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+    pub(super) secrets: Arc<Secrets>,
+}
+
+impl Operation for RotateEndpoint {
+    type Outcome = EndpointRotated;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<EndpointRotated, Fault> {
+        let sealer = &self.secrets.sealer;
+        let Some((endpoint, mut secrets)) = load_with_secrets(rows, sealer, self.id)? else {
+            return Ok(EndpointRotated::Unknown);
+        };
+        let Ok(active_from) = secrets.rotate(self.secret, self.overlap, self.now) else {
+            return Ok(EndpointRotated::OverlapTooLong);
+        };
+        save(rows, sealer, &endpoint, &secrets)?;
+        audits::append(rows, self.audited, self.now)?;
+        Ok(EndpointRotated::Done {
+            endpoint,
+            active_from,
+        })
+    }
+}

@@ -1,0 +1,309 @@
+//! Events on their way out: the body once, and a delivery for each endpoint that wants it.
+
+use kassette_domain::event::{Event, EventType};
+use kassette_domain::id::{DeliveryId, EndpointId, EventId, PaymentId};
+use kassette_domain::payment::Payment;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{
+    Delivery, DeliveryAttempt, DeliveryStatus, Message, Recorded, Tried,
+};
+use serde::{Deserialize, Serialize};
+
+use super::endpoints::Roster;
+use super::hook_keys;
+use super::records;
+use super::rows::{Rows, Source, Span};
+use super::seal::random_id;
+use crate::Fault;
+
+/// Longest answer that stands in the log itself, bytes; a longer one has a row of its own, so that
+/// the log, which is written with every attempt, stays small.
+const SHORT_RESPONSE: usize = 256;
+/// Most deliveries that one operation ends or queues again: the applier does nothing else meanwhile.
+pub(super) const SOME: usize = 200;
+
+/// An event's body, frozen.
+#[derive(Serialize, Deserialize)]
+pub(super) struct BodyRow {
+    pub(super) kind: EventType,
+    pub(super) payment: PaymentId,
+    pub(super) body: String,
+    /// How many deliveries are of it; with the last one it goes.
+    deliveries: u32,
+}
+
+/// A delivery's row. Its id stands in its key.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct DeliveryRow {
+    pub(super) event: EventId,
+    pub(super) kind: EventType,
+    pub(super) endpoint: EndpointId,
+    pub(super) payment: PaymentId,
+    pub(super) status: DeliveryStatus,
+    pub(super) created_at: Time,
+    pub(super) next_attempt_at: Option<Time>,
+    pub(super) attempts: Vec<DeliveryAttempt>,
+    /// A bit for each attempt whose answer has a row of its own.
+    long_responses: u8,
+}
+
+impl DeliveryRow {
+    /// Takes an attempt into the log; the domain says what follows.
+    pub(super) fn record(&mut self, id: DeliveryId, tried: Tried) -> Recorded {
+        let mut whole = delivery(id, self.clone());
+        let recorded = whole.record(tried);
+        self.status = whole.status;
+        self.next_attempt_at = whole.next_attempt_at;
+        self.attempts = whole.attempts;
+        recorded
+    }
+
+    /// Whether it is in an attempt's own row.
+    const fn is_long(&self, attempt: usize) -> bool {
+        self.long_responses & (1 << attempt) != 0
+    }
+}
+
+/// A delivery with its whole log; none where there is none.
+pub(super) fn load(source: &impl Source, id: DeliveryId) -> Result<Option<Delivery>, Fault> {
+    let row: Option<DeliveryRow> = source.load(&hook_keys::delivery(id))?;
+    row.map(|row| whole(source, id, row)).transpose()
+}
+
+/// A row with the answers that stand elsewhere.
+pub(super) fn whole(
+    source: &impl Source,
+    id: DeliveryId,
+    mut row: DeliveryRow,
+) -> Result<Delivery, Fault> {
+    for at in 0..row.attempts.len() {
+        if row.is_long(at) {
+            let response = source.expect(&hook_keys::response(id, ordinal(at)))?;
+            row.attempts[at].response = Some(response);
+        }
+    }
+    Ok(delivery(id, row))
+}
+
+fn delivery(id: DeliveryId, row: DeliveryRow) -> Delivery {
+    Delivery {
+        id,
+        event: row.event,
+        kind: row.kind,
+        endpoint: row.endpoint,
+        payment: row.payment,
+        status: row.status,
+        created_at: row.created_at,
+        next_attempt_at: row.next_attempt_at,
+        attempts: row.attempts,
+    }
+}
+
+/// A delivery has eight attempts at most.
+fn ordinal(attempt: usize) -> u8 {
+    u8::try_from(attempt).unwrap_or(u8::MAX)
+}
+
+/// Queues an event of a payment for each endpoint that wants it.
+pub(super) fn fan_out(rows: &mut Rows<'_>, payment: &Payment, event: &Event) -> Result<(), Fault> {
+    let key = hook_keys::roster(payment.merchant, payment.environment);
+    let Some(roster) = rows.load::<Roster>(&key)? else {
+        return Ok(());
+    };
+    let wanting = roster.wanting(event.kind);
+    if wanting.is_empty() {
+        return Ok(());
+    }
+    let body = Message::of(event, payment).body();
+    put_out(
+        rows,
+        event.id,
+        event.kind,
+        payment.id,
+        body,
+        &wanting,
+        event.created_at,
+    )
+    .map(drop)
+}
+
+/// Queues a test for one endpoint.
+pub(super) fn test(
+    rows: &mut Rows<'_>,
+    endpoint: EndpointId,
+    now: Time,
+) -> Result<Option<Delivery>, Fault> {
+    let event = EventId::from_bytes(random_id()?);
+    let message = Message::test(event, now);
+    let queued = put_out(
+        rows,
+        event,
+        message.kind,
+        message.payment,
+        message.body(),
+        &[endpoint],
+        now,
+    )?;
+    Ok(queued.into_iter().next())
+}
+
+/// Writes an event's body and its deliveries.
+fn put_out(
+    rows: &mut Rows<'_>,
+    event: EventId,
+    kind: EventType,
+    payment: PaymentId,
+    body: String,
+    endpoints: &[EndpointId],
+    now: Time,
+) -> Result<Vec<Delivery>, Fault> {
+    let row = BodyRow {
+        kind,
+        payment,
+        body,
+        deliveries: u32::try_from(endpoints.len()).unwrap_or(u32::MAX),
+    };
+    rows.save(hook_keys::body(event), &row)?;
+    endpoints
+        .iter()
+        .map(|endpoint| queue(rows, event, &row, *endpoint, now))
+        .collect()
+}
+
+/// Writes one delivery of an event, due at once.
+fn queue(
+    rows: &mut Rows<'_>,
+    event: EventId,
+    body: &BodyRow,
+    endpoint: EndpointId,
+    now: Time,
+) -> Result<Delivery, Fault> {
+    let id = hook_keys::delivery_id(now, random_id()?);
+    let row = DeliveryRow {
+        event,
+        kind: body.kind,
+        endpoint,
+        payment: body.payment,
+        status: DeliveryStatus::Pending,
+        created_at: now,
+        next_attempt_at: Some(now),
+        attempts: Vec::new(),
+        long_responses: 0,
+    };
+    rows.save(hook_keys::delivery(id), &row)?;
+    rows.put(hook_keys::delivery_to(endpoint, id), sled::IVec::default());
+    rows.put(hook_keys::due(endpoint, now, id), sled::IVec::default());
+    count_pending(rows, 1)?;
+    Ok(delivery(id, row))
+}
+
+/// Queues the event of a delivery once more.
+pub(super) fn queue_again(
+    rows: &mut Rows<'_>,
+    id: DeliveryId,
+    old: &DeliveryRow,
+    now: Time,
+) -> Result<Delivery, Fault> {
+    let key = hook_keys::body(old.event);
+    let mut body: BodyRow = rows.expect(&key)?;
+    body.deliveries = body.deliveries.saturating_add(1);
+    rows.save(key, &body)?;
+    if old.status == DeliveryStatus::Exhausted {
+        rows.save(hook_keys::failed(old.endpoint, id), &true)?;
+    }
+    queue(rows, old.event, &body, old.endpoint, now)
+}
+
+/// Writes a delivery that has changed, with the rows that follow from it. `before` is where its row
+/// of `dld/` stood.
+pub(super) fn save(
+    rows: &mut Rows<'_>,
+    id: DeliveryId,
+    before: Option<Time>,
+    mut row: DeliveryRow,
+) -> Result<(), Fault> {
+    if let Some(at) = row.attempts.len().checked_sub(1) {
+        let long = |response: &String| response.len() > SHORT_RESPONSE;
+        if let Some(response) = row.attempts[at].response.take_if(|response| long(response)) {
+            rows.save(hook_keys::response(id, ordinal(at)), &response)?;
+            row.long_responses |= 1 << at;
+        }
+    }
+    let after = row.next_attempt_at;
+    if before != after {
+        let due = |at| hook_keys::due(row.endpoint, at, id);
+        if let Some(at) = before {
+            rows.remove(due(at));
+        }
+        if let Some(at) = after {
+            rows.put(due(at), sled::IVec::default());
+        }
+    }
+    if before.is_some() != after.is_some() {
+        count_pending(rows, if after.is_some() { 1 } else { -1 })?;
+    }
+    if row.status == DeliveryStatus::Exhausted {
+        rows.save(hook_keys::failed(row.endpoint, id), &false)?;
+    }
+    rows.save(hook_keys::delivery(id), &row)
+}
+
+/// Ends a pending delivery.
+pub(super) fn end(
+    rows: &mut Rows<'_>,
+    id: DeliveryId,
+    status: DeliveryStatus,
+) -> Result<(), Fault> {
+    let mut row: DeliveryRow = rows.expect(&hook_keys::delivery(id))?;
+    let before = row.next_attempt_at.take();
+    row.status = status;
+    save(rows, id, before, row)
+}
+
+/// Cancels what waits for an endpoint, some of it; says how many, and whether more waits.
+pub(super) fn cancel_some(rows: &mut Rows<'_>, endpoint: EndpointId) -> Result<(u64, bool), Fault> {
+    let found = rows.scan(&Span::prefix(&hook_keys::due_of(endpoint)), SOME + 1)?;
+    let more = found.len() > SOME;
+    let mut cancelled = 0;
+    for (key, _) in found.into_iter().take(SOME) {
+        let (_, _, id) = read_due(&key)?;
+        end(rows, id, DeliveryStatus::Cancelled)?;
+        cancelled += 1;
+    }
+    Ok((cancelled, more))
+}
+
+pub(super) fn read_due(key: &[u8]) -> Result<(EndpointId, Time, DeliveryId), Fault> {
+    hook_keys::read_due(key).ok_or_else(|| records::damaged(key, "it names no delivery"))
+}
+
+/// Removes a delivery that is over, and its event with the last one.
+pub(super) fn remove(rows: &mut Rows<'_>, id: DeliveryId, row: &DeliveryRow) -> Result<(), Fault> {
+    rows.remove(hook_keys::delivery(id));
+    rows.remove(hook_keys::delivery_to(row.endpoint, id));
+    for at in 0..row.attempts.len() {
+        if row.is_long(at) {
+            rows.remove(hook_keys::response(id, ordinal(at)));
+        }
+    }
+    if row.status == DeliveryStatus::Exhausted {
+        rows.remove(hook_keys::failed(row.endpoint, id));
+    }
+    let key = hook_keys::body(row.event);
+    let mut body: BodyRow = rows.expect(&key)?;
+    if body.deliveries > 1 {
+        body.deliveries -= 1;
+        return rows.save(key, &body);
+    }
+    rows.remove(key);
+    Ok(())
+}
+
+/// One row for all, written once a group: what waits is told without counting it.
+fn count_pending(rows: &mut Rows<'_>, change: i64) -> Result<(), Fault> {
+    let count: u64 = rows.load(hook_keys::PENDING)?.unwrap_or_default();
+    rows.save(
+        hook_keys::PENDING.to_vec(),
+        &count.saturating_add_signed(change),
+    )
+}

@@ -1,0 +1,675 @@
+//! Events on their way to endpoints.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use kassette_domain::event::EventType;
+use kassette_domain::id::{DeliveryId, EndpointId, PaymentId};
+use kassette_domain::key::Environment;
+use kassette_domain::provider::VendorStatus;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{
+    Delivery, DeliveryAttempt, DeliveryStatus, Endpoint, EventFilter, MAX_RESPONSE, Tried,
+};
+
+use super::Harness;
+use super::fixtures::*;
+use crate::{
+    Claimed, DeliveryFilter, DueDelivery, Listed, Paging, Recovered, Redelivered, Store, Swept,
+    TriedOutcome,
+};
+
+const LEASE: Duration = Duration::from_secs(60);
+
+/// The endpoint's due deliveries, and when the next is.
+async fn claim(
+    store: &Arc<dyn Store>,
+    endpoint: EndpointId,
+    now: Time,
+) -> (Vec<DueDelivery>, Option<Time>) {
+    match store.claim(endpoint, now, LEASE, 64).await.unwrap() {
+        Claimed::Due { deliveries, next } => (deliveries, next),
+        Claimed::Held => panic!("the endpoint is held"),
+    }
+}
+
+async fn log(store: &Arc<dyn Store>, filter: DeliveryFilter) -> Vec<Delivery> {
+    page(store.deliveries(filter, first(100)).await.unwrap()).items
+}
+
+async fn to(store: &Arc<dyn Store>, endpoint: EndpointId) -> Vec<Delivery> {
+    let filter = DeliveryFilter {
+        endpoint: Some(endpoint),
+        status: None,
+    };
+    log(store, filter).await
+}
+
+async fn with_status(
+    store: &Arc<dyn Store>,
+    endpoint: EndpointId,
+    status: DeliveryStatus,
+) -> usize {
+    let filter = DeliveryFilter {
+        endpoint: Some(endpoint),
+        status: Some(status),
+    };
+    log(store, filter).await.len()
+}
+
+fn kinds(deliveries: &[Delivery]) -> Vec<EventType> {
+    deliveries.iter().map(|delivery| delivery.kind).collect()
+}
+
+fn attempt(at: Time, answer: Option<&str>) -> DeliveryAttempt {
+    DeliveryAttempt {
+        at,
+        status: answer.map(|_| 503),
+        duration_ms: 12,
+        error: Some("the receiver answered 503".into()),
+        response: answer.map(str::to_owned),
+    }
+}
+
+fn failed(after: usize, retry_at: Time) -> Tried {
+    Tried {
+        attempt: attempt(NOW, Some("busy")),
+        after,
+        delivered: false,
+        retry_at,
+    }
+}
+
+fn arrived(after: usize) -> Tried {
+    Tried {
+        delivered: true,
+        ..failed(after, NOW)
+    }
+}
+
+async fn exhaust(store: &Arc<dyn Store>, id: DeliveryId) {
+    for after in 0..8 {
+        let outcome = store.tried(id, failed(after, NOW), None, NOW).await;
+        assert!(
+            matches!(outcome, Ok(TriedOutcome::Taken { .. })),
+            "{outcome:?}"
+        );
+    }
+}
+
+/// A shop with one endpoint for everything, and a payment whose opening it is told of.
+async fn one_event(store: &Arc<dyn Store>) -> (Endpoint, DeliveryId) {
+    shop(store).await;
+    let endpoint = listen(store, endpoint("a", NOW)).await;
+    pay(store, "a").await;
+    let id = to(store, endpoint.id).await[0].id;
+    (endpoint, id)
+}
+
+pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let other_shop = shop(&store).await;
+    let all = listen(&store, endpoint("all", NOW)).await;
+    let one = Endpoint {
+        event_types: EventFilter::only(&[EventType::PaymentCompleted]),
+        ..endpoint("one", NOW)
+    };
+    let elsewhere = Endpoint {
+        environment: Environment::Live,
+        ..endpoint("live", NOW)
+    };
+    let others = Endpoint {
+        merchant: other_shop,
+        ..endpoint("other", NOW)
+    };
+    let off = Endpoint {
+        enabled: false,
+        ..endpoint("off", NOW)
+    };
+    for endpoint in [&one, &elsewhere, &others, &off] {
+        listen(&store, endpoint.clone()).await;
+    }
+    pay(&store, "a").await;
+    let report = report("vendor-a", VendorStatus::Completed);
+    done(
+        &store,
+        payment_of("a"),
+        news("attempt of a", report),
+        later(1),
+    )
+    .await;
+    let told = to(&store, all.id).await;
+    let expected = [EventType::PaymentCompleted, EventType::PaymentPending];
+    assert_eq!(kinds(&told), expected);
+    assert!(
+        told.iter()
+            .all(|each| each.status == DeliveryStatus::Pending
+                && each.payment == PaymentId::from_bytes(id_of("a")))
+    );
+    assert_eq!(told[0].created_at, later(1));
+    assert_eq!(told[0].next_attempt_at, Some(later(1)));
+    let only = to(&store, one.id).await;
+    assert_eq!(kinds(&only), [EventType::PaymentCompleted]);
+    for silent in [&elsewhere, &others, &off] {
+        assert_eq!(to(&store, silent.id).await, []);
+    }
+    // One event, one id, one body, whoever hears it.
+    assert_eq!(only[0].event, told[0].event);
+    let (due, _) = claim(&store, all.id, later(1)).await;
+    let (same, _) = claim(&store, one.id, later(1)).await;
+    assert_eq!(due[1].body, same[0].body);
+    let history = store.history(told[0].payment).await.unwrap().unwrap();
+    let event = history.events.last().unwrap();
+    assert_eq!(event.id, told[0].event);
+    assert!(due[1].body.contains(&event.id.to_string()) && due[1].body.contains("order a"));
+    // What is switched on later hears only of what comes later.
+    let on = Endpoint {
+        enabled: true,
+        ..off.clone()
+    };
+    store
+        .replace_endpoint(off.clone(), on, audited("endpoint.update"), NOW)
+        .await
+        .unwrap();
+    assert_eq!(to(&store, off.id).await, []);
+}
+
+pub async fn nothing_is_queued_where_nobody_wants_it(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let only = Endpoint {
+        event_types: EventFilter::only(&[]),
+        ..endpoint("a", NOW)
+    };
+    shop(&store).await;
+    listen(&store, only).await;
+    pay(&store, "a").await;
+    assert_eq!(log(&store, DeliveryFilter::default()).await, []);
+    assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
+    assert_eq!(store.backlog().await.unwrap().pending, 0);
+}
+
+pub async fn a_refused_step_queues_nothing(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let (endpoint, _) = one_event(&store).await;
+    let again = store
+        .step(payment_of("a"), open("second", "sandbox-test"), None, NOW)
+        .await
+        .unwrap();
+    assert!(matches!(again, crate::Stepped::Refused { .. }), "{again:?}");
+    assert_eq!(to(&store, endpoint.id).await.len(), 1);
+}
+
+pub async fn what_is_claimed_is_one_worker_s_until_its_lease_ends(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let (endpoint, id) = one_event(&store).await;
+    let (due, next) = claim(&store, endpoint.id, NOW).await;
+    assert_eq!((due.len(), next), (1, None));
+    assert_eq!((due[0].id, due[0].attempts, due[0].due_at), (id, 0, NOW));
+    let just_before = NOW.after(LEASE).before(Duration::from_millis(1));
+    assert_eq!(
+        claim(&store, endpoint.id, just_before).await,
+        (vec![], None)
+    );
+    let (again, _) = claim(&store, endpoint.id, NOW.after(LEASE)).await;
+    assert_eq!(again, due);
+    store.give_back(vec![id]).await.unwrap();
+    assert_eq!(claim(&store, endpoint.id, NOW).await.0, due);
+}
+
+pub async fn claims_of_many_workers_share_nothing(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let endpoint = listen(&store, endpoint("a", NOW)).await;
+    for at in 0..40 {
+        pay(&store, &format!("p{at}")).await;
+    }
+    let workers: Vec<_> = (0..8)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                let mut taken = Vec::new();
+                loop {
+                    let claimed = store.claim(endpoint.id, NOW, LEASE, 3).await.unwrap();
+                    let Claimed::Due { deliveries, .. } = claimed else {
+                        panic!("the endpoint is held");
+                    };
+                    if deliveries.is_empty() {
+                        return taken;
+                    }
+                    taken.extend(deliveries.into_iter().map(|each| each.id));
+                }
+            })
+        })
+        .collect();
+    let mut all = Vec::new();
+    for worker in workers {
+        all.extend(worker.await.unwrap());
+    }
+    assert_eq!(all.len(), 40);
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 40);
+}
+
+pub async fn a_failed_attempt_moves_the_delivery_and_is_logged(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let (endpoint, id) = one_event(&store).await;
+    let taken = |status, next_attempt_at| {
+        Ok(TriedOutcome::Taken {
+            status,
+            next_attempt_at,
+        })
+    };
+    let long = "x".repeat(MAX_RESPONSE);
+    let mut tried = failed(0, later(300));
+    tried.attempt = attempt(NOW, Some(&long));
+    let outcome = store.tried(id, tried, None, NOW).await;
+    let retry = Some(later(300));
+    assert_eq!(outcome, taken(DeliveryStatus::Pending, retry));
+    assert_eq!(
+        claim(&store, endpoint.id, later(299)).await,
+        (vec![], retry)
+    );
+    assert_eq!(
+        store.waiting(None, 9).await,
+        Ok(vec![(endpoint.id, later(300))])
+    );
+    let (due, _) = claim(&store, endpoint.id, later(300)).await;
+    assert_eq!((due[0].attempts, due[0].due_at), (1, later(300)));
+    // A record of the attempt before, come late, counts for nothing.
+    let late = store.tried(id, arrived(0), None, later(300)).await;
+    assert_eq!(late, Ok(TriedOutcome::Late));
+    let outcome = store.tried(id, arrived(1), None, later(301)).await;
+    assert_eq!(outcome, taken(DeliveryStatus::Delivered, None));
+    let whole = store.delivery(id).await.unwrap().unwrap();
+    assert_eq!(whole.attempts[0], attempt(NOW, Some(&long)));
+    assert_eq!(whole.attempts[1], attempt(NOW, Some("busy")));
+    assert_eq!(to(&store, endpoint.id).await, [whole]);
+    assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
+    let nobody = DeliveryId::from_bytes([1; 16]);
+    let unknown = store.tried(nobody, arrived(0), None, NOW).await;
+    assert_eq!(unknown, Ok(TriedOutcome::Unknown));
+}
+
+pub async fn a_410_switches_the_endpoint_off_with_the_record(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let (endpoint, id) = one_event(&store).await;
+    let line = audited("endpoint.disable");
+    let gone = store
+        .tried(id, failed(0, later(5)), Some(line.clone()), NOW)
+        .await;
+    assert!(matches!(gone, Ok(TriedOutcome::Taken { .. })));
+    let off = store.endpoint(endpoint.id).await.unwrap().unwrap();
+    assert!(!off.enabled);
+    let claimed = store.claim(endpoint.id, later(5), LEASE, 9).await;
+    assert_eq!(claimed, Ok(Claimed::Held));
+    // Off already: no second line.
+    let again = store.tried(id, failed(1, later(9)), Some(line), NOW).await;
+    assert!(matches!(again, Ok(TriedOutcome::Taken { .. })));
+    let lines = page(store.audit_log(first(9)).await.unwrap()).items;
+    let disabled = lines
+        .iter()
+        .filter(|entry| entry.audited.action == "endpoint.disable");
+    assert_eq!(disabled.count(), 1);
+    pay(&store, "b").await;
+    assert_eq!(to(&store, endpoint.id).await.len(), 1);
+}
+
+pub async fn a_disabled_endpoint_holds_back_for_72_hours(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let (endpoint, id) = one_event(&store).await;
+    let off = Endpoint {
+        enabled: false,
+        ..endpoint.clone()
+    };
+    let turn = |before: &Endpoint, after: &Endpoint| {
+        store.replace_endpoint(
+            before.clone(),
+            after.clone(),
+            audited("endpoint.update"),
+            NOW,
+        )
+    };
+    turn(&endpoint, &off).await.unwrap();
+    let end = later(72 * 3600);
+    let held = Swept {
+        cancelled: 0,
+        exhausted: 0,
+        next: Some(end),
+    };
+    let just_before = end.before(Duration::from_millis(1));
+    assert_eq!(store.sweep(endpoint.id, just_before).await, Ok(held));
+    // Switched on in time, it goes on as before.
+    turn(&off, &endpoint).await.unwrap();
+    assert_eq!(claim(&store, endpoint.id, just_before).await.0.len(), 1);
+    store.give_back(vec![id]).await.unwrap();
+    turn(&endpoint, &off).await.unwrap();
+    let swept = Swept {
+        cancelled: 0,
+        exhausted: 1,
+        next: None,
+    };
+    assert_eq!(store.sweep(endpoint.id, end).await, Ok(swept));
+    let exhausted = store.delivery(id).await.unwrap().unwrap();
+    assert_eq!(exhausted.status, DeliveryStatus::Exhausted);
+    assert_eq!(
+        (exhausted.attempts.len(), exhausted.next_attempt_at),
+        (0, None)
+    );
+    assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
+}
+
+pub async fn a_deleted_endpoint_cancels_what_waits(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let endpoint = listen(&store, endpoint("a", NOW)).await;
+    // More than one transaction ends.
+    for at in 0..450 {
+        store
+            .queue_test(endpoint.id, audited("endpoint.test"), later(at))
+            .await
+            .unwrap();
+    }
+    let delivered = to(&store, endpoint.id).await[0].id;
+    store.tried(delivered, arrived(0), None, NOW).await.unwrap();
+    store
+        .delete_endpoint(endpoint.id, audited("endpoint.delete"), NOW)
+        .await
+        .unwrap();
+    let claimed = store.claim(endpoint.id, later(999), LEASE, 9).await;
+    assert_eq!(claimed, Ok(Claimed::Held));
+    for _ in 0..9 {
+        if store.sweep(endpoint.id, NOW).await.unwrap().next.is_none() {
+            break;
+        }
+    }
+    assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
+    assert_eq!(store.backlog().await.unwrap().pending, 0);
+    let mut paging = first(100);
+    let mut statuses = Vec::new();
+    loop {
+        let filter = DeliveryFilter {
+            endpoint: Some(endpoint.id),
+            status: None,
+        };
+        let listed = page(store.deliveries(filter, paging.clone()).await.unwrap());
+        statuses.extend(listed.items.iter().map(|each| each.status));
+        paging.cursor = listed.next;
+        if paging.cursor.is_none() {
+            break;
+        }
+    }
+    let count = |status| statuses.iter().filter(|each| **each == status).count();
+    assert_eq!(count(DeliveryStatus::Delivered), 1);
+    assert_eq!(count(DeliveryStatus::Cancelled), 449);
+    let redelivered = store
+        .redeliver(delivered, audited("delivery.redeliver"), NOW)
+        .await;
+    assert_eq!(redelivered, Ok(Redelivered::EndpointDeleted));
+}
+
+pub async fn a_test_goes_to_its_endpoint_whatever_it_wants(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let deaf = Endpoint {
+        event_types: EventFilter::only(&[]),
+        ..endpoint("a", NOW)
+    };
+    listen(&store, deaf.clone()).await;
+    listen(&store, endpoint("b", NOW)).await;
+    let test = |id| store.queue_test(id, audited("endpoint.test"), NOW);
+    let queued = test(deaf.id).await.unwrap().unwrap();
+    assert_eq!(queued.kind, EventType::WebhookTest);
+    let told = log(&store, DeliveryFilter::default()).await;
+    assert_eq!(told, std::slice::from_ref(&queued));
+    let (due, _) = claim(&store, deaf.id, NOW).await;
+    assert_eq!((due[0].id, due[0].event), (queued.id, queued.event));
+    assert!(due[0].body.contains("webhook-test"));
+    let nobody = test(endpoint("nobody", NOW).id).await;
+    assert_eq!(nobody, Ok(None));
+}
+
+pub async fn a_redelivery_is_a_new_delivery_of_the_same_event(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let (endpoint, id) = one_event(&store).await;
+    let (first_due, _) = claim(&store, endpoint.id, NOW).await;
+    exhaust(&store, id).await;
+    let again = |id| store.redeliver(id, audited("delivery.redeliver"), later(9));
+    let Ok(Redelivered::Queued(new)) = again(id).await else {
+        panic!("it was not queued");
+    };
+    assert_ne!(new.id, id);
+    assert_eq!((new.created_at, new.attempts.len()), (later(9), 0));
+    let (due, _) = claim(&store, endpoint.id, later(9)).await;
+    assert_eq!(due.len(), 1);
+    assert_eq!((due[0].id, due[0].event), (new.id, first_due[0].event));
+    assert_eq!(due[0].body, first_due[0].body);
+    exhaust(&store, new.id).await;
+    let old = store.delivery(id).await.unwrap().unwrap();
+    assert_eq!(
+        (old.status, old.attempts.len()),
+        (DeliveryStatus::Exhausted, 8)
+    );
+    let unknown = again(DeliveryId::from_bytes([1; 16])).await;
+    assert_eq!(unknown, Ok(Redelivered::Unknown));
+}
+
+pub async fn what_failed_since_a_time_is_queued_again_once(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let a = listen(&store, endpoint("a", NOW)).await;
+    let b = listen(&store, endpoint("b", NOW)).await;
+    let mut ids = Vec::new();
+    // More than one page, so that pages are proved too.
+    for seconds in 0..230 {
+        for endpoint in [&a, &b] {
+            let queued = store
+                .queue_test(endpoint.id, audited("endpoint.test"), later(seconds))
+                .await;
+            ids.push(queued.unwrap().unwrap().id);
+        }
+    }
+    // The first of `a` arrived; all else failed.
+    store.tried(ids[0], arrived(0), None, NOW).await.unwrap();
+    for id in &ids[1..] {
+        exhaust(&store, *id).await;
+    }
+    let recover = |since| {
+        let store = Arc::clone(&store);
+        async move {
+            let (mut count, mut after, mut line) = (0, None, Some(audited("endpoint.recover")));
+            loop {
+                let page = store.recover(a.id, since, after, line.take(), later(999));
+                match page.await.unwrap() {
+                    Recovered::Page { queued, next } => {
+                        count += queued;
+                        after = next;
+                        if next.is_none() {
+                            return count;
+                        }
+                    }
+                    Recovered::Unknown => panic!("the endpoint is unknown"),
+                }
+            }
+        }
+    };
+    assert_eq!(recover(later(220)).await, 10);
+    assert_eq!(recover(NOW).await, 219);
+    assert_eq!(recover(NOW).await, 0);
+    assert_eq!(store.backlog().await.unwrap().pending, 229);
+    assert_eq!(
+        with_status(&store, a.id, DeliveryStatus::Exhausted).await,
+        100
+    );
+    let lines = page(store.audit_log(first(9)).await.unwrap()).items;
+    let recoveries = lines
+        .iter()
+        .filter(|entry| entry.audited.action == "endpoint.recover");
+    assert_eq!(recoveries.count(), 3);
+    let nobody = endpoint("nobody", NOW).id;
+    let unknown = store.recover(nobody, NOW, None, None, NOW).await;
+    assert_eq!(unknown, Ok(Recovered::Unknown));
+}
+
+pub async fn deliveries_are_listed_newest_first(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let a = listen(&store, endpoint("a", NOW)).await;
+    let b = listen(&store, endpoint("b", NOW)).await;
+    let mut ids = Vec::new();
+    for seconds in 1..=9 {
+        for endpoint in [&a, &b] {
+            let queued = store
+                .queue_test(endpoint.id, audited("endpoint.test"), later(seconds))
+                .await;
+            ids.push(queued.unwrap().unwrap().id);
+        }
+    }
+    ids.sort_unstable();
+    ids.reverse();
+    let all = log(&store, DeliveryFilter::default()).await;
+    assert_eq!(all.iter().map(|each| each.id).collect::<Vec<_>>(), ids);
+    let filter = DeliveryFilter {
+        endpoint: Some(b.id),
+        status: Some(DeliveryStatus::Pending),
+    };
+    let one = page(store.deliveries(filter, first(4)).await.unwrap());
+    assert_eq!(one.items.len(), 4);
+    let rest = Paging {
+        limit: 9,
+        cursor: one.next.clone(),
+    };
+    let rest = page(store.deliveries(filter, rest).await.unwrap());
+    assert_eq!((rest.items.len(), rest.next), (5, None));
+    assert!(
+        one.items
+            .iter()
+            .chain(&rest.items)
+            .all(|each| each.endpoint == b.id)
+    );
+    let foreign = Paging {
+        limit: 9,
+        cursor: Some("AAAA".into()),
+    };
+    let refused = store.deliveries(filter, foreign).await;
+    assert_eq!(refused, Ok(Listed::BadCursor));
+}
+
+pub async fn whoever_delivers_hears_of_what_is_queued(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let listening = listen(&store, endpoint("a", NOW)).await;
+    let heard = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.queued().await }
+    });
+    // Whoever asks for the step may go away: what it queued is heard of all the same.
+    create(&store, "a", NOW).await;
+    let step = store.step(payment_of("a"), open("x", "sandbox-test"), None, NOW);
+    let asked_and_gone = async {
+        let mut step = step;
+        let once = std::future::poll_fn(|context| Poll::Ready(step.as_mut().poll(context)));
+        drop(once.await);
+    };
+    asked_and_gone.await;
+    assert_eq!(heard.await.unwrap(), Ok(vec![listening.id]));
+    assert_eq!(claim(&store, listening.id, NOW).await.0.len(), 1);
+}
+
+pub async fn deliveries_survive_and_what_was_claimed_is_due_again(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let (endpoint, id) = one_event(&store).await;
+    let (due, _) = claim(&store, endpoint.id, NOW).await;
+    store
+        .tried(id, failed(0, later(5)), None, NOW)
+        .await
+        .unwrap();
+    claim(&store, endpoint.id, later(5)).await;
+    let whole = store.delivery(id).await;
+    store.shut_down().await.unwrap();
+    drop(store);
+
+    let store = harness.open().await;
+    assert_eq!(store.delivery(id).await, whole);
+    assert_eq!(
+        store.waiting(None, 9).await,
+        Ok(vec![(endpoint.id, later(5))])
+    );
+    let (again, _) = claim(&store, endpoint.id, later(5)).await;
+    assert_eq!((again.len(), again[0].attempts), (1, 1));
+    assert_eq!(again[0].body, due[0].body);
+    let backlog = store.backlog().await.unwrap();
+    assert_eq!((backlog.pending, backlog.oldest), (1, Some(NOW)));
+}
+
+pub async fn waiting_endpoints_are_told_in_pages(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let mut expected = Vec::new();
+    for at in 0..7 {
+        let endpoint = listen(&store, endpoint(&format!("e{at}"), NOW)).await;
+        for seconds in [9, at] {
+            store
+                .queue_test(endpoint.id, audited("endpoint.test"), later(seconds))
+                .await
+                .unwrap();
+        }
+        expected.push((endpoint.id, later(at)));
+    }
+    expected.sort_unstable();
+    let mut told = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.waiting(after, 3).await.unwrap();
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        told.extend(page);
+    }
+    told.sort_unstable();
+    assert_eq!(told, expected);
+}
+
+pub async fn what_is_over_is_pruned_with_its_event(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let a = listen(&store, endpoint("a", NOW)).await;
+    let b = listen(&store, endpoint("b", NOW)).await;
+    pay(&store, "x").await;
+    let (to_a, to_b) = (to(&store, a.id).await[0].id, to(&store, b.id).await[0].id);
+    let mut long = arrived(0);
+    long.attempt = attempt(NOW, Some(&"y".repeat(MAX_RESPONSE)));
+    store.tried(to_a, long, None, NOW).await.unwrap();
+    let prune = |before| store.prune_deliveries(before, None, 100);
+    assert_eq!(prune(NOW).await.unwrap().deliveries, 0);
+    assert_eq!(prune(later(1)).await.unwrap().deliveries, 1);
+    assert_eq!(store.delivery(to_a).await, Ok(None));
+    // The event goes on to the other endpoint, whole.
+    let (due, _) = claim(&store, b.id, NOW).await;
+    assert_eq!(due.len(), 1);
+    exhaust(&store, to_b).await;
+    assert_eq!(prune(later(1)).await.unwrap().deliveries, 1);
+    assert_eq!(log(&store, DeliveryFilter::default()).await, []);
+    assert_eq!(
+        with_status(&store, b.id, DeliveryStatus::Exhausted).await,
+        0
+    );
+    let again = store
+        .redeliver(to_b, audited("delivery.redeliver"), NOW)
+        .await;
+    assert_eq!(again, Ok(Redelivered::Unknown));
+    for seconds in 2..8 {
+        let queued = store
+            .queue_test(a.id, audited("endpoint.test"), later(seconds))
+            .await;
+        let id = queued.unwrap().unwrap().id;
+        store.tried(id, arrived(0), None, NOW).await.unwrap();
+    }
+    let first_page = store.prune_deliveries(later(9), None, 4).await.unwrap();
+    assert_eq!(first_page.deliveries, 4);
+    let rest = store
+        .prune_deliveries(later(9), first_page.next, 4)
+        .await
+        .unwrap();
+    assert_eq!((rest.deliveries, rest.next), (2, None));
+}

@@ -1,0 +1,146 @@
+//! Webhook endpoints.
+
+use std::time::Duration;
+
+use kassette_domain::event::EventType;
+use kassette_domain::key::Environment;
+use kassette_domain::secret::Secret;
+use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
+
+use super::Harness;
+use super::fixtures::*;
+use crate::{EndpointCreated, EndpointRotated, Replaced};
+
+pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let (first_one, second) = (endpoint("a", later(1)), endpoint("b", later(2)));
+    let nobody = store
+        .create_endpoint(
+            first_one.clone(),
+            secrets("a"),
+            audited("endpoint.create"),
+            NOW,
+        )
+        .await;
+    assert_eq!(nobody, Ok(EndpointCreated::NoSuchMerchant));
+    shop(&store).await;
+    for endpoint in [&first_one, &second] {
+        listen(&store, endpoint.clone()).await;
+    }
+    let listed = page(store.endpoints(first_one.merchant, first(9)).await.unwrap());
+    assert_eq!(listed.items, [second.clone(), first_one.clone()]);
+    let after = Endpoint {
+        url: "https://other.example/".into(),
+        event_types: EventFilter::only(&[EventType::PaymentReview]),
+        enabled: false,
+        merchant: kassette_domain::id::MerchantId(7),
+        ..first_one.clone()
+    };
+    let replace = |before: &Endpoint, after: &Endpoint| {
+        store.replace_endpoint(
+            before.clone(),
+            after.clone(),
+            audited("endpoint.update"),
+            NOW,
+        )
+    };
+    let changed = Endpoint {
+        merchant: first_one.merchant,
+        ..after.clone()
+    };
+    let replaced = replace(&first_one, &after).await;
+    assert_eq!(replaced, Ok(Replaced::Done(changed.clone())));
+    assert_eq!(replace(&first_one, &after).await, Ok(Replaced::Stale));
+    assert_eq!(
+        store.endpoint(first_one.id).await,
+        Ok(Some(changed.clone()))
+    );
+    let delete = |id| store.delete_endpoint(id, audited("endpoint.delete"), NOW);
+    assert_eq!(delete(first_one.id).await, Ok(Some(changed.clone())));
+    assert_eq!(delete(first_one.id).await, Ok(None));
+    assert_eq!(store.endpoint(first_one.id).await, Ok(None));
+    assert_eq!(replace(&changed, &after).await, Ok(Replaced::Unknown));
+    let listed = page(store.endpoints(first_one.merchant, first(9)).await.unwrap());
+    assert_eq!(listed.items, [second]);
+    let actions: Vec<_> = page(store.audit_log(first(9)).await.unwrap())
+        .items
+        .into_iter()
+        .map(|entry| entry.audited.action)
+        .collect();
+    let expected = [
+        "endpoint.delete",
+        "endpoint.update",
+        "endpoint.create",
+        "endpoint.create",
+        "merchant.create",
+    ];
+    assert_eq!(actions, expected);
+}
+
+pub async fn a_merchant_has_so_many_endpoints_in_each_environment(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    for at in 0..Endpoint::MAX_PER_MERCHANT {
+        listen(&store, endpoint(&format!("e{at}"), NOW)).await;
+    }
+    let live = Endpoint {
+        environment: Environment::Live,
+        ..endpoint("live", NOW)
+    };
+    listen(&store, live).await;
+    let add = |name: &str| {
+        store.create_endpoint(
+            endpoint(name, NOW),
+            secrets(name),
+            audited("endpoint.create"),
+            NOW,
+        )
+    };
+    assert_eq!(add("more").await, Ok(EndpointCreated::TooMany));
+    let gone = endpoint("e7", NOW).id;
+    store
+        .delete_endpoint(gone, audited("endpoint.delete"), NOW)
+        .await
+        .unwrap();
+    assert!(matches!(add("more").await, Ok(EndpointCreated::Done(_))));
+}
+
+pub async fn secrets_of_an_endpoint_rotate_and_survive(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let endpoint = listen(&store, endpoint("a", NOW)).await;
+    let hour = Duration::from_secs(3600);
+    let rotate = |secret: &str, overlap| {
+        store.rotate_endpoint(
+            endpoint.id,
+            Secret::new(secret),
+            overlap,
+            audited("endpoint.rotate"),
+            NOW,
+        )
+    };
+    let too_long = EndpointSecrets::MAX_OVERLAP + hour;
+    let refused = rotate("whsec_x", too_long).await;
+    assert_eq!(refused, Ok(EndpointRotated::OverlapTooLong));
+    let done = EndpointRotated::Done {
+        endpoint: endpoint.clone(),
+        active_from: NOW.after(hour),
+    };
+    assert_eq!(rotate("whsec_new", hour).await, Ok(done));
+    let nobody = store.rotate_endpoint(
+        super::fixtures::endpoint("nobody", NOW).id,
+        Secret::new("x"),
+        hour,
+        audited("endpoint.rotate"),
+        NOW,
+    );
+    assert_eq!(nobody.await, Ok(EndpointRotated::Unknown));
+    store.shut_down().await.unwrap();
+    drop(store);
+
+    let store = harness.open().await;
+    let (read, secrets) = store.endpoint_secrets(endpoint.id).await.unwrap().unwrap();
+    assert_eq!(read, endpoint);
+    assert_eq!(secrets.signing(NOW).expose(), "whsec_a");
+    assert_eq!(secrets.signing(NOW.after(hour)).expose(), "whsec_new");
+}
