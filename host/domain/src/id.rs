@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::time::Time;
+
 /// The text is not an identifier of this kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an identifier: expected 32 lower-case hexadecimal characters")]
@@ -23,7 +25,8 @@ macro_rules! random_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         ///
-        /// Sixteen bytes of the operating system's randomness, shown as 32 lower-case hex characters.
+        /// Sixteen bytes, drawn from the operating system's randomness, shown as 32 lower-case hex
+        /// characters.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub struct $name([u8; 16]);
 
@@ -62,8 +65,27 @@ macro_rules! random_id {
 }
 
 random_id! {
-    /// A payment.
+    /// A payment. One that is made with [`PaymentId::made_at`] begins with its time, so that the
+    /// records of payments stand in order of time.
     PaymentId
+}
+
+impl PaymentId {
+    /// The id of a payment that is made now: 48 bits of milliseconds, then 80 bits that the caller
+    /// drew at random.
+    pub fn made_at(now: Time, random: [u8; 10]) -> Self {
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&now.as_millis().to_be_bytes()[2..]);
+        bytes[6..].copy_from_slice(&random);
+        Self(bytes)
+    }
+
+    /// The time in an id from [`PaymentId::made_at`]; any time for another id.
+    pub fn time(&self) -> Time {
+        let mut millis = [0; 8];
+        millis[2..].copy_from_slice(&self.0[..6]);
+        Time::from_millis(u64::from_be_bytes(millis))
+    }
 }
 random_id! {
     /// One try to be paid; the provider's idempotency key and reference.
@@ -286,6 +308,15 @@ mod tests {
         assert_eq!(PaymentId::parse(&id.to_string()), Ok(id));
         assert!(PaymentId::parse(&id.to_string().to_uppercase()).is_err());
         assert!(PaymentId::parse("abc").is_err());
+    }
+
+    #[test]
+    fn ids_of_payments_stand_in_order_of_time() {
+        let (early, late) = (Time::from_millis(255), Time::from_millis(256));
+        let first = PaymentId::made_at(early, [0xff; 10]);
+        let second = PaymentId::made_at(late, [0; 10]);
+        assert!(first < second);
+        assert_eq!((first.time(), second.time()), (early, late));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{CheckoutMode, Decision, NewPayment, Payment, Purpose, Request};
+use kassette_domain::time::Time;
 use kassette_store::{Created, Fault};
 
 use crate::Gateway;
@@ -79,8 +80,9 @@ impl Gateway {
         let merchant = self.store().merchant(request.merchant).await?;
         // The edge found the merchant a moment ago, and merchants are never removed.
         let merchant = merchant.ok_or(CreateError::KeyRefused)?;
-        let new = self.checked(request, &merchant).await?;
-        let created = self.store().create(new, authority, self.now()).await?;
+        let now = self.now();
+        let new = self.checked(request, &merchant, now).await?;
+        let created = self.store().create(new, authority, now).await?;
         if let Created::New(payment) = &created {
             let environment = payment.environment.as_str();
             metrics::counter!("kassette_payments_created_total", "environment" => environment)
@@ -96,8 +98,8 @@ impl Gateway {
         &self,
         request: Request,
         merchant: &Merchant,
+        now: Time,
     ) -> Result<NewPayment, CreateError> {
-        let now = self.now();
         let rate = merchant.usable_rate(request.due.currency, now);
         let rate = rate.ok_or(CreateError::NoRate(request.due.currency))?;
         let usd = rate.usd(request.due.amount).ok_or(CreateError::TooSmall)?;
@@ -112,7 +114,7 @@ impl Gateway {
             return Err(CreateError::OverLimit);
         }
         Ok(NewPayment {
-            id: PaymentId::from_bytes(crate::random()?),
+            id: PaymentId::made_at(now, crate::random()?),
             usd,
             token: crate::url_token()?,
             expires_at: now.after(self.settings().payment_life),

@@ -12,7 +12,9 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{oneshot, watch};
 
 use super::engine::{Keeper, Pause, Reopened, Writable, drop_quietly};
-use super::rows::{Rows, Written};
+use super::register::Register;
+use super::registered::Entered;
+use super::rows::{Made, Rows, Written};
 use super::stats::Stats;
 use super::{keys, records};
 use crate::Fault;
@@ -248,6 +250,16 @@ impl Shared {
     }
 }
 
+/// From here on new payments are found; their rows are in the tree.
+fn enter(register: &RwLock<Register>, entered: &[Entered]) {
+    if !entered.is_empty() {
+        let mut register = register.write();
+        for new in entered {
+            register.enter(&new.entry);
+        }
+    }
+}
+
 /// The thread's own side.
 struct Writer<'a> {
     writable: Writable,
@@ -261,7 +273,8 @@ impl Writer<'_> {
                 first.refuse(Fault::Unavailable(full.to_string()));
                 continue;
             }
-            let mut rows = Rows::new(&self.writable.tree);
+            let Writable { tree, register, .. } = &self.writable;
+            let mut rows = Rows::new(tree, register);
             let mut settles: Vec<Settle> = vec![first.apply(&mut rows)];
             while settles.len() < GROUP && rows.len() < GROUP_ROWS {
                 match jobs.try_recv() {
@@ -269,9 +282,9 @@ impl Writer<'_> {
                     Err(_) => break,
                 }
             }
-            let written = rows.into_written();
+            let made = rows.into_made();
             self.shared.stats.took(settles.len());
-            let done = self.commit(written);
+            let done = self.commit(made);
             for settle in settles {
                 settle(done.clone().map_err(|_| Fault::Stopping));
             }
@@ -282,7 +295,7 @@ impl Writer<'_> {
 
     /// Writes a group and makes it durable. What it writes is in `pending` before the tree shows it,
     /// and until it is on disk.
-    fn commit(&mut self, mut written: Written) -> Result<(), String> {
+    fn commit(&mut self, (mut written, entered): Made) -> Result<(), String> {
         if written.is_empty() {
             return Ok(());
         }
@@ -290,6 +303,10 @@ impl Writer<'_> {
         let number = self.writable.last_group + 1;
         let row = records::encode(keys::GROUP, &number).map_err(|fault| fault.to_string())?;
         written.insert(keys::GROUP.to_vec(), Some(row));
+        self.writable
+            .tail
+            .write(&entered, &mut written)
+            .map_err(|fault| fault.to_string())?;
         let mut batch = Batch::default();
         for (key, row) in &written {
             match row {
@@ -306,10 +323,12 @@ impl Writer<'_> {
             tree,
             nudge,
             durable,
+            register,
             ..
         } = &mut self.writable;
         tree.apply_batch(batch)
             .map_err(|error| format!("a batch was not written: {error}"))?;
+        enter(register, &entered);
         nudge
             .flush(tree)
             .map_err(|error| format!("a batch was not flushed: {error}"))?;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use ::sled::IVec;
-use kassette_domain::id::PaymentId;
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::ledger::Ledger;
 use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
@@ -11,8 +10,10 @@ use kassette_domain::time::Time;
 
 use super::applier::Operation;
 use super::keys::{self, Key};
+use super::register::{Entry, Mark};
+use super::registered::Entered;
 use super::rows::{Rows, Source};
-use super::stored::{Books, PaymentRow};
+use super::stored::{Books, Due, PaymentRow};
 use super::{Secrets, ledgers};
 use crate::{Created, Fault};
 
@@ -23,14 +24,26 @@ pub(super) fn replay(
     request: &Request,
     email_mark: Option<[u8; 32]>,
 ) -> Result<Option<Created>, Fault> {
-    let Some(id) = source.load::<PaymentId>(&keys::origin(request))? else {
-        return Ok(None);
+    let reference = secrets.marker.reference(request.merchant, &request.origin);
+    for id in source.found(Mark::Reference, reference) {
+        let row = PaymentRow::expect(source, id)?;
+        if is_same_reference(row.plain(), request) {
+            return Ok(Some(match row.plain().differs(request, email_mark) {
+                Some(field) => Created::Differs { field },
+                None => Created::Replay(row.open(&secrets.sealer)?.0),
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// References are one space per merchant, or per reseller, across environments.
+fn is_same_reference(payment: &Payment, request: &Request) -> bool {
+    let same_space = match &request.origin {
+        Origin::Merchant { .. } => payment.merchant == request.merchant,
+        Origin::Reseller { .. } => true,
     };
-    let row: PaymentRow = source.expect(&keys::payment(id))?;
-    Ok(Some(match row.plain().differs(request, email_mark) {
-        Some(field) => Created::Differs { field },
-        None => Created::Replay(row.open(&secrets.sealer)?.0),
-    }))
+    same_space && payment.origin == request.origin
 }
 
 /// A creation, with all that can be made ready before it is its turn.
@@ -42,7 +55,7 @@ pub(super) struct Create {
     secrets: Arc<Secrets>,
     /// The payment's own row.
     row: (Key, IVec),
-    books: Books,
+    entered: Entered,
     decision: Option<kassette_domain::payment::Decision>,
 }
 
@@ -60,19 +73,29 @@ impl Create {
         let payment = Payment::new(new, email_mark, now);
         let ledger = Ledger::new(payment);
         let books = Books {
-            due: ledger.due_at(),
+            due: ledger.due_at().map(Due::Together),
             decisions: u16::from(decision.is_some()),
             ..Books::default()
         };
-        let row = PaymentRow::encode(&secrets.sealer, &ledger.payment, books.clone())?;
+        let payment = ledger.payment;
+        let row = PaymentRow::encode(&secrets.sealer, &payment, books.clone())?;
+        let entry = Entry::new(
+            payment.id,
+            payment.merchant,
+            payment.created_at,
+            secrets.marks(&payment),
+        );
         Ok(Self {
             request,
-            payment: ledger.payment,
+            payment,
             authority,
             now,
             secrets: Arc::clone(secrets),
             row,
-            books,
+            entered: Entered {
+                entry,
+                due: books.due.map(Due::at),
+            },
             decision,
         })
     }
@@ -111,21 +134,10 @@ impl Operation for Create {
             return Err(Fault::Unavailable("the payment's id is in use".into()));
         }
         rows.put(key, row);
-        let id = self.payment.id;
-        let id_row = |key: Key, rows: &mut Rows<'_>| rows.save(key, &id);
-        id_row(keys::origin(&self.request), rows)?;
-        let token = TokenHash::of(self.payment.token.expose());
-        id_row(keys::checkout(token), rows)?;
-        let empty = || IVec::default();
-        for key in ledgers::indexes(&self.payment) {
-            rows.put(key, empty());
-        }
-        if let Some(due) = self.books.due {
-            rows.put(keys::due(due, id), empty());
-        }
+        rows.enter(self.entered)?;
         if let Some(decision) = self.decision {
             let mut books = Books::default();
-            ledgers::append_decisions(rows, id, &mut books, &[decision])?;
+            ledgers::append_decisions(rows, self.payment.id, &mut books, &[decision])?;
         }
         Ok(Created::New(self.payment))
     }

@@ -19,6 +19,8 @@ use super::Secrets;
 use super::durable::{Durable, forget_cached, free_bytes};
 use super::nudge::Nudge;
 use super::open::{Folder, OpenError, Opened, open};
+use super::register::Register;
+use super::registered::Tail;
 use crate::Fault;
 
 /// Free bytes below which nothing new is taken. The largest group, the pages that sled moves for it
@@ -31,8 +33,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// The database as reads find it.
 pub(super) enum Engine {
-    /// Open.
-    Open(sled::Db),
+    /// Open, with the register of its payments.
+    Open(sled::Db, Arc<RwLock<Register>>),
     /// Closed because the disk failed, and why.
     Failing(String),
     /// Closed for good.
@@ -40,10 +42,10 @@ pub(super) enum Engine {
 }
 
 impl Engine {
-    /// The database, if it can be read.
-    pub(super) fn db(&self) -> Result<&sled::Db, Fault> {
+    /// The database and its register, if they can be read.
+    pub(super) fn open(&self) -> Result<(&sled::Db, &RwLock<Register>), Fault> {
         match self {
-            Self::Open(db) => Ok(db),
+            Self::Open(db, register) => Ok((db, register)),
             Self::Failing(why) => Err(Fault::Unavailable(why.clone())),
             Self::Closed => Err(Fault::Stopping),
         }
@@ -81,6 +83,9 @@ pub(super) struct Writable {
     pub(super) durable: Box<dyn Durable>,
     /// The number of the last group in the tree.
     pub(super) last_group: u64,
+    pub(super) register: Arc<RwLock<Register>>,
+    /// The last row of the register.
+    pub(super) tail: Tail,
 }
 
 /// What a pause between two tries ended with.
@@ -142,13 +147,16 @@ impl Keeper {
     }
 
     fn show(&mut self, opened: Opened) -> io::Result<Writable> {
+        let register = Arc::new(RwLock::new(opened.register));
         let writable = Writable {
             tree: (*opened.db).clone(),
             nudge: Nudge::over(&opened.db)?,
             durable: (self.seams.durable)(Box::new(opened.files)),
             last_group: opened.last_group,
+            register: Arc::clone(&register),
+            tail: opened.tail,
         };
-        *self.shared.write() = Engine::Open(opened.db);
+        *self.shared.write() = Engine::Open(opened.db, register);
         Ok(writable)
     }
 

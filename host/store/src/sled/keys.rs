@@ -6,13 +6,11 @@
 //! | `pay/` | payment | the payment, sealed parts, book-keeping |
 //! | `att/` | payment, ordinal | an attempt, sealed parts |
 //! | `atx/` | attempt | its payment |
-//! | `org/` | who asked, reference | the payment that a request made |
-//! | `tok/` | hash of the checkout token | payment |
+//! | `reg/` | place | some payments in order of arrival, by what they are found: see `register` |
 //! | `rtn/` | hash of the return token | attempt, payment |
 //! | `ref/` | account, vendor's reference | attempt, payment |
-//! | `due/` | time, payment | – |
+//! | `due/` | time, payment; or time, place, number: payments made together | – |
 //! | `use/` | account, attempt | – |
-//! | `tim/`, `mtm/`, `ord/` | (merchant, or hash of the order,) newest first, payment | – |
 //! | `tml/` | payment, kind, ordinal | a line of the timeline |
 //! | `evt/` | payment, ordinal | an event |
 //! | `prk/`, `pkx/`, `pkc/` | parked notices, their ends, their number per account | |
@@ -29,11 +27,10 @@
 
 use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, WorkId};
 use kassette_domain::key::{KeyOwner, TokenHash};
-use kassette_domain::order::OrderId;
-use kassette_domain::payment::{Origin, Request};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
-use sha2::{Digest as _, Sha256};
+
+use super::register::Place;
 
 /// A row's key.
 pub(super) type Key = Vec<u8>;
@@ -46,7 +43,7 @@ pub(super) const AUDIT_END: &[u8] = b"meta/audit";
 pub(super) const GROUP: &[u8] = b"meta/group";
 pub(super) const PROBE: &[u8] = b"meta/probe";
 
-pub(super) const ALL_PAYMENTS: &[u8] = b"tim/";
+pub(super) const REGISTER: &[u8] = b"reg/";
 pub(super) const DUE: &[u8] = b"due/";
 pub(super) const IN_USE: &[u8] = b"use/";
 pub(super) const PARKED_ENDS: &[u8] = b"pkx/";
@@ -93,27 +90,8 @@ pub(super) fn attempt_index(id: AttemptId) -> Key {
     key(&[b"atx/", id.as_bytes()])
 }
 
-/// One space per merchant, or per reseller, across environments.
-pub(super) fn origin(request: &Request) -> Key {
-    match &request.origin {
-        Origin::Merchant { idempotency_key } => key(&[
-            b"org/m",
-            &request.merchant.0.to_be_bytes(),
-            idempotency_key.as_str().as_bytes(),
-        ]),
-        Origin::Reseller {
-            reseller,
-            client_ref,
-        } => key(&[
-            b"org/r",
-            &reseller.0.to_be_bytes(),
-            client_ref.as_str().as_bytes(),
-        ]),
-    }
-}
-
-pub(super) fn checkout(token: TokenHash) -> Key {
-    key(&[b"tok/", &token.0])
+pub(super) fn registered(first: Place) -> Key {
+    key(&[REGISTER, &first.to_be_bytes()])
 }
 
 pub(super) fn returning(token: TokenHash) -> Key {
@@ -134,42 +112,42 @@ pub(super) fn due(at: Time, payment: PaymentId) -> Key {
     key(&[DUE, &ascending(at), payment.as_bytes()])
 }
 
+/// Payments that were made together, at the time when the first of them falls due.
+pub(super) fn due_together(at: Time, first: Place, count: u16) -> Key {
+    key(&[
+        DUE,
+        &ascending(at),
+        &first.to_be_bytes(),
+        &count.to_be_bytes(),
+    ])
+}
+
+/// Whom a row of `due/` is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    One(PaymentId),
+    Together { first: Place, count: u16 },
+}
+
+/// Whom a key of `due/` is about.
+pub(super) fn due_about(key: &[u8]) -> Option<Due> {
+    let about = key.get(DUE.len() + 8..)?;
+    if let Ok(id) = <[u8; 16]>::try_from(about) {
+        return Some(Due::One(PaymentId::from_bytes(id)));
+    }
+    let (first, count) = about.split_first_chunk()?;
+    Some(Due::Together {
+        first: Place::from_be_bytes(*first),
+        count: u16::from_be_bytes(count.try_into().ok()?),
+    })
+}
+
 pub(super) fn in_use(account: &AccountId, attempt: AttemptId) -> Key {
     key(&[
         IN_USE,
         account.as_str().as_bytes(),
         b"\0",
         attempt.as_bytes(),
-    ])
-}
-
-pub(super) fn payment_by_time(at: Time, payment: PaymentId) -> Key {
-    key(&[ALL_PAYMENTS, &newest_first(at), payment.as_bytes()])
-}
-
-pub(super) fn payments_of(merchant: MerchantId) -> Key {
-    key(&[b"mtm/", &merchant.0.to_be_bytes()])
-}
-
-pub(super) fn payment_of(merchant: MerchantId, at: Time, payment: PaymentId) -> Key {
-    key(&[
-        &payments_of(merchant),
-        &newest_first(at),
-        payment.as_bytes(),
-    ])
-}
-
-/// By hash: order references are up to 600 bytes long.
-pub(super) fn payments_with(order: &str) -> Key {
-    let hash: [u8; 32] = Sha256::digest(order.as_bytes()).into();
-    key(&[b"ord/", &hash[..16]])
-}
-
-pub(super) fn payment_with(order: &OrderId, at: Time, payment: PaymentId) -> Key {
-    key(&[
-        &payments_with(order.as_str()),
-        &newest_first(at),
-        payment.as_bytes(),
     ])
 }
 
@@ -316,13 +294,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn newer_payments_come_first_and_due_ones_in_order_of_time() {
+    fn what_is_due_stands_in_order_of_time() {
         let id = PaymentId::from_bytes([9; 16]);
         let (early, late) = (Time::from_secs(1), Time::from_secs(2));
-        assert!(payment_by_time(late, id) < payment_by_time(early, id));
-        assert!(due(early, id) < due(late, id));
+        let together = due_together(late, 7, 3);
+        assert!(due(early, id) < together && together < due(Time::from_secs(3), id));
         assert_eq!(leading_time(&due(late, id), DUE), Some(late));
-        assert_eq!(trailing_id(&due(late, id)), Some([9; 16]));
+        assert_eq!(leading_time(&together, DUE), Some(late));
+        assert_eq!(due_about(&due(late, id)), Some(Due::One(id)));
+        let about = Due::Together { first: 7, count: 3 };
+        assert_eq!(due_about(&together), Some(about));
+        assert_eq!(due_about(&together[..17]), None);
     }
 
     #[test]

@@ -9,10 +9,10 @@ use kassette_domain::payment::{Decision, Payment, Settlement, Status};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
 
-use super::keys::{self, Key, Line};
+use super::keys::{self, Line};
 use super::rows::{Rows, Source};
 use super::seal::{Sealer, random_id};
-use super::stored::{AttemptPlace, Books, PaymentRow, encode_attempt, load_attempt};
+use super::stored::{AttemptPlace, Books, Due, PaymentRow, encode_attempt, load_attempt};
 use super::{outbox, records, works};
 use crate::{About, Fault};
 
@@ -61,7 +61,7 @@ pub(super) fn load(
         let Some(row) = before else {
             return Ok(None);
         };
-        let stored: PaymentRow = records::decode(&key, &row)?;
+        let stored = PaymentRow::decode(id, &key, &row)?;
         let count = stored.books.attempts;
         let attempts: Result<Vec<Attempt>, Fault> = (0..count)
             .map(|ordinal| load_attempt(source, sealer, id, ordinal))
@@ -183,20 +183,21 @@ fn save_attempts(
     Ok(())
 }
 
-/// Keeps one row per payment at the time when something is due.
-pub(super) fn move_due(rows: &mut Rows<'_>, books: &mut Books, ledger: &Ledger) {
+/// Keeps one row per payment at the time when something is due. A row that it shares with others
+/// stays until its time: who finds it reads in the books that it is no longer about this one.
+fn move_due(rows: &mut Rows<'_>, books: &mut Books, ledger: &Ledger) {
     let due = ledger.due_at();
-    if due == books.due {
+    if due == books.due.map(Due::at) {
         return;
     }
     let key = |at| keys::due(at, ledger.payment.id);
-    if let Some(old) = books.due {
+    if let Some(Due::Own(old)) = books.due {
         rows.remove(key(old));
     }
     if let Some(new) = due {
         rows.put(key(new), sled::IVec::default());
     }
-    books.due = due;
+    books.due = due.map(Due::Own);
 }
 
 /// Keeps routing decisions.
@@ -272,14 +273,4 @@ fn append_events(
         books.events += 1;
     }
     Ok(())
-}
-
-/// The keys under which a new payment is found, beside its own row.
-pub(super) fn indexes(payment: &Payment) -> [Key; 3] {
-    let (at, id) = (payment.created_at, payment.id);
-    [
-        keys::payment_by_time(at, id),
-        keys::payment_of(payment.merchant, at, id),
-        keys::payment_with(&payment.order_id, at, id),
-    ]
 }

@@ -4,8 +4,10 @@
 use ::sled::IVec;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kassette_domain::id::PaymentId;
 
 use super::keys::Key;
+use super::register::{List, Place};
 use super::rows::{Source, Span};
 use super::view::View;
 use crate::{Fault, Listed, Page, Paging};
@@ -75,6 +77,75 @@ pub(super) fn page<T>(
             return Ok(Listed::Page(Page { items, next: None }));
         }
     }
+}
+
+/// One page of a list of payments. `take` says what becomes of each; none leaves it out.
+pub(super) fn payments<T>(
+    view: &View<'_>,
+    list: List,
+    paging: &Paging,
+    mut take: impl FnMut(PaymentId) -> Result<Option<T>, Fault>,
+) -> Result<Listed<T>, Fault> {
+    let mut after = None;
+    if let Some(cursor) = &paging.cursor {
+        let Some(place) = read_place(cursor, list) else {
+            return Ok(Listed::BadCursor);
+        };
+        after = Some(place);
+    }
+    let limit = paging.limit.clamp(1, MAX_ITEMS);
+    let mut items = Vec::new();
+    let mut looked = 0;
+    loop {
+        // One more than a page, to know whether it is the last.
+        let chunk = (limit + 1).max(CHUNK);
+        let found = view.listed(list, after, chunk);
+        let more_below = found.len() == chunk;
+        let count = found.len();
+        for (at, (place, id)) in found.into_iter().enumerate() {
+            items.extend(take(id)?);
+            looked += 1;
+            after = Some(place);
+            let last = at + 1 == count && !more_below;
+            if (items.len() == limit || looked == MAX_SCAN) && !last {
+                let next = Some(write_place(list, place));
+                return Ok(Listed::Page(Page { items, next }));
+            }
+        }
+        if !more_below {
+            return Ok(Listed::Page(Page { items, next: None }));
+        }
+    }
+}
+
+/// What a cursor of a list of payments begins with.
+fn list_tag(list: List) -> [u8; 13] {
+    let mut tag = *b"pay/\0\0\0\0\0\0\0\0\0";
+    match list {
+        List::All => tag[4] = b'a',
+        List::Of(merchant) => {
+            tag[4] = b'm';
+            tag[5..].copy_from_slice(&merchant.0.to_be_bytes());
+        }
+        List::With(order) => {
+            tag[4] = b'o';
+            tag[5..9].copy_from_slice(&order);
+        }
+    }
+    tag
+}
+
+fn write_place(list: List, place: Place) -> String {
+    URL_SAFE_NO_PAD.encode([&list_tag(list)[..], &place.to_be_bytes()].concat())
+}
+
+fn read_place(cursor: &str, list: List) -> Option<Place> {
+    if cursor.len() > MAX_CURSOR {
+        return None;
+    }
+    let cursor = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+    let place = cursor.strip_prefix(&list_tag(list))?;
+    place.try_into().ok().map(Place::from_be_bytes)
 }
 
 fn rest(span: Span, order: Order, last: &[u8]) -> Span {

@@ -5,6 +5,7 @@
 //! | `open`, `durable` | opening, and what makes a write survive a crash of the machine |
 //! | `engine`, `nudge` | the open database, and how the store goes on after a disk that failed |
 //! | `applier`, `stats` | the writing thread: groups of operations, one batch and one sync each |
+//! | `register`, `registered` | every payment in memory, by what it is found, and the rows of that |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
 //! | `ledgers`, `create`, `step`, `parking`, `due`, `works`, `audits` | operations on payments |
@@ -35,6 +36,8 @@ mod outbox;
 mod parking;
 mod payments;
 mod records;
+mod register;
+mod registered;
 mod rows;
 mod seal;
 mod stats;
@@ -51,7 +54,10 @@ pub use open::{OpenError, OpenOptions};
 pub use seal::{MasterKey, NotAMasterKey};
 pub use store::{Counters, SledStore};
 
-use kassette_domain::payment::Request;
+use kassette_domain::key::TokenHash;
+use kassette_domain::payment::{Payment, Request};
+
+use register::Fingerprint;
 
 /// What seals and marks.
 struct Secrets {
@@ -63,5 +69,14 @@ impl Secrets {
     /// The keyed hash of a request's address.
     fn email_mark(&self, request: &Request) -> Option<[u8; 32]> {
         request.email.as_ref().map(|email| self.marker.email(email))
+    }
+
+    /// By what a payment is found.
+    fn marks(&self, payment: &Payment) -> [Fingerprint; 3] {
+        [
+            self.marker.reference(payment.merchant, &payment.origin),
+            seal::fingerprint(TokenHash::of(payment.token.expose()).0),
+            self.marker.order(payment.order_id.as_str()),
+        ]
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,14 @@ use ::sled::Batch;
 use zeroize::Zeroizing;
 
 use super::durable::{Durable, Files, LeftOut};
+use super::register::Register;
+use super::registered::{self, Tail};
 use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
 use super::{keys, records};
 use crate::Fault;
 
 /// The version of the rows' layout that this program reads and writes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Sealed in every store, so that a wrong master key is known at once.
 const CANARY: &str = "kassette";
 /// How long sled may take to let go of a database that was just closed in this process: a worker of
@@ -58,6 +60,16 @@ pub enum OpenError {
         "{} has format {found}, this program knows up to {FORMAT}: run the release that wrote it, or a later one", .path.display()
     )]
     Newer {
+        /// The folder.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// A program from before the first release wrote it.
+    #[error(
+        "{} has format {found}, which no release has written; this program needs {FORMAT}: name an empty data directory", .path.display()
+    )]
+    Older {
         /// The folder.
         path: PathBuf,
         /// Its format.
@@ -129,6 +141,9 @@ pub(super) struct Opened {
     pub(super) marker: Marker,
     /// The number of the last group in the database.
     pub(super) last_group: u64,
+    pub(super) register: Register,
+    /// The last row of the register.
+    pub(super) tail: Tail,
 }
 
 /// Opens or makes the database in a folder.
@@ -152,11 +167,20 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
     let marker = unseal(path, &db, sealer)?;
     let acknowledged = files.last_acknowledged().map_err(io)?;
     let last_group = check_whole(path, &db, acknowledged)?;
+    // sled panics over some kinds of damage.
+    let loaded = catch_unwind(AssertUnwindSafe(|| registered::load(&db)))
+        .unwrap_or_else(|_| Err(records::unreadable()));
+    let (register, tail) = loaded.map_err(|fault| OpenError::Damaged {
+        path: path.to_owned(),
+        detail: fault.to_string(),
+    })?;
     Ok(Opened {
         db,
         files,
         marker,
         last_group,
+        register,
+        tail,
     })
 }
 
@@ -266,6 +290,10 @@ fn check_format(path: &Path, db: &sled::Db) -> Result<(), OpenError> {
     match found {
         FORMAT => Ok(()),
         0 => Err(damaged("its format version is 0")),
+        found if found < FORMAT => Err(OpenError::Older {
+            path: path.to_owned(),
+            found,
+        }),
         found => Err(OpenError::Newer {
             path: path.to_owned(),
             found,

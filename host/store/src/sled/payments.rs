@@ -20,7 +20,9 @@ use super::ledgers::{self, MAX_DECISIONS, MAX_EVENTS, MAX_TRANSITIONS};
 use super::lists::{self, Order};
 use super::parking::Park;
 use super::records;
+use super::register::{List, Mark};
 use super::rows::{Source, Span};
+use super::seal::fingerprint;
 use super::step::DoStep;
 use super::store::SledStore;
 use super::stored::{AttemptPlace, PaymentRow};
@@ -102,7 +104,7 @@ impl Payments for SledStore {
 
     fn payment(&self, id: PaymentId) -> Answer<'_, Option<Payment>> {
         self.read(move |view| {
-            let row: Option<PaymentRow> = view.load(&keys::payment(id))?;
+            let row = PaymentRow::load(view, id)?;
             row.map(|row| self.opened(row)).transpose()
         })
     }
@@ -115,9 +117,14 @@ impl Payments for SledStore {
     }
 
     fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<Ledger>> {
-        self.read(move |view| match view.load(&keys::checkout(token))? {
-            Some(id) => self.loaded(view, id),
-            None => Ok(None),
+        self.read(move |view| {
+            for id in view.found(Mark::Token, fingerprint(token.0)) {
+                let ledger = ledgers::load_promised(view, &self.secrets.sealer, id)?.ledger;
+                if TokenHash::of(ledger.payment.token.expose()) == token {
+                    return Ok(Some(ledger));
+                }
+            }
+            Ok(None)
         })
     }
 
@@ -149,28 +156,19 @@ impl Payments for SledStore {
 
     fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>> {
         self.read(move |view| {
-            let prefix = match (&filter.order_id, filter.merchant) {
-                (Some(order), _) => keys::payments_with(order),
-                (None, Some(merchant)) => keys::payments_of(merchant),
-                (None, None) => keys::ALL_PAYMENTS.to_vec(),
+            let list = match (&filter.order_id, filter.merchant) {
+                (Some(order), _) => List::With(self.secrets.marker.order(order)),
+                (None, Some(merchant)) => List::Of(merchant),
+                (None, None) => List::All,
             };
-            lists::page(
-                view,
-                &prefix,
-                TIME_AND_ID,
-                Order::Keys,
-                &paging,
-                |key, _| {
-                    let id = keys::trailing_id(key).map(PaymentId::from_bytes);
-                    let id = id.ok_or_else(|| records::damaged(key, "it names no payment"))?;
-                    let row: PaymentRow = view.expect(&keys::payment(id))?;
-                    if matches(&filter, row.plain()) {
-                        self.opened(row).map(Some)
-                    } else {
-                        Ok(None)
-                    }
-                },
-            )
+            lists::payments(view, list, &paging, |id| {
+                let row = PaymentRow::expect(view, id)?;
+                if matches(&filter, row.plain()) {
+                    self.opened(row).map(Some)
+                } else {
+                    Ok(None)
+                }
+            })
         })
     }
 

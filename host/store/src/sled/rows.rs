@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use ::sled::{IVec, Tree};
+use kassette_domain::id::PaymentId;
+use parking_lot::RwLock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::keys::Key;
 use super::records;
+use super::register::{Fingerprint, Mark, Place, Register};
+use super::registered::Entered;
 use crate::Fault;
 
 /// Rows written by one group of operations; none for one that was removed.
@@ -91,6 +95,12 @@ pub(super) trait Source {
     /// At most `limit` rows of a span, first to last.
     fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault>;
 
+    /// Payments that a fingerprint may stand for: their rows tell.
+    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Vec<PaymentId>;
+
+    /// Payments by their places in the register.
+    fn at_places(&self, first: Place, count: u16) -> Vec<PaymentId>;
+
     /// A row's value.
     fn load<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, Fault> {
         self.get(key)?
@@ -118,20 +128,31 @@ pub(super) fn engine(error: &sled::Error) -> Fault {
     }
 }
 
+/// What a group has done: its rows, and its new payments.
+pub(super) type Made = (Written, Vec<Entered>);
+
 /// The rows of a group in the making. Each operation either keeps all that it wrote or nothing.
 pub(super) struct Rows<'a> {
     tree: &'a Tree,
+    register: &'a RwLock<Register>,
     written: Written,
+    /// New payments, in the order of their places.
+    entered: Vec<Entered>,
     /// What stood in `written` before the operation under way wrote, latest last.
     undo: Vec<(Key, Option<Option<IVec>>)>,
+    /// How many of `entered` there were before it.
+    undo_entered: usize,
 }
 
 impl<'a> Rows<'a> {
-    pub(super) const fn new(tree: &'a Tree) -> Self {
+    pub(super) const fn new(tree: &'a Tree, register: &'a RwLock<Register>) -> Self {
         Self {
             tree,
+            register,
             written: Written::new(),
+            entered: Vec::new(),
             undo: Vec::new(),
+            undo_entered: 0,
         }
     }
 
@@ -157,8 +178,20 @@ impl<'a> Rows<'a> {
         self.write(key, None);
     }
 
+    /// Enters a payment into the register.
+    pub(super) fn enter(&mut self, entered: Entered) -> Result<(), Fault> {
+        if !self.register.read().has_room(self.entered.len() + 1) {
+            return Err(Fault::Unavailable(
+                "the store holds as many payments as it can".into(),
+            ));
+        }
+        self.entered.push(entered);
+        Ok(())
+    }
+
     /// Takes back what the operation under way wrote.
     pub(super) fn roll_back(&mut self) {
+        self.entered.truncate(self.undo_entered);
         while let Some((key, before)) = self.undo.pop() {
             match before {
                 Some(value) => self.written.insert(key, value),
@@ -170,6 +203,7 @@ impl<'a> Rows<'a> {
     /// Ends an operation: what it wrote belongs to the group.
     pub(super) fn keep(&mut self) {
         self.undo.clear();
+        self.undo_entered = self.entered.len();
     }
 
     /// Keys of the rows that the operation under way has written.
@@ -182,9 +216,9 @@ impl<'a> Rows<'a> {
         self.written.len()
     }
 
-    /// What the group has written.
-    pub(super) fn into_written(self) -> Written {
-        self.written
+    /// What the group has done.
+    pub(super) fn into_made(self) -> Made {
+        (self.written, self.entered)
     }
 }
 
@@ -224,12 +258,28 @@ impl Source for Rows<'_> {
         }
         Ok(found)
     }
+
+    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Vec<PaymentId> {
+        let ours = self.entered.iter().map(|entered| &entered.entry);
+        let ours = ours.filter(|entry| entry.has(mark, fingerprint));
+        let mut found: Vec<PaymentId> = ours.map(|entry| entry.id).collect();
+        found.extend(self.register.read().found(mark, fingerprint));
+        found
+    }
+
+    fn at_places(&self, first: Place, count: u16) -> Vec<PaymentId> {
+        self.register.read().range(first, count)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use kassette_domain::id::MerchantId;
+    use kassette_domain::time::Time;
     use proptest::prelude::*;
+
+    use super::super::register::Entry;
+    use super::*;
 
     fn tree() -> (tempfile::TempDir, sled::Db) {
         let folder = tempfile::tempdir().unwrap();
@@ -237,18 +287,44 @@ mod tests {
         (folder, db)
     }
 
+    fn entered(number: u8) -> Entered {
+        let id = PaymentId::from_bytes([number; 16]);
+        let marks = [[number; 4]; 3];
+        Entered {
+            entry: Entry::new(id, MerchantId(1), Time::from_secs(1), marks),
+            due: None,
+        }
+    }
+
+    #[test]
+    fn a_group_finds_its_own_payments_first() {
+        let (_folder, db) = tree();
+        let register = RwLock::new(Register::default());
+        register.write().enter(&entered(1).entry);
+        let mut rows = Rows::new(&db, &register);
+        let mut same = entered(2);
+        same.entry.marks = [[1; 4]; 3];
+        rows.enter(same.clone()).unwrap();
+        let found = rows.found(Mark::Token, [1; 4]);
+        assert_eq!(found, [same.entry.id, entered(1).entry.id]);
+        assert_eq!(rows.found(Mark::Token, [3; 4]), []);
+    }
+
     #[test]
     fn a_failed_operation_leaves_what_the_group_had() {
         let (_folder, db) = tree();
-        let mut rows = Rows::new(&db);
+        let register = RwLock::default();
+        let mut rows = Rows::new(&db, &register);
         rows.save(b"a".to_vec(), &1_u8).unwrap();
+        rows.enter(entered(1)).unwrap();
         rows.keep();
-        let before = rows.written.clone();
+        let before = (rows.written.clone(), rows.entered.clone());
         rows.save(b"a".to_vec(), &2_u8).unwrap();
         rows.remove(b"a".to_vec());
         rows.save(b"b".to_vec(), &3_u8).unwrap();
+        rows.enter(entered(2)).unwrap();
         rows.roll_back();
-        assert_eq!(rows.into_written(), before);
+        assert_eq!(rows.into_made(), before);
     }
 
     #[test]
@@ -271,7 +347,8 @@ mod tests {
             for (at, value) in &below {
                 db.insert(key(*at), records::encode(&key(*at), value).unwrap()).unwrap();
             }
-            let mut rows = Rows::new(&db);
+            let register = RwLock::default();
+            let mut rows = Rows::new(&db, &register);
             for (at, value) in &above {
                 match value {
                     Some(value) => rows.save(key(*at), value).unwrap(),

@@ -7,12 +7,15 @@ use base64::engine::general_purpose::STANDARD;
 use chacha20poly1305::aead::{Aead as _, Payload};
 use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305, XNonce};
 use hmac::{Hmac, Mac as _};
+use kassette_domain::id::MerchantId;
 use kassette_domain::order::Email;
+use kassette_domain::payment::Origin;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
+use super::register::Fingerprint;
 use crate::Fault;
 
 /// Bytes of a key's id, in front of every sealed value.
@@ -150,7 +153,16 @@ pub(super) fn random_id() -> Result<[u8; 16], Fault> {
     Ok(bytes)
 }
 
-/// The key of the e-mail mark: drawn once when the store is made and sealed in it, so that a mark
+/// Bytes of an e-mail mark that are kept.
+pub(super) const EMAIL_MARK: usize = 16;
+
+/// The first bytes of a hash. A checkout token's is of its own hash: nobody chooses a token.
+pub(super) fn fingerprint(hash: [u8; 32]) -> Fingerprint {
+    let [a, b, c, d, ..] = hash;
+    [a, b, c, d]
+}
+
+/// The key of the e-mail mark and of the register's hashes: drawn once when the store is made and sealed in it, so that a mark
 /// means nothing elsewhere and survives another master key and the erasure of the address.
 #[derive(Clone)]
 pub(super) struct Marker(Hmac<Sha256>);
@@ -164,11 +176,38 @@ impl Marker {
             .map_err(|_| Fault::Corrupt("the key of the e-mail mark".into()))
     }
 
-    /// HMAC-SHA256 of an address exactly as it was sent.
+    /// HMAC-SHA256 of an address exactly as it was sent; 128 bits of it, then zeros.
     pub(super) fn email(&self, email: &Email) -> [u8; 32] {
+        let hash = self.hash(b"e-mail\0", email.expose().as_bytes());
+        let mut mark = [0; 32];
+        mark[..EMAIL_MARK].copy_from_slice(&hash[..EMAIL_MARK]);
+        mark
+    }
+
+    /// What a request's reference is found by: one space per merchant, or per reseller.
+    pub(super) fn reference(&self, merchant: MerchantId, origin: &Origin) -> Fingerprint {
+        let (tag, number, text) = match origin {
+            Origin::Merchant { idempotency_key } => (b'm', merchant.0, idempotency_key.as_str()),
+            Origin::Reseller {
+                reseller,
+                client_ref,
+            } => (b'r', reseller.0, client_ref.as_str()),
+        };
+        let mut of = [b"reference\0".as_slice(), &[0; 9]].concat();
+        of[10] = tag;
+        of[11..].copy_from_slice(&number.to_be_bytes());
+        fingerprint(self.hash(&of, text.as_bytes()))
+    }
+
+    /// What an order is found by.
+    pub(super) fn order(&self, order: &str) -> Fingerprint {
+        fingerprint(self.hash(b"order\0", order.as_bytes()))
+    }
+
+    fn hash(&self, of: &[u8], text: &[u8]) -> [u8; 32] {
         let mut mac = self.0.clone();
-        mac.update(b"e-mail\0");
-        mac.update(email.expose().as_bytes());
+        mac.update(of);
+        mac.update(text);
         mac.finalize().into_bytes().into()
     }
 }

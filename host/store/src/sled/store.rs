@@ -127,7 +127,8 @@ impl SledStore {
         Box::pin(async move {
             let (seen, unsynced) = {
                 let engine = self.engine.read();
-                let view = View::new(engine.db()?);
+                let (db, register) = engine.open()?;
+                let view = View::new(db, register);
                 // sled panics over some kinds of damage.
                 let seen = catch_unwind(AssertUnwindSafe(|| read(&view)))
                     .unwrap_or_else(|_| Err(records::unreadable()))?;
@@ -144,7 +145,7 @@ impl SledStore {
 
     #[cfg(test)]
     pub(super) fn tree(&self) -> sled::Db {
-        self.engine.read().db().unwrap().clone()
+        self.engine.read().open().unwrap().0.clone()
     }
 }
 

@@ -7,22 +7,28 @@
 use std::cell::RefCell;
 
 use ::sled::{IVec, Tree};
+use kassette_domain::id::PaymentId;
+use parking_lot::RwLock;
 
 use super::keys::Key;
+use super::register::{Fingerprint, List, Mark, Place, Register};
 use super::rows::{Source, Span, Written, engine};
 use crate::Fault;
 
 /// One read from outside, of any number of rows.
 pub(super) struct View<'a> {
     tree: &'a Tree,
+    /// A payment is entered when its row is in the tree; who finds it here reads that row.
+    register: &'a RwLock<Register>,
     keys: RefCell<Vec<Key>>,
     spans: RefCell<Vec<Span>>,
 }
 
 impl<'a> View<'a> {
-    pub(super) const fn new(tree: &'a Tree) -> Self {
+    pub(super) const fn new(tree: &'a Tree, register: &'a RwLock<Register>) -> Self {
         Self {
             tree,
+            register,
             keys: RefCell::new(Vec::new()),
             spans: RefCell::new(Vec::new()),
         }
@@ -47,6 +53,16 @@ impl<'a> View<'a> {
         self.collect(span, span.of(self.tree).rev().take(limit))
     }
 
+    /// At most `limit` payments of a list, the newest first; see [`Register::listed`].
+    pub(super) fn listed(
+        &self,
+        list: List,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Vec<(Place, PaymentId)> {
+        self.register.read().listed(list, after, limit)
+    }
+
     fn collect(
         &self,
         span: &Span,
@@ -69,5 +85,13 @@ impl Source for View<'_> {
 
     fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
         self.collect(span, span.of(self.tree).take(limit))
+    }
+
+    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Vec<PaymentId> {
+        self.register.read().found(mark, fingerprint).collect()
+    }
+
+    fn at_places(&self, first: Place, count: u16) -> Vec<PaymentId> {
+        self.register.read().range(first, count)
     }
 }

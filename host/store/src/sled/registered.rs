@@ -1,0 +1,76 @@
+//! How the register stands in the database: rows of `reg/`, each some dozens of payments that arrived
+//! one after the other. The last row grows until it is full; no other is ever written again.
+
+use ::sled::Tree;
+use kassette_domain::time::Time;
+
+use super::register::{Entry, Place, Register};
+use super::rows::{Span, Written, engine};
+use super::{keys, records};
+use crate::Fault;
+
+/// Payments of a row that takes no more. With fewer there are more rows to keep track of; with more
+/// a lone writer would write more anew for each payment. (2 KiB: sled puts pages of sixteen rows
+/// that are over 128 KiB into files of their own.)
+const FULL: usize = 64;
+
+/// A payment on its way into the register, with the time at which something is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entered {
+    pub(super) entry: Entry,
+    pub(super) due: Option<Time>,
+}
+
+/// The last row of the register.
+#[derive(Default)]
+pub(super) struct Tail {
+    first: Place,
+    entries: Vec<Entry>,
+}
+
+impl Tail {
+    /// Adds the rows of a group's new payments: the register's, and one of `due/` for all of them.
+    pub(super) fn write(&mut self, new: &[Entered], rows: &mut Written) -> Result<(), Fault> {
+        let full = || Fault::Unavailable("the store holds as many payments as it can".into());
+        let place = |at: usize| Place::try_from(at).map_err(|_| full());
+        let first = self.first as usize + self.entries.len();
+        if let Some(due) = new.iter().filter_map(|new| new.due).min() {
+            let count = u16::try_from(new.len()).map_err(|_| full())?;
+            let key = keys::due_together(due, place(first)?, count);
+            rows.insert(key, Some(::sled::IVec::default()));
+        }
+        let mut new = new.iter();
+        while new.len() > 0 {
+            if self.entries.len() == FULL {
+                self.first = place(self.first as usize + FULL)?;
+                self.entries.clear();
+            }
+            let room = FULL - self.entries.len();
+            self.entries
+                .extend(new.by_ref().take(room).map(|new| new.entry.clone()));
+            let key = keys::registered(self.first);
+            let row = records::encode(&key, &self.entries)?;
+            rows.insert(key, Some(row));
+        }
+        Ok(())
+    }
+}
+
+/// Reads the register.
+pub(super) fn load(tree: &Tree) -> Result<(Register, Tail), Fault> {
+    let mut register = Register::default();
+    let mut tail = Tail::default();
+    for row in Span::prefix(keys::REGISTER).of(tree) {
+        let (key, row) = row.map_err(|error| engine(&error))?;
+        let first = Place::try_from(register.len()).unwrap_or(Place::MAX);
+        if tail.entries.len() % FULL != 0 || key[..] != keys::registered(first)[..] {
+            return Err(records::damaged(&key, "those before it are missing"));
+        }
+        tail = Tail {
+            first,
+            entries: records::decode(&key, &row)?,
+        };
+        tail.entries.iter().for_each(|entry| register.enter(entry));
+    }
+    Ok((register, tail))
+}
