@@ -186,7 +186,7 @@ impl Default for Payments {
 
 impl Default for Store {
     fn default() -> Self {
-        Self { cache_mib: 64 }
+        Self { cache_mib: 16 }
     }
 }
 

@@ -1,33 +1,36 @@
 //! The one thread that writes. It takes all waiting operations, applies them to one overlay of rows,
-//! writes one batch, makes it durable, and answers all.
+//! and writes one batch; `pipeline` makes it durable and answers all.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Instant;
 
-use ::sled::Batch;
-use parking_lot::{Mutex, RwLock};
+use ::sled::{Batch, Tree};
+use parking_lot::RwLock;
 use tokio::sync::{oneshot, watch};
 
-use super::engine::{Keeper, Pause, Reopened, Writable, drop_quietly};
+use super::engine::{Keeper, Reopened, Writable, drop_quietly, failing};
+use super::inbox::{Inbox, Next};
+use super::pipeline::{Batched, Group, Unsynced, flush, guarded, sync};
 use super::register::Register;
-use super::registered::Entered;
+use super::registered::{Entered, Tail};
 use super::rows::{Made, Rows, Written};
 use super::stats::Stats;
 use super::{keys, records};
 use crate::Fault;
 
-/// Operations that may wait. At 20,000 a second this is a fifth of a second: whoever comes later is
-/// better told to try again than kept waiting.
-const QUEUE: usize = 4096;
 /// Most operations of one batch: beyond it a sync is no longer what the time goes to, and the first
 /// of the group would wait for the last.
 const GROUP: usize = 256;
 /// Rows from which on a group takes no further operation. sled lets nobody read while it writes a
 /// batch, at a few microseconds a row; more would save syncs that hardly count any more.
 const GROUP_ROWS: usize = 1024;
+/// Bytes of rows from which on a group takes no further operation. sled writes each row about ten
+/// times in the worst case (with its page, that page's other rows, and their parent), so the three
+/// groups that can be unsynced stay below a segment: see `pipeline`.
+pub(super) const GROUP_BYTES: usize = super::open::SEGMENT_BYTES / 32;
 
 /// One thing that can happen to the store. No closures from outside: what can happen is a list.
 pub(super) trait Operation: Send + 'static {
@@ -38,9 +41,11 @@ pub(super) trait Operation: Send + 'static {
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault>;
 }
 
-type Settle = Box<dyn FnOnce(Result<(), Fault>) + Send>;
+/// Answers: with what the operation came to, or why it was not done. Whoever is not answered hears
+/// [`Fault::Stopping`].
+pub(super) type Settle = Box<dyn FnOnce(Result<(), Fault>) + Send>;
 
-trait Job: Send {
+pub(super) trait Job: Send {
     fn apply(self: Box<Self>, rows: &mut Rows<'_>) -> Settle;
 
     /// Answers without doing anything.
@@ -63,9 +68,9 @@ impl<O: Operation> Job for Asked<O> {
             Ok(_) => rows.keep(),
             Err(_) => rows.roll_back(),
         }
-        Box::new(move |durable| {
+        Box::new(move |done| {
             // Whoever asked may be gone.
-            let _gone = reply.send(durable.and(outcome));
+            let _gone = reply.send(done.and(outcome));
         })
     }
 
@@ -74,34 +79,11 @@ impl<O: Operation> Job for Asked<O> {
     }
 }
 
-/// What a group has written, while it is not yet on disk.
-pub(super) struct Group {
-    written: Written,
-    /// None until it is known whether the group is on disk.
-    durable: watch::Sender<Option<bool>>,
-}
-
-impl Group {
-    /// What it has written.
-    pub(super) const fn written(&self) -> &Written {
-        &self.written
-    }
-
-    /// Returns when the group is on disk.
-    pub(super) async fn settled(&self) -> Result<(), Fault> {
-        let mut durable = self.durable.subscribe();
-        let is_durable = durable.wait_for(Option::is_some).await;
-        match is_durable.as_deref() {
-            Ok(Some(true)) => Ok(()),
-            _ => Err(Fault::Stopping),
-        }
-    }
-}
-
-/// What the applier's thread and its callers share.
+/// What the applier's threads and its callers share.
 #[derive(Default)]
 struct Shared {
-    pending: RwLock<Option<Arc<Group>>>,
+    inbox: Inbox,
+    unsynced: Unsynced,
     stats: Stats,
 }
 
@@ -116,7 +98,6 @@ pub(super) enum Ended {
 
 /// The way to the thread.
 pub(super) struct Applier {
-    jobs: Mutex<Option<SyncSender<Box<dyn Job>>>>,
     shared: Arc<Shared>,
     ended: watch::Receiver<Option<Ended>>,
 }
@@ -124,65 +105,47 @@ pub(super) struct Applier {
 impl Applier {
     /// Starts the thread on a database that is open.
     pub(super) fn start(mut keeper: Keeper, writable: Writable) -> std::io::Result<Self> {
-        let (jobs, waiting) = sync_channel(QUEUE);
         let (end, ended) = watch::channel(None);
         let shared = Arc::new(Shared::default());
         let writers = Arc::clone(&shared);
         std::thread::Builder::new()
             .name("store-applier".into())
             .spawn(move || {
-                let how = run(&mut keeper, writable, &waiting, &writers);
+                let how = run(&mut keeper, writable, &writers);
                 if let Ended::Failed(why) = &how {
                     tracing::error!(%why, "the store stops: it cannot say what is on disk");
                     keeper.close();
                 }
+                // Whoever still waits hears `Stopping`.
+                writers.inbox.end();
                 end.send_replace(Some(how));
-                // Operations that still wait are dropped with the queue: their callers hear `Stopping`.
             })?;
-        Ok(Self {
-            jobs: Mutex::new(Some(jobs)),
-            shared,
-            ended,
-        })
+        Ok(Self { shared, ended })
     }
 
     /// Does an operation; answers when its effect is on disk.
     pub(super) async fn submit<O: Operation>(&self, operation: O) -> Result<O::Outcome, Fault> {
         let (reply, answer) = oneshot::channel();
-        self.queue(Box::new(Asked { operation, reply }))?;
+        self.shared
+            .inbox
+            .push(Box::new(Asked { operation, reply }))?;
         answer.await.unwrap_or(Err(Fault::Stopping))
     }
 
     /// Does an operation some time soon, for what need not be durable when it is answered.
     pub(super) fn hand_over<O: Operation>(&self, operation: O) -> Result<(), Fault> {
         let (reply, _) = oneshot::channel();
-        self.queue(Box::new(Asked { operation, reply }))
+        self.shared.inbox.push(Box::new(Asked { operation, reply }))
     }
 
-    fn queue(&self, job: Box<dyn Job>) -> Result<(), Fault> {
-        let jobs = self.jobs.lock();
-        let jobs = jobs.as_ref().ok_or(Fault::Stopping)?;
-        match jobs.try_send(job) {
-            Ok(()) => {
-                self.shared.stats.queued.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            }
-            Err(TrySendError::Full(_)) => {
-                metrics::counter!("kassette_store_queue_full_total").increment(1);
-                Err(Fault::Unavailable("too many operations wait".into()))
-            }
-            Err(TrySendError::Disconnected(_)) => Err(Fault::Stopping),
-        }
-    }
-
-    /// The group that is being made durable.
-    pub(super) fn pending(&self) -> Option<Arc<Group>> {
-        self.shared.pending.read().clone()
+    /// The last group that is not yet on disk and has written what `touches` looks for.
+    pub(super) fn unsynced(&self, touches: impl Fn(&Written) -> bool) -> Option<Arc<Group>> {
+        self.shared.unsynced.last(touches)
     }
 
     /// Takes no more operations; those that wait are done.
     pub(super) fn close(&self) {
-        self.jobs.lock().take();
+        self.shared.inbox.close();
     }
 
     /// Whether the thread has ended, and how.
@@ -197,29 +160,27 @@ impl Applier {
 }
 
 /// The thread: writes as long as the disk does, and goes on when it does again.
-fn run(
-    keeper: &mut Keeper,
-    mut writable: Writable,
-    jobs: &Receiver<Box<dyn Job>>,
-    shared: &Shared,
-) -> Ended {
+fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
     loop {
-        let mut writer = Writer { writable, shared };
-        let run = catch_unwind(AssertUnwindSafe(|| writer.run(keeper, jobs)));
+        let acknowledged = AtomicU64::new(writable.last_group);
+        let run = catch_unwind(AssertUnwindSafe(|| {
+            write(keeper, &mut writable, shared, &acknowledged)
+        }));
         let why = match run {
             Ok(Ok(())) => {
-                drop_quietly(writer);
+                drop_quietly(writable);
                 return Ended::Closed;
             }
             Ok(Err(why)) => why,
             Err(_) => "the applier panicked".into(),
         };
         tracing::error!(%why, "the disk failed: the store is closed and tried again");
-        let acknowledged = writer.writable.last_group;
         keeper.fail(&why);
-        shared.give_up();
-        drop_quietly(writer);
-        let reopened = keeper.reopen(acknowledged, |time, fault| pause(jobs, time, fault));
+        shared.unsynced.give_up();
+        shared.inbox.restart();
+        drop_quietly(writable);
+        let acknowledged = acknowledged.into_inner();
+        let reopened = keeper.reopen(acknowledged, |time, fault| shared.inbox.pause(time, fault));
         writable = match reopened {
             Reopened::Open(writable) => writable,
             Reopened::Closed => return Ended::Closed,
@@ -228,118 +189,160 @@ fn run(
     }
 }
 
-/// Refuses what is asked for some time.
-fn pause(jobs: &Receiver<Box<dyn Job>>, time: Duration, fault: &Fault) -> Pause {
-    let until = Instant::now() + time;
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        match jobs.recv_timeout(left) {
-            Ok(job) => job.refuse(fault.clone()),
-            Err(RecvTimeoutError::Timeout) => return Pause::Over,
-            Err(RecvTimeoutError::Disconnected) => return Pause::Closing,
-        }
-    }
-}
-
-impl Shared {
-    /// Tells those who wait for a group that it may not be on disk.
-    fn give_up(&self) {
-        if let Some(group) = self.pending.write().take() {
-            group.durable.send_replace(Some(false));
-        }
-    }
-}
-
-/// From here on new payments are found; their rows are in the tree.
-fn enter(register: &RwLock<Register>, entered: &[Entered]) {
-    if !entered.is_empty() {
-        let mut register = register.write();
-        for new in entered {
-            register.enter(&new.entry);
-        }
-    }
+/// Writes groups until the store is shut down, with the threads that take them to the disk.
+fn write(
+    keeper: &Keeper,
+    writable: &mut Writable,
+    shared: &Shared,
+    acknowledged: &AtomicU64,
+) -> Result<(), String> {
+    let Writable {
+        tree,
+        nudge,
+        durable,
+        last_group,
+        register,
+        tail,
+    } = writable;
+    let Shared {
+        inbox,
+        unsynced,
+        stats,
+    } = shared;
+    let (tree, nudge) = (&*tree, &*nudge);
+    // One group waits here at most: the next is written only when the flusher is free.
+    let (flushes, to_flush) = sync_channel(1);
+    // None waits here: a group is handed over when the one before is synced.
+    let (syncs, to_sync) = sync_channel(0);
+    std::thread::scope(move |threads| {
+        let thread = |name: &str| std::thread::Builder::new().name(name.into());
+        let started = thread("store-flusher")
+            .spawn_scoped(threads, move || {
+                guarded(inbox, || flush(&to_flush, &syncs, tree, nudge, inbox));
+            })
+            .and_then(|_| {
+                thread("store-syncer").spawn_scoped(threads, move || {
+                    guarded(inbox, || {
+                        sync(
+                            &to_sync,
+                            &mut **durable,
+                            acknowledged,
+                            unsynced,
+                            inbox,
+                            stats,
+                        )
+                    });
+                })
+            });
+        started.map_err(|error| format!("a thread was not started: {error}"))?;
+        let mut writer = Writer {
+            tree,
+            register,
+            last_group,
+            tail,
+            shared,
+            flushes,
+        };
+        writer.run(keeper)
+    })
+    // The reason of a thread that failed comes first; one may have failed after all was written.
+    .map_err(|why| inbox.restart().unwrap_or(why))?;
+    inbox.restart().map_or(Ok(()), Err)
 }
 
 /// The thread's own side.
 struct Writer<'a> {
-    writable: Writable,
+    tree: &'a Tree,
+    register: &'a RwLock<Register>,
+    last_group: &'a mut u64,
+    tail: &'a mut Tail,
     shared: &'a Shared,
+    flushes: SyncSender<Batched>,
 }
 
 impl Writer<'_> {
-    fn run(&mut self, keeper: &Keeper, jobs: &Receiver<Box<dyn Job>>) -> Result<(), String> {
-        while let Ok(first) = jobs.recv() {
-            if let Err(full) = keeper.room() {
-                first.refuse(Fault::Unavailable(full.to_string()));
-                continue;
-            }
-            let Writable { tree, register, .. } = &self.writable;
-            let mut rows = Rows::new(tree, register);
-            let mut settles: Vec<Settle> = vec![first.apply(&mut rows)];
-            while settles.len() < GROUP && rows.len() < GROUP_ROWS {
-                match jobs.try_recv() {
-                    Ok(job) => settles.push(job.apply(&mut rows)),
-                    Err(_) => break,
+    fn run(&mut self, keeper: &Keeper) -> Result<(), String> {
+        let (tree, register) = (self.tree, self.register);
+        let empty = || Rows::new(tree, register);
+        let mut rows = empty();
+        let mut settles: Vec<Settle> = Vec::new();
+        loop {
+            let begun = !settles.is_empty();
+            let room =
+                settles.len() < GROUP && rows.len() < GROUP_ROWS && rows.bytes() < GROUP_BYTES;
+            match self.shared.inbox.next(begun, room) {
+                Next::Job(job) if !begun => match keeper.room() {
+                    Ok(()) => settles.push(job.apply(&mut rows)),
+                    Err(full) => job.refuse(Fault::Unavailable(full.to_string())),
+                },
+                Next::Job(job) => settles.push(job.apply(&mut rows)),
+                Next::Write => {
+                    let made = std::mem::replace(&mut rows, empty()).into_made();
+                    self.write(made, std::mem::take(&mut settles))?;
+                }
+                Next::Closed => return Ok(()),
+                Next::Failed(why) => {
+                    // Nothing of these is written.
+                    let fault = Fault::Unavailable(failing(&why));
+                    for settle in settles {
+                        settle(Err(fault.clone()));
+                    }
+                    return Err(why);
                 }
             }
-            let made = rows.into_made();
-            self.shared.stats.took(settles.len());
-            let done = self.commit(made);
-            for settle in settles {
-                settle(done.clone().map_err(|_| Fault::Stopping));
-            }
-            done?;
         }
-        Ok(())
     }
 
-    /// Writes a group and makes it durable. What it writes is in `pending` before the tree shows it,
-    /// and until it is on disk.
-    fn commit(&mut self, (mut written, entered): Made) -> Result<(), String> {
-        if written.is_empty() {
-            return Ok(());
+    /// Writes a group and sends it on. What it writes is in `unsynced` before the tree shows it, and
+    /// until it is on disk.
+    fn write(&mut self, (mut written, entered): Made, settles: Vec<Settle>) -> Result<(), String> {
+        let Shared {
+            inbox,
+            unsynced,
+            stats,
+        } = self.shared;
+        stats.took(settles.len(), inbox.len());
+        let mut batched = Batched {
+            group: None,
+            number: *self.last_group,
+            bytes: 0,
+            began: Instant::now(),
+            settles,
+        };
+        if !(written.is_empty() && entered.is_empty()) {
+            batched.number += 1;
+            let row = records::encode(keys::GROUP, &batched.number);
+            let row = row.map_err(|fault| fault.to_string())?;
+            written.insert(keys::GROUP.to_vec(), Some(row));
+            self.tail
+                .write(&entered, &mut written)
+                .map_err(|fault| fault.to_string())?;
+            let mut batch = Batch::default();
+            for (key, row) in &written {
+                batched.bytes += key.len() + row.as_ref().map_or(0, |row| row.len());
+                match row {
+                    Some(row) => batch.insert(key.as_slice(), row),
+                    None => batch.remove(key.as_slice()),
+                }
+            }
+            batched.group = Some(unsynced.add(written));
+            *self.last_group = batched.number;
+            self.tree
+                .apply_batch(batch)
+                .map_err(|error| format!("a batch was not written: {error}"))?;
+            self.enter(&entered);
         }
-        let began = Instant::now();
-        let number = self.writable.last_group + 1;
-        let row = records::encode(keys::GROUP, &number).map_err(|fault| fault.to_string())?;
-        written.insert(keys::GROUP.to_vec(), Some(row));
-        self.writable
-            .tail
-            .write(&entered, &mut written)
-            .map_err(|fault| fault.to_string())?;
-        let mut batch = Batch::default();
-        for (key, row) in &written {
-            match row {
-                Some(row) => batch.insert(key.as_slice(), row),
-                None => batch.remove(key.as_slice()),
+        let gone = |_| "the thread that flushes has ended".to_owned();
+        self.flushes.send(batched).map_err(gone)
+    }
+
+    /// From here on new payments are found; their rows are in the tree.
+    fn enter(&self, entered: &[Entered]) {
+        if !entered.is_empty() {
+            let mut register = self.register.write();
+            for new in entered {
+                register.enter(&new.entry);
             }
         }
-        let group = Arc::new(Group {
-            written,
-            durable: watch::Sender::new(None),
-        });
-        *self.shared.pending.write() = Some(Arc::clone(&group));
-        let Writable {
-            tree,
-            nudge,
-            durable,
-            register,
-            ..
-        } = &mut self.writable;
-        tree.apply_batch(batch)
-            .map_err(|error| format!("a batch was not written: {error}"))?;
-        enter(register, &entered);
-        nudge
-            .flush(tree)
-            .map_err(|error| format!("a batch was not flushed: {error}"))?;
-        durable
-            .sync()
-            .and_then(|()| durable.acknowledge(number))
-            .map_err(|error| format!("a batch was not synced: {error}"))?;
-        self.writable.last_group = number;
-        group.durable.send_replace(Some(true));
-        *self.shared.pending.write() = None;
-        self.shared.stats.committed(began.elapsed());
-        Ok(())
     }
 }

@@ -52,6 +52,11 @@ impl Engine {
     }
 }
 
+/// What is said to whoever asks for something while the disk fails.
+pub(super) fn failing(why: &str) -> String {
+    format!("the disk failed ({why}); see to its space and health, the store goes on by itself")
+}
+
 /// The database, shared by those who read and the thread that writes. Whoever reads holds the lock
 /// as long as the read lasts.
 pub(super) type Shared = Arc<RwLock<Engine>>;
@@ -184,9 +189,7 @@ impl Keeper {
     /// Takes the database away from those who read, because the disk failed. Returns when nobody
     /// reads any more.
     pub(super) fn fail(&self, why: &str) {
-        let failing = Engine::Failing(format!(
-            "the disk failed ({why}); see to its space and health, the store goes on by itself"
-        ));
+        let failing = Engine::Failing(failing(why));
         let before = std::mem::replace(&mut *self.shared.write(), failing);
         drop_quietly(before);
     }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `open`, `durable` | opening, and what makes a write survive a crash of the machine |
 //! | `engine`, `nudge` | the open database, and how the store goes on after a disk that failed |
-//! | `applier`, `stats` | the writing thread: groups of operations, one batch and one sync each |
+//! | `applier`, `inbox`, `stats` | the writing thread: groups of operations, one batch and one sync each |
+//! | `pipeline` | a group's way to the disk, while the next is made |
 //! | `register`, `registered` | every payment in memory, by what it is found, and the rows of that |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
@@ -26,6 +27,7 @@ mod durable;
 mod endpoints;
 mod engine;
 mod hook_keys;
+mod inbox;
 mod keys;
 mod ledgers;
 mod lists;
@@ -35,6 +37,7 @@ mod operators;
 mod outbox;
 mod parking;
 mod payments;
+mod pipeline;
 mod records;
 mod register;
 mod registered;

@@ -19,6 +19,10 @@ use crate::Fault;
 
 /// The version of the rows' layout that this program reads and writes.
 const FORMAT: u32 = 2;
+/// Bytes of a segment of sled's log. More than is written between two syncs, see `pipeline`. A quarter
+/// of it is more than a page of sixteen of our longest rows: what is longer sled would put into a
+/// file of its own, which it never syncs.
+pub(super) const SEGMENT_BYTES: usize = 8 << 20;
 /// Sealed in every store, so that a wrong master key is known at once.
 const CANARY: &str = "kassette";
 /// How long sled may take to let go of a database that was just closed in this process: a worker of
@@ -224,6 +228,7 @@ fn open_engine(folder: &Folder) -> Result<sled::Db, OpenError> {
         sled::Config::new()
             .path(&folder.path)
             .cache_capacity(folder.cache_bytes)
+            .segment_size(SEGMENT_BYTES)
             .mode(sled::Mode::HighThroughput)
             // Every group is flushed and synced by the applier.
             .flush_every_ms(None)

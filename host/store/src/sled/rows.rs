@@ -142,6 +142,8 @@ pub(super) struct Rows<'a> {
     undo: Vec<(Key, Option<Option<IVec>>)>,
     /// How many of `entered` there were before it.
     undo_entered: usize,
+    /// Bytes that were written, those that were written over or taken back too.
+    bytes: usize,
 }
 
 impl<'a> Rows<'a> {
@@ -153,10 +155,12 @@ impl<'a> Rows<'a> {
             entered: Vec::new(),
             undo: Vec::new(),
             undo_entered: 0,
+            bytes: 0,
         }
     }
 
     fn write(&mut self, key: Key, value: Option<IVec>) {
+        self.bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
         let before = self.written.insert(key.clone(), value);
         self.undo.push((key, before));
     }
@@ -214,6 +218,11 @@ impl<'a> Rows<'a> {
     /// How many rows the group has written.
     pub(super) fn len(&self) -> usize {
         self.written.len()
+    }
+
+    /// Bytes that the group has written, about.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// What the group has done.

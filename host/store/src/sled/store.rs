@@ -31,6 +31,8 @@ pub struct Counters {
     pub operations: u64,
     /// Groups that were written and synced.
     pub commits: u64,
+    /// Bytes of keys and values in them.
+    pub bytes: u64,
 }
 
 impl SledStore {
@@ -106,6 +108,7 @@ impl SledStore {
         Counters {
             operations: stats.taken.load(Ordering::Relaxed),
             commits: stats.commits.load(Ordering::Relaxed),
+            bytes: stats.bytes.load(Ordering::Relaxed),
         }
     }
 
@@ -132,9 +135,9 @@ impl SledStore {
                 // sled panics over some kinds of damage.
                 let seen = catch_unwind(AssertUnwindSafe(|| read(&view)))
                     .unwrap_or_else(|_| Err(records::unreadable()))?;
-                // After the read: what it saw of a group was in `pending` before it was in the tree.
-                let pending = self.applier.pending();
-                (seen, pending.filter(|group| view.touches(group.written())))
+                // After the read: what it saw of a group was in `unsynced` before it was in the tree.
+                let unsynced = self.applier.unsynced(|written| view.touches(written));
+                (seen, unsynced)
             };
             if let Some(group) = unsynced {
                 group.settled().await?;

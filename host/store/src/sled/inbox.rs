@@ -1,0 +1,139 @@
+//! What waits for the writing thread, and how far the group before has come.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::applier::Job;
+use super::engine::Pause;
+use crate::Fault;
+
+/// Operations that may wait. At 20,000 a second this is a fifth of a second: whoever comes later is
+/// better told to try again than kept waiting.
+const QUEUE: usize = 4096;
+
+/// What the writing thread does next.
+pub(super) enum Next {
+    /// Apply an operation.
+    Job(Box<dyn Job>),
+    /// Write the group that was made.
+    Write,
+    /// End: the store is being shut down, and nothing waits.
+    Closed,
+    /// End: a group could not be written.
+    Failed(String),
+}
+
+/// The queue.
+#[derive(Default)]
+pub(super) struct Inbox {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Box<dyn Job>>,
+    /// Takes no more.
+    closed: bool,
+    /// The group before has not been handed to the disk yet.
+    busy: bool,
+    failed: Option<String>,
+}
+
+impl Inbox {
+    /// Lets an operation wait.
+    pub(super) fn push(&self, job: Box<dyn Job>) -> Result<(), Fault> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(Fault::Stopping);
+        }
+        if state.jobs.len() >= QUEUE {
+            metrics::counter!("kassette_store_queue_full_total").increment(1);
+            return Err(Fault::Unavailable("too many operations wait".into()));
+        }
+        state.jobs.push_back(job);
+        drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().jobs.len()
+    }
+
+    /// Takes no more; what waits is done.
+    pub(super) fn close(&self) {
+        self.state.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Takes no more, and drops what waits.
+    pub(super) fn end(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let dropped = std::mem::take(&mut state.jobs);
+        drop(state);
+        drop(dropped);
+    }
+
+    /// What to do next. A group that is begun grows as long as there is `room` in it and the one
+    /// before still keeps the disk busy: it could not be written any sooner.
+    pub(super) fn next(&self, begun: bool, room: bool) -> Next {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(why) = &state.failed {
+                return Next::Failed(why.clone());
+            }
+            if room && let Some(job) = state.jobs.pop_front() {
+                return Next::Job(job);
+            }
+            if begun && !state.busy {
+                state.busy = true;
+                return Next::Write;
+            }
+            if state.closed && !begun && state.jobs.is_empty() {
+                return Next::Closed;
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+
+    /// The group before is with the disk: the next can be written.
+    pub(super) fn handed_over(&self) {
+        self.state.lock().busy = false;
+        self.changed.notify_all();
+    }
+
+    /// A group could not be written. The first reason counts.
+    pub(super) fn fail(&self, why: String) {
+        self.state.lock().failed.get_or_insert(why);
+        self.changed.notify_all();
+    }
+
+    /// Why groups could not be written, if they could not; from here on they can again.
+    pub(super) fn restart(&self) -> Option<String> {
+        let mut state = self.state.lock();
+        state.busy = false;
+        state.failed.take()
+    }
+
+    /// Refuses what is asked for some time.
+    pub(super) fn pause(&self, time: Duration, fault: &Fault) -> Pause {
+        let until = Instant::now() + time;
+        let mut state = self.state.lock();
+        loop {
+            while let Some(job) = state.jobs.pop_front() {
+                job.refuse(fault.clone());
+            }
+            if state.closed {
+                return Pause::Closing;
+            }
+            if self.changed.wait_until(&mut state, until).timed_out() {
+                return Pause::Over;
+            }
+        }
+    }
+}
