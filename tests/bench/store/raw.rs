@@ -1,0 +1,16 @@
+//! The floor: a log that is only appended to.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+
+use super::group::Group;
+
+/// Appends records to a file and makes each group of them durable with one `fdatasync`.
+pub(crate) fn start(path: &Path) -> Group<Vec<u8>> {
+    let mut log = File::create(path).unwrap();
+    Group::start(move |records: Vec<Vec<u8>>| {
+        log.write_all(&records.concat()).unwrap();
+        log.sync_data().unwrap();
+    })
+}

@@ -1,0 +1,130 @@
+//! With a thousand and with a million payments stored: speed, memory, disk, and how long opening takes
+//! after a kill and after a clean end.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::super::figure::{Figure, Goal};
+use super::Plan;
+use super::work::{self, End};
+
+/// What the process that fills a store is started with, before folder, payments and seconds.
+pub(crate) const ARGUMENT: &str = "fill-a-store";
+/// Payments that are few.
+const FEW: usize = 1000;
+/// Connections of the goals.
+const WRITERS: usize = 32;
+/// A megabyte of the goals.
+const MB: f64 = 1e6;
+
+/// Fills a store in a process of its own, so that its memory is the store's alone, tells what it
+/// measured, and waits to be killed.
+pub(crate) fn fill(mut arguments: impl Iterator<Item = String>) {
+    let mut next = || arguments.next().unwrap();
+    let (folder, payments, seconds) = (next(), next(), next());
+    let payments: usize = payments.parse().unwrap();
+    let length = Duration::from_secs_f64(seconds.parse().unwrap());
+    let empty = resident();
+    let store = work::open(Path::new(&folder));
+    let create = {
+        let store = Arc::clone(&store);
+        move || work::create(Arc::clone(&store))
+    };
+    let runtime = work::runtime();
+    let run = |end| {
+        runtime
+            .block_on(work::run(WRITERS, end, create.clone()))
+            .rate
+    };
+    run(End::At(FEW));
+    let early = run(End::After(length));
+    let made = usize::try_from(store.counters().operations).unwrap();
+    run(End::At(payments.saturating_sub(made)));
+    let late = run(End::After(length));
+    let resident = resident();
+    println!("{early} {late} {empty} {resident}");
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Bytes of this process in memory.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    let kibibytes: u64 = line.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+    kibibytes * 1024
+}
+
+pub(crate) fn measure(plan: Plan, folder: &Path, payments: usize) -> Vec<Figure> {
+    let folder = folder.join("size");
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .arg(ARGUMENT)
+        .arg(&folder)
+        .args([payments.to_string(), plan.seconds.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut told)
+        .unwrap();
+    // SIGKILL.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let told: Vec<f64> = told
+        .split_whitespace()
+        .map(|figure| figure.parse().unwrap())
+        .collect();
+    let [early, late, empty, resident] = told[..] else {
+        panic!("the process that fills a store told something else");
+    };
+    let disk = size_of(&folder) as f64;
+    let after_kill = opened(&folder);
+    let after_end = opened(&folder);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let late_name = format!("creates at {payments} stored");
+    vec![
+        Figure::new(format!("creates at {FEW} stored"), early, "creates/s"),
+        Figure::new(late_name, late, "creates/s")
+            .against(format!("at {FEW}"), early, late / early)
+            .goal(Goal::Ratio(0.8)),
+        Figure::new("resident, empty process", empty / MB, "MB"),
+        Figure::new(format!("resident with {payments}"), resident / MB, "MB")
+            .goal(Goal::AtMost(150.0)),
+        Figure::new("open after a kill", after_kill, "s").goal(Goal::AtMost(2.0)),
+        Figure::new("open after a clean end", after_end, "s").goal(Goal::AtMost(2.0)),
+        Figure::new("disk a payment, not compacted", disk / payments as f64, "B"),
+    ]
+}
+
+/// How long opening takes, in seconds; closes in order.
+fn opened(folder: &Path) -> f64 {
+    let began = Instant::now();
+    let store = work::open(folder);
+    let took = began.elapsed().as_secs_f64();
+    let closed = kassette_store::Health::shut_down(&*store);
+    work::runtime().block_on(closed).unwrap();
+    took
+}
+
+fn size_of(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let meta = entry.metadata().unwrap();
+            if meta.is_dir() {
+                size_of(&entry.path())
+            } else {
+                meta.len()
+            }
+        })
+        .sum()
+}
