@@ -63,6 +63,7 @@ use crate::modules::Modules;
 use crate::settings::Settings;
 use crate::tends::{Asked, Tends};
 use crate::wasm::WasmModules;
+use crate::webhooks::Deliverer;
 use crate::workers::Alarm;
 
 /// Everything that a use case needs; cheap to clone.
@@ -89,6 +90,7 @@ struct Inner {
     asked: Mutex<Asked>,
     tends: Tends,
     alarm: Alarm,
+    deliverer: Deliverer,
     /// Work that is carried to its end.
     tasks: TaskTracker,
 }
@@ -126,6 +128,7 @@ impl Gateway {
         for why in wrong {
             tracing::error!("{why}; it is not used");
         }
+        let deliverer = Deliverer::new(&configured.settings);
         let inner = Inner {
             store,
             modules,
@@ -140,6 +143,7 @@ impl Gateway {
             asked: Mutex::default(),
             tends: Tends::default(),
             alarm: Alarm::default(),
+            deliverer,
             tasks: TaskTracker::new(),
         };
         Self {

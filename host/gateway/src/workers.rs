@@ -1,4 +1,4 @@
-//! What runs by itself: due payments, health probes, last-used times.
+//! What runs by itself: due payments, deliveries, health probes, last-used times.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,6 +78,7 @@ impl Gateway {
             stop.run_until_cancelled(self.work_off()),
             stop.run_until_cancelled(self.keep_probing()),
             stop.run_until_cancelled(self.keep_flushing()),
+            self.deliver(stop.cancelled()),
         );
         if let Err(fault) = self.flush_seen().await {
             tracing::warn!(error = %fault, "last-used times of keys were not written");
@@ -161,6 +162,7 @@ impl Gateway {
                     break;
                 }
             }
+            self.delivered().await;
             Ok(())
         };
         // A vendor that stays silent is no reason to wait for ever; the worker goes on.

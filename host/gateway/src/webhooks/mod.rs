@@ -4,11 +4,20 @@
 //! |---|---|
 //! | `endpoints`, `log` | use cases of operators |
 //! | `destination` | where events may be sent |
+//! | `worker` | claims what is due, has it tried, sleeps until something is queued |
+//! | `lanes`, `circuit` | whose turn it is: slots shared fairly, endpoints left alone that fail |
+//! | `attempt`, `retry_after` | one attempt: signed, sent, judged, recorded |
 
+mod attempt;
+mod circuit;
 mod destination;
 mod endpoints;
+mod lanes;
 mod log;
+mod retry_after;
+mod worker;
 
 pub use destination::NotADestination;
 pub use endpoints::{EndpointError, IssuedEndpoint, NewEndpoint, RotatedEndpoint};
 pub use log::DeliveryError;
+pub(crate) use worker::Deliverer;

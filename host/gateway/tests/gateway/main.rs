@@ -15,5 +15,7 @@ mod modules;
 mod news;
 mod operators;
 mod pages;
+mod receiver;
 mod starts;
+mod webhooks;
 mod world;

@@ -1,0 +1,317 @@
+//! How many events a second reach a fast receiver, beside a bare client that posts as many bodies to
+//! the same receiver in the same run; both over as many connections as one endpoint gets.
+//!
+//! `cargo run --release -p kassette-gateway --example deliveries [events] [delivered before] [folder]`
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    reason = "a measurement, run by hand"
+)]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{EndpointId, MerchantId};
+use kassette_domain::key::Environment;
+use kassette_domain::merchant::Merchant;
+use kassette_domain::policy::{Policy, RateLimit};
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{DeliveryAttempt, EventFilter, Tried};
+use kassette_gateway::Gateway;
+use kassette_gateway::clock::{Clock, SystemClock};
+use kassette_gateway::settings::{Settings, Webhooks};
+use kassette_gateway::webhooks::NewEndpoint;
+use kassette_http::{Client, Guard, HeaderMap, Method, Request};
+use kassette_runtime::{Runtime, RuntimeConfig};
+use kassette_store::sled::{MasterKey, OpenOptions};
+use kassette_store::{Deliveries as _, NewMerchant, SledStore, Store};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+/// Connections of either.
+const CONNECTIONS: usize = 8;
+/// Operations that wait for the store at once while events are queued.
+const QUEUERS: usize = 64;
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |default: usize| {
+        arguments
+            .next()
+            .map_or(default, |text| text.parse().unwrap())
+    };
+    let (events, before) = (number(20_000), number(0));
+    let folder = arguments
+        .next()
+        .map_or_else(std::env::temp_dir, PathBuf::from);
+    let folder = folder.join(format!("kassette-deliveries-{}", std::process::id()));
+    let receiver = Receiver::start().await;
+    let store = open(&folder);
+    let gateway = gateway(&store, &folder);
+    let endpoint = endpoint(&gateway, receiver.address).await;
+    fill(&store, endpoint, before).await;
+    for round in 1..=3 {
+        let bare = bare(&receiver, events).await;
+        let delivered = deliver(&gateway, &store, &receiver, endpoint, events).await;
+        let ratio = delivered / bare;
+        println!(
+            "round {round}: {delivered:.0} deliveries/s, bare client {bare:.0}/s, ratio {ratio:.2} \
+             ({events} events, {before} delivered before, {CONNECTIONS} connections)"
+        );
+    }
+    drop(gateway);
+    store.shut_down().await.unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+fn open(folder: &Path) -> Arc<dyn Store> {
+    SledStore::open(&OpenOptions {
+        path: folder.join("store"),
+        master: MasterKey::from_bytes([7; 32]),
+        cache_bytes: 64 << 20,
+    })
+    .unwrap()
+}
+
+fn gateway(store: &Arc<dyn Store>, folder: &Path) -> Gateway {
+    let modules = folder.join("plugins");
+    std::fs::create_dir_all(&modules).unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let guard = Guard {
+        allow_loopback: true,
+    };
+    let config = RuntimeConfig::new(modules, Arc::new(|| SystemClock.now()));
+    let runtime = Runtime::start(config, Client::new(guard)).unwrap();
+    Gateway::new(Arc::clone(store), runtime, clock, settings())
+}
+
+fn settings() -> Settings {
+    Settings {
+        public_url: "https://pay.example".into(),
+        payment_life: Duration::from_secs(24 * 3600),
+        attempt_life: Duration::from_secs(3600),
+        start_deadline: Duration::from_secs(15),
+        provider_deadline: Duration::from_secs(8),
+        listing_deadline: Duration::from_millis(100),
+        live_default: false,
+        plain_loopback: true,
+        rate_limit: RateLimit::default(),
+        health_max_age: Duration::from_secs(900),
+        health_probe_every: Duration::from_secs(60),
+        webhooks: Webhooks {
+            allow_loopback: true,
+            ..Webhooks::default()
+        },
+        methods: BTreeMap::new(),
+        accounts: BTreeMap::new(),
+    }
+}
+
+fn audited() -> Audited {
+    Audited {
+        operator: "root".into(),
+        actor: "root".into(),
+        reason: None,
+        action: "endpoint.test".into(),
+        object: "endpoint".into(),
+        before: None,
+        after: None,
+    }
+}
+
+async fn endpoint(gateway: &Gateway, address: SocketAddr) -> EndpointId {
+    let merchant = Merchant {
+        id: MerchantId(0),
+        name: "Shop".into(),
+        live_approved: false,
+        rates: BTreeMap::new(),
+        policy: Policy::default(),
+        domains: vec![],
+        created_at: Time::default(),
+    };
+    let now = gateway.clock().now();
+    let made = gateway
+        .store()
+        .create_merchant(NewMerchant { merchant }, audited(), now)
+        .await
+        .unwrap();
+    let new = NewEndpoint {
+        merchant: made.id,
+        environment: Environment::Test,
+        url: format!("http://{address}/hook"),
+        event_types: EventFilter::All,
+    };
+    let issued = gateway.create_endpoint(new, audited()).await.unwrap();
+    issued.endpoint.id
+}
+
+/// Queues events, many at once.
+async fn queue(store: &Arc<dyn Store>, endpoint: EndpointId, events: usize, deliver: bool) {
+    let tasks: Vec<_> = (0..QUEUERS)
+        .map(|at| {
+            let store = Arc::clone(store);
+            tokio::spawn(async move {
+                for _ in (at..events).step_by(QUEUERS) {
+                    let now = SystemClock.now();
+                    let queued = store.queue_test(endpoint, audited(), now).await;
+                    let id = queued.unwrap().unwrap().id;
+                    if deliver {
+                        let tried = Tried {
+                            attempt: DeliveryAttempt {
+                                at: now,
+                                status: Some(200),
+                                duration_ms: 1,
+                                error: None,
+                                response: Some("ok".into()),
+                            },
+                            after: 0,
+                            delivered: true,
+                            retry_at: now,
+                        };
+                        store.tried(id, tried, None, now).await.unwrap();
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+/// Events that were delivered long ago.
+async fn fill(store: &Arc<dyn Store>, endpoint: EndpointId, before: usize) {
+    queue(store, endpoint, before, true).await;
+}
+
+/// Delivers what was queued beforehand; deliveries a second.
+async fn deliver(
+    gateway: &Gateway,
+    store: &Arc<dyn Store>,
+    receiver: &Receiver,
+    endpoint: EndpointId,
+    events: usize,
+) -> f64 {
+    queue(store, endpoint, events, false).await;
+    let done = receiver.count() + events;
+    let stop = Arc::new(Notify::new());
+    let began = Instant::now();
+    let workers = tokio::spawn({
+        let (gateway, stop) = (gateway.clone(), Arc::clone(&stop));
+        async move { gateway.run_workers(stop.notified()).await }
+    });
+    receiver.reaches(done).await;
+    let pending = async {
+        while store.backlog().await.unwrap().pending > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    pending.await;
+    let took = began.elapsed();
+    stop.notify_one();
+    workers.await.unwrap();
+    events as f64 / took.as_secs_f64()
+}
+
+/// Posts bodies of an event's size with nothing else to do; requests a second.
+async fn bare(receiver: &Receiver, events: usize) -> f64 {
+    let client = Client::new(Guard {
+        allow_loopback: true,
+    });
+    let url = url::Url::parse(&format!("http://{}/hook", receiver.address)).unwrap();
+    let began = Instant::now();
+    let tasks: Vec<_> = (0..CONNECTIONS)
+        .map(|at| {
+            let (client, url) = (client.clone(), url.clone());
+            tokio::spawn(async move {
+                for _ in (at..events).step_by(CONNECTIONS) {
+                    let request = Request {
+                        method: Method::POST,
+                        url: url.clone(),
+                        headers: HeaderMap::new(),
+                        body: vec![b'x'; 330].into(),
+                        deadline: Duration::from_secs(10),
+                        max_response: 4096,
+                        hosts: None,
+                    };
+                    client.send(request).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    events as f64 / began.elapsed().as_secs_f64()
+}
+
+/// Answers 200 to everything, as cheaply as possible.
+struct Receiver {
+    address: SocketAddr,
+    count: Arc<AtomicUsize>,
+}
+
+impl Receiver {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let count = Arc::new(AtomicUsize::new(0));
+        tokio::spawn({
+            let count = Arc::clone(&count);
+            async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(serve(stream, Arc::clone(&count)));
+                }
+            }
+        });
+        Self { address, count }
+    }
+
+    fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    async fn reaches(&self, count: usize) {
+        while self.count() < count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// One request at a time; its head and body fit one read or some.
+async fn serve(mut stream: TcpStream, count: Arc<AtomicUsize>) {
+    stream.set_nodelay(true).unwrap();
+    let mut bytes = Vec::with_capacity(4096);
+    loop {
+        match stream.read_buf(&mut bytes).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let Some(head) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
+            continue;
+        };
+        let text = String::from_utf8_lossy(&bytes[..head]).to_ascii_lowercase();
+        let Some((_, length)) = text.split_once("content-length: ") else {
+            panic!("a request without a length");
+        };
+        let length: usize = length.lines().next().unwrap().trim().parse().unwrap();
+        if bytes.len() < head + 4 + length {
+            continue;
+        }
+        bytes.clear();
+        count.fetch_add(1, Ordering::Relaxed);
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+        if stream.write_all(answer).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! One attempt: signed, sent, judged, recorded.
+
+use std::time::{Duration, Instant};
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::EndpointId;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{
+    ATTEMPTS, DeliveryAttempt, DeliveryStatus, Endpoint, EndpointSecrets, MAX_RESPONSE, Tried, sign,
+};
+use kassette_http::{
+    HeaderMap, HeaderValue, Method, NoAnswer, NotSent, Request, Response, SendError, StatusCode,
+};
+use kassette_store::{DueDelivery, Fault, TriedOutcome};
+
+use super::destination::{self, NotADestination};
+use super::lanes::Went;
+use super::retry_after::retry_after;
+use crate::Gateway;
+
+/// How often a record is tried that the store could not take.
+const RECORDS: u32 = 10;
+/// The pause before it is tried again.
+const RECORD_PAUSE: Duration = Duration::from_millis(500);
+
+/// How an attempt ended.
+pub(super) struct Ended {
+    /// For the lane.
+    pub(super) went: Went,
+    /// When to look at the endpoint again.
+    pub(super) retry_at: Option<Time>,
+}
+
+/// What came of sending.
+struct Sent {
+    went: Went,
+    /// For metrics.
+    outcome: &'static str,
+    status: Option<StatusCode>,
+    error: Option<String>,
+    response: Option<String>,
+    retry_after: Option<Duration>,
+}
+
+impl Gateway {
+    /// Tries a delivery that was claimed, and records it.
+    pub(super) async fn attempt(&self, endpoint: EndpointId, due: &DueDelivery) -> Ended {
+        let read = self.store().endpoint_secrets(endpoint).await;
+        let (endpoint, secrets) = match read {
+            Ok(Some((endpoint, secrets))) if endpoint.enabled => (endpoint, secrets),
+            Ok(_) => return self.not_tried(due, self.now()).await,
+            Err(fault) => {
+                tracing::error!(error = %fault, endpoint.id = %endpoint, "an endpoint could not be read");
+                let later = self.now().after(super::worker::FAULT_PAUSE);
+                return self.not_tried(due, later).await;
+            }
+        };
+        let (at, began) = (self.now(), Instant::now());
+        if due.attempts == 0 {
+            let waited = at.since(due.created_at).as_secs_f64();
+            metrics::histogram!("kassette_webhook_first_attempt_seconds").record(waited);
+        }
+        let sent = self.send(&endpoint, &secrets, due, at).await;
+        let took = began.elapsed();
+        let outcome = sent.outcome;
+        metrics::counter!("kassette_webhook_attempts_total", "outcome" => outcome).increment(1);
+        metrics::histogram!("kassette_webhook_attempt_seconds").record(took.as_secs_f64());
+        self.record(&endpoint, due, sent, at, took).await
+    }
+
+    /// Gives a delivery back untried; its endpoint is looked at again then.
+    async fn not_tried(&self, due: &DueDelivery, again: Time) -> Ended {
+        if let Err(fault) = self.store().give_back(vec![due.id]).await {
+            tracing::warn!(error = %fault, delivery.id = %due.id, "a delivery was not given back");
+        }
+        Ended {
+            went: Went::NotTried,
+            retry_at: Some(again),
+        }
+    }
+
+    /// Sends the body as it was frozen, signed for this attempt.
+    async fn send(
+        &self,
+        endpoint: &Endpoint,
+        secrets: &EndpointSecrets,
+        due: &DueDelivery,
+        at: Time,
+    ) -> Sent {
+        let configured = self.configured();
+        let webhooks = &configured.settings.webhooks;
+        // Judged anew each time: what is ours and who is a provider may have changed.
+        let url = match destination::judge(&endpoint.url, webhooks.guard(), &configured) {
+            Ok(url) => url,
+            Err(no) => return Sent::blocked(no),
+        };
+        let timestamp = at.as_secs();
+        let signature = sign(
+            secrets.signing(at),
+            timestamp,
+            due.event,
+            due.body.as_bytes(),
+        );
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        let ours = [
+            ("x-service-event-id", due.event.to_string()),
+            ("x-service-timestamp", timestamp.to_string()),
+            ("x-service-signature", signature),
+        ];
+        for (name, value) in ours {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(name, value);
+            }
+        }
+        let request = Request {
+            method: Method::POST,
+            url,
+            headers,
+            body: due.body.clone().into(),
+            deadline: webhooks.timeout,
+            max_response: MAX_RESPONSE,
+            hosts: None,
+        };
+        match self.inner.deliverer.client.send(request).await {
+            Ok(answer) => Sent::answered(&answer, self.now()),
+            Err(error) => Sent::failed(&error),
+        }
+    }
+
+    async fn record(
+        &self,
+        endpoint: &Endpoint,
+        due: &DueDelivery,
+        sent: Sent,
+        at: Time,
+        took: Duration,
+    ) -> Ended {
+        let now = self.now();
+        let mut chance = [0; 2];
+        // Without randomness the pause is the shortest one: nothing depends on it.
+        let _ = getrandom::fill(&mut chance);
+        let made = due.attempts + 1;
+        let schedule = self.settings().webhooks.schedule;
+        let pause = schedule.pause(made, u16::from_be_bytes(chance), sent.retry_after);
+        let retry_at = now.after(pause);
+        let gone = sent.status == Some(StatusCode::GONE);
+        let tried = Tried {
+            attempt: DeliveryAttempt {
+                at,
+                status: sent.status.map(|status| status.as_u16()),
+                duration_ms: u32::try_from(took.as_millis()).unwrap_or(u32::MAX),
+                error: sent.error,
+                response: sent.response,
+            },
+            after: due.attempts,
+            delivered: sent.went == Went::Delivered,
+            retry_at,
+        };
+        let disable = gone.then(|| switched_off(endpoint.id));
+        let mut tries = 0;
+        let outcome = loop {
+            let (tried, disable) = (tried.clone(), disable.clone());
+            let recorded = self.store().tried(due.id, tried, disable, self.now()).await;
+            tries += 1;
+            match recorded {
+                Err(Fault::Unavailable(why)) if tries < RECORDS => {
+                    tracing::warn!(%why, delivery.id = %due.id, "an attempt is not recorded yet");
+                    tokio::time::sleep(RECORD_PAUSE).await;
+                }
+                outcome => break outcome,
+            }
+        };
+        let went = sent.went;
+        let retry_at = match outcome {
+            Ok(TriedOutcome::Taken {
+                status,
+                next_attempt_at,
+            }) => {
+                tell_operators(endpoint, due, status, gone);
+                next_attempt_at
+            }
+            Ok(TriedOutcome::Late | TriedOutcome::Unknown) => None,
+            Err(fault) => {
+                // It is repeated when its lease has ended.
+                tracing::error!(error = %fault, delivery.id = %due.id, "an attempt was not recorded");
+                Some(now.after(super::worker::LEASE))
+            }
+        };
+        Ended { went, retry_at }
+    }
+}
+
+/// Tells operators what an attempt ended.
+fn tell_operators(endpoint: &Endpoint, due: &DueDelivery, status: DeliveryStatus, gone: bool) {
+    if status != DeliveryStatus::Pending {
+        let status = status.as_str();
+        metrics::counter!("kassette_webhook_deliveries_total", "status" => status).increment(1);
+    }
+    if status == DeliveryStatus::Exhausted {
+        tracing::warn!(
+            delivery.id = %due.id, endpoint.id = %endpoint.id, event.id = %due.event,
+            "a delivery is given up after {ATTEMPTS} attempts"
+        );
+    }
+    if gone {
+        tracing::warn!(endpoint.id = %endpoint.id, "a webhook endpoint answered 410 and is disabled");
+    }
+}
+
+/// The audit line of an endpoint that answered 410.
+fn switched_off(endpoint: EndpointId) -> Audited {
+    Audited {
+        operator: "system".into(),
+        actor: "system".into(),
+        reason: Some("the receiver answered 410 Gone".into()),
+        action: "endpoint.disable".into(),
+        object: format!("endpoint/{endpoint}"),
+        before: Some(r#"{"enabled":true}"#.into()),
+        after: Some(r#"{"enabled":false}"#.into()),
+    }
+}
+
+impl Sent {
+    fn answered(answer: &Response, now: Time) -> Self {
+        let status = answer.status;
+        let (went, outcome) = if status.is_success() {
+            (Went::Delivered, "delivered")
+        } else if status == StatusCode::GONE {
+            (Went::Failed, "gone")
+        } else if status.is_redirection() {
+            (Went::Failed, "redirected")
+        } else if status.is_client_error() {
+            (Went::Failed, "refused")
+        } else {
+            (Went::Failed, "failed")
+        };
+        let error = match went {
+            Went::Delivered => None,
+            _ if status.is_redirection() => Some(format!(
+                "the receiver answered {}; redirects are not followed",
+                status.as_u16()
+            )),
+            _ => Some(format!("the receiver answered {}", status.as_u16())),
+        };
+        Self {
+            went,
+            outcome,
+            status: Some(status),
+            error,
+            response: readable(&answer.body),
+            retry_after: retry_after(status, &answer.headers, now),
+        }
+    }
+
+    fn failed(error: &SendError) -> Self {
+        let (went, outcome) = match error {
+            SendError::NoAnswer(NoAnswer::Deadline) | SendError::NotSent(NotSent::Deadline) => {
+                (Went::NoAnswer, "timeout")
+            }
+            SendError::NoAnswer(NoAnswer::Broken) => (Went::Failed, "broken"),
+            SendError::NotSent(NotSent::Refused(_) | NotSent::NotPublic) => {
+                (Went::Failed, "blocked")
+            }
+            SendError::NotSent(_) => (Went::Failed, "unreachable"),
+        };
+        Self::without_answer(went, outcome, error.to_string())
+    }
+
+    fn blocked(no: NotADestination) -> Self {
+        Self::without_answer(Went::Failed, "blocked", format!("not sent: {no}"))
+    }
+
+    const fn without_answer(went: Went, outcome: &'static str, error: String) -> Self {
+        Self {
+            went,
+            outcome,
+            status: None,
+            error: Some(error),
+            response: None,
+            retry_after: None,
+        }
+    }
+}
+
+/// The beginning of an answer as text that can be shown: no control characters but line ends and
+/// tabs, at most [`MAX_RESPONSE`] bytes. None for an empty one.
+fn readable(body: &[u8]) -> Option<String> {
+    let mut text = String::new();
+    for c in String::from_utf8_lossy(body).chars() {
+        let is_kept = !c.is_control() || matches!(c, '\n' | '\r' | '\t');
+        let c = if is_kept {
+            c
+        } else {
+            char::REPLACEMENT_CHARACTER
+        };
+        if text.len() + c.len_utf8() > MAX_RESPONSE {
+            break;
+        }
+        text.push(c);
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_any_bytes_becomes_bounded_text() {
+        assert_eq!(readable(b""), None);
+        assert_eq!(readable(b"ok\n").as_deref(), Some("ok\n"));
+        assert_eq!(
+            readable(b"a\0\x1b[31m").as_deref(),
+            Some("a\u{fffd}\u{fffd}[31m")
+        );
+        let noise = readable(&[0xff; 5000]).unwrap();
+        assert!(noise.len() <= MAX_RESPONSE && noise.len() > MAX_RESPONSE - 3);
+    }
+}

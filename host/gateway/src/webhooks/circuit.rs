@@ -1,0 +1,144 @@
+//! Leaving an endpoint alone that keeps failing.
+
+use std::time::Duration;
+
+use kassette_domain::time::Time;
+
+/// Failures in a row that open the circuit: more than a restart of the receiver costs.
+const FAILURES: u32 = 5;
+/// How long it is open at first; twice as long each time a try fails, up to what may be held back.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+
+/// The circuit of one endpoint. Closed, attempts start; open, they wait; once its pause is over one
+/// at a time tries (half open).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Circuit {
+    failures: u32,
+    /// Since a success it opened so often.
+    opened: u32,
+    open_until: Option<Time>,
+}
+
+/// For metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CircuitState {
+    Closed,
+    Open,
+    HalfOpen,
+}
+
+/// Why an attempt does not start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// It may then.
+    Until(Time),
+    /// Another one is trying.
+    ForTheOther,
+}
+
+impl Circuit {
+    pub(super) fn state(&self, now: Time) -> CircuitState {
+        match self.open_until {
+            None => CircuitState::Closed,
+            Some(until) if now < until => CircuitState::Open,
+            Some(_) => CircuitState::HalfOpen,
+        }
+    }
+
+    /// Whether an attempt that was due at a time may start. It is held back for at most `hold` beyond
+    /// that time. `is_trying` says whether another attempt is under way.
+    pub(super) fn may_start(
+        &self,
+        now: Time,
+        due_at: Time,
+        hold: Duration,
+        is_trying: bool,
+    ) -> Result<(), Wait> {
+        let forced_at = due_at.after(hold);
+        match self.open_until {
+            None => Ok(()),
+            Some(_) if forced_at <= now => Ok(()),
+            Some(until) if now < until => Err(Wait::Until(until.min(forced_at))),
+            Some(_) if is_trying => Err(Wait::ForTheOther),
+            Some(_) => Ok(()),
+        }
+    }
+
+    pub(super) const fn succeeded(&mut self) {
+        *self = Self {
+            failures: 0,
+            opened: 0,
+            open_until: None,
+        };
+    }
+
+    pub(super) fn failed(&mut self, now: Time, hold: Duration) {
+        self.failures = self.failures.saturating_add(1);
+        let is_open = self.open_until.is_some_and(|until| now < until);
+        if self.failures >= FAILURES && !is_open {
+            let pause = FIRST_PAUSE
+                .saturating_mul(1 << self.opened.min(8))
+                .min(hold);
+            self.open_until = Some(now.after(pause));
+            self.opened = self.opened.saturating_add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOLD: Duration = Duration::from_secs(60);
+
+    fn at(seconds: u64) -> Time {
+        Time::from_secs(1_800_000_000 + seconds)
+    }
+
+    fn open() -> Circuit {
+        let mut circuit = Circuit::default();
+        for _ in 0..FAILURES {
+            assert_eq!(circuit.state(at(0)), CircuitState::Closed);
+            circuit.failed(at(0), HOLD);
+        }
+        circuit
+    }
+
+    #[test]
+    fn it_opens_after_failures_in_a_row_and_lets_one_try_after_a_pause() {
+        let mut circuit = open();
+        assert_eq!(circuit.state(at(9)), CircuitState::Open);
+        let waits = Err(Wait::Until(at(10)));
+        assert_eq!(circuit.may_start(at(9), at(5), HOLD, false), waits);
+        assert_eq!(circuit.state(at(10)), CircuitState::HalfOpen);
+        assert_eq!(circuit.may_start(at(10), at(5), HOLD, false), Ok(()));
+        let other = Err(Wait::ForTheOther);
+        assert_eq!(circuit.may_start(at(10), at(5), HOLD, true), other);
+        circuit.failed(at(10), HOLD);
+        assert_eq!(circuit.state(at(29)), CircuitState::Open);
+        assert_eq!(circuit.state(at(30)), CircuitState::HalfOpen);
+        circuit.succeeded();
+        assert_eq!(circuit.may_start(at(30), at(30), HOLD, true), Ok(()));
+        circuit.failed(at(31), HOLD);
+        assert_eq!(circuit.state(at(31)), CircuitState::Closed);
+    }
+
+    #[test]
+    fn nothing_is_held_back_for_more_than_the_hold() {
+        let mut circuit = open();
+        for try_at in [10, 30, 70, 130, 190] {
+            circuit.failed(at(try_at), HOLD);
+        }
+        assert_eq!(circuit.state(at(249)), CircuitState::Open);
+        assert_eq!(circuit.state(at(250)), CircuitState::HalfOpen);
+        let due = at(195);
+        let soon = at(254);
+        circuit.failed(at(250), HOLD);
+        assert_eq!(
+            circuit.may_start(soon, due, HOLD, true),
+            Err(Wait::Until(at(255)))
+        );
+        assert_eq!(circuit.may_start(at(255), due, HOLD, true), Ok(()));
+        assert_eq!(open().may_start(at(1), at(1), Duration::ZERO, true), Ok(()));
+    }
+}

@@ -1,0 +1,494 @@
+//! Who is tried next: a lane per endpoint, slots shared fairly. Plain state; the worker acts on it.
+//!
+//! An attempt takes a slot, and an endpoint that does not answer keeps its slots for as long as an
+//! attempt may take. So slots are of two pools. What answers quickly uses the *quick* pool, in turn.
+//! An attempt that lingers moves to the *slow* pool, and its endpoint starts no more in the quick one
+//! until it has answered quickly again. Endpoints that nothing is known of may take half of the quick
+//! pool together. So whatever the silent ones do, quick slots stay free for the others.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::time::Time;
+use kassette_store::DueDelivery;
+
+use super::circuit::{Circuit, CircuitState, Wait};
+
+/// Attempts that have not lingered. More would only make them wait for one another: two cores send
+/// some thousand a second.
+pub(super) const QUICK: usize = 64;
+/// Of these, those to endpoints that have not answered since this process began.
+const NEWCOMERS: usize = QUICK / 2;
+/// Slots of the quick pool that endpoints in good standing leave to them.
+const FOR_NEWCOMERS: usize = QUICK / 8;
+/// Attempts that linger, or go to endpoints that did: each is a socket and a kilobyte that wait.
+pub(super) const SLOW: usize = 64;
+/// Of these, those to endpoints that gave no answer at all last time.
+const SILENT: usize = SLOW * 3 / 4;
+/// Deliveries held in memory that no attempt has begun for; beyond it each claim is for one.
+const BUFFERED: usize = 512;
+/// Claims under way at once: reads of the store, which may wait for a sync.
+const CLAIMS: usize = 32;
+/// Lanes of idle endpoints that are remembered for what is known of them.
+const REMEMBERED: usize = 10_000;
+/// How long what was claimed may wait for a slot. The lease is longer by more than an attempt and
+/// its record take.
+const KEPT: Duration = Duration::from_secs(40);
+
+/// What is known of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Nothing.
+    New,
+    /// It answers quickly.
+    Quick,
+    /// It answers, but lingers.
+    Slow,
+    /// It gave no answer, or has not given one yet after a while.
+    Silent,
+}
+
+impl Standing {
+    /// Attempts to one endpoint at once.
+    const fn share(self) -> usize {
+        match self {
+            // As many connections as the client keeps for one host.
+            Self::Quick => 8,
+            Self::New | Self::Slow => 4,
+            Self::Silent => 1,
+        }
+    }
+
+    /// Deliveries claimed at once.
+    const fn page(self) -> usize {
+        match self {
+            Self::Quick => 2 * self.share(),
+            Self::New => self.share(),
+            Self::Slow | Self::Silent => 1,
+        }
+    }
+}
+
+/// All standings, each with a queue of its own.
+const STANDINGS: [Standing; 4] = [
+    Standing::Quick,
+    Standing::New,
+    Standing::Slow,
+    Standing::Silent,
+];
+
+struct Lane {
+    standing: Standing,
+    in_flight: usize,
+    /// A claim is under way.
+    is_claiming: bool,
+    /// Something was queued while a claim was under way, which may not have seen it.
+    was_rung: bool,
+    /// Claimed and not begun, in order of their times.
+    buffer: VecDeque<DueDelivery>,
+    /// Until then.
+    kept_until: Time,
+    /// When something is due in the store that is not in hand.
+    next: Option<Time>,
+    /// Whether it stands in a queue.
+    is_in_turn: bool,
+    /// Where it stands among those that wait for a time.
+    wakes_at: Option<Time>,
+    circuit: Circuit,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self {
+            standing: Standing::New,
+            in_flight: 0,
+            is_claiming: false,
+            was_rung: false,
+            buffer: VecDeque::new(),
+            kept_until: Time::default(),
+            next: None,
+            is_in_turn: false,
+            wakes_at: None,
+            circuit: Circuit::default(),
+        }
+    }
+}
+
+impl Lane {
+    fn is_idle(&self) -> bool {
+        self.in_flight == 0 && !self.is_claiming && self.buffer.is_empty() && self.next.is_none()
+    }
+}
+
+/// An attempt under way.
+struct UnderWay {
+    endpoint: EndpointId,
+    /// Whether it counts among the newcomers.
+    is_new: bool,
+    /// Which pool its slot is of.
+    is_slow: bool,
+    /// Whether it counts among the silent.
+    is_silent: bool,
+}
+
+/// What to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Claim at most so many deliveries of an endpoint.
+    Claim(EndpointId, usize),
+    /// Try one.
+    Start(EndpointId, Box<DueDelivery>),
+}
+
+/// How an attempt went, as far as turns are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Went {
+    /// The receiver has it.
+    Delivered,
+    /// Not, and why is known.
+    Failed,
+    /// No answer in time.
+    NoAnswer,
+    /// It was not tried: the endpoint is disabled or gone.
+    NotTried,
+}
+
+/// All endpoints that something waits for.
+#[derive(Default)]
+pub(super) struct Lanes {
+    lanes: HashMap<EndpointId, Lane>,
+    turns: [VecDeque<EndpointId>; STANDINGS.len()],
+    /// Lanes that wait for a time.
+    waiting: BTreeSet<(Time, EndpointId)>,
+    under_way: HashMap<DeliveryId, UnderWay>,
+    quick: usize,
+    newcomers: usize,
+    slow: usize,
+    silent: usize,
+    buffered: usize,
+    claims: usize,
+    /// Lanes that wait until fewer claims are under way.
+    claimers: VecDeque<EndpointId>,
+    /// Claimed and put aside untried.
+    dropped: Vec<DeliveryId>,
+    /// How long an open circuit may hold back.
+    hold: Duration,
+}
+
+impl Lanes {
+    /// Sets how long an open circuit may hold back.
+    pub(super) const fn hold_for(&mut self, hold: Duration) {
+        self.hold = hold;
+    }
+
+    /// Something is due for an endpoint at a time.
+    pub(super) fn due(&mut self, endpoint: EndpointId, at: Time) {
+        if self.lanes.len() >= REMEMBERED && !self.lanes.contains_key(&endpoint) {
+            self.lanes.retain(|_, lane| !lane.is_idle());
+        }
+        let lane = self.lanes.entry(endpoint).or_default();
+        lane.was_rung |= lane.is_claiming;
+        lane.next = Some(lane.next.map_or(at, |next| next.min(at)));
+        self.give_turn(endpoint);
+    }
+
+    /// What to do now; none where everything waits.
+    pub(super) fn next(&mut self, now: Time) -> Option<Action> {
+        while let Some((at, endpoint)) = self.waiting.first().copied()
+            && at <= now
+        {
+            self.waiting.pop_first();
+            if let Some(lane) = self.lanes.get_mut(&endpoint) {
+                lane.wakes_at = None;
+            }
+            self.give_turn(endpoint);
+        }
+        for (at, standing) in STANDINGS.into_iter().enumerate() {
+            while self.has_slot(standing) {
+                let Some(endpoint) = self.turns[at].pop_front() else {
+                    break;
+                };
+                if let Some(action) = self.turn_of(endpoint, standing, now) {
+                    return Some(action);
+                }
+            }
+        }
+        None
+    }
+
+    /// When to look again, if nothing happens until then.
+    pub(super) fn wakes_at(&self) -> Option<Time> {
+        self.waiting.first().map(|(at, _)| *at)
+    }
+
+    /// Whether nothing is under way and nothing could be.
+    pub(super) fn is_idle(&self, now: Time) -> bool {
+        self.under_way.is_empty()
+            && self.claims == 0
+            && self.turns.iter().all(VecDeque::is_empty)
+            && self.wakes_at().is_none_or(|at| now < at)
+    }
+
+    /// What a claim brought, in order of time, and when more is due.
+    pub(super) fn claimed(
+        &mut self,
+        endpoint: EndpointId,
+        deliveries: Vec<DueDelivery>,
+        next: Option<Time>,
+        now: Time,
+    ) {
+        self.claim_over(endpoint, next, now);
+        let Some(lane) = self.lanes.get_mut(&endpoint) else {
+            return;
+        };
+        // A moved clock ends leases of what is under way all the same.
+        let fresh = deliveries
+            .into_iter()
+            .filter(|due| !self.under_way.contains_key(&due.id));
+        let before = lane.buffer.len();
+        lane.buffer.extend(fresh);
+        lane.kept_until = now.after(KEPT);
+        self.buffered += lane.buffer.len() - before;
+    }
+
+    /// A claim brought nothing: the store failed, or the endpoint takes nothing. Look again then.
+    pub(super) fn claim_over(&mut self, endpoint: EndpointId, next: Option<Time>, now: Time) {
+        self.claims -= 1;
+        if let Some(next) = self.claimers.pop_front()
+            && let Some(lane) = self.lanes.get_mut(&next)
+        {
+            lane.is_in_turn = false;
+            self.give_turn(next);
+        }
+        let Some(lane) = self.lanes.get_mut(&endpoint) else {
+            return;
+        };
+        lane.is_claiming = false;
+        lane.next = if std::mem::take(&mut lane.was_rung) {
+            Some(now)
+        } else {
+            next
+        };
+        self.give_turn(endpoint);
+    }
+
+    /// An attempt has lingered: it and its endpoint are no longer quick.
+    pub(super) fn lingers(&mut self, delivery: DeliveryId) {
+        let Some(attempt) = self.under_way.get_mut(&delivery) else {
+            return;
+        };
+        if let Some(lane) = self.lanes.get_mut(&attempt.endpoint) {
+            lane.standing = Standing::Silent;
+        }
+        if !attempt.is_slow && self.slow < SLOW {
+            attempt.is_slow = true;
+            self.slow += 1;
+            self.quick -= 1;
+            if std::mem::take(&mut attempt.is_new) {
+                self.newcomers -= 1;
+            }
+        }
+    }
+
+    /// An attempt is over; where it is to be repeated, when.
+    pub(super) fn ended(
+        &mut self,
+        delivery: DeliveryId,
+        went: Went,
+        has_lingered: bool,
+        retry_at: Option<Time>,
+        now: Time,
+    ) {
+        let Some(attempt) = self.under_way.remove(&delivery) else {
+            return;
+        };
+        if attempt.is_slow {
+            self.slow -= 1;
+        } else {
+            self.quick -= 1;
+        }
+        self.newcomers -= usize::from(attempt.is_new);
+        self.silent -= usize::from(attempt.is_silent);
+        let Some(lane) = self.lanes.get_mut(&attempt.endpoint) else {
+            return;
+        };
+        lane.in_flight -= 1;
+        lane.standing = match (went, has_lingered, lane.standing) {
+            (Went::NotTried, _, standing) => standing,
+            (Went::NoAnswer, ..) => Standing::Silent,
+            (_, true, _) => Standing::Slow,
+            (Went::Delivered, false, _) => Standing::Quick,
+            (Went::Failed, false, Standing::Quick) => Standing::Quick,
+            (Went::Failed, false, _) => Standing::New,
+        };
+        match went {
+            Went::Delivered => lane.circuit.succeeded(),
+            Went::Failed | Went::NoAnswer => lane.circuit.failed(now, self.hold),
+            Went::NotTried => {
+                self.buffered -= lane.buffer.len();
+                self.dropped.extend(lane.buffer.drain(..).map(|due| due.id));
+            }
+        }
+        if let Some(at) = retry_at {
+            lane.was_rung |= lane.is_claiming;
+            lane.next = Some(lane.next.map_or(at, |next| next.min(at)));
+        }
+        self.give_turn(attempt.endpoint);
+    }
+
+    /// What was claimed and put aside untried since the last call: others may have it.
+    pub(super) fn take_dropped(&mut self) -> Vec<DeliveryId> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Circuits that are open, and half open.
+    pub(super) fn circuits(&self, now: Time) -> (usize, usize) {
+        let count = |state| {
+            let lanes = self.lanes.values();
+            lanes
+                .filter(|lane| lane.circuit.state(now) == state)
+                .count()
+        };
+        (count(CircuitState::Open), count(CircuitState::HalfOpen))
+    }
+
+    /// Attempts under way in the quick pool, and in the slow one.
+    pub(super) const fn slots(&self) -> (usize, usize) {
+        (self.quick, self.slow)
+    }
+
+    const fn has_slot(&self, standing: Standing) -> bool {
+        match standing {
+            Standing::Quick => {
+                self.quick < QUICK && self.quick - self.newcomers < QUICK - FOR_NEWCOMERS
+            }
+            Standing::New => self.quick < QUICK && self.newcomers < NEWCOMERS,
+            Standing::Slow => self.slow < SLOW,
+            Standing::Silent => self.slow < SLOW && self.silent < SILENT,
+        }
+    }
+
+    /// Puts a lane into the queue of its standing, unless it is in one.
+    fn give_turn(&mut self, endpoint: EndpointId) {
+        if let Some(lane) = self.lanes.get_mut(&endpoint)
+            && !std::mem::replace(&mut lane.is_in_turn, true)
+        {
+            let at = STANDINGS.iter().position(|each| *each == lane.standing);
+            self.turns[at.unwrap_or_default()].push_back(endpoint);
+        }
+    }
+
+    /// A lane is at the head of a queue. It is put back where it may go on at once.
+    fn turn_of(&mut self, endpoint: EndpointId, queue: Standing, now: Time) -> Option<Action> {
+        let hold = self.hold;
+        let lane = self.lanes.get_mut(&endpoint)?;
+        lane.is_in_turn = false;
+        if lane.standing != queue {
+            self.give_turn(endpoint);
+            return None;
+        }
+        if lane.kept_until <= now && !lane.buffer.is_empty() {
+            // Its leases are about to end: claimed anew.
+            self.buffered -= lane.buffer.len();
+            self.dropped.extend(lane.buffer.drain(..).map(|due| due.id));
+            lane.next = Some(now);
+        }
+        let Some(head) = lane.buffer.front() else {
+            return self.claim_for(endpoint, now);
+        };
+        if lane.in_flight >= lane.standing.share() {
+            // The end of an attempt gives it a turn.
+            return None;
+        }
+        match lane
+            .circuit
+            .may_start(now, head.due_at, hold, lane.in_flight > 0)
+        {
+            Ok(()) => {}
+            Err(wait) => {
+                self.wait(endpoint, wait);
+                return None;
+            }
+        }
+        let due = lane.buffer.pop_front()?;
+        self.buffered -= 1;
+        lane.in_flight += 1;
+        let is_new = queue == Standing::New;
+        let is_slow = matches!(queue, Standing::Slow | Standing::Silent);
+        let is_silent = queue == Standing::Silent;
+        if is_slow {
+            self.slow += 1;
+        } else {
+            self.quick += 1;
+        }
+        self.newcomers += usize::from(is_new);
+        self.silent += usize::from(is_silent);
+        let attempt = UnderWay {
+            endpoint,
+            is_new,
+            is_slow,
+            is_silent,
+        };
+        self.under_way.insert(due.id, attempt);
+        self.give_turn(endpoint);
+        Some(Action::Start(endpoint, Box::new(due)))
+    }
+
+    /// A lane with nothing in hand claims what is due; earlier than it has a slot for more, so that
+    /// it never waits for the store.
+    fn claim_for(&mut self, endpoint: EndpointId, now: Time) -> Option<Action> {
+        let (hold, room) = (self.hold, BUFFERED.saturating_sub(self.buffered));
+        let lane = self.lanes.get_mut(&endpoint)?;
+        if lane.is_claiming {
+            return None;
+        }
+        let Some(next) = lane.next else {
+            if lane.is_idle() && lane.standing == Standing::New && lane.wakes_at.is_none() {
+                let is_known = lane.circuit.state(now) != CircuitState::Closed;
+                if !is_known {
+                    self.lanes.remove(&endpoint);
+                }
+            }
+            return None;
+        };
+        if now < next {
+            self.wait(endpoint, Wait::Until(next));
+            return None;
+        }
+        let is_full = lane.in_flight >= lane.standing.share();
+        if is_full && lane.standing != Standing::Quick {
+            return None;
+        }
+        if let Err(wait) = lane.circuit.may_start(now, next, hold, lane.in_flight > 0) {
+            self.wait(endpoint, wait);
+            return None;
+        }
+        if self.claims >= CLAIMS {
+            lane.is_in_turn = true;
+            self.claimers.push_back(endpoint);
+            return None;
+        }
+        lane.is_claiming = true;
+        lane.next = None;
+        self.claims += 1;
+        Some(Action::Claim(
+            endpoint,
+            lane.standing.page().min(room.max(1)),
+        ))
+    }
+
+    fn wait(&mut self, endpoint: EndpointId, wait: Wait) {
+        let (Wait::Until(at), Some(lane)) = (wait, self.lanes.get_mut(&endpoint)) else {
+            return;
+        };
+        if let Some(before) = lane.wakes_at.replace(at) {
+            self.waiting.remove(&(before, endpoint));
+        }
+        self.waiting.insert((at, endpoint));
+    }
+}
+
+#[cfg(test)]
+#[path = "lanes_tests.rs"]
+mod tests;

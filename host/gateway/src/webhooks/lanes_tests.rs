@@ -1,0 +1,336 @@
+//! Whose turn it is, over a store that answers at once.
+
+use super::*;
+use kassette_domain::event::EventType;
+use kassette_domain::id::EventId;
+use proptest::prelude::*;
+
+const NOW: Time = Time::from_secs(1_800_000_000);
+
+fn endpoint(name: u16) -> EndpointId {
+    let mut id = [0; 16];
+    id[..2].copy_from_slice(&name.to_be_bytes());
+    EndpointId::from_bytes(id)
+}
+
+/// A store with so many deliveries due for each endpoint.
+#[derive(Default)]
+struct Backlog {
+    left: HashMap<EndpointId, usize>,
+    serial: u64,
+}
+
+impl Backlog {
+    fn take(&mut self, endpoint: EndpointId, at_most: usize) -> (Vec<DueDelivery>, Option<Time>) {
+        let left = self.left.entry(endpoint).or_default();
+        let count = at_most.min(*left);
+        *left -= count;
+        let next = (*left > 0).then_some(NOW);
+        let taken = (0..count).map(|_| {
+            self.serial += 1;
+            due(self.serial)
+        });
+        (taken.collect(), next)
+    }
+}
+
+fn due(serial: u64) -> DueDelivery {
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&serial.to_be_bytes());
+    DueDelivery {
+        id: DeliveryId::from_bytes(id),
+        event: EventId::from_bytes(id),
+        kind: EventType::PaymentCompleted,
+        created_at: NOW,
+        due_at: NOW,
+        attempts: 0,
+        body: String::new(),
+    }
+}
+
+/// Lanes over a backlog; claims are answered at once.
+#[derive(Default)]
+struct World {
+    lanes: Lanes,
+    backlog: Backlog,
+}
+
+impl World {
+    fn queue(&mut self, name: u16, count: usize) {
+        *self.backlog.left.entry(endpoint(name)).or_default() += count;
+        self.lanes.due(endpoint(name), NOW);
+    }
+
+    /// Everything that starts now, in order.
+    fn start(&mut self, now: Time) -> Vec<(EndpointId, DeliveryId)> {
+        let mut started = Vec::new();
+        while let Some(action) = self.lanes.next(now) {
+            match action {
+                Action::Claim(endpoint, at_most) => {
+                    let (taken, next) = self.backlog.take(endpoint, at_most);
+                    self.lanes.claimed(endpoint, taken, next, now);
+                }
+                Action::Start(endpoint, due) => started.push((endpoint, due.id)),
+            }
+        }
+        started
+    }
+
+    fn end(&mut self, id: DeliveryId, went: Went) {
+        self.lanes
+            .ended(id, went, went == Went::NoAnswer, None, NOW);
+    }
+
+    /// One delivery arrives quickly.
+    fn befriend(&mut self, name: u16) {
+        self.queue(name, 1);
+        for (_, id) in self.start(NOW) {
+            self.end(id, Went::Delivered);
+        }
+    }
+}
+
+fn count(started: &[(EndpointId, DeliveryId)], name: u16) -> usize {
+    let of = |(each, _): &&(EndpointId, DeliveryId)| *each == endpoint(name);
+    started.iter().filter(of).count()
+}
+
+#[test]
+fn endpoints_take_turns() {
+    let mut world = World::default();
+    for name in 0..4 {
+        world.befriend(name);
+    }
+    for name in 0..4 {
+        world.queue(name, 100);
+    }
+    let started = world.start(NOW);
+    // Each has as many as the others at every point of the way, give or take the claims.
+    for name in 0..4 {
+        assert_eq!(count(&started, name), 8);
+        assert_eq!(count(&started[..16], name), 4);
+    }
+}
+
+#[test]
+fn a_silent_endpoint_keeps_its_share_once_and_one_slot_from_then_on() {
+    let mut world = World::default();
+    world.queue(1, 1000);
+    let first = world.start(NOW);
+    assert_eq!(first.len(), Standing::New.share());
+    for (_, id) in &first {
+        world.lanes.lingers(*id);
+    }
+    assert_eq!(world.lanes.slots(), (0, first.len()));
+    assert_eq!(world.start(NOW), []);
+    for (_, id) in &first {
+        world.end(*id, Went::NoAnswer);
+    }
+    // The circuit is no part of this: four failures do not open it.
+    assert_eq!(world.start(NOW).len(), 1);
+    assert_eq!(world.lanes.slots(), (0, 1));
+}
+
+#[test]
+fn ten_silent_endpoints_delay_nobody() {
+    let mut world = World::default();
+    for name in 0..10 {
+        world.queue(name, 1000);
+    }
+    let silent = world.start(NOW);
+    assert_eq!(silent.len(), NEWCOMERS);
+    world.queue(99, 3);
+    // Before anybody knows that they are silent, one unknown endpoint waits for its turn at most
+    // until they linger; afterwards for nothing.
+    for (_, id) in &silent {
+        world.lanes.lingers(*id);
+    }
+    assert_eq!(count(&world.start(NOW), 99), 3);
+}
+
+#[test]
+fn whatever_silent_strangers_do_known_endpoints_start_at_once() {
+    let mut world = World::default();
+    world.befriend(9999);
+    for name in 0..2000 {
+        world.queue(name, 50);
+    }
+    let mut under_way = world.start(NOW);
+    for _ in 0..20 {
+        // All linger, the slow pool is full, and still more come.
+        for (_, id) in &under_way {
+            world.lanes.lingers(*id);
+        }
+        under_way.extend(world.start(NOW));
+        world.queue(9999, 1);
+        let friend = world.start(NOW);
+        assert_eq!(count(&friend, 9999), 1);
+        for (who, id) in friend {
+            if who == endpoint(9999) {
+                world.end(id, Went::Delivered);
+            } else {
+                under_way.push((who, id));
+            }
+        }
+        let (_, oldest) = under_way.remove(0);
+        world.end(oldest, Went::NoAnswer);
+    }
+    let (quick, slow) = world.lanes.slots();
+    assert!(slow <= SLOW && quick <= NEWCOMERS, "{quick} {slow}");
+}
+
+#[test]
+fn busy_friends_leave_slots_to_strangers() {
+    let mut world = World::default();
+    for name in 0..20 {
+        world.befriend(name);
+    }
+    for name in 0..20 {
+        world.queue(name, 1000);
+    }
+    assert_eq!(world.start(NOW).len(), QUICK - FOR_NEWCOMERS);
+    world.queue(77, 2);
+    assert_eq!(count(&world.start(NOW), 77), 2);
+}
+
+#[test]
+fn a_recovered_endpoint_has_its_share_again() {
+    let mut world = World::default();
+    world.queue(1, 1000);
+    for (_, id) in world.start(NOW) {
+        world.lanes.lingers(id);
+        world.end(id, Went::NoAnswer);
+    }
+    for (_, id) in world.start(NOW) {
+        world.end(id, Went::Delivered);
+    }
+    assert_eq!(world.start(NOW).len(), Standing::Quick.share());
+}
+
+#[test]
+fn what_is_held_in_memory_is_bounded() {
+    let mut world = World::default();
+    for name in 0..300 {
+        world.befriend(name);
+    }
+    for name in 0..300 {
+        world.queue(name, 100);
+    }
+    world.start(NOW);
+    assert!(
+        world.lanes.buffered <= BUFFERED + CLAIMS,
+        "{}",
+        world.lanes.buffered
+    );
+}
+
+#[test]
+fn what_was_claimed_too_long_ago_is_given_back_and_claimed_anew() {
+    let mut world = World::default();
+    world.queue(1, 9);
+    let first = world.start(NOW);
+    assert_eq!(first.len(), 4);
+    // A page of the next deliveries waits for slots.
+    for (_, id) in &first[..1] {
+        world.end(*id, Went::Delivered);
+    }
+    world.start(NOW);
+    let later = NOW.after(KEPT);
+    let buffered = world.lanes.buffered;
+    for (_, id) in &first[1..] {
+        world.lanes.ended(*id, Went::Delivered, false, None, later);
+    }
+    let after = world.start(later);
+    assert_eq!(world.lanes.take_dropped().len(), buffered);
+    assert!(after.len() + buffered <= 9);
+}
+
+#[test]
+fn an_open_circuit_waits_and_then_lets_one_try() {
+    let mut world = World::default();
+    world.lanes.hold_for(Duration::from_secs(60));
+    world.queue(1, 1000);
+    let mut failed = 0;
+    while failed < 5 {
+        for (_, id) in world.start(NOW) {
+            world.end(id, Went::Failed);
+            failed += 1;
+        }
+    }
+    assert_eq!(world.start(NOW), []);
+    assert_eq!(world.lanes.circuits(NOW), (1, 0));
+    let wakes = world.lanes.wakes_at().unwrap();
+    assert_eq!(wakes, NOW.after(Duration::from_secs(10)));
+    assert!(world.lanes.is_idle(NOW) && !world.lanes.is_idle(wakes));
+    assert_eq!(world.start(wakes).len(), 1);
+    assert_eq!(world.lanes.circuits(wakes), (0, 1));
+}
+
+#[test]
+fn a_disabled_endpoint_gives_back_what_waits() {
+    let mut world = World::default();
+    world.befriend(1);
+    world.queue(1, 50);
+    let started = world.start(NOW);
+    world.end(started[0].1, Went::NotTried);
+    assert_eq!(world.lanes.take_dropped().len(), 16);
+}
+
+#[test]
+fn nothing_is_remembered_of_an_endpoint_that_nothing_is_known_of() {
+    let mut world = World::default();
+    world.lanes.due(endpoint(1), NOW);
+    assert_eq!(world.start(NOW), []);
+    assert!(world.lanes.lanes.is_empty() && world.lanes.is_idle(NOW));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    #[test]
+    fn slots_are_counted_right_whatever_happens(
+        steps in prop::collection::vec((0_u8..6, 0_u16..80, any::<prop::sample::Index>()), 1..400),
+    ) {
+        let mut world = World::default();
+        world.lanes.hold_for(Duration::from_secs(60));
+        let mut under_way: Vec<(EndpointId, DeliveryId)> = Vec::new();
+        let mut now = NOW;
+        for (what, name, index) in steps {
+            match what {
+                0 | 1 => world.queue(name, usize::from(name)),
+                2 => now = now.after(Duration::from_secs(u64::from(name))),
+                _ => {}
+            }
+            if what > 2 && !under_way.is_empty() {
+                let at = index.index(under_way.len());
+                let (_, id) = under_way[at];
+                if what == 3 {
+                    world.lanes.lingers(id);
+                } else {
+                    under_way.swap_remove(at);
+                    let went = [Went::Delivered, Went::Failed, Went::NoAnswer, Went::NotTried];
+                    let went = went[usize::from(name) % 4];
+                    world.lanes.ended(id, went, name % 3 == 0, None, now);
+                }
+            }
+            under_way.extend(world.start(now));
+            let lanes = &world.lanes;
+            let of = |pick: fn(&UnderWay) -> bool| {
+                lanes.under_way.values().filter(|each| pick(each)).count()
+            };
+            prop_assert_eq!(lanes.under_way.len(), under_way.len());
+            prop_assert_eq!(lanes.slow, of(|each| each.is_slow));
+            prop_assert_eq!(lanes.quick, of(|each| !each.is_slow));
+            prop_assert_eq!(lanes.newcomers, of(|each| each.is_new));
+            prop_assert_eq!(lanes.silent, of(|each| each.is_silent));
+            prop_assert!(lanes.quick <= QUICK && lanes.slow <= SLOW);
+            prop_assert!(lanes.newcomers <= NEWCOMERS && lanes.silent <= SILENT);
+            let buffered: usize = lanes.lanes.values().map(|lane| lane.buffer.len()).sum();
+            prop_assert_eq!(lanes.buffered, buffered);
+            for (id, lane) in &lanes.lanes {
+                let mine = lanes.under_way.values().filter(|each| each.endpoint == *id);
+                prop_assert_eq!(lane.in_flight, mine.count());
+                prop_assert!(lane.in_flight <= Standing::Quick.share());
+            }
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! Events from the transaction to the receiver and into the log.
+
+use std::time::Duration;
+
+use kassette_domain::event::EventType;
+use kassette_domain::id::{DeliveryId, EndpointId, EventId};
+use kassette_domain::key::Environment;
+use kassette_domain::policy::Policy;
+use kassette_domain::secret::Secret;
+use kassette_domain::webhook::{
+    Delivery, DeliveryStatus, Endpoint, EventFilter, MAX_RESPONSE, sign,
+};
+use kassette_gateway::settings::{Settings, Webhooks};
+use kassette_gateway::webhooks::{EndpointError, NewEndpoint, NotADestination};
+use kassette_store::{DeliveryFilter, Listed, Paging};
+use tokio::task::JoinHandle;
+
+use crate::receiver::{FAILURE, OK, Receiver, Reply};
+use crate::world::{World, audited, settings};
+
+/// A world whose workers run.
+struct Running {
+    world: World,
+    workers: JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.workers.abort();
+    }
+}
+
+fn at_home() -> Settings {
+    Settings {
+        webhooks: Webhooks {
+            allow_loopback: true,
+            // What a test does not ask for should not be waited for.
+            circuit_hold: Duration::ZERO,
+            own_origins: vec![
+                "https://pay.shop.example".into(),
+                "http://127.0.0.1:8081".into(),
+            ],
+            ..Webhooks::default()
+        },
+        ..settings()
+    }
+}
+
+impl Running {
+    async fn new() -> Self {
+        Self::with(at_home()).await
+    }
+
+    async fn with(settings: Settings) -> Self {
+        let world = World::with(settings, Policy::default()).await;
+        let gateway = world.gateway.clone();
+        let workers =
+            tokio::spawn(async move { gateway.run_workers(std::future::pending()).await });
+        Self { world, workers }
+    }
+
+    async fn endpoint(&self, receiver: &Receiver) -> (Endpoint, Secret) {
+        self.endpoint_for(receiver, EventFilter::All).await
+    }
+
+    async fn endpoint_for(
+        &self,
+        receiver: &Receiver,
+        event_types: EventFilter,
+    ) -> (Endpoint, Secret) {
+        let new = NewEndpoint {
+            merchant: self.world.merchant.id,
+            environment: Environment::Test,
+            url: receiver.url(),
+            event_types,
+        };
+        let issued = self.world.gateway.create_endpoint(new, audited()).await;
+        let issued = issued.unwrap();
+        (issued.endpoint, issued.secret)
+    }
+
+    async fn test(&self, endpoint: EndpointId) -> DeliveryId {
+        let queued = self.world.gateway.test_endpoint(endpoint, audited()).await;
+        queued.unwrap().id
+    }
+
+    async fn delivery(&self, id: DeliveryId) -> Delivery {
+        self.world.gateway.delivery(id).await.unwrap()
+    }
+
+    /// Waits until a delivery has so many attempts.
+    async fn attempts(&self, id: DeliveryId, count: usize) -> Delivery {
+        loop {
+            let delivery = self.delivery(id).await;
+            if delivery.attempts.len() >= count {
+                return delivery;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn all(&self) -> Vec<Delivery> {
+        let paging = Paging {
+            limit: 100,
+            cursor: None,
+        };
+        let filter = DeliveryFilter::default();
+        match self.world.gateway.deliveries(filter, paging).await.unwrap() {
+            Listed::Page(page) => page.items,
+            Listed::BadCursor => panic!("there was no cursor"),
+        }
+    }
+
+    /// Moves the clock, as `dev` does.
+    async fn later(&self, seconds: u64) {
+        self.world.later(seconds);
+        self.world.gateway.do_what_is_due().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_arrives_at_once_signed_over_exactly_its_bytes() {
+    let run = Running::new().await;
+    let receiver = Receiver::start([OK]).await;
+    let only = EventFilter::only(&[EventType::PaymentPending]);
+    let (endpoint, secret) = run.endpoint_for(&receiver, only).await;
+    let (payment, _) = run.world.waiting().await;
+    let heard = receiver.hears(1).await.remove(0);
+    assert_eq!(heard.line, "POST /hook?shop=1 HTTP/1.1");
+    assert_eq!(heard.header("content-type"), "application/json");
+    let timestamp: u64 = heard.header("x-service-timestamp").parse().unwrap();
+    assert_eq!(heard.header("x-service-timestamp").len(), 10);
+    let event = EventId::parse(heard.header("x-service-event-id")).unwrap();
+    let expected = sign(&secret, timestamp, event, &heard.body);
+    assert_eq!(heard.header("x-service-signature"), expected);
+    let body = String::from_utf8(heard.body).unwrap();
+    for part in [
+        format!("\"id\":\"{event}\""),
+        "\"type\":\"payment.pending\"".into(),
+        format!("\"payment_id\":\"{payment}\""),
+        "\"order_id\":\"order\"".into(),
+        "\"status\":\"pending\"".into(),
+        "\"amount\":\"49.90\",\"currency\":\"EUR\",\"usd_amount\":\"53.89\"".into(),
+        "\"settlement_status\":\"pending\",\"test_mode\":true".into(),
+    ] {
+        assert!(body.contains(&part), "{part} is not in {body}");
+    }
+    let queued = run.all().await;
+    assert_eq!((queued.len(), queued[0].endpoint), (1, endpoint.id));
+    let delivered = run.attempts(queued[0].id, 1).await;
+    assert_eq!(delivered.status, DeliveryStatus::Delivered);
+    assert_eq!(delivered.payment, payment);
+    let attempt = &delivered.attempts[0];
+    assert_eq!(
+        (attempt.status, attempt.error.as_deref()),
+        (Some(200), None)
+    );
+    assert_eq!(attempt.response.as_deref(), Some("ok"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_sends_the_same_bytes_under_a_signature_of_its_own() {
+    let run = Running::new().await;
+    let receiver = Receiver::start([FAILURE, OK]).await;
+    let (endpoint, secret) = run.endpoint(&receiver).await;
+    let id = run.test(endpoint.id).await;
+    let failed = run.attempts(id, 1).await;
+    assert_eq!(failed.status, DeliveryStatus::Pending);
+    let again = failed.next_attempt_at.unwrap().since(failed.attempts[0].at);
+    assert!((4500..9000).contains(&again.as_millis()), "{again:?}");
+    run.later(10).await;
+    let heard = receiver.hears(2).await;
+    assert_eq!(heard[0].body, heard[1].body);
+    let id_of = |at: usize| heard[at].header("x-service-event-id");
+    assert_eq!(id_of(0), id_of(1));
+    let time = |at: usize| {
+        heard[at]
+            .header("x-service-timestamp")
+            .parse::<u64>()
+            .unwrap()
+    };
+    assert!(time(1) >= time(0) + 5);
+    for (at, heard) in heard.iter().enumerate() {
+        let event = EventId::parse(heard.header("x-service-event-id")).unwrap();
+        let expected = sign(&secret, time(at), event, &heard.body);
+        assert_eq!(heard.header("x-service-signature"), expected);
+    }
+    assert_eq!(run.delivery(id).await.status, DeliveryStatus::Delivered);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn eight_attempts_exhaust_a_delivery_which_is_sent_again_when_asked_for() {
+    let run = Running::new().await;
+    let receiver = Receiver::start([FAILURE]).await;
+    let (endpoint, _) = run.endpoint(&receiver).await;
+    let since = run.world.gateway.clock().now();
+    let id = run.test(endpoint.id).await;
+    run.attempts(id, 1).await;
+    for made in 1..8 {
+        let before = run.delivery(id).await;
+        assert_eq!(
+            (before.attempts.len(), before.status),
+            (made, DeliveryStatus::Pending)
+        );
+        run.later(11 * 3600 + 1).await;
+    }
+    let exhausted = run.delivery(id).await;
+    assert_eq!(exhausted.status, DeliveryStatus::Exhausted);
+    assert_eq!(
+        (exhausted.attempts.len(), exhausted.next_attempt_at),
+        (8, None)
+    );
+    run.later(72 * 3600).await;
+    assert_eq!(receiver.heard().len(), 8);
+    receiver.reply(OK);
+    let again = run.world.gateway.redeliver(id, audited()).await.unwrap();
+    let arrived = run.attempts(again.id, 1).await;
+    assert_eq!(
+        (arrived.status, arrived.event),
+        (DeliveryStatus::Delivered, exhausted.event)
+    );
+    let heard = receiver.heard();
+    assert_eq!(heard[8].body, heard[0].body);
+    assert_eq!(run.delivery(id).await, exhausted);
+    // Sent again already: nothing is left to recover.
+    let recover = run
+        .world
+        .gateway
+        .recover_endpoint(endpoint.id, since, audited());
+    assert_eq!(recover.await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_asks_for_time_gets_it() {
+    let run = Running::new().await;
+    let busy = Reply::Answer(429, "retry-after: 7200\r\n", "");
+    let receiver = Receiver::start([busy, OK]).await;
+    let (endpoint, _) = run.endpoint(&receiver).await;
+    let id = run.test(endpoint.id).await;
+    let waits = run.attempts(id, 1).await;
+    let pause = waits.next_attempt_at.unwrap().since(waits.attempts[0].at);
+    assert!(
+        (7_200_000..7_210_000).contains(&pause.as_millis()),
+        "{pause:?}"
+    );
+    run.later(7100).await;
+    assert_eq!(receiver.heard().len(), 1);
+    run.later(110).await;
+    assert_eq!(run.delivery(id).await.status, DeliveryStatus::Delivered);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_410_switches_the_endpoint_off_and_what_waits_is_held_back() {
+    let run = Running::new().await;
+    let receiver = Receiver::start([Reply::Answer(410, "", ""), OK]).await;
+    let (endpoint, _) = run.endpoint(&receiver).await;
+    let id = run.test(endpoint.id).await;
+    run.attempts(id, 1).await;
+    let off = run.world.gateway.endpoint(endpoint.id).await.unwrap();
+    assert!(!off.enabled);
+    run.later(3600).await;
+    assert_eq!(receiver.heard().len(), 1);
+    assert_eq!(run.delivery(id).await.status, DeliveryStatus::Pending);
+    let on = Endpoint {
+        enabled: true,
+        ..off.clone()
+    };
+    let changed = run.world.gateway.change_endpoint(off, on, audited()).await;
+    assert!(changed.unwrap().enabled);
+    let arrived = run.attempts(id, 2).await;
+    assert_eq!(arrived.status, DeliveryStatus::Delivered);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_back_for_72_hours_is_exhausted_and_what_is_deleted_cancelled() {
+    let run = Running::new().await;
+    let receiver = Receiver::start([FAILURE]).await;
+    let (held, _) = run.endpoint(&receiver).await;
+    let (deleted, _) = run.endpoint(&receiver).await;
+    let first = run.test(held.id).await;
+    let second = run.test(deleted.id).await;
+    run.attempts(first, 1).await;
+    run.attempts(second, 1).await;
+    let off = Endpoint {
+        enabled: false,
+        ..held.clone()
+    };
+    let gateway = &run.world.gateway;
+    gateway.change_endpoint(held, off, audited()).await.unwrap();
+    gateway
+        .delete_endpoint(deleted.id, audited())
+        .await
+        .unwrap();
+    run.later(71 * 3600).await;
+    assert_eq!(run.delivery(first).await.status, DeliveryStatus::Pending);
+    assert_eq!(run.delivery(second).await.status, DeliveryStatus::Cancelled);
+    run.later(2 * 3600).await;
+    let exhausted = run.delivery(first).await;
+    assert_eq!(
+        (exhausted.status, exhausted.attempts.len()),
+        (DeliveryStatus::Exhausted, 1)
+    );
+    assert_eq!(receiver.heard().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_is_not_followed() {
+    let run = Running::new().await;
+    let receiver = Receiver::start([Reply::Answer(302, "location: /elsewhere\r\n", "")]).await;
+    let (endpoint, _) = run.endpoint(&receiver).await;
+    let id = run.test(endpoint.id).await;
+    let failed = run.attempts(id, 1).await;
+    assert_eq!(failed.attempts[0].status, Some(302));
+    let said = failed.attempts[0].error.as_deref().unwrap();
+    assert!(said.contains("redirects are not followed"), "{said}");
+    assert_eq!(receiver.heard().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_an_endless_answer_four_kibibytes_are_kept() {
+    let run = Running::new().await;
+    let receiver = Receiver::start([Reply::Endless]).await;
+    let (endpoint, _) = run.endpoint(&receiver).await;
+    let id = run.test(endpoint.id).await;
+    let delivered = run.attempts(id, 1).await;
+    assert_eq!(delivered.status, DeliveryStatus::Delivered);
+    let kept = delivered.attempts[0].response.as_deref().unwrap();
+    assert_eq!(kept, "x".repeat(MAX_RESPONSE));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_answer_in_time_is_a_failed_attempt_and_so_is_a_broken_connection() {
+    let mut settings = at_home();
+    settings.webhooks.timeout = Duration::from_secs(1);
+    let run = Running::with(settings).await;
+    let receiver = Receiver::start([Reply::Silence, Reply::Reset]).await;
+    let (endpoint, _) = run.endpoint(&receiver).await;
+    let id = run.test(endpoint.id).await;
+    let silent = run.attempts(id, 1).await.attempts.remove(0);
+    assert_eq!((silent.status, silent.response), (None, None));
+    assert!(silent.error.unwrap().contains("deadline"));
+    assert!(silent.duration_ms >= 1000);
+    run.later(6).await;
+    let broken = run.delivery(id).await.attempts.remove(1);
+    assert_eq!(broken.status, None);
+    assert!(broken.error.unwrap().contains("broke"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_silent_endpoints_do_not_delay_another() {
+    let mut settings = at_home();
+    settings.webhooks.timeout = Duration::from_secs(600);
+    let run = Running::with(settings).await;
+    let silent = Receiver::start([Reply::Silence]).await;
+    let mut waiting = Vec::new();
+    for _ in 0..10 {
+        let (endpoint, _) = run.endpoint(&silent).await;
+        for _ in 0..20 {
+            waiting.push(run.test(endpoint.id).await);
+        }
+    }
+    silent.hears(10).await;
+    let healthy = Receiver::start([OK]).await;
+    let (endpoint, _) = run.endpoint(&healthy).await;
+    let mut ids = Vec::new();
+    for _ in 0..50 {
+        ids.push(run.test(endpoint.id).await);
+    }
+    // The silent ones keep their connections for ever; nobody waits for these to end.
+    for id in ids {
+        let delivery = run.attempts(id, 1).await;
+        assert_eq!(delivery.status, DeliveryStatus::Delivered);
+    }
+    for id in waiting {
+        assert_eq!(run.delivery(id).await.attempts, []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_secret_signs_after_the_overlap() {
+    let run = Running::new().await;
+    let receiver = Receiver::start([OK]).await;
+    let (endpoint, old) = run.endpoint(&receiver).await;
+    let gateway = &run.world.gateway;
+    let hour = Duration::from_secs(3600);
+    let rotated = gateway
+        .rotate_endpoint(endpoint.id, hour, audited())
+        .await
+        .unwrap();
+    assert_ne!(rotated.secret, old);
+    let id = run.test(endpoint.id).await;
+    run.attempts(id, 1).await;
+    run.later(3601).await;
+    let id = run.test(endpoint.id).await;
+    run.attempts(id, 1).await;
+    let heard = receiver.heard();
+    for (heard, secret) in heard.iter().zip([&old, &rotated.secret]) {
+        let time = heard.header("x-service-timestamp").parse().unwrap();
+        let event = EventId::parse(heard.header("x-service-event-id")).unwrap();
+        let expected = sign(secret, time, event, &heard.body);
+        assert_eq!(heard.header("x-service-signature"), expected);
+    }
+    let over = Duration::from_secs(73 * 3600);
+    let refused = gateway.rotate_endpoint(endpoint.id, over, audited()).await;
+    assert!(matches!(refused, Err(EndpointError::Overlap)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_failed_is_recovered_and_arrives() {
+    let run = Running::new().await;
+    let receiver = Receiver::start([FAILURE]).await;
+    let (endpoint, _) = run.endpoint(&receiver).await;
+    let since = run.world.gateway.clock().now();
+    let mut failed = Vec::new();
+    for _ in 0..3 {
+        failed.push(run.test(endpoint.id).await);
+    }
+    for id in &failed {
+        run.attempts(*id, 1).await;
+    }
+    for _ in 1..8 {
+        run.later(11 * 3600 + 1).await;
+    }
+    receiver.reply(OK);
+    let recover = || {
+        run.world
+            .gateway
+            .recover_endpoint(endpoint.id, since, audited())
+    };
+    assert_eq!(recover().await.unwrap(), 3);
+    assert_eq!(recover().await.unwrap(), 0);
+    receiver.hears(27).await;
+    for delivery in run.all().await {
+        let delivery = run.attempts(delivery.id, 1).await;
+        let expected = if failed.contains(&delivery.id) {
+            DeliveryStatus::Exhausted
+        } else {
+            DeliveryStatus::Delivered
+        };
+        assert_eq!(delivery.status, expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_own_places_and_providers_are_no_destinations() {
+    let run = Running::new().await;
+    let refused = async |url: &str| {
+        let new = NewEndpoint {
+            merchant: run.world.merchant.id,
+            environment: Environment::Test,
+            url: url.into(),
+            event_types: EventFilter::All,
+        };
+        match run.world.gateway.create_endpoint(new, audited()).await {
+            Err(EndpointError::Destination(why)) => Some(why),
+            Err(other) => panic!("{other:?}"),
+            Ok(_) => None,
+        }
+    };
+    let own = Some(NotADestination::OurOwn);
+    for url in [
+        "https://pay.shop.example/",
+        "https://PAY.shop.example:443/callbacks/alpha",
+        "http://127.0.0.1:8081/",
+        "http://localhost:8081/admin/v1",
+        "https://[::1]:8081/",
+        "http://127.0.0.2:8081/",
+    ] {
+        assert_eq!(refused(url).await, own, "{url}");
+    }
+    let provider = Some(NotADestination::Provider);
+    for url in [
+        "http://localhost:4010/hook",
+        "http://127.0.0.1:4010/",
+        "https://pay.example/",
+    ] {
+        assert_eq!(refused(url).await, provider, "{url}");
+    }
+    let long = format!("https://shop.example/{}", "a".repeat(2048));
+    assert_eq!(refused(&long).await, Some(NotADestination::TooLong));
+    for url in [
+        "http://shop.example/",
+        "https://10.0.0.1/",
+        "https://2130706433/",
+        "https://user@shop.example/",
+        "https://shop.example/#x",
+        "ftp://shop.example/",
+        "https://shop.example/a b",
+        "https:\\\\shop.example/",
+        "hook",
+        "",
+    ] {
+        let why = refused(url).await;
+        assert!(
+            matches!(why, Some(NotADestination::Refused(_))),
+            "{url}: {why:?}"
+        );
+    }
+    for url in [
+        "https://pay.shop.example:8443/",
+        "https://www.shop.example/hook?x=1",
+        "http://127.0.0.1:8082/",
+    ] {
+        assert_eq!(refused(url).await, None, "{url}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_became_ours_is_blocked_at_the_attempt() {
+    let run = Running::new().await;
+    let receiver = Receiver::start([OK]).await;
+    let (endpoint, _) = run.endpoint(&receiver).await;
+    let mut settings = at_home();
+    let own = format!("http://{}", receiver.address);
+    settings.webhooks.own_origins.push(own);
+    run.world.gateway.configure(settings).await.unwrap();
+    let id = run.test(endpoint.id).await;
+    let blocked = run.attempts(id, 1).await;
+    let said = blocked.attempts[0].error.as_deref().unwrap();
+    assert!(said.contains("this service's own"), "{said}");
+    assert_eq!(receiver.heard(), []);
+}
