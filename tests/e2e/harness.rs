@@ -71,7 +71,11 @@ pub(crate) async fn shared() -> &'static Server {
 impl Server {
     /// Starts on a fresh folder.
     pub(crate) async fn fresh() -> Self {
-        let folder = Arc::new(tempfile::tempdir().unwrap());
+        Self::with_modules(Arc::new(tempfile::tempdir().unwrap())).await
+    }
+
+    /// Starts on a folder that holds at most a configuration.
+    pub(crate) async fn with_modules(folder: Arc<tempfile::TempDir>) -> Self {
         let plugins = folder.path().join("data/plugins");
         std::fs::create_dir_all(&plugins).unwrap();
         for guest in kassette_build::guests() {

@@ -21,6 +21,7 @@ mod fields;
 mod forms;
 mod harness;
 mod idempotency;
+mod keeping;
 mod keys;
 mod late;
 mod lifecycle;

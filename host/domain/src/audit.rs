@@ -88,6 +88,133 @@ impl AuditEntry {
     }
 }
 
+/// What is wrong with a line of the log, named by its number.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChainBreak {
+    /// Its hash is not the hash of what it says.
+    #[error("line {0} was altered: its hash does not fit what it says")]
+    Altered(u64),
+    /// It does not read back at all.
+    #[error("line {0} does not read back as it was written")]
+    Unreadable(u64),
+    /// It says another number than the one it stands under.
+    #[error("line {at} was moved or inserted: it says that it is line {says}")]
+    Moved {
+        /// Where it stands.
+        at: u64,
+        /// Which line it says it is.
+        says: u64,
+    },
+    /// Numbers are left out.
+    #[error("lines {first} to {last} are missing", first = .0, last = .1)]
+    Missing(u64, u64),
+    /// It is whole, but does not continue the line before.
+    #[error(
+        "line {0} was inserted, or the line before it was replaced: it does not carry the hash of \
+         the line before"
+    )]
+    Unlinked(u64),
+    /// Lines come after the last one that was noted down.
+    #[error("line {0} was inserted: it comes after the end that the store has noted")]
+    AfterEnd(u64),
+    /// The last line is another than the one that was noted down.
+    #[error("line {0}, the last one, was replaced: it is not the one that the store has noted")]
+    OtherEnd(u64),
+}
+
+/// Goes along the log, line by line, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    last: Option<(u64, [u8; 32])>,
+    breaks: Vec<ChainBreak>,
+    unnamed: u64,
+}
+
+impl Chain {
+    /// Breaks that are named; further ones are only counted.
+    pub const MAX_BREAKS: usize = 100;
+
+    /// The next line that is there: the one under the number `at`, none where it does not read back.
+    pub fn follow(&mut self, at: u64, entry: Option<&AuditEntry>) {
+        let expected = self.last.map_or(1, |(id, _)| id.saturating_add(1));
+        if at > expected {
+            self.note(ChainBreak::Missing(expected, at - 1));
+        }
+        let Some(entry) = entry else {
+            self.note(ChainBreak::Unreadable(at));
+            // The next line's own word about this one is all that is left to go by.
+            self.last = Some((at, [0; 32]));
+            return;
+        };
+        let whole =
+            entry.hash == AuditEntry::seal(entry.id, entry.at, &entry.audited, &entry.prev_hash);
+        let linked = match self.last {
+            None => at == 1 && entry.prev_hash == [0; 32],
+            Some((_, hash)) => entry.prev_hash == hash,
+        };
+        if entry.id != at {
+            self.note(ChainBreak::Moved { at, says: entry.id });
+        } else if !whole {
+            self.note(ChainBreak::Altered(at));
+        } else if !linked && at == expected && !self.broken_at(at.saturating_sub(1)) {
+            self.note(ChainBreak::Unlinked(at));
+        }
+        self.last = Some((at, entry.hash));
+    }
+
+    /// The log's end, with what was noted down of its last line. How many lines were looked at is
+    /// for the caller to know.
+    pub fn end(&mut self, noted: Option<(u64, [u8; 32])>) {
+        let seen = self.last.map_or(0, |(id, _)| id);
+        let (noted_id, noted_hash) = noted.unwrap_or_default();
+        if seen < noted_id {
+            self.note(ChainBreak::Missing(seen + 1, noted_id));
+        } else if seen > noted_id {
+            self.note(ChainBreak::AfterEnd(noted_id + 1));
+        } else if self
+            .last
+            .is_some_and(|(id, hash)| hash != noted_hash && !self.broken_at(id))
+        {
+            self.note(ChainBreak::OtherEnd(seen));
+        }
+    }
+
+    /// The last line's number and hash: whoever keeps them elsewhere can prove later that nothing up
+    /// to there was written anew.
+    pub const fn last(&self) -> Option<(u64, [u8; 32])> {
+        self.last
+    }
+
+    /// Everything that is wrong, at most [`Chain::MAX_BREAKS`].
+    pub fn breaks(&self) -> &[ChainBreak] {
+        &self.breaks
+    }
+
+    /// How many more there are.
+    pub const fn unnamed(&self) -> u64 {
+        self.unnamed
+    }
+
+    /// Whether a line was already named: what follows from it is no news.
+    fn broken_at(&self, line: u64) -> bool {
+        self.breaks.iter().rev().take(2).any(|known| match *known {
+            ChainBreak::Altered(at)
+            | ChainBreak::Unreadable(at)
+            | ChainBreak::Moved { at, .. }
+            | ChainBreak::Missing(_, at) => at == line,
+            ChainBreak::Unlinked(_) | ChainBreak::AfterEnd(_) | ChainBreak::OtherEnd(_) => false,
+        })
+    }
+
+    fn note(&mut self, found: ChainBreak) {
+        if self.breaks.len() < Self::MAX_BREAKS {
+            self.breaks.push(found);
+        } else {
+            self.unnamed += 1;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,5 +244,95 @@ mod tests {
         let mut forged = second.clone();
         forged.audited.reason = Some(String::new());
         assert!(!forged.follows(Some((first.id, first.hash))));
+    }
+
+    fn log(lines: u64) -> Vec<AuditEntry> {
+        let mut last = None;
+        (1..=lines)
+            .map(|line| {
+                let entry =
+                    AuditEntry::next(last, Time::from_secs(line), audited(&format!("a.{line}")));
+                last = Some((entry.id, entry.hash));
+                entry
+            })
+            .collect()
+    }
+
+    /// What is found in lines under their numbers, where the store has noted the end of `log`.
+    fn found(log: &[AuditEntry], lines: &[(u64, Option<&AuditEntry>)]) -> Vec<ChainBreak> {
+        let mut chain = Chain::default();
+        for (at, entry) in lines {
+            chain.follow(*at, *entry);
+        }
+        chain.end(log.last().map(|entry| (entry.id, entry.hash)));
+        chain.breaks().to_vec()
+    }
+
+    fn numbered(log: &[AuditEntry]) -> Vec<(u64, Option<&AuditEntry>)> {
+        (1..).zip(log.iter().map(Some)).collect()
+    }
+
+    #[test]
+    fn a_whole_log_has_no_break() {
+        assert_eq!(found(&[], &[]), []);
+        let log = log(5);
+        assert_eq!(found(&log, &numbered(&log)), []);
+    }
+
+    #[test]
+    fn an_altered_line_is_named_alone() {
+        let log = log(5);
+        for line in 1..=5_u64 {
+            let mut forged = log.clone();
+            forged[line as usize - 1].audited.actor = "eve".into();
+            assert_eq!(
+                found(&log, &numbered(&forged)),
+                [ChainBreak::Altered(line)],
+                "its neighbours are whole"
+            );
+        }
+    }
+
+    #[test]
+    fn an_altered_line_with_a_new_hash_breaks_the_link_after_it() {
+        let log = log(5);
+        let mut forged = log.clone();
+        let before = (forged[1].id, forged[1].hash);
+        forged[2] = AuditEntry::next(Some(before), forged[2].at, audited("other"));
+        assert_eq!(found(&log, &numbered(&forged)), [ChainBreak::Unlinked(4)]);
+        let mut forged = log.clone();
+        let before = (forged[3].id, forged[3].hash);
+        forged[4] = AuditEntry::next(Some(before), forged[4].at, audited("other"));
+        assert_eq!(found(&log, &numbered(&forged)), [ChainBreak::OtherEnd(5)]);
+    }
+
+    #[test]
+    fn removed_lines_are_named_wherever_they_stood() {
+        let log = log(5);
+        for line in 1..=5_u64 {
+            let mut lines = numbered(&log);
+            lines.remove(line as usize - 1);
+            assert_eq!(found(&log, &lines), [ChainBreak::Missing(line, line)]);
+        }
+        assert_eq!(found(&log, &[]), [ChainBreak::Missing(1, 5)]);
+    }
+
+    #[test]
+    fn inserted_moved_and_unreadable_lines_are_named() {
+        let log = log(3);
+        let mut lines = numbered(&log);
+        let more = AuditEntry::next(Some((3, log[2].hash)), Time::from_secs(9), audited("x"));
+        lines.push((4, Some(&more)));
+        assert_eq!(found(&log, &lines), [ChainBreak::AfterEnd(4)]);
+        let swapped = [(1, Some(&log[0])), (2, Some(&log[2])), (3, Some(&log[1]))];
+        assert_eq!(
+            found(&log, &swapped),
+            [
+                ChainBreak::Moved { at: 2, says: 3 },
+                ChainBreak::Moved { at: 3, says: 2 }
+            ]
+        );
+        let unreadable = [(1, Some(&log[0])), (2, None), (3, Some(&log[2]))];
+        assert_eq!(found(&log, &unreadable), [ChainBreak::Unreadable(2)]);
     }
 }

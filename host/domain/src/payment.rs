@@ -312,7 +312,7 @@ impl Payment {
     }
 }
 
-/// Why a provider was chosen: kept for ever beside what came of it.
+/// Why a provider was chosen: kept beside what came of it for as long as the operator says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// When.

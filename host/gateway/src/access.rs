@@ -133,6 +133,11 @@ fn parse_hosts(hosts: &[String]) -> Result<Vec<HostPattern>, String> {
     hosts.iter().map(parse).collect()
 }
 
+/// Why an account cannot be used whatever its module needs.
+pub(crate) fn unusable(account: &Account) -> Option<String> {
+    prepare(account).err()
+}
+
 /// The first setting or secret that a module needs and an account lacks.
 pub(crate) fn lacks(account: &Account, module: &ProviderDescription) -> Option<String> {
     let setting = module

@@ -2,10 +2,11 @@
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::AccountId;
+use kassette_domain::provider::ProviderDescription;
 use kassette_store::Fault;
 
 use crate::Gateway;
-use crate::access::{Configured, lacks};
+use crate::access::{Configured, lacks, unusable};
 use crate::settings::{Account, Settings};
 
 /// Why new settings were refused; the old ones stay.
@@ -22,6 +23,22 @@ pub enum SettingsRefused {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] Fault),
+}
+
+/// What is wrong with accounts, each under its id: what [`Gateway::configure`] would refuse, without a
+/// gateway. `describe` knows what modules need; none for a module that is not there.
+pub fn settings_problems(
+    settings: &Settings,
+    describe: impl Fn(&str) -> Option<ProviderDescription>,
+) -> Vec<(String, String)> {
+    let mut problems = Vec::new();
+    for account in settings.accounts.values() {
+        let lacking = || describe(&account.module).and_then(|module| lacks(account, &module));
+        if let Some(why) = unusable(account).or_else(lacking) {
+            problems.push((account.id.to_string(), why));
+        }
+    }
+    problems
 }
 
 impl Gateway {

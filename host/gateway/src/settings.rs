@@ -11,6 +11,7 @@ use kassette_domain::policy::RateLimit;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::Schedule;
 use kassette_http::Guard;
+use kassette_store::Retention;
 
 /// The gateway's settings; replaced as a whole when a file changes.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct Settings {
     pub health_probe_every: Duration,
     /// How events are delivered.
     pub webhooks: Webhooks,
+    /// How long is kept what need not be kept for ever.
+    pub retention: Retention,
     /// The operator's settings per method, given to its module.
     pub methods: BTreeMap<MethodId, Vec<(String, String)>>,
     /// The provider accounts.

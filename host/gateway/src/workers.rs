@@ -1,9 +1,10 @@
-//! What runs by itself: due payments, deliveries, health probes, last-used times.
+//! What runs by itself: due payments, deliveries, health probes, last-used times, retention.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use kassette_domain::audit::Audited;
 use kassette_domain::time::Time;
 use kassette_store::Fault;
 use tokio::sync::Notify;
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Gateway;
 use crate::auth::SEEN_EVERY;
-pub use crate::configure::SettingsRefused;
+pub use crate::configure::{SettingsRefused, settings_problems};
 
 /// How long a payment is held for the worker that claimed it: several calls to its vendors.
 const LEASE: Duration = Duration::from_secs(60);
@@ -24,6 +25,12 @@ const FAULT_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Rounds of [`Gateway::do_what_is_due`]: years of daily questions fit.
 const ROUNDS_MOST: usize = 1_000;
+/// How often it is looked whether something need not be kept any longer.
+const FORGET_EVERY: Duration = Duration::from_secs(3600);
+/// The least pause between two such looks.
+const FORGET_PAUSE: Duration = Duration::from_secs(60);
+/// The pause between two groups, a millisecond of the writing thread each: payments come first.
+const FORGET_GAP: Duration = Duration::from_millis(20);
 /// How long it waits for what others have in hand.
 const IDLE_WAIT: Duration = Duration::from_secs(60);
 
@@ -79,6 +86,7 @@ impl Gateway {
             stop.run_until_cancelled(self.keep_probing()),
             stop.run_until_cancelled(self.keep_flushing()),
             self.deliver(stop.cancelled()),
+            stop.run_until_cancelled(self.keep_forgetting()),
         );
         if let Err(fault) = self.flush_seen().await {
             tracing::warn!(error = %fault, "last-used times of keys were not written");
@@ -147,6 +155,66 @@ impl Gateway {
         }
     }
 
+    /// Forgets what need not be kept for ever as its time passes.
+    async fn keep_forgetting(&self) {
+        loop {
+            let again = self.now().after(FORGET_EVERY);
+            let next = match self.forget_due().await {
+                Ok(next) => next.map_or(again, |next| next.min(again)),
+                Err(fault) => {
+                    tracing::warn!(error = %fault, "what is over its time is not forgotten yet");
+                    again
+                }
+            };
+            // New settings may shorten a time at any moment.
+            let soonest = self.now().after(FORGET_PAUSE);
+            self.clock().wait_until(next.max(soonest)).await;
+        }
+    }
+
+    /// Forgets all that need not be kept any longer, a small group at a time; says when there is more.
+    async fn forget_due(&self) -> Result<Option<Time>, Fault> {
+        let (mut decisions, mut redacted) = (0, 0);
+        let done = loop {
+            let now = self.now();
+            let retention = self.settings().retention;
+            let forgotten = match self.store().forget(retention, now).await {
+                Ok(forgotten) => forgotten,
+                Err(fault) => break Err(fault),
+            };
+            decisions += forgotten.decisions;
+            redacted += forgotten.redacted;
+            match forgotten.next {
+                Some(next) if next <= now => tokio::time::sleep(FORGET_GAP).await,
+                next => break Ok(next),
+            }
+        };
+        if decisions + redacted > 0 {
+            self.tell_forgotten(decisions, redacted).await?;
+        }
+        done
+    }
+
+    async fn tell_forgotten(&self, decisions: u64, redacted: u64) -> Result<(), Fault> {
+        tracing::info!(
+            decisions,
+            redacted,
+            "what need not be kept for ever was forgotten"
+        );
+        let audited = Audited {
+            operator: "system".into(),
+            actor: "system".into(),
+            reason: Some("as the retention settings say".into()),
+            action: "store.forget".into(),
+            object: "payments".into(),
+            before: None,
+            after: Some(format!(
+                "{{\"decisions\":{decisions},\"personal_data\":{redacted}}}"
+            )),
+        };
+        self.store().audit(audited, self.now()).await.map(drop)
+    }
+
     /// Does everything that is due now, and says when nothing is any more: after the clock of `dev`
     /// was moved.
     ///
@@ -168,6 +236,7 @@ impl Gateway {
         // A vendor that stays silent is no reason to wait for ever; the worker goes on.
         tokio::time::timeout(IDLE_WAIT, work)
             .await
-            .unwrap_or(Ok(()))
+            .unwrap_or(Ok(()))?;
+        self.forget_due().await.map(drop)
     }
 }

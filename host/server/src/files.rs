@@ -31,6 +31,22 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
+/// Whether a folder is there that this process may write to, or can be made.
+///
+/// # Errors
+/// A sentence: what stands in the way.
+pub(crate) fn can_be_a_folder(path: &Path) -> Result<(), String> {
+    let path = std::path::absolute(path).map_err(|error| error.to_string())?;
+    let there = path.ancestors().find(|folder| folder.exists());
+    let there = there.unwrap_or(Path::new("/"));
+    if !there.is_dir() {
+        return Err(format!("{} is no folder", there.display()));
+    }
+    let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(there, wanted)
+        .map_err(|_| format!("{} cannot be written to by this user", there.display()))
+}
+
 /// Makes a folder of mode 0700, with those above it.
 ///
 /// # Errors
@@ -46,6 +62,17 @@ pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_file_in_the_way_of_a_folder_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("data");
+        can_be_a_folder(&file.join("below")).unwrap();
+        std::fs::write(&file, "").unwrap();
+        for path in [&file, &file.join("below")] {
+            assert!(can_be_a_folder(path).unwrap_err().contains("is no folder"));
+        }
+    }
 
     #[test]
     fn a_private_file_is_nobody_else_s_and_replaces_the_old_one_whole() {

@@ -45,7 +45,14 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Secret, MasterKeyError> {
     if let Ok(text) = std::env::var(VARIABLE) {
         return Ok(Secret::new(text.trim()));
     }
-    let path = file.ok_or(MasterKeyError::Missing)?;
+    read_file(file.ok_or(MasterKeyError::Missing)?)
+}
+
+/// The text of a key in a file that is nobody else's.
+///
+/// # Errors
+/// Where it cannot be read safely.
+pub(crate) fn read_file(path: &Path) -> Result<Secret, MasterKeyError> {
     let failed = |source| MasterKeyError::File {
         path: path.display().to_string(),
         source,

@@ -22,7 +22,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use kassette_domain::audit::{AuditEntry, Audited};
+use kassette_domain::audit::{AuditEntry, Audited, Chain};
 use kassette_domain::event::Event;
 use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, WorkId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
@@ -360,7 +360,51 @@ pub trait Health: Send + Sync {
     fn shut_down(&self) -> Answer<'_, ()>;
 }
 
-/// Everything that a gateway keeps.
-pub trait Store: Payments + Deliveries + Directory + Health + 'static {}
+/// A backup, piece by piece in order; dropping it gives the backup up.
+pub type Pieces = tokio::sync::mpsc::Receiver<Vec<u8>>;
 
-impl<T: Payments + Deliveries + Directory + Health + 'static> Store for T {}
+/// How long things are kept that need not be kept for ever, counted from a payment's creation; none
+/// for ever. Payments themselves, what makes their requests idempotent, their timelines and the audit
+/// log always are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Routing decisions with their verdicts, of payments that are over.
+    pub decisions: Option<Duration>,
+    /// Addresses, answers and what is known of payers, of payments that are over.
+    pub personal_data: Option<Duration>,
+}
+
+/// What was forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    /// Payments whose routing decisions were.
+    pub decisions: u64,
+    /// Payments whose personal data was.
+    pub redacted: u64,
+    /// When there is more to forget; now or before where there is already.
+    pub next: Option<Time>,
+}
+
+impl Forgotten {
+    /// There is more to forget at a time.
+    pub(crate) fn next_at(&mut self, at: Time) {
+        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+    }
+}
+
+/// What keeps a store in order while it serves.
+pub trait Upkeep: Send + Sync {
+    /// Begins a backup: the store as it is at one moment between now and the last piece. The file
+    /// itself says whether it is whole. None where one is being made already.
+    fn backup(&self, now: Time) -> Answer<'_, Option<Pieces>>;
+    /// Forgets some of what is no longer to be kept: a small group at a time, so that payments wait
+    /// for none.
+    fn forget(&self, retention: Retention, now: Time) -> Answer<'_, Forgotten>;
+    /// Goes along the audit log up to the line that is the last one now.
+    fn verify_audit(&self) -> Answer<'_, Chain>;
+}
+
+/// Everything that a gateway keeps.
+pub trait Store: Payments + Deliveries + Directory + Health + Upkeep + 'static {}
+
+impl<T: Payments + Deliveries + Directory + Health + Upkeep + 'static> Store for T {}

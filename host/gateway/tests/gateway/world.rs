@@ -93,6 +93,7 @@ pub(crate) fn settings() -> Settings {
         health_max_age: Duration::from_secs(900),
         health_probe_every: Duration::from_secs(60),
         webhooks: Webhooks::default(),
+        retention: kassette_store::Retention::default(),
         methods: BTreeMap::new(),
         accounts: accounts.map(|each| (each.id.clone(), each)).into(),
     }

@@ -19,6 +19,7 @@ mod policy;
 mod providers;
 mod query;
 mod text;
+mod upkeep;
 mod work;
 
 use std::sync::Arc;
@@ -37,6 +38,7 @@ pub(crate) use self::operators::{
     draw as draw_operator, name as operator_name, view as operator_view,
 };
 pub(crate) use self::text::future;
+pub(crate) use self::upkeep::verdict as audit_verdict;
 use crate::api::ApiError;
 use crate::dev::DevControls;
 use crate::telemetry::Edge;
@@ -90,6 +92,8 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/operators", post(operators::create).get(operators::list))
         .route("/operators/{id}", delete(operators::remove))
         .route("/audit", get(audit::list))
+        .route("/audit/verify", get(upkeep::verify_audit))
+        .route("/backup", post(upkeep::backup))
         .route("/dev/clock", post(dev::clock))
         .route("/dev/faults", post(dev::faults))
         .route("/dev/books", get(dev::books))

@@ -1,7 +1,11 @@
 //! The command line.
 
+mod check;
 mod offline;
+mod place;
+mod progress;
 mod remote;
+mod store;
 
 pub(crate) use offline::shared_secrets;
 
@@ -47,6 +51,19 @@ enum Command {
     Dev(dev::DevArgs),
     /// Run the simulated providers alone.
     Sim(offline::SimArgs),
+    /// Back up the store, of a running server or of a stopped one.
+    ///
+    /// With an operator token of the role admin the running server is asked for it and goes on
+    /// serving; without one, or with --config or --data-dir, the store of a stopped server is read.
+    Backup(store::BackupArgs),
+    /// Restore a backup into a data directory without a store.
+    Restore(store::RestoreArgs),
+    /// Read the store of a stopped server, or a backup, through from end to end.
+    Verify(store::VerifyArgs),
+    /// Write the store of a stopped server anew, as small as it gets.
+    Compact(store::CompactArgs),
+    /// Seal the store of a stopped server under another master key.
+    Rekey(store::RekeyArgs),
     /// Look at the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -73,11 +90,7 @@ enum Command {
 #[derive(Subcommand)]
 enum ConfigCommand {
     /// Read every file and say what is wrong.
-    Check {
-        /// The folder.
-        #[arg(long, default_value = "config")]
-        config: PathBuf,
-    },
+    Check(check::CheckArgs),
 }
 
 /// Reads the arguments and does what they say.
@@ -116,9 +129,12 @@ async fn run(command: Command) -> Result<(), String> {
             telemetry::init(LogFormat::Pretty, "info");
             offline::sim(args, stop_signal()).await
         }
-        Command::Config(ConfigCommand::Check { config }) => {
-            offline::check_config(&config).map_err(text)
-        }
+        Command::Backup(args) => store::backup(args).await,
+        Command::Restore(args) => store::restore(args).await,
+        Command::Verify(args) => store::verify(args).await,
+        Command::Compact(args) => store::compact(args).await,
+        Command::Rekey(args) => store::rekey(args).await,
+        Command::Config(ConfigCommand::Check(args)) => check::check(args).await,
         Command::Merchant(noun) => remote::run(noun).await,
         Command::Key(noun) => remote::run(noun).await,
         Command::Domain(noun) => remote::run(noun).await,
@@ -126,7 +142,10 @@ async fn run(command: Command) -> Result<(), String> {
         Command::Work(noun) => remote::run(noun).await,
         Command::Provider(noun) => remote::run(noun).await,
         Command::Operator(noun) => remote::run(noun).await,
-        Command::Audit(noun) => remote::run(noun).await,
+        Command::Audit(noun) => match noun.audit_to_verify() {
+            Ok((connection, place)) => store::verify_audit(&connection, place).await,
+            Err(noun) => remote::run(*noun).await,
+        },
         Command::Plugin(noun) => remote::run(noun).await,
     }
 }

@@ -9,7 +9,6 @@ use clap::Args;
 use kassette_gateway::clock::SystemClock;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, ConfigError, Profile};
 use crate::simulators::{Place, Planned, SANDBOX_TEST, SharedSecrets, Simulators};
 
 /// The options of `kassette sim`.
@@ -132,21 +131,4 @@ fn account_file(simulators: &Simulators, secrets: &SharedSecrets) -> toml::Table
         .map(|method| (method.to_string(), toml::Value::Table(toml::Table::new())));
     table.insert("methods".into(), toml::Value::Table(methods.collect()));
     table
-}
-
-/// Reads a configuration as `serve` would.
-#[expect(clippy::print_stdout, reason = "the answer goes to standard output")]
-pub(super) fn check_config(folder: &Path) -> Result<(), ConfigError> {
-    let config = Config::read(folder, Profile::Serve)?;
-    config.main.public_origin().map_err(|why| ConfigError {
-        path: folder.join("kassette.toml").display().to_string(),
-        why,
-    })?;
-    println!(
-        "{}: {} accounts, settings for {} methods: all is well",
-        folder.display(),
-        config.accounts.len(),
-        config.methods.len()
-    );
-    Ok(())
 }

@@ -12,6 +12,11 @@ use url::Url;
 
 use super::ConfigError;
 
+/// A day, seconds.
+const DAY: u64 = 24 * 3600;
+/// Longest that something with an end is kept: 100 years.
+const MOST_DAYS: u64 = 36_500;
+
 /// The main file. Everything but `public_url` has a default.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -50,6 +55,8 @@ pub(crate) struct MainFile {
     pub(crate) webhooks: Webhooks,
     /// The store.
     pub(crate) store: Store,
+    /// What is not kept for ever.
+    pub(crate) retention: Retention,
     /// The log.
     pub(crate) log: Log,
 }
@@ -125,6 +132,14 @@ pub(crate) struct Store {
     pub(crate) cache_mib: u64,
 }
 
+/// How many days something is kept; 0 for ever.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Retention {
+    decision_days: u64,
+    personal_data_days: u64,
+}
+
 /// The log's settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -165,6 +180,7 @@ impl Default for MainFile {
             payments: Payments::default(),
             webhooks: Webhooks::default(),
             store: Store::default(),
+            retention: Retention::default(),
             log: Log::default(),
         }
     }
@@ -187,6 +203,42 @@ impl Default for Payments {
 impl Default for Store {
     fn default() -> Self {
         Self { cache_mib: 16 }
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            decision_days: 400,
+            personal_data_days: 0,
+        }
+    }
+}
+
+impl Retention {
+    /// What the store is to forget.
+    pub(crate) fn rules(&self) -> kassette_store::Retention {
+        let days = |days: u64| (days > 0).then(|| Duration::from_secs(days * DAY));
+        kassette_store::Retention {
+            decisions: days(self.decision_days),
+            personal_data: days(self.personal_data_days),
+        }
+    }
+
+    /// Settings outside of their ranges. Payments can be paid for 90 days at most, and their vendors
+    /// are asked about them for some days more.
+    fn problems(&self) -> impl Iterator<Item = String> {
+        [
+            ("decision_days", self.decision_days, 7),
+            ("personal_data_days", self.personal_data_days, 7),
+        ]
+        .into_iter()
+        .filter(|(_, days, least)| *days != 0 && !(*least..=MOST_DAYS).contains(days))
+        .map(|(name, days, least)| {
+            format!(
+                "retention.{name} = {days} must be 0 (for ever) or between {least} and {MOST_DAYS}"
+            )
+        })
     }
 }
 
@@ -228,8 +280,8 @@ impl Payments {
         Duration::from_secs(self.health_probe_every_seconds)
     }
 
-    /// The first setting outside of its range, with the range.
-    fn problem(&self) -> Option<String> {
+    /// Settings outside of their ranges, with the range.
+    fn problems(&self) -> impl Iterator<Item = String> {
         [
             ("life_seconds", self.life_seconds, 60, 90 * 24 * 3600),
             (
@@ -260,7 +312,7 @@ impl Payments {
             ),
         ]
         .into_iter()
-        .find(|(_, value, least, most)| !(least..=most).contains(&value))
+        .filter(|(_, value, least, most)| !(least..=most).contains(&value))
         .map(|(name, value, least, most)| {
             format!("payments.{name} = {value} must be between {least} and {most}")
         })
@@ -268,27 +320,27 @@ impl Payments {
 }
 
 impl MainFile {
-    /// Checks what the types cannot.
-    pub(super) fn check(&self, path: &Path) -> Result<(), ConfigError> {
+    /// What is wrong beyond what the types can tell.
+    pub(super) fn problems(&self, path: &Path) -> Vec<ConfigError> {
         let rate = self.rate_limit;
-        let problem = self
-            .payments
-            .problem()
-            .or_else(|| self.webhooks.problem())
-            .or_else(|| {
-                (rate.per_second == 0 || rate.burst == 0)
-                    .then(|| "rate_limit: per_second and burst must be at least 1".into())
-            })
-            .or_else(|| {
-                (!(8..=65_536).contains(&self.store.cache_mib))
-                    .then(|| "store.cache_mib must be between 8 and 65536".into())
-            })
-            .or_else(|| {
-                (self.tls_cert.is_some() != self.tls_key.is_some()
-                    || self.admin_tls_cert.is_some() != self.admin_tls_key.is_some())
-                .then(|| "a TLS certificate and its key must be set together".into())
-            });
-        problem.map_or(Ok(()), |why: String| Err(ConfigError::new(path, why)))
+        let mut problems: Vec<String> = self.payments.problems().collect();
+        problems.extend(self.webhooks.problem());
+        problems.extend(self.retention.problems());
+        if rate.per_second == 0 || rate.burst == 0 {
+            problems.push("rate_limit: per_second and burst must be at least 1".into());
+        }
+        if !(8..=65_536).contains(&self.store.cache_mib) {
+            problems.push("store.cache_mib must be between 8 and 65536".into());
+        }
+        if self.tls_cert.is_some() != self.tls_key.is_some()
+            || self.admin_tls_cert.is_some() != self.admin_tls_key.is_some()
+        {
+            problems.push("a TLS certificate and its key must be set together: tls_cert and tls_key, admin_tls_cert and admin_tls_key".into());
+        }
+        problems
+            .into_iter()
+            .map(|why| ConfigError::new(path, why))
+            .collect()
     }
 
     /// The origin that `serve` needs: https, no path.

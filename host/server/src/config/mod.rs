@@ -26,10 +26,12 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// A problem with a configuration file.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {why}")]
+#[error("{path}{}: {why}", .line.map_or(String::new(), |line| format!(":{line}")))]
 pub(crate) struct ConfigError {
     /// The file or folder.
     pub(crate) path: String,
+    /// In which line, where that is known.
+    pub(crate) line: Option<usize>,
     /// What is wrong and what to do.
     pub(crate) why: String,
 }
@@ -38,9 +40,47 @@ impl ConfigError {
     fn new(path: &Path, why: impl ToString) -> Self {
         Self {
             path: path.display().to_string(),
+            line: None,
             why: why.to_string(),
         }
     }
+
+    /// The same with the line in which the first setting stands that the problem names.
+    fn placed(mut self) -> Self {
+        if self.line.is_none()
+            && let Ok(text) = std::fs::read_to_string(&self.path)
+        {
+            let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+            let words = self
+                .why
+                .split(|c| !is_name(c))
+                .filter(|word| !word.is_empty());
+            self.line = words
+                .filter_map(|word| line_of(&text, word.trim_end_matches('.')))
+                .next();
+        }
+        self
+    }
+}
+
+/// The line of a TOML file in which a setting stands (`name`, `table.name`), or a table of that name
+/// begins.
+pub(crate) fn line_of(text: &str, setting: &str) -> Option<usize> {
+    let mut table = String::new();
+    (1..).zip(text.lines()).find_map(|(number, line)| {
+        let line = line.trim();
+        if let Some(name) = line.strip_prefix('[') {
+            table = name.split(']').next().unwrap_or_default().replace('"', "");
+            let is_it = table == setting || table.rsplit('.').next() == Some(setting);
+            return is_it.then_some(number);
+        }
+        let name = line.split_once('=')?.0.trim().trim_matches('"');
+        let is_it = match setting.rsplit_once('.') {
+            Some((of, last)) => table == of && name == last,
+            None => name == setting,
+        };
+        is_it.then_some(number)
+    })
 }
 
 /// Everything that was configured.
@@ -71,34 +111,68 @@ impl Config {
     /// # Errors
     /// The first problem found.
     pub(crate) fn read(folder: &Path, profile: Profile) -> Result<Self, ConfigError> {
+        let (config, errors) = Self::read_all(folder, profile);
+        match errors.into_iter().next() {
+            Some(error) => Err(error),
+            None => Ok(config),
+        }
+    }
+
+    /// Reads `kassette.toml` alone, for those who only need to know where things are.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn read_main(folder: &Path) -> Result<MainFile, ConfigError> {
+        parse(&folder.join("kassette.toml"))
+    }
+
+    /// Reads what can be read of a folder, and says everything that is wrong with the rest.
+    pub(crate) fn read_all(folder: &Path, profile: Profile) -> (Self, Vec<ConfigError>) {
+        let mut errors = Vec::new();
         let path = folder.join("kassette.toml");
-        let main: MainFile = if path.exists() || profile == Profile::Serve {
-            parse(&path)?
-        } else {
-            MainFile::default()
+        let mut main = MainFile::default();
+        if path.exists() || profile == Profile::Serve {
+            match parse(&path) {
+                Ok(read) => main = read,
+                Err(error) => errors.push(error),
+            }
+        }
+        errors.extend(main.problems(&path).into_iter().map(ConfigError::placed));
+        let mut listed = |folder: &Path| {
+            files(folder).unwrap_or_else(|error| {
+                errors.push(error);
+                Vec::new()
+            })
         };
-        main.check(&path)?;
+        let (method_files, account_files) = (
+            listed(&folder.join("methods")),
+            listed(&folder.join("providers")),
+        );
         let mut methods = BTreeMap::new();
-        for path in files(&folder.join("methods"))? {
-            let method = MethodId::parse(&stem(&path)).ok_or_else(|| {
-                ConfigError::new(
-                    &path,
-                    "is named after no payment method; name it like ideal.toml",
-                )
-            })?;
-            methods.insert(method, account::settings(&path, parse(&path)?)?);
+        for path in method_files {
+            match read_method(&path) {
+                Ok((method, settings)) => {
+                    methods.insert(method, settings);
+                }
+                Err(error) => errors.push(error.placed()),
+            }
         }
         let mut accounts = BTreeMap::new();
-        for path in files(&folder.join("providers"))? {
-            let account = account::read(&path, &stem(&path), profile)?;
-            accounts.insert(account.id.clone(), account);
+        for path in account_files {
+            match account::read(&path, &stem(&path), profile) {
+                Ok(account) => {
+                    accounts.insert(account.id.clone(), account);
+                }
+                Err(error) => errors.push(error.placed()),
+            }
         }
-        Ok(Self {
+        let config = Self {
             main,
             folder: folder.to_owned(),
             methods,
             accounts,
-        })
+        };
+        (config, errors)
     }
 
     /// A path of the main file, relative to its folder.
@@ -125,10 +199,22 @@ impl Config {
             health_max_age: payments.health_max_age(),
             health_probe_every: payments.health_probe_every(),
             webhooks: self.main.webhooks.settings(profile == Profile::Dev),
+            retention: self.main.retention.rules(),
             methods: self.methods.clone(),
             accounts: self.accounts.clone(),
         }
     }
+}
+
+/// Settings of a method; the file's name is the method.
+fn read_method(path: &Path) -> Result<(MethodId, Vec<(String, String)>), ConfigError> {
+    let method = MethodId::parse(&stem(path)).ok_or_else(|| {
+        ConfigError::new(
+            path,
+            "is named after no payment method; name it like ideal.toml",
+        )
+    })?;
+    Ok((method, account::settings(path, parse(path)?)?))
 }
 
 fn stem(path: &Path) -> String {
@@ -175,11 +261,12 @@ fn parse<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|error| ConfigError::new(path, error))?;
     toml::from_str(&text).map_err(|error| {
         // The whole error would print the line, which can hold a secret.
-        let line = error
-            .span()
-            .map(|span| text[..span.start.min(text.len())].lines().count().max(1));
-        let place = line.map_or(String::new(), |line| format!("line {line}: "));
-        ConfigError::new(path, format!("{place}{}", error.message()))
+        let before = |span: std::ops::Range<usize>| text.get(..span.start);
+        let line = error.span().and_then(before);
+        ConfigError {
+            line: line.map(|before| before.matches('\n').count() + 1),
+            ..ConfigError::new(path, error.message())
+        }
     })
 }
 
@@ -269,6 +356,40 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
             "{error}"
         );
         assert!(!error.contains("s3cret"), "{error}");
+    }
+
+    #[test]
+    fn every_problem_is_told_with_its_file_and_line() {
+        let folder = folder(&[
+            (
+                "kassette.toml",
+                "public_url = \"https://pay.example\"\n\n[payments]\nlife_seconds = 1\n[store]\ncache_mib = 1\n",
+            ),
+            ("methods/cash.toml", ""),
+            ("providers/a.toml", &ACCOUNT.replace("\"all\"", "\"some\"")),
+            ("providers/b.toml", &ACCOUNT.replace("\"0.50\"", "\"x\"")),
+            ("providers/c.toml", "module = 7\n"),
+            ("providers/d.toml", ACCOUNT),
+        ]);
+        let (config, errors) = Config::read_all(folder.path(), Profile::Serve);
+        let told: Vec<(String, Option<usize>)> = errors
+            .iter()
+            .map(|error| {
+                let name = Path::new(&error.path).file_name().unwrap();
+                (name.to_string_lossy().into_owned(), error.line)
+            })
+            .collect();
+        let expected = [
+            ("kassette.toml", Some(4)),
+            ("kassette.toml", Some(6)),
+            ("cash.toml", None),
+            ("a.toml", Some(6)),
+            ("b.toml", Some(13)),
+            ("c.toml", Some(1)),
+        ];
+        let expected = expected.map(|(name, line)| (name.to_owned(), line));
+        assert_eq!(told, expected, "{errors:?}");
+        assert_eq!(config.accounts.len(), 1, "what is right is read");
     }
 
     #[test]

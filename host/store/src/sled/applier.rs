@@ -18,6 +18,7 @@ use super::register::Register;
 use super::registered::{Entered, Tail};
 use super::rows::{Made, Rows, Written};
 use super::stats::Stats;
+use super::tap::{Listener, Tap};
 use super::{keys, records};
 use crate::Fault;
 
@@ -81,10 +82,11 @@ impl<O: Operation> Job for Asked<O> {
 
 /// What the applier's threads and its callers share.
 #[derive(Default)]
-struct Shared {
+pub(super) struct Shared {
     inbox: Inbox,
-    unsynced: Unsynced,
+    pub(super) unsynced: Unsynced,
     stats: Stats,
+    pub(super) tap: Tap,
 }
 
 /// How the applier ended.
@@ -143,6 +145,11 @@ impl Applier {
         self.shared.unsynced.last(touches)
     }
 
+    /// Listens to the groups that are committed from now on; none where somebody does already.
+    pub(super) fn listen(&self) -> Option<Listener> {
+        Listener::to(&self.shared)
+    }
+
     /// Takes no more operations; those that wait are done.
     pub(super) fn close(&self) {
         self.shared.inbox.close();
@@ -177,6 +184,8 @@ fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
         tracing::error!(%why, "the disk failed: the store is closed and tried again");
         keeper.fail(&why);
         shared.unsynced.give_up();
+        // Whether those groups are there once the database is open again, nobody knows before.
+        shared.tap.cut_off();
         shared.inbox.restart();
         drop_quietly(writable);
         let acknowledged = acknowledged.into_inner();
@@ -208,6 +217,7 @@ fn write(
         inbox,
         unsynced,
         stats,
+        tap,
     } = shared;
     let (tree, nudge) = (&*tree, &*nudge);
     // One group waits here at most: the next is written only when the flusher is free.
@@ -228,6 +238,7 @@ fn write(
                             &mut **durable,
                             acknowledged,
                             unsynced,
+                            tap,
                             inbox,
                             stats,
                         )
@@ -300,6 +311,7 @@ impl Writer<'_> {
             inbox,
             unsynced,
             stats,
+            ..
         } = self.shared;
         stats.took(settles.len(), inbox.len());
         let mut batched = Batched {

@@ -15,7 +15,7 @@ use super::applier::Operation;
 use super::rows::{Rows, Source};
 use super::seal::Sealer;
 use super::stored::closed;
-use super::{Secrets, audits, hook_keys, keys, outbox};
+use super::{Secrets, audits, hook_keys, keys, outbox, records};
 use crate::{EndpointCreated, EndpointRotated, Fault, Replaced};
 
 /// An endpoint's row.
@@ -84,6 +84,13 @@ impl Wants {
 }
 
 impl Roster {
+    /// What it says of each endpoint, as bytes.
+    pub(super) fn told(&self) -> impl Iterator<Item = (EndpointId, [u8; 4])> {
+        self.0
+            .iter()
+            .map(|(id, wants)| (*id, wants.0.to_be_bytes()))
+    }
+
     /// The endpoints that want an event.
     pub(super) fn wanting(&self, kind: EventType) -> Vec<EndpointId> {
         let wanting = self
@@ -92,6 +99,26 @@ impl Roster {
             .filter(|(_, wants)| wants.0 & Wants::bit(kind) != 0);
         wanting.map(|(id, _)| *id).collect()
     }
+}
+
+/// What a roster has to say of an endpoint, as bytes.
+pub(super) fn wanted_by(endpoint: &Endpoint) -> [u8; 4] {
+    Wants::of(endpoint).0.to_be_bytes()
+}
+
+/// Seals an endpoint's secrets under another key.
+pub(super) fn reseal(
+    old: &Sealer,
+    new: &Sealer,
+    key: &[u8],
+    row: &[u8],
+) -> Result<sled::IVec, Fault> {
+    let EndpointRow { plain, sealed } = records::decode(key, row)?;
+    let secrets: EndpointSecrets = old
+        .open(key, &sealed)
+        .map_err(|unopened| closed(key, unopened))?;
+    let sealed = new.seal(key, &secrets)?;
+    records::encode(key, &EndpointRow { plain, sealed })
 }
 
 fn load_roster(rows: &Rows<'_>, endpoint: &Endpoint) -> Result<(keys::Key, Roster), Fault> {

@@ -2,7 +2,7 @@
 //!
 //! | prefix | key | value |
 //! |---|---|---|
-//! | `meta/` | a name | format, canary, mark key, counters, the last group, the audit chain's end, probe |
+//! | `meta/` | a name | format, canary, mark key, counters, the last group, the audit chain's end, probe, how far retention is |
 //! | `pay/` | payment | the payment, sealed parts, book-keeping |
 //! | `att/` | payment, ordinal | an attempt, sealed parts |
 //! | `atx/` | attempt | its payment |
@@ -10,6 +10,7 @@
 //! | `rtn/` | hash of the return token | attempt, payment |
 //! | `ref/` | account, vendor's reference | attempt, payment |
 //! | `due/` | time, payment; or time, place, number: payments made together | – |
+//! | `lag/` | time, rule, payment | – ; payments that were not over when they were to be forgotten |
 //! | `use/` | account, attempt | – |
 //! | `tml/` | payment, kind, ordinal | a line of the timeline |
 //! | `evt/` | payment, ordinal | an event |
@@ -31,6 +32,7 @@ use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
 
 use super::register::Place;
+use super::retention::Rule;
 
 /// A row's key.
 pub(super) type Key = Vec<u8>;
@@ -43,7 +45,10 @@ pub(super) const AUDIT_END: &[u8] = b"meta/audit";
 pub(super) const GROUP: &[u8] = b"meta/group";
 pub(super) const PROBE: &[u8] = b"meta/probe";
 
+pub(super) const PAYMENTS: &[u8] = b"pay/";
 pub(super) const REGISTER: &[u8] = b"reg/";
+pub(super) const RETENTION: &[u8] = b"meta/retention";
+pub(super) const LAGGARDS: &[u8] = b"lag/";
 pub(super) const DUE: &[u8] = b"due/";
 pub(super) const IN_USE: &[u8] = b"use/";
 pub(super) const PARKED_ENDS: &[u8] = b"pkx/";
@@ -79,7 +84,13 @@ pub(super) fn leading_time(key: &[u8], prefix: &[u8]) -> Option<Time> {
 }
 
 pub(super) fn payment(id: PaymentId) -> Key {
-    key(&[b"pay/", id.as_bytes()])
+    key(&[PAYMENTS, id.as_bytes()])
+}
+
+/// The payment in a key of `pay/`.
+pub(super) fn payment_id(key: &[u8]) -> Option<PaymentId> {
+    let id = key.strip_prefix(PAYMENTS)?.try_into().ok()?;
+    Some(PaymentId::from_bytes(id))
 }
 
 pub(super) fn attempt(payment: PaymentId, ordinal: u8) -> Key {
@@ -92,6 +103,12 @@ pub(super) fn attempt_index(id: AttemptId) -> Key {
 
 pub(super) fn registered(first: Place) -> Key {
     key(&[REGISTER, &first.to_be_bytes()])
+}
+
+/// The place of the first payment in a row of `reg/`, from its key.
+pub(super) fn registered_first(key: &[u8]) -> Option<Place> {
+    let first = key.strip_prefix(REGISTER)?.try_into().ok()?;
+    Some(Place::from_be_bytes(first))
 }
 
 pub(super) fn returning(token: TokenHash) -> Key {
@@ -140,6 +157,17 @@ pub(super) fn due_about(key: &[u8]) -> Option<Due> {
         first: Place::from_be_bytes(*first),
         count: u16::from_be_bytes(count.try_into().ok()?),
     })
+}
+
+/// A payment that a rule looks at again.
+pub(super) fn laggard(at: Time, rule: Rule, payment: PaymentId) -> Key {
+    key(&[LAGGARDS, &ascending(at), &[rule.tag()], payment.as_bytes()])
+}
+
+/// The rule and the payment in a key of `lag/`.
+pub(super) fn laggard_about(key: &[u8]) -> Option<(u8, PaymentId)> {
+    let (rule, payment) = key.get(LAGGARDS.len() + 8..)?.split_first()?;
+    Some((*rule, PaymentId::from_bytes(payment.try_into().ok()?)))
 }
 
 pub(super) fn in_use(account: &AccountId, attempt: AttemptId) -> Key {
@@ -287,6 +315,12 @@ pub(super) fn switch(account: &AccountId) -> Key {
 
 pub(super) fn audit(id: u64) -> Key {
     key(&[AUDIT, &id.to_be_bytes()])
+}
+
+/// The number in a key of `aud/`.
+pub(super) fn audit_number(key: &[u8]) -> Option<u64> {
+    let number = key.strip_prefix(AUDIT)?.first_chunk()?;
+    Some(u64::from_be_bytes(*number))
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ pub(super) fn load_promised(
 
 /// Whether the account of an attempt must stay configured: money can still move on it, the vendor
 /// has to be asked about it again, or what it took is not known to be safe.
-fn uses_account(payment: &Payment, attempt: &Attempt) -> bool {
+pub(super) fn uses_account(payment: &Payment, attempt: &Attempt) -> bool {
     let taken = matches!(
         attempt.state,
         AttemptState::Captured | AttemptState::Surplus

@@ -9,10 +9,11 @@
 //! | `register`, `registered` | every payment in memory, by what it is found, and the rows of that |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
-//! | `ledgers`, `create`, `step`, `parking`, `due`, `works`, `audits` | operations on payments |
+//! | `ledgers`, `create`, `step`, `parking`, `due`, `works`, `audits`, `retention` | operations on payments |
 //! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
 //! | `outbox`, `endpoints`, `deliver`, `claims`, `hook_keys` | events on their way to webhooks |
-//! | `payments`, `deliveries`, `lists`, `store` | the traits |
+//! | `payments`, `deliveries`, `lists`, `store`, `upkeep` | the traits |
+//! | `tap`, `maintenance` | backups, restoring, verifying, compacting, another master key |
 
 mod api_keys;
 mod applier;
@@ -31,6 +32,7 @@ mod inbox;
 mod keys;
 mod ledgers;
 mod lists;
+pub mod maintenance;
 mod nudge;
 mod open;
 mod operators;
@@ -41,12 +43,15 @@ mod pipeline;
 mod records;
 mod register;
 mod registered;
+mod retention;
 mod rows;
 mod seal;
 mod stats;
 mod step;
 mod store;
 mod stored;
+mod tap;
+mod upkeep;
 mod view;
 mod works;
 

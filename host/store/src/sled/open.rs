@@ -7,18 +7,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ::sled::Batch;
+use ::sled::{Batch, IVec};
+use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use super::durable::{Durable, Files, LeftOut};
 use super::register::Register;
 use super::registered::{self, Tail};
 use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
-use super::{keys, records};
+use super::{keys, maintenance, records};
 use crate::Fault;
 
 /// The version of the rows' layout that this program reads and writes.
-const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 2;
 /// Bytes of a segment of sled's log. More than is written between two syncs, see `pipeline`. A quarter
 /// of it is more than a page of sixteen of our longest rows: what is longer sled would put into a
 /// file of its own, which it never syncs.
@@ -132,6 +133,28 @@ impl Folder {
         })
     }
 
+    /// Another folder, which has to be new, with the same settings.
+    pub(super) fn aside(&self, path: PathBuf) -> Result<Self, OpenError> {
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .map_err(|source| OpenError::Io {
+                path: path.clone(),
+                source,
+            })?;
+        Ok(Self {
+            lock: lock(&path)?,
+            path,
+            cache_bytes: self.cache_bytes,
+            left_out: self.left_out,
+        })
+    }
+
+    /// Opens the files of its database.
+    pub(super) fn files(&self) -> io::Result<Files> {
+        Files::open(&self.path, self.left_out)
+    }
+
     /// Lets others have the folder.
     pub(super) fn release(&self) -> io::Result<()> {
         self.lock.unlock()
@@ -158,8 +181,9 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
         source,
     };
     remove_unfinished(path).map_err(io)?;
+    maintenance::remove_leftovers(path).map_err(io)?;
     let db = open_engine(folder)?;
-    let mut files = Files::open(path, folder.left_out).map_err(io)?;
+    let mut files = folder.files().map_err(io)?;
     if db.is_empty() {
         let rows = first_rows(sealer).map_err(|fault| OpenError::System(fault.to_string()))?;
         db.apply_batch(rows)
@@ -223,7 +247,7 @@ fn remove_unfinished(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn open_engine(folder: &Folder) -> Result<sled::Db, OpenError> {
+pub(super) fn open_engine(folder: &Folder) -> Result<sled::Db, OpenError> {
     let config = || {
         sled::Config::new()
             .path(&folder.path)
@@ -334,26 +358,50 @@ fn unseal(path: &Path, db: &sled::Db, sealer: &Sealer) -> Result<Marker, OpenErr
         path: path.clone(),
         detail,
     };
-    let sealed = |key: &[u8]| -> Result<Vec<u8>, OpenError> {
-        let row = db
-            .get(key)
+    let row = |key: &[u8]| -> Result<IVec, OpenError> {
+        db.get(key)
             .map_err(|error| engine(&path, error))?
-            .ok_or_else(|| damaged("a row that every store has is missing".into()))?;
-        records::decode(key, &row).map_err(|fault| damaged(fault.to_string()))
+            .ok_or_else(|| damaged("a row that every store has is missing".into()))
     };
-    let closed = |unopened| match unopened {
-        Unopened::OtherKey => OpenError::WrongMasterKey { path: path.clone() },
-        Unopened::Damaged => damaged("a sealed row does not open".into()),
+    let closed = |unsealed| match unsealed {
+        Unsealed::OtherKey => OpenError::WrongMasterKey { path: path.clone() },
+        Unsealed::Fault(fault) => damaged(fault.to_string()),
     };
-    let canary: String = sealer
-        .open(keys::CANARY, &sealed(keys::CANARY)?)
-        .map_err(closed)?;
-    if canary != CANARY {
-        return Err(damaged("the proof of the master key is another".into()));
+    match prove(sealer, &row(keys::CANARY)?) {
+        Ok(true) => {}
+        Ok(false) => return Err(damaged("the proof of the master key is another".into())),
+        Err(unsealed) => return Err(closed(unsealed)),
     }
-    let mark: Zeroizing<[u8; 32]> = sealer
-        .open(keys::MARK, &sealed(keys::MARK)?)
-        .map(Zeroizing::new)
-        .map_err(closed)?;
-    Marker::new(&mark).map_err(|fault| OpenError::System(fault.to_string()))
+    mark(sealer, &row(keys::MARK)?).map_err(closed)
+}
+
+/// Why a row that every store has does not open.
+pub(super) enum Unsealed {
+    /// It was sealed under another key.
+    OtherKey,
+    /// It is not as it was written.
+    Fault(Fault),
+}
+
+fn unseal_row<T: DeserializeOwned>(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<T, Unsealed> {
+    let sealed: Vec<u8> = records::decode(key, row).map_err(Unsealed::Fault)?;
+    sealer
+        .open(key, &sealed)
+        .map_err(|unopened| match unopened {
+            Unopened::OtherKey => Unsealed::OtherKey,
+            Unopened::Damaged => {
+                Unsealed::Fault(records::damaged(key, "its sealed part does not open"))
+            }
+        })
+}
+
+/// Whether the row that proves the master key says what it should.
+pub(super) fn prove(sealer: &Sealer, row: &[u8]) -> Result<bool, Unsealed> {
+    unseal_row::<String>(sealer, keys::CANARY, row).map(|canary| canary == CANARY)
+}
+
+/// Reads the key of the e-mail mark from its row.
+pub(super) fn mark(sealer: &Sealer, row: &[u8]) -> Result<Marker, Unsealed> {
+    let key: Zeroizing<[u8; 32]> = unseal_row(sealer, keys::MARK, row).map(Zeroizing::new)?;
+    Marker::new(&key).map_err(Unsealed::Fault)
 }

@@ -29,7 +29,7 @@ pub(super) struct BodyRow {
     pub(super) payment: PaymentId,
     pub(super) body: String,
     /// How many deliveries are of it; with the last one it goes.
-    deliveries: u32,
+    pub(super) deliveries: u32,
 }
 
 /// A delivery's row. Its id stands in its key.
@@ -56,6 +56,12 @@ impl DeliveryRow {
         self.next_attempt_at = whole.next_attempt_at;
         self.attempts = whole.attempts;
         recorded
+    }
+
+    /// Attempts whose answers have rows of their own.
+    pub(super) fn long_responses(&self) -> impl Iterator<Item = u8> {
+        let long = self.long_responses;
+        (0..8).filter(move |attempt| long & (1 << attempt) != 0)
     }
 
     /// Whether it is in an attempt's own row.

@@ -27,6 +27,7 @@ use super::inbox::Inbox;
 use super::nudge::Nudge;
 use super::rows::Written;
 use super::stats::Stats;
+use super::tap::Tap;
 use crate::Fault;
 
 /// What a group has written, while it is not yet on disk.
@@ -37,6 +38,11 @@ pub(super) struct Group {
 }
 
 impl Group {
+    /// What it has written.
+    pub(super) const fn written(&self) -> &Written {
+        &self.written
+    }
+
     /// Returns when the group is on disk.
     pub(super) async fn settled(&self) -> Result<(), Fault> {
         let mut durable = self.durable.subscribe();
@@ -131,6 +137,7 @@ pub(super) fn sync(
     durable: &mut dyn Durable,
     acknowledged: &AtomicU64,
     unsynced: &Unsynced,
+    tap: &Tap,
     inbox: &Inbox,
     stats: &Stats,
 ) {
@@ -143,6 +150,8 @@ pub(super) fn sync(
                 return inbox.fail(format!("a batch was not synced: {error}"));
             }
             acknowledged.store(batched.number, Ordering::Release);
+            // Before anybody knows that it is on the disk: see `Listener::settled`.
+            tap.committed(batched.number, group);
             unsynced.synced(group);
             stats.committed(batched.bytes, batched.began.elapsed());
         }

@@ -12,7 +12,7 @@ use crate::Fault;
 /// Payments of a row that takes no more. With fewer there are more rows to keep track of; with more
 /// a lone writer would write more anew for each payment. (2 KiB: sled puts pages of sixteen rows
 /// that are over 128 KiB into files of their own.)
-const FULL: usize = 64;
+pub(super) const FULL: usize = 64;
 
 /// A payment on its way into the register, with the time at which something is due.
 #[derive(Clone, Debug, PartialEq, Eq)]

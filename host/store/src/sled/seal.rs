@@ -58,6 +58,11 @@ impl MasterKey {
         Zeroizing::new(mac.finalize().into_bytes().into())
     }
 
+    /// Whether it is the same key.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+
     /// Tells keys apart without telling anything of them.
     fn id(&self) -> [u8; KEY_ID] {
         let mut hash = Sha256::new();

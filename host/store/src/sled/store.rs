@@ -17,8 +17,8 @@ use crate::{Answer, Fault, Health};
 
 /// The embedded store. Open one per folder and share it.
 pub struct SledStore {
-    engine: Shared,
-    applier: Applier,
+    pub(super) engine: Shared,
+    pub(super) applier: Applier,
     pub(super) secrets: Arc<Secrets>,
     pub(super) claims: Arc<Claims>,
     folder: Arc<Folder>,

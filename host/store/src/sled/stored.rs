@@ -253,10 +253,18 @@ pub(super) fn load_attempt(
     ordinal: u8,
 ) -> Result<Attempt, Fault> {
     let key = keys::attempt(payment, ordinal);
-    let row: AttemptRow = source.expect(&key)?;
+    let row = source
+        .get(&key)?
+        .ok_or_else(|| records::damaged(&key, "it is missing"))?;
+    open_attempt(sealer, &key, &row)
+}
+
+/// Opens an attempt's row.
+pub(super) fn open_attempt(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<Attempt, Fault> {
+    let row: AttemptRow = records::decode(key, row)?;
     let secrets: AttemptSecrets = sealer
-        .open(&key, &row.sealed)
-        .map_err(|unopened| closed(&key, unopened))?;
+        .open(key, &row.sealed)
+        .map_err(|unopened| closed(key, unopened))?;
     let mut attempt = row.plain;
     attempt.return_token = secrets.return_token;
     attempt.answers = secrets.answers;

@@ -22,6 +22,7 @@ pub mod fixtures;
 pub mod keys;
 pub mod lists;
 pub mod parked;
+pub mod retention;
 pub mod steps;
 pub mod survival;
 pub mod work;
@@ -103,6 +104,11 @@ macro_rules! store_suite {
             deliveries::deliveries_survive_and_what_was_claimed_is_due_again,
             deliveries::waiting_endpoints_are_told_in_pages,
             deliveries::what_is_over_is_pruned_with_its_event,
+            retention::what_is_over_is_forgotten_when_its_time_has_passed,
+            retention::what_is_not_over_is_kept_and_looked_at_again,
+            retention::nothing_is_forgotten_where_it_is_kept_for_ever,
+            retention::much_is_forgotten_in_small_groups,
+            retention::parked_notices_go_without_any_traffic,
             survival::reopening_shows_everything,
             survival::a_closed_store_takes_nothing,
             survival::a_probe_is_written,

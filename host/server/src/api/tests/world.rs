@@ -140,6 +140,7 @@ fn settings() -> Settings {
         health_max_age: Duration::from_secs(900),
         health_probe_every: Duration::from_secs(60),
         webhooks: Webhooks::default(),
+        retention: kassette_store::Retention::default(),
         methods: BTreeMap::new(),
         accounts: BTreeMap::from([(account.id.clone(), account)]),
     }

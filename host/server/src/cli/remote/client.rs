@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::{HeaderValue, Request, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
+pub(in crate::cli) use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use kassette_domain::secret::Secret;
@@ -89,13 +90,7 @@ impl Remote {
     ) -> Result<Value, String> {
         let request = self.request(call, token, said)?;
         let exchanged = tokio::time::timeout(DEADLINE, self.exchange(request)).await;
-        let (status, body) = exchanged.map_err(|_| {
-            format!(
-                "{} gave no answer within {} s",
-                self.base,
-                DEADLINE.as_secs()
-            )
-        })??;
+        let (status, body) = exchanged.map_err(|_| self.silent())??;
         if !status.is_success() {
             return Err(refusal(status, &body));
         }
@@ -104,6 +99,39 @@ impl Remote {
         }
         let not_ours = |_| format!("{} did not answer as an admin API does", self.base);
         serde_json::from_slice(&body).map_err(not_ours)
+    }
+
+    /// Makes a call whose answer is taken in as it comes: only its beginning has a deadline.
+    ///
+    /// # Errors
+    /// As [`Remote::send`].
+    pub(super) async fn stream(
+        &self,
+        call: &Call,
+        token: &Secret,
+        said: (Option<&str>, Option<&str>),
+    ) -> Result<Incoming, String> {
+        let request = self.request(call, token, said)?;
+        let begun = tokio::time::timeout(DEADLINE, self.begin(request)).await;
+        let response = begun.map_err(|_| self.silent())??;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response.into_body());
+        }
+        let body = Limited::new(response.into_body(), MOST).collect().await;
+        Err(refusal(
+            status,
+            &body.map_err(|error| self.broken(&error))?.to_bytes(),
+        ))
+    }
+
+    fn silent(&self) -> String {
+        let seconds = DEADLINE.as_secs();
+        format!("{} gave no answer within {seconds} s", self.base)
+    }
+
+    fn broken(&self, error: &dyn std::fmt::Display) -> String {
+        format!("{}: {error}", self.base)
     }
 
     fn request(
@@ -150,6 +178,17 @@ impl Remote {
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), String> {
+        let response = self.begin(request).await?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MOST).collect().await;
+        Ok((
+            status,
+            body.map_err(|error| self.broken(&error))?.to_bytes(),
+        ))
+    }
+
+    /// Sends a request; the answer's body has yet to come.
+    async fn begin(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String> {
         let unreachable = |error: std::io::Error| {
             format!(
                 "cannot reach {}: {error}; is the server running?",
@@ -176,19 +215,15 @@ impl Remote {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         request: Request<Full<Bytes>>,
-    ) -> Result<(StatusCode, Bytes), String> {
-        let broken = |error: &dyn std::fmt::Display| format!("{}: {error}", self.base);
+    ) -> Result<Response<Incoming>, String> {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| broken(&error))?;
+            .map_err(|error| self.broken(&error))?;
         tokio::spawn(connection);
-        let response = sender
+        sender
             .send_request(request)
             .await
-            .map_err(|error| broken(&error))?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), MOST).collect().await;
-        Ok((status, body.map_err(|error| broken(&error))?.to_bytes()))
+            .map_err(|error| self.broken(&error))
     }
 }
 

@@ -1,12 +1,8 @@
 //! The first operator: written into the store while the server is stopped.
 
-use std::path::PathBuf;
-
 use kassette_domain::audit::Audited;
-use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_gateway::clock::{Clock as _, SystemClock};
-use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{Directory as _, Health as _, SledStore};
 use serde_json::{Value, json};
 
@@ -14,12 +10,7 @@ use super::Connection;
 use super::call::Shape;
 use super::command::OperatorCreate;
 use crate::admin;
-use crate::config::{Config, Profile};
-
-/// Memory for the pages of a store that is open for one write.
-const CACHE: u64 = 8 << 20;
-/// The master key that `dev` keeps in its data directory.
-const DEV_KEY: &str = "master.key";
+use crate::cli::place::Place;
 
 /// Writes the operator with its line in the audit log; answers id and token.
 ///
@@ -55,47 +46,19 @@ pub(super) async fn create(
         before: None,
         after: Some(admin::operator_view(&operator).to_string()),
     };
-    let (data_dir, master) = place(create)?;
-    let master = MasterKey::parse(master.expose()).map_err(|error| error.to_string())?;
-    crate::files::make_private_folder(&data_dir)
-        .map_err(|error| format!("{}: {error}", data_dir.display()))?;
-    let store = SledStore::open(&OpenOptions {
-        path: data_dir.join("store"),
-        master,
-        cache_bytes: CACHE,
-    })
-    .map_err(|error| error.to_string())?;
+    let place = Place::of(create.config.clone(), create.data_dir.clone());
+    let options = place.options()?;
+    if let Some(data_dir) = options.path.parent() {
+        crate::files::make_private_folder(data_dir)
+            .map_err(|error| format!("{}: {error}", data_dir.display()))?;
+    }
+    let store = SledStore::open(&options).map_err(|error| error.to_string())?;
     let made = store.create_operator(operator, audited, now).await;
     let closed = store.shut_down().await;
     let made = made.map_err(|fault| fault.to_string())?;
     closed.map_err(|fault| fault.to_string())?;
     let answer = json!({ "operator_id": made.id.to_string(), "token": token.expose() });
     Ok((answer, Shape::Once))
-}
-
-/// The data directory and the text of its master key.
-fn place(create: &OperatorCreate) -> Result<(PathBuf, Secret), String> {
-    if let Some(data_dir) = &create.data_dir {
-        let key = crate::master_key::read(Some(&data_dir.join(DEV_KEY)));
-        return Ok((data_dir.clone(), key.map_err(|error| error.to_string())?));
-    }
-    let folder = create
-        .config
-        .clone()
-        .unwrap_or_else(|| PathBuf::from("config"));
-    let config = Config::read(&folder, Profile::Serve).map_err(|error| {
-        format!(
-            "{error}\nWithout an operator token the operator is written into the store of a stopped \
-             server: name its folder with --config or --data-dir"
-        )
-    })?;
-    let key_file = config
-        .main
-        .master_key_file
-        .as_deref()
-        .map(|path| config.path(path));
-    let key = crate::master_key::read(key_file.as_deref()).map_err(|error| error.to_string())?;
-    Ok((config.path(&config.main.data_dir), key))
 }
 
 fn until(text: &str, now: Time) -> Result<Time, String> {

@@ -10,8 +10,12 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use http::Method;
 use kassette_domain::secret::Secret;
+use serde_json::Value;
 
+use call::Call;
+pub(super) use client::Incoming;
 use client::Remote;
 pub(super) use command::{
     Action, AuditAction, DomainAction, KeyAction, MerchantAction, Noun, OperatorAction,
@@ -48,7 +52,51 @@ pub(super) struct Connection {
     reason: Option<String>,
     /// Print the answer as JSON.
     #[arg(long, global = true)]
-    json: bool,
+    pub(super) json: bool,
+}
+
+impl Connection {
+    /// The operator token, where there is one.
+    pub(super) fn token(&self) -> Result<Option<Secret>, String> {
+        token(self.token_file.as_deref())
+    }
+
+    fn remote(&self) -> Result<(Remote, Secret), String> {
+        let remote = Remote::new(&self.admin_url, self.ca_file.as_deref())?;
+        Ok((remote, self.token()?.ok_or_else(no_token)?))
+    }
+
+    fn said(&self) -> (Option<&str>, Option<&str>) {
+        (self.actor.as_deref(), self.reason.as_deref())
+    }
+}
+
+/// Asks the server and gives the answer back as it is.
+///
+/// # Errors
+/// A sentence: what was refused, or what to do.
+pub(super) async fn ask(
+    connection: &Connection,
+    method: Method,
+    path: &[&str],
+) -> Result<Value, String> {
+    let (remote, token) = connection.remote()?;
+    let call = Call::new(method, path);
+    remote.send(&call, &token, connection.said()).await
+}
+
+/// The same for an answer that is taken in as it comes.
+///
+/// # Errors
+/// As [`ask`].
+pub(super) async fn stream(
+    connection: &Connection,
+    method: Method,
+    path: &[&str],
+) -> Result<Incoming, String> {
+    let (remote, token) = connection.remote()?;
+    let call = Call::new(method, path);
+    remote.stream(&call, &token, connection.said()).await
 }
 
 /// Does what a command of one of the nouns says.
@@ -57,18 +105,17 @@ pub(super) struct Connection {
 /// A sentence: what was refused, or what to do.
 pub(super) async fn run<A: Action>(noun: Noun<A>) -> Result<(), String> {
     let Noun { connection, action } = noun;
-    let token = token(connection.token_file.as_deref())?;
+    let has_token = connection.token()?.is_some();
     let first = action
         .first_operator()
-        .filter(|first| first.is_offline(token.is_some()));
+        .filter(|first| first.is_offline(has_token));
     let (answer, shape) = match first {
         Some(first) => first_operator::create(&connection, first).await?,
         None => {
             let call = action.call()?;
-            let remote = Remote::new(&connection.admin_url, connection.ca_file.as_deref())?;
-            let token = token.ok_or_else(no_token)?;
-            let said = (connection.actor.as_deref(), connection.reason.as_deref());
-            (remote.send(&call, &token, said).await?, call.shape)
+            let (remote, token) = connection.remote()?;
+            let answer = remote.send(&call, &token, connection.said()).await?;
+            (answer, call.shape)
         }
     };
     print(&show::answer(&shape, &answer, connection.json))
@@ -95,7 +142,7 @@ fn token(file: Option<&Path>) -> Result<Option<Secret>, String> {
 }
 
 /// Writes to standard output; a reader that has seen enough is no failure.
-fn print(text: &str) -> Result<(), String> {
+pub(super) fn print(text: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.to_string()),

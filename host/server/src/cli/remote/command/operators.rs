@@ -7,7 +7,9 @@ use http::Method;
 use kassette_domain::operator;
 use serde_json::json;
 
-use super::{Action, Paging};
+use super::{Action, Noun, Paging};
+use crate::cli::place::Place;
+use crate::cli::remote::Connection;
 use crate::cli::remote::call::{Call, Shape};
 
 /// What can be done with operators.
@@ -133,6 +135,24 @@ pub(in crate::cli) enum AuditAction {
         #[command(flatten)]
         paging: Paging,
     },
+    /// Say whether a line was altered, removed or inserted.
+    ///
+    /// With no operator token at hand, or with --config or --data-dir, the store of a server that is
+    /// stopped is looked at.
+    Verify {
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+impl Noun<AuditAction> {
+    /// Where to look, if the log is to be verified; else the command as it is.
+    pub(in crate::cli) fn audit_to_verify(self) -> Result<(Connection, Place), Box<Self>> {
+        match self.action {
+            AuditAction::Verify { place } => Ok((self.connection, place)),
+            AuditAction::List { .. } => Err(Box::new(self)),
+        }
+    }
 }
 
 const AUDIT: Shape = Shape::List(
@@ -150,8 +170,10 @@ const AUDIT: Shape = Shape::List(
 
 impl Action for AuditAction {
     fn call(self) -> Result<Call, String> {
-        let Self::List { paging } = self;
-        Ok(paging.of(Call::new(Method::GET, ["audit"]).shown(AUDIT)))
+        Ok(match self {
+            Self::List { paging } => paging.of(Call::new(Method::GET, ["audit"]).shown(AUDIT)),
+            Self::Verify { .. } => Call::new(Method::GET, ["audit", "verify"]),
+        })
     }
 }
 

@@ -1,0 +1,71 @@
+//! What keeps the store in order while it serves: backups, and whether the audit log is whole.
+
+use std::convert::Infallible;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use http::header::CONTENT_TYPE;
+use kassette_domain::audit::{Chain, ChainBreak};
+use serde_json::{Value, json};
+
+use super::AdminState;
+use super::body::{JsonBody, Said};
+use super::caller::{Admin, Viewer};
+use super::query::Query;
+use crate::api::ApiError;
+
+/// The body is the file of a backup.
+const BACKUP: &str = "application/vnd.kassette.backup";
+
+/// `POST /backup`: the store as it is at one moment. The body itself says whether it is whole.
+pub(super) async fn backup(
+    Admin(caller): Admin,
+    State(state): State<AdminState>,
+    JsonBody(fields): JsonBody,
+) -> Result<Response, ApiError> {
+    let now = state.gateway.clock().now();
+    let audited = caller.audited(Said::alone(fields)?, "store.backup", "store".to_owned());
+    let store = state.gateway.store();
+    let pieces = store.backup(now).await.map_err(ApiError::internal)?;
+    let pieces = pieces.ok_or_else(|| ApiError::Conflict {
+        message: "another backup is being made".into(),
+        retry_after: None,
+    })?;
+    store
+        .audit(audited, now)
+        .await
+        .map_err(ApiError::internal)?;
+    let body = stream::unfold(pieces, |mut pieces| async {
+        let piece = pieces.recv().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(piece)), pieces))
+    });
+    Ok(([(CONTENT_TYPE, BACKUP)], Body::from_stream(body)).into_response())
+}
+
+/// `GET /audit/verify`
+pub(super) async fn verify_audit(
+    _: Viewer,
+    State(state): State<AdminState>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, ApiError> {
+    Query::of(query.as_deref())?.finish()?;
+    let chain = state.gateway.store().verify_audit().await;
+    Ok(Json(verdict(&chain.map_err(ApiError::internal)?)))
+}
+
+/// What was found along the audit log.
+pub(crate) fn verdict(chain: &Chain) -> Value {
+    let last = chain
+        .last()
+        .map(|(id, hash)| json!({ "id": id, "hash": hex::encode(hash) }));
+    let breaks: Vec<String> = chain.breaks().iter().map(ChainBreak::to_string).collect();
+    json!({
+        "whole": breaks.is_empty(),
+        "last": last,
+        "breaks": breaks,
+        "more_breaks": chain.unnamed(),
+    })
+}

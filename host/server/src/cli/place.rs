@@ -1,0 +1,105 @@
+//! Which store a command works on while the server is stopped.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kassette_domain::secret::Secret;
+use kassette_store::sled::{MasterKey, OpenOptions};
+
+use crate::config::Config;
+use crate::master_key;
+
+/// The master key that `dev` keeps in its data directory.
+const DEV_KEY: &str = "master.key";
+/// The configuration where none is named.
+const CONFIG: &str = "config";
+/// Memory for pages where no configuration says how much, bytes.
+const CACHE: u64 = 64 << 20;
+/// The store's folder in a data directory.
+const STORE: &str = "store";
+
+/// Where a stopped server's store is.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct Place {
+    /// Configuration folder of the stopped server [default: config].
+    #[arg(long, value_name = "DIR", conflicts_with = "data_dir")]
+    config: Option<PathBuf>,
+    /// Its data directory; the master key is then KASSETTE_MASTER_KEY or master.key in it.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+/// A data directory with what is known about it.
+pub(super) struct DataDir {
+    /// The folder.
+    pub(super) path: PathBuf,
+    /// Where its master key is, beside the environment.
+    pub(super) key_file: Option<PathBuf>,
+    cache_bytes: u64,
+}
+
+impl Place {
+    /// The store of a folder, as other commands name it.
+    pub(super) const fn of(config: Option<PathBuf>, data_dir: Option<PathBuf>) -> Self {
+        Self { config, data_dir }
+    }
+
+    /// Whether it was said at all.
+    pub(super) const fn is_named(&self) -> bool {
+        self.config.is_some() || self.data_dir.is_some()
+    }
+
+    /// The data directory. Of a configuration only `kassette.toml` is read: what is wrong with an
+    /// account must not stand in the way of a restore.
+    ///
+    /// # Errors
+    /// A sentence: what is wrong with the configuration.
+    pub(super) fn find(&self) -> Result<DataDir, String> {
+        if let Some(path) = &self.data_dir {
+            return Ok(DataDir {
+                path: path.clone(),
+                key_file: Some(path.join(DEV_KEY)),
+                cache_bytes: CACHE,
+            });
+        }
+        let folder = self.config.as_deref().unwrap_or(Path::new(CONFIG));
+        let main = Config::read_main(folder).map_err(|error| {
+            format!(
+                "{error}\nThe store of a stopped server is named with --config or --data-dir; a \
+                 running one is asked with an operator token in KASSETTE_OPERATOR_TOKEN"
+            )
+        })?;
+        Ok(DataDir {
+            path: folder.join(&main.data_dir),
+            key_file: main.master_key_file.map(|file| folder.join(file)),
+            cache_bytes: main.store.cache_mib << 20,
+        })
+    }
+
+    /// What its store is opened with.
+    ///
+    /// # Errors
+    /// A sentence: what is wrong with the configuration or the master key.
+    pub(super) fn options(&self) -> Result<OpenOptions, String> {
+        let found = self.find()?;
+        let key = master_key::read(found.key_file.as_deref());
+        let key = parse(&key.map_err(|error| error.to_string())?)?;
+        Ok(found.options(key))
+    }
+}
+
+impl DataDir {
+    /// What its store is opened with under a master key.
+    pub(super) fn options(&self, master: MasterKey) -> OpenOptions {
+        OpenOptions {
+            path: self.path.join(STORE),
+            master,
+            cache_bytes: self.cache_bytes,
+        }
+    }
+}
+
+/// A master key from its text.
+pub(super) fn parse(text: &Secret) -> Result<MasterKey, String> {
+    MasterKey::parse(text.expose()).map_err(|error| error.to_string())
+}

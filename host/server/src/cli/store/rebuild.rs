@@ -1,0 +1,95 @@
+//! `kassette compact` and `kassette rekey`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kassette_domain::secret::Secret;
+use kassette_store::sled::maintenance;
+
+use super::{blocking, mib, tell};
+use crate::cli::place::{self, Place};
+use crate::cli::progress::Shown;
+use crate::master_key;
+
+/// Where the new master key stands; never on a command line, which everybody on the machine can read.
+const NEW_KEY: &str = "KASSETTE_NEW_MASTER_KEY";
+
+/// The options of `kassette compact`.
+#[derive(Args)]
+pub(in crate::cli) struct CompactArgs {
+    #[command(flatten)]
+    place: Place,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The options of `kassette rekey`.
+#[derive(Args)]
+pub(in crate::cli) struct RekeyArgs {
+    #[command(flatten)]
+    place: Place,
+    /// File of mode 0600 that holds the new master key; KASSETTE_NEW_MASTER_KEY goes before it.
+    #[arg(long, value_name = "FILE")]
+    new_key_file: Option<PathBuf>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Writes the store of a stopped server anew.
+pub(in crate::cli) async fn compact(args: CompactArgs) -> Result<(), String> {
+    let options = args.place.options()?;
+    let path = options.path.clone();
+    let compacted = blocking(move || {
+        let shown = Shown::new(None);
+        maintenance::compact(&options, &shown).map_err(|error| error.to_string())
+    })
+    .await?;
+    let each = compacted
+        .bytes_after
+        .checked_div(compacted.payments)
+        .map_or_else(String::new, |each| format!(", {each} bytes a payment"));
+    let sentence = format!(
+        "{}: {} before, {} after; {} payments, {} rows{each}",
+        path.display(),
+        mib(compacted.bytes_before),
+        mib(compacted.bytes_after),
+        compacted.payments,
+        compacted.rows,
+    );
+    tell(&compacted, args.json, &sentence)
+}
+
+/// Seals the store of a stopped server under another master key.
+pub(in crate::cli) async fn rekey(args: RekeyArgs) -> Result<(), String> {
+    let options = args.place.options()?;
+    let new = place::parse(&new_key(args.new_key_file)?)?;
+    let path = options.path.clone();
+    let rekeyed = blocking(move || {
+        let shown = Shown::new(None);
+        maintenance::rekey(&options, &new, &shown).map_err(|error| error.to_string())
+    })
+    .await?;
+    let sentence = format!(
+        "{}: {} of {} rows hold secrets and are sealed under the new master key.\nPut it in the \
+         place of the old one before the server is started. Keep the old one for as long as there \
+         are backups that were made under it.",
+        path.display(),
+        rekeyed.resealed.values().sum::<u64>(),
+        rekeyed.rows,
+    );
+    tell(&rekeyed, args.json, &sentence)
+}
+
+fn new_key(file: Option<PathBuf>) -> Result<Secret, String> {
+    if let Ok(text) = std::env::var(NEW_KEY) {
+        return Ok(Secret::new(text.trim()));
+    }
+    let file = file.ok_or_else(|| {
+        format!(
+            "no new master key: set {NEW_KEY} or name a file with --new-key-file (openssl rand -base64 32)"
+        )
+    })?;
+    master_key::read_file(&file).map_err(|error| error.to_string())
+}

@@ -1,0 +1,104 @@
+//! `kassette verify`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kassette_store::sled::maintenance::{self, Report};
+use serde::Serialize;
+
+use super::restore::input;
+use super::{blocking, tell};
+use crate::cli::place::{self, Place};
+use crate::cli::progress::Shown;
+use crate::master_key;
+
+/// The options of `kassette verify`.
+#[derive(Args)]
+pub(in crate::cli) struct VerifyArgs {
+    /// A backup; without one the store of the stopped server is verified.
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
+    /// Where a backup is unpacked to be verified, and removed again; needs as much room as a store
+    /// [default: the backup's own folder].
+    #[arg(long, value_name = "DIR", requires = "file")]
+    scratch: Option<PathBuf>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a store or a backup through.
+pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
+    let json = args.json;
+    let Some(file) = args.file else {
+        let options = args.place.options()?;
+        let path = options.path.clone();
+        let report = blocking(move || {
+            let shown = Shown::new(None);
+            maintenance::verify(&options, &shown).map_err(|error| error.to_string())
+        })
+        .await?;
+        return said(&report, &report, &path.display().to_string(), json);
+    };
+    let found = args.place.find()?;
+    let key = master_key::read(found.key_file.as_deref()).map_err(|error| error.to_string())?;
+    let master = place::parse(&key)?;
+    let (read, bytes) = input(&file)?;
+    let scratch = match args.scratch {
+        Some(folder) => folder,
+        None => match file.parent() {
+            Some(folder) if folder != std::path::Path::new("") => folder.to_owned(),
+            _ => PathBuf::from("."),
+        },
+    };
+    let mut options = found.options(master);
+    options.path = scratch.join(format!(".kassette-verify.{}", std::process::id()));
+    let verified = blocking(move || {
+        let shown = Shown::new(bytes);
+        maintenance::verify_backup(&options, read, &shown).map_err(|error| error.to_string())
+    })
+    .await?;
+    let what = format!(
+        "{}, made at {} by release {}",
+        file.display(),
+        verified.made_at,
+        verified.release
+    );
+    said(&verified, &verified.report, &what, json)
+}
+
+/// Tells what was found; findings are a refusal.
+fn said(result: &impl Serialize, report: &Report, what: &str, json: bool) -> Result<(), String> {
+    let found = report.findings.len() as u64 + report.more_findings;
+    let rows: u64 = report.rows.values().sum();
+    let counts = format!(
+        "{what}: {} payments, {rows} rows, {} lines of the audit log",
+        report.payments, report.audit_lines
+    );
+    if !json {
+        tell_findings(report);
+    }
+    if report.is_whole() {
+        return tell(result, json, &format!("{counts}: all is whole"));
+    }
+    if json {
+        tell(result, json, "")?;
+    }
+    Err(format!("{counts}: {found} findings"))
+}
+
+/// Each finding with what to do.
+pub(super) fn tell_findings(report: &Report) {
+    let mut advice = "";
+    for finding in &report.findings {
+        eprintln!("{} {}: {}", finding.kind, finding.row, finding.what);
+        advice = finding.advice;
+    }
+    if report.more_findings > 0 {
+        eprintln!("… and {} more", report.more_findings);
+    }
+    if !advice.is_empty() {
+        eprintln!("What to do: {advice}.");
+    }
+}

@@ -1,0 +1,106 @@
+//! How long backup, restore, verify and compact take, and how large a store is before and after.
+//!
+//! `cargo run --release -p kassette-store --features suite --example upkeep [payments] [folder]`
+//!
+//! Every fourth payment has an attempt that was paid, with its timeline and events.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a measurement, run by hand"
+)]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kassette_domain::id::PaymentId;
+use kassette_domain::provider::VendorStatus;
+use kassette_store::sled::maintenance::{backup, compact, restore, verify};
+use kassette_store::sled::{MasterKey, OpenOptions, SledStore};
+use kassette_store::suite::fixtures::{NOW, new_payment, news, open, report, started};
+use kassette_store::{About, Health as _, Payments as _};
+
+/// Creations at once.
+const WRITERS: usize = 256;
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let payments: usize = arguments
+        .next()
+        .map_or(20_000, |text| text.parse().unwrap());
+    let folder = arguments
+        .next()
+        .map_or_else(std::env::temp_dir, PathBuf::from);
+    let folder = folder.join(format!("kassette-upkeep-{}", std::process::id()));
+    let options = |name: &str| OpenOptions {
+        path: folder.join(name),
+        master: MasterKey::from_bytes([7; 32]),
+        cache_bytes: 64 << 20,
+    };
+    let store = SledStore::open(&options("store")).unwrap();
+    let began = Instant::now();
+    fill(&store, payments).await;
+    told("fill", began, "");
+    store.shut_down().await.unwrap();
+    drop(store);
+    let began = Instant::now();
+    let report = verify(&options("store"), &()).unwrap();
+    assert!(report.is_whole());
+    told("verify", began, &format!("{:?}", report.rows));
+    let (began, mut file) = (Instant::now(), Vec::new());
+    backup(&options("store"), &mut file, NOW, &()).unwrap();
+    told("backup", began, &format!("{} MiB", file.len() >> 20));
+    let began = Instant::now();
+    restore(&options("copy"), file.as_slice(), false, &()).unwrap();
+    told("restore", began, "");
+    let began = Instant::now();
+    let compacted = compact(&options("store"), &()).unwrap();
+    let each = compacted.bytes_after / compacted.payments;
+    told(
+        "compact",
+        began,
+        &format!("{compacted:?}, {each} bytes a payment"),
+    );
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+async fn fill(store: &Arc<SledStore>, payments: usize) {
+    let writers = (0..WRITERS).map(|writer| {
+        let store = Arc::clone(store);
+        tokio::spawn(async move {
+            for each in (writer..payments).step_by(WRITERS) {
+                one(&store, each).await;
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+}
+
+async fn one(store: &SledStore, number: usize) {
+    let at = NOW.after(Duration::from_millis(number as u64));
+    let name = format!("{number}");
+    let mut new = new_payment(&name);
+    let mut random = [0; 10];
+    random.copy_from_slice(&new.id.as_bytes()[..10]);
+    new.id = PaymentId::made_at(at, random);
+    let about = About::Payment(new.id);
+    store.create(new, None, at).await.unwrap();
+    if !number.is_multiple_of(4) {
+        return;
+    }
+    let reference = format!("vendor-{name}");
+    for step in [
+        open(&name, "sandbox-test"),
+        started(&name, &reference),
+        news(&name, report(&reference, VendorStatus::Completed)),
+    ] {
+        store.step(about.clone(), step, None, at).await.unwrap();
+    }
+}
+
+fn told(what: &str, began: Instant, more: &str) {
+    println!("{what:8} {:8.2} s  {more}", began.elapsed().as_secs_f64());
+}

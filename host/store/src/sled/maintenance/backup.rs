@@ -1,0 +1,286 @@
+//! From a store to a backup: of a stopped one at once, of a running one while it is written.
+//!
+//! sled shows no snapshot. Rows are therefore read in the order of their keys, each as it stands when
+//! its turn comes, and every group that is committed meanwhile is put between them: `format` says why
+//! that is the store as it was after the last group. Before rows are read, all groups that were
+//! committed so far are written down, so that no group follows rows that are newer than it and is not
+//! itself followed by what made them so.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::sled::{IVec, Tree};
+use kassette_domain::time::Time;
+use tokio::sync::{mpsc, watch};
+
+use super::format::{Decoder, Encoder, FileError, Head, Piece, Totals};
+use super::kinds::{self, KINDS};
+use super::{MaintenanceError, Progress, Stopped, Unit};
+use crate::Fault;
+use crate::sled::applier::Ended;
+use crate::sled::engine::Shared as Engine;
+use crate::sled::keys;
+use crate::sled::open::{FORMAT, OpenOptions};
+use crate::sled::records;
+use crate::sled::rows::engine;
+use crate::sled::tap::Listener;
+
+/// Bytes of rows that are read at once: a few milliseconds, after which payments have their turn.
+const CHUNK: usize = 128 << 10;
+/// Longest that a reader may keep a running server waiting for room: until then groups pile up.
+const STALLED: Duration = Duration::from_secs(60);
+
+/// What a backup holds.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct BackedUp {
+    /// Rows of each kind as they were read.
+    pub rows: std::collections::BTreeMap<String, u64>,
+    /// Groups of changes that were committed meanwhile, and replayed on restore.
+    pub groups: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// The same of a backup that came from a running server.
+pub type Received = BackedUp;
+
+/// Writes a backup of a stopped store.
+///
+/// # Errors
+/// See [`MaintenanceError`]; then `out` holds nothing that could be taken for a backup.
+pub fn backup(
+    options: &OpenOptions,
+    out: &mut dyn Write,
+    now: Time,
+    progress: &dyn Progress,
+) -> Result<BackedUp, MaintenanceError> {
+    let stopped = Stopped::open(options)?;
+    let head = head(&stopped.db, now)?;
+    progress.begin("Backing up", Unit::Payments, Some(head.payments));
+    let (mut encoder, first) = Encoder::begin(&head)?;
+    let mut written = 0;
+    let mut write = |bytes: &[u8]| -> Result<(), MaintenanceError> {
+        out.write_all(bytes).map_err(FileError::Io)?;
+        written += bytes.len() as u64;
+        Ok(())
+    };
+    write(&first)?;
+    let mut after = None;
+    loop {
+        let rows = chunk(&stopped.db, after.as_ref())?;
+        let Some((last, _)) = rows.last() else { break };
+        after = Some(last.clone());
+        write(&encoder.rows(&rows)?)?;
+        progress.advance(payments(rows.iter().map(|(key, _)| key.as_ref())));
+    }
+    let (totals, end) = encoder.end()?;
+    write(&end)?;
+    Ok(told(&totals, written))
+}
+
+/// Takes in a backup that a running server sends, checking every piece, and writes it out as it is.
+///
+/// # Errors
+/// See [`FileError`]: what was written is then no backup.
+pub fn receive(
+    input: impl Read,
+    out: &mut dyn Write,
+    progress: &dyn Progress,
+) -> Result<Received, FileError> {
+    let (mut decoder, head) = Decoder::open(Tee { input, out }, FORMAT)?;
+    progress.begin("Backing up", Unit::Payments, Some(head.payments));
+    loop {
+        match decoder.next()? {
+            Piece::Rows(rows) => {
+                progress.advance(payments(rows.iter().map(|(key, _)| key.as_slice())));
+            }
+            Piece::Group(_) => {}
+            Piece::End(totals) => return Ok(told(&totals, decoder.read())),
+        }
+    }
+}
+
+fn told(totals: &Totals, bytes: u64) -> BackedUp {
+    let name = |tag: u8| {
+        let kind = KINDS.iter().find(|kind| kind.tag == tag);
+        kind.map_or_else(|| tag.to_string(), |kind| kind.name.to_owned())
+    };
+    BackedUp {
+        rows: totals
+            .rows
+            .iter()
+            .map(|(tag, count)| (name(*tag), *count))
+            .collect(),
+        groups: totals.groups,
+        bytes,
+    }
+}
+
+/// Writes down whatever is read.
+struct Tee<'a, R> {
+    input: R,
+    out: &'a mut dyn Write,
+}
+
+impl<R: Read> Read for Tee<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.out.write_all(buffer.get(..read).unwrap_or_default())?;
+        Ok(read)
+    }
+}
+
+fn head(db: &Tree, now: Time) -> Result<Head, Fault> {
+    let canary = db.get(keys::CANARY).map_err(|error| engine(&error))?;
+    let canary = canary.ok_or_else(|| Fault::Corrupt("the proof of the master key".into()))?;
+    Ok(Head {
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+        format: FORMAT,
+        at: now,
+        payments: kinds::counted_payments(db)?,
+        canary: canary.to_vec(),
+        kinds: KINDS
+            .iter()
+            .map(|kind| (kind.tag, kind.name.to_owned()))
+            .collect(),
+    })
+}
+
+/// How many of the rows are payments: what progress is measured by.
+fn payments<'a>(keys: impl Iterator<Item = &'a [u8]>) -> u64 {
+    keys.filter(|key| key.starts_with(keys::PAYMENTS)).count() as u64
+}
+
+/// The next rows in the order of their keys.
+fn chunk(db: &Tree, after: Option<&IVec>) -> Result<Vec<(IVec, IVec)>, Fault> {
+    let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+    let mut rows = Vec::new();
+    let mut bytes = 0;
+    for row in db.range::<&IVec, _>((from, std::ops::Bound::Unbounded)) {
+        let (key, row) = row.map_err(|error| engine(&error))?;
+        bytes += key.len() + row.len();
+        rows.push((key, row));
+        if bytes >= CHUNK {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+/// Sends a backup of a running store, piece by piece, until its end or until nobody takes it any more.
+pub(in crate::sled) async fn stream(
+    engine: Engine,
+    listening: Listener,
+    now: Time,
+    pieces: mpsc::Sender<Vec<u8>>,
+    ended: watch::Receiver<Option<Ended>>,
+) {
+    let mut streaming = Streaming {
+        engine,
+        listening,
+        pieces,
+        ended,
+    };
+    let began = Instant::now();
+    match streaming.run(now).await {
+        Ok(totals) => {
+            let groups = totals.groups;
+            tracing::info!(
+                duration_ms = began.elapsed().as_millis() as u64,
+                groups,
+                "a backup was sent"
+            );
+        }
+        Err(why) => tracing::warn!(%why, "a backup was given up"),
+    }
+}
+
+struct Streaming {
+    engine: Engine,
+    listening: Listener,
+    pieces: mpsc::Sender<Vec<u8>>,
+    ended: watch::Receiver<Option<Ended>>,
+}
+
+/// Why a backup of a running store was given up.
+#[derive(Debug, thiserror::Error)]
+enum GivenUp {
+    #[error("whoever asked for it went away or took nothing for {} s", STALLED.as_secs())]
+    NotTaken,
+    #[error(
+        "it fell too far behind what was written meanwhile, or the disk failed; try again when less is going on, or write it to a faster disk"
+    )]
+    TooSlow,
+    #[error("the server is stopping")]
+    Stopping,
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+impl Streaming {
+    async fn run(&mut self, now: Time) -> Result<Totals, GivenUp> {
+        let (mut encoder, first) = Encoder::begin(&self.head(now)?)?;
+        self.send(first).await?;
+        match self.rows_and_groups(&mut encoder).await {
+            Ok(()) => {
+                let (totals, end) = encoder.end()?;
+                self.send(end).await?;
+                Ok(totals)
+            }
+            Err(GivenUp::NotTaken) => Err(GivenUp::NotTaken),
+            Err(why) => {
+                let last = encoder.failed(&why.to_string())?;
+                let _nobody_may_listen = self.pieces.try_send(last);
+                Err(why)
+            }
+        }
+    }
+
+    fn head(&self, now: Time) -> Result<Head, Fault> {
+        head(self.engine.read().open()?.0, now)
+    }
+
+    async fn rows_and_groups(&mut self, encoder: &mut Encoder) -> Result<(), GivenUp> {
+        let mut after: Option<IVec> = None;
+        loop {
+            self.groups(encoder).await?;
+            let (engine, from) = (Arc::clone(&self.engine), after.clone());
+            let began = Instant::now();
+            let read = move || chunk(engine.read().open()?.0, from.as_ref());
+            let rows = tokio::task::spawn_blocking(read)
+                .await
+                .map_err(|_| records::unreadable())??;
+            let Some((last, _)) = rows.last() else { break };
+            after = Some(last.clone());
+            let piece = encoder.rows(&rows)?;
+            self.send(piece).await?;
+            // Payments come first: at most half of one processor goes into a backup.
+            tokio::time::sleep(began.elapsed()).await;
+        }
+        // What was read may show a group that is in the tree and not yet on the disk.
+        self.listening.settled().await?;
+        self.listening.close();
+        self.groups(encoder).await
+    }
+
+    /// Sends the groups that were committed since.
+    async fn groups(&mut self, encoder: &mut Encoder) -> Result<(), GivenUp> {
+        while let Some(heard) = self.listening.take() {
+            let piece = encoder.group(heard.number, heard.group.written())?;
+            self.send(piece).await?;
+        }
+        if self.listening.is_cut_off() {
+            return Err(GivenUp::TooSlow);
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, piece: Vec<u8>) -> Result<(), GivenUp> {
+        tokio::select! {
+            sent = self.pieces.send_timeout(piece, STALLED) => sent.map_err(|_| GivenUp::NotTaken),
+            () = self.listening.cut_off() => Err(GivenUp::TooSlow),
+            _ = self.ended.wait_for(Option::is_some) => Err(GivenUp::Stopping),
+        }
+    }
+}

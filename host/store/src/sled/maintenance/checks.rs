@@ -1,0 +1,545 @@
+//! What must hold of each kind of row, and of how they fit each other.
+
+use ::sled::IVec;
+use kassette_domain::audit::AuditEntry;
+use kassette_domain::event::{Event, EventType};
+use kassette_domain::id::{AccountId, MerchantId, PaymentId};
+use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
+use kassette_domain::ledger::{Ledger, Transition};
+use kassette_domain::merchant::Merchant;
+use kassette_domain::operator::Operator;
+use kassette_domain::payment::{Decision, Payment, Settlement, Status};
+use kassette_domain::time::Time;
+use kassette_domain::work::WorkItem;
+use serde::de::DeserializeOwned;
+
+use super::judge::Judge;
+use crate::Fault;
+use crate::sled::keys::{self, Line};
+use crate::sled::ledgers::{self, MAX_EVENTS, MAX_TRANSITIONS};
+use crate::sled::register::{Entry, Place};
+use crate::sled::retention::AllReached;
+use crate::sled::rows::{Source as _, Span};
+use crate::sled::stored::{AttemptPlace, Books, Due, ParkedNotice, PaymentRow};
+use crate::sled::{hook_keys, open, records, registered};
+
+/// The row of the format is in a form of its own.
+pub(super) fn format(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    if **row == open::FORMAT.to_be_bytes() {
+        return Ok(());
+    }
+    Err(records::damaged(key, "it is another format's"))
+}
+
+/// A row that holds nothing but a value of a type.
+pub(super) fn plain<T: DeserializeOwned>(
+    _: &mut Judge<'_>,
+    key: &[u8],
+    row: &IVec,
+) -> Result<(), Fault> {
+    records::decode::<T>(key, row).map(drop)
+}
+
+/// A row without a value.
+pub(super) fn empty(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    match row.is_empty() {
+        true => Ok(()),
+        false => records::decode::<()>(key, row),
+    }
+}
+
+/// The proof of the master key.
+pub(super) fn canary(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    match open::prove(&judge.secrets.sealer, row) {
+        Ok(true) => Ok(()),
+        _ => Err(records::damaged(key, "it does not prove the master key")),
+    }
+}
+
+/// The key of the e-mail mark.
+pub(super) fn mark(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    open::mark(&judge.secrets.sealer, row)
+        .map(drop)
+        .map_err(|_| records::damaged(key, "it does not open"))
+}
+
+/// A row of the register: payments in order of arrival, each of which promises that it is there.
+pub(super) fn registered(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let entries: Vec<Entry> = records::decode(key, row)?;
+    if !judge.is_second() {
+        let expected = judge.registered;
+        if key != keys::registered(expected)
+            || !(expected as usize).is_multiple_of(registered::FULL)
+        {
+            judge.find(key, "rows of the register before it are missing");
+        }
+        let first = keys::registered_first(key).unwrap_or_default();
+        let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+        judge.registered = first.saturating_add(count);
+    }
+    for entry in entries {
+        judge.tells(
+            key,
+            &told_of(&entry)?,
+            "a payment that it names is missing or another",
+        )?;
+    }
+    Ok(())
+}
+
+/// What the register tells of a payment, as the payment promises it.
+fn told_of(entry: &Entry) -> Result<Vec<u8>, Fault> {
+    postcard::to_stdvec(entry)
+        .map_err(|error| Fault::Unavailable(format!("a record cannot be encoded: {error}")))
+}
+
+/// When something is due: on one payment, or on some that were made together.
+pub(super) fn due(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    empty(judge, key, row)?;
+    let at = keys::leading_time(key, keys::DUE).unwrap_or_default();
+    match keys::due_about(key) {
+        None => Err(records::damaged(key, "it is about nothing")),
+        Some(keys::Due::One(_)) => judge.tells(key, key, "nothing is due then"),
+        Some(keys::Due::Together { first, count }) => due_together(judge, key, at, first, count),
+    }
+}
+
+fn due_together(
+    judge: &mut Judge<'_>,
+    key: &[u8],
+    at: Time,
+    first: Place,
+    count: u16,
+) -> Result<(), Fault> {
+    let ids = at_places(judge, first, count)?;
+    if ids.len() != usize::from(count) {
+        judge.find(
+            key,
+            "payments that it is about are missing from the register",
+        );
+    }
+    for id in ids {
+        let loaded = PaymentRow::load(&judge.view(), id);
+        match loaded.map(|row| row.map(|row| row.books.due)) {
+            Ok(Some(Some(Due::Together(own)))) => {
+                if own < at {
+                    judge.find(key, "a payment that it is about is due before");
+                }
+                judge.tells(key, id.as_bytes(), "another row says so too")?;
+            }
+            // Its time has changed since, and it has a row of its own.
+            Ok(Some(_)) => {}
+            Ok(None) => judge.find(key, "a payment that it is about is missing"),
+            // The payment's own row tells it.
+            Err(Fault::Corrupt(_)) => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(())
+}
+
+/// Payments by their places, as far as the register has them.
+fn at_places(judge: &Judge<'_>, first: Place, count: u16) -> Result<Vec<PaymentId>, Fault> {
+    const FULL: Place = registered::FULL as Place;
+    let (view, end) = (judge.view(), first.saturating_add(count.into()));
+    let mut ids = Vec::new();
+    let mut row = first - first % FULL;
+    while row < end {
+        let entries: Vec<Entry> = match view.load(&keys::registered(row)) {
+            Ok(entries) => entries.unwrap_or_default(),
+            // The row itself tells it.
+            Err(Fault::Corrupt(_)) => Vec::new(),
+            Err(fault) => return Err(fault),
+        };
+        let places = (row..).zip(&entries);
+        ids.extend(
+            places
+                .filter(|(place, _)| (first..end).contains(place))
+                .map(|(_, entry)| entry.id),
+        );
+        row = row.saturating_add(FULL);
+    }
+    Ok(ids)
+}
+
+/// A payment with everything that was written with it.
+pub(super) fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
+    let id = keys::payment_id(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
+    let loaded = ledgers::load_promised(&judge.view(), &judge.secrets.sealer, id)?;
+    let (ledger, books) = (loaded.ledger, loaded.books);
+    let payment = &ledger.payment;
+    if let Some(email) = &payment.email
+        && payment.email_mark != Some(judge.secrets.marker.email(email))
+    {
+        judge.find(key, "the mark of its e-mail address is another address's");
+    }
+    let marks = judge.secrets.marks(payment);
+    let entry = Entry::new(id, payment.merchant, payment.created_at, marks);
+    let missing = "it is not in the register, or not as it should be: nobody finds it";
+    judge.promise_told(keys::REGISTER, key, &told_of(&entry)?, missing)?;
+    if books.due.map(Due::at) != ledger.due_at() {
+        judge.find(key, "its next due time does not follow from its state");
+    }
+    let missing = "no row says when something is due on it";
+    match books.due {
+        None => {}
+        Some(Due::Own(at)) => {
+            judge.promise_told(keys::DUE, key, &keys::due(at, id), missing)?;
+        }
+        Some(Due::Together(_)) => judge.promise_told(keys::DUE, key, id.as_bytes(), missing)?,
+    }
+    promise_attempts(judge, key, &ledger)?;
+    history(judge, key, payment, &books)
+}
+
+fn promise_attempts(judge: &mut Judge<'_>, key: &[u8], ledger: &Ledger) -> Result<(), Fault> {
+    let payment = &ledger.payment;
+    for (ordinal, attempt) in (0_u8..).zip(&ledger.attempts) {
+        if attempt.payment != payment.id {
+            judge.find(key, "one of its attempts is another payment's");
+        }
+        judge.promise(keys::attempt(payment.id, ordinal), &[])?;
+        let place = AttemptPlace {
+            attempt: attempt.id,
+            payment: payment.id,
+        };
+        let token = TokenHash::of(attempt.return_token.expose());
+        let mut places = vec![keys::attempt_index(attempt.id), keys::returning(token)];
+        let of_reference = |reference: &String| keys::reference(&attempt.account, reference);
+        places.extend(attempt.references.iter().map(of_reference));
+        for index in places {
+            let row = records::encode(&index, &place)?;
+            judge.promise(index, &row)?;
+        }
+        if ledgers::uses_account(payment, attempt) {
+            judge.promise(keys::in_use(&attempt.account, attempt.id), &[])?;
+        }
+    }
+    Ok(())
+}
+
+/// The timeline and the events, and whether one tells the other.
+fn history(
+    judge: &mut Judge<'_>,
+    key: &[u8],
+    payment: &Payment,
+    books: &Books,
+) -> Result<(), Fault> {
+    let id = payment.id;
+    if !are_pruned(judge, payment, books)? {
+        lines::<Decision>(judge, key, "routing decisions", books.decisions, |at| {
+            keys::line(id, Line::Decision, at)
+        })?;
+    }
+    let transitions: Vec<Transition> = lines(
+        judge,
+        key,
+        "lines of its timeline",
+        books.transitions,
+        |at| keys::line(id, Line::Transition, at),
+    )?;
+    let events: Vec<Event> = lines(judge, key, "events", books.events, |at| keys::event(id, at))?;
+    if let Some(what) = contradiction(payment, &transitions, &events) {
+        judge.find(key, what);
+    }
+    Ok(())
+}
+
+/// Whether retention has taken a payment's routing decisions: all of them, and it has been there.
+fn are_pruned(judge: &Judge<'_>, payment: &Payment, books: &Books) -> Result<bool, Fault> {
+    let view = judge.view();
+    for ordinal in 0..books.decisions {
+        let line = keys::line(payment.id, Line::Decision, ordinal);
+        if view.get(&line)?.is_some() {
+            return Ok(false);
+        }
+    }
+    let reached: Option<AllReached> = match view.load(keys::RETENTION) {
+        Err(Fault::Corrupt(_)) => None,
+        reached => reached?,
+    };
+    let before = reached.map_or(Time::default(), |[decisions, _]| decisions.made_before);
+    Ok(payment.status.is_final() && payment.created_at <= before)
+}
+
+/// Lines 0 to `count`, each promised; one that is missing is told.
+fn lines<T: DeserializeOwned>(
+    judge: &mut Judge<'_>,
+    key: &[u8],
+    what: &str,
+    count: u16,
+    line: impl Fn(u16) -> keys::Key,
+) -> Result<Vec<T>, Fault> {
+    let mut read = Vec::new();
+    for ordinal in 0..count {
+        let line = line(ordinal);
+        let loaded = judge.view().load(&line);
+        judge.promise(line, &[])?;
+        match loaded {
+            Ok(Some(value)) => read.push(value),
+            Ok(None) => judge.find(
+                key,
+                format!("one of its {what} is missing, number {ordinal}"),
+            ),
+            // The line's own row tells it.
+            Err(Fault::Corrupt(_)) => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(read)
+}
+
+/// In what timeline, events and payment contradict each other.
+fn contradiction(
+    payment: &Payment,
+    transitions: &[Transition],
+    events: &[Event],
+) -> Option<&'static str> {
+    if transitions.len() >= usize::from(MAX_TRANSITIONS) || events.len() >= usize::from(MAX_EVENTS)
+    {
+        // What came after is not kept.
+        return None;
+    }
+    let mut status = Status::Created;
+    for line in transitions.iter().filter(|line| line.applied) {
+        if line.from != status {
+            return Some("a line of its timeline does not begin where the one before ended");
+        }
+        status = line.to;
+    }
+    if status != payment.status {
+        return Some("its timeline ends in another status than its own");
+    }
+    let moved = transitions
+        .iter()
+        .filter(|line| line.applied && line.from != line.to)
+        .filter_map(|line| Some((EventType::of_transition(line.to)?, line.at)));
+    let told = events
+        .iter()
+        .filter(|event| {
+            Status::ALL
+                .into_iter()
+                .any(|status| EventType::of_transition(status) == Some(event.kind))
+        })
+        .map(|event| (event.kind, event.created_at));
+    if !moved.eq(told) {
+        return Some("its events are not those of its timeline");
+    }
+    let completed = events
+        .iter()
+        .filter(|event| event.kind == EventType::PaymentCompleted)
+        .count();
+    let is_paid =
+        payment.status == Status::Completed && payment.settlement == Settlement::Confirmed;
+    (completed != usize::from(is_paid))
+        .then_some("it was told as completed another number of times than it was")
+}
+
+/// A line of a timeline; its kind stands after the payment.
+pub(super) fn line(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    match key.get(b"tml/".len() + 16) {
+        Some(b'd') => plain::<Decision>(judge, key, row),
+        _ => plain::<Transition>(judge, key, row),
+    }
+}
+
+/// An attempt: its payment looks at it, and at everything else about it.
+pub(super) fn attempt(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    crate::sled::stored::open_attempt(&judge.secrets.sealer, key, row).map(drop)
+}
+
+/// A parked notice.
+pub(super) fn parked(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let notice: ParkedNotice = records::decode(key, row)?;
+    judge.promise(keys::parked_end(notice.until, key), &[])?;
+    let account = keys::account_in(key).unwrap_or_default();
+    if judge.view().get(&keys::parked_count(account))?.is_none() {
+        judge.find(key, "its account's notices are not counted");
+    }
+    Ok(())
+}
+
+/// The number of an account's notices.
+pub(super) fn parked_count(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let count: u32 = records::decode(key, row)?;
+    let account = key.get(4..).unwrap_or_default();
+    let prefix = [b"prk/", account, b"\0"].concat();
+    let most = usize::try_from(count)
+        .unwrap_or(usize::MAX)
+        .saturating_add(1);
+    let there = judge.view().scan(&Span::prefix(&prefix), most)?;
+    if there.len() != count as usize {
+        judge.find(key, "there are not as many notices as it says");
+    }
+    Ok(())
+}
+
+/// A payment that retention looks at again.
+pub(super) fn laggard(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    empty(judge, key, row)?;
+    let (_, payment) =
+        keys::laggard_about(key).ok_or_else(|| records::damaged(key, "it is about nothing"))?;
+    if judge.view().get(&keys::payment(payment))?.is_none() {
+        judge.find(key, "the payment that it is about is missing");
+    }
+    Ok(())
+}
+
+/// A line of the work list.
+pub(super) fn work(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let item: WorkItem = records::decode(key, row)?;
+    if key != keys::work(item.opened_at, item.id) {
+        return Err(records::damaged(key, "it is another line's"));
+    }
+    let index = keys::work_index(item.id);
+    let row = records::encode(&index, &item.opened_at)?;
+    judge.promise(index, &row)?;
+    if item.done_at.is_none() {
+        judge.promise(keys::open_work(item.opened_at, item.id), &[])?;
+        let about = keys::work_about(item.attempt, item.kind);
+        let row = records::encode(&about, &(item.opened_at, item.id))?;
+        judge.promise(about, &row)?;
+    }
+    let place: Option<AttemptPlace> = judge.view().load(&keys::attempt_index(item.attempt))?;
+    if place.is_none_or(|place| place.payment != item.payment) {
+        judge.find(
+            key,
+            "the attempt that it is about is missing, or another payment's",
+        );
+    }
+    Ok(())
+}
+
+/// A merchant.
+pub(super) fn merchant(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let merchant: Merchant = records::decode(key, row)?;
+    if key != keys::merchant(merchant.id) {
+        judge.find(key, "it is another merchant's");
+    }
+    Ok(())
+}
+
+/// An API key.
+pub(super) fn api_key(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let api_key: ApiKey = records::decode(key, row)?;
+    if key != keys::api_key(api_key.hash) {
+        return Err(records::damaged(key, "it is another key's"));
+    }
+    for index in [
+        keys::api_key_index(api_key.id),
+        keys::api_key_of(api_key.owner, api_key.created_at, api_key.id),
+    ] {
+        let row = records::encode(&index, &api_key.hash)?;
+        judge.promise(index, &row)?;
+    }
+    if let KeyOwner::Merchant(MerchantId(number)) = api_key.owner
+        && judge
+            .view()
+            .get(&keys::merchant(MerchantId(number)))?
+            .is_none()
+    {
+        judge.find(key, "the merchant whose it is is missing");
+    }
+    Ok(())
+}
+
+/// When an API key was last seen.
+pub(super) fn api_key_seen(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    records::decode::<Time>(key, row)?;
+    let hash = key.last_chunk().copied().map(TokenHash);
+    let known = match hash {
+        Some(hash) => judge.view().get(&keys::api_key(hash))?.is_some(),
+        None => false,
+    };
+    if !known {
+        judge.find(key, "the key that was seen is missing");
+    }
+    Ok(())
+}
+
+/// An operator.
+pub(super) fn operator(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let operator: Operator = records::decode(key, row)?;
+    if key != keys::operator(operator.hash) {
+        return Err(records::damaged(key, "it is another operator's"));
+    }
+    for index in [
+        keys::operator_index(operator.id),
+        keys::operator_by_time(operator.created_at, operator.id),
+    ] {
+        let row = records::encode(&index, &operator.hash)?;
+        judge.promise(index, &row)?;
+    }
+    Ok(())
+}
+
+/// An account's switch.
+pub(super) fn switch(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let (account, _): (AccountId, bool) = records::decode(key, row)?;
+    if key != keys::switch(&account) {
+        judge.find(key, "it is another account's");
+    }
+    Ok(())
+}
+
+/// A line of the audit log; they come in order.
+pub(super) fn audit(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    if judge.is_second() {
+        return Ok(());
+    }
+    let number = keys::audit_number(key).unwrap_or_default();
+    match records::decode::<AuditEntry>(key, row) {
+        Ok(entry) => {
+            judge.audit.follow(number, Some(&entry));
+            Ok(())
+        }
+        Err(fault) => {
+            judge.audit.follow(number, None);
+            Err(fault)
+        }
+    }
+}
+
+/// What holds of the whole, once every row was seen.
+pub(super) fn whole(judge: &mut Judge<'_>) -> Result<(), Fault> {
+    if let Some(noted) = readable(judge, keys::AUDIT_END)? {
+        judge.audit.end(noted);
+    }
+    let breaks = judge.audit.breaks().to_vec();
+    for found in breaks {
+        judge.find(keys::AUDIT, found.to_string());
+    }
+    if let Some(count) = readable::<u64>(judge, keys::MERCHANT_COUNT)? {
+        let (count, there) = (count.unwrap_or_default(), judge.rows_of(keys::MERCHANTS));
+        if count != there {
+            let what = format!("it counts {count} merchants, {there} are there");
+            judge.find(keys::MERCHANT_COUNT, what);
+        }
+    }
+    if let Some(count) = readable::<u64>(judge, hook_keys::PENDING)? {
+        let (count, there) = (count.unwrap_or_default(), judge.pending);
+        if count != there {
+            let what = format!("it counts {count} pending deliveries, {there} are there");
+            judge.find(hook_keys::PENDING, what);
+        }
+    }
+    for key in [keys::FORMAT, keys::CANARY, keys::MARK] {
+        if judge.view().get(key)?.is_none() {
+            judge.find(key, "it is missing");
+        }
+    }
+    Ok(())
+}
+
+/// A value that stands once in a store, none where it is not there; none at all where it does not
+/// read back, which was told by its own row.
+fn readable<T: DeserializeOwned>(
+    judge: &Judge<'_>,
+    key: &[u8],
+) -> Result<Option<Option<T>>, Fault> {
+    match judge.view().load(key) {
+        Ok(value) => Ok(Some(value)),
+        Err(Fault::Corrupt(_)) => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}

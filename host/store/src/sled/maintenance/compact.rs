@@ -1,0 +1,101 @@
+//! The same rows in a new store, packed as closely as they go.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::bulk::Bulk;
+use super::judge::{Judge, Report};
+use super::rebuild::{GoOn, Rebuild, always, disk_bytes};
+use super::{MaintenanceError, Progress, Stopped, Unit};
+use crate::sled::Secrets;
+use crate::sled::open::OpenOptions;
+use crate::sled::records;
+use crate::sled::rows::engine;
+
+/// What became of a compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Compacted {
+    /// Bytes on the disk before.
+    pub bytes_before: u64,
+    /// Bytes on the disk after.
+    pub bytes_after: u64,
+    /// Rows that were written.
+    pub rows: u64,
+    /// Payments among them.
+    pub payments: u64,
+}
+
+/// Writes a stopped store anew and puts the new one in its place.
+///
+/// # Errors
+/// See [`MaintenanceError`]; then the store is as it was. A store with findings is refused: what is
+/// wrong with it would be written anew as if it were right.
+pub fn compact(
+    options: &OpenOptions,
+    progress: &dyn Progress,
+) -> Result<Compacted, MaintenanceError> {
+    compact_in_stages(options, progress, &always)
+}
+
+pub(super) fn compact_in_stages(
+    options: &OpenOptions,
+    progress: &dyn Progress,
+    go_on: GoOn<'_>,
+) -> Result<Compacted, MaintenanceError> {
+    let Stopped {
+        db,
+        secrets,
+        folder,
+    } = Stopped::open(options)?;
+    let bytes_before = disk_bytes(&options.path).map_err(MaintenanceError::io(&options.path))?;
+    let before = judged(&db, &secrets, "Verifying", progress)?;
+    if !before.is_whole() {
+        return Err(MaintenanceError::NotWhole {
+            what: "the store is not whole, so it is not compacted; `kassette verify` lists it all",
+            report: Box::new(before),
+        });
+    }
+    let (rebuild, new) = Rebuild::begin(folder)?;
+    let written = rebuild.attempt(|rebuild| {
+        progress.begin("Writing", Unit::Rows, Some(before.rows.values().sum()));
+        let mut bulk = Bulk::new(&new);
+        for row in db.iter() {
+            let (key, row) = row.map_err(|error| engine(&error))?;
+            bulk.push(key.to_vec(), row)?;
+            progress.advance(1);
+        }
+        bulk.write()?;
+        drop(db);
+        let new = rebuild.reopen(new)?;
+        let after = judged(&new, &secrets, "Verifying what was written", progress)?;
+        match after == before {
+            true => Ok((new, after)),
+            false => Err(MaintenanceError::NotTheSame),
+        }
+    });
+    let (rebuild, (new, after)) = written?;
+    rebuild.finish(new, go_on)?;
+    Ok(Compacted {
+        bytes_before,
+        bytes_after: disk_bytes(&options.path).map_err(MaintenanceError::io(&options.path))?,
+        rows: after.rows.values().sum(),
+        payments: after.payments,
+    })
+}
+
+/// Reads a whole store through.
+pub(super) fn judged(
+    db: &sled::Db,
+    secrets: &Secrets,
+    what: &str,
+    progress: &dyn Progress,
+) -> Result<Report, MaintenanceError> {
+    progress.begin(what, Unit::Rows, None);
+    // sled panics over some kinds of damage.
+    let judged = catch_unwind(AssertUnwindSafe(|| {
+        let mut judge = Judge::new(db, secrets);
+        judge.look(&mut |rows| progress.advance(rows))?;
+        super::checks::whole(&mut judge)?;
+        judge.conclude()
+    }));
+    Ok(judged.unwrap_or_else(|_| Err(records::unreadable()))?)
+}

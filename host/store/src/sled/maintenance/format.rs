@@ -1,0 +1,483 @@
+//! The file of a backup.
+//!
+//! ```text
+//! file   = "KASSBKUP" version:u32 frame…
+//! frame  = tag:u8 length:u32 body crc:u32        crc-32 (IEEE) over tag, length and body
+//! ```
+//!
+//! Numbers are big-endian. The frames are one `head`, any number of `rows` and `group` in the order
+//! in which they have to be replayed, and one `end`, after which nothing follows. A `failed` in place
+//! of the end says why there is none.
+//!
+//! | tag | frame | body |
+//! |---|---|---|
+//! | 1 | head | [`Head`] in postcard |
+//! | 2 | rows | any number of: kind:u8 key-length:u16 value-length:u32 key value |
+//! | 3 | group | number:u64, then any number of: kind:u8 written:u8 key-length:u16 value-length:u32 key value |
+//! | 4 | end | SHA-256 of all bytes of the file before this frame, [`Totals`] in postcard |
+//! | 5 | failed | a sentence |
+//!
+//! A kind is a number of the table in `kinds`, whose names stand in the head; the key is what follows
+//! the kind's prefix; the value is the row as `records` writes it: version, crc-32 over key and
+//! payload, payload in postcard. What is sealed stays sealed.
+//!
+//! `rows` are read in the order of their keys while the store is written, each at a time of its own;
+//! a `group` is what one commit wrote meanwhile. Replayed in order they are the store as it was after
+//! the last group: a row that was read early is written again by the groups that changed it since.
+
+use std::io::{self, Read};
+
+use kassette_domain::time::Time;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::kinds::{self, KINDS};
+use crate::Fault;
+use crate::sled::keys::Key;
+use crate::sled::rows::Written;
+
+pub(super) const MAGIC: &[u8; 8] = b"KASSBKUP";
+/// The version of the file that this program writes, and the last that it reads.
+pub(super) const VERSION: u32 = 1;
+
+const HEAD: u8 = 1;
+const ROWS: u8 = 2;
+const GROUP: u8 = 3;
+const END: u8 = 4;
+const FAILED: u8 = 5;
+
+/// Largest frame that is read: a group of 1,024 rows of 96 KiB would be larger, and is written in
+/// several frames.
+const MAX_FRAME: usize = 8 << 20;
+/// From here on a group goes on in another frame.
+const SPLIT: usize = 1 << 20;
+
+/// What a backup says of itself first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Head {
+    /// The release that wrote it.
+    pub(super) release: String,
+    /// The layout of the rows.
+    pub(super) format: u32,
+    /// When it was begun.
+    pub(super) at: Time,
+    /// How many payments there were then.
+    pub(super) payments: u64,
+    /// The row that proves the master key, as it stands in the store.
+    pub(super) canary: Vec<u8>,
+    /// Numbers and names of the kinds that may follow.
+    pub(super) kinds: Vec<(u8, String)>,
+}
+
+/// What a backup says of itself last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Totals {
+    /// Rows of each kind in `rows` frames.
+    pub(super) rows: Vec<(u8, u64)>,
+    /// Groups that were committed meanwhile.
+    pub(super) groups: u64,
+    /// Rows that they wrote or removed.
+    pub(super) changes: u64,
+}
+
+/// Makes the bytes of a file, piece by piece, in order.
+pub(super) struct Encoder {
+    digest: Sha256,
+    counts: [u64; 256],
+    groups: u64,
+    changes: u64,
+}
+
+impl Encoder {
+    /// The file's beginning.
+    pub(super) fn begin(head: &Head) -> Result<(Self, Vec<u8>), Fault> {
+        let mut encoder = Self {
+            digest: Sha256::new(),
+            counts: [0; 256],
+            groups: 0,
+            changes: 0,
+        };
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_be_bytes());
+        encoder.digest.update(&bytes);
+        let body = postcard::to_stdvec(head).map_err(|error| unwritable(&error))?;
+        bytes.extend(encoder.frame(HEAD, &body)?);
+        Ok((encoder, bytes))
+    }
+
+    /// Rows in the order of their keys.
+    pub(super) fn rows<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        rows: &[(K, V)],
+    ) -> Result<Vec<u8>, Fault> {
+        let mut body = Vec::new();
+        for (key, value) in rows {
+            let (kind, rest) = kinds::split(key.as_ref())?;
+            body.push(kind.tag);
+            put(&mut body, rest, value.as_ref())?;
+            self.counts[usize::from(kind.tag)] += 1;
+        }
+        self.frame(ROWS, &body)
+    }
+
+    /// What a commit wrote.
+    pub(super) fn group(&mut self, number: u64, written: &Written) -> Result<Vec<u8>, Fault> {
+        let mut bytes = Vec::new();
+        let mut body = number.to_be_bytes().to_vec();
+        for (key, value) in written {
+            let (kind, rest) = kinds::split(key)?;
+            body.extend([kind.tag, u8::from(value.is_some())]);
+            put(&mut body, rest, value.as_deref().unwrap_or_default())?;
+            self.changes += 1;
+            if body.len() > SPLIT {
+                bytes.extend(self.frame(GROUP, &body)?);
+                body.truncate(8);
+            }
+        }
+        bytes.extend(self.frame(GROUP, &body)?);
+        self.groups += 1;
+        Ok(bytes)
+    }
+
+    /// The file's end.
+    pub(super) fn end(mut self) -> Result<(Totals, Vec<u8>), Fault> {
+        let rows = (0_u8..=u8::MAX).zip(self.counts);
+        let totals = Totals {
+            rows: rows.filter(|(_, count)| *count > 0).collect(),
+            groups: self.groups,
+            changes: self.changes,
+        };
+        let mut body = self.digest.clone().finalize().to_vec();
+        body.extend(postcard::to_stdvec(&totals).map_err(|error| unwritable(&error))?);
+        Ok((totals, self.frame(END, &body)?))
+    }
+
+    /// In place of the end.
+    pub(super) fn failed(mut self, why: &str) -> Result<Vec<u8>, Fault> {
+        self.frame(FAILED, why.as_bytes())
+    }
+
+    fn frame(&mut self, tag: u8, body: &[u8]) -> Result<Vec<u8>, Fault> {
+        let length = u32::try_from(body.len())
+            .ok()
+            .filter(|_| body.len() <= MAX_FRAME)
+            .ok_or_else(|| Fault::Unavailable("a piece of the backup is too large".into()))?;
+        let mut frame = Vec::with_capacity(body.len() + 9);
+        frame.push(tag);
+        frame.extend_from_slice(&length.to_be_bytes());
+        frame.extend_from_slice(body);
+        let sum = crc32fast::hash(&frame);
+        frame.extend_from_slice(&sum.to_be_bytes());
+        self.digest.update(&frame);
+        Ok(frame)
+    }
+}
+
+fn unwritable(error: &postcard::Error) -> Fault {
+    Fault::Unavailable(format!("a piece of the backup cannot be encoded: {error}"))
+}
+
+fn put(body: &mut Vec<u8>, key: &[u8], value: &[u8]) -> Result<(), Fault> {
+    let too_long = || Fault::Unavailable("a row is too long for a backup".into());
+    let key_length = u16::try_from(key.len()).map_err(|_| too_long())?;
+    let value_length = u32::try_from(value.len()).map_err(|_| too_long())?;
+    body.extend_from_slice(&key_length.to_be_bytes());
+    body.extend_from_slice(&value_length.to_be_bytes());
+    body.extend_from_slice(key);
+    body.extend_from_slice(value);
+    Ok(())
+}
+
+/// Why a file is no backup that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It cannot be read.
+    #[error("the backup cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// It is something else.
+    #[error("this is no backup of kassette: it does not begin like one")]
+    NoBackup,
+    /// A later release wrote it.
+    #[error(
+        "the backup has version {found}, this program reads up to {VERSION}: use the release that made it ({release}), or a later one"
+    )]
+    Newer {
+        /// Its version.
+        found: u32,
+        /// Who made it, where it says so.
+        release: String,
+    },
+    /// Its rows have another layout.
+    #[error(
+        "the backup was made by release {release}, whose rows have layout {found}; this program knows layout {known}: restore it with that release"
+    )]
+    OtherLayout {
+        /// The release that made it.
+        release: String,
+        /// Its layout.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// It ends too early.
+    #[error(
+        "the backup is cut off after {read} bytes: it has no end; use another copy or an earlier backup"
+    )]
+    CutOff {
+        /// Bytes that were there.
+        read: u64,
+    },
+    /// It is not as it was written.
+    #[error("the backup is damaged near byte {at} ({what}); use another copy or an earlier backup")]
+    Damaged {
+        /// Where.
+        at: u64,
+        /// What was found.
+        what: &'static str,
+    },
+    /// The server that made it gave up.
+    #[error("the backup was not finished: {0}")]
+    Failed(String),
+    /// Others than the owner made it under another key.
+    #[error(
+        "the backup was sealed under another master key: set the key of the store that it was made of"
+    )]
+    WrongMasterKey,
+}
+
+/// A row as it was read.
+pub(super) type Row = (Key, Vec<u8>);
+/// A row as a commit left it; none where it removed it.
+pub(super) type Changed = (Key, Option<Vec<u8>>);
+
+/// A piece of a backup.
+pub(super) enum Piece {
+    /// Rows in the order of their keys.
+    Rows(Vec<Row>),
+    /// What a commit wrote, or a part of it.
+    Group(Vec<Changed>),
+    /// The end; everything before it is as it was written.
+    End(Totals),
+}
+
+/// Reads a file piece by piece, checking each and the whole.
+pub(super) struct Decoder<R> {
+    input: R,
+    digest: Sha256,
+    read: u64,
+    counts: [u64; 256],
+    last_group: Option<u64>,
+    groups: u64,
+    changes: u64,
+}
+
+impl<R: Read> Decoder<R> {
+    /// Reads the head.
+    pub(super) fn open(input: R, layout: u32) -> Result<(Self, Head), FileError> {
+        let mut decoder = Self {
+            input,
+            digest: Sha256::new(),
+            read: 0,
+            counts: [0; 256],
+            last_group: None,
+            groups: 0,
+            changes: 0,
+        };
+        let mut start = [0; 12];
+        match decoder.fill(&mut start) {
+            Err(FileError::CutOff { .. }) => return Err(FileError::NoBackup),
+            other => other?,
+        }
+        let (magic, version) = start.split_at(MAGIC.len());
+        if magic != MAGIC {
+            return Err(FileError::NoBackup);
+        }
+        decoder.digest.update(start);
+        let version = version
+            .first_chunk()
+            .map_or(0, |bytes| u32::from_be_bytes(*bytes));
+        if version > VERSION {
+            return Err(FileError::Newer {
+                found: version,
+                release: "unknown".into(),
+            });
+        }
+        let (tag, body, _) = decoder.frame()?;
+        let head: Head = match tag {
+            HEAD => postcard::from_bytes(&body).map_err(|_| decoder.damaged("its head"))?,
+            _ => return Err(decoder.damaged("it does not begin with a head")),
+        };
+        if head.format != layout {
+            return Err(FileError::OtherLayout {
+                release: head.release,
+                found: head.format,
+                known: layout,
+            });
+        }
+        for (tag, name) in &head.kinds {
+            if !KINDS
+                .iter()
+                .any(|kind| kind.tag == *tag && kind.name == name)
+            {
+                return Err(FileError::OtherLayout {
+                    release: head.release.clone(),
+                    found: head.format,
+                    known: layout,
+                });
+            }
+        }
+        Ok((decoder, head))
+    }
+
+    /// Bytes read so far.
+    pub(super) const fn read(&self) -> u64 {
+        self.read
+    }
+
+    /// The next piece. After [`Piece::End`] nothing is asked for any more.
+    pub(super) fn next(&mut self) -> Result<Piece, FileError> {
+        let before = self.digest.clone();
+        let (tag, body, at) = self.frame()?;
+        let damaged = |what| FileError::Damaged { at, what };
+        match tag {
+            ROWS => self.rows(&body, at).map(Piece::Rows),
+            GROUP => self.group(&body, at).map(Piece::Group),
+            END => {
+                let (digest, totals) = body
+                    .split_at_checked(32)
+                    .ok_or_else(|| damaged("its end is too short"))?;
+                if digest != before.finalize().as_slice() {
+                    return Err(damaged("the digest over the whole is another"));
+                }
+                let totals: Totals =
+                    postcard::from_bytes(totals).map_err(|_| damaged("its totals"))?;
+                let rows = (0_u8..=u8::MAX).zip(self.counts);
+                let counted = Totals {
+                    rows: rows.filter(|(_, count)| *count > 0).collect(),
+                    groups: self.groups,
+                    changes: self.changes,
+                };
+                if counted != totals {
+                    return Err(damaged("it holds other numbers of rows than it says"));
+                }
+                let mut more = [0];
+                if self.input.read(&mut more)? != 0 {
+                    return Err(damaged("something follows its end"));
+                }
+                Ok(Piece::End(totals))
+            }
+            FAILED => Err(FileError::Failed(
+                String::from_utf8_lossy(&body).into_owned(),
+            )),
+            _ => Err(damaged("a piece of a kind that is not known")),
+        }
+    }
+
+    fn rows(&mut self, mut body: &[u8], at: u64) -> Result<Vec<Row>, FileError> {
+        let damaged = || FileError::Damaged {
+            at,
+            what: "rows that do not read back",
+        };
+        let mut rows = Vec::new();
+        while let Some((tag, rest)) = body.split_first() {
+            body = rest;
+            let (key, value) = take(&mut body).ok_or_else(damaged)?;
+            rows.push((kinds::join(*tag, key).ok_or_else(damaged)?, value.to_vec()));
+            self.counts[usize::from(*tag)] += 1;
+        }
+        Ok(rows)
+    }
+
+    fn group(&mut self, mut body: &[u8], at: u64) -> Result<Vec<Changed>, FileError> {
+        let damaged = |what| FileError::Damaged { at, what };
+        let bad = || damaged("changes that do not read back");
+        let (number, rest) = body.split_first_chunk().ok_or_else(bad)?;
+        let number = u64::from_be_bytes(*number);
+        body = rest;
+        if self.last_group != Some(number) {
+            if self.last_group.is_some_and(|last| last + 1 != number) {
+                return Err(damaged("a group of changes is missing"));
+            }
+            self.last_group = Some(number);
+            self.groups += 1;
+        }
+        let mut changes = Vec::new();
+        while let Some(([tag, written], rest)) = body.split_first_chunk() {
+            body = rest;
+            let (key, value) = take(&mut body).ok_or_else(bad)?;
+            let key = kinds::join(*tag, key).ok_or_else(bad)?;
+            changes.push((key, (*written == 1).then(|| value.to_vec())));
+            self.changes += 1;
+        }
+        match body {
+            [] => Ok(changes),
+            _ => Err(bad()),
+        }
+    }
+
+    fn frame(&mut self) -> Result<(u8, Vec<u8>, u64), FileError> {
+        let at = self.read;
+        let mut head = [0; 5];
+        self.fill(&mut head)?;
+        let [tag, length @ ..] = head;
+        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        if length > MAX_FRAME {
+            return Err(FileError::Damaged {
+                at,
+                what: "a piece is longer than any can be",
+            });
+        }
+        let mut body = vec![0; length];
+        self.fill(&mut body)?;
+        let mut sum = [0; 4];
+        self.fill(&mut sum)?;
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&head);
+        crc.update(&body);
+        if crc.finalize().to_be_bytes() != sum {
+            return Err(FileError::Damaged {
+                at,
+                what: "a checksum is wrong",
+            });
+        }
+        self.digest.update(head);
+        self.digest.update(&body);
+        self.digest.update(sum);
+        Ok((tag, body, at))
+    }
+
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<(), FileError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.input.read(&mut buffer[filled..]) {
+                Ok(0) => return Err(FileError::CutOff { read: self.read }),
+                Ok(read) => {
+                    filled += read;
+                    self.read += read as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    const fn damaged(&self, what: &'static str) -> FileError {
+        FileError::Damaged {
+            at: self.read,
+            what,
+        }
+    }
+}
+
+/// A key's rest and a value, each with its length before both.
+fn take<'a>(body: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let (key_length, rest) = body.split_first_chunk()?;
+    let (value_length, rest) = rest.split_first_chunk()?;
+    let key_length = usize::from(u16::from_be_bytes(*key_length));
+    let value_length = usize::try_from(u32::from_be_bytes(*value_length)).ok()?;
+    let (key, rest) = rest.split_at_checked(key_length)?;
+    let (value, rest) = rest.split_at_checked(value_length)?;
+    *body = rest;
+    Some((key, value))
+}

@@ -1,0 +1,88 @@
+//! What must hold of the rows of webhooks, and of how they fit each other.
+
+use ::sled::IVec;
+use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::webhook::DeliveryStatus;
+
+use super::judge::Judge;
+use crate::Fault;
+use crate::sled::endpoints::{self, Roster};
+use crate::sled::outbox::{BodyRow, DeliveryRow};
+use crate::sled::rows::Source as _;
+use crate::sled::{deliver, hook_keys, keys, records};
+
+/// An endpoint: it opens, its merchant is there, and its roster says what it wants.
+pub(super) fn endpoint(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
+    let id = keys::trailing_id(key).map(EndpointId::from_bytes);
+    let id = id.ok_or_else(|| records::damaged(key, "it names no endpoint"))?;
+    let sealer = &judge.secrets.sealer;
+    let loaded = endpoints::load_with_secrets(&judge.view(), sealer, id)?;
+    let (endpoint, _) = loaded.ok_or_else(|| records::damaged(key, "it is missing"))?;
+    if endpoint.id != id {
+        return Err(records::damaged(key, "it is another endpoint's"));
+    }
+    let merchant = endpoint.merchant;
+    judge.promise(
+        hook_keys::endpoint_of(merchant, endpoint.created_at, id),
+        &[],
+    )?;
+    let roster = hook_keys::roster(merchant, endpoint.environment);
+    let told = [
+        &roster,
+        id.as_bytes().as_slice(),
+        &endpoints::wanted_by(&endpoint),
+    ]
+    .concat();
+    let missing = "its merchant's roster does not say what it wants: no event reaches it";
+    judge.promise_told(b"whr/", key, &told, missing)?;
+    if judge.view().get(&keys::merchant(merchant))?.is_none() {
+        judge.find(key, "the merchant whose it is is missing");
+    }
+    Ok(())
+}
+
+/// What a merchant's endpoints want.
+pub(super) fn roster(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let roster: Roster = records::decode(key, row)?;
+    for (id, wants) in roster.told() {
+        let told = [key, id.as_bytes().as_slice(), &wants].concat();
+        judge.tells(
+            key,
+            &told,
+            "an endpoint that it names is missing or wants other events",
+        )?;
+    }
+    Ok(())
+}
+
+/// A delivery.
+pub(super) fn delivery(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let row: DeliveryRow = records::decode(key, row)?;
+    let id: DeliveryId = deliver::trailing_id(key)?;
+    judge.promise(hook_keys::delivery_to(row.endpoint, id), &[])?;
+    if row.next_attempt_at.is_some() != (row.status == DeliveryStatus::Pending) {
+        judge.find(key, "it is due and over, or neither");
+    }
+    if let Some(at) = row.next_attempt_at {
+        judge.promise(hook_keys::due(row.endpoint, at, id), &[])?;
+        judge.count_pending();
+    }
+    if row.status == DeliveryStatus::Exhausted {
+        judge.promise(hook_keys::failed(row.endpoint, id), &[])?;
+    }
+    for attempt in row.long_responses() {
+        judge.promise(hook_keys::response(id, attempt), &[])?;
+    }
+    let missing = "the event that it is of is missing, or counts fewer deliveries";
+    judge.promise_told(b"dlb/", key, row.event.as_bytes(), missing)
+}
+
+/// An event's body, which counts its deliveries.
+pub(super) fn body(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let row: BodyRow = records::decode(key, row)?;
+    let event = key.get(b"dlb/".len()..).unwrap_or_default();
+    for _ in 0..row.deliveries {
+        judge.tells(key, event, "a delivery of it is missing")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! Every kind of row in one table: backups, `verify` and `rekey` go by it. A row that fits no entry
+//! is damage, so a new kind of row needs one entry here and nothing else.
+
+use ::sled::{IVec, Tree};
+use kassette_domain::event::Event;
+use kassette_domain::id::WorkId;
+use kassette_domain::key::TokenHash;
+use kassette_domain::time::Time;
+
+use super::checks;
+use super::hook_checks;
+use super::judge::Judge;
+use super::reseal;
+use crate::Fault;
+use crate::sled::keys::{self, Key};
+use crate::sled::records;
+use crate::sled::register::Entry;
+use crate::sled::retention::AllReached;
+use crate::sled::rows::engine;
+use crate::sled::seal::Sealer;
+use crate::sled::stored::AttemptPlace;
+use crate::sled::{endpoints, hook_keys};
+
+/// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself
+/// is the error; everything else is told to the judge.
+pub(super) type Check = fn(&mut Judge<'_>, &[u8], &IVec) -> Result<(), Fault>;
+
+/// Seals anew what stands sealed in a row: from one key to another.
+pub(super) type Reseal = fn(&Sealer, &Sealer, &[u8], &[u8]) -> Result<IVec, Fault>;
+
+/// Whether rows of a kind follow from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Derived {
+    /// No: they are what is kept.
+    Not,
+    /// Each key is promised by exactly one other row.
+    Key,
+    /// So is each value.
+    Row,
+}
+
+/// A kind of row.
+pub(super) struct Kind {
+    /// Its number in backups: never given to another kind, never changed.
+    pub(super) tag: u8,
+    /// Its name there.
+    pub(super) name: &'static str,
+    /// What its keys begin with.
+    pub(super) prefix: &'static [u8],
+    /// Whether its rows follow from others.
+    pub(super) derived: Derived,
+    /// What must hold of a row.
+    pub(super) check: Check,
+    /// How its secrets change to another master key, where it has any.
+    pub(super) reseal: Option<Reseal>,
+}
+
+const fn own(tag: u8, name: &'static str, prefix: &'static [u8], check: Check) -> Kind {
+    Kind {
+        tag,
+        name,
+        prefix,
+        derived: Derived::Not,
+        check,
+        reseal: None,
+    }
+}
+
+impl Kind {
+    /// With secrets.
+    const fn sealing(mut self, reseal: Reseal) -> Self {
+        self.reseal = Some(reseal);
+        self
+    }
+
+    /// Promised by other rows.
+    const fn following(mut self, derived: Derived) -> Self {
+        self.derived = derived;
+        self
+    }
+}
+
+/// All kinds, in the order of their prefixes.
+pub(super) const KINDS: &[Kind] = &[
+    own(1, "attempt", b"att/", checks::attempt)
+        .sealing(reseal::attempt)
+        .following(Derived::Key),
+    own(2, "attempt-by-id", b"atx/", checks::plain::<AttemptPlace>).following(Derived::Row),
+    own(3, "audit-line", b"aud/", checks::audit),
+    own(4, "webhook-event", b"dlb/", hook_checks::body),
+    own(5, "delivery-due", hook_keys::DUE, checks::empty).following(Derived::Key),
+    own(6, "delivery-by-endpoint", b"dle/", checks::empty).following(Derived::Key),
+    own(7, "delivery-failed", b"dlf/", checks::plain::<bool>).following(Derived::Key),
+    own(8, "delivery-response", b"dlr/", checks::plain::<String>).following(Derived::Key),
+    own(9, "delivery", hook_keys::DELIVERIES, hook_checks::delivery),
+    own(10, "due", keys::DUE, checks::due),
+    own(11, "event", b"evt/", checks::plain::<Event>).following(Derived::Key),
+    own(12, "api-key", b"key/", checks::api_key),
+    own(13, "api-key-by-id", b"kid/", checks::plain::<TokenHash>).following(Derived::Row),
+    own(14, "api-key-by-owner", b"kow/", checks::plain::<TokenHash>).following(Derived::Row),
+    own(15, "api-key-seen", b"ksn/", checks::api_key_seen),
+    own(16, "retention-laggard", keys::LAGGARDS, checks::laggard),
+    own(17, "merchant", b"mer/", checks::merchant),
+    own(
+        18,
+        "audit-end",
+        keys::AUDIT_END,
+        checks::plain::<(u64, [u8; 32])>,
+    ),
+    own(19, "canary", keys::CANARY, checks::canary).sealing(reseal::whole::<String>),
+    own(20, "format", keys::FORMAT, checks::format),
+    own(21, "last-group", keys::GROUP, checks::plain::<u64>),
+    own(22, "mark-key", keys::MARK, checks::mark).sealing(reseal::whole::<[u8; 32]>),
+    own(
+        23,
+        "merchant-count",
+        keys::MERCHANT_COUNT,
+        checks::plain::<u64>,
+    ),
+    own(
+        24,
+        "pending-deliveries",
+        hook_keys::PENDING,
+        checks::plain::<u64>,
+    ),
+    own(25, "probe", keys::PROBE, checks::plain::<u64>),
+    own(
+        26,
+        "retention",
+        keys::RETENTION,
+        checks::plain::<AllReached>,
+    ),
+    own(27, "operator-by-id", b"oid/", checks::plain::<TokenHash>).following(Derived::Row),
+    own(28, "operator", b"opr/", checks::operator),
+    own(29, "operator-by-time", b"otm/", checks::plain::<TokenHash>).following(Derived::Row),
+    own(30, "payment", keys::PAYMENTS, checks::payment).sealing(reseal::payment),
+    own(31, "parked-count", b"pkc/", checks::parked_count),
+    own(32, "parked-end", keys::PARKED_ENDS, checks::empty).following(Derived::Key),
+    own(33, "parked-notice", b"prk/", checks::parked),
+    own(34, "reference", b"ref/", checks::plain::<AttemptPlace>).following(Derived::Row),
+    own(35, "register", keys::REGISTER, checks::registered),
+    own(
+        36,
+        "attempt-by-return",
+        b"rtn/",
+        checks::plain::<AttemptPlace>,
+    )
+    .following(Derived::Row),
+    own(37, "account-switch", keys::SWITCHES, checks::switch),
+    own(38, "timeline", b"tml/", checks::line).following(Derived::Key),
+    own(39, "account-in-use", keys::IN_USE, checks::empty).following(Derived::Key),
+    own(40, "endpoint", hook_keys::ENDPOINTS, hook_checks::endpoint).sealing(endpoints::reseal),
+    own(41, "endpoint-by-merchant", b"whm/", checks::empty).following(Derived::Key),
+    own(42, "endpoint-roster", b"whr/", hook_checks::roster),
+    own(
+        43,
+        "work-by-attempt",
+        b"wra/",
+        checks::plain::<(Time, WorkId)>,
+    )
+    .following(Derived::Row),
+    own(44, "work", keys::ALL_WORK, checks::work),
+    own(45, "open-work", keys::OPEN_WORK, checks::empty).following(Derived::Key),
+    own(46, "work-by-id", b"wrx/", checks::plain::<Time>).following(Derived::Row),
+];
+
+/// How many payments there are, as the register's last row says.
+pub(super) fn counted_payments(tree: &Tree) -> Result<u64, Fault> {
+    let last = tree.scan_prefix(keys::REGISTER).next_back().transpose();
+    let Some((key, row)) = last.map_err(|error| engine(&error))? else {
+        return Ok(0);
+    };
+    let entries: Vec<Entry> = records::decode(&key, &row)?;
+    let first = keys::registered_first(&key).unwrap_or_default();
+    Ok(u64::from(first) + entries.len() as u64)
+}
+
+/// The kind of a key, and what follows the kind's prefix.
+pub(super) fn find(key: &[u8]) -> Option<(&'static Kind, &[u8])> {
+    // The last kind whose prefix is not above the key is the only one that it can begin with.
+    let at = KINDS.partition_point(|kind| kind.prefix <= key);
+    let kind = KINDS.get(at.checked_sub(1)?)?;
+    Some((kind, key.strip_prefix(kind.prefix)?))
+}
+
+/// The same for a key that has to have a kind.
+pub(super) fn split(key: &[u8]) -> Result<(&'static Kind, &[u8]), Fault> {
+    find(key).ok_or_else(|| Fault::Corrupt(format!("a row of no known kind, {}", hex::encode(key))))
+}
+
+/// The key of a kind; none where there is no such kind.
+pub(super) fn join(tag: u8, rest: &[u8]) -> Option<Key> {
+    let kind = KINDS.iter().find(|kind| kind.tag == tag)?;
+    Some([kind.prefix, rest].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn kinds_stand_in_order_and_none_begins_like_another() {
+        for pair in KINDS.windows(2) {
+            let [first, second] = pair else {
+                unreachable!()
+            };
+            assert!(first.prefix < second.prefix, "{}", second.name);
+            assert!(!second.prefix.starts_with(first.prefix), "{}", second.name);
+        }
+    }
+
+    #[test]
+    fn every_kind_has_a_number_and_a_name_of_its_own() {
+        let tags: BTreeSet<u8> = KINDS.iter().map(|kind| kind.tag).collect();
+        let names: BTreeSet<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        assert_eq!((tags.len(), names.len()), (KINDS.len(), KINDS.len()));
+    }
+
+    #[test]
+    fn a_key_is_found_by_its_prefix_alone() {
+        for kind in KINDS {
+            let key = join(kind.tag, b"rest").unwrap();
+            let (found, rest) = find(&key).unwrap();
+            assert_eq!((found.tag, rest), (kind.tag, &b"rest"[..]));
+        }
+        for unknown in [&b""[..], b"aaa/", b"pay", b"paz/1", b"zzz/1"] {
+            assert!(find(unknown).is_none());
+        }
+    }
+}

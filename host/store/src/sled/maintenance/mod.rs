@@ -1,0 +1,164 @@
+//! What an operator does with a whole store: backups, restoring, verifying, compacting, another
+//! master key.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `kinds` | the table of all kinds of rows |
+//! | `format` | the file of a backup |
+//! | `backup`, `restore` | to that file and back |
+//! | `judge`, `checks` | reading a store through from end to end |
+//! | `rebuild`, `bulk` | a new store beside the old one, and the exchange of the two |
+//! | `compact`, `rekey`, `reseal` | what is rebuilt that way |
+//!
+//! All but a backup of a running store need the folder to themselves.
+
+mod backup;
+mod bulk;
+mod checks;
+mod compact;
+mod format;
+mod hook_checks;
+mod judge;
+mod kinds;
+mod rebuild;
+mod rekey;
+mod reseal;
+mod restore;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub(super) use backup::stream;
+pub use backup::{BackedUp, Received, backup, receive};
+pub use compact::{Compacted, compact};
+pub use format::FileError;
+pub use judge::{Finding, Report};
+pub(super) use rebuild::remove_leftovers;
+pub use rekey::{Rekeyed, rekey};
+pub use restore::{Restored, restore, verify_backup};
+pub use verify::{verify, verify_audit};
+
+use ::sled::Db;
+
+use super::Secrets;
+use super::durable::LeftOut;
+use super::open::{Folder, OpenError, OpenOptions, Opened, open};
+use super::seal::Sealer;
+use crate::Fault;
+
+/// What progress is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Payments of a store.
+    Payments,
+    /// Rows of a store.
+    Rows,
+    /// Bytes of a file.
+    Bytes,
+}
+
+/// Hears how far a long task is. Called from the thread that does it.
+pub trait Progress {
+    /// A part begins; `total` is how much there is to do, where that is known.
+    fn begin(&self, what: &str, unit: Unit, total: Option<u64>);
+    /// So much more of it is done.
+    fn advance(&self, by: u64);
+}
+
+/// Nobody looks.
+impl Progress for () {
+    fn begin(&self, _: &str, _: Unit, _: Option<u64>) {}
+    fn advance(&self, _: u64) {}
+}
+
+/// Why a task on a whole store was not done. The store is then as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum MaintenanceError {
+    /// The store does not open.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// There is none.
+    #[error("{} holds no store: name the data directory of a gateway that has run", .0.display())]
+    NoStore(PathBuf),
+    /// There is one already.
+    #[error(
+        "{} holds a store already: a backup is only restored where none is; move that folder away first", .0.display()
+    )]
+    NotEmpty(PathBuf),
+    /// The backup is not usable.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Something in the store is not as it should be.
+    #[error("{}", found(.what, .report))]
+    NotWhole {
+        /// What it was to be used for.
+        what: &'static str,
+        /// What was found.
+        report: Box<Report>,
+    },
+    /// The new master key is the old one.
+    #[error("the new master key is the one that the store has already: draw another")]
+    SameKey,
+    /// The new store does not hold what the old one does.
+    #[error(
+        "the new store does not hold what the old one does; nothing was changed. Check the disk"
+    )]
+    NotTheSame,
+    /// A row or the engine.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// The file system refused.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+fn found(what: &str, report: &Report) -> String {
+    let first = report.findings.first();
+    format!(
+        "{what}: {} findings, the first one: a row of kind {}: {}",
+        report.findings.len() as u64 + report.more_findings,
+        first.map_or("none", |finding| finding.kind),
+        first.map_or("", |finding| finding.what.as_str()),
+    )
+}
+
+impl MaintenanceError {
+    fn io(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+/// A stopped store that is open, and nobody else's until this is dropped.
+struct Stopped {
+    db: Db,
+    secrets: Secrets,
+    folder: Folder,
+}
+
+impl Stopped {
+    /// Opens a store that has to be there.
+    fn open(options: &OpenOptions) -> Result<Self, MaintenanceError> {
+        if !rebuild::holds_a_store(&options.path) {
+            return Err(MaintenanceError::NoStore(options.path.clone()));
+        }
+        let folder = Folder::take(options, LeftOut::default())?;
+        let sealer = Sealer::new(&options.master);
+        let Opened { db, marker, .. } = open(&folder, &sealer)?;
+        Ok(Self {
+            db,
+            secrets: Secrets { sealer, marker },
+            folder,
+        })
+    }
+}

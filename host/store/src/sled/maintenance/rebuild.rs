@@ -1,0 +1,193 @@
+//! A new store beside the old one, and the exchange of the two.
+//!
+//! The new one is built in a folder beside the store's. Only when it is whole and on the disk do the
+//! two folders exchange their names, which the file system does in one step: whenever the process is
+//! ended, the store's name leads to the old one or to the new one, both whole. What is left under the
+//! other name is of no use to anybody, and whoever opens the store next removes it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use ::sled::Db;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::MaintenanceError;
+use crate::sled::durable::Durable as _;
+use crate::sled::open::{Folder, open_engine};
+use crate::sled::{keys, records};
+
+/// Where a store is built before it takes the place of the one in `store`.
+fn beside(store: &Path) -> PathBuf {
+    let mut name = store.file_name().unwrap_or_default().to_owned();
+    name.push(".rebuilding");
+    store.with_file_name(name)
+}
+
+/// Removes what a rebuild that was ended has left behind. Whoever calls it holds the store's lock.
+pub(in crate::sled) fn remove_leftovers(store: &Path) -> io::Result<()> {
+    let beside = beside(store);
+    match fs::remove_dir_all(&beside) {
+        Ok(()) => {
+            tracing::warn!(folder = %beside.display(), "what an unfinished rebuild left behind is removed");
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Where a rebuild stands; tests end it at each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Rows were written, not all of them on the disk.
+    Filled,
+    /// All of it is on the disk.
+    Synced,
+    /// The new store has taken the place of the old one.
+    Exchanged,
+    /// So it is on the disk.
+    Settled,
+}
+
+impl Stage {
+    /// All of them, in order.
+    #[cfg(test)]
+    pub(super) const ALL: [Self; 4] = [Self::Filled, Self::Synced, Self::Exchanged, Self::Settled];
+}
+
+/// Decides at each stage whether to go on; only tests say no.
+pub(super) type GoOn<'a> = &'a dyn Fn(Stage) -> Result<(), MaintenanceError>;
+
+/// Goes on.
+pub(super) fn always(_: Stage) -> Result<(), MaintenanceError> {
+    Ok(())
+}
+
+/// A store that is being built.
+pub(super) struct Rebuild {
+    /// The place that it will have, and the lock of what is there until then.
+    place: Folder,
+    /// Where it is built.
+    beside: Folder,
+}
+
+impl Rebuild {
+    /// Begins beside the place that the new store will have.
+    pub(super) fn begin(place: Folder) -> Result<(Self, Db), MaintenanceError> {
+        let path = beside(&place.path);
+        remove_leftovers(&place.path).map_err(MaintenanceError::io(&path))?;
+        let beside = place.aside(path)?;
+        let db = open_engine(&beside)?;
+        Ok((Self { place, beside }, db))
+    }
+
+    /// Closes the new store and opens it again, as whoever starts next will find it.
+    pub(super) fn reopen(&self, db: Db) -> Result<Db, MaintenanceError> {
+        db.flush()
+            .map_err(|error| crate::sled::rows::engine(&error))?;
+        drop(db);
+        Ok(open_engine(&self.beside)?)
+    }
+
+    /// Does a part of it; gives it up where that fails.
+    pub(super) fn attempt<T>(
+        self,
+        part: impl FnOnce(&Self) -> Result<T, MaintenanceError>,
+    ) -> Result<(Self, T), MaintenanceError> {
+        match part(&self) {
+            Ok(done) => Ok((self, done)),
+            Err(error) => {
+                self.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives it up: nothing of it stays, nor of a place where no store was.
+    fn abandon(self) {
+        let empty_place = (!holds_a_store(&self.place.path)).then_some(&self.place);
+        for folder in [&self.beside].into_iter().chain(empty_place) {
+            if let Err(error) = fs::remove_dir_all(&folder.path) {
+                tracing::warn!(folder = %folder.path.display(), %error, "an abandoned store is still there");
+            }
+        }
+    }
+
+    /// Makes the new store durable and puts it in the old one's place; the old one is removed.
+    pub(super) fn finish(self, db: Db, go_on: GoOn<'_>) -> Result<(), MaintenanceError> {
+        let io = MaintenanceError::io(&self.beside.path);
+        go_on(Stage::Filled)?;
+        db.flush()
+            .map_err(|error| crate::sled::rows::engine(&error))?;
+        let last_group = db
+            .get(keys::GROUP)
+            .map_err(|error| crate::sled::rows::engine(&error))?
+            .map(|row| records::decode(keys::GROUP, &row))
+            .transpose()?
+            .unwrap_or_default();
+        drop(db);
+        let mut files = self.beside.files().map_err(&io)?;
+        files
+            .sync()
+            .and_then(|()| files.acknowledge(last_group))
+            .map_err(&io)?;
+        for file in files_under(&self.beside.path).map_err(&io)? {
+            File::open(file)
+                .and_then(|file| file.sync_all())
+                .map_err(&io)?;
+        }
+        File::open(&self.beside.path)
+            .and_then(|folder| folder.sync_all())
+            .map_err(&io)?;
+        go_on(Stage::Synced)?;
+        renameat_with(
+            CWD,
+            &self.beside.path,
+            CWD,
+            &self.place.path,
+            RenameFlags::EXCHANGE,
+        )
+        .map_err(|error| io::Error::other(format!(
+            "its file system cannot exchange two folders ({error}); move the data directory to a local one such as ext4 or xfs"
+        )))
+        .map_err(&io)?;
+        go_on(Stage::Exchanged)?;
+        if let Some(parent) = self.place.path.parent().filter(|parent| parent.is_dir()) {
+            File::open(parent)
+                .and_then(|folder| folder.sync_all())
+                .map_err(MaintenanceError::io(parent))?;
+        }
+        go_on(Stage::Settled)?;
+        fs::remove_dir_all(&self.beside.path).map_err(&io)
+    }
+}
+
+/// Whether a database is in a folder.
+pub(super) fn holds_a_store(folder: &Path) -> bool {
+    folder.join("db").exists()
+}
+
+fn files_under(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            files.extend(files_under(&entry.path())?);
+        } else {
+            files.push(entry.path());
+        }
+    }
+    Ok(files)
+}
+
+/// Bytes that a folder takes on the disk.
+pub(super) fn disk_bytes(folder: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for file in files_under(folder)? {
+        // Blocks of 512 bytes, whatever the file system's own are.
+        bytes += fs::metadata(file)?.blocks() * 512;
+    }
+    Ok(bytes)
+}

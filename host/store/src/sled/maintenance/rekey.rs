@@ -1,0 +1,94 @@
+//! Another master key: every sealed value is sealed anew, in a new store that takes the place of the
+//! old one as a whole. Either key opens one store and only one, whenever the process is ended.
+
+use std::collections::BTreeMap;
+
+use super::bulk::Bulk;
+use super::compact::judged;
+use super::kinds;
+use super::rebuild::{GoOn, Rebuild, always};
+use super::{MaintenanceError, Progress, Stopped, Unit};
+use crate::sled::Secrets;
+use crate::sled::open::OpenOptions;
+use crate::sled::rows::engine;
+use crate::sled::seal::{MasterKey, Sealer};
+
+/// What became of a change of the master key.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Rekeyed {
+    /// Rows whose secrets were sealed anew, by kind.
+    pub resealed: BTreeMap<&'static str, u64>,
+    /// All rows.
+    pub rows: u64,
+}
+
+/// Seals a stopped store under another master key. The key of the e-mail mark stays, so requests
+/// that were made before are still compared.
+///
+/// # Errors
+/// See [`MaintenanceError`]; then the store is as it was, under the old key.
+pub fn rekey(
+    options: &OpenOptions,
+    new_key: &MasterKey,
+    progress: &dyn Progress,
+) -> Result<Rekeyed, MaintenanceError> {
+    rekey_in_stages(options, new_key, progress, &always)
+}
+
+pub(super) fn rekey_in_stages(
+    options: &OpenOptions,
+    new_key: &MasterKey,
+    progress: &dyn Progress,
+    go_on: GoOn<'_>,
+) -> Result<Rekeyed, MaintenanceError> {
+    let Stopped {
+        db,
+        secrets,
+        folder,
+    } = Stopped::open(options)?;
+    if options.master.is_same(new_key) {
+        return Err(MaintenanceError::SameKey);
+    }
+    let before = judged(&db, &secrets, "Verifying", progress)?;
+    if !before.is_whole() {
+        return Err(MaintenanceError::NotWhole {
+            what: "the store is not whole, so its key is not changed; `kassette verify` lists it all",
+            report: Box::new(before),
+        });
+    }
+    let new_secrets = Secrets {
+        sealer: Sealer::new(new_key),
+        marker: secrets.marker.clone(),
+    };
+    let (rebuild, new) = Rebuild::begin(folder)?;
+    let mut resealed = BTreeMap::new();
+    let written = rebuild.attempt(|rebuild| {
+        progress.begin("Sealing anew", Unit::Rows, Some(before.rows.values().sum()));
+        let mut bulk = Bulk::new(&new);
+        for row in db.iter() {
+            let (key, mut row) = row.map_err(|error| engine(&error))?;
+            let (kind, _) = kinds::split(&key)?;
+            if let Some(reseal) = kind.reseal {
+                row = reseal(&secrets.sealer, &new_secrets.sealer, &key, &row)?;
+                *resealed.entry(kind.name).or_default() += 1;
+            }
+            bulk.push(key.to_vec(), row)?;
+            progress.advance(1);
+        }
+        bulk.write()?;
+        drop(db);
+        let new = rebuild.reopen(new)?;
+        // Opens every sealed value under the new key.
+        let after = judged(&new, &new_secrets, "Verifying what was written", progress)?;
+        match after == before {
+            true => Ok((new, after)),
+            false => Err(MaintenanceError::NotTheSame),
+        }
+    });
+    let (rebuild, (new, after)) = written?;
+    rebuild.finish(new, go_on)?;
+    Ok(Rekeyed {
+        resealed,
+        rows: after.rows.values().sum(),
+    })
+}

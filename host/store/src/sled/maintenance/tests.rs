@@ -1,0 +1,150 @@
+//! Backups, restoring, verifying and rebuilding over real stores.
+
+mod backups;
+mod damage;
+mod rebuilding;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::id::EndpointId;
+use kassette_domain::key::{Environment, KeyOwner};
+use kassette_domain::provider::VendorStatus;
+use kassette_domain::webhook::{DeliveryAttempt, Tried};
+use tempfile::TempDir;
+
+use super::format::FileError;
+use super::{
+    MaintenanceError, OpenError, OpenOptions, Report, Stopped, backup, compact, rekey, restore,
+    verify, verify_audit, verify_backup,
+};
+use crate::sled::{MasterKey, SledStore};
+use crate::suite::fixtures::{open, secrets as secrets_of, *};
+use crate::{
+    Deliveries as _, DeliveryFilter, Directory as _, Health as _, Payments as _, Retention, Store,
+    Upkeep as _,
+};
+
+const CACHE_BYTES: u64 = 8 << 20;
+/// The payments of [`full`].
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+fn options(folder: &TempDir) -> OpenOptions {
+    under(folder, 7)
+}
+
+fn under(folder: &TempDir, key: u8) -> OpenOptions {
+    OpenOptions {
+        path: folder.path().join("store"),
+        master: MasterKey::from_bytes([key; 32]),
+        cache_bytes: CACHE_BYTES,
+    }
+}
+
+/// A store with a row of every kind.
+async fn full(options: &OpenOptions) -> Arc<SledStore> {
+    let store = SledStore::open(options).unwrap();
+    let shared: Arc<dyn Store> = store.clone();
+    let merchant = shop(&shared).await;
+    let listening = listen(&shared, endpoint("listening", NOW)).await;
+    for name in NAMES {
+        pay(&shared, name).await;
+    }
+    let paid = news("attempt of a", report("vendor-a", VendorStatus::Completed));
+    done(&shared, payment_of("a"), paid, later(1)).await;
+    // Money that is given back is work for somebody.
+    let mut returned = report("vendor-a", VendorStatus::Completed);
+    returned.returned.0 = 100;
+    let step = news("attempt of a", returned);
+    done(&shared, payment_of("a"), step, later(2)).await;
+    fail_a_delivery(&store, listening.id).await;
+    store
+        .park(account("sandbox-test"), "unknown".into(), None, NOW)
+        .await
+        .unwrap();
+    let key = api_key("key", KeyOwner::Merchant(merchant), Environment::Test);
+    let hash = key.hash;
+    store
+        .issue_key(key, audited("key.create"), NOW)
+        .await
+        .unwrap();
+    store.keys_seen(vec![(hash, later(9))]).await.unwrap();
+    store
+        .create_operator(operator("ann", NOW), audited("operator.create"), NOW)
+        .await
+        .unwrap();
+    let switched = audited("provider.change");
+    store
+        .switch_account(account("sandbox-test"), true, switched, NOW)
+        .await
+        .unwrap();
+    // Some payments are over and some are not when their time has passed.
+    let retention = Retention {
+        decisions: None,
+        personal_data: Some(Duration::from_secs(60)),
+    };
+    store.forget(retention, later(120)).await.unwrap();
+    store.probe().await.unwrap();
+    store
+}
+
+/// Eight attempts in vain, with a long answer.
+async fn fail_a_delivery(store: &Arc<SledStore>, endpoint: EndpointId) {
+    let filter = DeliveryFilter {
+        endpoint: Some(endpoint),
+        status: None,
+    };
+    let queued = page(store.deliveries(filter, first(9)).await.unwrap()).items;
+    for after in 0..8 {
+        let attempt = DeliveryAttempt {
+            at: NOW,
+            status: Some(503),
+            duration_ms: 9,
+            error: None,
+            response: Some("busy ".repeat(200)),
+        };
+        let tried = Tried {
+            attempt,
+            after,
+            delivered: false,
+            retry_at: NOW,
+        };
+        store.tried(queued[0].id, tried, None, NOW).await.unwrap();
+    }
+}
+
+async fn everything_in(store: &Arc<SledStore>) -> String {
+    let shared: Arc<dyn Store> = store.clone();
+    let mut all = String::new();
+    for name in NAMES {
+        all += &everything(&shared, name).await;
+    }
+    all
+}
+
+async fn closed(store: Arc<SledStore>) {
+    store.shut_down().await.unwrap();
+}
+
+/// What a store holds that is closed again.
+async fn everything_under(options: &OpenOptions) -> String {
+    let store = SledStore::open(options).unwrap();
+    let all = everything_in(&store).await;
+    closed(store).await;
+    all
+}
+
+#[track_caller]
+fn whole(options: &OpenOptions) -> Report {
+    let report = verify(options, &()).unwrap();
+    assert_eq!(report.findings, []);
+    report
+}
+
+/// Nothing but the store is left in the folder.
+#[track_caller]
+fn alone(folder: &TempDir) {
+    let entries = std::fs::read_dir(folder.path()).unwrap();
+    let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["store"]);
+}

@@ -1,0 +1,190 @@
+//! What `verify` sees.
+
+use std::collections::BTreeSet;
+
+use ::sled::{Db, IVec};
+use kassette_domain::audit::{AuditEntry, ChainBreak};
+
+use super::super::kinds::{self, KINDS};
+use super::*;
+use crate::sled::stored::AttemptPlace;
+use crate::sled::{keys, records};
+
+/// Kinds whose rows can be gone without any trace: nothing else tells of them.
+const TRACELESS: [&str; 5] = [
+    "account-switch",
+    "api-key-seen",
+    "probe",
+    "retention",
+    "retention-laggard",
+];
+
+async fn damaged(plant: impl FnOnce(&Db)) -> (TempDir, Result<Report, MaintenanceError>) {
+    let folder = tempfile::tempdir().unwrap();
+    closed(full(&options(&folder)).await).await;
+    let stopped = Stopped::open(&options(&folder)).unwrap();
+    plant(&stopped.db);
+    stopped.db.flush().unwrap();
+    drop(stopped);
+    let report = verify(&options(&folder), &());
+    (folder, report)
+}
+
+/// What was found; a store that does not even open counts as one finding without a kind.
+fn kinds_found(report: Result<Report, MaintenanceError>) -> Vec<&'static str> {
+    match report {
+        Ok(report) => report.findings.iter().map(|finding| finding.kind).collect(),
+        Err(MaintenanceError::Open(OpenError::Damaged { .. } | OpenError::Newer { .. })) => {
+            vec!["none"]
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn first_of(db: &Db, kind: &kinds::Kind) -> (IVec, IVec) {
+    let first = db.scan_prefix(kind.prefix).next();
+    first.unwrap_or_else(|| panic!("no {}", kind.name)).unwrap()
+}
+
+#[tokio::test]
+async fn a_store_that_nobody_harmed_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    closed(full(&options(&folder)).await).await;
+    let report = whole(&options(&folder));
+    assert_eq!((report.payments, report.audit_lines), (3, 5));
+    let all: BTreeSet<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    let there: BTreeSet<&str> = report.rows.keys().copied().collect();
+    assert_eq!(there, all, "the tests below look at every kind");
+}
+
+#[tokio::test]
+async fn a_row_that_is_missing_is_found_whatever_its_kind() {
+    for kind in KINDS {
+        let (_folder, report) = damaged(|db| {
+            let (key, _) = first_of(db, kind);
+            db.remove(key).unwrap();
+        })
+        .await;
+        let found = kinds_found(report);
+        assert_eq!(
+            found.is_empty(),
+            TRACELESS.contains(&kind.name),
+            "{}",
+            kind.name
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_was_changed_is_found_whatever_its_kind() {
+    for kind in KINDS {
+        let (_folder, report) = damaged(|db| {
+            let (key, row) = first_of(db, kind);
+            let mut row = row.to_vec();
+            match row.last_mut() {
+                Some(last) => *last ^= 1,
+                None => row.push(1),
+            }
+            db.insert(key, row).unwrap();
+        })
+        .await;
+        assert!(!kinds_found(report).is_empty(), "{}", kind.name);
+    }
+}
+
+#[tokio::test]
+async fn an_index_that_leads_elsewhere_is_named() {
+    let (_folder, report) = damaged(|db| {
+        let (_, other) = db.scan_prefix(b"rtn/").nth(1).unwrap().unwrap();
+        let (key, _) = db.scan_prefix(b"rtn/").next().unwrap().unwrap();
+        let key_of_other = db.scan_prefix(b"rtn/").nth(1).unwrap().unwrap().0;
+        let place: AttemptPlace = records::decode(&key_of_other, &other).unwrap();
+        db.insert(&key, records::encode(&key, &place).unwrap())
+            .unwrap();
+    })
+    .await;
+    let findings = report.unwrap().findings;
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0].kind, "attempt-by-return");
+    assert!(findings[0].what.contains("elsewhere"), "{findings:?}");
+}
+
+#[tokio::test]
+async fn a_payment_of_which_nothing_is_left_is_missed() {
+    let (_folder, report) = damaged(|db| {
+        let id = id_of("b");
+        for row in db.iter() {
+            let (key, value) = row.unwrap();
+            let about = |bytes: &[u8]| bytes.windows(16).any(|window| window == id);
+            let shared = key.starts_with(keys::REGISTER);
+            if !shared && (about(&key) || about(&value)) {
+                db.remove(key).unwrap();
+            }
+        }
+    })
+    .await;
+    let found = kinds_found(report);
+    assert!(found.contains(&"register"), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_row_of_no_known_kind_is_named() {
+    let (_folder, report) = damaged(|db| {
+        db.insert(b"xyz/1", b"something").unwrap();
+    })
+    .await;
+    assert_eq!(kinds_found(report), ["unknown"]);
+}
+
+#[tokio::test]
+async fn a_changed_line_of_the_audit_log_is_named_by_its_number() {
+    let (folder, report) = damaged(|db| {
+        let key = keys::audit(3);
+        let mut entry: AuditEntry = records::decode(&key, &db.get(&key).unwrap().unwrap()).unwrap();
+        entry.audited.actor = "nobody".into();
+        db.insert(&key, records::encode(&key, &entry).unwrap())
+            .unwrap();
+    })
+    .await;
+    assert_eq!(kinds_found(report), ["audit-line"]);
+    let chain = verify_audit(&options(&folder)).unwrap();
+    assert_eq!(chain.breaks(), [ChainBreak::Altered(3)]);
+    let store = SledStore::open(&options(&folder)).unwrap();
+    assert_eq!(
+        store.verify_audit().await.unwrap(),
+        chain,
+        "a running one says the same"
+    );
+    closed(store).await;
+}
+
+#[tokio::test]
+async fn lines_that_are_written_meanwhile_do_not_break_the_audit_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = full(&options(&folder)).await;
+    let writer = tokio::spawn({
+        let store = store.clone();
+        async move {
+            for _ in 0..50 {
+                store.audit(audited("x.y"), NOW).await.unwrap();
+            }
+        }
+    });
+    while !writer.is_finished() {
+        assert_eq!(store.verify_audit().await.unwrap().breaks(), []);
+    }
+    writer.await.unwrap();
+    assert_eq!(store.verify_audit().await.unwrap().last().unwrap().0, 55);
+    closed(store).await;
+}
+
+#[tokio::test]
+async fn there_is_nothing_to_verify_where_no_store_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = verify(&options(&folder), &());
+    assert!(
+        matches!(refused, Err(MaintenanceError::NoStore(_))),
+        "{refused:?}"
+    );
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,194 @@
+//! Compaction and another master key, ended at every stage.
+
+use super::super::compact::compact_in_stages;
+use super::super::rebuild::{Stage, disk_bytes};
+use super::super::rekey::rekey_in_stages;
+use super::super::restore::restore_in_stages;
+use super::*;
+use crate::Created;
+
+/// Ends at a stage as a kill does: nothing after it is done.
+fn until(last: Stage) -> impl Fn(Stage) -> Result<(), MaintenanceError> {
+    move |stage| match stage == last {
+        true => Err(MaintenanceError::NotTheSame),
+        false => Ok(()),
+    }
+}
+
+#[tokio::test]
+async fn compaction_keeps_everything_and_tells_the_sizes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = full(&options(&folder)).await;
+    let shared: Arc<dyn Store> = store.clone();
+    for each in 0..1000 {
+        create(&shared, &each.to_string(), NOW).await;
+    }
+    let before = everything_in(&store).await;
+    closed(store).await;
+    let bytes_before = disk_bytes(&options(&folder).path).unwrap();
+    let compacted = compact(&options(&folder), &()).unwrap();
+    assert_eq!(compacted.payments, 1003);
+    assert_eq!(compacted.bytes_before, bytes_before);
+    let bytes_after = disk_bytes(&options(&folder).path).unwrap();
+    assert_eq!(compacted.bytes_after, bytes_after);
+    let report = whole(&options(&folder));
+    assert_eq!(compacted.rows, report.rows.values().sum::<u64>());
+    alone(&folder);
+    assert_eq!(everything_under(&options(&folder)).await, before);
+}
+
+#[tokio::test]
+async fn a_compaction_that_is_ended_leaves_one_whole_store_and_the_next_start_cleans_up() {
+    for stage in Stage::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let store = full(&options(&folder)).await;
+        let before = everything_in(&store).await;
+        closed(store).await;
+        let ended = compact_in_stages(&options(&folder), &(), &until(stage));
+        assert!(ended.is_err(), "{stage:?}");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            2,
+            "{stage:?}"
+        );
+        assert_eq!(
+            everything_under(&options(&folder)).await,
+            before,
+            "{stage:?}"
+        );
+        alone(&folder);
+        whole(&options(&folder));
+        compact(&options(&folder), &()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_not_whole_is_not_compacted() {
+    let folder = tempfile::tempdir().unwrap();
+    closed(full(&options(&folder)).await).await;
+    let stopped = Stopped::open(&options(&folder)).unwrap();
+    let (key, _) = stopped.db.scan_prefix(b"rtn/").next().unwrap().unwrap();
+    stopped.db.remove(key).unwrap();
+    drop(stopped);
+    for refused in [
+        compact(&options(&folder), &()).err(),
+        rekey(&options(&folder), &MasterKey::from_bytes([8; 32]), &()).err(),
+    ] {
+        let refused = refused.unwrap();
+        assert!(
+            matches!(refused, MaintenanceError::NotWhole { .. }),
+            "{refused}"
+        );
+    }
+    alone(&folder);
+}
+
+#[tokio::test]
+async fn a_rekeyed_store_opens_under_the_new_key_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = full(&options(&folder)).await;
+    let before = everything_in(&store).await;
+    closed(store).await;
+    let rekeyed = rekey(&options(&folder), &MasterKey::from_bytes([8; 32]), &()).unwrap();
+    assert_eq!(
+        (rekeyed.resealed["payment"], rekeyed.resealed["endpoint"]),
+        (3, 1)
+    );
+    let refused = SledStore::open(&options(&folder));
+    assert!(matches!(refused, Err(OpenError::WrongMasterKey { .. })));
+    let refused = rekey(&under(&folder, 8), &MasterKey::from_bytes([8; 32]), &());
+    assert!(
+        matches!(refused, Err(MaintenanceError::SameKey)),
+        "{refused:?}"
+    );
+    whole(&under(&folder, 8));
+    let store = SledStore::open(&under(&folder, 8)).unwrap();
+    assert_eq!(everything_in(&store).await, before);
+    // The mark of the e-mail address is the old one: the same request is the same.
+    let replayed = store
+        .create(new_payment("a"), None, later(5))
+        .await
+        .unwrap();
+    assert!(matches!(replayed, Created::Replay(_)), "{replayed:?}");
+    closed(store).await;
+}
+
+#[tokio::test]
+async fn a_change_of_key_that_is_ended_leaves_a_store_under_one_of_the_two() {
+    for stage in Stage::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let store = full(&options(&folder)).await;
+        let before = everything_in(&store).await;
+        closed(store).await;
+        let new = MasterKey::from_bytes([8; 32]);
+        let ended = rekey_in_stages(&options(&folder), &new, &(), &until(stage));
+        assert!(ended.is_err(), "{stage:?}");
+        let exchanged = matches!(stage, Stage::Exchanged | Stage::Settled);
+        let (opens, refused) = if exchanged { (8, 7) } else { (7, 8) };
+        let wrong = SledStore::open(&under(&folder, refused));
+        assert!(
+            matches!(wrong, Err(OpenError::WrongMasterKey { .. })),
+            "{stage:?}"
+        );
+        drop(wrong);
+        assert_eq!(
+            everything_under(&under(&folder, opens)).await,
+            before,
+            "{stage:?}"
+        );
+        alone(&folder);
+        if !exchanged {
+            rekey(&options(&folder), &new, &()).unwrap();
+            whole(&under(&folder, 8));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_restore_that_is_ended_leaves_all_or_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = full(&options(&folder)).await;
+    let before = everything_in(&store).await;
+    closed(store).await;
+    let mut file = Vec::new();
+    backup(&options(&folder), &mut file, NOW, &()).unwrap();
+    for stage in Stage::ALL {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let target = options(&elsewhere);
+        let ended = restore_in_stages(&target, file.as_slice(), false, &(), &until(stage));
+        assert!(ended.is_err(), "{stage:?}");
+        if !matches!(stage, Stage::Exchanged | Stage::Settled) {
+            assert!(matches!(
+                verify(&target, &()),
+                Err(MaintenanceError::NoStore(_))
+            ));
+            restore(&target, file.as_slice(), false, &()).unwrap();
+        }
+        assert_eq!(everything_under(&target).await, before, "{stage:?}");
+        alone(&elsewhere);
+    }
+}
+
+#[tokio::test]
+async fn a_running_store_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = full(&options(&folder)).await;
+    let refused = compact(&options(&folder), &());
+    let locked = |refused: &MaintenanceError| {
+        matches!(refused, MaintenanceError::Open(OpenError::Locked { .. }))
+    };
+    assert!(refused.is_err_and(|refused| locked(&refused)));
+    closed(store).await;
+}
+
+#[tokio::test]
+async fn a_rekeyed_endpoint_signs_as_before() {
+    let folder = tempfile::tempdir().unwrap();
+    closed(full(&options(&folder)).await).await;
+    rekey(&options(&folder), &MasterKey::from_bytes([8; 32]), &()).unwrap();
+    let store = SledStore::open(&under(&folder, 8)).unwrap();
+    let id = endpoint("listening", NOW).id;
+    let (_, secrets) = store.endpoint_secrets(id).await.unwrap().unwrap();
+    assert_eq!(secrets, secrets_of("a"));
+    closed(store).await;
+}

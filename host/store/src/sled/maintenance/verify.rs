@@ -1,0 +1,39 @@
+//! Reading a stopped store through.
+
+use kassette_domain::audit::{AuditEntry, Chain};
+
+use super::compact::judged;
+use super::judge::Report;
+use super::{MaintenanceError, Progress, Stopped};
+use crate::sled::open::OpenOptions;
+use crate::sled::rows::engine;
+use crate::sled::{keys, records};
+
+/// Reads every row of a stopped store and checks how they fit each other.
+///
+/// # Errors
+/// Where the store does not open at all. What is found in it is no error: it is in the answer.
+pub fn verify(options: &OpenOptions, progress: &dyn Progress) -> Result<Report, MaintenanceError> {
+    let stopped = Stopped::open(options)?;
+    judged(&stopped.db, &stopped.secrets, "Verifying", progress)
+}
+
+/// Goes along the audit log of a stopped store.
+///
+/// # Errors
+/// Where the store does not open. What is wrong with the log is in the answer.
+pub fn verify_audit(options: &OpenOptions) -> Result<Chain, MaintenanceError> {
+    let opened = Stopped::open(options)?;
+    let mut chain = Chain::default();
+    for row in opened.db.scan_prefix(keys::AUDIT) {
+        let (key, row) = row.map_err(|error| engine(&error))?;
+        let entry: Option<AuditEntry> = records::decode(&key, &row).ok();
+        chain.follow(keys::audit_number(&key).unwrap_or_default(), entry.as_ref());
+    }
+    let end = opened
+        .db
+        .get(keys::AUDIT_END)
+        .map_err(|error| engine(&error))?;
+    chain.end(end.and_then(|row| records::decode(keys::AUDIT_END, &row).ok()));
+    Ok(chain)
+}

@@ -1,0 +1,203 @@
+//! What is not kept for ever: routing decisions and personal data of payments that are over.
+//!
+//! Each rule goes along the payments in the order of their arrival, once, and remembers how far it
+//! is. A payment that is not yet over when its turn comes gets a row of `lag/`, by which it is looked
+//! at again every day until it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::sled::IVec;
+use kassette_domain::id::PaymentId;
+use kassette_domain::ledger::Step;
+use kassette_domain::time::Time;
+use serde::{Deserialize, Serialize};
+
+use super::applier::Operation;
+use super::keys::{self, Line};
+use super::ledgers::{self, Loaded};
+use super::register::Place;
+use super::rows::{Rows, Source, Span};
+use super::stored::PaymentRow;
+use super::{Secrets, parking};
+use crate::{Fault, Forgotten, Retention};
+
+/// Payments that one operation looks at: a millisecond of the writing thread.
+const LOOKS: u16 = 32;
+/// How soon a payment that was not over is looked at again.
+const AGAIN: Duration = Duration::from_secs(24 * 3600);
+
+/// What a rule forgets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// Routing decisions with their verdicts.
+    Decisions,
+    /// E-mail addresses, answers, what is known of payers.
+    PersonalData,
+}
+
+impl Rule {
+    const ALL: [Self; 2] = [Self::Decisions, Self::PersonalData];
+
+    /// How long it keeps things; none for ever.
+    const fn keeps(self, retention: &Retention) -> Option<Duration> {
+        match self {
+            Self::Decisions => retention.decisions,
+            Self::PersonalData => retention.personal_data,
+        }
+    }
+
+    /// Its byte in keys of `lag/`.
+    pub(super) const fn tag(self) -> u8 {
+        self as u8
+    }
+
+    fn of_tag(tag: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|rule| rule.tag() == tag)
+    }
+}
+
+/// How far a rule is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Reached {
+    /// The place of the payment that is next.
+    next: Place,
+    /// The latest time at which one before it was made.
+    pub(super) made_before: Time,
+}
+
+/// How far the rules are, in the order of [`Rule::ALL`].
+pub(super) type AllReached = [Reached; 2];
+
+/// Forgets some of what is no longer to be kept.
+pub(super) struct Forget {
+    pub(super) retention: Retention,
+    pub(super) now: Time,
+    pub(super) secrets: Arc<Secrets>,
+}
+
+impl Operation for Forget {
+    type Outcome = Forgotten;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Forgotten, Fault> {
+        parking::sweep(rows, self.now)?;
+        let mut forgotten = Forgotten::default();
+        self.laggards(rows, &mut forgotten)?;
+        let mut reached: AllReached = rows.load(keys::RETENTION)?.unwrap_or_default();
+        let before = reached;
+        for (rule, reached) in Rule::ALL.into_iter().zip(&mut reached) {
+            if let Some(keeps) = rule.keeps(&self.retention) {
+                self.along(rows, rule, keeps, reached, &mut forgotten)?;
+            }
+        }
+        if reached != before {
+            rows.save(keys::RETENTION.to_vec(), &reached)?;
+        }
+        Ok(forgotten)
+    }
+}
+
+impl Forget {
+    /// Payments that were not over when their turn came.
+    fn laggards(&self, rows: &mut Rows<'_>, forgotten: &mut Forgotten) -> Result<(), Fault> {
+        for (key, _) in rows.scan(&Span::prefix(keys::LAGGARDS), LOOKS.into())? {
+            let at = keys::leading_time(&key, keys::LAGGARDS).unwrap_or_default();
+            if self.now < at {
+                forgotten.next_at(at);
+                return Ok(());
+            }
+            if let Some((tag, payment)) = keys::laggard_about(&key)
+                && let Some(rule) = Rule::of_tag(tag)
+                && rule.keeps(&self.retention).is_some()
+            {
+                self.one(rows, rule, payment, forgotten)?;
+            }
+            rows.remove(key);
+        }
+        if !rows.scan(&Span::prefix(keys::LAGGARDS), 1)?.is_empty() {
+            forgotten.next_at(self.now);
+        }
+        Ok(())
+    }
+
+    /// The next payments of a rule.
+    fn along(
+        &self,
+        rows: &mut Rows<'_>,
+        rule: Rule,
+        keeps: Duration,
+        reached: &mut Reached,
+        forgotten: &mut Forgotten,
+    ) -> Result<(), Fault> {
+        for payment in rows.at_places(reached.next, LOOKS) {
+            let made = match PaymentRow::load(rows, payment) {
+                Ok(row) => row.map(|row| row.plain().created_at),
+                // It is told by whoever needs it, and must not stop the others.
+                Err(Fault::Corrupt(_)) => None,
+                Err(fault) => return Err(fault),
+            };
+            if let Some(made) = made {
+                let until = made.after(keeps);
+                if self.now < until {
+                    forgotten.next_at(until);
+                    return Ok(());
+                }
+                self.one(rows, rule, payment, forgotten)?;
+                reached.made_before = reached.made_before.max(made);
+            }
+            reached.next = reached.next.saturating_add(1);
+        }
+        if !rows.at_places(reached.next, 1).is_empty() {
+            forgotten.next_at(self.now);
+        }
+        Ok(())
+    }
+
+    /// Forgets what is to be forgotten of a payment, or looks at it again.
+    fn one(
+        &self,
+        rows: &mut Rows<'_>,
+        rule: Rule,
+        payment: PaymentId,
+        forgotten: &mut Forgotten,
+    ) -> Result<(), Fault> {
+        let sealer = &self.secrets.sealer;
+        let loaded = match ledgers::load(rows, sealer, payment) {
+            Ok(Some(loaded)) => loaded,
+            Ok(None) | Err(Fault::Corrupt(_)) => return Ok(()),
+            Err(fault) => return Err(fault),
+        };
+        let is_over = loaded.ledger.payment.status.is_final() && loaded.ledger.due_at().is_none();
+        if !is_over {
+            let again = self.now.after(AGAIN);
+            rows.put(keys::laggard(again, rule, payment), IVec::default());
+            forgotten.next_at(again);
+            return Ok(());
+        }
+        match rule {
+            Rule::Decisions => {
+                let mut any = false;
+                for ordinal in 0..loaded.books.decisions {
+                    let line = keys::line(payment, Line::Decision, ordinal);
+                    any |= rows.get(&line)?.is_some();
+                    rows.remove(line);
+                }
+                forgotten.decisions += u64::from(any);
+            }
+            Rule::PersonalData => {
+                let Loaded { mut ledger, books } = loaded;
+                let before = ledger.clone();
+                // Erasing is always allowed.
+                let Ok((_, change)) = ledger.step(Step::Redact, self.now) else {
+                    return Ok(());
+                };
+                if change.dirty {
+                    let after = Loaded { ledger, books };
+                    ledgers::save(rows, sealer, &before, &after, &change, self.now)?;
+                    forgotten.redacted += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}

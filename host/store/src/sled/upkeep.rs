@@ -1,0 +1,77 @@
+//! `Upkeep` on sled.
+
+use std::sync::Arc;
+
+use kassette_domain::audit::{AuditEntry, Chain};
+use kassette_domain::time::Time;
+use tokio::sync::mpsc;
+
+use super::retention::Forget;
+use super::rows::{Source as _, Span};
+use super::store::SledStore;
+use super::{keys, maintenance, records};
+use crate::{Answer, Forgotten, Pieces, Retention, Upkeep};
+
+/// Pieces of a backup that may wait to be sent, each of some hundred KiB.
+const WAITING_PIECES: usize = 4;
+/// Lines of the audit log that are read at once.
+const LINES: usize = 256;
+
+impl Upkeep for SledStore {
+    fn backup(&self, now: Time) -> Answer<'_, Option<Pieces>> {
+        Box::pin(async move {
+            self.engine.read().open()?;
+            let Some(listener) = self.applier.listen() else {
+                return Ok(None);
+            };
+            let (sender, pieces) = mpsc::channel(WAITING_PIECES);
+            let ended = self.applier.ended();
+            tokio::spawn(maintenance::stream(
+                Arc::clone(&self.engine),
+                listener,
+                now,
+                sender,
+                ended,
+            ));
+            Ok(Some(pieces))
+        })
+    }
+
+    fn forget(&self, retention: Retention, now: Time) -> Answer<'_, Forgotten> {
+        self.operate(Forget {
+            retention,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn verify_audit(&self) -> Answer<'_, Chain> {
+        Box::pin(async move {
+            let noted: Option<(u64, [u8; 32])> =
+                self.read(|view| view.load(keys::AUDIT_END)).await?;
+            let end = noted.map_or(0, |(number, _)| number);
+            let mut chain = Chain::default();
+            let mut span = Span::prefix(keys::AUDIT);
+            loop {
+                let rows = self.read(|view| view.scan(&span, LINES)).await?;
+                let Some((last, _)) = rows.last().cloned() else {
+                    break;
+                };
+                for (key, row) in rows {
+                    let number = keys::audit_number(&key).unwrap_or_default();
+                    if number > end {
+                        // Written since; what the store has noted is older.
+                        chain.end(noted);
+                        return Ok(chain);
+                    }
+                    let entry: Option<AuditEntry> = records::decode(&key, &row).ok();
+                    chain.follow(number, entry.as_ref());
+                }
+                span = span.after(&last);
+                tokio::task::yield_now().await;
+            }
+            chain.end(noted);
+            Ok(chain)
+        })
+    }
+}

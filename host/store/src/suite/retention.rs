@@ -1,0 +1,152 @@
+//! What is not kept for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::id::PaymentId;
+use kassette_domain::provider::VendorStatus;
+use kassette_domain::time::Time;
+
+use super::Harness;
+use super::fixtures::*;
+use crate::{Created, Forgotten, History, Parked, Retention, Store};
+
+const DAY: u64 = 24 * 3600;
+const KEEPS: Duration = Duration::from_secs(10 * DAY);
+
+const EVERYTHING: Retention = Retention {
+    decisions: Some(KEEPS),
+    personal_data: Some(KEEPS),
+};
+
+async fn history(store: &Arc<dyn Store>, name: &str) -> History {
+    let id = PaymentId::from_bytes(id_of(name));
+    store.history(id).await.unwrap().unwrap()
+}
+
+/// Forgets all that is to be forgotten by then; how much, and when there is more.
+async fn forget(
+    store: &Arc<dyn Store>,
+    retention: Retention,
+    now: Time,
+) -> (u64, u64, Option<Time>) {
+    let (mut decisions, mut redacted) = (0, 0);
+    loop {
+        let forgotten = store.forget(retention, now).await.unwrap();
+        decisions += forgotten.decisions;
+        redacted += forgotten.redacted;
+        if forgotten.next.is_none_or(|next| now < next) {
+            return (decisions, redacted, forgotten.next);
+        }
+    }
+}
+
+async fn paid(store: &Arc<dyn Store>, name: &str) {
+    pay(store, name).await;
+    let paid = report(&format!("vendor-{name}"), VendorStatus::Completed);
+    let step = news(&format!("attempt of {name}"), paid);
+    done(store, payment_of(name), step, later(1)).await;
+}
+
+pub async fn what_is_over_is_forgotten_when_its_time_has_passed(harness: &dyn Harness) {
+    let store = harness.open().await;
+    paid(&store, "a").await;
+    let before = history(&store, "a").await;
+    assert_eq!(before.decisions.len(), 1);
+    let end = NOW.after(KEEPS);
+    let just_before = end.before(Duration::from_millis(1));
+    assert_eq!(
+        forget(&store, EVERYTHING, just_before).await,
+        (0, 0, Some(end))
+    );
+    assert_eq!(history(&store, "a").await, before);
+    assert_eq!(forget(&store, EVERYTHING, end).await, (1, 1, None));
+    let after = history(&store, "a").await;
+    assert_eq!(after.decisions, []);
+    assert_eq!(
+        (&after.transitions, &after.events),
+        (&before.transitions, &before.events)
+    );
+    let ledger = store.ledger(payment_of("a")).await.unwrap().unwrap();
+    assert_eq!(ledger.payment.email, None);
+    assert_eq!(ledger.attempts[0].payer.ip, None);
+    // The request is still the same request.
+    let replayed = store.create(new_payment("a"), None, end).await.unwrap();
+    assert!(matches!(replayed, Created::Replay(_)), "{replayed:?}");
+    assert_eq!(forget(&store, EVERYTHING, end).await, (0, 0, None));
+}
+
+pub async fn what_is_not_over_is_kept_and_looked_at_again(harness: &dyn Harness) {
+    let store = harness.open().await;
+    pay(&store, "a").await;
+    paid(&store, "b").await;
+    let end = NOW.after(KEEPS);
+    let (decisions, redacted, next) = forget(&store, EVERYTHING, end).await;
+    assert_eq!((decisions, redacted), (1, 1), "only what is over");
+    let again = end.after(Duration::from_secs(DAY));
+    assert_eq!(next, Some(again));
+    assert_eq!(history(&store, "a").await.decisions.len(), 1);
+    let step = news("attempt of a", report("vendor-a", VendorStatus::Completed));
+    done(&store, payment_of("a"), step, end).await;
+    assert_eq!(forget(&store, EVERYTHING, end).await.0, 0);
+    assert_eq!(forget(&store, EVERYTHING, again).await, (1, 1, None));
+    assert_eq!(history(&store, "a").await.decisions, []);
+}
+
+pub async fn nothing_is_forgotten_where_it_is_kept_for_ever(harness: &dyn Harness) {
+    let store = harness.open().await;
+    paid(&store, "a").await;
+    let end = later(3650 * DAY);
+    let forgotten = store.forget(Retention::default(), end).await;
+    assert_eq!(forgotten, Ok(Forgotten::default()));
+    // A rule that comes later finds what came before it.
+    let only = Retention {
+        decisions: Some(KEEPS),
+        personal_data: None,
+    };
+    assert_eq!(forget(&store, only, end).await, (1, 0, None));
+    let ledger = store.ledger(payment_of("a")).await.unwrap().unwrap();
+    assert!(ledger.payment.email.is_some());
+    assert_eq!(forget(&store, EVERYTHING, end).await, (0, 1, None));
+}
+
+pub async fn much_is_forgotten_in_small_groups(harness: &dyn Harness) {
+    let store = harness.open().await;
+    for each in 0..100 {
+        paid(&store, &each.to_string()).await;
+    }
+    let end = NOW.after(KEEPS);
+    let first = store.forget(EVERYTHING, end).await.unwrap();
+    assert!((1..=32).contains(&first.redacted), "{first:?}");
+    assert!(first.next.is_some_and(|next| next <= end));
+    let (decisions, redacted, next) = forget(&store, EVERYTHING, end).await;
+    assert_eq!(
+        (first.decisions + decisions, first.redacted + redacted),
+        (100, 100)
+    );
+    assert_eq!(next, None);
+}
+
+pub async fn parked_notices_go_without_any_traffic(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let park = |at| store.park(account("sandbox-test"), "unknown".into(), None, at);
+    assert_eq!(park(NOW).await, Ok(Parked::Kept));
+    store
+        .forget(Retention::default(), later(3601))
+        .await
+        .unwrap();
+    let attempt = "attempt of a";
+    create(&store, "a", NOW).await;
+    done(&store, payment_of("a"), open(attempt, "sandbox-test"), NOW).await;
+    // Told at a time when the notice would still count, had it been kept.
+    let (_, change) = done(
+        &store,
+        payment_of("a"),
+        started(attempt, "unknown"),
+        later(60),
+    )
+    .await;
+    let ledger = store.ledger(payment_of("a")).await.unwrap().unwrap();
+    assert!(change.transitions.is_empty());
+    assert_ne!(ledger.attempts[0].next_query, Some(later(60)));
+}

@@ -1,0 +1,483 @@
+//! What an operator does with a whole store, by the real binary: backups of a running server, restoring
+//! elsewhere, verifying, compacting, another master key.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::crash::comparable;
+use crate::harness::{Server, new_payment};
+
+/// Clients at once while a backup is made.
+const CLIENTS: usize = 16;
+/// Payments before it begins.
+const BEFORE: usize = 200;
+
+/// Runs a command of the binary; without a server's token unless one is given.
+fn kassette(arguments: &[&str], set: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kassette"));
+    command
+        .args(arguments)
+        .env_remove("KASSETTE_OPERATOR_TOKEN")
+        .env_remove("KASSETTE_MASTER_KEY")
+        .stdin(Stdio::null());
+    for (name, value) in set {
+        command.env(name, value);
+    }
+    command.output().unwrap()
+}
+
+#[track_caller]
+fn done(arguments: &[&str], set: &[(&str, &str)]) -> String {
+    let output = kassette(arguments, set);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn refused(arguments: &[&str], set: &[(&str, &str)]) -> String {
+    let output = kassette(arguments, set);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+    said
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn data_dir(folder: &tempfile::TempDir) -> PathBuf {
+    folder.path().join("data")
+}
+
+/// A folder with everything of another server but its store.
+fn beside(folder: &tempfile::TempDir) -> Arc<tempfile::TempDir> {
+    let elsewhere = tempfile::tempdir().unwrap();
+    copy(folder.path(), elsewhere.path());
+    std::fs::remove_dir_all(elsewhere.path().join("data/store")).unwrap();
+    Arc::new(elsewhere)
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir_all(&target).unwrap();
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// A stopped server's folder with a few payments, one of them paid.
+async fn stopped() -> (Arc<tempfile::TempDir>, Vec<Value>) {
+    let server = Server::fresh().await;
+    let key = server.test_key().to_owned();
+    let (paid, url) = server.started(&key, "ideal", json!({})).await;
+    server.pay(&url, "approve").await.expect(303);
+    server.until(&key, &paid, "completed").await;
+    let mut payments = vec![server.payment(&key, &paid).await];
+    for _ in 0..20 {
+        payments.push(server.create(&key, json!({})).await);
+    }
+    (server.stop().await, payments)
+}
+
+async fn assert_serves(folder: Arc<tempfile::TempDir>, payments: &[Value]) -> Server {
+    let server = Server::in_folder(folder).await;
+    let key = server.test_key().to_owned();
+    for payment in payments {
+        let found = server.payment(&key, payment).await;
+        assert_eq!(comparable(&found), comparable(payment));
+    }
+    server
+}
+
+/// Creates payments until it is told to stop; notes each with whether it was acknowledged before.
+async fn create_on(
+    server: Arc<Server>,
+    told: Arc<Mutex<Vec<(Value, Value)>>>,
+    stop: Arc<Mutex<bool>>,
+) {
+    let key = server.test_key().to_owned();
+    while !*stop.lock() {
+        let request = new_payment();
+        let payment = server.post(&key, "/api/v1/payments", &request).await;
+        told.lock().push((request, payment.expect(201).json()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_of_a_busy_server_is_whole_and_starts_elsewhere() {
+    let server = Arc::new(Server::fresh().await);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let stop = Arc::new(Mutex::new(false));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| tokio::spawn(create_on(server.clone(), told.clone(), stop.clone())))
+        .collect();
+    server
+        .wait_for("payments", async || {
+            (told.lock().len() >= BEFORE).then_some(())
+        })
+        .await;
+    let file = server.folder().join("backup");
+    let acknowledged = told.lock().clone();
+    let (url, token) = (
+        server.admin_base().to_owned(),
+        server.operator_token().to_owned(),
+    );
+    let said = tokio::task::spawn_blocking({
+        let file = file.clone();
+        move || {
+            let set = [
+                ("KASSETTE_OPERATOR_TOKEN", token.as_str()),
+                ("KASSETTE_ADMIN_URL", url.as_str()),
+            ];
+            done(&["backup", text(&file)], &set)
+        }
+    })
+    .await
+    .unwrap();
+    assert!(said.contains("The master key is not in it"), "{said}");
+    *stop.lock() = true;
+    for client in clients {
+        client.await.unwrap();
+    }
+    let audit = server.admin("GET", "/audit", None).await.expect(200).json();
+    let lines = audit["entries"].as_array().unwrap();
+    assert!(lines.iter().any(|line| line["action"] == "store.backup"));
+    let mode = std::fs::metadata(&file).unwrap();
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777,
+        0o600
+    );
+
+    // The old server runs on: the new one is another machine.
+    let copy_of = Arc::clone(&server);
+    let elsewhere = {
+        let elsewhere = tempfile::tempdir().unwrap();
+        for name in ["data/plugins", "data/simulators"] {
+            let to = elsewhere.path().join(name);
+            std::fs::create_dir_all(&to).unwrap();
+            copy(&copy_of.folder().join(name), &to);
+        }
+        for name in ["data/master.key", "data/dev-credentials.json"] {
+            std::fs::copy(copy_of.folder().join(name), elsewhere.path().join(name)).unwrap();
+        }
+        Arc::new(elsewhere)
+    };
+    let data = data_dir(&elsewhere);
+    let restored: Value = serde_json::from_str(&done(
+        &["restore", text(&file), "--data-dir", text(&data), "--json"],
+        &[],
+    ))
+    .unwrap();
+    assert_eq!(restored["findings"], json!([]));
+    assert!(restored["payments"].as_u64().unwrap() as usize >= acknowledged.len());
+    let payments: Vec<Value> = acknowledged
+        .iter()
+        .map(|(_, payment)| payment.clone())
+        .collect();
+    let other = assert_serves(elsewhere, &payments).await;
+    let key = other.test_key().to_owned();
+    for (request, payment) in acknowledged.iter().take(20) {
+        let replay = other
+            .post(&key, "/api/v1/payments", request)
+            .await
+            .expect(200);
+        assert_eq!(comparable(&replay.json()), comparable(payment));
+    }
+}
+
+#[tokio::test]
+async fn a_backup_that_was_altered_or_cut_is_refused_and_leaves_nothing() {
+    let (folder, payments) = stopped().await;
+    let data = data_dir(&folder);
+    let file = folder.path().join("backup");
+    done(&["backup", text(&file), "--data-dir", text(&data)], &[]);
+    let again = refused(&["backup", text(&file), "--data-dir", text(&data)], &[]);
+    assert!(again.contains("--force"), "{again}");
+    done(
+        &["backup", text(&file), "--data-dir", text(&data), "--force"],
+        &[],
+    );
+    done(&["verify", text(&file), "--data-dir", text(&data)], &[]);
+    let elsewhere = beside(&folder);
+    let other = data_dir(&elsewhere);
+    let good = std::fs::read(&file).unwrap();
+    let bad_file = folder.path().join("bad");
+    let mut flipped = good.clone();
+    flipped[good.len() / 2] ^= 4;
+    for (bad, sentence) in [
+        (flipped, "damaged near byte"),
+        (good[..good.len() - 7].to_vec(), "cut off"),
+        (b"not a backup at all".to_vec(), "no backup of kassette"),
+    ] {
+        std::fs::write(&bad_file, bad).unwrap();
+        for command in ["restore", "verify"] {
+            let said = refused(&[command, text(&bad_file), "--data-dir", text(&other)], &[]);
+            assert!(said.contains(sentence), "{said}");
+        }
+        assert!(!other.join("store").exists());
+        assert!(!other.join("store.rebuilding").exists());
+    }
+    let wrong = [(
+        "KASSETTE_MASTER_KEY",
+        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+    )];
+    let said = refused(
+        &["restore", text(&file), "--data-dir", text(&other)],
+        &wrong,
+    );
+    assert!(said.contains("another master key"), "{said}");
+    let said = refused(&["restore", text(&file), "--data-dir", text(&data)], &[]);
+    assert!(said.contains("holds a store already"), "{said}");
+    done(&["restore", text(&file), "--data-dir", text(&other)], &[]);
+    assert_serves(elsewhere, &payments).await;
+}
+
+#[tokio::test]
+async fn a_server_that_runs_is_not_verified_compacted_or_rekeyed() {
+    let server = Server::fresh().await;
+    let data = server.folder().join("data");
+    let new_key = [(
+        "KASSETTE_NEW_MASTER_KEY",
+        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+    )];
+    for command in ["verify", "compact", "rekey"] {
+        let said = refused(&[command, "--data-dir", text(&data)], &new_key);
+        assert!(said.contains("in use by another process"), "{said}");
+    }
+    let file = server.folder().join("backup");
+    let said = refused(&["backup", text(&file), "--data-dir", text(&data)], &[]);
+    assert!(said.contains("KASSETTE_OPERATOR_TOKEN"), "{said}");
+    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn only_an_admin_backs_up() {
+    let server = Server::fresh().await;
+    let body = json!({ "name": "op", "role": "operator" });
+    let made = server
+        .admin("POST", "/operators", Some(&body))
+        .await
+        .expect(201);
+    let token = made.json()["token"].as_str().unwrap().to_owned();
+    let file = server.folder().join("backup");
+    let set = [
+        ("KASSETTE_OPERATOR_TOKEN", token.as_str()),
+        ("KASSETTE_ADMIN_URL", server.admin_base()),
+    ];
+    let said = refused(&["backup", text(&file)], &set);
+    assert!(said.contains("(403)"), "{said}");
+    let left = std::fs::read_dir(server.folder()).unwrap();
+    assert!(!left.into_iter().any(|entry| {
+        entry
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .contains("backup")
+    }));
+}
+
+#[tokio::test]
+async fn a_compaction_that_is_killed_leaves_a_whole_store() {
+    let (folder, payments) = stopped().await;
+    let data = data_dir(&folder);
+    let arguments = ["compact", "--data-dir", text(&data)];
+    // How long one takes, so that the kills fall into it.
+    let began = std::time::Instant::now();
+    done(&arguments, &[]);
+    let whole = began.elapsed();
+    for part in 0..12_u32 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kassette"))
+            .args(arguments)
+            .env_remove("KASSETTE_MASTER_KEY")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        tokio::time::sleep(whole * part / 12).await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        done(&["verify", "--data-dir", text(&data)], &[]);
+        assert!(!data.join("store.rebuilding").exists());
+    }
+    let compacted: Value = serde_json::from_str(&done(
+        &["compact", "--data-dir", text(&data), "--json"],
+        &[],
+    ))
+    .unwrap();
+    assert_eq!(compacted["payments"], payments.len());
+    assert_serves(folder, &payments).await;
+}
+
+#[tokio::test]
+async fn after_a_change_of_the_master_key_only_the_new_one_opens_the_store() {
+    let (folder, payments) = stopped().await;
+    let data = data_dir(&folder);
+    let old = std::fs::read_to_string(data.join("master.key")).unwrap();
+    let backup = folder.path().join("backup");
+    done(&["backup", text(&backup), "--data-dir", text(&data)], &[]);
+    let said = refused(&["rekey", "--data-dir", text(&data)], &[]);
+    assert!(said.contains("KASSETTE_NEW_MASTER_KEY"), "{said}");
+    let new = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+    done(
+        &["rekey", "--data-dir", text(&data)],
+        &[("KASSETTE_NEW_MASTER_KEY", new)],
+    );
+    let said = refused(&["verify", "--data-dir", text(&data)], &[]);
+    assert!(said.contains("another master key"), "{said}");
+    std::fs::write(data.join("master.key"), new).unwrap();
+    done(&["verify", "--data-dir", text(&data)], &[]);
+    // A backup from before needs the key from before.
+    let said = refused(&["verify", text(&backup), "--data-dir", text(&data)], &[]);
+    assert!(said.contains("another master key"), "{said}");
+    let before = [("KASSETTE_MASTER_KEY", old.as_str())];
+    done(
+        &["verify", text(&backup), "--data-dir", text(&data)],
+        &before,
+    );
+    assert_serves(folder, &payments).await;
+}
+
+#[tokio::test]
+async fn planted_damage_is_found_and_a_changed_audit_line_is_named() {
+    let (folder, _) = stopped().await;
+    let data = data_dir(&folder);
+    let said = done(&["audit", "verify", "--data-dir", text(&data)], &[]);
+    assert!(said.contains("is whole"), "{said}");
+    {
+        let db = sled::open(data.join("store")).unwrap();
+        let (key, row) = db.scan_prefix(b"rtn/").next().unwrap().unwrap();
+        db.remove(key).unwrap();
+        drop(row);
+        let line = [b"aud/".as_slice(), &2_u64.to_be_bytes()].concat();
+        let mut row = db.get(&line).unwrap().unwrap().to_vec();
+        let last = row.len() - 1;
+        row[last] ^= 1;
+        db.insert(line, row).unwrap();
+        db.flush().unwrap();
+    }
+    let said = refused(&["verify", "--data-dir", text(&data)], &[]);
+    assert!(
+        said.contains("attempt-by-return") && said.contains("line 2"),
+        "{said}"
+    );
+    assert!(said.contains("What to do"), "{said}");
+    let said = refused(&["audit", "verify", "--data-dir", text(&data)], &[]);
+    assert!(said.contains("line 2"), "{said}");
+}
+
+#[tokio::test]
+async fn the_audit_log_of_a_running_server_is_verified_over_its_api() {
+    let server = Server::fresh().await;
+    let set = [
+        ("KASSETTE_OPERATOR_TOKEN", server.operator_token()),
+        ("KASSETTE_ADMIN_URL", server.admin_base()),
+    ];
+    let verdict: Value = serde_json::from_str(&done(&["audit", "verify", "--json"], &set)).unwrap();
+    assert_eq!(verdict["whole"], true);
+    assert!(verdict["last"]["id"].as_u64().unwrap() > 0);
+}
+
+#[tokio::test]
+async fn what_need_not_be_kept_is_forgotten_as_time_passes() {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let config = folder.path().join("config");
+    std::fs::create_dir_all(&config).unwrap();
+    let settings = "[retention]\ndecision_days = 30\npersonal_data_days = 10\n";
+    std::fs::write(config.join("kassette.toml"), settings).unwrap();
+    let server = Server::with_modules(folder).await;
+    let key = server.test_key().to_owned();
+    let address = "payer.to.forget@example.org";
+    let (paid, url) = server
+        .started(&key, "ideal", json!({ "customer_email": address }))
+        .await;
+    server.pay(&url, "approve").await.expect(303);
+    server.until(&key, &paid, "completed").await;
+    let shown = async || {
+        let path = format!("/payments/{}", paid["payment_id"].as_str().unwrap());
+        server.admin("GET", &path, None).await.expect(200).json()
+    };
+    let count = |shown: &Value, what: &str| shown[what].as_array().unwrap().len();
+    let before = shown().await;
+    assert!(count(&before, "decisions") > 0);
+    server.advance(11 * 24 * 3600).await;
+    let after = shown().await;
+    assert_eq!(count(&after, "decisions"), count(&before, "decisions"));
+    let audit = server
+        .admin("GET", "/audit?limit=1", None)
+        .await
+        .expect(200)
+        .json();
+    assert_eq!(audit["entries"][0]["action"], "store.forget");
+    assert_eq!(audit["entries"][0]["after"]["personal_data"], 1);
+    server.advance(20 * 24 * 3600).await;
+    let after = shown().await;
+    assert_eq!(count(&after, "decisions"), 0);
+    for kept in ["attempts", "transitions", "events"] {
+        assert_eq!(after[kept], before[kept], "{kept}");
+    }
+    // The address is gone, and the request is still the same request.
+    let folder = server.stop().await;
+    done(&["verify", "--data-dir", text(&data_dir(&folder))], &[]);
+}
+
+#[test]
+fn a_configuration_is_checked_whole_before_anything_is_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let main = folder.path().join("kassette.toml");
+    let checked = |exit: i32| -> Value {
+        let arguments = ["config", "check", "--json", "--config", text(folder.path())];
+        let output = kassette(&arguments, &[]);
+        assert_eq!(output.status.code(), Some(exit), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let bad = "public_url = \"http://pay.example\"\nadmin_listen = \"0.0.0.0:8081\"\n[payments]\nlife_seconds = 1\n";
+    std::fs::write(&main, bad).unwrap();
+    let providers = folder.path().join("providers");
+    std::fs::create_dir(&providers).unwrap();
+    std::fs::write(providers.join("broken.toml"), "module = 7\n").unwrap();
+    let found = checked(1);
+    let problems = found["problems"].as_array().unwrap();
+    let at = |file: &str, line: Value| {
+        problems.iter().any(|problem| {
+            problem["path"].as_str().unwrap().ends_with(file) && problem["line"] == line
+        })
+    };
+    for (file, line) in [
+        ("kassette.toml", json!(1)),
+        ("kassette.toml", json!(2)),
+        ("kassette.toml", json!(4)),
+        ("broken.toml", json!(1)),
+    ] {
+        assert!(at(file, line), "{file}: {problems:?}");
+    }
+    let says = |words: &str| {
+        problems
+            .iter()
+            .any(|problem| problem["why"].as_str().unwrap().contains(words))
+    };
+    assert!(says("no master key"), "{problems:?}");
+
+    std::fs::remove_dir_all(providers).unwrap();
+    let key = folder.path().join("key");
+    std::fs::write(&key, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(&key, mode(0o644)).unwrap();
+    let good = "public_url = \"https://pay.example\"\nmaster_key_file = \"key\"\ndata_dir = \"data\"\nplugin_dir = \"plugins\"\n";
+    std::fs::write(&main, good).unwrap();
+    let found = checked(1);
+    assert_eq!(found["problems"].as_array().unwrap().len(), 1, "{found}");
+    assert_eq!(found["problems"][0]["line"], 2);
+    std::fs::set_permissions(&key, mode(0o600)).unwrap();
+    assert_eq!(checked(0)["problems"], json!([]));
+}
