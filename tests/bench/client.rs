@@ -3,7 +3,7 @@
 //! cores.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
 /// Longest answer that is understood, bytes.
@@ -22,11 +23,35 @@ pub(crate) struct Measured {
     pub(crate) took: Duration,
     /// Answers by status.
     pub(crate) statuses: BTreeMap<u16, u64>,
-    /// From the first byte sent to the last received, microseconds.
+    /// How long answers took that are no errors, microseconds.
     pub(crate) latency: Histogram<u64>,
+    /// How long errors took.
+    pub(crate) refusals: Histogram<u64>,
 }
 
 impl Measured {
+    fn new() -> Self {
+        // Up to a minute, three digits.
+        let histogram = || Histogram::new_with_bounds(1, 60_000_000, 3).unwrap();
+        Self {
+            took: Duration::ZERO,
+            statuses: BTreeMap::new(),
+            latency: histogram(),
+            refusals: histogram(),
+        }
+    }
+
+    fn record(&mut self, status: u16, took: Duration) {
+        *self.statuses.entry(status).or_insert(0) += 1;
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
+        let histogram = if status < 400 {
+            &mut self.latency
+        } else {
+            &mut self.refusals
+        };
+        histogram.saturating_record(micros);
+    }
+
     /// Answers a second with one of these statuses.
     pub(crate) fn rate(&self, statuses: &[u16]) -> f64 {
         let counted = self.statuses.iter();
@@ -108,17 +133,6 @@ fn status(answer: &[u8]) -> u16 {
     digits.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Microseconds up to a minute, three digits.
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 60_000_000, 3).unwrap()
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros())
-        .unwrap_or(u64::MAX)
-        .max(1)
-}
-
 /// Runs on the one thread that the load has.
 fn alone<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -140,7 +154,7 @@ pub(crate) fn closed(
     alone(async move {
         let requests = Rc::new(RefCell::new(requests));
         let seen = Rc::new(RefCell::new(seen));
-        let measured = Rc::new(RefCell::new((BTreeMap::new(), histogram())));
+        let measured = Rc::new(RefCell::new(Measured::new()));
         let mut open = Vec::with_capacity(connections);
         for _ in 0..connections {
             open.push(Connection::open(address).await);
@@ -164,9 +178,7 @@ pub(crate) fn closed(
                         if now > end {
                             return end;
                         }
-                        let (statuses, latency) = &mut *measured.borrow_mut();
-                        *statuses.entry(status).or_insert(0) += 1;
-                        latency.saturating_record(micros(now - sent));
+                        measured.borrow_mut().record(status, now - sent);
                         sent = now;
                     }
                 })
@@ -176,13 +188,84 @@ pub(crate) fn closed(
         for task in tasks {
             last = last.max(task.await.unwrap());
         }
-        let (statuses, latency) = Rc::try_unwrap(measured).unwrap().into_inner();
+        let measured = Rc::try_unwrap(measured).ok().unwrap().into_inner();
         Measured {
             took: last - began,
-            statuses,
-            latency,
+            ..measured
         }
     })
+}
+
+/// Open loop: so many requests a second, whatever becomes of them, each on a connection that is free.
+/// Latencies count from when a request was to be sent, so that nobody's waiting is left out.
+pub(crate) fn open(
+    address: SocketAddr,
+    connections: usize,
+    rate: f64,
+    time: Duration,
+    requests: Requests,
+) -> Measured {
+    /// How often requests are handed out.
+    const TICK: Duration = Duration::from_millis(1);
+    alone(async move {
+        let requests = Rc::new(RefCell::new(requests));
+        let measured = Rc::new(RefCell::new(Measured::new()));
+        let due = Due::default();
+        for _ in 0..connections {
+            let mut connection = Connection::open(address).await;
+            let (due, requests) = (due.clone(), Rc::clone(&requests));
+            let measured = Rc::clone(&measured);
+            tokio::task::spawn_local(async move {
+                loop {
+                    let at = due.next().await;
+                    let next = |request: &mut Vec<u8>| (requests.borrow_mut())(request);
+                    let Some(status) = connection.ask(next).await else {
+                        return;
+                    };
+                    let now = Instant::now();
+                    measured.borrow_mut().record(status, now - at);
+                }
+            });
+        }
+        let began = Instant::now();
+        let mut handed = 0.0;
+        let mut ticks = tokio::time::interval(TICK);
+        while began.elapsed() < time {
+            ticks.tick().await;
+            let now = began.elapsed().as_secs_f64();
+            while handed < now * rate {
+                due.put(began + Duration::from_secs_f64(handed / rate));
+                handed += 1.0;
+            }
+        }
+        // What is still waiting has not been answered in time.
+        let took = began.elapsed();
+        let measured = measured.replace(Measured::new());
+        Measured { took, ..measured }
+    })
+}
+
+/// Times at which requests are due, for whoever is free; one thread.
+#[derive(Clone, Default)]
+struct Due {
+    times: Rc<RefCell<VecDeque<Instant>>>,
+    there: Rc<Notify>,
+}
+
+impl Due {
+    fn put(&self, at: Instant) {
+        self.times.borrow_mut().push_back(at);
+        self.there.notify_one();
+    }
+
+    async fn next(&self) -> Instant {
+        loop {
+            if let Some(next) = self.times.borrow_mut().pop_front() {
+                return next;
+            }
+            self.there.notified().await;
+        }
+    }
 }
 
 /// One request on a connection of its own: its status and body.

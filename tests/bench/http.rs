@@ -48,6 +48,19 @@ impl Case {
         Self::Page,
     ];
 
+    /// Those whose name holds a text, and what they are compared with.
+    fn chosen(text: Option<&str>) -> Vec<Self> {
+        let Some(text) = text else {
+            return Self::ALL.to_vec();
+        };
+        let named = |case: &Self| case.name().contains(text);
+        let wanted = Self::ALL.into_iter().filter(named);
+        let floors: Vec<_> = wanted.filter_map(Self::floor).collect();
+        let mut chosen = Self::ALL.to_vec();
+        chosen.retain(|case| named(case) || floors.contains(case));
+        chosen
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Self::FloorGet => "floor GET",
@@ -121,28 +134,31 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
         stored: Rc::new(stored),
     };
     let mut rounds: [Rounds; Case::ALL.len()] = Default::default();
-    for case in Case::ALL {
-        world.measure(case, options.slice() / 3);
+    let chosen = Case::chosen(options.case.as_deref());
+    for case in &chosen {
+        world.measure(*case, options.slice() / 3);
     }
     for _ in 0..options.rounds() {
-        for (case, rounds) in Case::ALL.into_iter().zip(&mut rounds) {
-            let measured = world.measure(case, options.slice());
+        for case in &chosen {
+            let rounds = &mut rounds[*case as usize];
+            let measured = world.measure(*case, options.slice());
             rounds.rates.push(measured.rate(&[case.status()]));
             rounds.p50.push(measured.percentile_ms(50.0));
             rounds.p99.push(measured.percentile_ms(99.0));
         }
     }
-    let figures = Case::ALL.into_iter().zip(&rounds);
-    figures
-        .flat_map(|(case, measured)| figures_of(case, measured, &rounds))
+    chosen
+        .into_iter()
+        .flat_map(|case| figures_of(case, &rounds))
         .collect()
 }
 
 /// The lines of a case: its rate, and how long an answer takes.
-fn figures_of(case: Case, measured: &Rounds, all: &[Rounds]) -> Vec<Figure> {
+fn figures_of(case: Case, all: &[Rounds]) -> Vec<Figure> {
+    let measured = &all[case as usize];
     let mut rate = Figure::new(case.name(), median(&measured.rates), "requests/s");
     if let Some(floor) = case.floor() {
-        let floors = &all[Case::ALL.iter().position(|case| *case == floor).unwrap()];
+        let floors = &all[floor as usize];
         let pairs = measured.rates.iter().zip(&floors.rates);
         let ratios: Vec<f64> = pairs.map(|(rate, floor)| rate / floor).collect();
         rate = rate.against(floor.name(), median(&floors.rates), median(&ratios));

@@ -10,6 +10,7 @@
 //! | `client` | the load: keep-alive connections, closed loop or open |
 //! | `requests` | what is asked |
 //! | `http` | requests in turn with their floor |
+//! | `overload` | twice what can be carried |
 //! | `million` | start and memory with many payments stored |
 #![allow(
     clippy::unwrap_used,
@@ -27,6 +28,7 @@ mod gateway;
 mod http;
 mod million;
 mod options;
+mod overload;
 mod requests;
 
 use std::process::ExitCode;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         eprintln!("measuring {}", group.name());
         let measured = match group {
             Group::Http => http::run(&options),
+            Group::Overload => overload::run(&options),
             Group::Million => million::run(&options),
         };
         figures.extend(measured);

@@ -10,13 +10,15 @@ use clap::{Parser, ValueEnum};
 pub(crate) enum Group {
     /// Requests against their floors.
     Http,
+    /// Twice the load that can be carried.
+    Overload,
     /// A gateway with a million payments: memory, and how long a start takes. Takes minutes.
     Million,
 }
 
 impl Group {
     /// Measured where nothing is chosen; what takes minutes has to be asked for.
-    const USUAL: [Self; 1] = [Self::Http];
+    const USUAL: [Self; 2] = [Self::Http, Self::Overload];
 
     /// As it is written on the command line.
     pub(crate) fn name(self) -> String {
@@ -34,6 +36,9 @@ pub(crate) struct Options {
     /// Measure these alone.
     #[arg(long, value_enum)]
     only: Vec<Group>,
+    /// Of the requests, measure those alone whose name holds this text, and their floors.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) case: Option<String>,
     /// Write the figures there too.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

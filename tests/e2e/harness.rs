@@ -71,7 +71,16 @@ pub(crate) async fn shared() -> &'static Server {
 impl Server {
     /// Starts on a fresh folder.
     pub(crate) async fn fresh() -> Self {
-        Self::with_modules(Arc::new(tempfile::tempdir().unwrap())).await
+        Self::configured("").await
+    }
+
+    /// The same with a `kassette.toml`.
+    pub(crate) async fn configured(main: &str) -> Self {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        let config = folder.path().join("config");
+        std::fs::create_dir_all(&config).unwrap();
+        std::fs::write(config.join("kassette.toml"), main).unwrap();
+        Self::with_modules(folder).await
     }
 
     /// Starts on a folder that holds at most a configuration.

@@ -21,6 +21,12 @@ fn parse_hex(text: &str) -> Result<[u8; 16], NotAnId> {
     Ok(bytes)
 }
 
+fn write_hex(bytes: [u8; 16], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut text = [0; 32];
+    hex::encode_to_slice(bytes, &mut text).map_err(|_| fmt::Error)?;
+    f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+}
+
 macro_rules! random_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -52,7 +58,7 @@ macro_rules! random_id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&hex::encode(self.0))
+                write_hex(self.0, f)
             }
         }
 

@@ -1,9 +1,10 @@
 //! Who is calling: keys and operator tokens.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash, TokenKind, read_token};
+use kassette_domain::key::{ApiKey, Environment, TokenHash, TokenKind, read_token};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
@@ -14,6 +15,8 @@ use crate::Gateway;
 
 /// How old a key's last-used time may get: it is noted and written at most this often.
 pub(crate) const SEEN_EVERY: Duration = Duration::from_secs(60);
+/// The same in milliseconds.
+const SEEN_EVERY_MS: u64 = SEEN_EVERY.as_secs() * 1000;
 /// Keys noted between two writes; beyond it a note is dropped, which costs a minute's accuracy.
 const SEEN_MOST: usize = 100_000;
 
@@ -21,9 +24,9 @@ const SEEN_MOST: usize = 100_000;
 #[derive(Clone, Debug)]
 pub struct MerchantCaller {
     /// The key that was presented.
-    pub key: ApiKey,
+    pub key: Arc<ApiKey>,
     /// Whose it is.
-    pub merchant: Merchant,
+    pub merchant: Arc<Merchant>,
 }
 
 /// Why a credential opens nothing.
@@ -44,16 +47,10 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    fn note(&self, key: &ApiKey, now: Time) {
-        if key
-            .last_used_at
-            .is_some_and(|last| now.since(last) < SEEN_EVERY)
-        {
-            return;
-        }
+    fn note(&self, hash: TokenHash, now: Time) {
         let mut keys = self.keys.lock();
-        if keys.len() < SEEN_MOST || keys.contains_key(&key.hash) {
-            keys.insert(key.hash, now);
+        if keys.len() < SEEN_MOST || keys.contains_key(&hash) {
+            keys.insert(hash, now);
         }
     }
 
@@ -78,18 +75,19 @@ impl Gateway {
         let Some((TokenKind::Merchant(environment), hash)) = read_token(presented) else {
             return Err(AuthError::Refused);
         };
-        let key = self.store().key(hash).await?.ok_or(AuthError::Refused)?;
+        let known = self.inner.known.key(self.store().as_ref(), hash).await?;
+        let known = known.ok_or(AuthError::Refused)?;
         let now = self.now();
-        let KeyOwner::Merchant(owner) = key.owner else {
-            return Err(AuthError::Refused);
-        };
-        if key.environment != environment || !key.usable(now) {
+        if known.key.environment != environment || !known.key.usable(now) {
             return Err(AuthError::Refused);
         }
-        let merchant = self.store().merchant(owner).await?;
-        let merchant = merchant.ok_or(AuthError::Refused)?;
-        self.inner.seen.note(&key, now);
-        Ok(MerchantCaller { key, merchant })
+        if known.is_worth_a_note(now, SEEN_EVERY_MS) {
+            self.inner.seen.note(hash, now);
+        }
+        Ok(MerchantCaller {
+            key: Arc::clone(&known.key),
+            merchant: Arc::clone(&known.merchant),
+        })
     }
 
     /// The operator behind a token.

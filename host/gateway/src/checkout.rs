@@ -1,5 +1,6 @@
 //! The payer's side: the hosted page and the return page.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::attempt::{Attempt, AttemptState};
@@ -26,7 +27,7 @@ const QUERY_MOST: usize = 2048;
 #[derive(Clone, Debug)]
 pub struct CheckoutView {
     /// Whose payment.
-    pub merchant: Merchant,
+    pub merchant: Arc<Merchant>,
     /// The payment with its attempts; `ledger.open_attempt()` is what can be continued.
     pub ledger: Ledger,
     /// What can be chosen; empty for a direct payment and for one that is over.
@@ -61,7 +62,7 @@ impl Gateway {
     /// What the pages show of a payment.
     async fn view(&self, ledger: Ledger) -> Result<Option<CheckoutView>, Fault> {
         let payment = &ledger.payment;
-        let Some(merchant) = self.store().merchant(payment.merchant).await? else {
+        let Some(merchant) = self.known_merchant(payment.merchant).await? else {
             return Ok(None);
         };
         let approved = payment.environment == Environment::Test || merchant.live_approved;

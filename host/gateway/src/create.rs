@@ -77,7 +77,7 @@ impl Gateway {
         if let Some(before) = self.store().replay(request.clone()).await? {
             return outcome(before);
         }
-        let merchant = self.store().merchant(request.merchant).await?;
+        let merchant = self.known_merchant(request.merchant).await?;
         // The edge found the merchant a moment ago, and merchants are never removed.
         let merchant = merchant.ok_or(CreateError::KeyRefused)?;
         let now = self.now();

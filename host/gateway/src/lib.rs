@@ -10,6 +10,7 @@
 //! | `vendor` | calls to a provider's module, measured and bounded |
 //! | `apply` | news and duties: the one way from a vendor's word into the store |
 //! | `modules`, `wasm` | the port to the modules, and the runtime behind it |
+//! | `known` | keys and merchants, remembered between requests |
 //! | `access`, `settings`, `configure` | accounts as configured, and as calls need them |
 //! | `webhooks` | merchants' endpoints, and the worker that delivers events |
 //! | `hands`, `tends`, `workers` | who works on which payment, and what runs by itself |
@@ -29,6 +30,7 @@ mod configure;
 pub mod create;
 mod hands;
 pub mod health;
+mod known;
 pub mod methods;
 pub mod modules;
 pub mod review;
@@ -47,8 +49,9 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use kassette_domain::audit::Audited;
-use kassette_domain::id::AccountId;
+use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::ledger::Step;
+use kassette_domain::merchant::Merchant;
 use kassette_domain::time::Time;
 use kassette_runtime::Runtime;
 use kassette_store::{About, Fault, Stepped, Store};
@@ -83,6 +86,8 @@ struct Inner {
     configuring: tokio::sync::Mutex<()>,
     /// Accounts that an operator switched; a copy of the store's.
     switches: RwLock<HashMap<AccountId, bool>>,
+    /// Keys and merchants as they were last read.
+    known: known::Known,
     /// Keys used since the last write.
     seen: auth::Seen,
     measured: Measured,
@@ -137,6 +142,7 @@ impl Gateway {
             configured: ArcSwap::from_pointee(configured),
             configuring: tokio::sync::Mutex::default(),
             switches: RwLock::default(),
+            known: known::Known::default(),
             seen: auth::Seen::default(),
             measured: Measured::default(),
             hands: Hands::default(),
@@ -181,6 +187,11 @@ impl Gateway {
     pub async fn finish(&self) {
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
+    }
+
+    /// A merchant, as every request needs it.
+    async fn known_merchant(&self, id: MerchantId) -> Result<Option<Arc<Merchant>>, Fault> {
+        self.inner.known.merchant(self.store().as_ref(), id).await
     }
 
     fn now(&self) -> Time {

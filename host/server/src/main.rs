@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod admin;
+mod admission;
 mod api;
 mod cli;
 mod config;
@@ -15,6 +16,11 @@ mod ready;
 mod serve;
 mod simulators;
 mod telemetry;
+
+/// Requests allocate in one thread and are freed in another, in small pieces: this allocator answers
+/// a fifth more of them than the C library's, for a few megabytes (`cargo bench`).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
     cli::main()

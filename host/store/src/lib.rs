@@ -37,9 +37,12 @@ use kassette_domain::work::WorkItem;
 /// A store that failed. Never a rule that said no: rules are outcomes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It cannot take the operation now (full, a disk that failed, overloaded); nothing was changed.
+    /// It cannot take the operation now (full, a disk that failed); nothing was changed.
     #[error("the store cannot take the operation now: {0}")]
     Unavailable(String),
+    /// Too many operations wait; nothing was changed. Trying again soon helps.
+    #[error("the store is busy: too many operations wait")]
+    Busy,
     /// A record does not read back as it was written.
     #[error("a stored record is damaged: {0}")]
     Corrupt(String),
@@ -273,6 +276,11 @@ pub struct NewMerchant {
 
 /// Merchants, keys, operators and the audit log.
 pub trait Directory: Send + Sync {
+    /// A number that has changed before any change to a key or a merchant is answered: whatever was
+    /// read of them after asking for it holds as long as it stays. None where the store cannot tell,
+    /// because others change it too; then nothing may be remembered. Costs next to nothing.
+    fn directory_version(&self) -> Option<u64>;
+
     /// Makes a merchant. Its number is only known here, so the audit line's object is set to
     /// `merchant/<number>`.
     fn create_merchant(

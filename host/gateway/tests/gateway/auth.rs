@@ -1,7 +1,10 @@
 //! Who is calling.
 
+use std::time::Duration;
+
 use kassette_domain::id::KeyId;
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash, TokenKind};
+use kassette_domain::money::Minor;
 use kassette_domain::secret::Secret;
 use kassette_gateway::auth::{AuthError, live_allowed};
 use kassette_gateway::clock::Clock;
@@ -49,6 +52,59 @@ async fn a_key_opens_until_it_is_revoked_and_its_use_is_noted() {
     // Times of use are written behind: what was waited for after them shows them.
     let noted = world.store.key_by_id(id).await.unwrap().unwrap();
     assert!(noted.last_used_at.is_some());
+    let refused = world.gateway.merchant_caller(key.expose()).await;
+    assert!(matches!(refused, Err(AuthError::Refused)), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_change_to_key_or_merchant_holds_from_the_next_request_on() {
+    let world = World::new().await;
+    let (key, id) = issued(&world).await;
+    let now = world.clock.now();
+    let caller = async || world.gateway.merchant_caller(key.expose()).await;
+    // Used often, so that whatever is remembered is.
+    for limit in [7, 9] {
+        let before = caller().await.unwrap().merchant;
+        let mut after = (*before).clone();
+        after.policy.max_usd = Some(Minor(limit));
+        let replaced = world
+            .store
+            .replace_merchant((*before).clone(), after, audited(), now);
+        replaced.await.unwrap();
+        let merchant = caller().await.unwrap().merchant;
+        assert_eq!(merchant.policy.max_usd, Some(Minor(limit)));
+    }
+    let mut next = caller().await.unwrap().key.as_ref().clone();
+    next.id = KeyId::from_bytes([2; 16]);
+    next.hash = TokenHash::of("another");
+    let ends = now.after(Duration::from_secs(3600));
+    world
+        .store
+        .rotate_key(id, next, ends, audited(), now)
+        .await
+        .unwrap();
+    assert_eq!(caller().await.unwrap().key.expires_at, Some(ends));
+    world.store.revoke_key(id, audited(), now).await.unwrap();
+    let refused = caller().await;
+    assert!(matches!(refused, Err(AuthError::Refused)), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_remembered_key_ends_with_its_time() {
+    let world = World::new().await;
+    let (key, id) = issued(&world).await;
+    let now = world.clock.now();
+    let mut next = world.store.key_by_id(id).await.unwrap().unwrap();
+    next.id = KeyId::from_bytes([2; 16]);
+    next.hash = TokenHash::of("another");
+    let ends = now.after(Duration::from_secs(60));
+    world
+        .store
+        .rotate_key(id, next, ends, audited(), now)
+        .await
+        .unwrap();
+    world.gateway.merchant_caller(key.expose()).await.unwrap();
+    world.clock.advance(Duration::from_secs(60));
     let refused = world.gateway.merchant_caller(key.expose()).await;
     assert!(matches!(refused, Err(AuthError::Refused)), "{refused:?}");
 }

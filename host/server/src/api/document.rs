@@ -84,6 +84,10 @@ impl IntoResponses for Authenticated {
                 "500",
                 "An unexpected error; it does not prove that nothing happened.",
             ),
+            (
+                "503",
+                "More requests than can be carried; nothing was done. `Retry-After` says when to try again.",
+            ),
         ])
     }
 }

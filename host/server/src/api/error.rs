@@ -27,6 +27,9 @@ use crate::telemetry::InternalCause;
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
+/// When to come again where too much is in hand: what waits is done long before that.
+const BUSY: Duration = Duration::from_secs(1);
+
 /// A rejection.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Error)]
@@ -66,6 +69,8 @@ pub(crate) enum ApiError {
     TooMany(Exhausted),
     /// 500; the text is for the log alone.
     Internal(String),
+    /// 503: more is in hand than can be carried. Nothing was done.
+    Busy,
 }
 
 impl ApiError {
@@ -118,6 +123,10 @@ impl ApiError {
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "an unexpected error happened; repeating the request is safe".into(),
             ),
+            Self::Busy => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the service is busy; try again after the time in Retry-After".into(),
+            ),
         }
     }
 }
@@ -137,6 +146,7 @@ fn headers(error: &ApiError) -> Vec<(HeaderName, HeaderValue)> {
             ..
         } => vec![(RETRY_AFTER, seconds(*after).into())],
         ApiError::TooMany(exhausted) => rate_headers(exhausted),
+        ApiError::Busy => vec![(RETRY_AFTER, seconds(BUSY).into())],
         _ => Vec::new(),
     }
 }
@@ -204,6 +214,7 @@ impl From<Exhausted> for ApiError {
 impl From<Fault> for ApiError {
     fn from(fault: Fault) -> Self {
         match fault {
+            Fault::Busy => Self::Busy,
             Fault::Unavailable(_) | Fault::Corrupt(_) | Fault::Stopping => Self::internal(fault),
         }
     }
@@ -281,6 +292,7 @@ mod tests {
             (CreateError::OverLimit, 422),
             (CreateError::UnverifiedReturnUrl, 422),
             (CreateError::NotEligible("no provider"), 422),
+            (CreateError::Store(Fault::Busy), 503),
             (CreateError::Store(Fault::Stopping), 500),
             (CreateError::Random, 500),
         ] {
@@ -331,6 +343,15 @@ mod tests {
         assert_eq!(
             (status, &headers[WWW_AUTHENTICATE]),
             (401, &"Bearer".parse().unwrap())
+        );
+    }
+
+    #[tokio::test]
+    async fn a_busy_service_says_when_to_come_again() {
+        let (status, headers, _) = shown(Fault::Busy).await;
+        assert_eq!(
+            (status, &headers[RETRY_AFTER]),
+            (503, &"1".parse().unwrap())
         );
     }
 

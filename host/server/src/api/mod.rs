@@ -20,6 +20,8 @@ mod query;
 mod start;
 mod state;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
@@ -41,12 +43,12 @@ pub(crate) fn router(state: ApiState) -> Router {
     let routes = routes
         .merge(callbacks::routes())
         .route("/openapi.json", get(move |request| document.serve(request)));
-    finish(routes).with_state(state)
+    finish(routes, &state).with_state(state)
 }
 
 /// Only the callbacks, for a listener of their own.
 pub(crate) fn callbacks(state: ApiState) -> Router {
-    finish(callbacks::routes()).with_state(state)
+    finish(callbacks::routes(), &state).with_state(state)
 }
 
 /// The OpenAPI document, made from the handlers and types that serve.
@@ -64,11 +66,16 @@ fn endpoints() -> OpenApiRouter<ApiState> {
 }
 
 /// Answers of the router itself in the Error shape, and what every response has.
-fn finish<S: Clone + Send + Sync + 'static>(routes: Router<S>) -> Router<S> {
+fn finish(routes: Router<ApiState>, state: &ApiState) -> Router<ApiState> {
     routes
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
         .fallback(|| async { ApiError::NotFound("there is nothing at this path") })
-        .layer(Edge::new("public", after_panic))
+        .layer(Edge::behind(
+            Arc::clone(state.admission()),
+            || ApiError::Busy.into_response(),
+            "public",
+            after_panic,
+        ))
 }
 
 /// The answer where a handler panicked; the layer tells the log.

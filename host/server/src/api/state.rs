@@ -11,46 +11,49 @@ use kassette_gateway::Gateway;
 use super::client::client_ip;
 use super::error::ApiError;
 use super::limit::Limits;
+use crate::admission::{Admission, InHand};
 
-/// What handlers share; cheap to clone.
+/// What handlers share; one pointer, because each request clones it more than once.
 #[derive(Clone)]
-pub(crate) struct ApiState {
-    gateway: Gateway,
-    edge: Arc<EdgeState>,
-}
+pub(crate) struct ApiState(Arc<Shared>);
 
-/// What the gateway need not know.
-struct EdgeState {
+struct Shared {
+    gateway: Gateway,
     limits: Limits,
     trusted_proxies: Vec<IpAddr>,
+    admission: Arc<Admission>,
 }
 
 impl ApiState {
-    /// The state over a gateway; `X-Forwarded-For` counts from these proxies alone.
-    pub(crate) fn new(gateway: Gateway, trusted_proxies: Vec<IpAddr>) -> Self {
-        let edge = EdgeState {
+    /// The state over a gateway; `X-Forwarded-For` counts from these proxies alone, and no more than
+    /// `most` is in hand at once.
+    pub(crate) fn new(gateway: Gateway, trusted_proxies: Vec<IpAddr>, most: InHand) -> Self {
+        Self(Arc::new(Shared {
+            gateway,
             limits: Limits::default(),
             trusted_proxies,
-        };
-        Self {
-            gateway,
-            edge: Arc::new(edge),
-        }
+            admission: Arc::new(Admission::new(most)),
+        }))
+    }
+
+    /// The doors, for everything that the public listener answers.
+    pub(crate) fn admission(&self) -> &Arc<Admission> {
+        &self.0.admission
     }
 
     /// The use cases.
     pub(super) fn gateway(&self) -> &Gateway {
-        &self.gateway
+        &self.0.gateway
     }
 
     /// The rate limits.
     pub(super) fn limits(&self) -> &Limits {
-        &self.edge.limits
+        &self.0.limits
     }
 
     /// The time.
     pub(super) fn now(&self) -> Time {
-        self.gateway.clock().now()
+        self.0.gateway.clock().now()
     }
 
     /// Counts a request that has no usable key against its address.
@@ -58,8 +61,8 @@ impl ApiState {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let peer = peer.map_or(unknown, |ConnectInfo(peer)| peer.ip());
-        let address = client_ip(peer, &parts.headers, &self.edge.trusted_proxies);
-        let limit = self.gateway.settings().rate_limit;
-        Ok(self.edge.limits.address(address, limit, self.now())?)
+        let address = client_ip(peer, &parts.headers, &self.0.trusted_proxies);
+        let limit = self.0.gateway.settings().rate_limit;
+        Ok(self.0.limits.address(address, limit, self.now())?)
     }
 }

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::ConfigError;
+use super::limits::Limits;
 
 /// A day, seconds.
 const DAY: u64 = 24 * 3600;
@@ -49,6 +50,8 @@ pub(crate) struct MainFile {
     pub(crate) sandbox: bool,
     /// Requests per key.
     pub(crate) rate_limit: RateLimit,
+    /// How much at once.
+    pub(crate) limits: Limits,
     /// Lives and deadlines.
     pub(crate) payments: Payments,
     /// How events are delivered.
@@ -177,6 +180,7 @@ impl Default for MainFile {
             admin_hosts: Vec::new(),
             sandbox: true,
             rate_limit: RateLimit::default(),
+            limits: Limits::default(),
             payments: Payments::default(),
             webhooks: Webhooks::default(),
             store: Store::default(),
@@ -325,6 +329,7 @@ impl MainFile {
         let rate = self.rate_limit;
         let mut problems: Vec<String> = self.payments.problems().collect();
         problems.extend(self.webhooks.problem());
+        problems.extend(self.limits.problem());
         problems.extend(self.retention.problems());
         if rate.per_second == 0 || rate.burst == 0 {
             problems.push("rate_limit: per_second and burst must be at least 1".into());

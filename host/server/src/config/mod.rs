@@ -5,6 +5,7 @@
 //! `config/README.md`.
 
 mod account;
+mod limits;
 mod main_file;
 mod watch;
 

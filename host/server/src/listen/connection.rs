@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::Watcher;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tower::ServiceExt as _;
 
 /// How long a request's head may take from its first byte, and the first one from the connection.
-pub(super) const HEAD: Duration = Duration::from_secs(10);
+const HEAD: Duration = Duration::from_secs(10);
 /// How long a request's body may take.
 const BODY: Duration = Duration::from_secs(10);
 /// How long a connection may stay without a request.
@@ -35,24 +35,50 @@ const STREAMS: u32 = 100;
 /// Most bytes of a request's head.
 const HEAD_BYTES: usize = 32 << 10;
 
+/// How long a peer may take nothing of what we write.
+const WRITE: Duration = Duration::from_secs(30);
+
+/// How long a connection may take for what. Constants, but for tests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// A request's head from its first byte, and the first one from the connection.
+    pub(super) head: Duration,
+    /// A request's body.
+    pub(super) body: Duration,
+    /// Without a request.
+    pub(super) idle: Duration,
+    /// Without a byte taken of an answer.
+    pub(super) write: Duration,
+}
+
+impl Times {
+    /// Those of every listener.
+    pub(super) const USUAL: Self = Self {
+        head: HEAD,
+        body: BODY,
+        idle: IDLE,
+        write: WRITE,
+    };
+}
+
 /// Serves one connection to its end.
 pub(super) async fn run<S>(
     stream: S,
     peer: SocketAddr,
     router: Router,
     watcher: Watcher,
-    head: Duration,
+    times: Times,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let phase = Arc::new(Phase::default());
-    let io = TokioIo::new(Timed::new(stream, Arc::clone(&phase), head));
+    let phase = Arc::new(Phase::first());
+    let io = TokioIo::new(Timed::new(stream, Arc::clone(&phase), times));
     let service = service_fn(move |request: Request<Incoming>| {
+        phase.set(Phase::ANSWERING);
+        let mut request = request.map(|body| Body::new(TimedBody::new(body, times.body)));
+        request.extensions_mut().insert(ConnectInfo(peer));
         let (router, phase) = (router.clone(), Arc::clone(&phase));
         async move {
-            phase.set(Phase::ANSWERING);
-            let mut request = request.map(|body| Body::new(TimedBody::new(body)));
-            request.extensions_mut().insert(ConnectInfo(peer));
             let response: Result<Response<Body>, Infallible> = router.oneshot(request).await;
             phase.set(Phase::IDLE);
             response
@@ -61,8 +87,10 @@ pub(super) async fn run<S>(
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(IDLE)
+        // Of its own it would set a timer for each request; [`Timed`] has one for all of them.
+        .header_read_timeout(None)
+        // Answers are small: copying a body behind its head is cheaper than telling of two pieces.
+        .writev(false)
         .max_buf_size(HEAD_BYTES)
         .http2()
         .timer(TokioTimer::new())
@@ -74,9 +102,13 @@ pub(super) async fn run<S>(
     let _ = watcher.watch(builder.serve_connection(io, service)).await;
 }
 
-/// What a connection is doing, as far as its time-outs care.
-#[derive(Default)]
-struct Phase(AtomicU8);
+/// What a connection is doing, as far as its time-outs care, and since when.
+struct Phase {
+    now: AtomicU8,
+    /// Milliseconds from `opened` to its begin; kept for [`Phase::HEAD`] and [`Phase::IDLE`].
+    since: AtomicU64,
+    opened: Instant,
+}
 
 impl Phase {
     /// Nothing has arrived yet: the first head's time runs.
@@ -90,33 +122,57 @@ impl Phase {
     /// HTTP/2 has begun: many requests share the connection, and its own pings watch it.
     const HTTP2: u8 = 4;
 
+    fn first() -> Self {
+        Self {
+            now: AtomicU8::new(Self::FIRST),
+            since: AtomicU64::new(0),
+            opened: Instant::now(),
+        }
+    }
+
     fn get(&self) -> u8 {
-        self.0.load(Ordering::Relaxed)
+        self.now.load(Ordering::Relaxed)
     }
 
     fn set(&self, phase: u8) {
-        if self.get() != Self::HTTP2 {
-            self.0.store(phase, Ordering::Relaxed);
+        if self.get() == Self::HTTP2 {
+            return;
         }
+        if matches!(phase, Self::HEAD | Self::IDLE) {
+            let since = self.opened.elapsed().as_millis();
+            let since = u64::try_from(since).unwrap_or(u64::MAX);
+            self.since.store(since, Ordering::Relaxed);
+        }
+        self.now.store(phase, Ordering::Relaxed);
+    }
+
+    /// When the phase began.
+    fn since(&self) -> Instant {
+        self.opened + Duration::from_millis(self.since.load(Ordering::Relaxed))
     }
 }
 
-/// A stream that fails once a head takes too long: a byte a second must not hold a connection.
+/// A stream that fails once its peer is too slow: a byte a second must not hold a connection.
 struct Timed<S> {
     stream: S,
     phase: Arc<Phase>,
-    deadline: Pin<Box<Sleep>>,
-    head: Duration,
+    times: Times,
+    reading: Alarm,
+    /// Since when nothing of what we write is taken.
+    stuck: Option<Instant>,
+    writing: Option<Alarm>,
     fresh: bool,
 }
 
 impl<S> Timed<S> {
-    fn new(stream: S, phase: Arc<Phase>, head: Duration) -> Self {
+    fn new(stream: S, phase: Arc<Phase>, times: Times) -> Self {
         Self {
             stream,
+            reading: Alarm::at(phase.opened + times.head),
             phase,
-            deadline: Box::pin(sleep(head)),
-            head,
+            times,
+            stuck: None,
+            writing: None,
             fresh: true,
         }
     }
@@ -127,10 +183,64 @@ impl<S> Timed<S> {
             self.phase.set(Phase::HTTP2);
         } else if self.phase.get() == Phase::IDLE {
             self.phase.set(Phase::HEAD);
-            self.deadline
-                .as_mut()
-                .reset(tokio::time::Instant::now() + self.head);
         }
+    }
+
+    /// Fails where the peer sends nothing although it is its turn, for too long.
+    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let due = match self.phase.get() {
+            Phase::HTTP2 => return Poll::Pending,
+            Phase::FIRST | Phase::HEAD => self.phase.since() + self.times.head,
+            Phase::IDLE => self.phase.since() + self.times.idle,
+            // It is our turn. Nobody reads again once the answer is given, so the alarm that will go
+            // off in the idle time is set already.
+            _ => Instant::now() + self.times.idle,
+        };
+        self.reading.poll(cx, due).map(late)
+    }
+
+    /// What a write has come to; fails where the peer has taken nothing for too long.
+    fn written<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        outcome: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.stuck = None;
+            return outcome;
+        }
+        let since = *self.stuck.get_or_insert_with(Instant::now);
+        let due = since + self.times.write;
+        let alarm = self.writing.get_or_insert_with(|| Alarm::at(due));
+        alarm.poll(cx, due).map(|()| Err(late(())))
+    }
+}
+
+fn late((): ()) -> io::Error {
+    io::ErrorKind::TimedOut.into()
+}
+
+/// A timer whose time is mostly put off before it comes. It is only set anew once it has gone off, or
+/// for an earlier time: setting one takes a lock that all connections share.
+struct Alarm(Pin<Box<Sleep>>);
+
+impl Alarm {
+    fn at(due: Instant) -> Self {
+        Self(Box::pin(sleep_until(due)))
+    }
+
+    /// Ready once `due` has come.
+    fn poll(&mut self, cx: &mut Context<'_>, due: Instant) -> Poll<()> {
+        if self.0.deadline() > due {
+            self.0.as_mut().reset(due);
+        }
+        while self.0.as_mut().poll(cx).is_ready() {
+            if Instant::now() >= due {
+                return Poll::Ready(());
+            }
+            self.0.as_mut().reset(due);
+        }
+        Poll::Pending
     }
 }
 
@@ -150,13 +260,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending if matches!(self.phase.get(), Phase::FIRST | Phase::HEAD) => {
-                match self.deadline.as_mut().poll(cx) {
-                    Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-                    Poll::Pending => Poll::Pending,
-                }
-            }
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => self.poll_late(cx).map(Err),
         }
     }
 }
@@ -167,15 +271,18 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.written(cx, outcome)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let outcome = Pin::new(&mut self.stream).poll_flush(cx);
+        self.written(cx, outcome)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let outcome = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.written(cx, outcome)
     }
 
     fn poll_write_vectored(
@@ -183,7 +290,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.written(cx, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -194,13 +302,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
 /// A request's body that fails once it takes too long.
 struct TimedBody {
     body: Incoming,
+    time: Duration,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl TimedBody {
-    const fn new(body: Incoming) -> Self {
+    const fn new(body: Incoming, time: Duration) -> Self {
         Self {
             body,
+            time,
             deadline: None,
         }
     }
@@ -217,7 +327,8 @@ impl http_body::Body for TimedBody {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(Into::into))),
             Poll::Pending => {
-                let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(BODY)));
+                let time = self.time;
+                let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(time)));
                 match deadline.as_mut().poll(cx) {
                     Poll::Ready(()) => {
                         Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::TimedOut).into())))

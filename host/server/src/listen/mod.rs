@@ -1,6 +1,7 @@
 //! Listeners: sockets, TLS, time-outs, connection caps, a shutdown that finishes what is in hand.
 
 mod connection;
+mod descriptors;
 
 use std::collections::HashMap;
 use std::io;
@@ -20,12 +21,28 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_util::sync::CancellationToken;
 
-/// Most connections of one listener at once. Each holds a descriptor and some kilobytes; the
-/// usual descriptor limit is raised to fit at start.
-pub(crate) const MAX_CONNECTIONS: usize = 8192;
-/// Most connections from one address at once: a plug-in host or a proxy fits, a flood does not.
-/// Trusted proxies are not counted, because they speak for everybody.
-pub(crate) const MAX_PER_ADDRESS: usize = 2048;
+use self::connection::Times;
+pub(crate) use self::descriptors::raise as raise_descriptors;
+
+/// Most connections of a listener at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caps {
+    /// In all. Each holds a descriptor and some kilobytes.
+    pub(crate) overall: usize,
+    /// From one address: a plug-in host or a proxy fits, a flood does not. Trusted proxies are not
+    /// counted, because they speak for everybody.
+    pub(crate) per_address: usize,
+}
+
+impl Default for Caps {
+    fn default() -> Self {
+        Self {
+            overall: 8192,
+            per_address: 2048,
+        }
+    }
+}
+
 /// How long the TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long requests in hand may take once the server is told to stop.
@@ -60,7 +77,8 @@ pub(crate) struct Listener {
     address: SocketAddr,
     tls: Option<TlsAcceptor>,
     uncounted: Arc<Vec<IpAddr>>,
-    head: Duration,
+    caps: Caps,
+    times: Times,
 }
 
 impl Listener {
@@ -77,8 +95,15 @@ impl Listener {
             address,
             tls,
             uncounted: Arc::default(),
-            head: connection::HEAD,
+            caps: Caps::default(),
+            times: Times::USUAL,
         })
+    }
+
+    /// Takes no more connections at once than these.
+    pub(crate) const fn capped(mut self, caps: Caps) -> Self {
+        self.caps = caps;
+        self
     }
 
     /// Does not count the connections of these addresses against the cap per address.
@@ -95,8 +120,7 @@ impl Listener {
     /// Serves until `stop`, then finishes what is in hand, 25 s at most.
     pub(crate) async fn serve(self, router: Router, stop: CancellationToken) {
         let graceful = GracefulShutdown::new();
-        let overall = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let addresses = Addresses::default();
+        let places = Places::new(self.caps);
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
@@ -111,20 +135,20 @@ impl Listener {
                 }
             };
             let counted = !self.uncounted.contains(&peer.ip());
-            let Some(place) = addresses.enter(peer.ip(), &overall, counted) else {
+            let Some(place) = places.enter(peer.ip(), counted) else {
                 metrics::counter!("kassette_connections_refused_total").increment(1);
                 continue;
             };
             let _ = stream.set_nodelay(true);
             let (router, watcher, tls) = (router.clone(), graceful.watcher(), self.tls.clone());
-            let head = self.head;
+            let times = self.times;
             tokio::spawn(async move {
                 match tls {
-                    None => connection::run(stream, peer, router, watcher, head).await,
+                    None => connection::run(stream, peer, router, watcher, times).await,
                     Some(tls) => {
                         let shaken = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await;
                         if let Ok(Ok(stream)) = shaken {
-                            connection::run(stream, peer, router, watcher, head).await;
+                            connection::run(stream, peer, router, watcher, times).await;
                         }
                     }
                 }
@@ -144,33 +168,45 @@ impl Listener {
     }
 }
 
-/// How many connections each address has.
-#[derive(Clone, Default)]
-struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
+/// The connections that there may be, and how many each address has.
+#[derive(Clone)]
+struct Places {
+    overall: Arc<Semaphore>,
+    held: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    per_address: usize,
+}
 
 /// A connection's place; given back on drop.
 struct Place {
-    addresses: Option<(Addresses, IpAddr)>,
+    counted: Option<(Places, IpAddr)>,
     _overall: OwnedSemaphorePermit,
 }
 
-impl Addresses {
-    fn enter(&self, address: IpAddr, overall: &Arc<Semaphore>, counted: bool) -> Option<Place> {
-        let permit = Arc::clone(overall).try_acquire_owned().ok()?;
+impl Places {
+    fn new(caps: Caps) -> Self {
+        Self {
+            overall: Arc::new(Semaphore::new(caps.overall)),
+            held: Arc::default(),
+            per_address: caps.per_address,
+        }
+    }
+
+    fn enter(&self, address: IpAddr, counted: bool) -> Option<Place> {
+        let permit = Arc::clone(&self.overall).try_acquire_owned().ok()?;
         if !counted {
             return Some(Place {
-                addresses: None,
+                counted: None,
                 _overall: permit,
             });
         }
-        let mut held = self.0.lock();
+        let mut held = self.held.lock();
         let count = held.entry(address).or_insert(0);
-        if *count >= MAX_PER_ADDRESS {
+        if *count >= self.per_address {
             return None;
         }
         *count += 1;
         Some(Place {
-            addresses: Some((self.clone(), address)),
+            counted: Some((self.clone(), address)),
             _overall: permit,
         })
     }
@@ -178,10 +214,10 @@ impl Addresses {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Some((addresses, address)) = &self.addresses else {
+        let Some((places, address)) = &self.counted else {
             return;
         };
-        let mut held = addresses.0.lock();
+        let mut held = places.held.lock();
         if let Some(count) = held.get_mut(address) {
             *count = count.saturating_sub(1);
             if *count == 0 {
@@ -220,11 +256,18 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpStream;
 
-    async fn server(
-        head: Duration,
-    ) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
+    /// Time-outs that no test meets, but for the one it is about.
+    const PATIENT: Times = Times {
+        head: Duration::from_secs(600),
+        body: Duration::from_secs(600),
+        idle: Duration::from_secs(600),
+        write: Duration::from_secs(600),
+    };
+    const SOON: Duration = Duration::from_millis(50);
+
+    async fn server(times: Times) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
         let listener = Listener {
-            head,
+            times,
             ..Listener::bind(([127, 0, 0, 1], 0).into(), None)
                 .await
                 .unwrap()
@@ -232,7 +275,8 @@ mod tests {
         let address = listener.address();
         let router = Router::new()
             .route("/", get(|| async { "hello" }))
-            .route("/echo", post(|body: String| async { body }));
+            .route("/echo", post(|body: String| async { body }))
+            .route("/large", get(|| async { "x".repeat(64 << 20) }));
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener.serve(router, stop.clone()));
         (address, stop, task)
@@ -240,16 +284,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_is_answered_and_the_connection_kept() {
-        let (address, stop, task) = server(connection::HEAD).await;
+        let (address, stop, task) = server(PATIENT).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         for _ in 0..2 {
-            stream
-                .write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-                .await
-                .unwrap();
-            let mut read = vec![0; 512];
-            let length = stream.read(&mut read).await.unwrap();
-            assert!(String::from_utf8_lossy(&read[..length]).ends_with("hello"));
+            ask(&mut stream, "hello").await;
         }
         stop.cancel();
         task.await.unwrap();
@@ -258,28 +296,112 @@ mod tests {
 
     #[tokio::test]
     async fn a_head_that_never_ends_is_cut_off() {
-        let (address, _stop, _task) = server(Duration::from_millis(50)).await;
+        let (address, _stop, _task) = server(Times {
+            head: SOON,
+            ..PATIENT
+        })
+        .await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
+        assert!(!rest_of(stream).await.contains("200"));
+        // One that sends nothing at all is cut off as well.
+        let silent = TcpStream::connect(address).await.unwrap();
+        assert_eq!(rest_of(silent).await, "");
+        // The time begins with the head's first byte, and bytes that trickle in do not prolong it.
+        let mut second = TcpStream::connect(address).await.unwrap();
+        ask(&mut second, "hello").await;
+        let trickle = async {
+            while second.write_all(b"G").await.is_ok() {
+                tokio::time::sleep(SOON / 10).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), trickle)
+            .await
+            .unwrap();
+    }
+
+    /// Everything until the other side closes.
+    async fn rest_of(mut stream: TcpStream) -> String {
         let mut rest = Vec::new();
-        let read = stream.read_to_end(&mut rest).await;
-        assert!(read.is_err() || !String::from_utf8_lossy(&rest).contains("200"));
+        // It may be reset rather than closed.
+        let _ = stream.read_to_end(&mut rest).await;
+        String::from_utf8_lossy(&rest).into_owned()
+    }
+
+    /// Asks for `/` and reads the answer.
+    async fn ask(stream: &mut TcpStream, answer: &str) {
+        let request = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let mut read = vec![0; 512];
+        let length = stream.read(&mut read).await.unwrap();
+        assert!(String::from_utf8_lossy(&read[..length]).ends_with(answer));
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_is_closed_and_a_used_one_kept() {
+        let idle = Duration::from_millis(300);
+        let (address, _stop, _task) = server(Times { idle, ..PATIENT }).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let began = std::time::Instant::now();
+        // Each use begins the time anew: together they take longer than it.
+        while began.elapsed() < idle * 2 {
+            ask(&mut stream, "hello").await;
+            tokio::time::sleep(idle / 10).await;
+        }
+        assert_eq!(rest_of(stream).await, "");
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_ends_is_cut_off() {
+        let (address, _stop, _task) = server(Times {
+            body: SOON,
+            ..PATIENT
+        })
+        .await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc";
+        stream.write_all(head).await.unwrap();
+        let answer = rest_of(stream).await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_nobody_takes_is_given_up() {
+        let (address, stop, task) = server(Times {
+            write: SOON,
+            ..PATIENT
+        })
+        .await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        // The server only ends once it has no connection any more; this one is busy writing.
+        stop.cancel();
+        tokio::time::timeout(DRAIN / 2, task)
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(rest_of(stream).await.len() < 64 << 20);
     }
 
     #[test]
     fn an_address_has_a_bounded_number_of_places() {
-        let (addresses, overall) = (
-            Addresses::default(),
-            Arc::new(Semaphore::new(MAX_CONNECTIONS)),
-        );
+        let caps = Caps {
+            overall: 5,
+            per_address: 3,
+        };
+        let places = Places::new(caps);
         let address: IpAddr = [192, 0, 2, 1].into();
-        let places: Vec<_> = (0..MAX_PER_ADDRESS)
-            .map(|_| addresses.enter(address, &overall, true).unwrap())
+        let held: Vec<_> = (0..3)
+            .map(|_| places.enter(address, true).unwrap())
             .collect();
-        assert!(addresses.enter(address, &overall, true).is_none());
-        assert!(addresses.enter(address, &overall, false).is_some());
-        drop(places);
-        assert!(addresses.enter(address, &overall, true).is_some());
-        assert!(addresses.0.lock().len() <= 1);
+        assert!(places.enter(address, true).is_none());
+        let proxied = [places.enter(address, false), places.enter(address, false)];
+        assert!(proxied.iter().all(Option::is_some));
+        let other: IpAddr = [192, 0, 2, 2].into();
+        assert!(places.enter(other, true).is_none(), "the listener is full");
+        drop((held, proxied));
+        assert!(places.enter(address, true).is_some());
+        assert!(places.held.lock().is_empty(), "nothing is remembered");
     }
 }

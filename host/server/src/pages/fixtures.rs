@@ -1,5 +1,7 @@
 //! Payments to show, for tests.
 
+use std::sync::Arc;
+
 use kassette_domain::attempt::{Attempt, Choice};
 use kassette_domain::id::{AccountId, AttemptId, Digest, MerchantId, PaymentId, Slot};
 use kassette_domain::key::Environment;
@@ -99,7 +101,7 @@ pub(crate) fn view(status: Status, attempts: Vec<Attempt>) -> CheckoutView {
     let mut payment = payment();
     payment.status = status;
     CheckoutView {
-        merchant: Merchant {
+        merchant: Arc::new(Merchant {
             id: MerchantId(1),
             name: "Demo shop".into(),
             live_approved: true,
@@ -107,7 +109,7 @@ pub(crate) fn view(status: Status, attempts: Vec<Attempt>) -> CheckoutView {
             policy: Policy::default(),
             domains: vec![],
             created_at: NOW,
-        },
+        }),
         ledger: Ledger { payment, attempts },
         offers: vec![
             offer(MethodId::CreditCard, "Credit card", None),

@@ -103,8 +103,34 @@ pub(crate) fn router(state: PagesState) -> Router {
         .route("/assets/{file}", get(assets::serve))
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
         .layer(middleware::from_fn_with_state(state.clone(), limit))
-        .layer(Edge::new("public", after_panic))
+        .layer(edge(&state))
         .with_state(state)
+}
+
+/// What all pages have in common; behind the public listener's doors, where there are any.
+fn edge(state: &PagesState) -> Edge {
+    match &state.limiter {
+        None => Edge::new("public", after_panic),
+        Some(limiter) => {
+            let admission = Arc::clone(limiter.admission());
+            Edge::behind(admission, busy, "public", after_panic)
+        }
+    }
+}
+
+/// The answer where too many are inside: the head of the API's, with words for payers.
+fn busy() -> Response {
+    let text = "Many people are paying just now. Wait a moment and open your payment link again.";
+    plain(ApiError::Busy, text)
+}
+
+/// An error of the API as a line of text.
+fn plain(error: ApiError, text: &'static str) -> Response {
+    let (mut head, _) = error.into_response().into_parts();
+    let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    head.headers.insert(CONTENT_TYPE, media_type);
+    head.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(head, Body::from(text))
 }
 
 /// Whoever guesses tokens or reloads without end waits: payers bring no key, so addresses count.
@@ -115,13 +141,9 @@ async fn limit(State(state): State<PagesState>, request: Request, next: Next) ->
         .as_ref()
         .map(|limiter| limiter.count_address(&parts));
     if let Some(Err(error)) = counted {
-        let (mut head, _) = error.into_response().into_parts();
-        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-        head.headers.insert(CONTENT_TYPE, plain);
-        head.headers.remove(CONTENT_LENGTH);
         let text =
             "Too many requests from your network. Wait a moment and open your payment link again.";
-        return Response::from_parts(head, Body::from(text));
+        return plain(error, text);
     }
     next.run(Request::from_parts(parts, body)).await
 }

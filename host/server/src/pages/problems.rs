@@ -25,7 +25,7 @@ impl From<Fault> for Problem {
     fn from(fault: Fault) -> Self {
         tracing::error!(error = %fault, "a page could not be answered");
         match fault {
-            Fault::Unavailable(_) | Fault::Stopping => Self::Unavailable,
+            Fault::Unavailable(_) | Fault::Busy | Fault::Stopping => Self::Unavailable,
             Fault::Corrupt(_) => Self::Failure,
         }
     }

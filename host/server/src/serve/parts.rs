@@ -21,7 +21,7 @@ use super::way_out::WayOut;
 use super::{Running, SANDBOX_PATH, ServeError};
 use crate::config::{Config, Profile};
 use crate::dev::DevControls;
-use crate::listen::{Listener, tls_acceptor};
+use crate::listen::{Listener, raise_descriptors, tls_acceptor};
 use crate::simulators::Simulators;
 use crate::{admin, api, pages, telemetry};
 
@@ -61,7 +61,9 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         main.tls_key.as_deref(),
     )
     .await?
-    .without_counting(&main.trusted_proxies);
+    .without_counting(&main.trusted_proxies)
+    .capped(main.limits.caps());
+    raise_descriptors(main.limits.caps().overall);
     let operators = bind(
         parts.admin_listen,
         &parts.config,
@@ -108,7 +110,11 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
     gateway.configure(settings).await?;
     gateway.warm_up().await?;
 
-    let state = api::ApiState::new(gateway.clone(), main.trusted_proxies.clone());
+    let state = api::ApiState::new(
+        gateway.clone(),
+        main.trusted_proxies.clone(),
+        main.limits.in_hand,
+    );
     let mut listeners = Vec::new();
     if let Some(simulators) = &parts.simulators {
         // Callbacks of simulators come over loopback, whatever TLS or proxy stands before us.

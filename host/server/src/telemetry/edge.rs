@@ -18,6 +18,7 @@ use tower::{Layer, Service};
 
 use super::request_id::{RequestId, X_REQUEST_ID};
 use super::requests::{Requests, UNMATCHED};
+use crate::admission::Admission;
 
 /// Put into the extensions of a 500: why, for the log. Callers never see it.
 #[derive(Clone, Debug)]
@@ -25,18 +26,46 @@ pub(crate) struct InternalCause(pub(crate) String);
 
 /// The layer; put it around a finished router with `Router::layer`, fallbacks included.
 #[derive(Clone)]
-pub(crate) struct Edge {
-    requests: Arc<Requests>,
+pub(crate) struct Edge(Arc<Inner>);
+
+struct Inner {
+    requests: Requests,
     on_panic: fn() -> Response,
+    doors: Option<Doors>,
+}
+
+/// Who is let in, and what the others are told.
+struct Doors {
+    admission: Arc<Admission>,
+    on_refusal: fn() -> Response,
 }
 
 impl Edge {
     /// A layer for the listener of that name. `on_panic` makes the answer where a handler panicked.
     pub(crate) fn new(listener: &'static str, on_panic: fn() -> Response) -> Self {
-        Self {
-            requests: Arc::new(Requests::new(listener)),
+        Self::made(listener, on_panic, None)
+    }
+
+    /// The same, behind doors. `on_refusal` makes the answer where too many are inside.
+    pub(crate) fn behind(
+        admission: Arc<Admission>,
+        on_refusal: fn() -> Response,
+        listener: &'static str,
+        on_panic: fn() -> Response,
+    ) -> Self {
+        let doors = Doors {
+            admission,
+            on_refusal,
+        };
+        Self::made(listener, on_panic, Some(doors))
+    }
+
+    fn made(listener: &'static str, on_panic: fn() -> Response, doors: Option<Doors>) -> Self {
+        Self(Arc::new(Inner {
+            requests: Requests::new(listener),
             on_panic,
-        }
+            doors,
+        }))
     }
 }
 
@@ -86,27 +115,56 @@ where
             method: request.method().clone(),
             at: Instant::now(),
         };
-        request.extensions_mut().insert(seen.id.clone());
-        let edge = self.edge.clone();
-        let answer = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
-        Box::pin(async move {
-            let mut response = match answer.await {
-                Ok(Ok(response)) => response,
-                Ok(Err(never)) => match never {},
-                Err(_) => {
-                    let mut response = (edge.on_panic)();
-                    let cause = InternalCause("a handler panicked".to_owned());
-                    response.extensions_mut().insert(cause);
-                    response
-                }
+        let edge = Arc::clone(&self.edge.0);
+        let mut place = None;
+        if let Some(doors) = &edge.doors {
+            let door = doors.admission.door(&seen.method, seen.route());
+            let Some(admitted) = door.admit() else {
+                let mut response = (doors.on_refusal)();
+                seen.finish(&mut response, &edge.requests);
+                return Box::pin(std::future::ready(Ok(response)));
             };
+            request = request.map(|body| admitted.count_once_whole(body));
+            place = Some(admitted);
+        }
+        // Nothing of it happens before it is polled.
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            if let Some(place) = &place {
+                place.stand_back().await;
+            }
+            let mut response = edge.guarded(answer).await;
             seen.finish(&mut response, &edge.requests);
             Ok(response)
         })
     }
 }
 
+impl Inner {
+    /// The answer of a handler, or ours where it panics.
+    async fn guarded(
+        &self,
+        answer: impl Future<Output = Result<Response, Infallible>>,
+    ) -> Response {
+        match AssertUnwindSafe(answer).catch_unwind().await {
+            Ok(Ok(response)) => response,
+            Ok(Err(never)) => match never {},
+            Err(_) => {
+                let mut response = (self.on_panic)();
+                let cause = InternalCause("a handler panicked".to_owned());
+                response.extensions_mut().insert(cause);
+                response
+            }
+        }
+    }
+}
+
 impl Seen {
+    /// The route's template.
+    fn route(&self) -> &str {
+        self.route.as_ref().map_or(UNMATCHED, MatchedPath::as_str)
+    }
+
     fn finish(self, response: &mut Response, requests: &Requests) {
         let took = self.at.elapsed();
         let headers = response.headers_mut();
@@ -116,29 +174,42 @@ impl Seen {
             .entry(CACHE_CONTROL)
             .or_insert(HeaderValue::from_static("no-store"));
         let status = response.status().as_u16();
-        let route = self.route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
-        requests.record(route, &self.method, status, took);
+        requests.record(self.route(), &self.method, status, took);
         let cause = response.extensions_mut().remove::<InternalCause>();
-        self.log(route, status, took, cause);
+        self.log(status, took, cause);
     }
 
-    fn log(&self, route: &str, status: u16, took: Duration, cause: Option<InternalCause>) {
+    /// Tells the log what operators have to look at: failures. An ordinary answer is told at debug
+    /// only, because its line costs more than the answer itself; metrics count them all, and each
+    /// payment's timeline says what became of it.
+    fn log(&self, status: u16, took: Duration, cause: Option<InternalCause>) {
+        let route = self.route();
         if let Some(InternalCause(cause)) = cause {
             tracing::error!(
                 request.id = %self.id, http.method = %self.method, http.route = route, cause,
                 "the request failed inside"
             );
         }
-        tracing::event!(
-            target: "access",
-            tracing::Level::INFO,
-            request.id = %self.id,
-            http.method = %self.method,
-            http.route = route,
-            http.status = status,
-            duration_ms = took.as_secs_f64() * 1000.0,
-            "answered {} {route} with {status}", self.method
-        );
+        macro_rules! line {
+            ($level:expr) => {
+                tracing::event!(
+                    target: "access",
+                    $level,
+                    request.id = %self.id,
+                    http.method = %self.method,
+                    http.route = route,
+                    http.status = status,
+                    duration_ms = took.as_secs_f64() * 1000.0,
+                    "answered {} {route} with {status}", self.method
+                )
+            };
+        }
+        // 503 is told where it is decided, not once for each of thousands.
+        if status >= 500 && status != 503 {
+            line!(tracing::Level::WARN);
+        } else {
+            line!(tracing::Level::DEBUG);
+        }
     }
 }
 
@@ -184,6 +255,32 @@ mod tests {
         }
         let cached = ask(router(), "/cached").await;
         assert_eq!(cached.headers()[CACHE_CONTROL], "max-age=1");
+    }
+
+    #[tokio::test]
+    async fn whoever_is_not_let_in_is_told_and_nothing_is_done() {
+        let none = crate::admission::InHand {
+            reads: 0,
+            ..Default::default()
+        };
+        let edge = Edge::behind(
+            Arc::new(Admission::new(none)),
+            || (StatusCode::SERVICE_UNAVAILABLE, "full").into_response(),
+            "test",
+            || unreachable!("no handler runs"),
+        );
+        async fn handler() -> Response {
+            panic!("it must not run")
+        }
+        let router = Router::new()
+            .route("/", get(handler).post(|| async { "done" }))
+            .layer(edge);
+        let refused = ask(router.clone(), "/").await;
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(refused.headers()[X_REQUEST_ID], "mine");
+        let write = Request::builder().uri("/").method("POST");
+        let write = router.oneshot(write.body(Body::empty()).unwrap()).await;
+        assert_eq!(write.unwrap().status(), StatusCode::OK);
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! The name of a request, by which a caller and an operator find the same log lines.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,15 +43,45 @@ fn is_usable(id: &[u8]) -> bool {
     (1..=MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
+/// Bytes of an id.
+const BYTES: usize = 16;
+/// Ids that are drawn at once: a call of the system for each would cost more than all else about it.
+const STOCK: usize = 64;
+
+/// Random bytes from the operating system that no id has used yet.
+struct Stock {
+    bytes: [u8; BYTES * STOCK],
+    left: usize,
+}
+
+impl Stock {
+    const EMPTY: Self = Self {
+        bytes: [0; BYTES * STOCK],
+        left: 0,
+    };
+
+    fn next(&mut self) -> Option<[u8; BYTES]> {
+        if self.left == 0 {
+            getrandom::fill(&mut self.bytes).ok()?;
+            self.left = STOCK;
+        }
+        self.left -= 1;
+        let at = self.left * BYTES;
+        self.bytes[at..at + BYTES].try_into().ok()
+    }
+}
+
 fn generate() -> HeaderValue {
+    thread_local! {
+        static STOCK: RefCell<Stock> = const { RefCell::new(Stock::EMPTY) };
+    }
     /// Tells requests apart where the operating system has no randomness to give.
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let mut bytes = [0_u8; 16];
-    if getrandom::fill(&mut bytes).is_err() {
+    let bytes = STOCK.with_borrow_mut(Stock::next).unwrap_or_else(|| {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        bytes[8..].copy_from_slice(&count.to_be_bytes());
-    }
-    let mut text = [0_u8; 32];
+        u128::from(count).to_be_bytes()
+    });
+    let mut text = [0_u8; 2 * BYTES];
     match hex::encode_to_slice(bytes, &mut text).map(|()| HeaderValue::from_bytes(&text)) {
         Ok(Ok(value)) => value,
         _ => HeaderValue::from_static("none"),
@@ -90,6 +121,12 @@ mod tests {
         }
         assert!(is_generated(&id(&[b"a", b"b"])), "two are none");
         assert_ne!(id(&[]), id(&[]));
+    }
+
+    #[test]
+    fn no_id_is_given_twice() {
+        let ids: std::collections::HashSet<String> = (0..STOCK * 3).map(|_| id(&[])).collect();
+        assert_eq!(ids.len(), STOCK * 3);
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 
@@ -14,9 +14,10 @@ use tokio::sync::{oneshot, watch};
 use super::engine::{Keeper, Reopened, Writable, drop_quietly, failing};
 use super::inbox::{Inbox, Next};
 use super::pipeline::{Batched, Group, Unsynced, flush, guarded, sync};
+use super::recent::Recent;
 use super::register::Register;
 use super::registered::{Entered, Tail};
-use super::rows::{Made, Rows, Written};
+use super::rows::{Made, Rows, Span, Written};
 use super::stats::Stats;
 use super::tap::{Listener, Tap};
 use super::{keys, records};
@@ -32,6 +33,10 @@ const GROUP_ROWS: usize = 1024;
 /// times in the worst case (with its page, that page's other rows, and their parent), so the three
 /// groups that can be unsynced stay below a segment: see `pipeline`.
 pub(super) const GROUP_BYTES: usize = super::open::SEGMENT_BYTES / 32;
+
+/// Rows that are read with every request, and so remembered by callers: keys and merchants. When a
+/// key was last used is none of them.
+const DIRECTORY: [&[u8]; 2] = [keys::API_KEYS, keys::MERCHANTS];
 
 /// One thing that can happen to the store. No closures from outside: what can happen is a list.
 pub(super) trait Operation: Send + 'static {
@@ -85,8 +90,26 @@ impl<O: Operation> Job for Asked<O> {
 pub(super) struct Shared {
     inbox: Inbox,
     pub(super) unsynced: Unsynced,
+    /// Counts the groups that changed keys or merchants, and those of which it is not known.
+    directory: AtomicU64,
+    recent: Recent,
     stats: Stats,
     pub(super) tap: Tap,
+}
+
+impl Shared {
+    /// A group is on disk, and nobody has heard of it.
+    fn committed(&self, number: u64, group: &Arc<Group>) {
+        let directory = DIRECTORY
+            .iter()
+            .any(|prefix| Span::prefix(prefix).touches(group.written()));
+        if directory {
+            // After the tree shows it, so that nobody remembers the old row under the new number.
+            self.directory.fetch_add(1, Ordering::AcqRel);
+        }
+        self.recent.forget(group.written());
+        self.tap.committed(number, group);
+    }
 }
 
 /// How the applier ended.
@@ -150,6 +173,16 @@ impl Applier {
         Listener::to(&self.shared)
     }
 
+    /// Changes before a change to keys or merchants is answered.
+    pub(super) fn directory(&self) -> u64 {
+        self.shared.directory.load(Ordering::Acquire)
+    }
+
+    /// Payments as they were last read.
+    pub(super) fn recent(&self) -> &Recent {
+        &self.shared.recent
+    }
+
     /// Takes no more operations; those that wait are done.
     pub(super) fn close(&self) {
         self.shared.inbox.close();
@@ -190,6 +223,9 @@ fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
         drop_quietly(writable);
         let acknowledged = acknowledged.into_inner();
         let reopened = keeper.reopen(acknowledged, |time, fault| shared.inbox.pause(time, fault));
+        // What was in doubt may be there after all.
+        shared.directory.fetch_add(1, Ordering::AcqRel);
+        shared.recent.forget_all();
         writable = match reopened {
             Reopened::Open(writable) => writable,
             Reopened::Closed => return Ended::Closed,
@@ -217,7 +253,7 @@ fn write(
         inbox,
         unsynced,
         stats,
-        tap,
+        ..
     } = shared;
     let (tree, nudge) = (&*tree, &*nudge);
     // One group waits here at most: the next is written only when the flusher is free.
@@ -238,7 +274,7 @@ fn write(
                             &mut **durable,
                             acknowledged,
                             unsynced,
-                            tap,
+                            |number, group| shared.committed(number, group),
                             inbox,
                             stats,
                         )

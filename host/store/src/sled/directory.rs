@@ -115,6 +115,10 @@ fn key_of_index(view: &View<'_>, index: &[u8], row: &IVec) -> Result<Option<ApiK
 }
 
 impl Directory for SledStore {
+    fn directory_version(&self) -> Option<u64> {
+        Some(self.directory())
+    }
+
     fn create_merchant(
         &self,
         new: NewMerchant,

@@ -51,7 +51,7 @@ impl Inbox {
         }
         if state.jobs.len() >= QUEUE {
             metrics::counter!("kassette_store_queue_full_total").increment(1);
-            return Err(Fault::Unavailable("too many operations wait".into()));
+            return Err(Fault::Busy);
         }
         state.jobs.push_back(job);
         drop(state);

@@ -26,6 +26,8 @@
 //!
 //! Numbers are big-endian, so that keys stand in order; "newest first" is a time counted down.
 
+use std::ops::Bound;
+
 use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, WorkId};
 use kassette_domain::key::{KeyOwner, TokenHash};
 use kassette_domain::time::Time;
@@ -33,6 +35,7 @@ use kassette_domain::work::WorkKind;
 
 use super::register::Place;
 use super::retention::Rule;
+use super::rows::Written;
 
 /// A row's key.
 pub(super) type Key = Vec<u8>;
@@ -55,6 +58,8 @@ pub(super) const PARKED_ENDS: &[u8] = b"pkx/";
 pub(super) const ALL_WORK: &[u8] = b"wrk/";
 pub(super) const OPEN_WORK: &[u8] = b"wro/";
 pub(super) const MERCHANTS: &[u8] = b"mer/";
+pub(super) const PAYMENTS: &[u8] = b"pay/";
+pub(super) const API_KEYS: &[u8] = b"key/";
 pub(super) const OPERATORS: &[u8] = b"otm/";
 pub(super) const SWITCHES: &[u8] = b"swt/";
 pub(super) const AUDIT: &[u8] = b"aud/";
@@ -91,6 +96,13 @@ pub(super) fn payment(id: PaymentId) -> Key {
 pub(super) fn payment_id(key: &[u8]) -> Option<PaymentId> {
     let id = key.strip_prefix(PAYMENTS)?.try_into().ok()?;
     Some(PaymentId::from_bytes(id))
+}
+
+/// The payments whose own rows a group has written.
+pub(super) fn of_payments(written: &Written) -> impl Iterator<Item = PaymentId> {
+    let rows = written.range::<[u8], _>((Bound::Included(PAYMENTS), Bound::Unbounded));
+    rows.map_while(|(key, _)| key.strip_prefix(PAYMENTS))
+        .filter_map(|id| id.try_into().ok().map(PaymentId::from_bytes))
 }
 
 pub(super) fn attempt(payment: PaymentId, ordinal: u8) -> Key {
@@ -270,7 +282,7 @@ pub(super) fn merchant(id: MerchantId) -> Key {
 }
 
 pub(super) fn api_key(hash: TokenHash) -> Key {
-    key(&[b"key/", &hash.0])
+    key(&[API_KEYS, &hash.0])
 }
 
 pub(super) fn api_key_index(id: KeyId) -> Key {

@@ -40,6 +40,7 @@ mod outbox;
 mod parking;
 mod payments;
 mod pipeline;
+mod recent;
 mod records;
 mod register;
 mod registered;

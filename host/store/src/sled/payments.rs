@@ -103,9 +103,20 @@ impl Payments for SledStore {
     }
 
     fn payment(&self, id: PaymentId) -> Answer<'_, Option<Payment>> {
-        self.read(move |view| {
-            let row = PaymentRow::load(view, id)?;
-            row.map(|row| self.opened(row)).transpose()
+        Box::pin(async move {
+            let began = match self.recall(id)? {
+                Ok(payment) => return Ok(Some(payment)),
+                Err(began) => began,
+            };
+            let read = self.read(move |view| {
+                let row = PaymentRow::load(view, id)?;
+                row.map(|row| self.opened(row)).transpose()
+            });
+            let payment = read.await?;
+            if let Some(payment) = &payment {
+                self.recent().remember(began, payment);
+            }
+            Ok(payment)
         })
     }
 

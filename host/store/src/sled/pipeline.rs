@@ -27,7 +27,6 @@ use super::inbox::Inbox;
 use super::nudge::Nudge;
 use super::rows::Written;
 use super::stats::Stats;
-use super::tap::Tap;
 use crate::Fault;
 
 /// What a group has written, while it is not yet on disk.
@@ -131,13 +130,13 @@ pub(super) fn flush(
     }
 }
 
-/// Makes groups durable and answers them, in order. Ends as [`flush`] does.
+/// Makes groups durable, tells `committed` of each, and answers them, in order. Ends as [`flush`] does.
 pub(super) fn sync(
     groups: &Receiver<Batched>,
     durable: &mut dyn Durable,
     acknowledged: &AtomicU64,
     unsynced: &Unsynced,
-    tap: &Tap,
+    committed: impl Fn(u64, &Arc<Group>),
     inbox: &Inbox,
     stats: &Stats,
 ) {
@@ -151,7 +150,7 @@ pub(super) fn sync(
             }
             acknowledged.store(batched.number, Ordering::Release);
             // Before anybody knows that it is on the disk: see `Listener::settled`.
-            tap.committed(batched.number, group);
+            committed(batched.number, group);
             unsynced.synced(group);
             stats.committed(batched.bytes, batched.began.elapsed());
         }

@@ -4,11 +4,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use kassette_domain::id::PaymentId;
+use kassette_domain::payment::Payment;
+
 use super::applier::{Applier, Ended, Operation};
 use super::claims::Claims;
 use super::durable::LeftOut;
 use super::engine::{Engine, Keeper, Seams, Shared, drop_quietly};
 use super::open::{Folder, OpenError, OpenOptions, open};
+use super::recent::{Began, Recent};
 use super::rows::{Rows, Source};
 use super::seal::Sealer;
 use super::view::View;
@@ -110,6 +114,22 @@ impl SledStore {
             commits: stats.commits.load(Ordering::Relaxed),
             bytes: stats.bytes.load(Ordering::Relaxed),
         }
+    }
+
+    /// Changes before a change to keys or merchants is answered.
+    pub(super) fn directory(&self) -> u64 {
+        self.applier.directory()
+    }
+
+    /// What is remembered of a payment, where the store can be read at all.
+    pub(super) fn recall(&self, id: PaymentId) -> Result<Result<Payment, Began>, Fault> {
+        self.engine.read().open()?;
+        Ok(self.recent().ask(id))
+    }
+
+    /// Payments as they were last read.
+    pub(super) fn recent(&self) -> &Recent {
+        self.applier.recent()
     }
 
     /// Does an operation.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kassette_domain::id::{MerchantId, OperatorId};
-use kassette_domain::key::TokenHash;
+use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 
 use super::Harness;
 use super::fixtures::*;
@@ -141,4 +141,46 @@ pub async fn the_audit_log_is_an_unbroken_chain_at_any_concurrency(harness: &dyn
         assert!(entry.follows(last), "{entry:?}");
         last = Some((entry.id, entry.hash));
     }
+}
+
+pub async fn the_version_changes_with_keys_and_merchants_alone(harness: &dyn Harness) {
+    let store = harness.open().await;
+    if store.directory_version().is_none() {
+        return;
+    }
+    let mut last = store.directory_version();
+    let mut changed = |what: &str, expected: bool| {
+        let now = store.directory_version();
+        assert_eq!(now != last, expected, "{what}");
+        last = now;
+    };
+    let made = store
+        .create_merchant(merchant(false), audited("merchant.create"), NOW)
+        .await
+        .unwrap();
+    changed("a merchant is made", true);
+    let mut after = made.clone();
+    after.name = "Another name".into();
+    let replaced = store.replace_merchant(made.clone(), after, audited("merchant.change"), NOW);
+    replaced.await.unwrap();
+    changed("it is replaced", true);
+    let owner = KeyOwner::Merchant(made.id);
+    let key = api_key("one", owner, Environment::Test);
+    let issued = store.issue_key(key.clone(), audited("key.create"), NOW);
+    issued.await.unwrap();
+    changed("a key is issued", true);
+    store.keys_seen(vec![(key.hash, NOW)]).await.unwrap();
+    store.probe().await.unwrap();
+    changed("a key is seen", false);
+    store.create(new_payment("a"), None, NOW).await.unwrap();
+    changed("a payment is made", false);
+    let next = api_key("two", owner, Environment::Test);
+    let rotated = store.rotate_key(key.id, next, later(9), audited("key.rotate"), NOW);
+    rotated.await.unwrap();
+    changed("it is rotated", true);
+    store
+        .revoke_key(key.id, audited("key.revoke"), NOW)
+        .await
+        .unwrap();
+    changed("it is revoked", true);
 }

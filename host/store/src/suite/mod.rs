@@ -76,6 +76,7 @@ macro_rules! store_suite {
             work::an_open_line_is_replaced_and_a_done_one_is_not,
             work::lines_are_marked_done_once,
             directory::merchants_are_counted_from_one,
+            directory::the_version_changes_with_keys_and_merchants_alone,
             directory::a_merchant_is_replaced_only_as_it_was_read,
             directory::an_operator_is_unknown_once_removed,
             directory::account_switches_are_kept,

@@ -57,6 +57,11 @@ pub async fn a_step_writes_payment_attempt_timeline_and_events_together(harness:
         changes.push(change);
         let history = store.history(payment.id).await.unwrap().unwrap();
         assert_told(&history, &changes);
+        // Twice, because what is read often may be remembered.
+        for _ in 0..2 {
+            let read = store.payment(payment.id).await.unwrap();
+            assert_eq!(read.as_ref(), Some(&ledger.payment));
+        }
         last = Some(ledger);
     }
     let ledger = last.unwrap();

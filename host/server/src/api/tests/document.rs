@@ -45,19 +45,23 @@ fn every_endpoint_tells_its_statuses_in_the_error_shape() {
         (
             "post",
             "/api/v1/payments",
-            "200 201 400 401 403 408 409 413 422 429 500",
+            "200 201 400 401 403 408 409 413 422 429 500 503",
         ),
         (
             "post",
             "/api/v1/payments/start",
-            "200 400 401 403 404 408 409 413 422 429 500",
+            "200 400 401 403 404 408 409 413 422 429 500 503",
         ),
         (
             "get",
             "/api/v1/payments/{payment_id}",
-            "200 400 401 403 404 413 422 429 500",
+            "200 400 401 403 404 413 422 429 500 503",
         ),
-        ("get", "/api/v1/methods", "200 400 401 403 413 422 429 500"),
+        (
+            "get",
+            "/api/v1/methods",
+            "200 400 401 403 413 422 429 500 503",
+        ),
     ] {
         let operation = &document["paths"][path][method];
         let responses = operation["responses"].as_object().unwrap();

@@ -27,6 +27,7 @@ use kassette_store::{KeyIssued, NewMerchant, Replaced, SledStore, Store};
 use serde_json::Value;
 use tower::ServiceExt as _;
 
+use crate::admission::InHand;
 use crate::api::{ApiState, router};
 
 /// Where no module serves.
@@ -177,7 +178,7 @@ impl World {
             store,
             clock,
             merchant: made.unwrap(),
-            router: router(ApiState::new(gateway, vec![])),
+            router: router(ApiState::new(gateway, vec![], InHand::default())),
             _folder: folder,
         }
     }

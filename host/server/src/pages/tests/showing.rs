@@ -29,7 +29,7 @@ async fn a_live_payment_carries_no_test_banner() {
 async fn what_others_wrote_is_escaped() {
     let mut hostile = view(Status::Created, vec![]);
     let evil = r#""><script>alert(1)</script>'&"#;
-    hostile.merchant.name = evil.into();
+    Arc::make_mut(&mut hostile.merchant).name = evil.into();
     hostile.ledger.payment.order_id = OrderId::parse(evil).unwrap();
     hostile.offers[0].label = evil.into();
     hostile.offers[0].providers[0].name = evil.into();

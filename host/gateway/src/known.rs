@@ -1,0 +1,186 @@
+//! Keys and merchants as they were last read.
+//!
+//! Every request shows a key, and both rows change about never. So they are read once and remembered
+//! for as long as the store says that no key and no merchant has changed; with the change that is
+//! answered to an operator all of it is forgotten. A store that cannot tell is asked each time.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kassette_domain::id::MerchantId;
+use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
+use kassette_domain::merchant::Merchant;
+use kassette_domain::time::Time;
+use kassette_store::{Fault, Store};
+use parking_lot::RwLock;
+
+/// Locks that share the entries between them. They are only read from, but even that writes to the
+/// lock, and cores would pass one such line of memory around.
+const SHARDS: usize = 16;
+/// Most entries of a shard, 16,384 in all at a few hundred bytes each. A full shard is emptied: what
+/// is still used is read again.
+const SHARD_CAPACITY: usize = 1024;
+
+/// A merchant's key with its merchant.
+#[derive(Debug)]
+pub(crate) struct KnownKey {
+    pub(crate) key: Arc<ApiKey>,
+    pub(crate) merchant: Arc<Merchant>,
+    /// When its use was last noted, milliseconds since the epoch; zero: never.
+    noted: AtomicU64,
+}
+
+impl KnownKey {
+    /// Whether a use at this time is worth a note: none was made for `every` milliseconds.
+    pub(crate) fn is_worth_a_note(&self, now: Time, every: u64) -> bool {
+        let now = now.as_millis();
+        let noted = self.noted.load(Ordering::Relaxed);
+        let due = noted == 0 || now.saturating_sub(noted) >= every;
+        due && self
+            .noted
+            .compare_exchange(noted, now, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+/// What is remembered.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    keys: Remembered<TokenHash, KnownKey>,
+    merchants: Remembered<MerchantId, Merchant>,
+}
+
+impl Known {
+    /// A merchant's key, usable or not, with its merchant; none where there is no such key of a
+    /// merchant.
+    pub(crate) async fn key(
+        &self,
+        store: &dyn Store,
+        hash: TokenHash,
+    ) -> Result<Option<Arc<KnownKey>>, Fault> {
+        // Asked first: whatever is read after it is at least as new.
+        let version = store.directory_version();
+        if let Some(known) = self.keys.get(&hash, version) {
+            return Ok(Some(known));
+        }
+        let Some(key) = store.key(hash).await? else {
+            return Ok(None);
+        };
+        let KeyOwner::Merchant(owner) = key.owner else {
+            return Ok(None);
+        };
+        let Some(merchant) = self.merchant(store, owner).await? else {
+            return Ok(None);
+        };
+        let noted = key.last_used_at.map_or(0, Time::as_millis);
+        let known = Arc::new(KnownKey {
+            key: Arc::new(key),
+            merchant,
+            noted: AtomicU64::new(noted),
+        });
+        self.keys.put(hash, version, &known);
+        Ok(Some(known))
+    }
+
+    /// A merchant.
+    pub(crate) async fn merchant(
+        &self,
+        store: &dyn Store,
+        id: MerchantId,
+    ) -> Result<Option<Arc<Merchant>>, Fault> {
+        let version = store.directory_version();
+        if let Some(known) = self.merchants.get(&id, version) {
+            return Ok(Some(known));
+        }
+        let merchant = store.merchant(id).await?.map(Arc::new);
+        if let Some(merchant) = &merchant {
+            self.merchants.put(id, version, merchant);
+        }
+        Ok(merchant)
+    }
+}
+
+/// Values by their keys, each with the version under which it was read.
+#[derive(Debug)]
+struct Remembered<K, V> {
+    shards: [Shard<K, V>; SHARDS],
+    hasher: RandomState,
+}
+
+type Shard<K, V> = RwLock<HashMap<K, (u64, Arc<V>)>>;
+
+impl<K, V> Default for Remembered<K, V> {
+    fn default() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| RwLock::default()),
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+impl<K: Hash + Eq, V> Remembered<K, V> {
+    fn shard(&self, key: &K) -> &Shard<K, V> {
+        let hash = self.hasher.hash_one(key);
+        &self.shards[usize::try_from(hash >> 32).unwrap_or_default() % SHARDS]
+    }
+
+    /// The value, where it was read under this version.
+    fn get(&self, key: &K, version: Option<u64>) -> Option<Arc<V>> {
+        let version = version?;
+        let shard = self.shard(key).read();
+        let (read_at, value) = shard.get(key)?;
+        (*read_at == version).then(|| Arc::clone(value))
+    }
+
+    /// Remembers a value that was read after the version had been asked for.
+    fn put(&self, key: K, version: Option<u64>, value: &Arc<V>) {
+        let Some(version) = version else {
+            return;
+        };
+        let mut shard = self.shard(&key).write();
+        if shard.len() >= SHARD_CAPACITY && !shard.contains_key(&key) {
+            shard.clear();
+        }
+        shard.insert(key, (version, Arc::clone(value)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_holds_only_under_the_version_it_was_read_under() {
+        let remembered = Remembered::default();
+        remembered.put(7, Some(1), &Arc::new("old"));
+        assert_eq!(remembered.get(&7, Some(1)).as_deref(), Some(&"old"));
+        assert_eq!(remembered.get(&7, Some(2)), None);
+        assert_eq!(remembered.get(&7, None), None);
+        remembered.put(7, Some(2), &Arc::new("new"));
+        assert_eq!(remembered.get(&7, Some(2)).as_deref(), Some(&"new"));
+    }
+
+    #[test]
+    fn a_store_that_cannot_tell_is_never_remembered() {
+        let remembered = Remembered::default();
+        remembered.put(7, None, &Arc::new(()));
+        assert_eq!(remembered.get(&7, Some(0)), None);
+    }
+
+    #[test]
+    fn many_keys_cost_bounded_memory() {
+        let remembered = Remembered::default();
+        for key in 0..SHARDS * SHARD_CAPACITY * 3 {
+            remembered.put(key, Some(1), &Arc::new(()));
+        }
+        let held: usize = remembered
+            .shards
+            .iter()
+            .map(|shard| shard.read().len())
+            .sum();
+        assert!(held <= SHARDS * SHARD_CAPACITY, "{held}");
+    }
+}

@@ -1,0 +1,340 @@
+//! Admission: how many requests of a kind may be in hand at once. Whoever comes beyond that is told so
+//! at the door, before anything is read, looked up or computed for him: what is refused has to cost
+//! next to nothing, or refusing does not help.
+//!
+//! | Class | Waits for | Bounded because |
+//! |---|---|---|
+//! | reads | a sync at most | each holds memory |
+//! | writes | the store's next group | at some 10,000 a second 1,024 wait a tenth of a second |
+//! | modules | its turn on a core | each takes a core for as long as ten small answers |
+//! | starts | a vendor | each may take seconds |
+//! | callbacks | the store, or a vendor | news must get through whatever merchants do |
+//!
+//! A request counts from when its body is there: whoever sends a byte a second takes nobody's place.
+//! Together the bounds stay below the store's queue, so what was let in is hardly ever refused there.
+//! Operators and health checks have a listener of their own, which refuses nobody.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::Method;
+use http_body::{Body as _, Frame, SizeHint};
+use metrics::Counter;
+use serde::Deserialize;
+
+/// Most requests in hand, by class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct InHand {
+    /// Reading a payment, and whatever else only reads.
+    pub(crate) reads: usize,
+    /// Creating a payment.
+    pub(crate) writes: usize,
+    /// Listing methods and showing checkout pages.
+    pub(crate) modules: usize,
+    /// Starting a payment and coming back from a provider.
+    pub(crate) starts: usize,
+    /// News from providers.
+    pub(crate) callbacks: usize,
+}
+
+impl Default for InHand {
+    fn default() -> Self {
+        Self {
+            reads: 2048,
+            writes: 1024,
+            modules: 128,
+            starts: 512,
+            callbacks: 256,
+        }
+    }
+}
+
+/// Kinds of requests that wait for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Reads,
+    Writes,
+    Modules,
+    Starts,
+    Callbacks,
+}
+
+impl Class {
+    /// By the route's template; a route that is not named counts by its method.
+    fn of(method: &Method, route: &str) -> Self {
+        match route {
+            "/api/v1/payments/start" | "/return/{token}" => Self::Starts,
+            "/api/v1/methods" | "/checkout/{token}" | "/checkout/{token}/go" => Self::Modules,
+            page if page.starts_with("/checkout/") => Self::Starts,
+            callback if callback.starts_with("/callbacks/") => Self::Callbacks,
+            _ if method.is_safe() => Self::Reads,
+            _ => Self::Writes,
+        }
+    }
+}
+
+/// The doors of a listener.
+pub(crate) struct Admission {
+    reads: Arc<Door>,
+    writes: Arc<Door>,
+    modules: Arc<Door>,
+    starts: Arc<Door>,
+    callbacks: Arc<Door>,
+}
+
+impl Admission {
+    pub(crate) fn new(most: InHand) -> Self {
+        let door = |class, most, yields| Arc::new(Door::new(class, most, yields));
+        Self {
+            reads: door("reads", most.reads, false),
+            writes: door("writes", most.writes, false),
+            // A module computes on the thread that serves: without standing back first, nobody would
+            // ever be seen waiting, and nothing be refused.
+            modules: door("modules", most.modules, true),
+            starts: door("starts", most.starts, false),
+            callbacks: door("callbacks", most.callbacks, false),
+        }
+    }
+
+    /// The door for a request.
+    pub(crate) fn door(&self, method: &Method, route: &str) -> &Arc<Door> {
+        match Class::of(method, route) {
+            Class::Reads => &self.reads,
+            Class::Writes => &self.writes,
+            Class::Modules => &self.modules,
+            Class::Starts => &self.starts,
+            Class::Callbacks => &self.callbacks,
+        }
+    }
+}
+
+/// The door of a class.
+pub(crate) struct Door {
+    class: &'static str,
+    inside: AtomicUsize,
+    most: usize,
+    yields: bool,
+    refused: AtomicU64,
+    counter: Counter,
+    began: Instant,
+    /// Seconds after `began` when it was last said that somebody is refused, plus one.
+    said_at: AtomicU64,
+}
+
+impl Door {
+    fn new(class: &'static str, most: usize, yields: bool) -> Self {
+        Self {
+            class,
+            inside: AtomicUsize::new(0),
+            most,
+            yields,
+            refused: AtomicU64::new(0),
+            counter: metrics::counter!("kassette_http_shed_total", "class" => class),
+            began: Instant::now(),
+            said_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Lets a request in; none where too many are inside. It counts once [`Place::count`] says so.
+    pub(crate) fn admit(self: &Arc<Self>) -> Option<Arc<Place>> {
+        if self.inside.load(Ordering::Relaxed) >= self.most {
+            self.refuse();
+            return None;
+        }
+        Some(Arc::new(Place {
+            door: Arc::clone(self),
+            counted: AtomicBool::new(false),
+        }))
+    }
+
+    /// Counts, and tells the log at most once a second: a line for each would be load of its own.
+    fn refuse(&self) {
+        self.counter.increment(1);
+        let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
+        let now = self.began.elapsed().as_secs() + 1;
+        if self.said_at.swap(now, Ordering::Relaxed) != now {
+            tracing::warn!(
+                class = self.class,
+                refused_total = refused,
+                "more requests than can be carried: some are answered with 503"
+            );
+        }
+    }
+}
+
+/// A request that was let in; leaves on drop.
+pub(crate) struct Place {
+    door: Arc<Door>,
+    counted: AtomicBool,
+}
+
+impl Place {
+    /// Counts the request from now on.
+    fn count(&self) {
+        if !self.counted.swap(true, Ordering::Relaxed) {
+            self.door.inside.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts the request from when its body has arrived.
+    pub(crate) fn count_once_whole(self: &Arc<Self>, body: Body) -> Body {
+        if body.is_end_stream() {
+            self.count();
+            return body;
+        }
+        Body::new(Arriving {
+            body,
+            place: Arc::clone(self),
+        })
+    }
+
+    /// Stands back once where the class computes on the thread that serves.
+    pub(crate) async fn stand_back(&self) {
+        if self.door.yields {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if *self.counted.get_mut() {
+            self.door.inside.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A body that says when it has arrived.
+struct Arriving {
+    body: Body,
+    place: Arc<Place>,
+}
+
+impl http_body::Body for Arriving {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.place.count();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    fn admission(most: usize) -> Admission {
+        Admission::new(InHand {
+            reads: most,
+            writes: most,
+            modules: most,
+            starts: most,
+            callbacks: most,
+        })
+    }
+
+    fn enter(door: &Arc<Door>) -> Option<Arc<Place>> {
+        let place = door.admit()?;
+        place.count_once_whole(Body::empty());
+        Some(place)
+    }
+
+    #[test]
+    fn who_comes_beyond_the_bound_is_refused_until_somebody_leaves() {
+        let admission = admission(2);
+        let door = admission.door(&Method::POST, "/api/v1/payments");
+        let first = enter(door).unwrap();
+        let _second = enter(door).unwrap();
+        assert!(enter(door).is_none());
+        assert!(enter(door).is_none(), "a refusal takes no place");
+        drop(first);
+        assert!(enter(door).is_some());
+    }
+
+    #[test]
+    fn classes_do_not_take_each_others_places() {
+        let admission = admission(1);
+        let doors = [
+            (Method::GET, "/api/v1/payments/{payment_id}"),
+            (Method::POST, "/api/v1/payments"),
+            (Method::GET, "/api/v1/methods"),
+            (Method::POST, "/api/v1/payments/start"),
+            (Method::POST, "/callbacks/{provider_id}"),
+        ];
+        let mut inside = Vec::new();
+        for (method, route) in &doors {
+            inside.push(enter(admission.door(method, route)).unwrap());
+        }
+        for (method, route) in &doors {
+            assert!(enter(admission.door(method, route)).is_none());
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_is_still_sending_takes_no_place() {
+        let admission = admission(1);
+        let door = admission.door(&Method::POST, "/api/v1/payments");
+        let slow: Vec<_> = (0..3)
+            .map(|_| {
+                let place = door.admit().unwrap();
+                let body = place.count_once_whole(Body::from("{}"));
+                (place, body)
+            })
+            .collect();
+        assert!(door.admit().is_some());
+        for (place, body) in slow {
+            axum::body::to_bytes(body, 16).await.unwrap();
+            assert!(door.admit().is_none(), "it has arrived");
+            drop(place);
+            assert!(door.admit().is_some());
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_computes_stands_back_once() {
+        let admission = admission(1);
+        let page = enter(admission.door(&Method::GET, "/checkout/{token}")).unwrap();
+        let mut back = Box::pin(page.stand_back());
+        assert!((&mut back).now_or_never().is_none());
+        back.await;
+        let read = enter(admission.door(&Method::GET, "/openapi.json")).unwrap();
+        assert!(read.stand_back().now_or_never().is_some());
+    }
+
+    #[test]
+    fn routes_that_are_not_named_count_by_their_method() {
+        let class = |method, route| Class::of(&method, route);
+        assert_eq!(class(Method::GET, "/openapi.json"), Class::Reads);
+        assert_eq!(class(Method::POST, "/api/v1/new"), Class::Writes);
+        assert_eq!(
+            class(Method::POST, "/checkout/{token}/choose"),
+            Class::Starts
+        );
+        assert_eq!(
+            class(Method::GET, "/callbacks/{provider_id}/{*rest}"),
+            Class::Callbacks
+        );
+    }
+}

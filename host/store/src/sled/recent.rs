@@ -1,0 +1,146 @@
+//! Payments as they were last read: a merchant asks for the same one again and again until it is paid,
+//! and finding, checking and opening its row takes several times longer than all else about the answer.
+//!
+//! What is remembered is what is on disk. A group that has written a payment makes it forgotten after
+//! its sync and before anybody hears of it; a read that was under way meanwhile is not remembered.
+
+use std::collections::HashMap;
+
+use kassette_domain::id::PaymentId;
+use kassette_domain::payment::Payment;
+use parking_lot::Mutex;
+
+use super::keys;
+use super::rows::Written;
+
+/// Locks that share the payments between them.
+const SHARDS: usize = 64;
+/// Most payments of a shard, 16,384 in all at some 600 bytes each. A full shard is emptied: what is
+/// still asked for is read again.
+const SHARD_CAPACITY: usize = 256;
+
+/// Payments as they were last read.
+pub(super) struct Recent {
+    shards: [Mutex<Shard>; SHARDS],
+}
+
+#[derive(Default)]
+struct Shard {
+    /// Counts what was forgotten because it was written.
+    written: u64,
+    payments: HashMap<PaymentId, Payment>,
+}
+
+/// When a read began, as far as its payment's shard is concerned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Began(u64);
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Mutex::default()),
+        }
+    }
+}
+
+impl Recent {
+    fn shard(&self, id: PaymentId) -> &Mutex<Shard> {
+        // Ids are random in their last bytes.
+        let [.., last] = *id.as_bytes();
+        &self.shards[usize::from(last) % SHARDS]
+    }
+
+    /// A payment as it is on disk.
+    ///
+    /// # Errors
+    /// Where it has to be read: when that began.
+    pub(super) fn ask(&self, id: PaymentId) -> Result<Payment, Began> {
+        let shard = self.shard(id).lock();
+        let known = shard.payments.get(&id).cloned();
+        known.ok_or(Began(shard.written))
+    }
+
+    /// Remembers a payment that was read, unless something was written since the read began.
+    pub(super) fn remember(&self, began: Began, payment: &Payment) {
+        let mut shard = self.shard(payment.id).lock();
+        if shard.written != began.0 {
+            return;
+        }
+        if shard.payments.len() >= SHARD_CAPACITY {
+            shard.payments.clear();
+        }
+        shard.payments.insert(payment.id, payment.clone());
+    }
+
+    /// Forgets what a group has written.
+    pub(super) fn forget(&self, written: &Written) {
+        for key in keys::of_payments(written) {
+            let mut shard = self.shard(key).lock();
+            shard.written += 1;
+            shard.payments.remove(&key);
+        }
+    }
+
+    /// Forgets everything: what is on disk is not known.
+    pub(super) fn forget_all(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            shard.written += 1;
+            shard.payments.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::fixtures::{NOW, new_payment};
+
+    fn payment(name: &str) -> Payment {
+        Payment::new(new_payment(name), None, NOW)
+    }
+
+    fn began(recent: &Recent, id: PaymentId) -> Began {
+        recent.ask(id).expect_err("it is remembered")
+    }
+
+    fn written(id: PaymentId) -> Written {
+        Written::from([(keys::payment(id), None), (keys::attempt(id, 0), None)])
+    }
+
+    #[test]
+    fn a_payment_is_remembered_until_it_is_written() {
+        let (recent, payment) = (Recent::default(), payment("a"));
+        recent.remember(began(&recent, payment.id), &payment);
+        assert_eq!(recent.ask(payment.id).unwrap(), payment);
+        recent.forget(&written(payment.id));
+        began(&recent, payment.id);
+    }
+
+    #[test]
+    fn what_was_read_before_a_write_is_not_remembered_after_it() {
+        let (recent, payment) = (Recent::default(), payment("a"));
+        let began_before = began(&recent, payment.id);
+        recent.forget(&written(payment.id));
+        recent.remember(began_before, &payment);
+        let began_before = began(&recent, payment.id);
+        recent.forget_all();
+        recent.remember(began_before, &payment);
+        began(&recent, payment.id);
+    }
+
+    #[test]
+    fn many_payments_cost_bounded_memory() {
+        let recent = Recent::default();
+        for at in 0..u32::try_from(SHARDS * SHARD_CAPACITY * 2).unwrap() {
+            let mut bytes = [0; 16];
+            bytes[12..].copy_from_slice(&at.to_be_bytes());
+            let mut payment = payment("a");
+            payment.id = PaymentId::from_bytes(bytes);
+            recent.remember(began(&recent, payment.id), &payment);
+        }
+        let shards = recent.shards.iter();
+        let held: usize = shards.map(|shard| shard.lock().payments.len()).sum();
+        assert!(held <= SHARDS * SHARD_CAPACITY, "{held}");
+    }
+}

@@ -1,0 +1,87 @@
+//! Twice what the service can carry: whether it still carries as much, how the rest is answered, and
+//! whether all is well again right afterwards.
+
+use std::time::Duration;
+
+use super::client::{self, Measured, Requests};
+use super::figure::{Figure, Goal, median};
+use super::gateway::Gateway;
+use super::http::CONNECTIONS;
+use super::options::Options;
+use super::requests::Creates;
+
+/// Connections of the crowd. Fewer than the doors let in, and the crowd would wait on its own side.
+const CROWD: usize = 2000;
+/// How long each part of a round takes.
+const PART: Duration = Duration::from_secs(3);
+
+/// One round: before, at twice the rate of before, after.
+struct Round {
+    before: Measured,
+    twice: Measured,
+    after: Measured,
+}
+
+pub(crate) fn run(options: &Options) -> Vec<Figure> {
+    let gateway = Gateway::fresh("");
+    let rounds = if options.quick { 1 } else { 5 };
+    let rounds: Vec<Round> = (0..rounds).map(|_| round(&gateway)).collect();
+    let of = |value: &dyn Fn(&Round) -> f64| -> f64 {
+        let values: Vec<f64> = rounds.iter().map(value).collect();
+        median(&values)
+    };
+    let good = |measured: &Measured| measured.rate(&[201]);
+    let peak = of(&|round| good(&round.before));
+    let compared = |name: &str, value: &dyn Fn(&Round) -> f64| {
+        let ratio = of(&|round| value(round) / good(&round.before));
+        Figure::new(name, of(value), "requests/s").against("peak", peak, ratio)
+    };
+    vec![
+        Figure::new("peak of creates", peak, "requests/s"),
+        compared("creates at twice that", &|round| good(&round.twice)).goal(Goal::Ratio(0.9)),
+        Figure::new(
+            "  their p99",
+            of(&|round| round.twice.percentile_ms(99.0)),
+            "ms",
+        ),
+        compared("  503 with Retry-After", &|round| round.twice.rate(&[503])),
+        Figure::new(
+            "  their p99",
+            of(&|round| round.twice.refusals.value_at_percentile(99.0) as f64 / 1000.0),
+            "ms",
+        ),
+        compared("creates right afterwards", &|round| good(&round.after)).goal(Goal::Ratio(0.9)),
+    ]
+}
+
+fn round(gateway: &Gateway) -> Round {
+    let creates = || -> Requests {
+        let mut creates = Creates::hosted(&gateway.key);
+        Box::new(move |request| {
+            creates.write(request);
+            true
+        })
+    };
+    let closed = || {
+        client::closed(
+            gateway.address,
+            CONNECTIONS,
+            PART,
+            creates(),
+            |_, _: &[u8]| {},
+        )
+    };
+    let before = closed();
+    let rate = 2.0 * before.rate(&[201]);
+    let twice = client::open(gateway.address, CROWD, rate, PART, creates());
+    let other = twice
+        .statuses
+        .keys()
+        .find(|status| ![201, 503].contains(status));
+    assert!(other.is_none(), "answered with {other:?}");
+    Round {
+        before,
+        twice,
+        after: closed(),
+    }
+}

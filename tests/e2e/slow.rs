@@ -1,0 +1,121 @@
+//! Slow clients: a byte a second, nothing at all, thousands that only stay. They do not hurt the
+//! others, and are sent away on time.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::harness::{PATIENCE, Server, new_payment};
+
+/// Connections that have asked once and stay.
+const IDLE: usize = 3000;
+/// Connections that never send a byte.
+const SILENT: usize = 500;
+/// Connections whose head comes a byte a second, and as many whose body does.
+const TRICKLING: usize = 150;
+/// How long a head or a body may take.
+const ALLOWED: Duration = Duration::from_secs(10);
+
+/// Lets this process open so many files.
+fn descriptors(wanted: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let raised = Rlimit {
+            current: Some(wanted),
+            ..limit
+        };
+        setrlimit(Resource::Nofile, raised).expect("the hard limit of open files is too low");
+    }
+}
+
+/// Asks for something small and reads the answer.
+async fn ask(stream: &mut TcpStream) -> std::io::Result<String> {
+    let request = b"GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n";
+    stream.write_all(request).await?;
+    let mut answer = vec![0; 1024];
+    let length = stream.read(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer[..length]).into_owned())
+}
+
+/// Sends `first`, then a byte a second, until the other side ends it; answers what it said and when.
+async fn trickle(address: String, first: Vec<u8>, endless: u8) -> (String, Duration) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let began = Instant::now();
+    stream.write_all(&first).await.unwrap();
+    let mut said = Vec::new();
+    let mut buffer = [0; 512];
+    loop {
+        tokio::select! {
+            read = stream.read(&mut buffer) => match read {
+                Ok(0) | Err(_) => break,
+                Ok(length) => said.extend_from_slice(&buffer[..length]),
+            },
+            () = tokio::time::sleep(Duration::from_secs(1)) => {
+                if stream.write_all(&[endless]).await.is_err() {
+                    break;
+                }
+            }
+        }
+        assert!(began.elapsed() < PATIENCE, "it is never ended");
+    }
+    (String::from_utf8_lossy(&said).into_owned(), began.elapsed())
+}
+
+#[tokio::test]
+async fn slow_and_idle_clients_do_not_hurt_the_others_and_are_sent_away_on_time() {
+    descriptors(8192);
+    // Fewer places than there are slow bodies: those take none.
+    let limits = "[limits]\nconnections_per_address = 8000\nin_hand.writes = 100\n";
+    let server = Server::configured(limits).await;
+    let address = server.base().strip_prefix("http://").unwrap().to_owned();
+    let mut idle = Vec::with_capacity(IDLE);
+    for _ in 0..IDLE {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        assert!(ask(&mut stream).await.unwrap().starts_with("HTTP/1.1 404"));
+        idle.push(stream);
+    }
+    let head = b"GET / HTTP/1.1\r\nhost: x\r\nx: ".to_vec();
+    let body = format!(
+        "POST /api/v1/payments HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: 10000\r\n\r\n{{",
+        server.test_key()
+    );
+    let heads = (0..TRICKLING).map(|_| trickle(address.clone(), head.clone(), b'a'));
+    let bodies = (0..TRICKLING).map(|_| trickle(address.clone(), body.clone().into(), b' '));
+    let silent = (0..SILENT).map(|_| async {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        let ended = tokio::time::timeout(PATIENCE, stream.read(&mut [0])).await;
+        // Closed or reset, but never answered.
+        assert!(!matches!(ended.unwrap(), Ok(1..)));
+    });
+    let others = async {
+        let began = Instant::now();
+        while began.elapsed() < ALLOWED {
+            let created = server
+                .post(server.test_key(), "/api/v1/payments", &new_payment())
+                .await
+                .expect(201);
+            let id = created.json()["payment_id"].as_str().unwrap().to_owned();
+            let path = format!("/api/v1/payments/{id}");
+            server.get(server.test_key(), &path).await.expect(200);
+        }
+    };
+    let (heads, bodies, _, ()) =
+        tokio::join!(join_all(heads), join_all(bodies), join_all(silent), others);
+    for (said, took) in heads {
+        assert!(!said.contains("HTTP/1.1 2"), "{said}");
+        assert!(took >= ALLOWED - Duration::from_secs(1), "{took:?}");
+    }
+    for (said, took) in bodies {
+        assert!(said.starts_with("HTTP/1.1 408"), "{said}");
+        assert!(took >= ALLOWED - Duration::from_secs(1), "{took:?}");
+    }
+    // Those who have asked before may stay longer, and are still served.
+    let answers = join_all(idle.iter_mut().map(ask)).await;
+    for answer in answers {
+        assert!(answer.unwrap().starts_with("HTTP/1.1 404"));
+    }
+}
