@@ -85,22 +85,23 @@ impl Server {
 
     /// Starts on a folder that holds at most a configuration.
     pub(crate) async fn with_modules(folder: Arc<tempfile::TempDir>) -> Self {
-        let plugins = folder.path().join("data/plugins");
-        std::fs::create_dir_all(&plugins).unwrap();
-        for guest in kassette_build::guests() {
-            std::fs::copy(&guest.path, plugins.join(format!("{}.wasm", guest.slot))).unwrap();
-        }
+        add_modules(folder.path());
         Self::in_folder(folder).await
     }
 
     /// Starts on a folder that another server left behind.
     pub(crate) async fn in_folder(folder: Arc<tempfile::TempDir>) -> Self {
+        Self::through(Command::new(env!("CARGO_BIN_EXE_kassette")), folder).await
+    }
+
+    /// Starts on a folder by a command that ends in the binary's name and becomes it.
+    pub(crate) async fn through(mut command: Command, folder: Arc<tempfile::TempDir>) -> Self {
         let ready_file = folder.path().join("ready.json");
         let _ = std::fs::remove_file(&ready_file);
         let log = std::fs::File::create(folder.path().join("log.txt")).unwrap();
         let config = folder.path().join("config");
         std::fs::create_dir_all(config.join("providers")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_kassette"))
+        let child = command
             .args([
                 "dev",
                 "--no-watch",
@@ -154,6 +155,19 @@ impl Server {
             );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// The process; nothing starts it anew.
+    pub(crate) fn pid(&self) -> u32 {
+        let mut child = self.child.lock();
+        let child = child.as_mut().unwrap();
+        assert_eq!(
+            child.try_wait().unwrap(),
+            None,
+            "it has ended: {}",
+            self.log()
+        );
+        child.id()
     }
 
     /// What it printed so far.
@@ -328,6 +342,21 @@ impl Server {
             );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+}
+
+/// A folder with the modules of this build and nothing else.
+pub(crate) fn fresh_folder() -> Arc<tempfile::TempDir> {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    add_modules(folder.path());
+    folder
+}
+
+fn add_modules(folder: &Path) {
+    let plugins = folder.join("data/plugins");
+    std::fs::create_dir_all(&plugins).unwrap();
+    for guest in kassette_build::guests() {
+        std::fs::copy(&guest.path, plugins.join(format!("{}.wasm", guest.slot))).unwrap();
     }
 }
 

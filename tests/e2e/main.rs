@@ -13,6 +13,7 @@ mod compiled;
 mod crash;
 mod damage;
 mod declining;
+mod disk;
 mod expiry;
 mod fallback;
 mod fallible;

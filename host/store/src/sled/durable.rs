@@ -24,15 +24,6 @@ pub(super) trait Durable: Send + 'static {
     fn acknowledge(&mut self, group: u64) -> io::Result<()>;
 }
 
-/// Syncs that are left out: none, but where a test shows that it would notice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LeftOut {
-    /// Those of what is written to files.
-    pub(super) data: bool,
-    /// Those of folders, which make the names of files durable.
-    pub(super) folders: bool,
-}
-
 /// The files of a database.
 pub(super) struct Files {
     /// Our own descriptor of `db`: `fdatasync` is about the file, not about who wrote.
@@ -41,13 +32,12 @@ pub(super) struct Files {
     blobs: PathBuf,
     /// Blobs are named by a number that only grows.
     newest_blob: Option<i64>,
-    left_out: LeftOut,
 }
 
 impl Files {
     /// Opens the files of the database in a folder, and makes the folder and all that recovery found
     /// in it durable: what the kernel still held of a process that was killed may be shown from now on.
-    pub(super) fn open(folder: &Path, left_out: LeftOut) -> io::Result<Self> {
+    pub(super) fn open(folder: &Path) -> io::Result<Self> {
         let database = File::options()
             .read(true)
             .write(true)
@@ -63,17 +53,12 @@ impl Files {
             acknowledged,
             blobs: folder.join("blobs"),
             newest_blob: None,
-            left_out,
         };
-        if !left_out.data {
-            File::open(folder.join("conf"))?.sync_all()?;
-            files.sync_blobs()?;
-            files.database.sync_all()?;
-        }
-        if !left_out.folders {
-            File::open(&files.blobs)?.sync_all()?;
-            sync_with_parents(folder)?;
-        }
+        File::open(folder.join("conf"))?.sync_all()?;
+        files.sync_blobs()?;
+        files.database.sync_all()?;
+        File::open(&files.blobs)?.sync_all()?;
+        sync_with_parents(folder)?;
         Ok(files)
     }
 
@@ -110,9 +95,7 @@ impl Files {
             newest = newest.max(Some(number));
         }
         if newest != self.newest_blob {
-            if !self.left_out.folders {
-                File::open(&self.blobs)?.sync_all()?;
-            }
+            File::open(&self.blobs)?.sync_all()?;
             self.newest_blob = newest;
         }
         Ok(())
@@ -121,9 +104,6 @@ impl Files {
 
 impl Durable for Files {
     fn sync(&mut self) -> io::Result<()> {
-        if self.left_out.data {
-            return Ok(());
-        }
         // First what the log points at, then the log.
         self.sync_blobs()?;
         self.database.sync_data()

@@ -11,7 +11,7 @@ use ::sled::{Batch, IVec};
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-use super::durable::{Durable, Files, LeftOut};
+use super::durable::{Durable, Files};
 use super::register::Register;
 use super::registered::{self, Tail};
 use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
@@ -109,13 +109,12 @@ pub enum OpenError {
 pub(super) struct Folder {
     pub(super) path: PathBuf,
     cache_bytes: u64,
-    left_out: LeftOut,
     lock: File,
 }
 
 impl Folder {
     /// Makes the folder where it does not exist, and keeps others out of it.
-    pub(super) fn take(options: &OpenOptions, left_out: LeftOut) -> Result<Self, OpenError> {
+    pub(super) fn take(options: &OpenOptions) -> Result<Self, OpenError> {
         let path = options.path.clone();
         DirBuilder::new()
             .recursive(true)
@@ -129,7 +128,6 @@ impl Folder {
             lock: lock(&path)?,
             path,
             cache_bytes: options.cache_bytes,
-            left_out,
         })
     }
 
@@ -146,13 +144,12 @@ impl Folder {
             lock: lock(&path)?,
             path,
             cache_bytes: self.cache_bytes,
-            left_out: self.left_out,
         })
     }
 
     /// Opens the files of its database.
     pub(super) fn files(&self) -> io::Result<Files> {
-        Files::open(&self.path, self.left_out)
+        Files::open(&self.path)
     }
 
     /// Lets others have the folder.
@@ -182,6 +179,7 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
     };
     remove_unfinished(path).map_err(io)?;
     maintenance::remove_leftovers(path).map_err(io)?;
+    settle_conf(path).map_err(io)?;
     let db = open_engine(folder)?;
     let mut files = folder.files().map_err(io)?;
     if db.is_empty() {
@@ -245,6 +243,47 @@ fn remove_unfinished(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Writes `conf` where it is not there or does not match its checksum. sled writes it without a sync
+/// before anything else, so a power cut at the first start may leave half of it, which sled refuses;
+/// and it always holds the same. Settings of another version, whole, are left for sled to refuse.
+fn settle_conf(path: &Path) -> io::Result<()> {
+    let conf = path.join("conf");
+    let found = match fs::read(&conf) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        found => found?,
+    };
+    if let Some((text, sum)) = found.split_last_chunk()
+        && u32::from_le_bytes(*sum) == crc32fast::hash(text)
+    {
+        return Ok(());
+    }
+    if !found.is_empty() {
+        tracing::warn!("`conf` of the store was damaged and is written anew");
+    }
+    // What sled writes for the settings that we use.
+    let text = format!("segment_size: {SEGMENT_BYTES}\nuse_compression: false\nversion: 0.34\n");
+    let mut whole = text.into_bytes();
+    let sum = crc32fast::hash(&whole);
+    whole.extend_from_slice(&sum.to_le_bytes());
+    let aside = path.join("conf.new");
+    fs::write(&aside, whole)?;
+    File::open(&aside)?.sync_all()?;
+    fs::rename(&aside, &conf)?;
+    File::open(path)?.sync_all()
+}
+
+/// Opens the engine of a database that was closed in order, and closes it. sled writes a snapshot of
+/// where each page stands when it opens, and at no other time; what was written since is found in the
+/// log by going through it, where sled passes over what does not read back. After this there is none:
+/// the next start goes through nothing, and a page that is damaged meanwhile is known by its checksum.
+pub(super) fn write_snapshot(folder: &Folder) -> Result<(), OpenError> {
+    remove_unfinished(&folder.path).map_err(|source| OpenError::Io {
+        path: folder.path.clone(),
+        source,
+    })?;
+    open_engine(folder).map(drop)
 }
 
 pub(super) fn open_engine(folder: &Folder) -> Result<sled::Db, OpenError> {

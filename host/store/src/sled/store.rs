@@ -9,9 +9,8 @@ use kassette_domain::payment::Payment;
 
 use super::applier::{Applier, Ended, Operation};
 use super::claims::Claims;
-use super::durable::LeftOut;
 use super::engine::{Engine, Keeper, Seams, Shared, drop_quietly};
-use super::open::{Folder, OpenError, OpenOptions, open};
+use super::open::{Folder, OpenError, OpenOptions, open, write_snapshot};
 use super::recent::{Began, Recent};
 use super::rows::{Rows, Source};
 use super::seal::Sealer;
@@ -46,31 +45,12 @@ impl SledStore {
     /// # Errors
     /// What stands in the way and what to do about it.
     pub fn open(options: &OpenOptions) -> Result<Arc<Self>, OpenError> {
-        Self::start(options, LeftOut::default(), Seams::default())
-    }
-
-    /// Opens a store that leaves out syncs of what it writes, or of folders. It loses what it
-    /// acknowledged when the power fails: a test that opens it shows that it would notice.
-    ///
-    /// # Errors
-    /// As [`SledStore::open`].
-    #[cfg(any(test, feature = "suite"))]
-    pub fn open_without_syncs(
-        options: &OpenOptions,
-        data: bool,
-        folders: bool,
-    ) -> Result<Arc<Self>, OpenError> {
-        let left_out = LeftOut { data, folders };
-        Self::start(options, left_out, Seams::default())
+        Self::start(options, Seams::default())
     }
 
     /// Opens a store with something around the disk.
-    pub(super) fn start(
-        options: &OpenOptions,
-        left_out: LeftOut,
-        seams: Seams,
-    ) -> Result<Arc<Self>, OpenError> {
-        let folder = Arc::new(Folder::take(options, left_out)?);
+    pub(super) fn start(options: &OpenOptions, seams: Seams) -> Result<Arc<Self>, OpenError> {
+        let folder = Arc::new(Folder::take(options)?);
         let sealer = Sealer::new(&options.master);
         let opened = open(&folder, &sealer)?;
         let secrets = Arc::new(Secrets {
@@ -205,9 +185,13 @@ impl Health for SledStore {
             };
             let engine = std::mem::replace(&mut *self.engine.write(), Engine::Closed);
             let folder = Arc::clone(&self.folder);
+            let is_whole = how == Some(Ended::Closed) && matches!(engine, Engine::Open(..));
             // Closing writes what sled still holds; not on a worker that serves others.
             let closed = tokio::task::spawn_blocking(move || {
                 drop_quietly(engine);
+                if is_whole && let Err(error) = write_snapshot(&folder) {
+                    tracing::warn!(%error, "no snapshot is left for the next start");
+                }
                 folder.release()
             })
             .await;

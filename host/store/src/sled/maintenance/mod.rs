@@ -44,7 +44,6 @@ pub use verify::{verify, verify_audit};
 use ::sled::Db;
 
 use super::Secrets;
-use super::durable::LeftOut;
 use super::open::{Folder, OpenError, OpenOptions, Opened, open};
 use super::seal::Sealer;
 use crate::Fault;
@@ -152,7 +151,7 @@ impl Stopped {
         if !rebuild::holds_a_store(&options.path) {
             return Err(MaintenanceError::NoStore(options.path.clone()));
         }
-        let folder = Folder::take(options, LeftOut::default())?;
+        let folder = Folder::take(options)?;
         let sealer = Sealer::new(&options.master);
         let Opened { db, marker, .. } = open(&folder, &sealer)?;
         Ok(Self {

@@ -15,7 +15,6 @@ use super::judge::Report;
 use super::rebuild::{GoOn, Rebuild, always};
 use super::{MaintenanceError, Progress, Unit};
 use crate::sled::Secrets;
-use crate::sled::durable::LeftOut;
 use crate::sled::keys;
 use crate::sled::open::{self, FORMAT, Folder, OpenOptions, Unsealed};
 use crate::sled::rows::engine;
@@ -62,7 +61,7 @@ pub(super) fn restore_in_stages(
     let (decoder, head) = Decoder::open(input, FORMAT)?;
     let sealer = Sealer::new(&options.master);
     prove_key(&sealer, &head)?;
-    let place = Folder::take(options, LeftOut::default())?;
+    let place = Folder::take(options)?;
     refuse_full(store)?;
     let (rebuild, db) = Rebuild::begin(place)?;
     let built = rebuild.attempt(|rebuild| {
@@ -96,7 +95,7 @@ pub fn verify_backup(
         let (decoder, head) = Decoder::open(input, FORMAT)?;
         let sealer = Sealer::new(&options.master);
         prove_key(&sealer, &head)?;
-        let (rebuild, db) = Rebuild::begin(Folder::take(options, LeftOut::default())?)?;
+        let (rebuild, db) = Rebuild::begin(Folder::take(options)?)?;
         let report = rebuild.attempt(|rebuild| {
             build(rebuild, db, decoder, options, progress).map(|(_, report)| report)
         });

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::super::durable::{Durable, LeftOut};
+use super::super::durable::Durable;
 use super::super::engine::Seams;
 use super::*;
 use crate::suite::fixtures::*;
@@ -65,7 +65,7 @@ async fn recovered(store: &SledStore) {
 async fn a_failed_sync_is_told_and_the_store_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(Mutex::new(Disk::Fine));
-    let store = SledStore::start(&options(folder.path()), LeftOut::default(), on(&disk)).unwrap();
+    let store = SledStore::start(&options(folder.path()), on(&disk)).unwrap();
     store
         .create(new_payment("before"), None, NOW)
         .await
@@ -100,7 +100,7 @@ async fn a_failed_sync_is_told_and_the_store_goes_on() {
 async fn while_the_disk_is_gone_everything_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(Mutex::new(Disk::Fine));
-    let store = SledStore::start(&options(folder.path()), LeftOut::default(), on(&disk)).unwrap();
+    let store = SledStore::start(&options(folder.path()), on(&disk)).unwrap();
     store.create(new_payment("a"), None, NOW).await.unwrap();
     // A read-only file system, as far as sled can tell: `conf` cannot be opened.
     let conf = options(folder.path()).path.join("conf");
@@ -129,7 +129,7 @@ async fn while_the_disk_is_gone_everything_is_refused_with_the_reason() {
 async fn a_store_is_shut_down_while_the_disk_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(Mutex::new(Disk::Fine));
-    let store = SledStore::start(&options(folder.path()), LeftOut::default(), on(&disk)).unwrap();
+    let store = SledStore::start(&options(folder.path()), on(&disk)).unwrap();
     store.create(new_payment("a"), None, NOW).await.unwrap();
     *disk.lock() = Disk::FailsToSync;
     store.create(new_payment("b"), None, NOW).await.unwrap_err();
@@ -143,7 +143,7 @@ async fn a_disk_that_lost_what_was_taken_ends_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = options(folder.path()).path;
     let disk = Arc::new(Mutex::new(Disk::Fine));
-    let store = SledStore::start(&options(folder.path()), LeftOut::default(), on(&disk)).unwrap();
+    let store = SledStore::start(&options(folder.path()), on(&disk)).unwrap();
     let early = std::fs::read(path.join("db")).unwrap();
     store.create(new_payment("a"), None, NOW).await.unwrap();
     *disk.lock() = Disk::FailsToSync;
@@ -168,7 +168,7 @@ async fn a_full_disk_takes_nothing_new_and_still_reads() {
         free_bytes: |_: &File| Ok(FREE.load(Ordering::SeqCst)),
         ..Seams::default()
     };
-    let store = SledStore::start(&options(folder.path()), LeftOut::default(), seams).unwrap();
+    let store = SledStore::start(&options(folder.path()), seams).unwrap();
     store.create(new_payment("a"), None, NOW).await.unwrap();
     FREE.store(12 << 20, Ordering::SeqCst);
     let full = store.create(new_payment("b"), None, NOW).await;

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use parking_lot::Mutex;
 
-use super::super::durable::{Durable, LeftOut};
+use super::super::durable::Durable;
 use super::super::engine::Seams;
 use super::*;
 use crate::suite::fixtures::*;
@@ -60,7 +60,7 @@ fn gated() -> Gated {
         }),
         ..Seams::default()
     };
-    let store = SledStore::start(&options(folder.path()), LeftOut::default(), seams);
+    let store = SledStore::start(&options(folder.path()), seams);
     Gated {
         store: store.unwrap(),
         shut,

@@ -1,0 +1,288 @@
+//! A bit that flips, or a file that is cut short, anywhere in a store that was closed: it is refused
+//! with what to do, or reported where it is read, or makes no difference. It never shows other data,
+//! and nothing is silently missing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use kassette_domain::id::PaymentId;
+use kassette_domain::ledger::{Ledger, StartResult, Step};
+use kassette_domain::provider::{Action, VendorStatus};
+
+use super::super::OpenError;
+use super::*;
+use crate::suite::fixtures::*;
+use crate::{Created, Directory as _, Fault, Health as _, History, Listed, Payments as _};
+
+/// Payments of the store that is damaged: enough for a log of several segments.
+const PAYMENTS: usize = 100;
+/// Damages tried of the log; of each other file a quarter.
+const TRIES: usize = 64;
+/// Longest that opening and reading takes; whoever is damaged must not hang either.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What was there before.
+struct Before {
+    payments: Vec<(String, Ledger, History)>,
+}
+
+/// Makes a store in two sittings, so that snapshot, log and pages that were written over all matter.
+async fn made(path: &Path) -> Before {
+    let mut payments = Vec::new();
+    for sitting in 0..2 {
+        let store = SledStore::open(&options(path)).unwrap();
+        let dynamic: Arc<dyn Store> = store.clone();
+        for number in (0..PAYMENTS).filter(|number| number % 2 == sitting) {
+            let name = number.to_string();
+            create(&dynamic, &name, NOW).await;
+            let attempt = format!("attempt of {name}");
+            let step = open(&attempt, "sandbox-test");
+            done(&dynamic, payment_of(&name), step, NOW).await;
+            let step = started_by_form(number, &attempt, &format!("vendor-{name}"));
+            done(&dynamic, payment_of(&name), step, NOW).await;
+            if number % 3 > 0 {
+                let report = report(&format!("vendor-{name}"), VendorStatus::Completed);
+                let step = news(&format!("attempt of {name}"), report);
+                done(&dynamic, payment_of(&name), step, NOW).await;
+            }
+        }
+        store.shut_down().await.unwrap();
+    }
+    let store = SledStore::open(&options(path)).unwrap();
+    for number in 0..PAYMENTS {
+        let name = number.to_string();
+        let ledger = store.ledger(payment_of(&name)).await.unwrap().unwrap();
+        let history = store.history(ledger.payment.id).await.unwrap().unwrap();
+        payments.push((name, ledger, history));
+    }
+    store.shut_down().await.unwrap();
+    Before { payments }
+}
+
+/// A start whose form is as long as a row, or as a page.
+fn started_by_form(number: usize, attempt: &str, reference: &str) -> Step {
+    let length = [10, 2_000, 20_000, 80_000][number % 4];
+    Step::Started {
+        attempt: attempt_id(attempt),
+        result: StartResult::Open {
+            reference: Some(reference.into()),
+            action: Action::Post {
+                url: "https://pay.example/form".into(),
+                fields: vec![("field".into(), (number % 10).to_string().repeat(length))],
+            },
+            until: None,
+        },
+        next: None,
+    }
+}
+
+/// How damage was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Met {
+    Refused,
+    Reported,
+    Harmless,
+}
+
+/// Takes a read that was right before: right, or reported.
+fn right<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    read: Result<T, Fault>,
+    before: &T,
+    reported: &mut bool,
+) -> Result<(), String> {
+    match read {
+        Ok(read) if read == *before => Ok(()),
+        Ok(read) => Err(format!("{what} is silently {read:?}")),
+        Err(Fault::Corrupt(_)) => {
+            *reported = true;
+            Ok(())
+        }
+        Err(other) => Err(format!("{what} is told as {other:?}")),
+    }
+}
+
+async fn read(path: &Path, before: &Before) -> Result<Met, String> {
+    let store = match SledStore::open(&options(path)) {
+        Ok(store) => store,
+        Err(error @ OpenError::Damaged { .. }) => {
+            let told = error.to_string();
+            assert!(told.contains("kassette verify") && told.contains("kassette restore"));
+            return Ok(Met::Refused);
+        }
+        Err(other) => return Err(format!("it is refused as {other:?}")),
+    };
+    let mut reported = false;
+    for (name, ledger, history) in &before.payments {
+        let found = store.ledger(payment_of(name)).await;
+        right("a payment", found, &Some(ledger.clone()), &mut reported)?;
+        let found = store.history(ledger.payment.id).await;
+        right("a history", found, &Some(history.clone()), &mut reported)?;
+        let replay = store.replay(request(name)).await;
+        let replay = replay.map(|replay| match replay {
+            Some(Created::Replay(payment)) => Some(payment),
+            _ => None,
+        });
+        right(
+            "a replay",
+            replay,
+            &Some(ledger.payment.clone()),
+            &mut reported,
+        )?;
+        let by_token = store
+            .by_checkout(kassette_domain::key::TokenHash::of(&token(name)))
+            .await;
+        right("a token", by_token, &Some(ledger.clone()), &mut reported)?;
+        let by_reference = store
+            .ledger(crate::About::Reference {
+                account: account("sandbox-test"),
+                reference: format!("vendor-{name}"),
+            })
+            .await;
+        right(
+            "a reference",
+            by_reference,
+            &Some(ledger.clone()),
+            &mut reported,
+        )?;
+    }
+    let listed = store.payments(Default::default(), first(PAYMENTS)).await;
+    let listed = listed.map(|listed| match listed {
+        Listed::Page(page) => {
+            let mut ids: Vec<PaymentId> = page.items.iter().map(|payment| payment.id).collect();
+            ids.sort();
+            ids
+        }
+        Listed::BadCursor => Vec::new(),
+    });
+    let mut ids: Vec<PaymentId> = before
+        .payments
+        .iter()
+        .map(|(_, ledger, _)| ledger.payment.id)
+        .collect();
+    ids.sort();
+    right("the list", listed, &ids, &mut reported)?;
+    let audits = store.audit_log(first(100)).await;
+    right("the audit log", audits.map(|_| ()), &(), &mut reported)?;
+    // It may refuse to close in order, too.
+    let _closed = store.shut_down().await;
+    Ok(if reported {
+        Met::Reported
+    } else {
+        Met::Harmless
+    })
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// SplitMix64: the same damages at each run.
+fn next(seed: &mut u64) -> usize {
+    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *seed;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    usize::try_from((z ^ (z >> 31)) >> 1).unwrap()
+}
+
+/// Opens and reads in a thread of its own: it may panic, and it may hang.
+fn judged(path: PathBuf, before: &Arc<Before>) -> Result<Met, String> {
+    let (send, verdict) = mpsc::channel();
+    let before = Arc::clone(before);
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let _ = send.send(runtime.block_on(read(&path, &before)));
+    });
+    match verdict.recv_timeout(PATIENCE) {
+        Ok(verdict) => verdict,
+        Err(mpsc::RecvTimeoutError::Timeout) => Err("it hangs".into()),
+        Err(mpsc::RecvTimeoutError::Disconnected) => Err("it panics".into()),
+    }
+}
+
+#[test]
+fn damage_to_a_closed_store_is_refused_or_reported_or_harmless() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let before = Arc::new(runtime.block_on(made(&whole)));
+    assert_eq!(judged(whole.clone(), &before), Ok(Met::Harmless));
+    let mut seed = 11;
+    let mut tally: Vec<(String, [usize; 3])> = Vec::new();
+    let mut wrong = Vec::new();
+    for file in files(&whole) {
+        let name = file.strip_prefix(&whole).unwrap().to_owned();
+        let good = fs::read(&file).unwrap();
+        if good.is_empty() {
+            continue;
+        }
+        // Where there is something: most of the log's last segment is empty.
+        let used = good.iter().rposition(|byte| *byte != 0).unwrap_or_default() + 1;
+        let mut met = [0; 3];
+        let tries = if name.ends_with("db") {
+            TRIES
+        } else {
+            TRIES / 4
+        };
+        for number in 0..tries {
+            let mut bad = good.clone();
+            let place = next(&mut seed) % used;
+            let cut = number % 4 == 0;
+            if cut {
+                bad.truncate(place);
+            } else {
+                bad[place] ^= 1 << (next(&mut seed) % 8);
+            }
+            let copied = folder.path().join("damaged");
+            copy(&whole, &copied);
+            fs::write(copied.join(&name), bad).unwrap();
+            match judged(copied.clone(), &before) {
+                Ok(how) => met[how as usize] += 1,
+                Err(why) => wrong.push(format!(
+                    "{} {} at {place} of {used}: {why}",
+                    name.display(),
+                    if cut { "cut" } else { "flipped" },
+                )),
+            }
+            let _ = fs::remove_dir_all(copied);
+        }
+        tally.push((name.display().to_string(), met));
+    }
+    assert!(wrong.is_empty(), "{} wrong: {wrong:#?}", wrong.len());
+    // Pages that are read only when they are asked for were hit, too.
+    let reported: usize = tally
+        .iter()
+        .map(|(_, met)| met[Met::Reported as usize])
+        .sum();
+    assert!(reported > 0, "refused, reported, harmless: {tally:?}");
+    println!("refused, reported, harmless: {tally:?}");
+}

@@ -1,0 +1,180 @@
+//! The watched process: opens the store, goes on with the plan where the store stands, says what was
+//! acknowledged, and ends: in order, or at once as `kill -9` ends it.
+
+use std::io::{BufRead as _, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kassette_store::sled::{MasterKey, OpenOptions, SledStore};
+use kassette_store::{About, Created, Directory as _, Health as _, Payments as _, Stepped};
+
+use crate::plan::{self, Plan, Script};
+
+/// Those who ask at the same time.
+const WORKERS: usize = 8;
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    InOrder,
+    AtOnce,
+}
+
+pub(crate) fn options(root: &Path) -> OpenOptions {
+    OpenOptions {
+        // Two folders that are not there at first.
+        path: root.join("data/store"),
+        master: MasterKey::from_bytes([7; 32]),
+        cache_bytes: 8 << 20,
+    }
+}
+
+/// What the process is told by its environment.
+pub(crate) const TOLD: &str = "KASSETTE_POWER_DRIVER";
+
+/// The process: seed, things, operations, how it ends, folder.
+pub(crate) fn main(told: &str) {
+    std::io::stdin()
+        .lock()
+        .read_line(&mut String::new())
+        .unwrap();
+    let mut words = told.splitn(5, ' ');
+    let mut number = || words.next().unwrap().parse::<u64>().unwrap();
+    let (seed, things, operations) = (number(), number(), number());
+    let end = match words.next().unwrap() {
+        "in-order" => End::InOrder,
+        _ => End::AtOnce,
+    };
+    let root = Path::new(words.next().unwrap());
+    let plan = Plan::new(seed, usize::try_from(things).unwrap());
+    let operations = usize::try_from(operations).unwrap();
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap()
+        .block_on(drive(root, plan, operations, end));
+}
+
+async fn drive(root: &Path, plan: Plan, operations: usize, end: End) {
+    let store = SledStore::open(&options(root)).unwrap();
+    let scripts = Arc::new(plan.scripts);
+    let left = Arc::new(AtomicUsize::new(operations));
+    let workers: Vec<_> = (0..WORKERS)
+        .map(|worker| {
+            let (store, scripts, left) =
+                (Arc::clone(&store), Arc::clone(&scripts), Arc::clone(&left));
+            tokio::spawn(async move { work(&store, &scripts, worker, &left).await })
+        })
+        .collect();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    if end == End::AtOnce {
+        std::process::exit(0);
+    }
+    store.shut_down().await.unwrap();
+}
+
+/// Does its share of the scripts, a step of one and then a step of another.
+async fn work(store: &SledStore, scripts: &[Script], worker: usize, left: &AtomicUsize) {
+    let mut open = Vec::new();
+    for (number, script) in scripts.iter().enumerate() {
+        if number % WORKERS == worker {
+            let done = stands(store, script).await;
+            say("seen", number, done);
+            open.push((number, script, done));
+        }
+    }
+    while !open.is_empty() {
+        // So many at a time that pages are written over and over.
+        for (number, script, done) in open.iter_mut().take(4) {
+            if *done == script.length() {
+                continue;
+            }
+            if left
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                    left.checked_sub(1)
+                })
+                .is_err()
+            {
+                return;
+            }
+            say("begun", *number, *done + 1);
+            act(store, script, *done).await;
+            *done += 1;
+            say("done", *number, *done);
+        }
+        open.retain(|(_, script, done)| *done < script.length());
+    }
+}
+
+/// Tells how far a script is; the recorder sees it among the calls.
+fn say(what: &str, number: usize, steps: usize) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(format!("{what} {number} {steps}\n").as_bytes())
+        .unwrap();
+    out.flush().unwrap();
+}
+
+/// How far a script is.
+async fn stands(store: &SledStore, script: &Script) -> usize {
+    match script {
+        Script::Payment { number, .. } => {
+            let about = About::Payment(plan::payment(*number));
+            let ledger = store.ledger(about).await.unwrap();
+            let history = store.history(plan::payment(*number)).await.unwrap();
+            let stands = script.expected().iter().position(|each| match each {
+                None => ledger.is_none(),
+                Some(each) => {
+                    ledger.as_ref() == Some(&each.ledger)
+                        && history.as_ref().is_some_and(|history| {
+                            history.transitions == each.transitions
+                                && history.events.len() == each.events.len()
+                        })
+                }
+            });
+            // Where a step leaves no trace the later is as good as the earlier.
+            stands.unwrap()
+        }
+        Script::Operator { number } => {
+            let operator = plan::operator(*number);
+            if store.operator(operator.hash).await.unwrap().is_some() {
+                return 1;
+            }
+            // Whether it was there before stands in the audit log alone; it is made again.
+            0
+        }
+    }
+}
+
+async fn act(store: &SledStore, script: &Script, done: usize) {
+    match script {
+        Script::Payment { number, .. } if done == 0 => {
+            let new = plan::new_payment(*number);
+            let created = store.create(new, None, plan::beginning()).await.unwrap();
+            assert!(matches!(created, Created::New(_)), "{created:?}");
+        }
+        Script::Payment { number, steps } => {
+            let about = About::Payment(plan::payment(*number));
+            let (step, at) = (steps[done - 1].clone(), plan::at_step(done - 1));
+            let stepped = store.step(about, step, None, at).await.unwrap();
+            assert!(matches!(stepped, Stepped::Done { .. }), "{stepped:?}");
+        }
+        Script::Operator { number } if done == 0 => {
+            let audited = plan::audited("operator.create", *number);
+            store
+                .create_operator(plan::operator(*number), audited, plan::beginning())
+                .await
+                .unwrap();
+        }
+        Script::Operator { number } => {
+            let audited = plan::audited("operator.delete", *number);
+            let removed = store
+                .remove_operator(plan::operator(*number).id, audited, plan::beginning())
+                .await
+                .unwrap();
+            assert!(removed.is_some());
+        }
+    }
+}

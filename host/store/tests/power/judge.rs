@@ -1,0 +1,298 @@
+//! Opens what a power cut left, with the real store, and says what is wrong.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use kassette_domain::key::TokenHash;
+use kassette_store::sled::SledStore;
+use kassette_store::{
+    About, Created, Directory as _, Health as _, Listed, Paging, PaymentFilter, Payments as _,
+    Stepped,
+};
+
+use crate::driver::options;
+use crate::plan::{self, Expected, Plan, Script};
+
+/// How far each script has to be, and may be.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    /// Acknowledged steps.
+    floor: Vec<usize>,
+    /// Steps that were asked for.
+    ceiling: Vec<usize>,
+    /// Acknowledged lines of the audit log.
+    audits: usize,
+}
+
+impl Known {
+    pub(crate) fn nothing(plan: &Plan) -> Self {
+        Self {
+            floor: vec![0; plan.scripts.len()],
+            ceiling: vec![0; plan.scripts.len()],
+            audits: 0,
+        }
+    }
+
+    /// Takes a line of the watched process.
+    pub(crate) fn hear(&mut self, plan: &Plan, line: &str) {
+        let mut words = line.split(' ');
+        let what = words.next().unwrap();
+        let mut number = || words.next().unwrap().parse::<usize>().unwrap();
+        let (script, steps) = (number(), number());
+        match what {
+            // It was read, so it has to last.
+            "seen" => {
+                self.floor[script] = steps;
+                self.ceiling[script] = steps;
+            }
+            "begun" => self.ceiling[script] = steps,
+            "done" => {
+                self.floor[script] = steps;
+                if let Script::Operator { .. } = plan.scripts[script] {
+                    self.audits += 1;
+                }
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    /// What has to be there and what is in doubt.
+    pub(crate) fn done(&self) -> usize {
+        self.floor.iter().sum()
+    }
+}
+
+/// What is common to all images of one plan.
+pub(crate) struct Judge {
+    plan: Plan,
+    expected: Vec<Vec<Option<Expected>>>,
+}
+
+type Verdict = Result<(), String>;
+
+impl Judge {
+    pub(crate) fn of(plan: Plan) -> Self {
+        let expected = plan.scripts.iter().map(Script::expected).collect();
+        Self { plan, expected }
+    }
+
+    pub(crate) const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Judges what is in a folder: everything acknowledged is there and whole, nothing else is, and
+    /// the store works. `again` closes it, opens it once more and looks at everything again.
+    pub(crate) async fn judge(&self, root: &Path, known: &Known, again: bool) -> Verdict {
+        let options = options(root);
+        let open =
+            || SledStore::open(&options).map_err(|error| format!("it does not open: {error}"));
+        let store = open()?;
+        self.look(&store, known).await?;
+        works(&store).await?;
+        if again {
+            store.shut_down().await.map_err(|fault| fault.to_string())?;
+            drop(store);
+            let store = open()?;
+            self.look(&store, known).await?;
+            works(&store).await?;
+        }
+        Ok(())
+    }
+
+    async fn look(&self, store: &SledStore, known: &Known) -> Verdict {
+        let mut there = 0;
+        for (at, script) in self.plan.scripts.iter().enumerate() {
+            let range = known.floor[at]..=known.ceiling[at];
+            let verdict = match script {
+                Script::Payment { number, .. } => {
+                    let all = &self.expected[at];
+                    payment(store, *number, all, range.clone())
+                        .await
+                        .map(|is_there| {
+                            there += usize::from(is_there);
+                        })
+                }
+                Script::Operator { number } => operator(store, *number, range.clone()).await,
+            };
+            verdict.map_err(|why| format!("{why}: script {at} after step {range:?}"))?;
+        }
+        audits(store, known.audits).await?;
+        lists(store, there).await
+    }
+}
+
+/// A payment is as after one of these steps, and everything that belongs to it is there.
+async fn payment(
+    store: &SledStore,
+    number: usize,
+    all: &[Option<Expected>],
+    range: RangeInclusive<usize>,
+) -> Result<bool, String> {
+    let states = &all[range];
+    let id = plan::payment(number);
+    let found = store.ledger(About::Payment(id)).await;
+    let found = found.map_err(|fault| format!("a payment does not read: {fault}"))?;
+    let history = store.history(id).await;
+    let history = history.map_err(|fault| format!("a history does not read: {fault}"))?;
+    let replay = store.replay(plan::request(number)).await;
+    let replay = replay.map_err(|fault| format!("a request does not read: {fault}"))?;
+    let Some(ledger) = found else {
+        if !states.contains(&None) {
+            return Err("an acknowledged payment is missing".into());
+        }
+        return match (history, replay) {
+            (None, None) => Ok(false),
+            _ => Err("a payment is missing, but not all that belongs to it".into()),
+        };
+    };
+    let matching = states.iter().flatten().find(|state| {
+        state.ledger == ledger
+            && history.as_ref().is_some_and(|history| {
+                let events = history.events.iter();
+                history.decisions == state.decisions
+                    && history.transitions == state.transitions
+                    && events
+                        .map(|event| (event.kind, event.status, event.settlement))
+                        .eq(state.events.iter().copied())
+            })
+    });
+    if matching.is_none() {
+        let known = states.iter().flatten().any(|state| state.ledger == ledger);
+        return Err(if known {
+            "a payment's history is not what belongs to it".into()
+        } else {
+            let stands = all
+                .iter()
+                .position(|state| state.as_ref().is_some_and(|state| state.ledger == ledger));
+            format!("a payment is in no state that it may be in: it is as after {stands:?}")
+        });
+    }
+    match replay {
+        Some(Created::Replay(payment)) if payment == ledger.payment => {}
+        other => {
+            return Err(format!(
+                "a payment without its idempotency record: {other:?}"
+            ));
+        }
+    }
+    let by_token = store.by_checkout(TokenHash::of(&plan::token(number))).await;
+    if by_token != Ok(Some(ledger.clone())) {
+        return Err("a payment is not found by its checkout token".into());
+    }
+    for attempt in &ledger.attempts {
+        let found = store.ledger(About::Attempt(attempt.id)).await;
+        if found != Ok(Some(ledger.clone())) {
+            return Err("a payment is not found by its attempt".into());
+        }
+        for reference in &attempt.references {
+            let found = store
+                .ledger(About::Reference {
+                    account: attempt.account.clone(),
+                    reference: reference.clone(),
+                })
+                .await;
+            if found != Ok(Some(ledger.clone())) {
+                return Err("a payment is not found by its reference".into());
+            }
+        }
+    }
+    Ok(true)
+}
+
+async fn operator(store: &SledStore, number: usize, steps: RangeInclusive<usize>) -> Verdict {
+    let operator = plan::operator(number);
+    let found = store.operator(operator.hash).await;
+    let found = found.map_err(|fault| format!("an operator does not read: {fault}"))?;
+    let may = |there: bool| steps.clone().any(|step| (step == 1) == there);
+    match found {
+        None if may(false) => Ok(()),
+        Some(found) if may(true) && found == operator => Ok(()),
+        found => Err(format!("an operator is {found:?}")),
+    }
+}
+
+/// The audit log is unbroken and has all that was acknowledged.
+async fn audits(store: &SledStore, least: usize) -> Verdict {
+    let mut paging = Paging {
+        limit: 100,
+        cursor: None,
+    };
+    let mut entries = Vec::new();
+    loop {
+        match store.audit_log(paging.clone()).await {
+            Ok(Listed::Page(page)) => {
+                entries.extend(page.items);
+                if page.next.is_none() {
+                    break;
+                }
+                paging.cursor = page.next;
+            }
+            other => return Err(format!("the audit log does not read: {other:?}")),
+        }
+    }
+    if entries.len() < least {
+        return Err(format!(
+            "{} lines of the audit log are missing",
+            least - entries.len()
+        ));
+    }
+    let chained = entries
+        .windows(2)
+        .all(|pair| pair[0].prev_hash == pair[1].hash && pair[0].id == pair[1].id + 1);
+    if chained {
+        Ok(())
+    } else {
+        Err("the audit log is broken".into())
+    }
+}
+
+/// The list of all payments shows as many as there are.
+async fn lists(store: &SledStore, there: usize) -> Verdict {
+    let mut paging = Paging {
+        limit: 100,
+        cursor: None,
+    };
+    let mut listed = 0;
+    loop {
+        let page = store.payments(PaymentFilter::default(), paging.clone());
+        match page.await {
+            Ok(Listed::Page(page)) => {
+                listed += page.items.len();
+                if page.next.is_none() {
+                    break;
+                }
+                paging.cursor = page.next;
+            }
+            other => return Err(format!("the list does not read: {other:?}")),
+        }
+    }
+    // What was made to see whether the store works may be among them.
+    if listed == there || listed == there + 1 {
+        Ok(())
+    } else {
+        Err(format!("{there} payments are there, {listed} are listed"))
+    }
+}
+
+/// The store takes new payments and steps.
+async fn works(store: &SledStore) -> Verdict {
+    let number = usize::MAX;
+    let create = || store.create(plan::new_payment(number), None, plan::beginning());
+    let made = create().await.map_err(|fault| fault.to_string())?;
+    if !matches!(made, Created::New(_) | Created::Replay(_)) {
+        return Err(format!("a new payment is {made:?}"));
+    }
+    let again = create().await;
+    if !matches!(again, Ok(Created::Replay(_))) {
+        return Err(format!("a payment made again is {again:?}"));
+    }
+    if let Created::New(_) = made {
+        let about = About::Payment(plan::payment(number));
+        let step = plan::first_step(number);
+        let stepped = store.step(about, step, None, plan::beginning()).await;
+        if !matches!(stepped, Ok(Stepped::Done { .. })) {
+            return Err(format!("a new payment's step is {stepped:?}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,280 @@
+//! Records of processes that worked on a store, and images of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, mpsc};
+
+use crate::disk::{Disk, Event, Image, Node, Op};
+use crate::driver::{End, TOLD};
+use crate::judge::{Judge, Known};
+use crate::random::Random;
+use crate::recorder::Recorder;
+
+/// Images are judged by so many threads at once.
+const JUDGES: usize = 2;
+/// Every so many images are closed, opened once more and judged again.
+const AGAIN: usize = 8;
+
+/// What some processes did, one after the other, on a disk that began like this.
+pub(crate) struct Record {
+    base: Disk,
+    known: Known,
+    events: Vec<Event>,
+}
+
+/// An image in which something is wrong.
+#[derive(Debug)]
+pub(crate) struct Loss {
+    pub(crate) why: String,
+    pub(crate) place: String,
+}
+
+/// What a record has to hold for its images to mean something.
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    pub(crate) calls: usize,
+    pub(crate) syncs: usize,
+    pub(crate) acknowledged: usize,
+    pub(crate) bytes: usize,
+    pub(crate) snapshots: usize,
+    pub(crate) blobs: usize,
+    /// Segments of the log that were written over.
+    pub(crate) reused: usize,
+}
+
+impl Record {
+    /// Lets processes work below a folder: so many operations each, ended like this.
+    pub(crate) fn of(
+        root: &Path,
+        judge: &Judge,
+        known: Known,
+        seed: u64,
+        processes: &[(usize, End)],
+    ) -> Self {
+        let (base, places) = Disk::of(root).unwrap();
+        let mut recorder = Recorder::new(root, places);
+        for (operations, end) in processes {
+            let end = match end {
+                End::InOrder => "in-order",
+                End::AtOnce => "at-once",
+            };
+            let things = judge.plan().scripts.len();
+            let told = format!("{seed} {things} {operations} {end} {}", root.display());
+            let mut program = Command::new(std::env::current_exe().unwrap());
+            recorder.run(program.env(TOLD, told));
+        }
+        Self {
+            base,
+            known,
+            events: recorder.events,
+        }
+    }
+
+    /// What is in it.
+    pub(crate) fn content(&self) -> Content {
+        /// The store's `SEGMENT_BYTES`.
+        const SEGMENT: u64 = 8 << 20;
+        let mut content = Content::default();
+        let mut names = BTreeMap::new();
+        let mut headers: BTreeMap<(usize, u64), usize> = BTreeMap::new();
+        for event in &self.events {
+            content.calls += usize::from(matches!(event, Event::Began(..)));
+            match event {
+                Event::Acknowledged(line) if line.starts_with("done") => content.acknowledged += 1,
+                Event::Began(_, Op::Sync { .. }) => content.syncs += 1,
+                Event::Began(_, Op::Rename { to, .. }) if to.starts_with("snap.") => {
+                    content.snapshots += 1;
+                }
+                Event::Began(_, Op::Add { name, node, .. }) => {
+                    // Blobs are named by a number.
+                    content.blobs += usize::from(name.parse::<u64>().is_ok());
+                    names.insert(*node, name.clone());
+                }
+                Event::Began(_, Op::Write { file, at, data }) => {
+                    content.bytes += data.len();
+                    let is_log = names
+                        .get(&Node::File(*file))
+                        .is_some_and(|name| name == "db");
+                    if is_log && at % SEGMENT == 0 && data.iter().any(|byte| *byte != 0) {
+                        *headers.entry((*file, *at)).or_default() += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        content.reused = headers.values().filter(|written| **written > 1).count();
+        content
+    }
+
+    /// The same without the effect of some syncs.
+    pub(crate) fn without(&self, is_left_out: impl Fn(&Op) -> bool) -> Self {
+        let mut left_out = Vec::new();
+        let mut events = self.events.clone();
+        events.retain(|event| match event {
+            Event::Began(call, op) if is_left_out(op) => {
+                left_out.push(*call);
+                false
+            }
+            Event::Returned(call, _) => !left_out.contains(call),
+            _ => true,
+        });
+        Self {
+            base: self.base.clone(),
+            known: self.known.clone(),
+            events,
+        }
+    }
+
+    /// Points at which the power fails: a third anywhere, a third where a sync or an acknowledgement
+    /// has just been, a third where names change.
+    fn points(&self, count: usize, random: &mut Random) -> Vec<usize> {
+        let places = |is: fn(&Event) -> bool| -> Vec<usize> {
+            let events = self.events.iter().enumerate();
+            events
+                .filter(|(_, event)| is(event))
+                .map(|(at, _)| at)
+                .collect()
+        };
+        let syncs = places(|event| {
+            matches!(
+                event,
+                Event::Acknowledged(_) | Event::Began(_, Op::Sync { .. })
+            )
+        });
+        let names = places(|event| {
+            matches!(
+                event,
+                Event::Began(_, Op::Add { .. } | Op::Remove { .. } | Op::Rename { .. })
+            )
+        });
+        let mut points: Vec<usize> = (0..count)
+            .map(|number| {
+                let near = match number % 3 {
+                    0 => return random.below(self.events.len() + 1),
+                    1 => &syncs,
+                    _ => &names,
+                };
+                let at = near.get(random.below(near.len())).copied();
+                at.unwrap_or_default() + random.below(4)
+            })
+            .map(|point| point.min(self.events.len()))
+            .collect();
+        points.sort_unstable();
+        points
+    }
+
+    /// Makes an image at each of some points and does something with it.
+    fn cut(
+        &self,
+        judge: &Judge,
+        points: &[usize],
+        random: &mut Random,
+        mut then: impl FnMut(usize, Image, &Known),
+    ) {
+        let (mut disk, mut known) = (self.base.clone(), self.known.clone());
+        let mut happened = 0;
+        for point in points {
+            for event in &self.events[happened..*point] {
+                disk.happen(event);
+                if let Event::Acknowledged(line) = event {
+                    known.hear(judge.plan(), line);
+                }
+            }
+            happened = *point;
+            then(*point, disk.cut(random), &known);
+        }
+    }
+
+    /// One image, for a next process to go on from.
+    pub(crate) fn image(&self, judge: &Judge, random: &mut Random) -> (Image, Known) {
+        let points = [self.events.len() / 3 + random.below(self.events.len() / 3)];
+        let mut found = None;
+        self.cut(judge, &points, random, |_, image, known| {
+            found = Some((image, known.clone()));
+        });
+        found.unwrap()
+    }
+
+    /// Judges images at so many points. Those in which something is wrong are kept in `keep`.
+    pub(crate) fn judge(
+        &self,
+        judge: &Arc<Judge>,
+        count: usize,
+        seed: u64,
+        keep: Option<&Path>,
+    ) -> Vec<Loss> {
+        type Work = (usize, usize, Image, Known, PathBuf);
+        let mut random = Random::new(seed);
+        let points = self.points(count, &mut random);
+        let place = scratch();
+        let losses = Mutex::new(Vec::new());
+        let (send, work) = mpsc::sync_channel::<Work>(JUDGES);
+        let work = Mutex::new(work);
+        std::thread::scope(|scope| {
+            for _ in 0..JUDGES {
+                scope.spawn(|| {
+                    loop {
+                        let next = work.lock().unwrap().recv();
+                        let Ok((number, point, image, known, folder)) = next else {
+                            break;
+                        };
+                        if let Err(why) =
+                            verdict(judge, &image, &known, number % AGAIN == 0, &folder)
+                        {
+                            let mut place = format!(
+                                "point {point} of {}, {} acknowledged, {}",
+                                self.events.len(),
+                                known.done(),
+                                image.manner
+                            );
+                            if let Some(keep) = keep {
+                                let kept = keep.join(format!("{seed}-{number}"));
+                                image.write(&kept).unwrap();
+                                place = format!("{place}, kept in {}", kept.display());
+                            }
+                            losses.lock().unwrap().push(Loss { why, place });
+                        }
+                    }
+                });
+            }
+            let mut number = 0;
+            self.cut(judge, &points, &mut random, |point, image, known| {
+                number += 1;
+                let folder = place.path().join(number.to_string());
+                let work = (number, point, image, known.clone(), folder);
+                // Nobody takes it where the judges have panicked, which the scope tells.
+                let _judged = send.send(work);
+            });
+            drop(send);
+        });
+        losses.into_inner().unwrap()
+    }
+}
+
+fn verdict(
+    judge: &Arc<Judge>,
+    image: &Image,
+    known: &Known,
+    again: bool,
+    folder: &Path,
+) -> Result<(), String> {
+    image.write(folder).unwrap();
+    let (judge, known, root) = (Arc::clone(judge), known.clone(), folder.to_owned());
+    // Where the store panics, or its engine does, that is a verdict too.
+    let judged = std::thread::spawn(move || {
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .block_on(judge.judge(&root, &known, again))
+    });
+    let verdict = judged.join().unwrap_or_else(|_| Err("it panics".into()));
+    // sled may still hold it for a moment; the whole place is removed in the end.
+    let _ = std::fs::remove_dir_all(folder);
+    verdict
+}
+
+/// A place for images: in memory where there is one.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}

@@ -1,0 +1,458 @@
+//! Records what a process of ours asks of the file system below one folder, with `ptrace`: every write
+//! with its bytes, every sync, every change of a name, in the order in which they took effect.
+//!
+//! `strace` would do, but is not on every machine, and a test that is left out there proves nothing;
+//! `ptrace` of a child of one's own needs no right and no program. All of the process's threads stop
+//! at each call's begin and end. What one call saw of another (a sync, of a write) has its order here
+//! too: a thread runs on from a call's end only after the end was noted.
+//!
+//! Calls that could change files in a way that is not modelled (shared writable mappings, `io_uring`,
+//! copies between descriptors, links) end the recording with their name.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use libc::c_long;
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use crate::disk::{Event, Node, Op};
+
+/// A call's number and arguments.
+struct Call {
+    number: c_long,
+    arguments: [u64; 6],
+}
+
+#[cfg(target_arch = "x86_64")]
+fn call(registers: &libc::user_regs_struct) -> Call {
+    let r = registers;
+    Call {
+        number: r.orig_rax.cast_signed(),
+        arguments: [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9],
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn result(registers: &libc::user_regs_struct) -> i64 {
+    registers.rax.cast_signed()
+}
+
+#[cfg(target_arch = "aarch64")]
+fn call(registers: &libc::user_regs_struct) -> Call {
+    let mut arguments = [0; 6];
+    arguments.copy_from_slice(&registers.regs[..6]);
+    Call {
+        number: registers.regs[8].cast_signed(),
+        arguments,
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn result(registers: &libc::user_regs_struct) -> i64 {
+    registers.regs[0].cast_signed()
+}
+
+/// What is to be noted when a call returns.
+enum Under {
+    /// The end of this.
+    Way(u64),
+    /// A file was opened: its flags.
+    Open(u64),
+    /// A folder was made.
+    Folder(PathBuf),
+    /// A name was changed: the end of a call, from where, to where.
+    Name(u64, PathBuf, Option<PathBuf>),
+}
+
+/// What was recorded of one or more processes, one after the other.
+pub(crate) struct Recorder {
+    root: PathBuf,
+    /// Files and folders by what they are called now.
+    places: HashMap<PathBuf, Node>,
+    /// The same by device and inode.
+    inodes: HashMap<(u64, u64), Node>,
+    files: usize,
+    folders: usize,
+    calls: u64,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Recorder {
+    /// A recorder of what happens below a folder in which these things stand.
+    pub(crate) fn new(root: &Path, places: Vec<(PathBuf, Node)>) -> Self {
+        let count = |is: fn(&Node) -> bool| places.iter().filter(|(_, node)| is(node)).count();
+        let inode = |path: &Path| identity(path).unwrap();
+        Self {
+            root: root.to_owned(),
+            inodes: places.iter().map(|(at, node)| (inode(at), *node)).collect(),
+            files: count(|node| matches!(node, Node::File(_))),
+            folders: count(|node| matches!(node, Node::Folder(_))),
+            places: places.into_iter().collect(),
+            calls: 0,
+            events: Vec::new(),
+        }
+    }
+
+    /// Runs a program to its end. It has to wait for a line on its standard input before it does
+    /// anything; its lines on standard output are acknowledgements.
+    pub(crate) fn run(&mut self, program: &mut Command) {
+        let mut child = program
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        let options = ptrace::Options::PTRACE_O_TRACESYSGOOD
+            | ptrace::Options::PTRACE_O_TRACECLONE
+            | ptrace::Options::PTRACE_O_TRACEFORK
+            | ptrace::Options::PTRACE_O_TRACEVFORK
+            | ptrace::Options::PTRACE_O_EXITKILL;
+        ptrace::seize(pid, options).expect(
+            "a process may not watch its own child here (ptrace is forbidden): allow it, \
+             for a container with `--cap-add=SYS_PTRACE` or a seccomp profile that has ptrace",
+        );
+        ptrace::interrupt(pid).unwrap();
+        let mut errors = child.stderr.take().unwrap();
+        let said = std::thread::spawn(move || {
+            let mut text = String::new();
+            errors.read_to_string(&mut text).unwrap();
+            text
+        });
+        child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        let ended = Tracee::new(self, pid).follow();
+        let said = said.join().unwrap();
+        assert!(
+            matches!(ended, WaitStatus::Exited(_, 0)),
+            "{ended:?}: {said}"
+        );
+    }
+
+    fn call(&mut self, op: Op) -> u64 {
+        self.calls += 1;
+        self.events.push(Event::Began(self.calls, op));
+        self.calls
+    }
+
+    fn returned(&mut self, call: u64, result: i64) {
+        let done = usize::try_from(result).ok();
+        self.events.push(Event::Returned(call, done));
+    }
+
+    /// The folder that a path's last name is in, and the name.
+    fn name(&self, path: &Path) -> Option<(usize, String)> {
+        let Some(Node::Folder(folder)) = self.places.get(path.parent()?) else {
+            return None;
+        };
+        Some((*folder, path.file_name()?.to_str()?.to_owned()))
+    }
+
+    fn add(&mut self, path: &Path, node: Node) {
+        let (folder, name) = self
+            .name(path)
+            .unwrap_or_else(|| panic!("{} is in no folder that is known", path.display()));
+        self.places.insert(path.to_owned(), node);
+        self.inodes.insert(identity(path).unwrap(), node);
+        let call = self.call(Op::Add { folder, name, node });
+        self.returned(call, 0);
+    }
+
+    fn renamed(&mut self, from: &Path, to: Option<&Path>) {
+        let Some(node) = self.places.remove(from) else {
+            return;
+        };
+        if let Some(to) = to {
+            self.places.insert(to.to_owned(), node);
+        }
+    }
+}
+
+/// One process under way.
+struct Tracee<'a> {
+    recorder: &'a mut Recorder,
+    pid: Pid,
+    memory: fs::File,
+    /// What each thread's call is about.
+    under: HashMap<Pid, Under>,
+}
+
+impl<'a> Tracee<'a> {
+    fn new(recorder: &'a mut Recorder, pid: Pid) -> Self {
+        Self {
+            recorder,
+            pid,
+            memory: fs::File::open(format!("/proc/{pid}/mem")).unwrap(),
+            under: HashMap::new(),
+        }
+    }
+
+    /// Lets it run to its end.
+    fn follow(mut self) -> WaitStatus {
+        // Children of this thread alone: others of this process are not ours to wait for.
+        let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
+        loop {
+            let status = match waitpid(Pid::from_raw(-1), Some(flags)) {
+                Err(Errno::EINTR) => continue,
+                status => status.unwrap(),
+            };
+            let (thread, signal) = match status {
+                WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..) if pid == self.pid => {
+                    return status;
+                }
+                WaitStatus::PtraceSyscall(thread) => {
+                    self.stopped(thread);
+                    (thread, None)
+                }
+                WaitStatus::PtraceEvent(thread, ..) => (thread, None),
+                WaitStatus::Stopped(thread, signal) => (thread, Some(signal)),
+                _ => continue,
+            };
+            match ptrace::syscall(thread, signal) {
+                // It was ended meanwhile.
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(error) => panic!("a thread does not run on: {error}"),
+            }
+        }
+    }
+
+    /// A thread stands at the begin or the end of a call.
+    fn stopped(&mut self, thread: Pid) {
+        let (Ok(info), Ok(registers)) = (ptrace::syscall_info(thread), ptrace::getregs(thread))
+        else {
+            return;
+        };
+        if info.op == libc::PTRACE_SYSCALL_INFO_ENTRY {
+            let under = self.begins(thread, &call(&registers));
+            if let Some(under) = under {
+                self.under.insert(thread, under);
+            }
+        } else if let Some(under) = self.under.remove(&thread) {
+            self.ends(under, result(&registers));
+        }
+    }
+
+    fn begins(&mut self, thread: Pid, call: &Call) -> Option<Under> {
+        let a = &call.arguments;
+        let begun = |call: u64| Some(Under::Way(call));
+        match call.number {
+            libc::SYS_write if a[0] == 1 => {
+                let text = self.bytes(a[1], a[2]);
+                for line in String::from_utf8(text).unwrap().lines() {
+                    let line = Event::Acknowledged(line.to_owned());
+                    self.recorder.events.push(line);
+                }
+                None
+            }
+            libc::SYS_write => {
+                let file = self.file(a[0])?;
+                let at = self.position(a[0]);
+                let data = self.bytes(a[1], a[2]).into();
+                begun(self.recorder.call(Op::Write { file, at, data }))
+            }
+            libc::SYS_pwrite64 => {
+                let file = self.file(a[0])?;
+                let (at, data) = (a[3], self.bytes(a[1], a[2]).into());
+                begun(self.recorder.call(Op::Write { file, at, data }))
+            }
+            libc::SYS_fsync | libc::SYS_fdatasync => {
+                let node = self.node(a[0])?;
+                let data_only = call.number == libc::SYS_fdatasync;
+                begun(self.recorder.call(Op::Sync { node, data_only }))
+            }
+            libc::SYS_ftruncate => {
+                let (file, length) = (self.file(a[0])?, a[1]);
+                begun(self.recorder.call(Op::SetLength { file, length }))
+            }
+            libc::SYS_openat => Some(Under::Open(a[2])),
+            libc::SYS_mkdirat => self.path(thread, a[0], a[1]).map(Under::Folder),
+            libc::SYS_unlinkat => {
+                let path = self.path(thread, a[0], a[1])?;
+                self.unlink(path)
+            }
+            libc::SYS_renameat | libc::SYS_renameat2 => {
+                let (from, to) = (self.path(thread, a[0], a[1]), self.path(thread, a[2], a[3]));
+                self.rename(from?, to?)
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_mkdir => self.path(thread, HERE, a[0]).map(Under::Folder),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_unlink => {
+                let path = self.path(thread, HERE, a[0])?;
+                self.unlink(path)
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_rename => {
+                let (from, to) = (self.path(thread, HERE, a[0]), self.path(thread, HERE, a[1]));
+                self.rename(from?, to?)
+            }
+            number => {
+                self.refuse(number, a);
+                None
+            }
+        }
+    }
+
+    fn unlink(&mut self, path: PathBuf) -> Option<Under> {
+        let (folder, name) = self.recorder.name(&path)?;
+        let call = self.recorder.call(Op::Remove { folder, name });
+        Some(Under::Name(call, path, None))
+    }
+
+    fn rename(&mut self, from: PathBuf, to: PathBuf) -> Option<Under> {
+        let ((folder, old), (into, new)) = (self.recorder.name(&from)?, self.recorder.name(&to)?);
+        assert_eq!(folder, into, "a move between folders is not modelled");
+        let node = *self.recorder.places.get(&from)?;
+        let call = self.recorder.call(Op::Rename {
+            folder,
+            from: old,
+            to: new,
+            node,
+        });
+        Some(Under::Name(call, from, Some(to)))
+    }
+
+    /// Ends the recording where a call could change a file unseen.
+    fn refuse(&self, number: c_long, a: &[u64; 6]) {
+        let writable = u64::from((libc::PROT_WRITE).cast_unsigned());
+        let shared = u64::from((libc::MAP_SHARED).cast_unsigned());
+        let unseen = match number {
+            libc::SYS_mmap => {
+                a[2] & writable != 0 && a[3] & shared != 0 && self.node(a[4]).is_some()
+            }
+            libc::SYS_writev
+            | libc::SYS_pwritev
+            | libc::SYS_pwritev2
+            | libc::SYS_fallocate
+            | libc::SYS_sendfile => self.node(a[0]).is_some(),
+            libc::SYS_copy_file_range | libc::SYS_splice => self.node(a[2]).is_some(),
+            libc::SYS_io_uring_setup
+            | libc::SYS_io_submit
+            | libc::SYS_truncate
+            | libc::SYS_linkat
+            | libc::SYS_symlinkat
+            | libc::SYS_openat2
+            | libc::SYS_sync
+            | libc::SYS_syncfs => true,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open
+            | libc::SYS_creat
+            | libc::SYS_link
+            | libc::SYS_symlink
+            | libc::SYS_rmdir => true,
+            _ => false,
+        };
+        assert!(
+            !unseen,
+            "system call {number} is not modelled: teach the recorder what it does"
+        );
+    }
+
+    fn ends(&mut self, under: Under, result: i64) {
+        match under {
+            Under::Way(call) => self.recorder.returned(call, result),
+            Under::Open(flags) if result >= 0 => self.opened(result.cast_unsigned(), flags),
+            Under::Folder(path) if result == 0 => {
+                let node = Node::Folder(self.recorder.folders);
+                self.recorder.folders += 1;
+                self.recorder.add(&path, node);
+            }
+            Under::Name(call, from, to) => {
+                self.recorder.returned(call, result);
+                if result == 0 {
+                    self.recorder.renamed(&from, to.as_deref());
+                }
+            }
+            Under::Open(_) | Under::Folder(_) => {}
+        }
+    }
+
+    /// A file below the folder was opened: it may be new, or empty from now on.
+    fn opened(&mut self, descriptor: u64, flags: u64) {
+        let flag = |flag: i32| flags & u64::from(flag.cast_unsigned()) != 0;
+        let Ok(path) = fs::read_link(self.descriptor(descriptor)) else {
+            return;
+        };
+        if !path.starts_with(&self.recorder.root) {
+            return;
+        }
+        assert!(!flag(libc::O_APPEND), "appending is not modelled");
+        match self.recorder.places.get(&path) {
+            None => {
+                let node = Node::File(self.recorder.files);
+                self.recorder.files += 1;
+                self.recorder.add(&path, node);
+            }
+            Some(Node::File(file)) if flag(libc::O_TRUNC) => {
+                let (file, length) = (*file, 0);
+                let call = self.recorder.call(Op::SetLength { file, length });
+                self.recorder.returned(call, 0);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn descriptor(&self, descriptor: u64) -> PathBuf {
+        format!("/proc/{}/fd/{}", self.pid, descriptor.cast_signed()).into()
+    }
+
+    /// What a descriptor is open on, if it is below the folder.
+    fn node(&self, descriptor: u64) -> Option<Node> {
+        let identity = identity(&self.descriptor(descriptor)).ok()?;
+        self.recorder.inodes.get(&identity).copied()
+    }
+
+    fn file(&self, descriptor: u64) -> Option<usize> {
+        match self.node(descriptor)? {
+            Node::File(file) => Some(file),
+            Node::Folder(_) => None,
+        }
+    }
+
+    /// Where a descriptor writes next.
+    fn position(&self, descriptor: u64) -> u64 {
+        let path = format!("/proc/{}/fdinfo/{descriptor}", self.pid);
+        let text = fs::read_to_string(path).unwrap();
+        let position = text.lines().find_map(|line| line.strip_prefix("pos:"));
+        position.unwrap().trim().parse().unwrap()
+    }
+
+    fn bytes(&self, address: u64, length: u64) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(length).unwrap()];
+        self.memory.read_exact_at(&mut bytes, address).unwrap();
+        bytes
+    }
+
+    /// A path that a call names, if it is below the folder.
+    fn path(&self, thread: Pid, folder: u64, address: u64) -> Option<PathBuf> {
+        let mut bytes = vec![0; usize::try_from(libc::PATH_MAX).unwrap()];
+        // The end of the mapping may be nearer.
+        let read = self.memory.read_at(&mut bytes, address).unwrap();
+        let end = bytes[..read].iter().position(|byte| *byte == 0).unwrap();
+        let text = Path::new(std::str::from_utf8(&bytes[..end]).ok()?).to_owned();
+        let path = if text.is_absolute() {
+            text
+        } else if folder & u64::from(u32::MAX) == HERE {
+            let here = fs::read_link(format!("/proc/{thread}/cwd")).unwrap();
+            here.join(text)
+        } else {
+            fs::read_link(self.descriptor(folder)).unwrap().join(text)
+        };
+        path.starts_with(&self.recorder.root).then_some(path)
+    }
+}
+
+/// The working directory, as a call names it.
+const HERE: u64 = libc::AT_FDCWD.cast_unsigned() as u64;
+
+/// What tells a file or folder from all others.
+fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
+    let metadata = fs::metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
+}

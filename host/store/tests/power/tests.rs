@@ -1,0 +1,137 @@
+//! The tests.
+
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use crate::disk::{Node, Op};
+use crate::driver::End;
+use crate::judge::{Judge, Known};
+use crate::options::Options;
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::record::{Loss, Record};
+
+/// Payments and operators of a plan.
+const THINGS: usize = 240;
+/// Images that have to show what leaving syncs out does.
+const SHOWN: usize = 150;
+
+/// The record of the first processes of each seed, which all tests use.
+static FIRST: LazyLock<Mutex<Option<(Arc<Judge>, Arc<Record>)>>> = LazyLock::new(Mutex::default);
+
+/// Processes on an empty disk: the first opening; ends in order and not; a long life.
+fn first(options: &Options) -> (Arc<Judge>, Arc<Record>) {
+    let mut first = FIRST.lock().unwrap();
+    let (judge, record) = first.get_or_insert_with(|| {
+        let judge = Arc::new(Judge::of(Plan::new(options.seed, THINGS)));
+        let root = tempfile::tempdir().unwrap();
+        let processes = [
+            (60, End::AtOnce),
+            (300, End::InOrder),
+            (900, End::AtOnce),
+            (usize::MAX >> 1, End::InOrder),
+        ];
+        let known = Known::nothing(judge.plan());
+        let record = Record::of(root.path(), &judge, known, options.seed, &processes);
+        (judge, Arc::new(record))
+    });
+    (Arc::clone(judge), Arc::clone(record))
+}
+
+pub(crate) fn what_was_acknowledged_outlives_a_power_cut(options: &Options) {
+    let (judge, record) = first(options);
+    let content = record.content();
+    println!("power: seed {}, {content:?}", options.seed);
+    assert!(content.snapshots >= 3, "the record has too few snapshots");
+    // sled skips a page whose file a cut took, and so tears the group that it belongs to.
+    assert_eq!(content.blobs, 0, "a page has a file of its own");
+    let keep = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("power");
+    let mut random = Random::new(options.seed);
+    let mut losses = record.judge(&judge, options.images * 3 / 5, random.next(), Some(&keep));
+    // Power that fails again while the store recovers, and soon after.
+    let mut record = record;
+    for _ in 0..2 {
+        let (image, known) = record.image(&judge, &mut random);
+        let root = tempfile::tempdir().unwrap();
+        image.write(root.path()).unwrap();
+        let processes = [(120, End::AtOnce), (300, End::InOrder)];
+        record = Arc::new(Record::of(
+            root.path(),
+            &judge,
+            known,
+            options.seed,
+            &processes,
+        ));
+        let images = options.images.div_ceil(5);
+        losses.extend(record.judge(&judge, images, random.next(), Some(&keep)));
+    }
+    println!(
+        "power: {} images, {} with losses",
+        options.images,
+        losses.len()
+    );
+    tell(&losses);
+    assert!(
+        losses.is_empty(),
+        "what was acknowledged is lost: run again with `--test power -- --seed {}`",
+        options.seed
+    );
+}
+
+pub(crate) fn a_store_without_data_syncs_is_found_to_lose(options: &Options) {
+    let (judge, record) = first(options);
+    let without = record.without(|op| {
+        matches!(
+            op,
+            Op::Sync {
+                data_only: true,
+                ..
+            }
+        )
+    });
+    let losses = without.judge(&judge, SHOWN, options.seed, None);
+    println!(
+        "power: without fdatasync {} of {SHOWN} images have losses",
+        losses.len()
+    );
+    assert!(losses.len() > SHOWN / 4, "too few are found: {losses:?}");
+}
+
+pub(crate) fn a_store_without_folder_syncs_is_found_to_lose(options: &Options) {
+    let (judge, record) = first(options);
+    let is_folder = |op: &Op| {
+        matches!(
+            op,
+            Op::Sync {
+                node: Node::Folder(_),
+                ..
+            }
+        )
+    };
+    let losses = record
+        .without(is_folder)
+        .judge(&judge, SHOWN, options.seed, None);
+    println!(
+        "power: without syncs of folders {} of {SHOWN} images have losses",
+        losses.len()
+    );
+    assert!(losses.len() > SHOWN / 4, "too few are found: {losses:?}");
+}
+
+/// Tells what was lost, each kind once.
+fn tell(losses: &[Loss]) {
+    let mut told = Vec::new();
+    for loss in losses {
+        let kind = loss.why.split(':').next().unwrap_or_default();
+        if !told.contains(&kind) {
+            told.push(kind);
+            let alike = losses.iter().filter(|other| other.why.starts_with(kind));
+            println!(
+                "power: {} times: {} ({})",
+                alike.count(),
+                loss.why,
+                loss.place
+            );
+        }
+    }
+}

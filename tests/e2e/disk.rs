@@ -1,0 +1,197 @@
+//! Disks that fail and come back: 500 with nothing half written, `/readyz` says why, and the service
+//! goes on by itself with everything that it had acknowledged.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde_json::Value;
+
+use crate::crash::comparable;
+use crate::harness::{Answer, Server, fresh_folder, new_payment};
+
+/// What was created, with the request.
+type Made = Vec<(Value, Value)>;
+
+async fn readyz(server: &Server) -> Answer {
+    let url = format!("{}/readyz", server.admin_root());
+    server.send(server.http.get(url)).await
+}
+
+async fn unready(server: &Server) -> String {
+    server
+        .wait_for("503 of /readyz", async || {
+            let answer = readyz(server).await;
+            (answer.status == 503).then_some(answer.text)
+        })
+        .await
+}
+
+async fn ready(server: &Server) {
+    server
+        .wait_for("200 of /readyz", async || {
+            (readyz(server).await.status == 200).then_some(())
+        })
+        .await;
+}
+
+async fn create(server: &Server, request: &Value) -> Answer {
+    server
+        .post(server.test_key(), "/api/v1/payments", request)
+        .await
+}
+
+/// Creates until the disk takes no more; the last request was not acknowledged.
+async fn create_until_refused(server: &Server, made: &mut Made) -> Value {
+    loop {
+        let request = new_payment();
+        let answer = create(server, &request).await;
+        if answer.status != 201 {
+            let said = answer.expect(500).error();
+            for inner in ["disk", "sled", "store", "group", "space"] {
+                assert!(!said.contains(inner), "tells of our inside: {said}");
+            }
+            return request;
+        }
+        made.push((request, answer.json()));
+        assert!(made.len() < 20_000, "the disk does not fill");
+    }
+}
+
+/// Everything acknowledged is there; what was in doubt is there once or not at all, and can be made.
+async fn whole(server: &Server, made: &Made, doubtful: &Value) {
+    let key = server.test_key();
+    for (request, payment) in made {
+        let path = format!(
+            "/api/v1/payments/{}",
+            payment["payment_id"].as_str().unwrap()
+        );
+        let found = server.get(key, &path).await.expect(200).json();
+        assert_eq!(comparable(&found), comparable(payment));
+        let again = create(server, request).await;
+        assert_eq!(
+            again.header("idempotent-replayed"),
+            Some("true"),
+            "{}",
+            again.text
+        );
+    }
+    let first = create(server, doubtful).await;
+    assert!(matches!(first.status, 200 | 201), "{}", first.text);
+    let again = create(server, doubtful).await.json();
+    assert_eq!(again["payment_id"], first.json()["payment_id"]);
+    let order = doubtful["order_id"].as_str().unwrap();
+    let path = format!("/payments?order_id={order}");
+    let listed = server.admin("GET", &path, None).await.expect(200).json();
+    assert_eq!(listed["payments"].as_array().unwrap().len(), 1, "{listed}");
+}
+
+/// Lets no file of a process grow beyond so many bytes.
+fn limit_files(server: &Server, bytes: Option<u64>) {
+    let pid = i32::try_from(server.pid()).unwrap();
+    let limit = Rlimit {
+        current: bytes,
+        maximum: None,
+    };
+    prlimit(Pid::from_raw(pid), Resource::Fsize, limit).unwrap();
+}
+
+#[tokio::test]
+async fn a_disk_that_refuses_writes_is_survived_without_a_restart() {
+    // A write beyond the limit fails, as it does on a full disk, and does not end the process.
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_kassette"));
+    let server = Server::through(command, fresh_folder()).await;
+    let pid = server.pid();
+    let mut made = Made::new();
+    for _ in 0..20 {
+        let request = new_payment();
+        let answer = create(&server, &request).await.expect(201);
+        made.push((request, answer.json()));
+    }
+    let database = server.folder().join("data/store/db");
+    for _ in 0..2 {
+        let length = std::fs::metadata(&database).unwrap().len();
+        limit_files(&server, Some(length));
+        let doubtful = create_until_refused(&server, &mut made).await;
+        let why = unready(&server).await;
+        assert!(why.contains("the disk failed"), "{why}");
+        assert!(why.contains("File too large"), "{why}");
+        create(&server, &new_payment()).await.expect(500);
+        limit_files(&server, None);
+        ready(&server).await;
+        whole(&server, &made, &doubtful).await;
+    }
+    assert_eq!(server.pid(), pid);
+    // And it was written: a start finds the same.
+    let server = Server::in_folder(server.kill()).await;
+    let doubtful = new_payment();
+    whole(&server, &made, &doubtful).await;
+}
+
+/// Runs the binary where the store is on a file system of its own, of 128 MiB.
+fn on_a_small_file_system(folder: &std::path::Path, options: &str) -> Command {
+    let store = folder.join("data/store");
+    std::fs::create_dir_all(&store).unwrap();
+    let mut command = Command::new("unshare");
+    command
+        .args(["--map-root-user", "--mount", "sh", "-c"])
+        .arg("mount -t tmpfs -o \"$1\" tmpfs \"$0\" && shift && exec \"$@\"")
+        .arg(store)
+        .arg(options)
+        .arg(env!("CARGO_BIN_EXE_kassette"));
+    command
+}
+
+#[tokio::test]
+#[ignore = "needs the right to mount (`unshare -rm`); .ci/run runs it where it has that"]
+async fn a_small_file_system_that_is_full_takes_nothing_new_and_still_reads() {
+    let folder = fresh_folder();
+    let command = on_a_small_file_system(folder.path(), "size=128m");
+    let server = Server::through(command, folder).await;
+    let pid = server.pid();
+    let mut made = Made::new();
+    let request = new_payment();
+    let answer = create(&server, &request).await.expect(201);
+    made.push((request, answer.json()));
+    // The file system as the process sees it.
+    let inside = PathBuf::from(format!("/proc/{pid}/root"));
+    let store = server.folder().join("data/store");
+    let filler = inside.join(store.strip_prefix("/").unwrap()).join("filler");
+    for _ in 0..2 {
+        std::fs::write(&filler, vec![1; 80 << 20]).unwrap();
+        let doubtful = create_until_refused(&server, &mut made).await;
+        let why = unready(&server).await;
+        assert!(why.contains("the disk is full"), "{why}");
+        let path = format!(
+            "/api/v1/payments/{}",
+            made[0].1["payment_id"].as_str().unwrap()
+        );
+        server.get(server.test_key(), &path).await.expect(200);
+        std::fs::remove_file(&filler).unwrap();
+        ready(&server).await;
+        whole(&server, &made, &doubtful).await;
+    }
+    assert_eq!(server.pid(), pid);
+}
+
+#[tokio::test]
+#[ignore = "needs the right to mount (`unshare -rm`); .ci/run runs it where it has that"]
+async fn a_small_file_system_that_is_read_only_is_named_at_the_start() {
+    let folder = fresh_folder();
+    let output = on_a_small_file_system(folder.path(), "ro")
+        .args(["dev", "--no-watch", "--listen", "127.0.0.1:0"])
+        .args(["--admin-listen", "127.0.0.1:0", "--data-dir"])
+        .arg(folder.path().join("data"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("Read-only file system"), "{said}");
+    assert!(
+        said.contains("space left") || said.contains("owner"),
+        "{said}"
+    );
+}
