@@ -1,0 +1,285 @@
+//! Whether what a store shows is what the reference says.
+
+use kassette_domain::attempt::AttemptState;
+use kassette_domain::audit::AuditEntry;
+use kassette_domain::id::MerchantId;
+use kassette_domain::key::TokenHash;
+use kassette_domain::ledger::{Change, Ledger};
+use kassette_domain::payment::{Payment as Stored, Settlement, Status};
+use kassette_domain::provider::Action;
+use kassette_domain::time::Time;
+use kassette_domain::work::WorkItem;
+use kassette_store::{About, PaymentFilter, Store};
+
+use crate::law::{QUESTIONS, is_open};
+use crate::payment::{Facts, Payment, Shown, Told};
+use crate::shop::{Account, Line, Shop};
+use crate::verdict::{Verdict, all, ensure, fault};
+use crate::words;
+
+macro_rules! same {
+    ($what:expr, $found:expr, $expected:expr) => {
+        let (found, expected) = (&$found, &$expected);
+        if found != expected {
+            return Err(format!("{}: {found:?}, expected {expected:?}", $what));
+        }
+    };
+}
+
+/// A payment's own row.
+pub(crate) fn payment(found: &Stored, expected: &Payment) -> Verdict {
+    same!("id", found.id, expected.id);
+    same!("status", found.status, expected.status);
+    same!("settlement", found.settlement, expected.settlement);
+    same!("review", found.review, expected.cause);
+    same!("risk review", found.risk_review, expected.risky);
+    same!("declines", usize::from(found.declines), expected.declines);
+    same!("method", found.method, expected.method);
+    same!("platform fee", found.fee.is_some(), expected.charged);
+    same!("expiry", found.expires_at, expected.expires);
+    same!("lease", found.claimed_until, expected.lease);
+    same!("no address", found.email.is_none(), expected.erased);
+    Ok(())
+}
+
+/// A payment with its attempts.
+pub(crate) fn ledger(found: &Ledger, expected: &Payment) -> Verdict {
+    payment(&found.payment, expected)?;
+    same!("attempts", found.attempts.len(), expected.attempts.len());
+    for (found, expected) in found.attempts.iter().zip(&expected.attempts) {
+        same!("attempt", found.id, expected.id);
+        same!("attempt's state", found.state, expected.state);
+        same!("attempt's account", found.account, expected.account);
+        same!("uncertain", found.uncertain, expected.uncertain);
+        same!("busy until", found.busy_until, expected.busy);
+        same!("closing", found.closing, expected.closing);
+        same!("approved", found.approved, expected.approved);
+        same!("given back", found.given_back.0, expected.given_back);
+        same!("references", found.references, expected.references);
+        same!("attempt's expiry", found.expires_at, expected.expires);
+        let facts = found.vendor.as_ref().map(|facts| Facts {
+            status: facts.status,
+            settlement: facts.settlement,
+            received: facts.received.0,
+            currency: facts.currency.clone(),
+            returned: facts.returned.0,
+        });
+        same!("the vendor's word", facts, expected.facts);
+        let shown = match &found.action {
+            None => Shown::Nothing,
+            Some(Action::Ask(_)) => Shown::Questions,
+            Some(_) => Shown::Way,
+        };
+        same!("what the payer is shown", shown, expected.shown);
+        let token = words::return_token(found.id);
+        same!("return token", found.return_token.expose(), token.as_str());
+    }
+    laws(found)
+}
+
+/// What holds whatever the reference says.
+fn laws(found: &Ledger) -> Verdict {
+    let payment = &found.payment;
+    let count = |is: &dyn Fn(AttemptState) -> bool| {
+        found.attempts.iter().filter(|each| is(each.state)).count()
+    };
+    let open = count(&is_open);
+    let captured = count(&|state| state == AttemptState::Captured);
+    ensure(open <= 1, || "two attempts are open".into())?;
+    ensure(captured <= 1, || "two captures are the payment's".into())?;
+    let waits = matches!(
+        payment.status,
+        Status::Pending | Status::Processing | Status::VerificationPending
+    );
+    ensure(!waits || open == 1, || "nobody is paying".into())?;
+    let confirmed = payment.settlement == Settlement::Confirmed;
+    ensure(!confirmed || payment.status == Status::Completed, || {
+        "confirmed without completed".into()
+    })
+}
+
+/// The schedule of questions: one more is counted only when its time has come.
+pub(crate) fn questions(before: &Payment, after: &Ledger, now: Time) -> Verdict {
+    for attempt in &after.attempts {
+        let known = before.attempts.iter().find(|each| each.id == attempt.id);
+        let (was, is) = (known.map_or(0, |known| known.asked), attempt.queries);
+        // One that has ended here and is not known there is asked about no more.
+        let unknown = !is_open(attempt.state) && usize::from(is) == QUESTIONS.len();
+        if is <= was || unknown {
+            continue;
+        }
+        let turn = QUESTIONS.get(usize::from(was)).copied().unwrap_or_default();
+        let turn = attempt.watched_from.after(turn);
+        ensure(is == was + 1 && now >= turn, || {
+            format!("question {is} was counted after {was}, due at {turn}")
+        })?;
+    }
+    Ok(())
+}
+
+/// What a step says that it did.
+pub(crate) fn change(found: &Change, expected: &Told) -> Verdict {
+    let moves: Vec<_> = found
+        .transitions
+        .iter()
+        .filter(|line| line.applied && line.from != line.to)
+        .map(|line| (line.from, line.to))
+        .collect();
+    same!("moves", moves, expected.moves);
+    same!("events", found.events, expected.events);
+    let work: Vec<_> = found
+        .work
+        .iter()
+        .map(|line| {
+            (
+                line.kind,
+                line.attempt,
+                line.amount.0,
+                line.currency.clone(),
+            )
+        })
+        .collect();
+    same!("work", work, expected.work);
+    same!("settled work", found.work_done, expected.settled);
+    same!("references", found.references, expected.references);
+    Ok(())
+}
+
+/// Everything that can be read about one payment.
+pub(crate) async fn account(store: &dyn Store, expected: &Account) -> Verdict {
+    let id = expected.payment.id;
+    let read = store.ledger(About::Payment(id)).await.map_err(fault)?;
+    let read = read.ok_or("a payment is gone")?;
+    ledger(&read, &expected.payment)?;
+    let row = store.payment(id).await.map_err(fault)?;
+    same!("the row alone", row.as_ref(), Some(&read.payment));
+    let by_token = store.by_checkout(expected.token).await.map_err(fault)?;
+    same!("by its checkout token", by_token.as_ref(), Some(&read));
+    for attempt in &expected.payment.attempts {
+        let by_id = store.ledger(About::Attempt(attempt.id)).await;
+        let by_id = by_id.map_err(fault)?;
+        same!("by attempt", by_id.as_ref(), Some(&read));
+        let token = TokenHash::of(&words::return_token(attempt.id));
+        let by_return = store.by_return(token).await.map_err(fault)?;
+        same!(
+            "by return token",
+            by_return,
+            Some((attempt.id, read.clone()))
+        );
+        for reference in &attempt.references {
+            let about = About::Reference {
+                account: attempt.account.clone(),
+                reference: reference.clone(),
+            };
+            let by_reference = store.ledger(about).await.map_err(fault)?;
+            same!("by reference", by_reference.as_ref(), Some(&read));
+        }
+    }
+    let history = store.history(id).await.map_err(fault)?;
+    let history = history.ok_or("a payment without a history")?;
+    let moves: Vec<_> = history
+        .transitions
+        .iter()
+        .filter(|line| line.applied && line.from != line.to)
+        .map(|line| (line.at, line.from, line.to))
+        .collect();
+    same!("the timeline", moves, expected.moves);
+    let events: Vec<_> = history
+        .events
+        .iter()
+        .map(|event| (event.created_at, event.kind, event.status, event.settlement))
+        .collect();
+    same!("the events", events, expected.events);
+    let mut ids: Vec<_> = history.events.iter().map(|event| event.id).collect();
+    ids.sort();
+    ids.dedup();
+    same!("events with ids of their own", ids.len(), events.len());
+    Ok(())
+}
+
+/// The work list, whatever its order within one time.
+pub(crate) fn work(found: &[WorkItem], expected: &[Line]) -> Verdict {
+    let newest_first = found
+        .windows(2)
+        .all(|pair| pair[0].opened_at >= pair[1].opened_at);
+    ensure(newest_first, || "the work list is out of order".into())?;
+    let mut found: Vec<_> = found
+        .iter()
+        .map(|item| Line {
+            payment: item.payment,
+            attempt: item.attempt,
+            kind: item.kind,
+            amount: item.amount.0,
+            currency: item.currency.clone(),
+            opened: item.opened_at,
+            done: item.done_at,
+        })
+        .collect();
+    let mut expected = expected.to_vec();
+    found.sort();
+    expected.sort();
+    same!("the work list", found, expected);
+    Ok(())
+}
+
+/// Lists of payments, accounts in use, the audit log.
+pub(crate) async fn lists(store: &dyn Store, shop: &Shop) -> Verdict {
+    let filters = [
+        PaymentFilter::default(),
+        PaymentFilter {
+            merchant: Some(MerchantId(1)),
+            status: Some(Status::Review),
+            ..PaymentFilter::default()
+        },
+        PaymentFilter {
+            order_id: Some("order 3".into()),
+            ..PaymentFilter::default()
+        },
+    ];
+    for filter in filters {
+        let listed = all(async |paging| store.payments(filter.clone(), paging).await).await?;
+        let newest_first = listed
+            .windows(2)
+            .all(|pair| pair[0].created_at >= pair[1].created_at);
+        ensure(newest_first, || "the payments are out of order".into())?;
+        let mut found: Vec<_> = listed.iter().map(|payment| payment.id).collect();
+        found.sort();
+        let wanted = |account: &&Account| {
+            let (payment, request) = (&account.payment, &account.request);
+            filter.merchant.is_none_or(|id| id == request.merchant)
+                && filter.status.is_none_or(|status| status == payment.status)
+                && filter
+                    .order_id
+                    .as_ref()
+                    .is_none_or(|order| order == request.order_id.as_str())
+        };
+        let accounts = shop.payments.values().filter(wanted);
+        let expected: Vec<_> = accounts.map(|account| account.payment.id).collect();
+        same!("payments listed", found, expected);
+    }
+    let used = store.accounts_in_use().await.map_err(fault)?;
+    for account in shop.payments.values() {
+        let unsettled = account.payment.settlement == Settlement::Pending;
+        for attempt in &account.payment.attempts {
+            let money =
+                is_open(attempt.state) || (attempt.state == AttemptState::Captured && unsettled);
+            ensure(!money || used.contains(&attempt.account), || {
+                format!(
+                    "{} could be taken out of the configuration",
+                    attempt.account
+                )
+            })?;
+        }
+    }
+    let log = all(async |paging| store.audit_log(paging).await).await?;
+    chain(&log, shop.audits)
+}
+
+/// The audit log is whole: counted down to 1, each entry bound to the one before.
+fn chain(log: &[AuditEntry], expected: u64) -> Verdict {
+    let ids: Vec<u64> = log.iter().map(|entry| entry.id).collect();
+    let counted: Vec<u64> = (1..=expected).rev().collect();
+    same!("audit lines", ids, counted);
+    let bound = log.windows(2).all(|pair| pair[0].prev_hash == pair[1].hash);
+    ensure(bound, || "the audit chain is broken".into())
+}

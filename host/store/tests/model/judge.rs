@@ -1,0 +1,280 @@
+//! Whether a store's answers are what the reference says.
+
+use kassette_domain::event::EventType;
+use kassette_domain::id::{MerchantId, PaymentId, WorkId};
+use kassette_domain::key::{ApiKey, Environment, KeyOwner};
+use kassette_domain::ledger::{Outcome, Refusal, Step};
+use kassette_domain::payment::Payment as Stored;
+use kassette_domain::time::Time;
+use kassette_store::{Created, KeyIssued, Parked, Stepped};
+
+use crate::compare;
+use crate::drive::{Answered, Asked, World};
+use crate::payment::Reply;
+use crate::shop::{Account, Keeping, Key, Made, Stepping};
+use crate::verdict::{Verdict, all, ensure, fault, word};
+use crate::words::{self, audited};
+
+impl World<'_> {
+    /// Lets the reference do what the store was asked, and compares.
+    pub(crate) fn judge(&mut self, asked: Asked, answer: Answered, now: Time) -> Verdict {
+        match (asked, answer) {
+            (Asked::Create(new, key), Answered::Created(created)) => {
+                let expected = self.shop.create(&new, key, now);
+                self.created(&created, &expected)
+            }
+            (Asked::Step(id, step, audited), Answered::Stepped(stepped)) => {
+                self.stepped(id, &step, audited, now, &stepped)
+            }
+            (Asked::Park(account, reference, report), Answered::Parked(parked)) => {
+                let kept = self.shop.park(account, reference, report, now);
+                let same = match parked {
+                    Parked::Kept => kept == Keeping::Kept,
+                    Parked::Known(attempt) => kept == Keeping::Known(attempt),
+                    Parked::Full => kept == Keeping::Full,
+                };
+                self.see(format!("park {}", word(&parked)));
+                ensure(same, || format!("park: {parked:?}, expected {kept:?}"))
+            }
+            (Asked::Claim(at_most, lease), Answered::Claimed(claimed)) => {
+                if !claimed.is_empty() {
+                    self.see("claimed".into());
+                }
+                self.shop.claim(now, lease, at_most, &claimed)
+            }
+            (Asked::Issue(key), Answered::Issued(issued)) => self.issued(&key, &issued),
+            (Asked::Rotate(old, key, ends), Answered::Issued(issued)) => {
+                let usable = |key: &Key| key.usable(now);
+                let known = old.and_then(|old| self.shop.keys.get_mut(&old));
+                let Some(old) = known.filter(|old| usable(old)) else {
+                    self.see("rotate refused".into());
+                    return ensure(issued == KeyIssued::Unknown, || {
+                        format!("rotated a key that is no longer usable: {issued:?}")
+                    });
+                };
+                let approved =
+                    !(old.merchant == MerchantId(2) && key.environment == Environment::Live);
+                if approved {
+                    old.ends = Some(old.ends.map_or(ends, |end| end.min(ends)));
+                }
+                self.issued(&key, &issued)
+            }
+            (Asked::Revoke(key), Answered::Revoked(revoked)) => {
+                let known = key.and_then(|key| self.shop.keys.get_mut(&key));
+                let expected = known.is_some();
+                if let Some(key) = known {
+                    self.shop.audits += u64::from(!key.revoked);
+                    key.revoked = true;
+                }
+                self.see("revoke".into());
+                ensure(revoked.is_some() == expected, || {
+                    format!("revoked {revoked:?}, expected {expected}")
+                })
+            }
+            _ => Err("the store answered something else than it was asked".into()),
+        }
+    }
+
+    fn issued(&mut self, key: &ApiKey, issued: &KeyIssued) -> Verdict {
+        let KeyOwner::Merchant(merchant) = key.owner else {
+            return Err("a key of nobody".into());
+        };
+        let refused = merchant == MerchantId(2) && key.environment == Environment::Live;
+        let expected = if refused {
+            KeyIssued::NotLiveApproved
+        } else {
+            self.shop.audits += 1;
+            self.shop.keys.insert(
+                key.hash,
+                Key {
+                    id: key.id,
+                    merchant,
+                    environment: key.environment,
+                    ends: None,
+                    revoked: false,
+                },
+            );
+            KeyIssued::Done(key.clone())
+        };
+        self.see(format!("issue {}", word(issued)));
+        ensure(*issued == expected, || {
+            format!("issued {issued:?}, expected {expected:?}")
+        })
+    }
+
+    pub(crate) fn created(&mut self, created: &Created, expected: &Made) -> Verdict {
+        let known = |payment: &Stored| self.shop.payments.get(&payment.id);
+        let same = match (created, expected) {
+            (Created::New(payment), Made::New) => known(payment).is_some(),
+            (Created::Replay(payment), Made::Replay(id)) => {
+                if let Some(account) = known(payment).filter(|_| payment.id == *id) {
+                    compare::payment(payment, &account.payment)?;
+                    true
+                } else {
+                    false
+                }
+            }
+            (Created::Differs { field }, Made::Differs(expected)) => field == expected,
+            (Created::KeyRefused, Made::KeyRefused) => true,
+            _ => false,
+        };
+        self.see(match expected {
+            Made::Differs(field) => format!("differs in {field}"),
+            other => format!("create {}", word(other)),
+        });
+        ensure(same, || {
+            format!("create: {created:?}, expected {expected:?}")
+        })
+    }
+
+    fn stepped(
+        &mut self,
+        id: Option<PaymentId>,
+        step: &Step,
+        audited: bool,
+        now: Time,
+        stepped: &Stepped,
+    ) -> Verdict {
+        let after = match stepped {
+            Stepped::Done { ledger, .. } => Some(ledger),
+            _ => None,
+        };
+        if let (Some(after), Some(before)) = (after, id.and_then(|id| self.shop.payments.get(&id)))
+        {
+            compare::questions(&before.payment, after, now)?;
+        }
+        let expected = self.shop.step(id, step, audited, now, after);
+        let context = |what: &str| format!("{what}\n{step:?}\nexpected {expected:?}");
+        let said = match (stepped, &expected) {
+            (Stepped::Unknown, Stepping::Unknown)
+            | (Stepped::ReferenceTaken(_), Stepping::Taken) => word(&expected),
+            (Stepped::Refused { refusal, .. }, Stepping::Said(Reply::Refused(expected), _))
+                if same_refusal(refusal, expected) =>
+            {
+                word(refusal)
+            }
+            (
+                Stepped::Done {
+                    outcome, change, ..
+                },
+                Stepping::Said(reply, told),
+            ) => {
+                let same = match (outcome, reply) {
+                    (Outcome::Opened(id), Reply::Opened(expected)) => id == expected,
+                    (Outcome::Done, Reply::Done) | (Outcome::Nothing, Reply::Nothing) => true,
+                    _ => false,
+                };
+                ensure(same, || context(&format!("said {outcome:?}")))?;
+                compare::change(change, told)
+                    .map_err(|what| context(&format!("{what}\nin {change:?}")))?;
+                for (from, to) in &told.moves {
+                    self.seen
+                        .insert(format!("{} → {}", from.as_str(), to.as_str()));
+                }
+                for (kind, ..) in &told.work {
+                    self.seen.insert(format!("work {kind:?}"));
+                }
+                word(outcome)
+            }
+            _ => return Err(context(&format!("said {stepped:?}"))),
+        };
+        let ledger = match stepped {
+            Stepped::Done { ledger, .. }
+            | Stepped::Refused { ledger, .. }
+            | Stepped::ReferenceTaken(ledger) => Some(ledger),
+            Stepped::Unknown => None,
+        };
+        if let (Some(ledger), Some(account)) =
+            (ledger, id.and_then(|id| self.shop.payments.get(&id)))
+        {
+            compare::ledger(ledger, &account.payment).map_err(|what| context(&what))?;
+        }
+        self.see(format!("step {said}"));
+        Ok(())
+    }
+
+    /// Marks a line of the work list done, or one that is nowhere.
+    pub(crate) async fn work_done(&mut self, nth: u8) -> Verdict {
+        self.steps += 1;
+        let listed = all(async |paging| self.store.work(false, paging).await).await?;
+        compare::work(&listed, &self.shop.work)?;
+        let Some(item) = listed.get(usize::from(nth) % listed.len().max(1)) else {
+            let nowhere = WorkId::from_bytes([0; 16]);
+            let done = self
+                .store
+                .work_done(nowhere, audited("work.done"), self.now);
+            let done = done.await.map_err(fault)?;
+            return ensure(done.is_none(), || format!("done: {done:?}"));
+        };
+        let done = self
+            .store
+            .work_done(item.id, audited("work.done"), self.now)
+            .await
+            .map_err(fault)?
+            .ok_or("a line that is listed is not there")?;
+        if item.done_at.is_none() {
+            self.shop.audits += 1;
+            let line = self.shop.work.iter_mut().find(|line| {
+                (line.kind, line.attempt) == (item.kind, item.attempt) && line.done.is_none()
+            });
+            line.ok_or("no open line")?.done = Some(self.now);
+        }
+        self.see("work done".into());
+        let expected = item.done_at.or(Some(self.now));
+        ensure(done.done_at == expected, || format!("done: {done:?}"))
+    }
+
+    /// Reads everything and compares it.
+    pub(crate) async fn look(&mut self) -> Verdict {
+        let store = &self.store;
+        for account in self.shop.payments.values() {
+            compare::account(store.as_ref(), account).await?;
+        }
+        let missing = store.payment(words::payment_id("nobody's"));
+        ensure(missing.await.map_err(fault)?.is_none(), || {
+            "a payment that nobody made".into()
+        })?;
+        let due = store.next_due().await.map_err(fault)?;
+        let expected = self.shop.next_due();
+        ensure(due == expected, || {
+            format!("due next at {due:?}, expected {expected:?}")
+        })?;
+        for open in [false, true] {
+            let listed = all(async |paging| store.work(open, paging).await).await?;
+            let lines = self
+                .shop
+                .work
+                .iter()
+                .filter(|line| !open || line.done.is_none());
+            compare::work(&listed, &lines.cloned().collect::<Vec<_>>())?;
+        }
+        compare::lists(store.as_ref(), &self.shop).await?;
+        for (hash, known) in &self.shop.keys {
+            let key = store.key(*hash).await.map_err(fault)?;
+            let key = key.ok_or("an issued key is gone")?;
+            ensure(key.usable(self.now) == known.usable(self.now), || {
+                format!("{key:?}, expected {known:?}")
+            })?;
+        }
+        for kind in EventType::ALL {
+            let told = |account: &Account| account.events.iter().any(|(_, told, ..)| *told == kind);
+            if self.shop.payments.values().any(told) {
+                self.seen.insert(format!("told {}", kind.as_str()));
+            }
+        }
+        self.see("everything was read".into());
+        Ok(())
+    }
+
+    pub(crate) fn see(&mut self, what: String) {
+        self.seen.insert(what);
+    }
+}
+
+/// Bad news are told in words that are the product's own.
+fn same_refusal(said: &Refusal, expected: &Refusal) -> bool {
+    match (said, expected) {
+        (Refusal::BadNews(_), Refusal::BadNews(_)) => true,
+        _ => said == expected,
+    }
+}

@@ -1,0 +1,123 @@
+//! Numbers and tables of the decisions.
+
+use std::time::Duration;
+
+use kassette_domain::attempt::AttemptState;
+use kassette_domain::event::EventType;
+use kassette_domain::payment::{ReviewCause, Status};
+use kassette_domain::provider::VendorStatus;
+
+/// Attempts of any kind that one payment can have.
+pub(crate) const MOST_ATTEMPTS: usize = 20;
+/// Declines that make a payment failed.
+pub(crate) const MOST_DECLINES: usize = 5;
+/// References that are kept of one attempt.
+pub(crate) const MOST_REFERENCES: usize = 8;
+/// Questions of the schedule: after 5 minutes, 1 hour, then daily five times.
+pub(crate) const QUESTIONS: [Duration; 7] = {
+    const HOUR: u64 = 3600;
+    [
+        Duration::from_secs(HOUR / 12),
+        Duration::from_secs(HOUR),
+        Duration::from_secs(24 * HOUR),
+        Duration::from_secs(48 * HOUR),
+        Duration::from_secs(72 * HOUR),
+        Duration::from_secs(96 * HOUR),
+        Duration::from_secs(120 * HOUR),
+    ]
+};
+/// A vendor's "unknown" is believed this long after the last start may have ended.
+pub(crate) const BELIEVED_AFTER: Duration = Duration::from_secs(120);
+
+/// Whether money can still move on an attempt as the payment's own.
+pub(crate) const fn is_open(state: AttemptState) -> bool {
+    !matches!(
+        state,
+        AttemptState::Captured
+            | AttemptState::Surplus
+            | AttemptState::Declined
+            | AttemptState::Unavailable
+            | AttemptState::Closed
+            | AttemptState::Expired
+            | AttemptState::Failed
+    )
+}
+
+pub(crate) const fn is_over(status: Status) -> bool {
+    matches!(
+        status,
+        Status::Completed | Status::Failed | Status::Cancelled | Status::Expired
+    )
+}
+
+/// A payment that the payer or the provider is busy with.
+pub(crate) const fn is_under_way(status: Status) -> bool {
+    matches!(
+        status,
+        Status::Pending | Status::Processing | Status::VerificationPending
+    )
+}
+
+/// Only such a review ends by the provider's final word.
+pub(crate) const fn is_providers(cause: ReviewCause) -> bool {
+    matches!(cause, ReviewCause::Vendor | ReviewCause::Silence)
+}
+
+/// Says that no money can move any more.
+pub(crate) const fn denies(said: VendorStatus) -> bool {
+    matches!(
+        said,
+        VendorStatus::Declined
+            | VendorStatus::Failed
+            | VendorStatus::Cancelled
+            | VendorStatus::Expired
+    )
+}
+
+/// The decisions' table of legal transitions.
+pub(crate) fn follows(from: Status, to: Status) -> bool {
+    let after: &[Status] = match from {
+        Status::Created => &[
+            Status::Pending,
+            Status::Review,
+            Status::Expired,
+            Status::Cancelled,
+        ],
+        Status::Pending => &[
+            Status::Created,
+            Status::Processing,
+            Status::Review,
+            Status::VerificationPending,
+            Status::Completed,
+            Status::Failed,
+            Status::Cancelled,
+            Status::Expired,
+        ],
+        Status::Processing => &[
+            Status::VerificationPending,
+            Status::Review,
+            Status::Completed,
+            Status::Failed,
+        ],
+        Status::VerificationPending => &[
+            Status::Processing,
+            Status::Review,
+            Status::Completed,
+            Status::Failed,
+        ],
+        Status::Review => &[Status::Completed, Status::Failed],
+        Status::Expired | Status::Failed | Status::Cancelled => &[Status::Review],
+        Status::Completed => &[],
+    };
+    after.contains(&to)
+}
+
+/// The event of a transition, where it has one.
+pub(crate) fn event_of(to: Status) -> Option<EventType> {
+    let name = match to {
+        // Leading back tells nothing; completion is told with its settlement.
+        Status::Created | Status::Completed => return None,
+        other => format!("payment.{}", other.as_str()),
+    };
+    EventType::parse(&name)
+}

@@ -1,0 +1,164 @@
+//! The store against a reference: whatever happens in whatever order, with clocks that jump back and
+//! forth and stores that are opened again, both say and show the same.
+//!
+//! The reference (`law`, `payment`, `steps`, `news`, `acts`, `due`, `shop`) is written from the
+//! specification and the decisions, and calls nothing of the machine in `kassette-domain` but its
+//! words. `op` draws what happens, `words` puts it into words, `drive` does it to both, `judge` and
+//! `compare` judge.
+//!
+//! `KASSETTE_MODEL_STEPS` sets how many steps are done (a million in `.ci/run`), and
+//! `KASSETTE_MODEL_SEED` from where they are drawn. A divergence is shrunk to the few operations
+//! that show it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs,
+    clippy::allow_attributes
+)]
+
+mod acts;
+mod compare;
+mod drive;
+mod due;
+mod judge;
+mod law;
+mod news;
+mod op;
+mod payment;
+mod shop;
+mod steps;
+mod verdict;
+mod words;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kassette_domain::payment::Status;
+use proptest::strategy::Strategy as _;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+use crate::drive::World;
+use crate::op::{Op, op};
+
+/// Steps where nobody says how many: seconds.
+const STEPS: u64 = 40_000;
+/// The seed where nobody names one.
+const SEED: u64 = 9;
+/// Operations of one sequence, at most. Shorter ones leave payments young, longer ones shrink slowly.
+const LENGTH: usize = 800;
+/// From so many steps on a run has to have shown everything.
+const SHOWS_ALL: u64 = 500_000;
+
+/// What all sequences together have done and seen.
+#[derive(Default)]
+struct Seen {
+    steps: AtomicU64,
+    what: Mutex<BTreeSet<String>>,
+}
+
+/// A folder in memory where there is one: what is tried here is not the disk.
+fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    tempfile::tempdir_in(memory)
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
+}
+
+async fn run(ops: &[Op], seen: &Seen) -> Result<(), String> {
+    let folder = folder();
+    let mut world = World::new(folder.path()).await;
+    for (at, op) in ops.iter().enumerate() {
+        let same = world.happen(op).await;
+        same.map_err(|what| format!("at {at}, {op:?}: {what}"))?;
+    }
+    world.settle().await?;
+    world.look().await?;
+    seen.steps.fetch_add(world.steps, Ordering::Relaxed);
+    seen.what.lock().unwrap().append(&mut world.seen);
+    Ok(())
+}
+
+/// Sequences until enough steps were done; the first divergence, shrunk.
+fn search(seed: u64, steps: u64, seen: &Seen) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let config = Config {
+        max_shrink_iters: 20_000,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let sequences = proptest::collection::vec(op(), 1..=LENGTH);
+    while seen.steps.load(Ordering::Relaxed) < steps {
+        let drawn = sequences.new_tree(&mut runner).unwrap();
+        let judged = runner.run_one(drawn, |ops| {
+            runtime
+                .block_on(run(&ops, seen))
+                .map_err(TestCaseError::fail)
+        });
+        match judged {
+            Ok(_) => {}
+            Err(TestError::Fail(why, ops)) => {
+                let lines: Vec<String> = ops.iter().map(|op| format!("  {op:?}")).collect();
+                return Err(format!(
+                    "seed {seed}: {why}\nafter {} operations:\n{}",
+                    ops.len(),
+                    lines.join("\n")
+                ));
+            }
+            Err(TestError::Abort(why)) => return Err(why.to_string()),
+        }
+    }
+    Ok(())
+}
+
+fn number(name: &str) -> Option<u64> {
+    let said = std::env::var(name).ok()?;
+    Some(said.parse().expect("a whole number"))
+}
+
+#[test]
+fn the_store_and_its_reference_never_differ() {
+    let steps = number("KASSETTE_MODEL_STEPS").unwrap_or(STEPS);
+    let seed = number("KASSETTE_MODEL_SEED").unwrap_or(SEED);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let seen = Seen::default();
+    let differs: Vec<String> = std::thread::scope(|scope| {
+        let searches: Vec<_> = (0..threads as u64)
+            .map(|thread| {
+                let seen = &seen;
+                scope.spawn(move || search(seed.wrapping_add(thread << 32), steps, seen))
+            })
+            .collect();
+        let done = searches.into_iter().map(|search| search.join().unwrap());
+        done.filter_map(Result::err).collect()
+    });
+    assert!(differs.is_empty(), "{}", differs.join("\n\n"));
+    let what = seen.what.into_inner().unwrap();
+    println!("{} steps, seed {seed}, seen:", seen.steps.into_inner());
+    println!("{}", what.iter().cloned().collect::<Vec<_>>().join("; "));
+    if steps >= SHOWS_ALL {
+        shows_all(&what);
+    }
+}
+
+/// A run that shows little proves little: every legal transition happened, but for the one that takes
+/// an attempt that is open and not open at once.
+fn shows_all(what: &BTreeSet<String>) {
+    for from in Status::ALL {
+        for to in Status::ALL {
+            let name = format!("{} → {}", from.as_str(), to.as_str());
+            let never = (from, to) == (Status::Pending, Status::Cancelled);
+            let expected = law::follows(from, to) && !never;
+            assert_eq!(what.contains(&name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What can happen to a store, drawn at random. Numbers are small, so that things meet.
+
+use kassette_domain::money::{Currency, Minor, Money};
+use proptest::prelude::*;
+
+/// Requests, and so payments, of a sequence.
+pub(crate) const REQUESTS: u8 = 8;
+/// API keys of a sequence.
+pub(crate) const KEYS: u8 = 4;
+/// Fields in which a repeated request can differ; the last stands for none.
+pub(crate) const FIELDS: u8 = 9;
+/// What requests ask for, but for those that are changed.
+pub(crate) const DUE: Money = Money {
+    amount: Minor(4990),
+    currency: Currency::EUR,
+};
+
+/// Something that happens.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    /// A create or a look for a replay, with this field changed, by a key or by the house itself.
+    Create {
+        request: u8,
+        field: u8,
+        key: Option<u8>,
+    },
+    /// Whether the request was made before.
+    Replay { request: u8, field: u8 },
+    /// A step of a payment's machine.
+    Step { payment: u8, about: Way, step: Move },
+    /// A notice about a vendor's reference; a payment's next attempt will have `Own`.
+    Park {
+        payment: u8,
+        reference: Ref,
+        account: bool,
+        report: Option<Said>,
+    },
+    /// A worker asks for what is due.
+    Claim { at_most: u8, lease: u16 },
+    /// An operator marks a line of the work list done.
+    WorkDone { nth: u8 },
+    /// A key's life.
+    Key { key: u8, act: KeyAct },
+    /// The clock jumps, back too; milliseconds.
+    Clock(i64),
+    /// The store is closed and opened again.
+    Reopen,
+    /// Everything is read and compared.
+    Look,
+}
+
+/// How a payment is named.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way {
+    Id,
+    Attempt,
+    Reference,
+}
+
+/// A vendor's reference: the attempt's own, or one that others use too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ref {
+    Own,
+    Shared(u8),
+    Empty,
+}
+
+/// What becomes of a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum KeyAct {
+    Issue,
+    Rotate { overlap: u16 },
+    Revoke,
+}
+
+/// What a vendor says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said {
+    pub(crate) status: u8,
+    pub(crate) settlement: u8,
+    /// 0: nothing, 1: what is due, 2: more, 3: less.
+    pub(crate) received: u8,
+    /// 0: nothing, else a part.
+    pub(crate) returned: u8,
+    /// 0: the currency that is due, 1: another, 2: none.
+    pub(crate) currency: u8,
+}
+
+/// A step. Attempts are counted from the newest; beyond the oldest there is none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Move {
+    Open {
+        crypto: bool,
+        account: bool,
+        /// Seconds that the attempt lives.
+        life: u16,
+    },
+    Started {
+        attempt: u8,
+        result: u8,
+        reference: Ref,
+        next: bool,
+    },
+    Answered {
+        attempt: u8,
+    },
+    Claim {
+        attempt: u8,
+        errand: u8,
+    },
+    News {
+        attempt: u8,
+        said: Said,
+        reference: Ref,
+        via: u8,
+    },
+    Silence {
+        attempt: u8,
+        wish: u8,
+        absent: bool,
+        scheduled: bool,
+    },
+    AskAt {
+        attempt: u8,
+        by: i64,
+    },
+    Returned {
+        attempt: u8,
+    },
+    Act(u8),
+    Release,
+    Redact,
+}
+
+fn jump() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        4 => -60_000..300_000_i64,
+        3 => -3_600_000..8_000_000_i64,
+        1 => -86_400_000..200_000_000_i64,
+    ]
+}
+
+fn attempt() -> impl Strategy<Value = u8> {
+    prop_oneof![12 => Just(0_u8), 3 => Just(1_u8), 1 => 2..5_u8]
+}
+
+fn reference() -> impl Strategy<Value = Ref> {
+    prop_oneof![
+        40 => Just(Ref::Own),
+        6 => (0..4_u8).prop_map(Ref::Shared),
+        1 => Just(Ref::Empty),
+    ]
+}
+
+fn said() -> impl Strategy<Value = Said> {
+    let status = prop_oneof![
+        2 => Just(0_u8), 3 => Just(1_u8), 2 => Just(2_u8), 2 => Just(3_u8), 5 => Just(4_u8),
+        3 => Just(5_u8), 1 => Just(6_u8), 1 => Just(7_u8), 1 => Just(8_u8),
+    ];
+    let received = prop_oneof![4 => Just(0_u8), 6 => Just(1_u8), 1 => Just(2_u8), 1 => Just(3_u8)];
+    let returned = prop_oneof![8 => Just(0_u8), 1 => 1..3_u8];
+    let currency = prop_oneof![12 => Just(0_u8), 1 => Just(1_u8), 1 => Just(2_u8)];
+    (status, 0..3_u8, received, returned, currency).prop_map(
+        |(status, settlement, received, returned, currency)| Said {
+            status,
+            settlement,
+            received: if status == 4 {
+                received.max(1)
+            } else {
+                received
+            },
+            returned,
+            currency,
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Move> {
+    let life = prop_oneof![3 => Just(3600_u16), 1 => 1..7200_u16];
+    prop_oneof![
+        8 => (prop::bool::weighted(0.2), prop::bool::weighted(0.7), life)
+            .prop_map(|(crypto, account, life)| Move::Open { crypto, account, life }),
+        8 => (attempt(), 0..10_u8, reference(), any::<bool>()).prop_map(
+            |(attempt, result, reference, next)| Move::Started { attempt, result, reference, next }
+        ),
+        1 => attempt().prop_map(|attempt| Move::Answered { attempt }),
+        6 => (attempt(), 0..4_u8).prop_map(|(attempt, errand)| Move::Claim { attempt, errand }),
+        14 => (attempt(), said(), reference(), 0..3_u8).prop_map(
+            |(attempt, said, reference, via)| Move::News { attempt, said, reference, via }
+        ),
+        4 => (attempt(), 0..3_u8, any::<bool>(), any::<bool>()).prop_map(
+            |(attempt, wish, absent, scheduled)| Move::Silence { attempt, wish, absent, scheduled }
+        ),
+        2 => (attempt(), jump()).prop_map(|(attempt, by)| Move::AskAt { attempt, by }),
+        1 => attempt().prop_map(|attempt| Move::Returned { attempt }),
+        5 => (0..9_u8).prop_map(Move::Act),
+        1 => Just(Move::Release),
+        1 => Just(Move::Redact),
+    ]
+}
+
+/// One thing that happens.
+pub(crate) fn op() -> impl Strategy<Value = Op> {
+    let way = prop_oneof![6 => Just(Way::Id), 1 => Just(Way::Attempt), 1 => Just(Way::Reference)];
+    let field = prop_oneof![3 => Just(FIELDS), 2 => 0..FIELDS];
+    let key_act = prop_oneof![
+        3 => Just(KeyAct::Issue),
+        1 => (0..100_u16).prop_map(|overlap| KeyAct::Rotate { overlap }),
+        1 => Just(KeyAct::Revoke),
+    ];
+    let request = || 0..REQUESTS;
+    prop_oneof![
+        10 => (request(), field.clone(), proptest::option::weighted(0.4, 0..KEYS))
+            .prop_map(|(request, field, key)| Op::Create { request, field, key }),
+        1 => (request(), field).prop_map(|(request, field)| Op::Replay { request, field }),
+        70 => (request(), way, step())
+            .prop_map(|(payment, about, step)| Op::Step { payment, about, step }),
+        4 => (request(), reference(), any::<bool>(), proptest::option::weighted(0.8, said()))
+            .prop_map(|(payment, reference, account, report)| {
+                Op::Park { payment, reference, account, report }
+            }),
+        3 => (1..6_u8, 1..600_u16).prop_map(|(at_most, lease)| Op::Claim { at_most, lease }),
+        1 => any::<u8>().prop_map(|nth| Op::WorkDone { nth }),
+        2 => (0..KEYS, key_act).prop_map(|(key, act)| Op::Key { key, act }),
+        8 => jump().prop_map(Op::Clock),
+        1 => prop_oneof![9 => Just(Op::Look), 1 => Just(Op::Reopen)],
+    ]
+}

@@ -1,0 +1,410 @@
+//! The reference of a whole store: requests made before, references, parked news, keys, what is due
+//! and claimed, the work list, the number of audit lines.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use kassette_domain::event::EventType;
+use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, PaymentId};
+use kassette_domain::key::{Environment, TokenHash};
+use kassette_domain::ledger::{Ledger, Step, Via};
+use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Request, Settlement, Status};
+use kassette_domain::provider::Report;
+use kassette_domain::time::Time;
+use kassette_domain::work::WorkKind;
+
+use crate::due::{due, questions};
+use crate::payment::{Payment, Reply, Told};
+use crate::verdict::{Verdict, ensure};
+
+/// How long a notice waits for its reference.
+const PARKED_FOR: Duration = Duration::from_secs(3600);
+/// Notices that are kept for one reference.
+const MOST_PARKED: usize = 32;
+
+/// What becomes of a create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    New,
+    Replay(PaymentId),
+    Differs(&'static str),
+    KeyRefused,
+}
+
+/// What becomes of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stepping {
+    Unknown,
+    Taken,
+    Said(Reply, Told),
+}
+
+/// What becomes of a notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    Kept,
+    Known(AttemptId),
+    Full,
+}
+
+/// A line of the work list.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Line {
+    pub(crate) payment: PaymentId,
+    pub(crate) attempt: AttemptId,
+    pub(crate) kind: WorkKind,
+    pub(crate) amount: u64,
+    pub(crate) currency: String,
+    pub(crate) opened: Time,
+    pub(crate) done: Option<Time>,
+}
+
+/// A key as the reference knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) id: KeyId,
+    pub(crate) merchant: MerchantId,
+    pub(crate) environment: Environment,
+    pub(crate) ends: Option<Time>,
+    pub(crate) revoked: bool,
+}
+
+impl Key {
+    pub(crate) fn usable(&self, now: Time) -> bool {
+        !self.revoked && self.ends.is_none_or(|end| now < end)
+    }
+}
+
+/// A notice that waits, and until when.
+type Notice = (Option<Report>, Time);
+
+/// A payment with what is told of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Account {
+    pub(crate) payment: Payment,
+    pub(crate) request: Request,
+    pub(crate) token: TokenHash,
+    pub(crate) moves: Vec<(Time, Status, Status)>,
+    pub(crate) events: Vec<(Time, EventType, Status, Settlement)>,
+    pub(crate) due: Option<Time>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Shop {
+    pub(crate) payments: BTreeMap<PaymentId, Account>,
+    pub(crate) made: HashMap<(String, String), PaymentId>,
+    pub(crate) references: HashMap<(AccountId, String), AttemptId>,
+    parked: BTreeMap<(AccountId, String), Vec<Notice>>,
+    pub(crate) keys: BTreeMap<TokenHash, Key>,
+    pub(crate) work: Vec<Line>,
+    pub(crate) audits: u64,
+}
+
+/// The space in which a reference is unique, and the reference.
+fn origin(request: &Request) -> (String, String) {
+    match &request.origin {
+        Origin::Merchant { idempotency_key } => (
+            format!("merchant {}", request.merchant),
+            idempotency_key.as_str().to_owned(),
+        ),
+        Origin::Reseller {
+            reseller,
+            client_ref,
+        } => (
+            format!("reseller {reseller}"),
+            client_ref.as_str().to_owned(),
+        ),
+    }
+}
+
+/// The first field, in the decisions' order, in which a repeated request differs.
+fn difference(first: &Request, again: &Request) -> Option<&'static str> {
+    let method = |request: &Request| request.method.map(|method| method.as_str());
+    let email = |request: &Request| {
+        let email = request.email.as_ref();
+        email.map(|email| email.expose().to_owned())
+    };
+    let url = |request: &Request| {
+        let url = request.return_url.as_ref();
+        url.map(|url| url.as_str().to_owned())
+    };
+    if first.merchant != again.merchant {
+        Some("merchant_id")
+    } else if first.environment != again.environment {
+        Some("environment")
+    } else if first.order_id.as_str() != again.order_id.as_str() {
+        Some("order_id")
+    } else if first.due.amount.0 != again.due.amount.0 {
+        Some("amount")
+    } else if first.due.currency.code() != again.due.currency.code() {
+        Some("currency")
+    } else if first.mode.as_str() != again.mode.as_str() {
+        Some("checkout_mode")
+    } else if method(first) != method(again) {
+        Some("payment_method")
+    } else if email(first) != email(again) {
+        Some("customer_email")
+    } else if url(first) != url(again) {
+        Some("return_url")
+    } else {
+        None
+    }
+}
+
+impl Shop {
+    /// What a request that was made before gets.
+    pub(crate) fn replay(&self, request: &Request) -> Option<Made> {
+        let id = *self.made.get(&origin(request))?;
+        let first = &self.payments[&id].request;
+        Some(match difference(first, request) {
+            Some(field) => Made::Differs(field),
+            None => Made::Replay(id),
+        })
+    }
+
+    fn may(&self, request: &Request, key: Option<TokenHash>, now: Time) -> bool {
+        let Some(hash) = key else { return true };
+        // Only a merchant's key that is good now, for what it is good for.
+        let merchants = matches!(request.origin, Origin::Merchant { .. });
+        self.keys.get(&hash).is_some_and(|key| {
+            merchants
+                && key.usable(now)
+                && key.merchant == request.merchant
+                && key.environment == request.environment
+        })
+    }
+
+    /// Makes a payment, exactly one for each reference.
+    pub(crate) fn create(&mut self, new: &NewPayment, key: Option<TokenHash>, now: Time) -> Made {
+        let request = &new.request;
+        if !self.may(request, key, now) {
+            return Made::KeyRefused;
+        }
+        if let Some(made) = self.replay(request) {
+            return made;
+        }
+        let hosted = request.mode == CheckoutMode::Hosted;
+        let payment = Payment {
+            id: new.id,
+            hosted,
+            live: request.environment == Environment::Live,
+            due: request.due,
+            expires: new.expires_at,
+            method: request.method.filter(|_| !hosted),
+            risky: new.risk_review,
+            erased: request.email.is_none(),
+            status: Status::Created,
+            settlement: Settlement::Pending,
+            cause: None,
+            declines: 0,
+            charged: false,
+            lease: None,
+            attempts: Vec::new(),
+        };
+        self.made.insert(origin(request), new.id);
+        self.payments.insert(
+            new.id,
+            Account {
+                due: Some(payment.expires),
+                payment,
+                request: request.clone(),
+                token: TokenHash::of(new.token.expose()),
+                moves: Vec::new(),
+                events: Vec::new(),
+            },
+        );
+        Made::New
+    }
+
+    /// Whether every reference that became known is the attempt's own at its account.
+    fn are_free(&self, payment: &Payment, told: &Told) -> bool {
+        told.references.iter().all(|(attempt, reference)| {
+            let at = payment.find(*attempt).unwrap();
+            let key = (payment.attempts[at].account.clone(), reference.clone());
+            self.references
+                .get(&key)
+                .is_none_or(|known| known == attempt)
+        })
+    }
+
+    /// Does a step. `after` is the product's own ledger after it: see [`crate::payment`].
+    pub(crate) fn step(
+        &mut self,
+        id: Option<PaymentId>,
+        step: &Step,
+        audited: bool,
+        now: Time,
+        after: Option<&Ledger>,
+    ) -> Stepping {
+        let Some(account) = id.and_then(|id| self.payments.get(&id)) else {
+            return Stepping::Unknown;
+        };
+        let asked = |attempt: AttemptId| questions(after, attempt).asked;
+        let mut payment = account.payment.clone();
+        let (reply, mut told) = payment.step(step, now, &asked);
+        if matches!(reply, Reply::Refused(_)) {
+            return Stepping::Said(reply, told);
+        }
+        if !self.are_free(&payment, &told) {
+            return Stepping::Taken;
+        }
+        self.read_parked(&mut payment, &mut told, now, &asked);
+        if audited && reply != Reply::Nothing {
+            self.audits += 1;
+        }
+        self.keep(payment, &told, now, after);
+        Stepping::Said(reply, told)
+    }
+
+    /// Notices that waited for a reference are news now.
+    fn read_parked(
+        &mut self,
+        payment: &mut Payment,
+        told: &mut Told,
+        now: Time,
+        asked: &dyn Fn(AttemptId) -> u8,
+    ) {
+        let mut seen = 0;
+        while let Some((attempt, reference)) = told.references.get(seen).cloned() {
+            seen += 1;
+            let at = payment.find(attempt).unwrap();
+            let key = (payment.attempts[at].account.clone(), reference);
+            for (report, until) in self.parked.remove(&key).unwrap_or_default() {
+                let Some(report) = report.filter(|_| now < until) else {
+                    continue;
+                };
+                let news = Step::News {
+                    attempt,
+                    report,
+                    via: Via::Callback,
+                };
+                let mut next = payment.clone();
+                let (reply, more) = next.step(&news, now, asked);
+                if !matches!(reply, Reply::Refused(_)) && self.are_free(&next, &more) {
+                    *payment = next;
+                    told.moves.extend(more.moves);
+                    told.events.extend(more.events);
+                    told.work.extend(more.work);
+                    told.settled.extend(more.settled);
+                    told.references.extend(more.references);
+                    told.lines += more.lines;
+                }
+            }
+        }
+    }
+
+    /// Writes what a step told, all of it at once.
+    fn keep(&mut self, mut payment: Payment, told: &Told, now: Time, after: Option<&Ledger>) {
+        for (attempt, reference) in &told.references {
+            let at = payment.find(*attempt).unwrap();
+            let key = (payment.attempts[at].account.clone(), reference.clone());
+            self.references.insert(key, *attempt);
+        }
+        for attempt in &told.settled {
+            let open = |line: &&mut Line| line.attempt == *attempt && line.done.is_none();
+            for line in self.work.iter_mut().filter(open) {
+                line.done = Some(now);
+            }
+        }
+        for (kind, attempt, amount, currency) in &told.work {
+            let same = |line: &&mut Line| {
+                (line.kind, line.attempt) == (*kind, *attempt) && line.done.is_none()
+            };
+            if let Some(line) = self.work.iter_mut().find(same) {
+                line.amount = *amount;
+                line.currency.clone_from(currency);
+            } else {
+                self.work.push(Line {
+                    payment: payment.id,
+                    attempt: *attempt,
+                    kind: *kind,
+                    amount: *amount,
+                    currency: currency.clone(),
+                    opened: now,
+                    done: None,
+                });
+            }
+        }
+        for attempt in &mut payment.attempts {
+            attempt.asked = questions(after, attempt.id).asked;
+        }
+        let due = due(&payment, after);
+        let account = self.payments.get_mut(&payment.id).unwrap();
+        account
+            .moves
+            .extend(told.moves.iter().map(|(from, to)| (now, *from, *to)));
+        let events = told.events.iter();
+        account
+            .events
+            .extend(events.map(|(kind, status, settlement)| (now, *kind, *status, *settlement)));
+        account.payment = payment;
+        account.due = due;
+    }
+
+    /// Forgets notices whose time has passed, as every park and claim does.
+    fn sweep(&mut self, now: Time) {
+        for notices in self.parked.values_mut() {
+            notices.retain(|(_, until)| now < *until);
+        }
+    }
+
+    pub(crate) fn park(
+        &mut self,
+        account: AccountId,
+        reference: String,
+        report: Option<Report>,
+        now: Time,
+    ) -> Keeping {
+        let key = (account, reference);
+        if let Some(known) = self.references.get(&key) {
+            return Keeping::Known(*known);
+        }
+        self.sweep(now);
+        let notices = self.parked.entry(key).or_default();
+        if notices.iter().any(|(kept, _)| *kept == report) {
+            return Keeping::Kept;
+        }
+        if notices.len() >= MOST_PARKED {
+            return Keeping::Full;
+        }
+        notices.push((report, now.after(PARKED_FOR)));
+        Keeping::Kept
+    }
+
+    /// What a worker gets: what is due, the longest due first (at one time in any order), and nobody
+    /// else until its lease ends. Says what is wrong with what it was given.
+    pub(crate) fn claim(
+        &mut self,
+        now: Time,
+        lease: Duration,
+        at_most: usize,
+        given: &[PaymentId],
+    ) -> Verdict {
+        self.sweep(now);
+        let due_of = |account: &Account| account.due.filter(|due| *due <= now);
+        let mut due: Vec<Time> = self.payments.values().filter_map(due_of).collect();
+        due.sort();
+        due.truncate(at_most);
+        let when = |id: &PaymentId| self.payments.get(id).and_then(due_of);
+        let times: Vec<Option<Time>> = given.iter().map(when).collect();
+        let expected: Vec<Option<Time>> = due.into_iter().map(Some).collect();
+        let distinct: BTreeSet<&PaymentId> = given.iter().collect();
+        ensure(times == expected && distinct.len() == given.len(), || {
+            format!("claimed {given:?}, due at {times:?}, expected those due at {expected:?}")
+        })?;
+        let until = now.after(lease);
+        for id in given {
+            let account = self.payments.get_mut(id).unwrap();
+            account.payment.lease = Some(until);
+            account.due = account.due.map(|due| due.max(until));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        self.payments
+            .values()
+            .filter_map(|account| account.due)
+            .min()
+    }
+}

@@ -1,0 +1,366 @@
+//! From drawn numbers to the words that a store is spoken to with.
+
+use std::time::Duration;
+
+use kassette_domain::attempt::Choice;
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{
+    AccountId, AttemptId, Digest, KeyId, MerchantId, PaymentId, ResellerId, Slot,
+};
+use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
+use kassette_domain::ledger::{Act, Errand, ReviewDecision, StartResult, Step, Via};
+use kassette_domain::method::MethodId;
+use kassette_domain::money::{Currency, Minor, Money};
+use kassette_domain::order::{ClientRef, Email, IdempotencyKey, OrderId};
+use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Request, Settlement};
+use kassette_domain::provider::{Action, Payer, Report, VendorSettlement, VendorStatus, Wish};
+use kassette_domain::secret::Secret;
+use kassette_domain::site::ReturnUrl;
+use kassette_domain::time::Time;
+use kassette_store::About;
+
+use crate::op::{DUE, Move, Ref, Said, Way};
+use crate::payment::Payment;
+
+/// How long a start or a question holds an attempt.
+const LEASE: Duration = Duration::from_secs(30);
+/// How long a payment lives.
+const OFFER: Duration = Duration::from_secs(24 * 3600);
+
+/// Sixteen bytes that belong to a name.
+fn bytes_of(name: &str) -> [u8; 16] {
+    let mut id = [0; 16];
+    id.copy_from_slice(&Digest::of(name.as_bytes()).0[..16]);
+    id
+}
+
+pub(crate) fn payment_id(name: &str) -> PaymentId {
+    PaymentId::from_bytes(bytes_of(name))
+}
+
+pub(crate) fn account(first: bool) -> AccountId {
+    AccountId::parse(if first { "sandbox-test" } else { "other-test" }).unwrap()
+}
+
+/// A request, with one field changed where the number names one.
+pub(crate) fn request(number: u8, field: u8) -> Request {
+    let resellers = number >= 6;
+    let origin = if resellers {
+        Origin::Reseller {
+            reseller: ResellerId(1),
+            client_ref: ClientRef::parse(&format!("client-{number}")).unwrap(),
+        }
+    } else {
+        Origin::Merchant {
+            idempotency_key: IdempotencyKey::parse(&format!("request-{number}")).unwrap(),
+        }
+    };
+    let direct = number % 2 == 1;
+    let mut request = Request {
+        merchant: MerchantId(1),
+        origin,
+        environment: if number % 4 == 3 {
+            Environment::Live
+        } else {
+            Environment::Test
+        },
+        order_id: OrderId::parse(&format!("order {number}")).unwrap(),
+        due: DUE,
+        mode: if direct {
+            CheckoutMode::Direct
+        } else {
+            CheckoutMode::Hosted
+        },
+        method: direct.then_some(MethodId::Ideal),
+        email: (!number.is_multiple_of(3)).then(|| Email::parse("payer@example.org").unwrap()),
+        return_url: None,
+    };
+    match field {
+        0 => {
+            request.environment = match request.environment {
+                Environment::Test => Environment::Live,
+                Environment::Live => Environment::Test,
+            }
+        }
+        1 => request.order_id = OrderId::parse("another order").unwrap(),
+        2 => request.due.amount = Minor(DUE.amount.0 + 1),
+        3 => request.due.currency = Currency::USD,
+        4 => {
+            request.mode = if direct {
+                CheckoutMode::Hosted
+            } else {
+                CheckoutMode::Direct
+            }
+        }
+        5 => request.method = Some(MethodId::Paypal),
+        6 => request.email = Some(Email::parse("other@example.org").unwrap()),
+        7 => request.return_url = Some(ReturnUrl::parse("https://shop.example/done").unwrap()),
+        // A merchant's references are a space of its own, so only a reseller can differ in it.
+        8 if resellers => request.merchant = MerchantId(2),
+        _ => {}
+    }
+    request
+}
+
+/// A request ready to be written, with an id and token of its own.
+pub(crate) fn new_payment(number: u8, field: u8, count: usize, now: Time) -> NewPayment {
+    NewPayment {
+        id: payment_id(&format!("payment {count}")),
+        request: request(number, field),
+        usd: Minor(5389),
+        token: Secret::new(format!("token {count}")),
+        expires_at: now.after(OFFER),
+        risk_review: number % 4 == 1,
+        decision: None,
+    }
+}
+
+/// The attempt that a payment's `nth` is, from the first.
+pub(crate) fn attempt_id(payment: PaymentId, nth: usize) -> AttemptId {
+    AttemptId::from_bytes(bytes_of(&format!("{payment} attempt {nth}")))
+}
+
+pub(crate) fn return_token(attempt: AttemptId) -> String {
+    format!("return of {attempt}")
+}
+
+pub(crate) fn reference(of: Ref, attempt: AttemptId) -> String {
+    match of {
+        Ref::Own => format!("own {attempt}"),
+        Ref::Shared(number) => format!("shared {number}"),
+        Ref::Empty => String::new(),
+    }
+}
+
+/// What a vendor says of a payment about which it was asked for `due`.
+pub(crate) fn report(said: Said, due: Money, reference: String) -> Report {
+    let (due, code) = (due.amount.0, due.currency.code());
+    Report {
+        reference,
+        status: [
+            VendorStatus::Pending,
+            VendorStatus::Processing,
+            VendorStatus::VerificationPending,
+            VendorStatus::Review,
+            VendorStatus::Completed,
+            VendorStatus::Declined,
+            VendorStatus::Failed,
+            VendorStatus::Cancelled,
+            VendorStatus::Expired,
+        ][usize::from(said.status)],
+        settlement: [
+            VendorSettlement::Pending,
+            VendorSettlement::Confirmed,
+            VendorSettlement::Failed,
+        ][usize::from(said.settlement)],
+        received: Minor([0, due, due + 500, due - 1][usize::from(said.received)]),
+        returned: Minor(u64::from(said.returned) * 1000),
+        currency: [code, "XAU", ""][usize::from(said.currency)].to_owned(),
+        detail: String::new(),
+    }
+}
+
+fn choice(id: AttemptId, crypto: bool, first: bool, life: u16, now: Time) -> Box<Choice> {
+    Box::new(Choice {
+        attempt: id,
+        return_token: Secret::new(return_token(id)),
+        account: account(first),
+        slot: Slot::parse("provider.sandbox").unwrap(),
+        digest: Digest::of(b"module"),
+        method: if crypto {
+            MethodId::Crypto
+        } else {
+            MethodId::Ideal
+        },
+        expires_at: now.after(Duration::from_secs(life.into())),
+        busy_until: now.after(LEASE),
+        payer: Payer::default(),
+        decision: None,
+    })
+}
+
+/// A step of a payment, as it is known or is not: how it is named, and what is to be done.
+pub(crate) fn step(
+    id: PaymentId,
+    known: Option<&Payment>,
+    way: Way,
+    drawn: Move,
+    now: Time,
+) -> (About, Step) {
+    let count = known.map_or(0, |payment| payment.attempts.len());
+    let due = known.map_or(DUE, |payment| payment.due);
+    let until = now.after(LEASE);
+    let next = attempt_id(id, count);
+    // Beyond the oldest there is none.
+    let nth = |back: u8| {
+        let back = usize::from(back) + 1;
+        attempt_id(id, count.checked_sub(back).unwrap_or(usize::MAX))
+    };
+    let shifted = |by: i64| {
+        let by_millis = Duration::from_millis(by.unsigned_abs());
+        if by < 0 {
+            now.before(by_millis)
+        } else {
+            now.after(by_millis)
+        }
+    };
+    let (attempt, step) = match drawn {
+        Move::Open {
+            crypto,
+            account,
+            life,
+        } => (nth(0), Step::Open(choice(next, crypto, account, life, now))),
+        Move::Started {
+            attempt,
+            result,
+            reference: of,
+            next: falls_back,
+        } => {
+            let id = nth(attempt);
+            let result = match result {
+                0..=5 => StartResult::Open {
+                    reference: Some(reference(of, id)),
+                    action: Action::Redirect("https://pay.example/1".into()),
+                    until: None,
+                },
+                6 => StartResult::Open {
+                    reference: None,
+                    action: Action::Ask(Vec::new()),
+                    until: None,
+                },
+                7 => StartResult::Declined("no".into()),
+                8 => StartResult::Unavailable("down".into()),
+                _ => StartResult::Uncertain("time-out".into()),
+            };
+            let step = Step::Started {
+                attempt: id,
+                result,
+                next: falls_back.then(|| choice(next, false, true, 3600, now)),
+            };
+            (id, step)
+        }
+        Move::Answered { attempt } => {
+            let step = Step::Answered {
+                attempt: nth(attempt),
+                answers: vec![("name".into(), Secret::new("Ann"))],
+                busy_until: until,
+            };
+            (nth(attempt), step)
+        }
+        Move::Claim { attempt, errand } => {
+            let step = Step::Claim {
+                attempt: nth(attempt),
+                errand: [
+                    Errand::Start,
+                    Errand::Capture,
+                    Errand::ApprovedCapture,
+                    Errand::Close,
+                ][usize::from(errand)],
+                until,
+            };
+            (nth(attempt), step)
+        }
+        Move::News {
+            attempt,
+            said,
+            reference: of,
+            via,
+        } => {
+            let step = Step::News {
+                attempt: nth(attempt),
+                report: report(said, due, reference(of, nth(attempt))),
+                via: [Via::Callback, Via::Return, Via::Query][usize::from(via)],
+            };
+            (nth(attempt), step)
+        }
+        Move::Silence {
+            attempt,
+            wish,
+            absent,
+            scheduled,
+        } => {
+            let step = Step::Silence {
+                attempt: nth(attempt),
+                wish: [Wish::Finish, Wish::Look, Wish::Close][usize::from(wish)],
+                absent,
+                scheduled,
+            };
+            (nth(attempt), step)
+        }
+        Move::AskAt { attempt, by } => {
+            let step = Step::AskAt {
+                attempt: nth(attempt),
+                at: shifted(by),
+            };
+            (nth(attempt), step)
+        }
+        Move::Returned { attempt } => {
+            let step = Step::Returned {
+                attempt: nth(attempt),
+                query: Secret::new("back=1"),
+            };
+            (nth(attempt), step)
+        }
+        Move::Act(number) => (nth(0), Step::Act(act(number))),
+        Move::Release => (nth(0), Step::Release),
+        Move::Redact => (nth(0), Step::Redact),
+    };
+    let about = match way {
+        Way::Id => About::Payment(id),
+        Way::Attempt => About::Attempt(attempt),
+        Way::Reference => {
+            let of = known.and_then(|payment| payment.find(attempt).ok());
+            let at = of.and_then(|at| known.map(|payment| payment.attempts[at].account.clone()));
+            About::Reference {
+                account: at.unwrap_or_else(|| account(true)),
+                reference: reference(Ref::Own, attempt),
+            }
+        }
+    };
+    (about, step)
+}
+
+fn act(number: u8) -> Act {
+    let approve = |settlement| Act::Review(ReviewDecision::Approve { settlement });
+    match number {
+        0 => Act::Cancel,
+        1 | 2 => Act::Expire,
+        3 | 4 => Act::Review(ReviewDecision::Decline),
+        5 | 6 => approve(None),
+        7 => approve(Some(Settlement::Confirmed)),
+        _ => approve(Some(Settlement::Pending)),
+    }
+}
+
+/// A key of merchant 1 or 2; odd ones are live.
+pub(crate) fn key(number: u8, generation: usize, now: Time) -> ApiKey {
+    let shown = format!("key {number} {generation}");
+    ApiKey {
+        id: KeyId::from_bytes(bytes_of(&shown)),
+        hash: TokenHash::of(&shown),
+        owner: KeyOwner::Merchant(MerchantId(if number == 3 { 2 } else { 1 })),
+        environment: if number % 2 == 1 {
+            Environment::Live
+        } else {
+            Environment::Test
+        },
+        scopes: Scope::MERCHANT.to_vec(),
+        hint: "abcd".into(),
+        created_at: now,
+        expires_at: None,
+        revoked_at: None,
+        last_used_at: None,
+    }
+}
+
+pub(crate) fn audited(action: &str) -> Audited {
+    Audited {
+        operator: "root".into(),
+        actor: "ann".into(),
+        reason: Some("because".into()),
+        action: action.into(),
+        object: "something/1".into(),
+        before: None,
+        after: None,
+    }
+}

@@ -1,0 +1,214 @@
+//! Many callers, the same keys, kills in between: each key makes exactly one payment.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::dice::Dice;
+use crate::journal::Shop;
+use crate::kills::shop;
+use crate::process::{Home, Running, start};
+use crate::wire::{Ask, Line};
+
+/// Kills of a run.
+const KILLS: usize = 6;
+/// How far callers run apart: they meet at each key, some before and some after it is made.
+const APART: usize = 4;
+
+/// What a key was answered, by anybody ever.
+#[derive(Default)]
+struct Answered {
+    payment: Option<String>,
+    made: usize,
+}
+
+struct Herd {
+    shop: Shop,
+    keys: Vec<Mutex<Answered>>,
+    /// The server of now; none between a kill and the next start.
+    server: watch::Sender<Option<Arc<Running>>>,
+    answers: AtomicUsize,
+    lost: AtomicUsize,
+    over: AtomicBool,
+}
+
+/// So many callers create with so many keys, every caller with every key; says what was shown.
+pub(crate) async fn run(callers: usize, keys: usize, seed: u64) -> Result<String, String> {
+    let mut home = Home::new();
+    let told = drive(&home, callers, keys, seed).await;
+    told.map_err(|wrong| {
+        let log = home.log();
+        format!("{wrong}\n{log}\nkept in {}", home.keep().display())
+    })
+}
+
+async fn drive(home: &Home, callers: usize, keys: usize, seed: u64) -> Result<String, String> {
+    let began = Instant::now();
+    let mut dice = Dice::of(seed, 0xCA11);
+    let first = Arc::new(start(home).ready().await?);
+    let herd = Arc::new(Herd {
+        shop: shop(&mut first.desk()).await?,
+        keys: (0..keys).map(|_| Mutex::default()).collect(),
+        server: watch::Sender::new(Some(first)),
+        answers: AtomicUsize::new(0),
+        lost: AtomicUsize::new(0),
+        over: AtomicBool::new(false),
+    });
+    let calls: Vec<_> = (0..callers)
+        .map(|caller| {
+            let herd = Arc::clone(&herd);
+            let dice = Dice::of(seed, caller as u64);
+            tokio::spawn(async move { herd.call(dice).await })
+        })
+        .collect();
+    let whole = callers * keys;
+    for kill in 1..=KILLS {
+        // Spread over the run, each at a random place of its part.
+        let part = whole / (KILLS + 1);
+        let at = kill * part + dice.roll(part / 2);
+        while herd.answers.load(Ordering::Relaxed) < at && !herd.over.load(Ordering::Relaxed) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        if herd.over.load(Ordering::Relaxed) {
+            break;
+        }
+        if let Some(server) = herd.server.send_replace(None) {
+            server.kill();
+        }
+        let next = start(home).ready().await;
+        let next = next.map_err(|wrong| format!("after kill {kill}: {wrong}"))?;
+        herd.server.send_replace(Some(Arc::new(next)));
+    }
+    for call in calls {
+        call.await.map_err(|error| error.to_string())??;
+    }
+    let ids = herd.judge().await?;
+    Ok(format!(
+        "seed {seed}: {callers} callers with {keys} keys each and {KILLS} kills: {} payments, {} \
+         answers, {} calls lost, {:.0} s",
+        ids.len(),
+        herd.answers.load(Ordering::Relaxed),
+        herd.lost.load(Ordering::Relaxed),
+        began.elapsed().as_secs_f64(),
+    ))
+}
+
+impl Herd {
+    /// The server of now, once there is one.
+    async fn server(&self) -> Result<Arc<Running>, String> {
+        let mut server = self.server.subscribe();
+        let server = server.wait_for(Option::is_some).await;
+        let server = server.map_err(|error| error.to_string())?.clone();
+        server.ok_or_else(|| "no server".to_owned())
+    }
+
+    /// One caller: every key once, again and again until it is answered.
+    async fn call(&self, mut dice: Dice) -> Result<(), String> {
+        let told = self.try_call(&mut dice).await;
+        if told.is_err() {
+            self.over.store(true, Ordering::Relaxed);
+        }
+        told
+    }
+
+    async fn try_call(&self, dice: &mut Dice) -> Result<(), String> {
+        let mut server = self.server().await?;
+        let mut line = server.line();
+        let mut order: Vec<usize> = (0..self.keys.len()).collect();
+        for at in 0..order.len() {
+            let with = at + dice.roll(APART.min(order.len() - at));
+            order.swap(at, with);
+        }
+        for key in order {
+            while !self.over.load(Ordering::Relaxed) && !self.create(&mut line, key).await? {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                server = self.server().await?;
+                line = server.line();
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    fn body(key: usize) -> String {
+        json!({
+            "order_id": format!("order-{key}"),
+            "idempotency_key": format!("key-of-all-{key}"),
+            "amount": format!("{}.90", 1 + key % 90),
+            "currency": "EUR",
+        })
+        .to_string()
+    }
+
+    /// Sends one create; whether it was answered.
+    async fn create(&self, line: &mut Line, key: usize) -> Result<bool, String> {
+        let body = Self::body(key);
+        let ask = Ask::post("/api/v1/payments", &self.shop.test_key, &body);
+        let Ok(answer) = line.call(ask).await else {
+            return Ok(false);
+        };
+        if answer.status >= 429 {
+            return Ok(false);
+        }
+        let payment = match answer.status {
+            201 => answer.json()?,
+            200 if answer.replayed => answer.json()?,
+            _ => return Err(format!("key {key} was answered {answer:?}")),
+        };
+        let id = payment["payment_id"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let mut known = self.keys[key].lock();
+        known.made += usize::from(answer.status == 201);
+        let made = known.made;
+        let first = known.payment.get_or_insert_with(|| id.clone());
+        if *first != id || made > 1 {
+            return Err(format!("key {key} made {first} and {id}, {made} times new"));
+        }
+        drop(known);
+        self.answers.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Every key has one payment, and there are no others.
+    async fn judge(&self) -> Result<BTreeSet<String>, String> {
+        let server = self.server().await?;
+        let mut line = server.line();
+        for key in 0..self.keys.len() {
+            if !self.create(&mut line, key).await? {
+                return Err(format!("key {key} is not answered"));
+            }
+        }
+        let path = format!("/payments?merchant_id={}", self.shop.id);
+        let listed = server.desk().list(&path, "payments").await?;
+        let id = |payment: &Value| {
+            payment["payment_id"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let found: BTreeSet<String> = listed.iter().map(id).collect();
+        let known: BTreeSet<String> = self
+            .keys
+            .iter()
+            .filter_map(|key| key.lock().payment.clone())
+            .collect();
+        server.kill();
+        if listed.len() == self.keys.len() && found == known {
+            Ok(found)
+        } else {
+            Err(format!(
+                "{} payments for {} keys, {} of them known",
+                listed.len(),
+                self.keys.len(),
+                known.intersection(&found).count()
+            ))
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! After each restart: everything that was acknowledged is there, what was not answered is there
+//! wholly or not at all.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::journal::Entry;
+use crate::laws;
+use crate::load::{World, hear_create};
+use crate::process::{Desk, Running};
+use crate::wire::{Ask, Line, Lost};
+
+/// Judges at work at once.
+const JUDGES: usize = 8;
+
+/// Judges payments; the first thing that is wrong.
+pub(crate) async fn payments(
+    world: &Arc<World>,
+    run: &Arc<Running>,
+    entries: Vec<Arc<Entry>>,
+) -> Result<(), String> {
+    let entries = Arc::new(entries);
+    let judges: Vec<_> = (0..JUDGES)
+        .map(|number| {
+            let (world, run, entries) = (Arc::clone(world), Arc::clone(run), Arc::clone(&entries));
+            tokio::spawn(async move {
+                let (mut line, mut desk) = (run.line(), run.desk());
+                for entry in entries.iter().skip(number).step_by(JUDGES) {
+                    payment(&world, entry, &mut line, &mut desk)
+                        .await
+                        .map_err(|wrong| format!("{}: {wrong}", entry.body))?;
+                }
+                Ok::<_, String>(())
+            })
+        })
+        .collect();
+    for judge in judges {
+        judge.await.map_err(|error| error.to_string())??;
+    }
+    Ok(())
+}
+
+/// Judges one payment.
+async fn payment(
+    world: &World,
+    entry: &Entry,
+    line: &mut Line,
+    desk: &mut Desk,
+) -> Result<(), String> {
+    let key = world.shops[entry.shop].key(entry.live);
+    let unanswered = |Lost| "the server does not answer".to_owned();
+    let known = entry.id();
+    if let Some(id) = &known {
+        let sent = Instant::now();
+        let path = format!("/api/v1/payments/{id}");
+        let answer = line.call(Ask::get(&path, key)).await.map_err(unanswered)?;
+        entry.hear(&answer.expect(200)?, false, sent)?;
+    }
+    // The repeat: the same payment, or exactly one new where nothing had been answered.
+    let sent = Instant::now();
+    let ask = Ask::post("/api/v1/payments", key, &entry.body);
+    let answer = line.call(ask).await.map_err(unanswered)?;
+    let there = hear_create(world, entry, &answer, sent)?;
+    if answer.status >= 429 {
+        return Err(format!("a repeat was answered {answer:?}"));
+    }
+    if known.is_some() && !(there && answer.replayed) {
+        return Err(format!("an acknowledged key was answered {answer:?}"));
+    }
+    let listed = desk
+        .list(
+            &format!("/payments?order_id={}", entry.order_id),
+            "payments",
+        )
+        .await?;
+    if listed.len() != usize::from(there) {
+        return Err(format!("one order, {} payments: {listed:?}", listed.len()));
+    }
+    match entry.id() {
+        Some(id) => inside(entry, &id, desk).await,
+        None => Ok(()),
+    }
+}
+
+/// The payment as operators see it: whole, and only ever longer than it was seen.
+async fn inside(entry: &Entry, id: &str, desk: &mut Desk) -> Result<(), String> {
+    let sent = Instant::now();
+    let inside = desk.read(&format!("/payments/{id}")).await?;
+    laws::whole(&inside).map_err(|wrong| format!("{wrong}\n{inside:#}"))?;
+    entry.hear(&inside["payment"], false, sent)?;
+    let mut told = entry.told.lock();
+    for (name, seen) in [("transitions", told.timeline), ("events", told.events)] {
+        let list = &inside[name];
+        let changed = seen.0 > 0 && laws::mark(list, seen.0) != seen.1;
+        if laws::length(list) < seen.0 || changed {
+            return Err(format!("{name} that were seen are gone:\n{inside:#}"));
+        }
+    }
+    let mark = |list: &Value| (laws::length(list), laws::mark(list, laws::length(list)));
+    told.timeline = mark(&inside["transitions"]);
+    told.events = mark(&inside["events"]);
+    for redirect in &told.redirects {
+        let has = |attempt: &Value| attempt["redirect_url"] == redirect.as_str();
+        let attempts = inside["attempts"].as_array();
+        if !attempts.is_some_and(|attempts| attempts.iter().any(has)) {
+            return Err(format!(
+                "the start that answered {redirect} is gone:\n{inside:#}"
+            ));
+        }
+    }
+    drop(told);
+    Ok(())
+}
+
+/// Whether an attempt and its reference are this payment's alone. For the end: it needs them all.
+pub(crate) fn is_alone(world: &World, entry: &Entry, inside: &Value) -> Result<(), String> {
+    for attempt in inside["attempts"].as_array().into_iter().flatten() {
+        let account = attempt["provider_id"].as_str().unwrap_or_default();
+        for name in ["attempt_id", "reference"] {
+            let Some(text) = attempt[name].as_str() else {
+                continue;
+            };
+            if !world.journal.owns(format!("{account} {text}"), entry) {
+                return Err(format!("{name} {text} belongs to two payments"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The simulators' books, by attempt.
+pub(crate) async fn books(desk: &mut Desk) -> Result<HashMap<String, Vec<Value>>, String> {
+    let mut books: HashMap<String, Vec<Value>> = HashMap::new();
+    let read = desk.read("/dev/books").await?;
+    for entry in read["entries"].as_array().into_iter().flatten() {
+        let attempt = entry["attempt_id"].as_str().unwrap_or_default();
+        books
+            .entry(attempt.to_owned())
+            .or_default()
+            .push(entry.clone());
+    }
+    for (attempt, entries) in &books {
+        if entries.len() != 1 {
+            return Err(format!("attempt {attempt} has two sessions: {entries:?}"));
+        }
+        if entries[0]["captured_times"].as_u64() > Some(1) {
+            return Err(format!("charged twice: {entries:?}"));
+        }
+    }
+    Ok(books)
+}
+
+/// What a vendor has acknowledged to a payer stands in its books.
+pub(crate) async fn outcomes(
+    entries: &[Arc<Entry>],
+    books: &HashMap<String, Vec<Value>>,
+    desk: &mut Desk,
+) -> Result<(), String> {
+    for entry in entries {
+        let told: Vec<_> = entry.told.lock().outcomes.clone();
+        let taken = |what: &&(String, &str)| matches!(what.1, "approve" | "review");
+        let (Some(id), true) = (entry.id(), told.iter().any(|each| taken(&each))) else {
+            continue;
+        };
+        let inside = desk.read(&format!("/payments/{id}")).await?;
+        for (page, outcome) in told.iter().filter(taken) {
+            let has = |attempt: &&Value| attempt["redirect_url"] == page.as_str();
+            let attempts = inside["attempts"].as_array().into_iter().flatten();
+            let attempt = attempts.into_iter().find(has);
+            let of = attempt.and_then(|attempt| attempt["attempt_id"].as_str());
+            let books = of.and_then(|of| books.get(of)).map(|found| &found[0]);
+            let state = books.and_then(|books| books["state"].as_str());
+            if matches!(state, None | Some("open" | "declined")) {
+                return Err(format!("{outcome} at {page} was acknowledged: {books:?}"));
+            }
+        }
+    }
+    Ok(())
+}

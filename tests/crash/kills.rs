@@ -1,0 +1,188 @@
+//! Cycles of load, `kill -9` at a random moment, and judgement.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::dice::Dice;
+use crate::journal::{Entry, Shop};
+use crate::judge;
+use crate::load::{Client, World};
+use crate::office::Office;
+use crate::process::{Desk, Home, Running, start};
+use crate::rest;
+
+/// Clients at once.
+const CLIENTS: usize = 8;
+/// Shops that they work for.
+const SHOPS: usize = 3;
+/// Payments of long ago that are judged again after each restart.
+const OLD: usize = 15;
+/// Lives after which the office gets a merchant of its own: its list of keys is read whole each time.
+const OFFICE: usize = 25;
+/// From so many lives on the books, which are long by then, are read only so often.
+const BOOKS: (usize, usize) = (400, 8);
+
+/// Runs so many cycles and lets everything come to rest; says what the run has shown.
+/// A kill comes at a moment between none and `load` milliseconds of it.
+pub(crate) async fn run(cycles: usize, load: usize, seed: u64) -> Result<String, String> {
+    let mut home = Home::new();
+    let told = cycle(&home, cycles, load, seed).await;
+    told.map_err(|wrong| {
+        let log = home.log();
+        format!("{wrong}\n{log}\nkept in {}", home.keep().display())
+    })
+}
+
+async fn cycle(home: &Home, cycles: usize, load: usize, seed: u64) -> Result<String, String> {
+    let began = Instant::now();
+    let mut dice = Dice::of(seed, 0);
+    let mut run = Arc::new(start(home).ready().await?);
+    let world = Arc::new(found(&run, seed).await?);
+    let (mut early, mut slowest, mut starts) = (0, Duration::ZERO, Duration::ZERO);
+    let mut unproved = Vec::new();
+    for life in 1..=cycles {
+        if life.is_multiple_of(OFFICE) {
+            let merchant = merchant(&mut run.desk(), "Office").await?;
+            world.office.lock().await.moves_to(merchant);
+        }
+        let load_for = Duration::from_millis(dice.roll(load) as u64);
+        load_and_kill(&world, &run, life, load_for).await?;
+        while dice.once_in(6) {
+            // Again while it starts, before or after it has opened the store.
+            let starting = start(home);
+            let least = starts.max(Duration::from_millis(100));
+            let most = usize::try_from(least.as_millis()).unwrap_or(usize::MAX);
+            tokio::time::sleep(Duration::from_millis(dice.roll(most) as u64)).await;
+            starting.kill();
+            early += 1;
+        }
+        let next = start(home).ready().await;
+        run = Arc::new(next.map_err(|wrong| format!("after kill {life}: {wrong}"))?);
+        starts = run.took;
+        slowest = slowest.max(run.took);
+        world.over.store(false, Ordering::Relaxed);
+        let touched = world.journal.take_touched();
+        unproved.extend(touched.iter().cloned());
+        let judged = judge_all(&world, &run, touched, &mut unproved, life, &mut dice).await;
+        judged.map_err(|wrong| format!("after kill {life}: {wrong}"))?;
+        if !run.is_alive() {
+            return Err(format!("after kill {life}: the server ended by itself"));
+        }
+    }
+    let cycles_took = began.elapsed();
+    let ends = rest::settle(&world, &run).await?;
+    let office = world.office.lock().await;
+    let text = format!(
+        "seed {seed}: {cycles} cycles in {:.0} s, {early} more kills while starting, starts up to \
+         {:.2} s\n{} requests for payments, {} acknowledgements, {} without an answer, {} changes \
+         by the office\nat rest after {:.0} s: {ends:?}",
+        cycles_took.as_secs_f64(),
+        slowest.as_secs_f64(),
+        world.journal.len(),
+        world.acknowledged.load(Ordering::Relaxed),
+        world.unanswered.load(Ordering::Relaxed),
+        office.changes,
+        began.elapsed().as_secs_f64(),
+    );
+    run.kill();
+    Ok(text)
+}
+
+/// The shops and the office.
+async fn found(run: &Running, seed: u64) -> Result<World, String> {
+    let mut desk = run.desk();
+    let mut shops = Vec::new();
+    for _ in 0..SHOPS {
+        shops.push(shop(&mut desk).await?);
+    }
+    let office = Office::new(merchant(&mut desk, "Office").await?);
+    Ok(World::new(seed, shops, office))
+}
+
+async fn merchant(desk: &mut Desk, name: &str) -> Result<u64, String> {
+    let body = json!({
+        "name": name, "live_approved": true, "fx_rates": { "EUR": "1.08" },
+        "policy": { "rate_limit": { "per_second": 10_000, "burst": 10_000 } },
+    });
+    let made = desk.change("POST", "/merchants", &body, 201).await?;
+    made["merchant_id"]
+        .as_u64()
+        .ok_or_else(|| format!("no merchant: {made}"))
+}
+
+/// A merchant with a key for each environment.
+pub(crate) async fn shop(desk: &mut Desk) -> Result<Shop, String> {
+    let id = merchant(desk, "Shop").await?;
+    let mut keys = Vec::new();
+    for environment in ["test", "live"] {
+        let path = format!("/merchants/{id}/keys");
+        let body = json!({ "environment": environment });
+        let issued = desk.change("POST", &path, &body, 201).await?;
+        keys.push(issued["key"].as_str().unwrap_or_default().to_owned());
+    }
+    let live_key = keys.pop().unwrap_or_default();
+    let test_key = keys.pop().unwrap_or_default();
+    Ok(Shop {
+        id,
+        test_key,
+        live_key,
+    })
+}
+
+/// Loads a server for a while and kills it.
+async fn load_and_kill(
+    world: &Arc<World>,
+    run: &Arc<Running>,
+    life: usize,
+    load: Duration,
+) -> Result<(), String> {
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|number| tokio::spawn(Client::new(world, run, life, number).press_on()))
+        .collect();
+    let office = tokio::spawn({
+        let (world, run) = (Arc::clone(world), Arc::clone(run));
+        async move {
+            let dice = Dice::of(world.seed, (life * 64 + CLIENTS) as u64);
+            let mut office = world.office.lock().await;
+            office.press_on(&run, dice, || world.is_over()).await
+        }
+    });
+    tokio::time::sleep(load).await;
+    // The clients hear nothing of it: what is under way is cut off.
+    world.over.store(true, Ordering::Relaxed);
+    run.kill();
+    for client in clients {
+        client.await.map_err(|error| error.to_string())?;
+    }
+    office.await.map_err(|error| error.to_string())??;
+    match world.wrong.lock().first() {
+        Some(wrong) => Err(format!("before kill {life}: {wrong}")),
+        None => Ok(()),
+    }
+}
+
+async fn judge_all(
+    world: &Arc<World>,
+    run: &Arc<Running>,
+    mut entries: Vec<Arc<Entry>>,
+    unproved: &mut Vec<Arc<Entry>>,
+    life: usize,
+    dice: &mut Dice,
+) -> Result<(), String> {
+    let count = world.journal.len();
+    let old = (0..OLD.min(count)).filter_map(|_| world.journal.get(dice.roll(count)));
+    entries.extend(old);
+    entries.sort_by_key(|entry| entry.number);
+    entries.dedup_by_key(|entry| entry.number);
+    judge::payments(world, run, entries).await?;
+    if life < BOOKS.0 || life.is_multiple_of(BOOKS.1) {
+        let mut desk = run.desk();
+        let books = judge::books(&mut desk).await?;
+        judge::outcomes(&std::mem::take(unproved), &books, &mut desk).await?;
+    }
+    let mut office = world.office.lock().await;
+    office.judge(run, dice).await
+}

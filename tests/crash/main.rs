@@ -1,0 +1,143 @@
+//! Nothing acknowledged is lost: the real binary under load, killed with `kill -9`, started again.
+//!
+//! ```sh
+//! cargo test --release --test crash -- --cycles 2000 --seed 7
+//! ```
+//!
+//! `--cycles` (`KASSETTE_CRASH_CYCLES`) sets how often the server is killed under mixed load, `--load`
+//! after how many milliseconds of it at the latest, and `--keys` (`KASSETTE_CRASH_KEYS`) with how many idempotency keys each of the 64 `--callers` creates
+//! while it is killed. `--seed` (`KASSETTE_CRASH_SEED`) repeats the choices; the moments of a kill
+//! are the machine's. A word that is no flag runs only the cases whose name holds it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs,
+    clippy::allow_attributes
+)]
+
+mod dice;
+mod herd;
+mod journal;
+mod judge;
+mod kills;
+mod laws;
+mod load;
+mod office;
+mod payers;
+mod process;
+mod rest;
+mod wire;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+const KILLS: &str = "what_was_acknowledged_survives_every_kill";
+const HERD: &str = "each_key_makes_one_payment_whoever_asks_and_whatever_is_killed";
+
+/// What is asked for.
+struct Wishes {
+    cycles: usize,
+    load: usize,
+    keys: usize,
+    callers: usize,
+    seed: u64,
+    list: bool,
+    filter: Option<String>,
+    skip: Vec<String>,
+}
+
+impl Wishes {
+    fn read() -> Self {
+        let number = |name: &str, otherwise: u64| {
+            let said = std::env::var(name).ok();
+            said.map_or(otherwise, |said| said.parse().expect("a whole number"))
+        };
+        let count = |number: u64| usize::try_from(number).expect("a count");
+        let mut wishes = Self {
+            cycles: count(number("KASSETTE_CRASH_CYCLES", 10)),
+            keys: count(number("KASSETTE_CRASH_KEYS", 200)),
+            callers: 64,
+            load: 1200,
+            seed: number("KASSETTE_CRASH_SEED", 9),
+            list: false,
+            filter: None,
+            skip: Vec::new(),
+        };
+        let mut said = std::env::args().skip(1);
+        while let Some(word) = said.next() {
+            let mut value = || said.next().and_then(|said| said.parse().ok());
+            match word.as_str() {
+                "--cycles" => wishes.cycles = count(value().expect("--cycles NUMBER")),
+                "--load" => wishes.load = count(value().expect("--load MILLISECONDS")),
+                "--keys" => wishes.keys = count(value().expect("--keys NUMBER")),
+                "--callers" => wishes.callers = count(value().expect("--callers NUMBER")),
+                "--seed" => wishes.seed = value().expect("--seed NUMBER"),
+                "--list" => wishes.list = true,
+                "--skip" => wishes.skip.extend(said.next()),
+                // What cargo's own runner knows and nothing here needs.
+                "--test-threads" | "--format" | "--color" => drop(said.next()),
+                flag if flag.starts_with('-') => {}
+                filter => wishes.filter = Some(filter.to_owned()),
+            }
+        }
+        wishes
+    }
+
+    fn wants(&self, case: &str) -> bool {
+        let wanted = |filter: &String| case.contains(filter.as_str());
+        self.filter.as_ref().is_none_or(wanted) && !self.skip.iter().any(wanted)
+    }
+}
+
+fn main() -> ExitCode {
+    let wishes = Wishes::read();
+    let cases = [KILLS, HERD];
+    if wishes.list {
+        for case in cases {
+            println!("{case}: test");
+        }
+        return ExitCode::SUCCESS;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let began = Instant::now();
+    let wanted: Vec<&str> = cases
+        .into_iter()
+        .filter(|case| wishes.wants(case))
+        .collect();
+    println!("\nrunning {} tests", wanted.len());
+    let mut failed = 0;
+    for case in &wanted {
+        let told = runtime.block_on(async {
+            if *case == KILLS {
+                kills::run(wishes.cycles, wishes.load, wishes.seed).await
+            } else {
+                herd::run(wishes.callers, wishes.keys, wishes.seed).await
+            }
+        });
+        match told {
+            Ok(told) => println!("{told}\ntest {case} ... ok"),
+            Err(wrong) => {
+                failed += 1;
+                println!("seed {}: {wrong}\ntest {case} ... FAILED", wishes.seed);
+            }
+        }
+    }
+    println!(
+        "\ntest result: {}. {} passed; {failed} failed; 0 ignored; 0 measured; {} filtered out; finished in {:.2}s\n",
+        if failed == 0 { "ok" } else { "FAILED" },
+        wanted.len() - failed,
+        cases.len() - wanted.len(),
+        began.elapsed().as_secs_f64()
+    );
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,134 @@
+//! Payers: they start, press a button of the vendor's page, come back, and want their money back.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::journal::Entry;
+use crate::load::{Client, Trouble};
+use crate::wire::{Ask, Line};
+
+impl Client {
+    /// Somebody pays for a payment of late.
+    pub(crate) async fn start_and_pay(&mut self) -> Result<(), Trouble> {
+        let pending = self.pick_in("pending");
+        let entry = match pending.filter(|_| self.dice.once_in(2)) {
+            Some(entry) => Some(entry),
+            None => self.pick_in("created"),
+        };
+        match entry.filter(|entry| entry.direct) {
+            Some(entry) => self.pay_for(&entry).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Starts, presses a button, and now and then comes back.
+    pub(crate) async fn pay_for(&mut self, entry: &Arc<Entry>) -> Result<(), Trouble> {
+        let Some(page) = self.start(entry).await? else {
+            return Ok(());
+        };
+        let outcomes = [
+            "approve", "approve", "approve", "approve", "decline", "review", "pending",
+        ];
+        let outcome = self.dice.one_of(&outcomes);
+        let Some(back) = self.press(entry, &page, outcome).await? else {
+            return Ok(());
+        };
+        if self.dice.once_in(2) {
+            // The payer's browser comes back, which proves nothing and asks the vendor.
+            let path = back.split_once("/return/").map(|(_, rest)| rest.to_owned());
+            let path = format!("/return/{}", path.unwrap_or_default());
+            let ask = Ask {
+                method: "GET",
+                path: &path,
+                key: None,
+                body: None,
+                form: false,
+            };
+            self.line.call(ask).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts, and answers the payer's page where there is one.
+    async fn start(&mut self, entry: &Arc<Entry>) -> Result<Option<String>, Trouble> {
+        let (Some(id), Some(method)) = (entry.id(), method(entry)) else {
+            return Ok(None);
+        };
+        self.world.journal.touch(entry);
+        let body = json!({ "payment_id": id, "payment_method": method }).to_string();
+        let key = self.world.shops[entry.shop].key(entry.live);
+        let ask = Ask::post("/api/v1/payments/start", key, &body);
+        let answer = self.line.call(ask).await?;
+        if answer.status != 200 {
+            return Ok(None);
+        }
+        self.world.acknowledge();
+        let url = answer.json()?["redirect_url"]
+            .as_str()
+            .ok_or_else(|| format!("a start without an address: {answer:?}"))?
+            .to_owned();
+        if !url.contains("/pay/") {
+            return Ok(None);
+        }
+        if entry.life == self.life
+            && let Some(host) = url.split('/').nth(2)
+        {
+            // An address that was drawn in this life names the payer pages of this life.
+            let _ = self.run.payer.set(host.to_owned());
+        }
+        entry.told.lock().redirects.insert(url.clone());
+        Ok(Some(url))
+    }
+
+    /// Presses a button of the payer's page; answers where the browser goes.
+    async fn press(
+        &mut self,
+        entry: &Arc<Entry>,
+        page: &str,
+        outcome: &'static str,
+    ) -> Result<Option<String>, Trouble> {
+        let Some(host) = self.run.payer.get() else {
+            return Ok(None);
+        };
+        let path: Vec<&str> = page.split('/').skip(3).collect();
+        let [account, "pay", token] = path[..] else {
+            return Err(Trouble::Wrong(format!("no payer's page: {page}")));
+        };
+        self.world.journal.touch(entry);
+        let body = format!("session={token}&outcome={outcome}");
+        let path = format!("/{account}/pay");
+        let ask = Ask {
+            method: "POST",
+            path: &path,
+            key: None,
+            body: Some(&body),
+            form: true,
+        };
+        let answer = Line::to(host).call(ask).await?;
+        if answer.status == 303 {
+            self.world.acknowledge();
+            entry.told.lock().outcomes.push((page.to_owned(), outcome));
+        }
+        Ok(answer.location.filter(|_| answer.status == 303))
+    }
+
+    /// What happens to money that was taken: a refund, a dispute.
+    pub(crate) async fn afterwards(&mut self) -> Result<(), Trouble> {
+        let Some(entry) = self.pick_in("completed") else {
+            return Ok(());
+        };
+        let page = entry.told.lock().redirects.last().cloned();
+        let outcome = self.dice.one_of(&["refund", "dispute"]);
+        if let Some(page) = page {
+            self.press(&entry, &page, outcome).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The method of a direct payment.
+fn method(entry: &Entry) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_str(&entry.body).ok()?;
+    body["payment_method"].as_str().map(str::to_owned)
+}

@@ -1,0 +1,279 @@
+//! The real binary: started, killed with SIGKILL, started again on the same folder.
+//!
+//! `dev` and not `serve`: the simulators with their books, faults and clock live in the same
+//! process, so a kill cuts both sides of every exchange with a provider at once, and the books have
+//! to survive it like the store.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::wire::{Answer, Ask, Line, Lost};
+
+/// Longest that a start may take on a machine with much to do.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The folder of a run with everything that the server keeps; removed at its end, kept where a
+/// judgement failed.
+pub(crate) struct Home {
+    folder: Option<tempfile::TempDir>,
+    path: PathBuf,
+    watchdog: Child,
+}
+
+impl Home {
+    /// A fresh folder with the modules in it.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let plugins = folder.path().join("data/plugins");
+        fs::create_dir_all(&plugins).unwrap();
+        fs::create_dir_all(folder.path().join("config/providers")).unwrap();
+        for guest in kassette_build::guests() {
+            fs::copy(&guest.path, plugins.join(format!("{}.wasm", guest.slot))).unwrap();
+        }
+        // Ends a server that an interrupted run leaves behind: its input ends with this process.
+        let script = "cat >/dev/null; p=$(cat \"$0/pid\" 2>/dev/null); [ -z \"$p\" ] || kill -9 \"$p\"; rm -rf \"$0\"";
+        let watchdog = Command::new("sh")
+            .args(["-c", script])
+            .arg(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            path: folder.path().to_owned(),
+            folder: Some(folder),
+            watchdog,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves everything where it is, for whoever wants to know what went wrong.
+    pub(crate) fn keep(&mut self) -> &Path {
+        if let Some(folder) = self.folder.take() {
+            let _ = folder.keep();
+        }
+        &self.path
+    }
+
+    /// What the server of now printed, its end.
+    pub(crate) fn log(&self) -> String {
+        const LINES: usize = 40;
+        let text = fs::read_to_string(self.path.join("log.txt")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LINES)..].join("\n")
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // Before its input ends: what is kept is kept.
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
+    }
+}
+
+/// A process that may not serve yet.
+pub(crate) struct Starting {
+    child: Child,
+    home: PathBuf,
+    began: Instant,
+}
+
+/// Starts the server on a folder.
+pub(crate) fn start(home: &Home) -> Starting {
+    let home = home.path().to_owned();
+    let _ = fs::remove_file(home.join("ready.json"));
+    let _ = fs::rename(home.join("log.txt"), home.join("log.before.txt"));
+    let log = fs::File::create(home.join("log.txt")).unwrap();
+    let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    let child = Command::new(env!("CARGO_BIN_EXE_kassette"))
+        .args(["dev", "--no-watch"])
+        .args(listen)
+        .arg("--data-dir")
+        .arg(home.join("data"))
+        .arg("--config")
+        .arg(home.join("config"))
+        .arg("--ready-file")
+        .arg(home.join("ready.json"))
+        .env("RUST_LOG", "warn")
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    fs::write(home.join("pid"), child.id().to_string()).unwrap();
+    Starting {
+        child,
+        home,
+        began: Instant::now(),
+    }
+}
+
+impl Starting {
+    /// Kills it before it serves, or just after.
+    pub(crate) fn kill(mut self) {
+        end(&mut self.child, &self.home);
+    }
+
+    /// Waits until it serves.
+    pub(crate) async fn ready(mut self) -> Result<Running, String> {
+        let file = self.home.join("ready.json");
+        let ready: Value = loop {
+            if let Ok(bytes) = fs::read(&file) {
+                break serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("it does not start again: {status}"));
+            }
+            if self.began.elapsed() > PATIENCE {
+                end(&mut self.child, &self.home);
+                return Err("it does not start in time".into());
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        let text = |name: &str| ready[name].as_str().unwrap_or_default().to_owned();
+        let address = |url: &str| {
+            let rest = url.strip_prefix("http://").unwrap_or(url);
+            rest.split('/').next().unwrap_or_default().to_owned()
+        };
+        Ok(Running {
+            took: self.began.elapsed(),
+            child: Mutex::new(self.child),
+            home: self.home,
+            public: address(&text("base_url")),
+            admin: address(&text("admin_url")),
+            token: text("operator_token"),
+            payer: OnceLock::new(),
+        })
+    }
+}
+
+/// A server that serves.
+pub(crate) struct Running {
+    child: Mutex<Child>,
+    home: PathBuf,
+    /// How long the start took.
+    pub(crate) took: Duration,
+    /// Address of the public listener.
+    pub(crate) public: String,
+    /// Address of the admin listener.
+    pub(crate) admin: String,
+    token: String,
+    /// Address of the payer pages, once one was seen: it is another after each start.
+    pub(crate) payer: OnceLock<String>,
+}
+
+impl Running {
+    /// Ends it at once, as `kill -9` does.
+    pub(crate) fn kill(&self) {
+        end(&mut self.child.lock(), &self.home);
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn is_alive(&self) -> bool {
+        matches!(self.child.lock().try_wait(), Ok(None))
+    }
+
+    /// A connection to the public listener.
+    pub(crate) fn line(&self) -> Line {
+        Line::to(&self.public)
+    }
+
+    /// A connection to the admin listener, as the operator.
+    pub(crate) fn desk(&self) -> Desk {
+        Desk {
+            line: Line::to(&self.admin),
+            token: self.token.clone(),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Where a judgement failed: nobody else ends it.
+        self.kill();
+    }
+}
+
+fn end(child: &mut Child, home: &Path) {
+    // SIGKILL: nothing of the process gets to run any more.
+    let _ = child.kill();
+    let _ = child.wait();
+    let _ = fs::write(home.join("pid"), "");
+}
+
+/// The admin API.
+pub(crate) struct Desk {
+    line: Line,
+    token: String,
+}
+
+impl Desk {
+    /// A call that may be lost.
+    pub(crate) async fn call(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, Lost> {
+        let path = format!("/admin/v1{path}");
+        let body = body.map(Value::to_string);
+        let ask = Ask {
+            method,
+            path: &path,
+            key: Some(&self.token),
+            body: body.as_deref(),
+            form: false,
+        };
+        self.line.call(ask).await
+    }
+
+    /// A GET that has to be answered.
+    pub(crate) async fn read(&mut self, path: &str) -> Result<Value, String> {
+        let answer = self.call("GET", path, None).await;
+        let answer = answer.map_err(|Lost| format!("{path} was not answered"))?;
+        answer
+            .expect(200)
+            .map_err(|error| format!("{path}: {error}"))
+    }
+
+    /// A change that has to be made.
+    pub(crate) async fn change(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: &Value,
+        status: u16,
+    ) -> Result<Value, String> {
+        let answer = self.call(method, path, Some(body)).await;
+        let answer = answer.map_err(|Lost| format!("{path} was not answered"))?;
+        answer
+            .expect(status)
+            .map_err(|error| format!("{path}: {error}"))
+    }
+
+    /// All items of a list.
+    pub(crate) async fn list(&mut self, path: &str, name: &str) -> Result<Vec<Value>, String> {
+        let (mut items, mut cursor) = (Vec::new(), String::new());
+        let join = if path.contains('?') { '&' } else { '?' };
+        loop {
+            let page = self.read(&format!("{path}{join}limit=100{cursor}")).await?;
+            items.extend(page[name].as_array().cloned().unwrap_or_default());
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return Ok(items),
+            }
+        }
+    }
+}

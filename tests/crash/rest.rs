@@ -1,0 +1,201 @@
+//! The end of a run: everything comes to rest, and gateway and vendors agree about every cent.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::dice::Dice;
+use crate::journal::Entry;
+use crate::judge;
+use crate::load::World;
+use crate::process::{Desk, Running};
+
+/// Longest that nothing may come nearer to rest.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Statuses in which a payment still waits for somebody.
+const WAITING: [&str; 4] = ["created", "pending", "processing", "verification_pending"];
+/// Late callbacks, questions, attempts' ends, the payments' ends.
+const TIMES: [u64; 6] = [11, 301, 3600, 3600, 24 * 3600, 24 * 3600];
+/// Past the longest pause between two tries.
+const AGAIN: u64 = 700;
+
+/// Lets everything come to rest and judges all of it; how the payments ended.
+pub(crate) async fn settle(
+    world: &Arc<World>,
+    run: &Arc<Running>,
+) -> Result<BTreeMap<String, usize>, String> {
+    let mut desk = run.desk();
+    for account in ["sandbox-test", "sandbox-live"] {
+        let body = json!({ "provider_id": account, "fault": "none", "times": 1 });
+        desk.change("POST", "/dev/faults", &body, 200).await?;
+    }
+    for seconds in TIMES {
+        advance(&mut desk, seconds).await?;
+    }
+    let mut dice = Dice::of(world.seed, u64::MAX);
+    let (mut fewest, mut since) = (usize::MAX, Instant::now());
+    loop {
+        let waiting = waiting(&mut desk).await?;
+        let reviewed = desk.list("/payments?status=review", "payments").await?;
+        let restless = waiting.len() + reviewed.len();
+        if restless == 0 {
+            break;
+        }
+        if restless < fewest {
+            (fewest, since) = (restless, Instant::now());
+        }
+        if since.elapsed() > PATIENCE {
+            return Err(format!("never at rest: {waiting:?} {reviewed:?}"));
+        }
+        for payment in reviewed {
+            decide(&mut desk, &payment, &mut dice).await?;
+        }
+        advance(&mut desk, AGAIN).await?;
+    }
+    // What a final payment still has open at a vendor is closed, what was refunded is heard of.
+    for _ in 0..3 {
+        advance(&mut desk, 24 * 3600).await?;
+    }
+    judge::payments(world, run, world.journal.all()).await?;
+    let ends = agree(world, run).await?;
+    nothing_else(world, &mut desk).await?;
+    Ok(ends)
+}
+
+async fn advance(desk: &mut Desk, seconds: u64) -> Result<(), String> {
+    let body = json!({ "advance_seconds": seconds });
+    desk.change("POST", "/dev/clock", &body, 200).await?;
+    Ok(())
+}
+
+async fn waiting(desk: &mut Desk) -> Result<Vec<Value>, String> {
+    let mut found = Vec::new();
+    for status in WAITING {
+        let path = format!("/payments?status={status}");
+        found.extend(desk.list(&path, "payments").await?);
+    }
+    Ok(found)
+}
+
+/// An operator decides; what needs the vendor's word first is tried again later.
+async fn decide(desk: &mut Desk, payment: &Value, dice: &mut Dice) -> Result<(), String> {
+    let decision = dice.one_of(&["approve", "decline"]);
+    let body = json!({ "decision": decision, "actor": "ann", "reason": "the end of the day" });
+    let id = payment["payment_id"].as_str().unwrap_or_default();
+    let path = format!("/payments/{id}/review");
+    let answer = desk.call("POST", &path, Some(&body)).await;
+    let answer = answer.map_err(|_| "a decision was not answered")?;
+    match answer.status {
+        200 | 409 => Ok(()),
+        _ => Err(format!("a decision was answered {answer:?}")),
+    }
+}
+
+/// The books and the gateway agree about every payment.
+async fn agree(world: &Arc<World>, run: &Arc<Running>) -> Result<BTreeMap<String, usize>, String> {
+    let mut desk = run.desk();
+    let books = judge::books(&mut desk).await?;
+    let mut work: HashMap<String, usize> = HashMap::new();
+    for line in desk.list("/work", "work").await? {
+        let attempt = line["attempt_id"].as_str().unwrap_or_default();
+        *work.entry(attempt.to_owned()).or_default() += 1;
+    }
+    let entries = world.journal.all();
+    judge::outcomes(&entries, &books, &mut desk).await?;
+    let (mut ends, mut seen) = (BTreeMap::new(), 0);
+    for entry in &entries {
+        let Some(id) = entry.id() else { continue };
+        let inside = desk.read(&format!("/payments/{id}")).await?;
+        judge::is_alone(world, entry, &inside)?;
+        let status = inside["payment"]["status"].as_str().unwrap_or_default();
+        *ends.entry(status.to_owned()).or_default() += 1;
+        seen += one(entry, &inside, &books, &work)
+            .map_err(|wrong| format!("{wrong}\n{inside:#}\n{books:?}"))?;
+    }
+    if seen != books.len() {
+        return Err(format!(
+            "{} sessions at the vendors, {seen} of them anybody's",
+            books.len()
+        ));
+    }
+    Ok(ends)
+}
+
+/// One payment and its vendor; how many sessions it has there.
+fn one(
+    entry: &Entry,
+    inside: &Value,
+    books: &HashMap<String, Vec<Value>>,
+    work: &HashMap<String, usize>,
+) -> Result<usize, String> {
+    let payment = &inside["payment"];
+    let completed = payment["status"] == "completed";
+    let (mut sessions, mut own, mut fits) = (0, 0, false);
+    for attempt in inside["attempts"].as_array().into_iter().flatten() {
+        let id = attempt["attempt_id"].as_str().unwrap_or_default();
+        let captured = attempt["state"] == "captured";
+        let Some(session) = books.get(id).map(|found| &found[0]) else {
+            if captured && !by_operator(inside) {
+                return Err(format!("attempt {id} is captured, and no vendor knows it"));
+            }
+            continue;
+        };
+        sessions += 1;
+        let taken = session["captured_times"] == 1;
+        if taken && !captured && !work.contains_key(id) {
+            return Err(format!("{}: money that nobody knows of", entry.order_id));
+        }
+        if session["state"] == "authorised" {
+            return Err(format!("attempt {id} is authorised for ever"));
+        }
+        own += usize::from(captured && taken);
+        fits |= captured
+            && session["amount"] == payment["amount"]
+            && session["currency"] == payment["currency"];
+    }
+    if completed && !by_operator(inside) && (own != 1 || !fits) {
+        return Err("completed without its money".into());
+    }
+    Ok(sessions)
+}
+
+fn by_operator(inside: &Value) -> bool {
+    let lines = inside["transitions"].as_array().into_iter().flatten();
+    lines
+        .into_iter()
+        .any(|line| line["cause"].as_str().unwrap_or_default() == "operator: approved")
+}
+
+/// There are the payments of the journal and no others.
+async fn nothing_else(world: &World, desk: &mut Desk) -> Result<(), String> {
+    let known: BTreeSet<String> = world
+        .journal
+        .all()
+        .iter()
+        .filter_map(|entry| entry.id())
+        .collect();
+    let mut found = BTreeSet::new();
+    for shop in &world.shops {
+        let path = format!("/payments?merchant_id={}", shop.id);
+        for payment in desk.list(&path, "payments").await? {
+            found.insert(
+                payment["payment_id"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+            );
+        }
+    }
+    if found == known {
+        Ok(())
+    } else {
+        let extra: Vec<_> = found.symmetric_difference(&known).take(5).collect();
+        Err(format!(
+            "{} payments, {} in the journal; {extra:?}",
+            found.len(),
+            known.len()
+        ))
+    }
+}
