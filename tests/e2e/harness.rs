@@ -304,6 +304,18 @@ impl Server {
         .expect(200);
     }
 
+    /// The time of the injected clock, in seconds since 1970.
+    pub(crate) async fn now(&self) -> i64 {
+        let body = json!({ "advance_seconds": 0 });
+        let answer = self
+            .admin("POST", "/dev/clock", Some(&body))
+            .await
+            .expect(200)
+            .json();
+        let now: jiff::Timestamp = answer["now"].as_str().unwrap().parse().unwrap();
+        now.as_second()
+    }
+
     /// Spoils the next calls of a simulated account.
     pub(crate) async fn fault(&self, provider_id: &str, fault: &str, times: u32) {
         let body = json!({ "provider_id": provider_id, "fault": fault, "times": times });

@@ -197,18 +197,6 @@ impl Server {
             .expect(200);
     }
 
-    /// The time of the injected clock, in seconds since 1970.
-    pub(crate) async fn now(&self) -> i64 {
-        let body = json!({ "advance_seconds": 0 });
-        let answer = self
-            .admin("POST", "/dev/clock", Some(&body))
-            .await
-            .expect(200)
-            .json();
-        let now: jiff::Timestamp = answer["now"].as_str().unwrap().parse().unwrap();
-        now.as_second()
-    }
-
     /// News that the sandbox could send about an attempt, signed as it signs: `received` is what was
     /// taken.
     pub(crate) async fn tell(&self, attempt: &Value, status: &str, received: &str) -> Answer {

@@ -36,9 +36,9 @@ pub(crate) struct ReadyMerchant {
     pub(crate) live_key: String,
     /// A domain under which return URLs are accepted.
     pub(crate) verified_domain: String,
-    /// Null while nothing delivers events.
+    /// The webhook endpoint for its test payments' events, at a receiver that `dev` runs.
     pub(crate) webhook_endpoint_id: Option<String>,
-    /// Null while nothing delivers events.
+    /// What signs them.
     pub(crate) webhook_secret: Option<String>,
 }
 

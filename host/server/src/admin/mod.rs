@@ -6,6 +6,7 @@
 mod audit;
 mod body;
 mod caller;
+mod deliveries;
 mod dev;
 mod domains;
 mod keys;
@@ -20,6 +21,7 @@ mod providers;
 mod query;
 mod text;
 mod upkeep;
+mod webhooks;
 mod work;
 
 use std::sync::Arc;
@@ -79,6 +81,22 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/merchants/{id}/domains/{domain}", delete(domains::remove))
         .route("/keys/{id}", delete(keys::revoke))
         .route("/keys/{id}/rotate", post(keys::rotate))
+        .route(
+            "/merchants/{id}/webhook-endpoints",
+            post(webhooks::create).get(webhooks::list),
+        )
+        .route(
+            "/webhook-endpoints/{id}",
+            get(webhooks::show)
+                .patch(webhooks::change)
+                .delete(webhooks::remove),
+        )
+        .route("/webhook-endpoints/{id}/test", post(webhooks::test))
+        .route("/webhook-endpoints/{id}/rotate", post(webhooks::rotate))
+        .route("/webhook-endpoints/{id}/recover", post(webhooks::recover))
+        .route("/deliveries", get(deliveries::list))
+        .route("/deliveries/{id}", get(deliveries::show))
+        .route("/deliveries/{id}/redeliver", post(deliveries::redeliver))
         .route("/payments", get(payments::list))
         .route("/payments/{id}", get(payments::show))
         .route("/payments/{id}/review", post(payments::review))

@@ -27,6 +27,15 @@ pub(crate) fn future(text: &str, now: Time) -> Result<Time, String> {
     }
 }
 
+/// A time that has been, RFC 3339.
+pub(super) fn past(text: &str, now: Time) -> Result<Time, String> {
+    match Time::parse_rfc3339(text) {
+        Some(time) if time <= now => Ok(time),
+        Some(_) => Err("must not lie in the future".into()),
+        None => Err("must be an RFC 3339 time such as \"2030-01-31T12:00:00Z\"".into()),
+    }
+}
+
 /// A switch.
 pub(super) fn switch(value: Value) -> Result<bool, Wrong> {
     match value {

@@ -20,11 +20,12 @@ use utoipa::openapi::{
 use utoipa::{IntoResponses, PartialSchema as _, ToSchema as _};
 
 use super::error::{ApiError, ErrorBody};
+use super::events;
 use super::state::ApiState;
 
 const DESCRIPTION: &str = "\
 Merchants create payments, send the customer's browser to `checkout_url`, and learn the result from \
-an authenticated read. A browser that comes back is never proof of payment.
+an authenticated read or a signed event. A browser that comes back is never proof of payment.
 
 Every response has `X-Request-Id`: the caller's own where it is 1-128 visible ASCII characters, else \
 a random one. Checks are made in one order: path (404, 405), size (413), credentials (401), rate \
@@ -117,6 +118,7 @@ pub(super) fn complete(mut api: OpenApi) -> OpenApi {
     let components = api.components.get_or_insert_default();
     let error = (ErrorBody::name().into_owned(), ErrorBody::schema());
     components.schemas.extend([error]);
+    components.schemas.extend(events::schemas());
     let key = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some(
@@ -124,6 +126,7 @@ pub(super) fn complete(mut api: OpenApi) -> OpenApi {
         ))
         .build();
     components.add_security_scheme("merchant_key", SecurityScheme::Http(key));
+    api.webhooks = Some(events::webhooks());
     for item in api.paths.paths.values_mut() {
         let operations = [
             &mut item.get,

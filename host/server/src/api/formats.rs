@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use kassette_domain::event;
 use kassette_domain::id;
 use kassette_domain::method::MethodId;
 use kassette_domain::money;
@@ -100,6 +101,19 @@ formats! {
 
     /// [`payment::Settlement`]
     SettlementStatus = one_of("Whether the money is safe.", "pending", [payment::Settlement::Pending, payment::Settlement::Confirmed, payment::Settlement::Failed].map(payment::Settlement::as_str));
+
+    /// [`id::EventId`]
+    EventId = string("An event's id, the same at every attempt and for every receiver.", "4c6d1f0e8a2b4c3d9e5f7a6b8c0d1e2f")
+        .pattern(Some("^[0-9a-f]{32}$"))
+        .build();
+
+    /// [`event::EventType`]
+    EventType = one_of("What happened. More types may be added.", "payment.completed", event::EventType::ALL.map(event::EventType::as_str));
+
+    /// [`event::Event::created_at`]
+    CreatedAt = string("When it happened, RFC 3339.", "2026-03-01T09:30:00.000Z")
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+        .build();
 
     /// `{public_url}/checkout/<token>`
     CheckoutUrl = string("Where the customer's browser goes; use it exactly as it is.", "https://pay.example/checkout/Zk3v8yq0S1n5m7Qw2E4r6T8y0U1i3O5p7A9s1D3f5G7")

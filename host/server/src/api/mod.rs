@@ -11,6 +11,7 @@ mod callbacks;
 pub(crate) mod client;
 mod document;
 mod error;
+mod events;
 mod formats;
 pub(crate) mod json;
 mod limit;

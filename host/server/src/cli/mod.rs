@@ -16,8 +16,8 @@ use clap::{Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
 
 use self::remote::{
-    AuditAction, DomainAction, KeyAction, MerchantAction, Noun, OperatorAction, PaymentAction,
-    PluginAction, ProviderAction, WorkAction,
+    AuditAction, DeliveryAction, DomainAction, EndpointAction, KeyAction, MerchantAction, Noun,
+    OperatorAction, PaymentAction, PluginAction, ProviderAction, WorkAction,
 };
 use crate::config::{Config, LogFormat, Profile};
 use crate::{dev, serve, telemetry};
@@ -73,6 +73,10 @@ enum Command {
     Key(Noun<KeyAction>),
     /// Verified shop domains.
     Domain(Noun<DomainAction>),
+    /// Where merchants' events are sent.
+    Endpoint(Noun<EndpointAction>),
+    /// What was sent, and what came back.
+    Delivery(Noun<DeliveryAction>),
     /// Payments, and what to decide about one.
     Payment(Noun<PaymentAction>),
     /// Money that a person has to look at.
@@ -138,6 +142,8 @@ async fn run(command: Command) -> Result<(), String> {
         Command::Merchant(noun) => remote::run(noun).await,
         Command::Key(noun) => remote::run(noun).await,
         Command::Domain(noun) => remote::run(noun).await,
+        Command::Endpoint(noun) => remote::run(noun).await,
+        Command::Delivery(noun) => remote::run(noun).await,
         Command::Payment(noun) => remote::run(noun).await,
         Command::Work(noun) => remote::run(noun).await,
         Command::Provider(noun) => remote::run(noun).await,

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use kassette_domain::id::EndpointId;
 use kassette_domain::key::{Environment, TokenKind};
 use kassette_domain::secret::Secret;
+use kassette_domain::webhook::generate_secret;
 use serde::{Deserialize, Serialize};
 
 use crate::simulators::SharedSecrets;
@@ -21,8 +23,22 @@ pub(super) struct Credentials {
     pub(super) test_key: Secret,
     /// Its key for live payments.
     pub(super) live_key: Secret,
+    /// The demo merchant's webhook endpoint; drawn by [`Credentials::load`] where it is missing.
+    #[serde(default)]
+    pub(super) webhook: Option<DemoEndpoint>,
     /// What the simulated accounts and their simulators share, by account.
     pub(super) simulators: BTreeMap<String, SharedSecrets>,
+}
+
+/// The demo merchant's webhook endpoint.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct DemoEndpoint {
+    /// 32 hex characters.
+    pub(super) endpoint_id: String,
+    /// `whsec_…`
+    pub(super) secret: Secret,
+    /// Where its receiver listened last.
+    pub(super) port: Option<u16>,
 }
 
 /// Why there are no credentials.
@@ -45,7 +61,7 @@ impl Credentials {
     /// Reads the file, drawing and writing what is missing from it.
     pub(super) fn load(data_dir: &Path, accounts: &[&str]) -> Result<Self, CredentialsError> {
         let path = data_dir.join(FILE);
-        let mut credentials = match std::fs::read(&path) {
+        let mut credentials: Self = match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| file(&path, error))?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Self::draw()?,
             Err(error) => return Err(file(&path, error)),
@@ -57,9 +73,18 @@ impl Credentials {
                     .insert((*account).to_owned(), SharedSecrets::draw()?);
             }
         }
-        let text = serde_json::to_vec_pretty(&credentials).map_err(|error| file(&path, error))?;
-        crate::files::write_private(&path, &text).map_err(|error| file(&path, error))?;
+        if credentials.webhook.is_none() {
+            credentials.webhook = Some(DemoEndpoint::draw()?);
+        }
+        credentials.save(data_dir)?;
         Ok(credentials)
+    }
+
+    /// Writes the file.
+    pub(super) fn save(&self, data_dir: &Path) -> Result<(), CredentialsError> {
+        let path = data_dir.join(FILE);
+        let text = serde_json::to_vec_pretty(self).map_err(|error| file(&path, error))?;
+        crate::files::write_private(&path, &text).map_err(|error| file(&path, error))
     }
 
     /// What an account and its simulator share; drawn by [`Credentials::load`] for those it was
@@ -73,8 +98,26 @@ impl Credentials {
             operator_token: TokenKind::Operator.generate(getrandom::fill)?,
             test_key: TokenKind::Merchant(Environment::Test).generate(getrandom::fill)?,
             live_key: TokenKind::Merchant(Environment::Live).generate(getrandom::fill)?,
+            webhook: None,
             simulators: BTreeMap::new(),
         })
+    }
+}
+
+impl DemoEndpoint {
+    fn draw() -> Result<Self, getrandom::Error> {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id)?;
+        Ok(Self {
+            endpoint_id: EndpointId::from_bytes(id).to_string(),
+            secret: generate_secret(getrandom::fill)?,
+            port: None,
+        })
+    }
+
+    /// Its id; none where somebody wrote something else into the file.
+    pub(super) fn id(&self) -> Option<EndpointId> {
+        EndpointId::parse(&self.endpoint_id).ok()
     }
 }
 
@@ -100,6 +143,10 @@ mod tests {
             second.simulators["sandbox-test"].callback_secret
         );
         assert_eq!(second.simulators.len(), 2);
+        let endpoint = |credentials: &Credentials| credentials.webhook.clone().unwrap();
+        assert_eq!(endpoint(&first).secret, endpoint(&second).secret);
+        assert_eq!(endpoint(&first).id(), endpoint(&second).id());
+        assert!(endpoint(&first).id().is_some());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod controls;
 mod credentials;
 mod guests;
+mod receiver;
 mod seed;
 
 use std::net::SocketAddr;
@@ -29,7 +30,8 @@ pub(crate) use seed::{RATE_LIMIT, SeedError};
 const PROFILE: &str = "\
   profile dev: rates for all 21 currencies; the demo merchant approved for live;
   rate limits of 10,000/s; methods that a policy does not name enabled in live too;
-  loopback and plain http allowed for simulated accounts; simulated accounts in live;
+  loopback and plain http allowed for simulated accounts and webhooks; simulated accounts in
+  live; the demo merchant's webhook endpoint at a receiver that prints a line per event;
   a master key and demo keys drawn into the data directory";
 
 /// The options of `kassette dev`.
@@ -97,7 +99,7 @@ async fn assemble(
     data_dir: &Path,
     plugin_dir: &Path,
 ) -> Result<Running, ServeError> {
-    let credentials =
+    let mut credentials =
         credentials::Credentials::load(data_dir, &[&SANDBOX_TEST.id, &SANDBOX_LIVE.id])?;
     let clock = Arc::new(AdjustableClock::new());
     let planned: Vec<_> = [SANDBOX_TEST, SANDBOX_LIVE]
@@ -136,12 +138,20 @@ async fn assemble(
     };
     let running = serve::start(parts).await?;
     let gateway = running.gateway();
-    let merchant = seed::seed(
-        gateway.store().as_ref(),
-        &credentials,
-        gateway.clock().now(),
-    )
-    .await?;
+    let (store, now) = (gateway.store().as_ref(), gateway.clock().now());
+    let merchant = seed::seed(store, &credentials, now).await?;
+    let mut webhook = None;
+    if let Some(demo) = &mut credentials.webhook {
+        let receiver = receiver::Receiver::bind(demo.port)
+            .await
+            .map_err(ServeError::NoReceiver)?;
+        demo.port = Some(receiver.port());
+        let id = seed::endpoint(store, merchant.id, demo, receiver.url(), now).await?;
+        webhook = Some((id.to_string(), demo.secret.expose().to_owned()));
+        receiver.begin(demo.secret.clone(), Arc::clone(gateway.clock()));
+    }
+    credentials.save(data_dir)?;
+    let (webhook_endpoint_id, webhook_secret) = webhook.unzip();
     let ready = Ready {
         base_url: running.base_url().to_owned(),
         admin_url: running.admin_url(),
@@ -154,8 +164,8 @@ async fn assemble(
             test_key: credentials.test_key.expose().to_owned(),
             live_key: credentials.live_key.expose().to_owned(),
             verified_domain: seed::DOMAIN.to_owned(),
-            webhook_endpoint_id: None,
-            webhook_secret: None,
+            webhook_endpoint_id,
+            webhook_secret,
         }],
         resellers: Vec::new(),
     };

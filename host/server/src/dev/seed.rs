@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{KeyId, MerchantId, OperatorId};
+use kassette_domain::id::{EndpointId, KeyId, MerchantId, OperatorId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
 use kassette_domain::merchant::{Merchant, SetRate};
 use kassette_domain::money::{Currency, Rate};
@@ -12,9 +12,10 @@ use kassette_domain::policy::{Policy, RateLimit};
 use kassette_domain::secret::Secret;
 use kassette_domain::site::VerifiedDomain;
 use kassette_domain::time::Time;
+use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
 use kassette_store::{Fault, Listed, NewMerchant, Paging, Store};
 
-use super::credentials::Credentials;
+use super::credentials::{Credentials, DemoEndpoint};
 
 /// The demo merchant's verified domain.
 pub(super) const DOMAIN: &str = "shop.example";
@@ -101,6 +102,11 @@ pub(crate) enum SeedError {
     /// No randomness.
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
+    /// Somebody changed the file.
+    #[error(
+        "dev-credentials.json: webhook.endpoint_id is no id; remove the data directory to begin anew"
+    )]
+    NoEndpointId,
 }
 
 fn random() -> Result<[u8; 16], getrandom::Error> {
@@ -188,6 +194,44 @@ async fn issue(
         .issue_key(key, audited("key.create", &object), now)
         .await?;
     Ok(())
+}
+
+/// Makes the demo merchant's webhook endpoint, or lets it follow its receiver; its id.
+pub(super) async fn endpoint(
+    store: &dyn Store,
+    merchant: MerchantId,
+    demo: &DemoEndpoint,
+    url: String,
+    now: Time,
+) -> Result<EndpointId, SeedError> {
+    let id = demo.id().ok_or(SeedError::NoEndpointId)?;
+    let object = format!("endpoint/{id}");
+    match store.endpoint(id).await? {
+        Some(known) if known.url == url => {}
+        Some(known) => {
+            let moved = Endpoint {
+                url,
+                ..known.clone()
+            };
+            let line = audited("endpoint.change", &object);
+            store.replace_endpoint(known, moved, line, now).await?;
+        }
+        None => {
+            let endpoint = Endpoint {
+                id,
+                merchant,
+                environment: Environment::Test,
+                url,
+                event_types: EventFilter::All,
+                enabled: true,
+                created_at: now,
+            };
+            let secrets = EndpointSecrets::new(demo.secret.clone());
+            let line = audited("endpoint.create", &object);
+            store.create_endpoint(endpoint, secrets, line, now).await?;
+        }
+    }
+    Ok(id)
 }
 
 fn audited(action: &str, object: &str) -> Audited {

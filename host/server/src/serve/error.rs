@@ -52,6 +52,8 @@ pub(crate) enum ServeError {
     Exposed(SocketAddr),
     #[error("the admin listener {0} is not loopback, so it needs admin_tls_cert and admin_tls_key")]
     PlainAdmin(SocketAddr),
+    #[error("the demo shop cannot listen for its events: {0}")]
+    NoReceiver(std::io::Error),
     #[error("dev builds modules from source: run it in a clone of the repository")]
     NoWorkspace,
     #[error("{path}: {why}")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 /// Every path with a call that changes something, and the least role that may.
-const CHANGES: [(&str, &str, Role); 15] = [
+const CHANGES: [(&str, &str, Role); 22] = [
     ("POST", "/merchants", Role::Admin),
     ("PATCH", "/merchants/1", Role::Operator),
     ("POST", "/merchants/1/keys", Role::Operator),
@@ -23,6 +23,37 @@ const CHANGES: [(&str, &str, Role); 15] = [
     (
         "DELETE",
         "/merchants/1/domains/shop.example",
+        Role::Operator,
+    ),
+    ("POST", "/merchants/1/webhook-endpoints", Role::Operator),
+    (
+        "PATCH",
+        "/webhook-endpoints/00000000000000000000000000000000",
+        Role::Operator,
+    ),
+    (
+        "DELETE",
+        "/webhook-endpoints/00000000000000000000000000000000",
+        Role::Operator,
+    ),
+    (
+        "POST",
+        "/webhook-endpoints/00000000000000000000000000000000/test",
+        Role::Operator,
+    ),
+    (
+        "POST",
+        "/webhook-endpoints/00000000000000000000000000000000/rotate",
+        Role::Operator,
+    ),
+    (
+        "POST",
+        "/webhook-endpoints/00000000000000000000000000000000/recover",
+        Role::Operator,
+    ),
+    (
+        "POST",
+        "/deliveries/00000000000000000000000000000000/redeliver",
         Role::Operator,
     ),
     (
@@ -56,10 +87,12 @@ const CHANGES: [(&str, &str, Role); 15] = [
 ];
 
 /// Every list and object.
-const READS: [&str; 8] = [
+const READS: [&str; 10] = [
     "/merchants",
     "/merchants/1",
     "/merchants/1/keys",
+    "/merchants/1/webhook-endpoints",
+    "/deliveries",
     "/payments",
     "/work",
     "/plugins",

@@ -6,6 +6,7 @@ mod keys;
 mod merchants;
 mod payments;
 mod plain;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,11 +76,13 @@ impl World {
             providers: 1,
         };
         let runtime = Runtime::start(config, Client::new(Guard::default())).unwrap();
+        let mut settings = configured().settings("https://pay.example", Profile::Serve);
+        settings.webhooks.own_origins = vec!["https://pay.example".into()];
         let gateway = Gateway::new(
             Arc::clone(&store) as Arc<dyn Store>,
             runtime,
             Arc::clone(&clock) as Arc<dyn Clock>,
-            configured().settings("https://pay.example", Profile::Serve),
+            settings,
         );
         let router = router(AdminState::new(gateway.clone(), vec![name], None));
         let viewer = operator(&gateway, Role::Viewer).await;

@@ -124,6 +124,32 @@ fn bodies_are_closed_and_their_rules_are_told() {
     assert_eq!(schemas["PaymentId"]["pattern"], "^[0-9a-f]{32}$");
 }
 
+#[test]
+fn the_event_is_told_with_its_headers_and_its_types() {
+    let document = document();
+    let event = &document["webhooks"]["event"]["post"];
+    let headers = event["parameters"].as_array().unwrap().iter();
+    let names: Vec<_> = headers
+        .map(|header| (header["name"].as_str().unwrap(), &header["required"]))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            ("X-Service-Event-ID", &Value::Bool(true)),
+            ("X-Service-Timestamp", &Value::Bool(true)),
+            ("X-Service-Signature", &Value::Bool(true)),
+        ]
+    );
+    let body = &event["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+    assert_eq!(body, "#/components/schemas/Event");
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["EventType"]["enum"].as_array().unwrap().len(), 11);
+    assert_eq!(
+        schemas["EventData"]["required"].as_array().unwrap().len(),
+        8
+    );
+}
+
 #[tokio::test]
 async fn the_document_is_served_for_our_own_origin_and_may_be_cached() {
     let world = World::new().await;

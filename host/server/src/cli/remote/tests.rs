@@ -83,6 +83,43 @@ fn commands_become_the_calls_of_the_contract() {
         call::<WorkAction>("done abc").path.join("/"),
         "work/abc/done"
     );
+    let made = call::<EndpointAction>(
+        "create --merchant-id 7 --environment test --url https://shop.example/ --event-type payment.completed",
+    );
+    let body = json!({
+        "url": "https://shop.example/", "environment": "test", "event_types": ["payment.completed"],
+    });
+    assert_eq!(made.path.join("/"), "merchants/7/webhook-endpoints");
+    assert_eq!((made.body, made.shape), (Some(body), Shape::Once));
+    let changed = call::<EndpointAction>("update abc --enabled false --all-event-types");
+    let body = json!({ "enabled": false, "event_types": null });
+    assert_eq!((changed.method, changed.body), (Method::PATCH, Some(body)));
+    for (line, method, path) in [
+        ("list --merchant 7", "GET", "merchants/7/webhook-endpoints"),
+        ("show abc", "GET", "webhook-endpoints/abc"),
+        ("delete abc", "DELETE", "webhook-endpoints/abc"),
+        ("test abc", "POST", "webhook-endpoints/abc/test"),
+        ("rotate abc", "POST", "webhook-endpoints/abc/rotate"),
+        (
+            "recover abc --since 2030-01-01T00:00:00Z",
+            "POST",
+            "webhook-endpoints/abc/recover",
+        ),
+    ] {
+        let call = call::<EndpointAction>(line);
+        assert_eq!(
+            (call.method.as_str(), call.path.join("/")),
+            (method, path.into())
+        );
+    }
+    let listed = call::<DeliveryAction>("list --endpoint-id abc --status exhausted");
+    let query = [("endpoint_id", "abc"), ("status", "exhausted")];
+    assert_eq!(
+        listed.query,
+        query.map(|(name, value)| (name, value.to_owned()))
+    );
+    let again = call::<DeliveryAction>("redeliver abc");
+    assert_eq!(again.path.join("/"), "deliveries/abc/redeliver");
     assert_eq!(call::<AuditAction>("list").path, ["audit"]);
     assert_eq!(call::<PluginAction>("list").path, ["plugins"]);
 }
@@ -94,6 +131,10 @@ fn wrong_usage_is_told_apart_from_a_refusal() {
     assert_eq!(usage(missing), (Usage::MissingRequiredArgument, 2));
     let nothing = read::<MerchantAction>("update 7").unwrap_err();
     assert_eq!(usage(nothing), (Usage::MissingRequiredArgument, 2));
+    let nothing = read::<EndpointAction>("update abc").unwrap_err();
+    assert_eq!(usage(nothing), (Usage::MissingRequiredArgument, 2));
+    let both = read::<EndpointAction>("update a --event-type webhook.test --all-event-types");
+    assert_eq!(usage(both.unwrap_err()), (Usage::ArgumentConflict, 2));
     let wrong = read::<KeyAction>("create --merchant-id 7 --environment prod").unwrap_err();
     assert_eq!(usage(wrong), (Usage::ValueValidation, 2));
     let wrong = read::<ProviderAction>("update a --enabled perhaps").unwrap_err();

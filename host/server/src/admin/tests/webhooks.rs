@@ -1,0 +1,429 @@
+//! Webhook endpoints and the delivery log: secrets shown once, addresses judged, changes audited.
+
+use std::time::Duration;
+
+use super::*;
+
+const EVENTS: [&str; 11] = [
+    "payment.pending",
+    "payment.processing",
+    "payment.verification_pending",
+    "payment.review",
+    "payment.completed",
+    "payment.failed",
+    "payment.cancelled",
+    "payment.expired",
+    "payment.refunded",
+    "payment.disputed",
+    "webhook.test",
+];
+const URL: &str = "https://shop.example/webhooks?a=b";
+/// An id that nothing has.
+const NOBODY: &str = "00000000000000000000000000000000";
+
+/// Makes an endpoint; its id and secret.
+async fn create(world: &World, merchant: u64, more: Value) -> (String, String) {
+    let mut body = json!({ "url": URL, "environment": "test" });
+    if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
+        body.extend(more);
+    }
+    let path = format!("/merchants/{merchant}/webhook-endpoints");
+    let made = world.call(&world.operator, Method::POST, &path, Some(body));
+    let made = made.await.is(201).as_object().unwrap().clone();
+    assert_eq!(made.len(), 2, "id and secret");
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    (text("id"), text("secret"))
+}
+
+/// `\\u{…}` and `\\\\` of the corpus as the characters they stand for.
+fn unescaped(text: &str) -> String {
+    let mut whole = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\\') {
+        whole.push_str(before);
+        rest = if let Some(after) = after.strip_prefix('\\') {
+            whole.push('\\');
+            after
+        } else {
+            let (code, after) = after.strip_prefix("u{").unwrap().split_once('}').unwrap();
+            whole.push(char::from_u32(u32::from_str_radix(code, 16).unwrap()).unwrap());
+            after
+        };
+    }
+    whole + rest
+}
+
+async fn endpoints(world: &World, merchant: u64) -> Vec<Value> {
+    let path = format!("/merchants/{merchant}/webhook-endpoints");
+    let listed = world.get(&path).await.is(200).clone();
+    listed["webhook_endpoints"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_secret_is_shown_once_and_never_again() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let (id, secret) = create(&world, merchant, json!({})).await;
+    let drawn = secret.strip_prefix("whsec_").unwrap();
+    assert!(drawn.len() == 43 && drawn.bytes().all(|b| b.is_ascii_alphanumeric()));
+    assert_eq!(world.last_line().await["action"], "endpoint.create");
+    let rotated = world
+        .post(&format!("/webhook-endpoints/{id}/rotate"), json!({}))
+        .await;
+    let second = rotated.is(200)["secret"].as_str().unwrap().to_owned();
+    assert_ne!(second, secret);
+    let tested = world
+        .post(&format!("/webhook-endpoints/{id}/test"), json!({}))
+        .await;
+    let delivery = tested.is(201)["delivery_id"].as_str().unwrap().to_owned();
+    for path in [
+        format!("/merchants/{merchant}/webhook-endpoints"),
+        format!("/webhook-endpoints/{id}"),
+        "/deliveries".to_owned(),
+        format!("/deliveries/{delivery}"),
+        "/audit?limit=100".to_owned(),
+    ] {
+        let shown = world.get(&path).await.is(200).to_string();
+        assert!(!shown.contains(drawn) && !shown.contains(&second), "{path}");
+        assert!(!shown.contains("whsec_"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_is_shown_as_it_was_made_and_changed() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let (id, _) = create(&world, merchant, json!({})).await;
+    let path = format!("/webhook-endpoints/{id}");
+    let shown = world.get(&path).await.is(200).clone();
+    assert_eq!(
+        shown,
+        json!({
+            "id": id, "merchant_id": merchant, "url": URL, "environment": "test",
+            "event_types": EVENTS, "enabled": true, "created_at": shown["created_at"],
+        })
+    );
+    assert_eq!(endpoints(&world, merchant).await, [shown]);
+
+    let elsewhere = json!({ "url": "https://other.example/" });
+    let changed = world.patch(&path, elsewhere).await.is(200).clone();
+    assert_eq!(changed["url"], "https://other.example/");
+    assert_eq!(
+        changed["event_types"],
+        json!(EVENTS),
+        "what is not said stays"
+    );
+    let fewer = json!({ "event_types": ["webhook.test", "payment.completed"], "enabled": false });
+    let changed = world.patch(&path, fewer).await.is(200).clone();
+    assert_eq!(
+        (&changed["event_types"], &changed["enabled"]),
+        (&json!(["payment.completed", "webhook.test"]), &json!(false))
+    );
+    let line = world.last_line().await;
+    assert_eq!(line["action"], "endpoint.change");
+    assert_eq!(line["object"], format!("endpoint/{id}"));
+    assert_eq!(line["before"]["enabled"], true);
+    assert_eq!(line["after"]["enabled"], false);
+    let reset = json!({ "event_types": null });
+    let changed = world.patch(&path, reset).await.is(200).clone();
+    assert_eq!(changed["event_types"], json!(EVENTS), "null resets");
+    assert_eq!(changed["enabled"], false);
+    let nothing = world.patch(&path, json!({})).await.is(200).clone();
+    assert_eq!(nothing, changed);
+
+    world.delete(&path).await.is(204);
+    assert_eq!(world.last_line().await["action"], "endpoint.delete");
+    world.get(&path).await.refused(404);
+    assert!(endpoints(&world, merchant).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_no_destination_is_refused_with_a_reason() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let path = format!("/merchants/{merchant}/webhook-endpoints");
+    let (id, _) = create(&world, merchant, json!({})).await;
+    for url in [
+        "http://shop.example/",
+        "https://127.0.0.1/",
+        "https://0x7f.1/",
+        "https://[::1]/",
+        "https://10.0.0.1/",
+        "https://8.8.8.8/",
+        "https://localhost/",
+        "https://metadata.google.internal/",
+        "https://user@shop.example/",
+        "https://shop.example/#x",
+        "https://shop.example:0/",
+        "https://shop.example\\@evil.example/",
+        " https://shop.example/",
+        "https://shop.example/\u{200b}",
+        "shop.example",
+        "",
+        "https://pay.example/callbacks/stripe-live",
+        "https://pay.example/",
+        "https://PAY.example:443/",
+        "https://p%61y.example/",
+    ] {
+        let body = json!({ "url": url, "environment": "test" });
+        let refused = world.post(&path, body).await;
+        let why = refused.refused(422).to_owned();
+        assert!(why.starts_with("url: ") && why.len() > 20, "{url}: {why}");
+        let refused = world
+            .patch(&format!("/webhook-endpoints/{id}"), json!({ "url": url }))
+            .await;
+        assert_eq!(refused.refused(422), why, "{url}");
+    }
+    let long = format!("https://shop.example/{}", "a".repeat(3000));
+    let body = json!({ "url": long, "environment": "test" });
+    world.post(&path, body).await.refused(422);
+    // Our own host on another port is somebody else, and a name that does not resolve may yet.
+    create(
+        &world,
+        merchant,
+        json!({ "url": "https://pay.example:8443/" }),
+    )
+    .await;
+    create(
+        &world,
+        merchant,
+        json!({ "url": "https://nothing.invalid/" }),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn every_hostile_address_that_its_text_gives_away_is_refused() {
+    /// The guarded client's corpus: rule, URL, why, and for names what they lead to.
+    const CORPUS: &str = include_str!("../../../../http/tests/hostile.tsv");
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let path = format!("/merchants/{merchant}/webhook-endpoints");
+    let mut refused = 0;
+    let lines = CORPUS
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    for line in lines.filter(|line| !line.starts_with("leads-inside")) {
+        let url = line.split('\t').nth(1).unwrap();
+        let url = url
+            .replace("{port}", "8443")
+            .replace("{own4}", "192.168.7.7")
+            .replace("{own6}", "fd00::7");
+        let url = unescaped(&url);
+        let body = json!({ "url": url, "environment": "test" });
+        world.post(&path, body).await.refused(422);
+        refused += 1;
+    }
+    assert!(refused > 300, "{refused}");
+    assert!(endpoints(&world, merchant).await.is_empty());
+}
+
+#[tokio::test]
+async fn fields_that_are_wrong_are_named() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let (id, _) = create(&world, merchant, json!({})).await;
+    let fine = json!({ "url": URL, "environment": "test" });
+    for (name, value) in [
+        ("url", Value::Null),
+        ("url", json!(7)),
+        ("environment", Value::Null),
+        ("environment", json!("prod")),
+        ("event_types", json!("payment.completed")),
+        ("event_types", json!([])),
+        ("event_types", json!([7])),
+        ("event_types", json!(["payment.created"])),
+        ("event_types", json!(["PAYMENT.COMPLETED"])),
+        ("event_types", json!(["webhook.test", "webhook.test"])),
+        ("secret", json!("whsec_mine")),
+    ] {
+        let mut body = fine.clone();
+        body[name] = value;
+        let path = format!("/merchants/{merchant}/webhook-endpoints");
+        let refused = world.post(&path, body).await;
+        assert!(refused.refused(422).contains(name), "{name}");
+    }
+    for body in [
+        json!({ "url": null }),
+        json!({ "enabled": null }),
+        json!({ "enabled": "false" }),
+        json!({ "environment": "live" }),
+        json!({ "event_types": ["payment.created"] }),
+    ] {
+        let path = format!("/webhook-endpoints/{id}");
+        world.patch(&path, body).await.refused(422);
+    }
+    let now = world.clock.now();
+    let later = now.after(Duration::from_secs(60)).rfc3339();
+    for (act, body) in [
+        ("rotate", json!({ "overlap_hours": 73 })),
+        ("rotate", json!({ "overlap_hours": -1 })),
+        ("rotate", json!({ "overlap_hours": 1.5 })),
+        ("recover", json!({})),
+        ("recover", json!({ "since": "yesterday" })),
+        ("recover", json!({ "since": later })),
+        ("test", json!({ "x": 1 })),
+    ] {
+        let path = format!("/webhook-endpoints/{id}/{act}");
+        world.post(&path, body).await.refused(422);
+    }
+    for query in ["status=lost", "endpoint_id=x", "limit=0", "payment_id=x"] {
+        let path = format!("/deliveries?{query}");
+        world.get(&path).await.refused(422);
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_not_found() {
+    let world = World::new().await;
+    let fine = json!({ "url": URL, "environment": "test" });
+    world
+        .post("/merchants/99/webhook-endpoints", fine)
+        .await
+        .refused(404);
+    world
+        .get("/merchants/99/webhook-endpoints")
+        .await
+        .refused(404);
+    for id in [NOBODY, "x", "%ff"] {
+        let path = format!("/webhook-endpoints/{id}");
+        world.get(&path).await.refused(404);
+        world.patch(&path, json!({})).await.refused(404);
+        world.delete(&path).await.refused(404);
+        for (act, body) in [
+            ("test", json!({})),
+            ("rotate", json!({})),
+            ("recover", json!({ "since": "2020-01-01T00:00:00Z" })),
+        ] {
+            let path = format!("/webhook-endpoints/{id}/{act}");
+            world.post(&path, body).await.refused(404);
+        }
+        world.get(&format!("/deliveries/{id}")).await.refused(404);
+        world
+            .post(&format!("/deliveries/{id}/redeliver"), json!({}))
+            .await
+            .refused(404);
+    }
+    let none = world
+        .get(&format!("/deliveries?endpoint_id={NOBODY}"))
+        .await;
+    assert_eq!(none.is(200)["deliveries"], json!([]));
+}
+
+#[tokio::test]
+async fn a_test_is_queued_listed_and_queued_again() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let (id, _) = create(
+        &world,
+        merchant,
+        json!({ "event_types": ["payment.completed"] }),
+    )
+    .await;
+    let path = format!("/webhook-endpoints/{id}/test");
+    let queued = world.post(&path, json!({})).await;
+    let first = queued.is(201)["delivery_id"].as_str().unwrap().to_owned();
+    assert_eq!(world.last_line().await["action"], "endpoint.test");
+    let shown = world
+        .get(&format!("/deliveries/{first}"))
+        .await
+        .is(200)
+        .clone();
+    assert_eq!(
+        shown,
+        json!({
+            "id": first, "event_id": shown["event_id"], "event_type": "webhook.test",
+            "endpoint_id": id, "payment_id": NOBODY, "status": "pending",
+            "created_at": shown["created_at"], "next_attempt_at": shown["next_attempt_at"],
+            "attempts": [],
+        })
+    );
+    let again = world
+        .post(&format!("/deliveries/{first}/redeliver"), json!({}))
+        .await
+        .is(201)
+        .clone();
+    assert_eq!(world.last_line().await["action"], "delivery.redeliver");
+    assert_ne!(again["id"], shown["id"]);
+    assert_eq!(again["event_id"], shown["event_id"], "the same event");
+
+    let list = async |query: &str| -> Vec<Value> {
+        let listed = world.get(&format!("/deliveries?{query}")).await;
+        listed.is(200)["deliveries"].as_array().unwrap().clone()
+    };
+    let both = list(&format!("endpoint_id={id}&status=pending")).await;
+    assert_eq!(
+        [&both[0]["id"], &both[1]["id"]],
+        [&again["id"], &shown["id"]],
+        "newest first"
+    );
+    assert!(list("status=delivered").await.is_empty());
+    let page = world.get("/deliveries?limit=1").await.is(200).clone();
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let rest = list(&format!("limit=1&cursor={cursor}")).await;
+    assert_eq!(
+        (&page["deliveries"][0]["id"], &rest[0]["id"]),
+        (&again["id"], &shown["id"])
+    );
+
+    world
+        .delete(&format!("/webhook-endpoints/{id}"))
+        .await
+        .is(204);
+    let ended = world.get(&format!("/deliveries/{first}")).await;
+    assert_eq!(ended.is(200)["status"], "cancelled", "the log stays");
+    assert_eq!(ended.body["next_attempt_at"], Value::Null);
+    world
+        .post(&format!("/deliveries/{first}/redeliver"), json!({}))
+        .await
+        .refused(409);
+}
+
+#[tokio::test]
+async fn a_rotation_says_from_when_the_new_secret_signs() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let (id, _) = create(&world, merchant, json!({})).await;
+    let path = format!("/webhook-endpoints/{id}/rotate");
+    for hours in [0_u64, 1, 72] {
+        let now = world.clock.now();
+        let rotated = world
+            .post(&path, json!({ "overlap_hours": hours }))
+            .await
+            .is(200)
+            .clone();
+        assert_eq!(rotated["id"], id.as_str());
+        let from = rotated["active_from"].as_str().unwrap();
+        let from = kassette_domain::time::Time::parse_rfc3339(from).unwrap();
+        let due = now.after(Duration::from_secs(hours * 3600));
+        assert!(
+            from.since(due) < Duration::from_secs(60) && from >= due,
+            "{hours}"
+        );
+        assert_eq!(world.last_line().await["action"], "endpoint.rotate");
+    }
+}
+
+#[tokio::test]
+async fn endpoints_are_listed_page_by_page_newest_first() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let mut made = Vec::new();
+    for environment in ["test", "live", "test"] {
+        let more = json!({ "environment": environment });
+        made.push(create(&world, merchant, more).await.0);
+        world.clock.advance(Duration::from_secs(1));
+    }
+    let path = format!("/merchants/{merchant}/webhook-endpoints?limit=2");
+    let first = world.get(&path).await.is(200).clone();
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let second = world.get(&format!("{path}&cursor={cursor}")).await;
+    let second = second.is(200).clone();
+    let ids = [&first, &second]
+        .into_iter()
+        .flat_map(|page| page["webhook_endpoints"].as_array().unwrap())
+        .map(|endpoint| endpoint["id"].as_str().unwrap().to_owned());
+    made.reverse();
+    assert_eq!(ids.collect::<Vec<_>>(), made);
+    assert_eq!(second["next_cursor"], Value::Null);
+}

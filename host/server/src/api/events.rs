@@ -1,0 +1,126 @@
+//! The events that merchants' servers get, as the document tells of them. The gateway sends them.
+
+use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::{
+    ContentBuilder, HttpMethod, PathItem, Paths, PathsBuilder, Ref, RefOr, Required,
+    ResponseBuilder,
+};
+use utoipa::{PartialSchema as _, ToSchema};
+
+use super::formats;
+
+const DESCRIPTION: &str = "\
+Posted to each webhook endpoint of the payment's merchant and environment that wants the type. \
+Answer 2xx once the event is processed and that is committed; anything else is tried again, eight \
+times in all, with the same id and the same bytes. Verify before reading: \
+`X-Service-Signature` is `v1=` and the lower-case hex HMAC-SHA256, keyed with the endpoint's whole \
+secret, over the timestamp, `.`, the event's id, `.`, and the raw body. Refuse timestamps more than \
+five minutes away, compare in constant time, and check that the body's id is the header's. Events \
+come more than once and out of order, and types that are not named here may be added: ignore them.";
+
+/// An event.
+#[derive(ToSchema)]
+#[schema(as = Event, example = json!({
+    "id": "4c6d1f0e8a2b4c3d9e5f7a6b8c0d1e2f", "type": "payment.completed",
+    "created_at": "2026-03-01T09:30:00.000Z",
+    "data": {
+        "payment_id": "9f0c2b7e4d1a4f6e8b3c5d7e9f0a1b2c", "order_id": "order-1042",
+        "status": "completed", "amount": "49.90", "currency": "EUR", "usd_amount": "53.89",
+        "settlement_status": "confirmed", "test_mode": false
+    }
+}))]
+#[expect(dead_code, reason = "only its schema is used")]
+struct EventBody {
+    #[schema(value_type = formats::EventId)]
+    id: String,
+    #[schema(value_type = formats::EventType)]
+    r#type: String,
+    #[schema(value_type = formats::CreatedAt)]
+    created_at: String,
+    data: EventData,
+}
+
+/// The payment as it was when the event was made.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct EventData {
+    #[schema(value_type = formats::PaymentId)]
+    payment_id: String,
+    #[schema(value_type = formats::OrderId)]
+    order_id: String,
+    #[schema(value_type = formats::PaymentStatus)]
+    status: String,
+    #[schema(value_type = formats::InvoiceAmount)]
+    amount: String,
+    #[schema(value_type = formats::Currency)]
+    currency: String,
+    #[schema(value_type = formats::UsdAmount)]
+    usd_amount: String,
+    #[schema(value_type = formats::SettlementStatus)]
+    settlement_status: String,
+    /// True for payments of test keys: never real money.
+    test_mode: bool,
+}
+
+/// The document's `webhooks`: one, for every type.
+pub(super) fn webhooks() -> Paths {
+    let header = |name: &str, description: &str, pattern: &str| {
+        let schema = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some(pattern));
+        ParameterBuilder::new()
+            .name(name)
+            .parameter_in(ParameterIn::Header)
+            .required(Required::True)
+            .description(Some(description))
+            .schema(Some(schema))
+            .build()
+    };
+    let headers = [
+        header(
+            "X-Service-Event-ID",
+            "The event's id, as in the body.",
+            "^[0-9a-f]{32}$",
+        ),
+        header(
+            "X-Service-Timestamp",
+            "Unix seconds of this attempt.",
+            "^[0-9]{10}$",
+        ),
+        header(
+            "X-Service-Signature",
+            "Over timestamp, event id and raw body.",
+            "^v1=[0-9a-f]{64}$",
+        ),
+    ];
+    let content = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name(EventBody::name())))
+        .build();
+    let body = RequestBodyBuilder::new()
+        .content("application/json", content)
+        .required(Some(Required::True))
+        .build();
+    let taken = ResponseBuilder::new()
+        .description("Processed, now or before.")
+        .build();
+    let operation = OperationBuilder::new()
+        .operation_id(Some("receiveEvent"))
+        .tag("Events")
+        .summary(Some("Tells a merchant's server what became of a payment."))
+        .description(Some(DESCRIPTION))
+        .parameters(Some(headers))
+        .request_body(Some(body))
+        .response("2XX", taken);
+    PathsBuilder::new()
+        .path("event", PathItem::new(HttpMethod::Post, operation))
+        .build()
+}
+
+/// The schemas that [`webhooks`] refers to.
+pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
+    let mut schemas = vec![(EventBody::name().into_owned(), EventBody::schema())];
+    EventBody::schemas(&mut schemas);
+    schemas
+}

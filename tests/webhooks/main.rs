@@ -1,0 +1,22 @@
+//! Deliveries under load: many receivers, a third of them hostile, a gateway that is killed on the way.
+//!
+//! The size is set by the environment: `KASSETTE_WEBHOOK_EVENTS` (20,000 in `.ci/run`, less without).
+//! Delays are printed, with the conditions; only what no slow machine can explain is asserted.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs,
+    dead_code,
+    clippy::allow_attributes
+)]
+
+#[path = "../e2e/harness.rs"]
+mod harness;
+#[path = "../e2e/receiver.rs"]
+mod receiver;
+
+mod crowd;
+mod fairness;
+mod kills;
