@@ -37,6 +37,7 @@ mod slow;
 mod start;
 mod steps;
 mod swap;
+mod uploads;
 mod visits;
 mod webhooks;
 mod webhooks_failing;

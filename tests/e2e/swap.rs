@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use crate::harness::Server;
 
 /// The component of an iDEAL with another label that takes at most 100.00 EUR.
-async fn swapped() -> &'static Path {
+pub(crate) async fn swapped() -> &'static Path {
     static BUILT: OnceCell<PathBuf> = OnceCell::const_new();
     let build = || {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests");
@@ -33,7 +33,7 @@ fn put(server: &Server, slot: &str, bytes: &[u8]) {
 }
 
 /// A slot as operators see it.
-async fn slot(server: &Server, name: &str) -> Value {
+pub(crate) async fn slot(server: &Server, name: &str) -> Value {
     let plugins = server
         .admin("GET", "/plugins?limit=100", None)
         .await
@@ -48,7 +48,7 @@ async fn slot(server: &Server, name: &str) -> Value {
 }
 
 /// How the listing names iDEAL for an amount; none where it does not offer it.
-async fn label(server: &Server, amount: &str) -> Option<String> {
+pub(crate) async fn label(server: &Server, amount: &str) -> Option<String> {
     let path = format!("/api/v1/methods?currency=EUR&amount={amount}");
     let body = server
         .get(server.test_key(), &path)

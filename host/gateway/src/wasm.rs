@@ -73,13 +73,8 @@ impl Modules for WasmModules {
     }
 
     fn previous_provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
-        let slot = Slot::of_provider(module)?;
-        let slots = self.runtime.slots();
-        let previous = slots
-            .into_iter()
-            .find(|status| status.slot == slot)?
-            .previous?;
-        self.provider_version(&slot, &previous.digest)
+        let module = self.runtime.provider_before(module)?;
+        Some(self.wrap(module))
     }
 
     fn forget_tokens(&self, account: &AccountId) {

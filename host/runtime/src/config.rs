@@ -10,6 +10,8 @@ use kassette_domain::id::Slot;
 use kassette_domain::time::Time;
 
 use crate::artifacts::CacheConfig;
+use crate::compile::Compiler;
+use crate::conduct::Benching;
 
 /// Tells the time; injected, so that tests and development can move it.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
@@ -126,6 +128,13 @@ pub struct RuntimeConfig {
     pub request_deadline: Duration,
     /// Where compiled modules are kept between starts; none: every start compiles all of them.
     pub cache: Option<CacheConfig>,
+    /// Who compiles.
+    pub compiler: Compiler,
+    /// When a version that keeps failing is benched.
+    pub benching: Benching,
+    /// Where the versions of each slot are kept, so that attempts under way, going back and the last
+    /// good version outlive a restart; none: they last as long as the process.
+    pub versions_dir: Option<PathBuf>,
     /// The time, for what is shown to operators.
     pub clock: Clock,
 }
@@ -140,6 +149,9 @@ impl RuntimeConfig {
             classes: BTreeMap::new(),
             request_deadline: Duration::from_secs(10),
             cache: None,
+            compiler: Compiler::InProcess,
+            benching: Benching::default(),
+            versions_dir: None,
             clock,
         }
     }
@@ -154,6 +166,9 @@ impl fmt::Debug for RuntimeConfig {
             .field("classes", &self.classes)
             .field("request_deadline", &self.request_deadline)
             .field("cache", &self.cache)
+            .field("compiler", &self.compiler)
+            .field("benching", &self.benching)
+            .field("versions_dir", &self.versions_dir)
             .finish_non_exhaustive()
     }
 }

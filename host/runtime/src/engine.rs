@@ -37,6 +37,22 @@ pub(crate) fn engine(sizes: PoolSizes, limits: &Limits) -> Result<Engine, Runtim
     Ok(engine)
 }
 
+/// An engine that only compiles, for the one above: the same code comes out, and no address space
+/// is reserved for a pool.
+pub(crate) fn compiler() -> wasmtime::Result<Engine> {
+    Engine::new(&code())
+}
+
+/// What machine code depends on.
+fn code() -> Config {
+    let mut config = Config::new();
+    config
+        .memory_init_cow(true)
+        .epoch_interruption(true)
+        .concurrency_support(false);
+    config
+}
+
 fn config(sizes: PoolSizes, limits: &Limits) -> Config {
     let calls = sizes.methods + sizes.providers;
     let parts = calls * PARTS_NATIVE + INTERPRETED_AT_ONCE * PARTS_INTERPRETED;
@@ -54,12 +70,9 @@ fn config(sizes: PoolSizes, limits: &Limits) -> Config {
         .table_keep_resident(KEEP_TABLE)
         .max_unused_warm_slots(calls)
         .pagemap_scan(Enabled::Auto);
-    let mut config = Config::new();
+    let mut config = code();
     config
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool))
-        .memory_init_cow(true)
-        .epoch_interruption(true)
-        .concurrency_support(false)
         .max_wasm_stack(WASM_STACK)
         .async_stack_size(FIBER_STACK);
     config

@@ -2,6 +2,7 @@
 //! runtime itself. A guest's own words appear in none of them.
 
 use std::io;
+use std::time::Duration;
 
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::routing::Faulty;
@@ -76,6 +77,26 @@ pub enum LoadError {
     /// Does not validate or compile.
     #[error("the file is not a valid component: {0}")]
     Invalid(String),
+    /// Compiling it used, or took, more time than its size allows.
+    #[error(
+        "compiling the module takes more than {} s; split its largest functions or build it for size", .0.as_secs()
+    )]
+    CompileTime(Duration),
+    /// Compiling it needs more memory than its size allows.
+    #[error(
+        "compiling the module takes more than {} MiB of memory; split its largest functions or build it for size", .0 >> 20
+    )]
+    CompileMemory(u64),
+    /// The compiler broke down over it.
+    #[error(
+        "the compiler ended without an answer; the module may be built to break it: build it anew with a current toolchain"
+    )]
+    CompilerFailed,
+    /// There is no compiler.
+    #[error(
+        "the compiler's process cannot be started ({0}), and nothing is compiled without it; see that the gateway's program can be run and that there is memory"
+    )]
+    NoCompiler(io::ErrorKind),
     /// Imports something that this host does not offer.
     #[error(
         "the module imports {import}, which this host does not offer to a {world}; it offers {offered}"
@@ -138,9 +159,9 @@ pub enum RuntimeError {
     /// The folder of modules cannot be read.
     #[error("the plugin folder cannot be read: {0}")]
     Folder(#[from] io::Error),
-    /// The folder of modules cannot be watched.
-    #[error("the plugin folder cannot be watched: {0}")]
-    Watch(String),
+    /// The folder of kept versions cannot be read or made.
+    #[error("the folder of kept module versions cannot be used: {0}")]
+    Versions(io::Error),
 }
 
 /// A digest short enough for a log line.

@@ -3,11 +3,17 @@
 //! A file is taken when its writer has closed it or has renamed it into place, a moment later so
 //! that a burst of events counts once. A file that is being written is left alone until then. Where
 //! the system does not tell of closing, a file that has been quiet for a while is taken.
+//!
+//! Events are for speed; what is true is what stands in the folder. So once a second the files are
+//! looked at too, and one that is another than the one dealt with is taken as soon as two looks find
+//! it the same. That covers what events do not tell: a folder that is removed and made again, links
+//! that lead elsewhere, permissions that come back, events that were lost, a system without them.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -25,61 +31,91 @@ use crate::runtime::Runtime;
 const SETTLED: Duration = Duration::from_millis(10);
 /// After a write whose end nobody told of.
 const QUIET: Duration = Duration::from_millis(500);
+/// From one look at the folder to the next; a dozen files take some microseconds.
+const LOOK: Duration = Duration::from_secs(1);
+/// The same while a file was found changed.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Events that wait while a module compiles. When there are more the whole folder is read again.
 const EVENTS: usize = 4096;
 
-/// A watch whose events are being collected.
-pub(crate) struct Watch {
-    watcher: RecommendedWatcher,
-    events: Receiver<Seen>,
-}
+/// What tells one content of a file from another without reading it; none where the file cannot
+/// even be looked at.
+type Print = Option<[i128; 5]>;
 
-/// Watches for as long as it lives.
-pub(crate) struct Watcher(#[expect(dead_code, reason = "held for its drop")] RecommendedWatcher);
+/// The folder, and what has been seen of it.
+pub(crate) struct Watch {
+    folder: PathBuf,
+    watcher: Option<RecommendedWatcher>,
+    /// Which folder is being watched; the path may lead to another one later.
+    watched: Print,
+    events: Receiver<Seen>,
+    /// Held so that waiting for events never fails, even where there is no watcher.
+    _sender: SyncSender<Seen>,
+    /// Each slot's file as it was when it was dealt with.
+    taken: BTreeMap<Slot, Print>,
+    /// Files that were found changed at the last look.
+    changing: BTreeMap<Slot, Print>,
+    /// Files that are due for loading.
+    due: BTreeMap<Slot, Instant>,
+    missing: bool,
+}
 
 /// What is passed from the system's events to the loading thread.
 enum Seen {
     /// Something happened to a slot's file; it is due after this.
     Due(Slot, Duration),
     Gone(Slot),
-    /// Events were lost.
-    Rescan,
+    /// Events were lost, or something else in the folder was replaced.
+    Look,
 }
 
-/// Begins to watch.
+/// Begins to watch. Where the system cannot, the folder is looked at once a second all the same.
 pub(crate) fn watch(folder: &Path) -> Result<Watch, RuntimeError> {
     fs::read_dir(folder)?;
-    let failed = |error: notify::Error| RuntimeError::Watch(error.to_string());
     let (sender, events) = sync_channel(EVENTS);
-    let mut watcher =
-        notify::recommended_watcher(move |event| collect(event, &sender)).map_err(failed)?;
-    watcher
-        .watch(folder, RecursiveMode::NonRecursive)
-        .map_err(failed)?;
-    Ok(Watch { watcher, events })
+    let tell = sender.clone();
+    let watcher = notify::recommended_watcher(move |event| collect(event, &tell));
+    let watcher = watcher.inspect_err(|error| not_watched(folder, error)).ok();
+    let mut watch = Watch {
+        folder: folder.to_owned(),
+        watcher,
+        watched: None,
+        events,
+        _sender: sender,
+        taken: BTreeMap::new(),
+        changing: BTreeMap::new(),
+        due: BTreeMap::new(),
+        missing: false,
+    };
+    watch.attach();
+    Ok(watch)
 }
 
-impl Watch {
-    /// Hands the events to a thread of their own, which ends with the runtime.
-    pub(crate) fn follow(self, runtime: Weak<Runtime>) -> Result<Watcher, RuntimeError> {
-        let Self { watcher, events } = self;
-        std::thread::Builder::new()
-            .name("plugin-loader".into())
-            .spawn(move || follow(&events, &runtime))?;
-        Ok(Watcher(watcher))
-    }
+fn not_watched(folder: &Path, error: &notify::Error) {
+    tracing::warn!(
+        plugin.folder = %folder.display(),
+        "{} cannot be watched, so it is looked at once a second: {error}", folder.display(),
+    );
 }
 
 /// Sorts one event of the system. A full queue loses nothing but detail: the folder is read again.
 fn collect(event: notify::Result<Event>, sender: &SyncSender<Seen>) {
     let Ok(event) = event else {
-        let _ = sender.try_send(Seen::Rescan);
+        let _ = sender.try_send(Seen::Look);
         return;
     };
     if event.need_rescan() {
-        let _ = sender.try_send(Seen::Rescan);
+        let _ = sender.try_send(Seen::Look);
     }
-    for slot in event.paths.iter().filter_map(|path| slot_of(path)) {
+    let renamed = matches!(event.kind, EventKind::Modify(ModifyKind::Name(_)));
+    for path in &event.paths {
+        let Some(slot) = slot_of(path) else {
+            // A folder or link that modules lie behind may have been exchanged.
+            if renamed {
+                let _ = sender.try_send(Seen::Look);
+            }
+            continue;
+        };
         let seen = match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write))
             | EventKind::Modify(ModifyKind::Name(RenameMode::To)) => Seen::Due(slot, SETTLED),
@@ -96,79 +132,171 @@ fn collect(event: notify::Result<Event>, sender: &SyncSender<Seen>) {
     }
 }
 
-fn follow(events: &Receiver<Seen>, runtime: &Weak<Runtime>) {
-    let mut due: BTreeMap<Slot, Instant> = BTreeMap::new();
-    loop {
-        let seen = match due.values().min() {
-            None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(next) => events.recv_timeout(next.saturating_duration_since(Instant::now())),
-        };
-        match seen {
-            Ok(Seen::Due(slot, after)) => {
-                due.insert(slot, Instant::now() + after);
-                continue;
-            }
-            Ok(Seen::Gone(slot)) => {
-                due.remove(&slot);
-                tracing::info!(plugin.slot = %slot, "the file of {slot} is gone; its last version goes on serving");
-                continue;
-            }
-            Ok(Seen::Rescan) => {
-                let Some(runtime) = runtime.upgrade() else {
-                    return;
-                };
-                if let Err(error) = load_all(&runtime) {
-                    tracing::error!(plugin.error = %error, "the plugin folder cannot be read: {error}");
+impl Watch {
+    /// Loads every file of the folder, in the order of their names.
+    pub(crate) fn load_all(mut self, runtime: &Arc<Runtime>) -> io::Result<Self> {
+        let mut slots = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            match slot_of(&path) {
+                Some(slot) => slots.push(slot),
+                None if path
+                    .extension()
+                    .is_some_and(|extension| extension == "wasm") =>
+                {
+                    tracing::warn!(
+                        plugin.file = %path.display(),
+                        "{} is no slot's file; name it `method.<id>.wasm` or `provider.<id>.wasm`", path.display(),
+                    );
                 }
-                continue;
+                None => {}
             }
-            Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {}
         }
-        let Some(runtime) = runtime.upgrade() else {
-            return;
-        };
+        slots.sort();
+        for slot in &slots {
+            while self.take(runtime, slot) == Loaded::Unstable {
+                std::thread::sleep(SETTLED);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Goes on in a thread of its own, which ends soon after the runtime.
+    pub(crate) fn follow(self, runtime: Weak<Runtime>) -> io::Result<()> {
+        std::thread::Builder::new()
+            .name("plugin-loader".into())
+            .spawn(move || self.run(&runtime))?;
+        Ok(())
+    }
+
+    fn run(mut self, runtime: &Weak<Runtime>) {
+        let mut look = Instant::now();
+        loop {
+            let next = self.due.values().min().map_or(look, |due| look.min(*due));
+            let patience = next.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(patience) {
+                Ok(Seen::Due(slot, after)) => {
+                    self.due.insert(slot, Instant::now() + after);
+                }
+                Ok(Seen::Gone(slot)) => {
+                    self.due.remove(&slot);
+                    tracing::info!(plugin.slot = %slot, "the file of {slot} is gone; its last version goes on serving");
+                }
+                Ok(Seen::Look) => look = look.min(Instant::now() + SETTLED),
+                // The sender lives as long as this does.
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            let Some(runtime) = runtime.upgrade() else {
+                return;
+            };
+            self.take_due(&runtime);
+            if look <= Instant::now() {
+                self.look();
+                let pause = if self.changing.is_empty() {
+                    LOOK
+                } else {
+                    LOOK_AGAIN
+                };
+                look = Instant::now() + pause;
+            }
+        }
+    }
+
+    fn take_due(&mut self, runtime: &Runtime) {
         let now = Instant::now();
-        let ready: Vec<Slot> = due
+        let ready: Vec<Slot> = self
+            .due
             .iter()
             .filter(|(_, at)| **at <= now)
             .map(|(slot, _)| slot.clone())
             .collect();
         for slot in ready {
-            due.remove(&slot);
-            if load_file(&runtime, &slot) == Loaded::Unstable {
-                due.insert(slot, Instant::now() + SETTLED);
+            self.due.remove(&slot);
+            if self.take(runtime, &slot) == Loaded::Unstable {
+                self.due.insert(slot, Instant::now() + SETTLED);
             }
         }
     }
-}
 
-/// Loads every file of the folder, in the order of their names.
-pub(crate) fn load_all(runtime: &Arc<Runtime>) -> io::Result<()> {
-    let mut slots = Vec::new();
-    for entry in fs::read_dir(&runtime.config().plugin_dir)? {
-        let path = entry?.path();
-        match slot_of(&path) {
-            Some(slot) => slots.push(slot),
-            None if path
-                .extension()
-                .is_some_and(|extension| extension == "wasm") =>
-            {
-                tracing::warn!(
-                    plugin.file = %path.display(),
-                    "{} is no slot's file; name it `method.<id>.wasm` or `provider.<id>.wasm`", path.display(),
-                );
+    /// Compares the folder with what was dealt with.
+    fn look(&mut self) {
+        self.attach();
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                if !std::mem::replace(&mut self.missing, true) {
+                    tracing::error!(
+                        plugin.folder = %self.folder.display(),
+                        "the plugin folder cannot be read: {error}; what serves goes on serving, and the folder is read once it is back",
+                    );
+                }
+                return;
             }
-            None => {}
+        };
+        if std::mem::take(&mut self.missing) {
+            tracing::info!(plugin.folder = %self.folder.display(), "the plugin folder is back");
+        }
+        let before = std::mem::take(&mut self.changing);
+        let mut there = BTreeMap::new();
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if let Some(slot) = slot_of(&path) {
+                there.insert(slot, print(&path));
+            }
+        }
+        self.taken.retain(|slot, _| there.contains_key(slot));
+        for (slot, found) in there {
+            if self.taken.get(&slot) == Some(&found) || self.due.contains_key(&slot) {
+                continue;
+            }
+            if before.get(&slot) == Some(&found) {
+                self.due.insert(slot, Instant::now());
+            } else {
+                self.changing.insert(slot, found);
+            }
         }
     }
-    slots.sort();
-    for slot in &slots {
-        while load_file(runtime, slot) == Loaded::Unstable {
-            std::thread::sleep(SETTLED);
+
+    /// Watches what the path leads to now, where that is another folder than before.
+    fn attach(&mut self) {
+        let Some(watcher) = &mut self.watcher else {
+            return;
+        };
+        let place = fs::metadata(&self.folder).ok().map(|folder| {
+            // What changes in a folder as it is used plays no part.
+            [i128::from(folder.dev()), i128::from(folder.ino()), 0, 0, 0]
+        });
+        if place == self.watched {
+            return;
+        }
+        let _ = watcher.unwatch(&self.folder);
+        self.watched = place;
+        if place.is_some()
+            && let Err(error) = watcher.watch(&self.folder, RecursiveMode::NonRecursive)
+        {
+            not_watched(&self.folder, &error);
         }
     }
-    Ok(())
+
+    fn take(&mut self, runtime: &Runtime, slot: &Slot) -> Loaded {
+        let config = runtime.config();
+        let path = self.folder.join(format!("{slot}.wasm"));
+        let turn = runtime.turn();
+        let (found, bytes) = match read(&path) {
+            Ok(Some(read)) => read,
+            Ok(None) => return Loaded::Unstable,
+            // Gone between the event and now: what serves goes on serving.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Loaded::Done,
+            Err(error) => {
+                self.taken.insert(slot.clone(), print(&path));
+                runtime.refuse(slot, &LoadError::Unreadable(error.kind()));
+                return Loaded::Done;
+            }
+        };
+        self.taken.insert(slot.clone(), found);
+        // A refusal has been logged and noted; nobody waits for it here.
+        let _ = runtime.install_in_turn(&turn, slot, &bytes, (config.clock)());
+        Loaded::Done
+    }
 }
 
 #[derive(PartialEq)]
@@ -178,39 +306,42 @@ enum Loaded {
     Unstable,
 }
 
-fn load_file(runtime: &Runtime, slot: &Slot) -> Loaded {
-    let config = runtime.config();
-    let bytes = match read(&config.plugin_dir.join(format!("{slot}.wasm"))) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return Loaded::Unstable,
-        // Gone between the event and now: what serves goes on serving.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Loaded::Done,
-        Err(error) => {
-            runtime.refuse(slot, &LoadError::Unreadable(error.kind()));
-            return Loaded::Done;
-        }
-    };
-    // A refusal has been logged and noted; nobody waits for it here.
-    let _ = runtime.install(slot, &bytes, (config.clock)());
-    Loaded::Done
-}
-
-/// A regular file's bytes; none where it changed meanwhile. Of a file over the cap just enough is
-/// read to see that.
-fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+/// A regular file's bytes, and what to know it by; none where it changed meanwhile. Of a file over
+/// the cap just enough is read to see that.
+fn read(path: &Path) -> io::Result<Option<(Print, Vec<u8>)>> {
     // Looked at before it is opened: opening a pipe would wait for a writer.
     if !fs::metadata(path)?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut file = File::open(path)?;
-    let before = file.metadata()?;
+    let before = print_of(&file.metadata()?);
     let mut bytes = Vec::new();
     Read::by_ref(&mut file)
         .take(MAX_BYTES as u64 + 1)
         .read_to_end(&mut bytes)?;
-    let after = file.metadata()?;
-    let stable = before.len() == after.len() && before.modified()? == after.modified()?;
-    Ok(stable.then_some(bytes))
+    let after = print_of(&file.metadata()?);
+    Ok((before == after).then_some((before, bytes)))
+}
+
+/// Whether a file holds these very bytes.
+pub(crate) fn holds(path: &Path, bytes: &[u8]) -> bool {
+    matches!(read(path), Ok(Some((_, found))) if found == bytes)
+}
+
+fn print(path: &Path) -> Print {
+    fs::metadata(path).ok().and_then(|file| print_of(&file))
+}
+
+/// The file behind a path, its length, and when its bytes and its permissions last changed.
+fn print_of(file: &Metadata) -> Print {
+    let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    Some([
+        i128::from(file.dev()),
+        i128::from(file.ino()),
+        i128::from(file.len()),
+        nanos(file.mtime(), file.mtime_nsec()),
+        nanos(file.ctime(), file.ctime_nsec()),
+    ])
 }
 
 /// The slot whose file this is.

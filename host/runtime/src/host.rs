@@ -8,9 +8,11 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use wasmtime::Engine;
 
 use kassette_domain::id::{Digest, Slot};
+use kassette_domain::time::Time;
 
 use crate::artifacts::Artifacts;
-use crate::config::{CallLimits, Class, RuntimeConfig};
+use crate::conduct::Conduct;
+use crate::config::{CallLimits, Class, Clock, RuntimeConfig};
 use crate::engine::{INTERPRETED_AT_ONCE, engine};
 use crate::error::{CallError, RuntimeError, short};
 use crate::gate::{Gate, Place};
@@ -91,16 +93,22 @@ impl Host {
     }
 }
 
-/// Who a module is, for logs and metrics.
-#[derive(Debug)]
+/// Who a module is, for logs and metrics, and how it behaves.
 pub(crate) struct Identity {
     pub(crate) slot: Slot,
     pub(crate) digest: Digest,
     pub(crate) class: Class,
     pub(crate) limits: CallLimits,
+    pub(crate) conduct: Conduct,
+    pub(crate) clock: Clock,
 }
 
 impl Identity {
+    /// Until when the version is benched; none where it may serve.
+    pub(crate) fn benched(&self) -> Option<Time> {
+        self.conduct.benched(|| (self.clock)())
+    }
+
     /// The histogram of one function's calls, in seconds.
     pub(crate) fn calls(&self, function: &'static str) -> Histogram {
         let slot = self.slot.as_str().to_owned();
@@ -120,5 +128,21 @@ impl Identity {
             plugin.detail = detail,
             "a call of {} failed: {error}", self.slot,
         );
+        // What `describe` does decides whether a module is loaded at all; what comes to `callback`
+        // is written by strangers.
+        if !error.blames_module() || matches!(function, "describe" | "callback") {
+            return;
+        }
+        if let Some(benched) = self.conduct.fault((self.clock)()) {
+            let slot = self.slot.as_str().to_owned();
+            counter!("kassette_plugin_benched_total", "slot" => slot).increment(1);
+            tracing::error!(
+                plugin.slot = %self.slot,
+                plugin.digest = short(&self.digest),
+                plugin.faults = benched.faults,
+                "version {} of {} failed {} times and is benched until {}; the last good version serves, where there is one",
+                short(&self.digest), self.slot, benched.faults, benched.until.rfc3339(),
+            );
+        }
     }
 }

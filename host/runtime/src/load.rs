@@ -1,7 +1,7 @@
 //! From a file's bytes to a module that may serve.
 //!
-//! Each step is a function, so that others fit between: a signature before the compiler, a child
-//! process around it, vectors after `describe`.
+//! Each step is a function, so that others fit between: a signature before the compiler, vectors
+//! after `describe`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +10,8 @@ use kassette_domain::id::{Digest, Slot, SlotKind};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::artifacts::Code;
+use crate::compile::invalid;
+use crate::conduct::Conduct;
 use crate::error::LoadError;
 use crate::host::{Host, Identity};
 use crate::method::MethodModule;
@@ -18,8 +19,8 @@ use crate::provider::ProviderModule;
 use crate::text;
 use crate::v0_1::VERSION;
 
-/// Largest file; a Python guest has 18 MiB.
-pub(crate) const MAX_BYTES: usize = 32 << 20;
+/// Largest module, in bytes; a Python guest has 18 MiB.
+pub const MAX_BYTES: usize = 32 << 20;
 /// Bytes of the engine's message that are shown.
 const MESSAGE: usize = 300;
 
@@ -38,10 +39,10 @@ pub(crate) enum Module {
 }
 
 impl Module {
-    pub(crate) fn digest(&self) -> Digest {
+    pub(crate) fn who(&self) -> &Identity {
         match self {
-            Self::Method(module) => module.digest(),
-            Self::Provider(module) => module.digest(),
+            Self::Method(module) => module.who(),
+            Self::Provider(module) => module.who(),
         }
     }
 }
@@ -56,7 +57,35 @@ pub(crate) fn load(
     let started = Instant::now();
     form(bytes)?;
     let component = component(host, &digest, bytes)?;
-    world(&host.engine, slot, &component)?;
+    let module = link(host, slot, digest, bytes, &component)?;
+    tracing::debug!(
+        plugin.slot = %slot,
+        plugin.load_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "loaded {slot}",
+    );
+    Ok(module)
+}
+
+/// The same where the module was compiled before; none where that would take a compilation.
+pub(crate) fn load_compiled(
+    host: &Arc<Host>,
+    slot: &Slot,
+    digest: Digest,
+    bytes: &[u8],
+) -> Option<Result<Module, LoadError>> {
+    let component = host.artifacts.get(&host.engine, &digest)?;
+    Some(link(host, slot, digest, bytes, &component))
+}
+
+/// Checks what a component imports and exports, links and describes it.
+fn link(
+    host: &Arc<Host>,
+    slot: &Slot,
+    digest: Digest,
+    bytes: &[u8],
+    component: &Component,
+) -> Result<Module, LoadError> {
+    world(&host.engine, slot, component)?;
     let class = host.config.classes.get(slot).copied();
     let class = class.unwrap_or_else(|| crate::config::Class::guess(bytes.len()));
     let limits = host.config.limits.of(class);
@@ -65,19 +94,15 @@ pub(crate) fn load(
         digest,
         class,
         limits,
+        conduct: Conduct::new(host.config.benching),
+        clock: Arc::clone(&host.config.clock),
     });
-    let module = match slot.kind() {
-        SlotKind::Method => Module::Method(Arc::new(MethodModule::load(host, who, &component)?)),
+    Ok(match slot.kind() {
+        SlotKind::Method => Module::Method(Arc::new(MethodModule::load(host, who, component)?)),
         SlotKind::Provider => {
-            Module::Provider(Arc::new(ProviderModule::load(host, who, &component)?))
+            Module::Provider(Arc::new(ProviderModule::load(host, who, component)?))
         }
-    };
-    tracing::debug!(
-        plugin.slot = %slot,
-        plugin.load_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        "loaded {slot}",
-    );
-    Ok(module)
+    })
 }
 
 /// What can be told from the first bytes.
@@ -100,21 +125,11 @@ fn component(host: &Host, digest: &Digest, bytes: &[u8]) -> Result<Component, Lo
     if let Some(component) = host.artifacts.get(&host.engine, digest) {
         return Ok(component);
     }
-    let code = compile(&host.engine, bytes)?;
-    let component = code.load(&host.engine).map_err(invalid)?;
+    let code = host.config.compiler.compile(&host.engine, bytes)?;
+    let component = code.load(&host.engine);
+    let component = component.map_err(|error| invalid(&format!("{error:#}")))?;
     host.artifacts.put(digest, &code);
     Ok(component)
-}
-
-fn compile(engine: &Engine, bytes: &[u8]) -> Result<Code<'static>, LoadError> {
-    engine
-        .precompile_component(bytes)
-        .map(Code::compiled)
-        .map_err(invalid)
-}
-
-fn invalid(error: wasmtime::Error) -> LoadError {
-    LoadError::Invalid(text::cut(&format!("{error:#}"), MESSAGE))
 }
 
 /// A module's types differ from the contract's although the names fit.

@@ -46,6 +46,10 @@ impl MethodModule {
         self.who.class
     }
 
+    pub(crate) fn who(&self) -> &Identity {
+        &self.who
+    }
+
     /// What it says it is.
     pub fn description(&self) -> &MethodDescription {
         &self.description
@@ -80,6 +84,7 @@ impl MethodModule {
 
     fn ask(&self, context: &Context) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
         let _place = self.host.enter(self.who.class)?;
+        self.who.conduct.call();
         let started = Instant::now();
         let question = v0_1::method::context(context);
         let answer = call(&self.host, &self.who, &self.pre, "rank", |method, store| {

@@ -62,6 +62,10 @@ impl ProviderModule {
         self.who.class
     }
 
+    pub(crate) fn who(&self) -> &Identity {
+        &self.who
+    }
+
     /// What it says it is.
     pub fn description(&self) -> &ProviderDescription {
         &self.description
@@ -197,6 +201,7 @@ impl ProviderModule {
                 return (Err(busy), Ledger::default());
             }
         };
+        self.who.conduct.call();
         let started = Instant::now();
         let ends = started + self.who.limits.wall;
         let (description, host) = (Arc::clone(&self.description), Arc::clone(&self.host));

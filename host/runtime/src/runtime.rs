@@ -1,35 +1,44 @@
 //! The runtime: modules by slot, loaded from a folder and replaced while they serve.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
 use metrics::counter;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::config::RuntimeConfig;
 use crate::error::{LoadError, RuntimeError, short};
 use crate::folder;
+use crate::history::{self, Cause, Event, Shelf};
 use crate::host::Host;
-use crate::load;
+use crate::load::{self, Module};
 use crate::method::MethodModule;
 use crate::outgoing::Outgoing;
 use crate::provider::ProviderModule;
 use crate::slots::Slots;
 use crate::status::SlotStatus;
 
+/// Folder drops that nobody has asked for yet; more at once than a deployment of every module.
+const DROPS: usize = 1000;
+
 /// Runs modules. One per process; shared as an `Arc`.
 pub struct Runtime {
     host: Arc<Host>,
     slots: Slots,
+    shelf: Shelf,
     /// One module is compiled at a time: the compiler takes every core it gets.
     loading: Mutex<()>,
-    /// Ends the watching when dropped.
-    watcher: Mutex<Option<folder::Watcher>>,
+    drops: Mutex<VecDeque<Dropped>>,
 }
+
+/// The one that loads or activates.
+pub(crate) struct Turn<'a>(#[expect(dead_code, reason = "held for its drop")] MutexGuard<'a, ()>);
 
 /// What became of a module that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,41 +49,105 @@ pub struct Installed {
     pub changed: bool,
 }
 
+/// A version that became active because its file was put into the plugin folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// Where.
+    pub slot: Slot,
+    /// Which.
+    pub digest: Digest,
+    /// The version before it.
+    pub before: Option<Digest>,
+    /// When.
+    pub at: Time,
+}
+
+/// A version that passed every check and waits to be activated.
+#[derive(Debug)]
+pub struct Prepared {
+    slot: Slot,
+    module: Module,
+    bytes: Vec<u8>,
+    before: Option<Digest>,
+    cause: Cause,
+}
+
+impl Prepared {
+    /// Of its bytes.
+    pub fn digest(&self) -> Digest {
+        self.module.who().digest
+    }
+
+    /// The version that was active when this one was prepared.
+    pub fn before(&self) -> Option<Digest> {
+        self.before
+    }
+
+    /// False where it is the active version already.
+    pub fn changes(&self) -> bool {
+        self.before != Some(self.digest())
+    }
+}
+
+/// Why one cannot go back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoRollback {
+    /// There was no version before, or the slot has none at all.
+    #[error("there is no version to go back to")]
+    Nothing,
+    /// The version before is not where it was kept.
+    #[error("the version before cannot be read ({0}); upload it instead")]
+    Lost(io::ErrorKind),
+    /// It was accepted once and is not any more.
+    #[error("the version before is refused now: {0}")]
+    Refused(#[from] LoadError),
+}
+
 impl Runtime {
     /// Sets up the engine, loads every `<slot>.wasm` of the folder, and watches it from then on.
     ///
     /// Blocks for as long as the modules take to compile. A module that is refused does not stop
-    /// the start: it is logged and stands in [`Runtime::slots`].
+    /// the start: it is logged and stands in [`Runtime::slots`], and the version that served before
+    /// the last stop serves. So it does where its file is gone.
     ///
     /// # Errors
-    /// Where the engine cannot be set up or the folder cannot be read or watched.
+    /// Where the engine cannot be set up or a folder cannot be read.
     pub fn start(
         config: RuntimeConfig,
         outgoing: impl Outgoing,
     ) -> Result<Arc<Self>, RuntimeError> {
+        let shelf = Shelf::open(config.versions_dir.as_deref()).map_err(RuntimeError::Versions)?;
+        let books = shelf.books().map_err(RuntimeError::Versions)?;
         let runtime = Arc::new(Self {
             host: Arc::new(Host::new(config, Arc::new(outgoing))?),
-            slots: Slots::new(),
+            slots: Slots::new(books),
+            shelf,
             loading: Mutex::new(()),
-            watcher: Mutex::new(None),
+            drops: Mutex::default(),
         });
         // Watched before it is read, so that nothing falls between.
         let watch = folder::watch(&runtime.host.config.plugin_dir)?;
-        folder::load_all(&runtime)?;
+        let watch = watch.load_all(&runtime)?;
+        runtime.resume();
         runtime.clean_cache();
-        let watcher = watch.follow(Arc::downgrade(&runtime))?;
-        *runtime.watcher.lock() = Some(watcher);
+        watch.follow(Arc::downgrade(&runtime))?;
+        Self::load_rest(&runtime)?;
         Ok(runtime)
     }
 
-    /// The active module of a method. Take it once and use it throughout a request.
+    /// The version of a method's module that serves. Take it once and use it throughout a request.
     pub fn method(&self, id: MethodId) -> Option<Arc<MethodModule>> {
         self.slots.method(id)
     }
 
-    /// The active module of a provider, by the second half of its slot.
+    /// The version of a provider's module that serves, by the second half of its slot.
     pub fn provider(&self, module: &str) -> Option<Arc<ProviderModule>> {
         self.slots.provider(module)
+    }
+
+    /// The version that served well before the one that serves: for a call on which that one failed.
+    pub fn provider_before(&self, module: &str) -> Option<Arc<ProviderModule>> {
+        self.slots.provider_after(module, 1)
     }
 
     /// A version of a provider's module that is still kept: the one that started an attempt.
@@ -85,6 +158,17 @@ impl Runtime {
     /// Every slot that has ever been offered a module.
     pub fn slots(&self) -> Vec<SlotStatus> {
         self.slots.statuses()
+    }
+
+    /// Which versions became active in a slot, the latest first; none where the slot was never
+    /// offered a module.
+    pub fn history(&self, slot: &Slot) -> Option<Vec<Event>> {
+        self.slots.history(slot)
+    }
+
+    /// What was dropped into the folder since this was asked last, the earliest first.
+    pub fn take_drops(&self) -> Vec<Dropped> {
+        self.drops.lock().drain(..).collect()
     }
 
     /// Tells of every file and upload that was dealt with, accepted or not.
@@ -99,7 +183,8 @@ impl Runtime {
         while self.slots.active(slot) != Some(*digest) && changes.changed().await.is_ok() {}
     }
 
-    /// Loads a module and makes it the active one of its slot. Blocks while it compiles.
+    /// Loads a module from the folder and makes it the active one of its slot. Blocks while it
+    /// compiles.
     ///
     /// The digest of the active version changes nothing; a version that is still kept is activated
     /// without compiling it again.
@@ -108,7 +193,22 @@ impl Runtime {
     /// Why the module is refused. Then what served goes on serving, the log has one line, and the
     /// slot's status says why.
     pub fn install(&self, slot: &Slot, bytes: &[u8], now: Time) -> Result<Installed, LoadError> {
-        let _one = self.loading.lock();
+        self.install_in_turn(&self.turn(), slot, bytes, now)
+    }
+
+    /// Waits until nobody else loads or activates. Whoever reads a file to install it reads it in
+    /// its turn: what was read before an upload took its turn would undo the upload.
+    pub(crate) fn turn(&self) -> Turn<'_> {
+        Turn(self.loading.lock())
+    }
+
+    pub(crate) fn install_in_turn(
+        &self,
+        _: &Turn<'_>,
+        slot: &Slot,
+        bytes: &[u8],
+        now: Time,
+    ) -> Result<Installed, LoadError> {
         let digest = Digest::of(bytes);
         if self.slots.active(slot) == Some(digest) {
             self.slots.confirm(slot);
@@ -117,31 +217,192 @@ impl Runtime {
                 changed: false,
             });
         }
-        let module = match self.slots.kept(slot, &digest) {
+        let module = self.load(slot, digest, bytes)?;
+        Ok(self.take(slot, module, bytes, Cause::Folder, now))
+    }
+
+    /// Checks an upload without activating it. Blocks while it compiles.
+    ///
+    /// # Errors
+    /// Why the module is refused; the slot's status says it too.
+    pub fn prepare(&self, slot: &Slot, bytes: Vec<u8>) -> Result<Prepared, LoadError> {
+        let _one = self.loading.lock();
+        let module = self.load(slot, Digest::of(&bytes), &bytes)?;
+        Ok(Prepared {
+            slot: slot.clone(),
+            module,
+            bytes,
+            before: self.slots.active(slot),
+            cause: Cause::Upload,
+        })
+    }
+
+    /// The same for the version that was active before the active one.
+    ///
+    /// # Errors
+    /// Where there is none, or it cannot be had any more.
+    pub fn prepare_rollback(&self, slot: &Slot) -> Result<Prepared, NoRollback> {
+        let _one = self.loading.lock();
+        let digest = self.slots.previous(slot).ok_or(NoRollback::Nothing)?;
+        let lost = |error: io::Error| NoRollback::Lost(error.kind());
+        let bytes = self.shelf.bytes(slot, &digest).map_err(lost)?;
+        let module = self.load(slot, digest, &bytes)?;
+        Ok(Prepared {
+            slot: slot.clone(),
+            module,
+            bytes,
+            before: self.slots.active(slot),
+            cause: Cause::Rollback,
+        })
+    }
+
+    /// Writes a prepared version into the plugin folder, so that a restart serves the same, and
+    /// activates it. Of uploads and files in the folder the latest wins.
+    ///
+    /// # Errors
+    /// Where the folder cannot be written; then nothing changes.
+    pub fn activate(&self, prepared: Prepared, now: Time) -> io::Result<Installed> {
+        let _one = self.loading.lock();
+        let Prepared {
+            slot,
+            module,
+            bytes,
+            cause,
+            ..
+        } = prepared;
+        let path = self.config().plugin_dir.join(format!("{slot}.wasm"));
+        if !folder::holds(&path, &bytes) {
+            // Readable for others, as a module that a deployment puts there.
+            history::write_whole(&path, &bytes, 0o644)?;
+        }
+        if self.slots.active(&slot) == Some(module.who().digest) {
+            self.slots.confirm(&slot);
+            return Ok(Installed {
+                digest: module.who().digest,
+                changed: false,
+            });
+        }
+        Ok(self.take(&slot, module, &bytes, cause, now))
+    }
+
+    /// A version that is kept, or one made of these bytes; a refusal is noted.
+    fn load(&self, slot: &Slot, digest: Digest, bytes: &[u8]) -> Result<Module, LoadError> {
+        match self.slots.kept(slot, &digest) {
             Some(module) => Ok(module),
-            None => load::load(&self.host, slot, digest, bytes),
-        };
-        match module {
-            Ok(module) => {
-                if self.slots.activate(slot, module, now) {
-                    self.clean_cache();
-                }
-                counter!("kassette_plugin_swaps_total", "slot" => slot.as_str().to_owned())
-                    .increment(1);
-                tracing::info!(
-                    plugin.slot = %slot, plugin.digest = short(&digest),
-                    "{slot} now serves {}", short(&digest),
-                );
-                Ok(Installed {
-                    digest,
-                    changed: true,
-                })
+            None => load::load(&self.host, slot, digest, bytes)
+                .inspect_err(|error| self.refuse(slot, error)),
+        }
+    }
+
+    /// Keeps a version and makes it the active one.
+    fn take(
+        &self,
+        slot: &Slot,
+        module: Module,
+        bytes: &[u8],
+        cause: Cause,
+        now: Time,
+    ) -> Installed {
+        let digest = module.who().digest;
+        let kept = self.shelf.keep(slot, &digest, bytes);
+        let activated = self.slots.activate(slot, module, cause, now);
+        // What cannot be written down serves all the same: a full disk must not hold a fix back.
+        if let Err(error) = kept.and_then(|()| self.shelf.note(slot, &self.slots.book(slot))) {
+            tracing::error!(
+                plugin.slot = %slot, plugin.digest = short(&digest),
+                "version {} of {slot} serves, but is not kept over a restart: {error}", short(&digest),
+            );
+        }
+        if activated.new {
+            if cause == Cause::Folder {
+                self.dropped(slot, digest, activated.before, now);
             }
-            Err(error) => {
-                self.refuse(slot, &error);
-                Err(error)
+            counter!("kassette_plugin_swaps_total", "slot" => slot.as_str().to_owned())
+                .increment(1);
+        }
+        if activated.forgotten {
+            self.clean_cache();
+        }
+        tracing::info!(
+            plugin.slot = %slot, plugin.digest = short(&digest), plugin.cause = cause.as_str(),
+            "{slot} now serves {}", short(&digest),
+        );
+        Installed {
+            digest,
+            changed: activated.new,
+        }
+    }
+
+    fn dropped(&self, slot: &Slot, digest: Digest, before: Option<Digest>, at: Time) {
+        let mut drops = self.drops.lock();
+        if drops.len() == DROPS {
+            drops.pop_front();
+        }
+        drops.push_back(Dropped {
+            slot: slot.clone(),
+            digest,
+            before,
+            at,
+        });
+        drop(drops);
+        self.slots.raise();
+    }
+
+    /// Lets the last good version serve in slots whose file is gone or refused.
+    fn resume(&self) {
+        let _one = self.loading.lock();
+        for slot in self.slots.idle() {
+            let versions = self.slots.book(&slot).versions;
+            let first = versions.iter().find_map(|line| {
+                let bytes = self.shelf.bytes(&slot, &line.digest).ok()?;
+                let module = load::load(&self.host, &slot, line.digest, &bytes).ok()?;
+                Some((module, bytes))
+            });
+            if let Some((module, bytes)) = first {
+                tracing::warn!(
+                    plugin.slot = %slot,
+                    "the plugin folder has no file of {slot} that works; the last good version serves",
+                );
+                let now = (self.config().clock)();
+                self.take(&slot, module, &bytes, Cause::Kept, now);
             }
         }
+    }
+
+    /// Loads the other versions that are kept: at once where they were compiled before, since
+    /// attempts under way may need them, else in the background.
+    fn load_rest(runtime: &Arc<Self>) -> Result<(), RuntimeError> {
+        let mut rest = Vec::new();
+        for (slot, digest) in runtime.slots.unloaded() {
+            let Ok(bytes) = runtime.shelf.bytes(&slot, &digest) else {
+                tracing::warn!(plugin.slot = %slot, plugin.digest = short(&digest),
+                    "version {} of {slot} is not where it was kept", short(&digest));
+                continue;
+            };
+            match load::load_compiled(&runtime.host, &slot, digest, &bytes) {
+                Some(Ok(module)) => runtime.slots.loaded(&slot, &digest, module),
+                Some(Err(_)) => {}
+                None => rest.push((slot, digest, bytes)),
+            }
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let runtime = Arc::downgrade(runtime);
+        std::thread::Builder::new()
+            .name("plugin-keeper".into())
+            .spawn(move || {
+                for (slot, digest, bytes) in rest {
+                    let Some(runtime) = runtime.upgrade() else {
+                        return;
+                    };
+                    let _one = runtime.loading.lock();
+                    if let Ok(module) = load::load(&runtime.host, &slot, digest, &bytes) {
+                        runtime.slots.loaded(&slot, &digest, module);
+                    }
+                }
+            })?;
+        Ok(())
     }
 
     /// Notes that something offered to a slot was refused.

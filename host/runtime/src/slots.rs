@@ -1,6 +1,6 @@
 //! Slots and their versions: a snapshot that requests read, and the books behind it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -10,6 +10,7 @@ use kassette_domain::time::Time;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::history::{Book, Cause, EVENTS, Event, Line};
 use crate::load::Module;
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
@@ -20,12 +21,12 @@ use crate::v0_1::VERSION;
 /// the module that started them. Each holds a few hundred kilobytes of code.
 const KEPT: usize = 8;
 
-/// What a request sees: one immutable snapshot, used throughout.
+/// What a request sees: one immutable snapshot, used throughout. Every list has the active version
+/// first, then those before it.
 #[derive(Default)]
 struct Table {
-    methods: BTreeMap<MethodId, Arc<MethodModule>>,
-    providers: BTreeMap<String, Arc<ProviderModule>>,
-    versions: HashMap<(Slot, Digest), Arc<ProviderModule>>,
+    methods: BTreeMap<MethodId, Vec<Arc<MethodModule>>>,
+    providers: BTreeMap<String, Vec<Arc<ProviderModule>>>,
 }
 
 /// The books of one slot.
@@ -33,12 +34,27 @@ struct Table {
 struct Record {
     /// The active version first, then those that were, the latest first.
     versions: VecDeque<Kept>,
+    /// The latest first.
+    events: VecDeque<Event>,
     last_error: Option<String>,
 }
 
 struct Kept {
-    module: Module,
+    digest: Digest,
     since: Time,
+    /// None where it is only on disk so far, from before the last start.
+    module: Option<Module>,
+}
+
+/// What became of an activation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Activated {
+    /// False where this version was the active one before the last start.
+    pub(crate) new: bool,
+    /// The version that was active before.
+    pub(crate) before: Option<Digest>,
+    /// Whether the oldest version made room for it.
+    pub(crate) forgotten: bool,
 }
 
 /// All slots.
@@ -50,31 +66,56 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(books: Vec<(Slot, Book)>) -> Self {
+        let records = books
+            .into_iter()
+            .map(|(slot, book)| (slot, Record::of(book)));
         Self {
             table: ArcSwap::default(),
-            records: Mutex::default(),
+            records: Mutex::new(records.collect()),
             generation: watch::Sender::new(0),
         }
     }
 
+    /// The version of a method that serves: the active one, or while that is benched the last one
+    /// that is not.
     pub(crate) fn method(&self, id: MethodId) -> Option<Arc<MethodModule>> {
-        self.table.load().methods.get(&id).cloned()
+        let table = self.table.load();
+        let mut versions = table.methods.get(&id)?.iter();
+        versions
+            .find(|module| module.who().benched().is_none())
+            .cloned()
     }
 
+    /// The same of a provider.
     pub(crate) fn provider(&self, module: &str) -> Option<Arc<ProviderModule>> {
-        self.table.load().providers.get(module).cloned()
+        self.provider_after(module, 0)
     }
 
+    /// The one that would serve if `skipped` more were benched.
+    pub(crate) fn provider_after(
+        &self,
+        module: &str,
+        skipped: usize,
+    ) -> Option<Arc<ProviderModule>> {
+        let table = self.table.load();
+        let versions = table.providers.get(module)?.iter();
+        versions
+            .filter(|module| module.who().benched().is_none())
+            .nth(skipped)
+            .cloned()
+    }
+
+    /// A version that is kept, benched or not.
     pub(crate) fn provider_version(
         &self,
         slot: &Slot,
         digest: &Digest,
     ) -> Option<Arc<ProviderModule>> {
-        self.table
-            .load()
-            .versions
-            .get(&(slot.clone(), *digest))
+        let table = self.table.load();
+        let mut versions = table.providers.get(slot.name())?.iter();
+        versions
+            .find(|module| module.slot() == slot && module.digest() == *digest)
             .cloned()
     }
 
@@ -87,18 +128,21 @@ impl Slots {
         self.records
             .lock()
             .get(slot)?
-            .versions
-            .front()
-            .map(|kept| kept.module.digest())
+            .active()
+            .map(|kept| kept.digest)
     }
 
-    /// A version that is kept.
+    /// The digest of the version before the active one.
+    pub(crate) fn previous(&self, slot: &Slot) -> Option<Digest> {
+        let records = self.records.lock();
+        records.get(slot)?.versions.get(1).map(|kept| kept.digest)
+    }
+
+    /// A version that is kept and loaded.
     pub(crate) fn kept(&self, slot: &Slot, digest: &Digest) -> Option<Module> {
         let records = self.records.lock();
         let mut versions = records.get(slot)?.versions.iter();
-        versions
-            .find(|kept| kept.module.digest() == *digest)
-            .map(|kept| kept.module.clone())
+        versions.find(|kept| kept.digest == *digest)?.module.clone()
     }
 
     /// Every version that is kept: the active ones first, then those before them, and so on.
@@ -108,27 +152,85 @@ impl Slots {
             let kept = records
                 .values()
                 .filter_map(move |record| record.versions.get(age));
-            kept.map(|kept| kept.module.digest())
+            kept.map(|kept| kept.digest)
         };
         (0..KEPT).flat_map(at).collect()
     }
 
-    /// Makes a version the active one; calls under way finish on theirs. Tells whether the oldest
-    /// one made room for it.
-    pub(crate) fn activate(&self, slot: &Slot, module: Module, now: Time) -> bool {
+    /// Versions that are only on disk so far; of each slot the latest first.
+    pub(crate) fn unloaded(&self) -> Vec<(Slot, Digest)> {
+        let records = self.records.lock();
+        let mut unloaded = Vec::new();
+        for (slot, record) in records.iter() {
+            let kept = record.versions.iter().filter(|kept| kept.module.is_none());
+            unloaded.extend(kept.map(|kept| (slot.clone(), kept.digest)));
+        }
+        unloaded
+    }
+
+    /// Slots that have versions, but none that serves.
+    pub(crate) fn idle(&self) -> Vec<Slot> {
+        let records = self.records.lock();
+        let idle = records
+            .iter()
+            .filter(|(_, record)| record.active().is_none() && !record.versions.is_empty());
+        idle.map(|(slot, _)| slot.clone()).collect()
+    }
+
+    /// A kept version was loaded from disk.
+    pub(crate) fn loaded(&self, slot: &Slot, digest: &Digest, module: Module) {
+        let mut records = self.records.lock();
+        let versions = records.get_mut(slot).map(|record| &mut record.versions);
+        let kept = versions.and_then(|kept| kept.iter_mut().find(|kept| kept.digest == *digest));
+        if let Some(kept) = kept {
+            kept.module = Some(module);
+            self.table.store(Arc::new(Table::of(&records)));
+            drop(records);
+            self.raise();
+        }
+    }
+
+    /// Makes a version the active one; calls under way finish on theirs.
+    pub(crate) fn activate(
+        &self,
+        slot: &Slot,
+        module: Module,
+        cause: Cause,
+        now: Time,
+    ) -> Activated {
+        let digest = module.who().digest;
+        module.who().conduct.pardon();
         let mut records = self.records.lock();
         let record = records.entry(slot.clone()).or_default();
-        record
-            .versions
-            .retain(|kept| kept.module.digest() != module.digest());
-        record.versions.push_front(Kept { module, since: now });
+        let before = record.versions.front().map(|kept| kept.digest);
+        let new = before != Some(digest);
+        let mut since = now;
+        if new {
+            let number = record.events.front().map_or(1, |event| event.number + 1);
+            record.events.push_front(module.event(number, cause, now));
+            record.events.truncate(EVENTS);
+        } else if let Some(kept) = record.versions.front() {
+            since = kept.since;
+        }
+        record.versions.retain(|kept| kept.digest != digest);
+        record.versions.push_front(Kept {
+            digest,
+            since,
+            module: Some(module),
+        });
         let forgotten = record.versions.len() > KEPT;
         record.versions.truncate(KEPT);
-        record.last_error = None;
+        if cause != Cause::Kept {
+            record.last_error = None;
+        }
         self.table.store(Arc::new(Table::of(&records)));
         drop(records);
         self.raise();
-        forgotten
+        Activated {
+            new,
+            before,
+            forgotten,
+        }
     }
 
     /// The active version was offered again: whatever was wrong before is over.
@@ -157,7 +259,20 @@ impl Slots {
             .collect()
     }
 
-    fn raise(&self) {
+    /// What happened in a slot, the latest first; none where it was never offered a module.
+    pub(crate) fn history(&self, slot: &Slot) -> Option<Vec<Event>> {
+        let records = self.records.lock();
+        Some(records.get(slot)?.events.iter().cloned().collect())
+    }
+
+    /// What is written down about a slot.
+    pub(crate) fn book(&self, slot: &Slot) -> Book {
+        let records = self.records.lock();
+        records.get(slot).map(Record::book).unwrap_or_default()
+    }
+
+    /// Something was dealt with: whoever waits looks again.
+    pub(crate) fn raise(&self) {
         self.generation.send_modify(|generation| *generation += 1);
     }
 }
@@ -166,22 +281,23 @@ impl Table {
     fn of(records: &BTreeMap<Slot, Record>) -> Self {
         let mut table = Self::default();
         for (slot, record) in records {
-            for (age, kept) in record.versions.iter().enumerate() {
-                match &kept.module {
-                    Module::Method(module) if age == 0 => {
-                        table
-                            .methods
-                            .insert(module.description().id, Arc::clone(module));
+            // Nothing serves in a slot whose active version is not loaded, not even an older one.
+            if record.active().is_none() {
+                continue;
+            }
+            for module in record
+                .versions
+                .iter()
+                .filter_map(|kept| kept.module.as_ref())
+            {
+                match module {
+                    Module::Method(module) => {
+                        let versions = table.methods.entry(module.description().id);
+                        versions.or_default().push(Arc::clone(module));
                     }
-                    Module::Method(_) => {}
                     Module::Provider(module) => {
-                        if age == 0 {
-                            table
-                                .providers
-                                .insert(slot.name().to_owned(), Arc::clone(module));
-                        }
-                        let key = (slot.clone(), module.digest());
-                        table.versions.insert(key, Arc::clone(module));
+                        let versions = table.providers.entry(slot.name().to_owned());
+                        versions.or_default().push(Arc::clone(module));
                     }
                 }
             }
@@ -191,19 +307,57 @@ impl Table {
 }
 
 impl Record {
+    fn of(book: Book) -> Self {
+        let versions = book.versions.into_iter().take(KEPT).map(|line| Kept {
+            digest: line.digest,
+            since: line.since,
+            module: None,
+        });
+        Self {
+            versions: versions.collect(),
+            events: book.events.into_iter().take(EVENTS).collect(),
+            last_error: None,
+        }
+    }
+
+    fn book(&self) -> Book {
+        let line = |kept: &Kept| Line {
+            digest: kept.digest,
+            since: kept.since,
+        };
+        Book {
+            versions: self.versions.iter().map(line).collect(),
+            events: self.events.iter().cloned().collect(),
+        }
+    }
+
+    fn active(&self) -> Option<&Kept> {
+        self.versions.front().filter(|kept| kept.module.is_some())
+    }
+
     fn status(&self, slot: &Slot) -> SlotStatus {
-        let active = self.versions.front();
+        let active = self.active();
+        let benched = |kept: &Kept| {
+            kept.module
+                .as_ref()
+                .and_then(|module| module.who().benched())
+        };
+        let benched_until = active.and_then(benched);
+        let loaded = self.versions.iter().filter(|kept| kept.module.is_some());
+        let mut fit = loaded.filter(|kept| benched(kept).is_none());
         SlotStatus {
             slot: slot.clone(),
             kind: slot.kind(),
-            state: if active.is_some() {
-                SlotState::Serving
-            } else {
-                SlotState::Failed
+            state: match (active, benched_until) {
+                (None, _) => SlotState::Failed,
+                (Some(_), Some(_)) => SlotState::Benched,
+                (Some(_), None) => SlotState::Serving,
             },
-            active: active.map(Kept::active),
+            active: active.and_then(Kept::active),
+            serving: active.and_then(|_| fit.next()).map(|kept| kept.digest),
+            benched_until,
             previous: self.versions.get(1).map(|kept| PreviousVersion {
-                digest: kept.module.digest(),
+                digest: kept.digest,
                 since: kept.since,
             }),
             last_error: self.last_error.clone(),
@@ -212,24 +366,44 @@ impl Record {
 }
 
 impl Kept {
-    fn active(&self) -> ActiveVersion {
-        let (name, version, class) = match &self.module {
-            Module::Method(module) => {
-                let description = module.description();
-                (&description.label, &description.version, module.class())
-            }
-            Module::Provider(module) => {
-                let description = module.description();
-                (&description.label, &description.version, module.class())
-            }
-        };
-        ActiveVersion {
-            digest: self.module.digest(),
-            name: name.clone(),
-            version: version.clone(),
+    fn active(&self) -> Option<ActiveVersion> {
+        let module = self.module.as_ref()?;
+        let (name, version) = module.names();
+        Some(ActiveVersion {
+            digest: self.digest,
+            name: name.to_owned(),
+            version: version.to_owned(),
             wit: VERSION.to_owned(),
-            class,
+            class: module.who().class,
             since: self.since,
+        })
+    }
+}
+
+impl Module {
+    /// Its label, and its version as it says.
+    fn names(&self) -> (&str, &str) {
+        match self {
+            Self::Method(module) => {
+                let description = module.description();
+                (&description.label, &description.version)
+            }
+            Self::Provider(module) => {
+                let description = module.description();
+                (&description.label, &description.version)
+            }
+        }
+    }
+
+    fn event(&self, number: u64, cause: Cause, at: Time) -> Event {
+        let (name, version) = self.names();
+        Event {
+            number,
+            at,
+            digest: self.who().digest,
+            name: name.to_owned(),
+            version: version.to_owned(),
+            cause,
         }
     }
 }

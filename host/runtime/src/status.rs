@@ -14,9 +14,13 @@ pub struct SlotStatus {
     pub kind: SlotKind,
     /// Whether it serves.
     pub state: SlotState,
-    /// The version that serves.
+    /// The version that is meant to serve, benched or not.
     pub active: Option<ActiveVersion>,
-    /// The version that served before it and can be gone back to.
+    /// The version that does serve: the active one, or while that is benched the last good one.
+    pub serving: Option<Digest>,
+    /// When the active version returns, while it is benched.
+    pub benched_until: Option<Time>,
+    /// The version that was active before it and can be gone back to.
     pub previous: Option<PreviousVersion>,
     /// Why the last file or upload was refused; none once one was accepted.
     pub last_error: Option<String>,
@@ -44,7 +48,7 @@ impl SlotState {
     }
 }
 
-/// The version that serves.
+/// The version that is meant to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActiveVersion {
     /// Of its file.

@@ -204,6 +204,90 @@ async fn many_files_at_once_are_all_picked_up() {
     }
 }
 
+#[tokio::test]
+async fn a_file_deleted_and_made_again_is_picked_up() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(file(folder.path()), saying("first")).unwrap();
+    let runtime = runtime(folder.path());
+    for text in ["second", "third"] {
+        let module = saying(text);
+        fs::remove_file(file(folder.path())).unwrap();
+        fs::write(file(folder.path()), &module).unwrap();
+        active(&runtime, IDEAL, &module).await;
+    }
+}
+
+#[tokio::test]
+async fn a_folder_removed_and_made_again_is_watched_again() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("plugins");
+    fs::create_dir(&folder).unwrap();
+    fs::write(file(&folder), saying("first")).unwrap();
+    let runtime = runtime(&folder);
+    for text in ["second", "third"] {
+        let module = saying(text);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(runtime.slots()[0].state, SlotState::Serving);
+        fs::create_dir(&folder).unwrap();
+        fs::write(file(&folder), &module).unwrap();
+        active(&runtime, IDEAL, &module).await;
+    }
+    let module = saying("written into the new folder");
+    fs::write(file(&folder), &module).unwrap();
+    active(&runtime, IDEAL, &module).await;
+}
+
+#[tokio::test]
+async fn links_that_are_switched_are_followed() {
+    let parent = tempfile::tempdir().unwrap();
+    let release = |name: &str, text: &str| {
+        let folder = parent.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        let module = saying(text);
+        fs::write(file(&folder), &module).unwrap();
+        (folder, module)
+    };
+    let switch = |link: &Path, to: &Path| {
+        let aside = parent.path().join("aside");
+        std::os::unix::fs::symlink(to, &aside).unwrap();
+        fs::rename(aside, link).unwrap();
+    };
+    // The folder itself is a link, as tools that deploy whole releases leave it.
+    let (one, _) = release("one", "first");
+    let current = parent.path().join("current");
+    switch(&current, &one);
+    let linked = runtime(&current);
+    assert_eq!(reason(&linked), "first");
+    let (two, second) = release("two", "second");
+    switch(&current, &two);
+    active(&linked, IDEAL, &second).await;
+
+    // The files are links through a link beside them, as orchestrators mount them.
+    let mounted = parent.path().join("mounted");
+    fs::create_dir(&mounted).unwrap();
+    switch(&mounted.join("..data"), &one);
+    std::os::unix::fs::symlink("..data/method.ideal.wasm", file(&mounted)).unwrap();
+    let runtime = runtime(&mounted);
+    assert_eq!(reason(&runtime), "first");
+    switch(&mounted.join("..data"), &two);
+    active(&runtime, IDEAL, &second).await;
+}
+
+#[tokio::test]
+async fn a_file_that_could_not_be_read_is_picked_up_once_it_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    // Where tests run as root permissions stop nobody; a folder in the file's place does.
+    fs::create_dir(file(folder.path())).unwrap();
+    dealt_with(&runtime, |runtime| !runtime.slots().is_empty()).await;
+    assert!(last_error(&runtime).unwrap().contains("cannot be read"));
+    fs::remove_dir(file(folder.path())).unwrap();
+    let module = saying("readable");
+    fs::write(file(folder.path()), &module).unwrap();
+    active(&runtime, IDEAL, &module).await;
+    assert_eq!(last_error(&runtime), None);
+}
+
 #[test]
 fn versions_that_were_active_are_kept_and_the_oldest_is_let_go() {
     let folder = tempfile::tempdir().unwrap();

@@ -198,6 +198,11 @@ fn other_settings_of_the_engine_never_meet_each_other_s_artifacts() {
         settings == Settings::of(&engine()),
         "the same in every engine"
     );
+    let compiler = crate::engine::compiler().unwrap();
+    assert!(
+        settings == Settings::of(&compiler),
+        "and in the child that compiles"
+    );
     let mut config = wasmtime::Config::new();
     config.epoch_interruption(false);
     bench.engine = Engine::new(&config).unwrap();

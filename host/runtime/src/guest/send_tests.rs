@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::access::{AccountAccess, Recorder};
+use crate::conduct::{Benching, Conduct};
 use crate::config::{Class, Limits, RuntimeConfig};
 use crate::fixtures::{access, hosts, secret};
 use crate::host::Host;
@@ -78,6 +79,8 @@ impl Bench {
             digest: Digest([0; 32]),
             class: Class::Native,
             limits,
+            conduct: Conduct::new(Benching::default()),
+            clock: Arc::new(|| Time::from_secs(0)),
         };
         let description = ProviderDescription {
             id: "vendor".into(),

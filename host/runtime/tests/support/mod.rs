@@ -115,6 +115,8 @@ pub struct Method {
     pub rank: String,
     /// More functions and globals.
     pub more: String,
+    /// What it imports.
+    pub imports: String,
 }
 
 impl Method {
@@ -127,6 +129,7 @@ impl Method {
             currencies: &[],
             rank: rank.into(),
             more: String::new(),
+            imports: String::new(),
         }
     }
 
@@ -170,7 +173,7 @@ impl Method {
                {}"#,
             self.rank, self.more
         );
-        component(wit, "method", &core(&self.data, "", &functions))
+        component(wit, "method", &core(&self.data, &self.imports, &functions))
     }
 }
 

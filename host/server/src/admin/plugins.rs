@@ -1,13 +1,24 @@
-//! The slots and what serves in them.
+//! The slots, what serves in them, and how an operator changes that.
+
+use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
-use kassette_domain::id::SlotKind;
-use kassette_runtime::{ActiveVersion, PreviousVersion, SlotStatus};
+use axum::extract::{RawQuery, Request, State};
+use http::header::CONTENT_ENCODING;
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{Digest, Slot, SlotKind};
+use kassette_domain::method::MethodId;
+use kassette_domain::time::Time;
+use kassette_runtime::{
+    ActiveVersion, Event, LoadError, MAX_MODULE_BYTES, NoRollback, Prepared, PreviousVersion,
+    Runtime, SlotStatus,
+};
 use serde_json::{Value, json};
 
 use super::AdminState;
-use super::caller::Viewer;
+use super::body::{JsonBody, Said};
+use super::caller::{Changes, Viewer};
+use super::path::At;
 use super::query::{Query, named};
 use crate::api::ApiError;
 
@@ -29,6 +40,182 @@ pub(super) async fn list(
     )
 }
 
+/// `GET /plugins/{slot}/history`: the versions that became active, newest first.
+pub(super) async fn history(
+    _: Viewer,
+    State(state): State<AdminState>,
+    At(slot): At<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, ApiError> {
+    let paging = Query::of(query.as_deref())?.paging()?;
+    let (runtime, slot) = find(&state, &slot)?;
+    let events = runtime.history(&slot).unwrap_or_default();
+    let events: Vec<(String, Event)> = events
+        .into_iter()
+        .map(|event| (event.number.to_string(), event))
+        .collect();
+    named(
+        "history",
+        &events,
+        |(number, _)| number,
+        |(_, event)| happened(event),
+        &paging,
+    )
+}
+
+/// `POST /plugins/{slot}?mode=activate`: checks a module, and lets it serve at once.
+pub(super) async fn upload(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(slot): At<String>,
+    request: Request,
+) -> Result<Json<Value>, ApiError> {
+    let (runtime, slot) = find(&state, &slot)?;
+    let mut query = Query::of(request.uri().query())?;
+    let mode = query.take("mode");
+    query.finish()?;
+    match mode.as_deref() {
+        Some("activate") => {}
+        Some("shadow") => {
+            return Err(ApiError::Invalid(
+                "mode: shadow is not offered by this version; activate is".into(),
+            ));
+        }
+        _ => return Err(ApiError::Invalid("mode: must be activate".into())),
+    }
+    let (parts, body) = request.into_parts();
+    if parts.headers.contains_key(CONTENT_ENCODING) {
+        return Err(ApiError::Malformed(
+            "Content-Encoding is not supported; send the module as it is".into(),
+        ));
+    }
+    let bytes = crate::api::body::read(&parts.headers, body, MAX_MODULE_BYTES).await?;
+    let (checking, place) = (Arc::clone(&runtime), slot.clone());
+    let prepared = blocking(move || checking.prepare(&place, bytes.into()))
+        .await?
+        .map_err(refused)?;
+    let line = caller.audited(Said::default(), "plugin.upload", format!("plugin/{slot}"));
+    change(&state, runtime, slot, prepared, line).await
+}
+
+/// `POST /plugins/{slot}/rollback`: the version before serves again.
+pub(super) async fn rollback(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(slot): At<String>,
+    JsonBody(fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let (runtime, slot) = find(&state, &slot)?;
+    let said = Said::alone(fields)?;
+    let line = caller.audited_strictly(said, "plugin.rollback", format!("plugin/{slot}"))?;
+    let (checking, place) = (Arc::clone(&runtime), slot.clone());
+    let prepared = blocking(move || checking.prepare_rollback(&place)).await?;
+    let prepared = prepared.map_err(|error| match error {
+        NoRollback::Refused(error) => refused(error),
+        error => conflict(error.to_string()),
+    })?;
+    change(&state, runtime, slot, prepared, line).await
+}
+
+/// Writes the audit line, then activates: a change that nobody can see does not happen.
+async fn change(
+    state: &AdminState,
+    runtime: Arc<Runtime>,
+    slot: Slot,
+    prepared: Prepared,
+    line: Audited,
+) -> Result<Json<Value>, ApiError> {
+    let store = state.gateway.store();
+    let version = |digest: Digest| Some(json!({ "digest": digest.to_string() }).to_string());
+    let line = Audited {
+        before: prepared.before().and_then(version),
+        after: version(prepared.digest()),
+        ..line
+    };
+    let now = state.gateway.clock().now();
+    let changes = prepared.changes();
+    if changes {
+        let audited = store.audit(line.clone(), now).await;
+        audited.map_err(ApiError::internal)?;
+    }
+    let changing = Arc::clone(&runtime);
+    if let Err(error) = blocking(move || changing.activate(prepared, now)).await? {
+        let why = format!(
+            "the plugin folder cannot be written ({}); nothing was changed",
+            error.kind()
+        );
+        if changes {
+            let line = Audited {
+                action: "plugin.abandon".into(),
+                reason: Some(why.clone()),
+                after: line.before.clone(),
+                ..line
+            };
+            store.audit(line, now).await.map_err(ApiError::internal)?;
+        }
+        return Err(conflict(why));
+    }
+    let slots = runtime.slots();
+    let status = slots.iter().find(|status| status.slot == slot);
+    let status = status.ok_or_else(|| ApiError::internal("a slot that was changed is gone"))?;
+    Ok(Json(view(status)))
+}
+
+/// The slot of a path: a method of the interface, or a provider's module that was loaded once or
+/// that an account names.
+fn find(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot), ApiError> {
+    const UNKNOWN: ApiError = ApiError::NotFound("there is no such slot");
+    let slot = Slot::parse(text).ok_or(UNKNOWN)?;
+    let runtime = state.gateway.runtime().ok_or(UNKNOWN)?;
+    let known = match slot.kind() {
+        SlotKind::Method => MethodId::parse(slot.name()).is_some(),
+        SlotKind::Provider => {
+            let settings = state.gateway.settings();
+            let mut accounts = settings.accounts.values();
+            accounts.any(|account| account.module == slot.name())
+                || runtime.history(&slot).is_some()
+        }
+    };
+    if known {
+        Ok((Arc::clone(runtime), slot))
+    } else {
+        Err(UNKNOWN)
+    }
+}
+
+/// What compiles or writes files does so where it holds nobody up.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(ApiError::internal)
+}
+
+fn refused(error: LoadError) -> ApiError {
+    match error {
+        LoadError::NoCompiler(_) => ApiError::internal(error),
+        error => ApiError::Invalid(error.to_string().into()),
+    }
+}
+
+fn conflict(message: String) -> ApiError {
+    ApiError::Conflict {
+        message: message.into(),
+        retry_after: None,
+    }
+}
+
+fn happened(event: &Event) -> Value {
+    json!({
+        "digest": event.digest.to_string(),
+        "name": event.name,
+        "version": event.version,
+        "cause": event.cause.as_str(),
+        "at": event.at.rfc3339(),
+    })
+}
+
 fn view(status: &SlotStatus) -> Value {
     json!({
         "slot": status.slot,
@@ -38,6 +225,8 @@ fn view(status: &SlotStatus) -> Value {
         },
         "state": status.state.as_str(),
         "active": status.active.as_ref().map(active),
+        "serving": status.serving.map(|digest| digest.to_string()),
+        "benched_until": status.benched_until.map(Time::rfc3339),
         "candidate": null,
         "previous": status.previous.map(previous),
         "last_error": status.last_error,
@@ -61,8 +250,6 @@ fn previous(version: PreviousVersion) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use kassette_domain::id::{Digest, Slot};
-    use kassette_domain::time::Time;
     use kassette_runtime::{Class, SlotState};
 
     use super::*;
@@ -83,6 +270,8 @@ mod tests {
                 class: Class::Native,
                 since,
             }),
+            serving: Some(digest),
+            benched_until: None,
             previous: Some(PreviousVersion { digest, since }),
             last_error: Some("too large".into()),
         };
@@ -93,6 +282,7 @@ mod tests {
                 "digest": digest, "name": "iDEAL", "version": "1.0.0", "wit": "0.1.0",
                 "class": "native", "since": "1970-01-01T00:00:01.000Z",
             },
+            "serving": digest, "benched_until": null,
             "candidate": null,
             "previous": { "digest": digest, "since": "1970-01-01T00:00:01.000Z" },
             "last_error": "too large",

@@ -25,6 +25,9 @@ use crate::{dev, serve, telemetry};
 /// The interface version that is served, beside our own.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (spec 0.24.1)");
 
+/// The command under which the gateway compiles a module in a child process of its own.
+pub(crate) const COMPILE_MODULE: &str = "compile-module";
+
 /// Exit code of a refusal; clap exits with 2 on wrong usage by itself.
 const REFUSED: u8 = 1;
 
@@ -89,6 +92,14 @@ enum Command {
     Audit(Noun<AuditAction>),
     /// Modules.
     Plugin(Noun<PluginAction>),
+    /// The gateway's own compiler: a module on standard input, machine code on standard output.
+    #[command(name = COMPILE_MODULE, hide = true)]
+    CompileModule {
+        /// CPU time in seconds.
+        cpu_seconds: u64,
+        /// Address space in bytes.
+        memory: u64,
+    },
 }
 
 #[derive(Subcommand)]
@@ -100,6 +111,17 @@ enum ConfigCommand {
 /// Reads the arguments and does what they say.
 pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
+    // Before any thread is started: the process gives up what a compiler does not need.
+    if let Command::CompileModule {
+        cpu_seconds,
+        memory,
+    } = cli.command
+    {
+        return match kassette_runtime::compile_as_child(cpu_seconds, memory) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => refuse(&error.to_string()),
+        };
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -153,6 +175,7 @@ async fn run(command: Command) -> Result<(), String> {
             Err(noun) => remote::run(*noun).await,
         },
         Command::Plugin(noun) => remote::run(noun).await,
+        Command::CompileModule { .. } => Err("is done before".into()),
     }
 }
 

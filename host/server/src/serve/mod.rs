@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `parts` | puts store, modules, gateway and listeners together |
 //! | `running` | answers, works, reloads, stops in order |
+//! | `drops` | writes modules that were put into the folder into the audit log |
 //! | `way_out` | how the modules' requests leave |
 //! | `error` | why it does not start |
 
+mod drops;
 mod error;
 mod parts;
 mod running;

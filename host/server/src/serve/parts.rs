@@ -11,7 +11,7 @@ use kassette_gateway::Gateway;
 use kassette_gateway::clock::Clock;
 use kassette_gateway::settings::{Account, Settings};
 use kassette_http::{Client, Guard};
-use kassette_runtime::{CacheConfig, CacheKey, Runtime, RuntimeConfig};
+use kassette_runtime::{CacheConfig, CacheKey, Compiler, CompilerChild, Runtime, RuntimeConfig};
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{SledStore, Store};
 use tokio_util::sync::CancellationToken;
@@ -159,6 +159,10 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
 async fn start_runtime(parts: &Parts, cache_key: CacheKey) -> Result<Arc<Runtime>, ServeError> {
     let clock = Arc::clone(&parts.clock);
     let mut config = RuntimeConfig::new(&parts.plugin_dir, Arc::new(move || clock.now()));
+    // The very program that runs, even where its file was replaced since.
+    let child = CompilerChild::new("/proc/self/exe", [crate::cli::COMPILE_MODULE]);
+    config.compiler = Compiler::Child(child);
+    config.versions_dir = Some(parts.data_dir.join("modules"));
     config.cache = Some(CacheConfig::new(parts.data_dir.join("compiled"), cache_key));
     let guard = Guard {
         allow_loopback: parts.simulators.is_some(),

@@ -64,6 +64,8 @@ impl Running {
         let (gateway, ending) = (self.gateway.clone(), self.ending.clone());
         self.working
             .spawn(async move { gateway.run_workers(ending.cancelled_owned()).await });
+        let (gateway, ending) = (self.gateway.clone(), self.ending.clone());
+        self.working.spawn(super::drops::audit(gateway, ending));
         self.watch_config();
         tracing::info!(base_url = %self.base_url, listen = %self.listen, admin_url = %self.admin_url, "serving");
     }

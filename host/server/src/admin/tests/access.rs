@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 /// Every path with a call that changes something, and the least role that may.
-const CHANGES: [(&str, &str, Role); 22] = [
+const CHANGES: [(&str, &str, Role); 24] = [
     ("POST", "/merchants", Role::Admin),
     ("PATCH", "/merchants/1", Role::Operator),
     ("POST", "/merchants/1/keys", Role::Operator),
@@ -83,11 +83,13 @@ const CHANGES: [(&str, &str, Role); 22] = [
         "/operators/00000000000000000000000000000000",
         Role::Admin,
     ),
+    ("POST", "/plugins/method.ideal", Role::Operator),
+    ("POST", "/plugins/method.ideal/rollback", Role::Operator),
     ("POST", "/dev/clock", Role::Operator),
 ];
 
 /// Every list and object.
-const READS: [&str; 10] = [
+const READS: [&str; 11] = [
     "/merchants",
     "/merchants/1",
     "/merchants/1/keys",
@@ -96,6 +98,7 @@ const READS: [&str; 10] = [
     "/payments",
     "/work",
     "/plugins",
+    "/plugins/method.ideal/history",
     "/providers",
     "/operators",
 ];

@@ -12,8 +12,10 @@ pub(in crate::cli) struct Call {
     pub(super) path: Vec<String>,
     /// Query parameters.
     pub(super) query: Vec<(&'static str, String)>,
-    /// JSON, where the call has a body.
+    /// JSON, where the call has such a body.
     pub(super) body: Option<Value>,
+    /// A component, where that is the body.
+    pub(super) module: Option<Vec<u8>>,
     /// What comes back.
     pub(super) shape: Shape,
 }
@@ -42,6 +44,7 @@ impl Call {
                 .collect(),
             query: Vec::new(),
             body: None,
+            module: None,
             shape: Shape::Object,
         }
     }
@@ -56,6 +59,12 @@ impl Call {
     /// With a body.
     pub(super) fn body(mut self, body: Value) -> Self {
         self.body = Some(body);
+        self
+    }
+
+    /// With a component as its body.
+    pub(super) fn module(mut self, module: Vec<u8>) -> Self {
+        self.module = Some(module);
         self
     }
 

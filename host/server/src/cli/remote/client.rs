@@ -165,12 +165,16 @@ impl Remote {
                 .map_err(|_| "--actor and --reason must be one line each".to_owned())?;
             request = request.header(name, value);
         }
-        let body = match &call.body {
-            None => Bytes::new(),
-            Some(body) => {
+        let body = match (&call.body, &call.module) {
+            (Some(body), _) => {
                 request = request.header(CONTENT_TYPE, "application/json");
                 Bytes::from(body.to_string())
             }
+            (None, Some(module)) => {
+                request = request.header(CONTENT_TYPE, "application/wasm");
+                Bytes::from(module.clone())
+            }
+            (None, None) => Bytes::new(),
         };
         request
             .body(Full::new(body))

@@ -122,6 +122,15 @@ fn commands_become_the_calls_of_the_contract() {
     assert_eq!(again.path.join("/"), "deliveries/abc/redeliver");
     assert_eq!(call::<AuditAction>("list").path, ["audit"]);
     assert_eq!(call::<PluginAction>("list").path, ["plugins"]);
+    let back = call::<PluginAction>("rollback method.ideal");
+    assert_eq!(back.path.join("/"), "plugins/method.ideal/rollback");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ideal.wasm");
+    std::fs::write(&file, b"a component").unwrap();
+    let upload = call::<PluginAction>(&format!("upload method.ideal {}", file.display()));
+    assert_eq!(upload.path.join("/"), "plugins/method.ideal");
+    assert_eq!(upload.query, [("mode", "activate".to_owned())]);
+    assert_eq!(upload.module.as_deref(), Some(&b"a component"[..]));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod merchants;
 mod operators;
 mod payments;
+mod plugins;
 mod webhooks;
 
 use clap::{Args, Subcommand};
@@ -12,8 +13,9 @@ use super::Connection;
 use super::call::Call;
 
 pub(in crate::cli) use merchants::{DomainAction, KeyAction, MerchantAction};
-pub(in crate::cli) use operators::{AuditAction, OperatorAction, OperatorCreate, PluginAction};
+pub(in crate::cli) use operators::{AuditAction, OperatorAction, OperatorCreate};
 pub(in crate::cli) use payments::{PaymentAction, ProviderAction, WorkAction};
+pub(in crate::cli) use plugins::PluginAction;
 pub(in crate::cli) use webhooks::{DeliveryAction, EndpointAction};
 
 /// A noun's command: where the server is, and what to do.

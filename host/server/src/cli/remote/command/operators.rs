@@ -1,4 +1,4 @@
-//! Operators, the audit log and the slots.
+//! Operators and the audit log.
 
 use std::path::PathBuf;
 
@@ -174,35 +174,5 @@ impl Action for AuditAction {
             Self::List { paging } => paging.of(Call::new(Method::GET, ["audit"]).shown(AUDIT)),
             Self::Verify { .. } => Call::new(Method::GET, ["audit", "verify"]),
         })
-    }
-}
-
-/// What can be done with modules.
-#[derive(Subcommand, Debug)]
-pub(in crate::cli) enum PluginAction {
-    /// List the slots and what serves in them.
-    List {
-        #[command(flatten)]
-        paging: Paging,
-    },
-}
-
-const PLUGINS: Shape = Shape::List(
-    "plugins",
-    &[
-        ("Slot", "/slot"),
-        ("State", "/state"),
-        ("Name", "/active/name"),
-        ("Version", "/active/version"),
-        ("Digest", "/active/digest"),
-        ("Since", "/active/since"),
-        ("Last error", "/last_error"),
-    ],
-);
-
-impl Action for PluginAction {
-    fn call(self) -> Result<Call, String> {
-        let Self::List { paging } = self;
-        Ok(paging.of(Call::new(Method::GET, ["plugins"]).shown(PLUGINS)))
     }
 }

@@ -1,0 +1,263 @@
+//! The compiler's child process, seen from the gateway.
+//!
+//! The child is our own program, but a stranger's module goes through it. It is given the module
+//! and nothing else: no environment, so no master key; no open file but its two pipes. What it
+//! answers is believed as far as our own compiler is believed, since it is the same code; the MAC
+//! for the cache is made here, with a key that the child never has.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::{CompileLimits, invalid};
+use crate::error::LoadError;
+
+/// Before the payload: what it is, and its length.
+pub(super) const HEAD: usize = 9;
+/// The payload is machine code.
+pub(super) const CODE: u8 = 1;
+/// The payload says why the module is no valid component.
+pub(super) const REFUSED: u8 = 2;
+/// Most bytes of machine code; a Python guest has 100 MiB.
+const MOST: u64 = 512 << 20;
+/// Threads of the compiler: enough for an answer within the time that a swap may take, and the
+/// gateway keeps the rest of the machine.
+const THREADS: &str = "2";
+/// How often an ended child is looked for, once it has said all it says.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// How to run the compiler as a child process.
+#[derive(Clone, Debug)]
+pub struct CompilerChild {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    limits: fn(usize) -> CompileLimits,
+}
+
+impl CompilerChild {
+    /// A program that calls [`compile_as_child`](super::compile_as_child) with the two numbers that
+    /// follow these arguments: seconds of CPU time and bytes of address space.
+    pub fn new(
+        program: impl Into<PathBuf>,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        Self {
+            program: program.into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            limits: CompileLimits::of,
+        }
+    }
+
+    /// The same with other limits; they are given a module's size in bytes.
+    #[must_use]
+    pub fn limited(mut self, limits: fn(usize) -> CompileLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Compiles in a new child and waits for it, at most for its wall-clock limit.
+    pub(super) fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
+        let limits = (self.limits)(bytes.len());
+        let none = |error: io::Error| LoadError::NoCompiler(error.kind());
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .arg(limits.cpu.as_secs().to_string())
+            .arg(limits.memory.to_string())
+            .env_clear()
+            .env("RAYON_NUM_THREADS", THREADS)
+            // Each of the allocator's arenas reserves address space.
+            .env("MALLOC_ARENA_MAX", THREADS)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(none)?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(LoadError::NoCompiler(io::ErrorKind::BrokenPipe));
+        };
+        let (answer, ended) = talk(&mut child, stdin, stdout, bytes, limits.wall);
+        match answer {
+            Ok(Answer::Code(code)) => Ok(code),
+            Ok(Answer::Refused(why)) => Err(invalid(&why)),
+            Ok(Answer::Broken) => Err(died(ended, limits)),
+            Err(TooLong) => Err(LoadError::CompileTime(limits.wall)),
+        }
+    }
+}
+
+/// What a child says.
+enum Answer {
+    Code(Vec<u8>),
+    Refused(String),
+    /// Nothing, or not all of it.
+    Broken,
+}
+
+/// The child did not end its answer in time.
+struct TooLong;
+
+/// Hands a child the module, takes its answer and sees it end. It is killed where it takes too long
+/// for either, so that the pipes end and nobody is left waiting.
+fn talk(
+    child: &mut Child,
+    mut stdin: ChildStdin,
+    stdout: ChildStdout,
+    bytes: &[u8],
+    patience: Duration,
+) -> (Result<Answer, TooLong>, Option<ExitStatus>) {
+    let until = Instant::now() + patience;
+    thread::scope(|scope| {
+        // A child that dies early closes the pipe, and its answer tells.
+        scope.spawn(move || {
+            let _ = stdin.write_all(bytes);
+        });
+        let (tell, told) = channel();
+        scope.spawn(move || {
+            let mut answer = Vec::new();
+            let read = stdout.take(MOST + HEAD as u64).read_to_end(&mut answer);
+            let _ = tell.send(read.map(|_| answer));
+        });
+        let answer = match told.recv_timeout(patience) {
+            Ok(read) => Ok(read.map_or(Answer::Broken, Answer::parse)),
+            Err(RecvTimeoutError::Timeout) => Err(TooLong),
+            Err(RecvTimeoutError::Disconnected) => Ok(Answer::Broken),
+        };
+        // How it ended matters only where it has not said all.
+        let patience = matches!(answer, Ok(Answer::Broken)).then_some(until);
+        (answer, end(child, patience))
+    })
+}
+
+/// Takes leave of a child, at once or after giving it time to end by itself.
+fn end(child: &mut Child, until: Option<Instant>) -> Option<ExitStatus> {
+    while until.is_some_and(|until| Instant::now() < until) {
+        match child.try_wait() {
+            Ok(None) => thread::sleep(LOOK),
+            Ok(status) => return status,
+            Err(_) => break,
+        }
+    }
+    let _ = child.kill();
+    child.wait().ok()
+}
+
+impl Answer {
+    fn parse(mut said: Vec<u8>) -> Self {
+        let Some((&kind, rest)) = said.split_first() else {
+            return Self::Broken;
+        };
+        let Some((length, payload)) = rest.split_first_chunk() else {
+            return Self::Broken;
+        };
+        if u64::from_le_bytes(*length) != payload.len() as u64 {
+            return Self::Broken;
+        }
+        said.drain(..HEAD);
+        match kind {
+            CODE => Self::Code(said),
+            REFUSED => Self::Refused(String::from_utf8_lossy(&said).into_owned()),
+            _ => Self::Broken,
+        }
+    }
+}
+
+/// Why a child has no answer, by how it ended.
+fn died(status: Option<ExitStatus>, limits: CompileLimits) -> LoadError {
+    let signal = status.and_then(|status| status.signal());
+    let is = |wanted: Signal| signal == Some(wanted.as_raw());
+    if is(Signal::XCPU) || is(Signal::KILL) {
+        LoadError::CompileTime(limits.cpu)
+    } else if is(Signal::ABORT) {
+        // What the allocator does where there is no more.
+        LoadError::CompileMemory(limits.memory)
+    } else {
+        LoadError::CompilerFailed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A child that is a shell script; the two limits are its `$1` and `$2`.
+    fn script(text: &str) -> CompilerChild {
+        CompilerChild::new("/bin/sh", ["-c", text, "sh"]).limited(|_| CompileLimits {
+            cpu: Duration::from_secs(7),
+            wall: Duration::from_millis(300),
+            memory: 1 << 30,
+        })
+    }
+
+    fn compile(text: &str) -> Result<Vec<u8>, LoadError> {
+        script(text).compile(b"module")
+    }
+
+    #[test]
+    fn an_answer_is_taken_whole() {
+        let code = compile(r"cat >/dev/null; printf '\001\004\0\0\0\0\0\0\0code'");
+        assert_eq!(code.unwrap(), b"code");
+        let refused = compile(r"cat >/dev/null; printf '\002\003\0\0\0\0\0\0\0why'");
+        assert_eq!(refused, Err(LoadError::Invalid("why".into())));
+    }
+
+    #[test]
+    fn the_child_gets_the_module_its_limits_and_no_environment() {
+        let told = compile(
+            r#"m=$(cat); t="$m $1 $2 $HOME$KASSETTE_MASTER_KEY"; printf '\001\024\0\0\0\0\0\0\0%s' "$t""#,
+        );
+        assert_eq!(told.unwrap(), b"module 7 1073741824 ");
+    }
+
+    #[test]
+    fn an_answer_that_breaks_off_is_none() {
+        for said in [
+            "true",
+            r"printf '\001'",
+            r"printf '\001\005\0\0\0\0\0\0\0code'",
+            r"printf '\003\0\0\0\0\0\0\0\0'",
+        ] {
+            assert_eq!(compile(said), Err(LoadError::CompilerFailed), "{said}");
+        }
+        let more = r"printf '\001\001\0\0\0\0\0\0\0code'";
+        assert_eq!(compile(more), Err(LoadError::CompilerFailed));
+    }
+
+    #[test]
+    fn how_a_child_died_tells_what_it_lacked() {
+        let cpu = Err(LoadError::CompileTime(Duration::from_secs(7)));
+        assert_eq!(compile("kill -XCPU $$"), cpu);
+        assert_eq!(compile("kill -KILL $$"), cpu);
+        assert_eq!(
+            compile("kill -ABRT $$"),
+            Err(LoadError::CompileMemory(1 << 30))
+        );
+        assert_eq!(compile("kill -SEGV $$"), Err(LoadError::CompilerFailed));
+    }
+
+    #[test]
+    fn a_child_that_does_not_end_is_killed_on_time() {
+        for endless in ["exec sleep 60", "exec sleep 60 >/dev/null"] {
+            let began = Instant::now();
+            let refused = script(endless).compile(&vec![0; 1 << 20]);
+            assert!(
+                matches!(refused, Err(LoadError::CompileTime(_))),
+                "{endless}"
+            );
+            assert!(began.elapsed() < Duration::from_secs(20), "{endless}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_compiles_nothing() {
+        let none = CompilerChild::new("/nowhere/kassette", ["x"]).compile(b"module");
+        assert_eq!(none, Err(LoadError::NoCompiler(io::ErrorKind::NotFound)));
+    }
+}

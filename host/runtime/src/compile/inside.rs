@@ -1,0 +1,81 @@
+//! The compiler's child process, seen from inside.
+
+use std::io::{self, Read as _, Write as _};
+
+use rustix::process::{Resource, Rlimit, Signal};
+
+use super::child::{CODE, REFUSED};
+use crate::load::MAX_BYTES;
+
+/// How much the compiler yields to the gateway, on the scale of nice(1).
+const YIELDING: i32 = 5;
+/// First choice of the kernel where memory runs out, before the gateway.
+const FIRST_TO_GO: &[u8] = b"1000";
+
+/// Why a child could not do its work. Whoever called it sees only that it ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ChildError {
+    /// A limit cannot be set, or a pipe is closed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The engine refuses its settings.
+    #[error("the engine cannot be set up: {0}")]
+    Engine(String),
+}
+
+impl From<rustix::io::Errno> for ChildError {
+    fn from(error: rustix::io::Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+/// Reads a module from standard input and writes its machine code to standard output, or why it is
+/// no valid component; see [`CompilerChild`](super::CompilerChild).
+///
+/// First of all it takes everything from its process that a compiler does not need. Call it before
+/// anything else runs there, and end the process after it.
+///
+/// # Errors
+/// Where it cannot be limited or has nobody to talk to: then nothing is compiled.
+pub fn compile_as_child(cpu_seconds: u64, memory: u64) -> Result<(), ChildError> {
+    confine(cpu_seconds, memory)?;
+    let mut bytes = Vec::new();
+    io::stdin()
+        .lock()
+        .take(MAX_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)?;
+    let engine =
+        crate::engine::compiler().map_err(|error| ChildError::Engine(error.to_string()))?;
+    let (kind, payload) = match engine.precompile_component(&bytes) {
+        Ok(code) => (CODE, code),
+        Err(error) => (REFUSED, format!("{error:#}").into_bytes()),
+    };
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(&[kind])?;
+    stdout.write_all(&(payload.len() as u64).to_le_bytes())?;
+    stdout.write_all(&payload)?;
+    stdout.flush()?;
+    Ok(())
+}
+
+/// Gives up what a compiler does not need, for good.
+fn confine(cpu_seconds: u64, memory: u64) -> Result<(), ChildError> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // Not every container lets one change these two, and neither decides what is safe.
+    let _ = std::fs::write("/proc/self/oom_score_adj", FIRST_TO_GO);
+    let _ = rustix::process::nice(YIELDING);
+    let at_most = |resource, soft: u64, hard: u64| {
+        let limit = Rlimit {
+            current: Some(soft),
+            maximum: Some(hard),
+        };
+        rustix::process::setrlimit(resource, limit)
+    };
+    // At the soft limit it dies of a signal that says so, a second later of one that it cannot
+    // ignore.
+    at_most(Resource::Cpu, cpu_seconds, cpu_seconds + 1)?;
+    at_most(Resource::As, memory, memory)?;
+    at_most(Resource::Core, 0, 0)?;
+    at_most(Resource::Fsize, 0, 0)?;
+    Ok(())
+}

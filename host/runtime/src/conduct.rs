@@ -1,0 +1,236 @@
+//! How a version behaves, and when it is benched.
+//!
+//! A version whose calls keep failing for its own fault is held back for a while; the last good one
+//! serves meanwhile. What the system or a vendor is to blame for never counts: a deadline is one of
+//! CPU time, a call that was refused for want of room is none. Nor do callbacks count: strangers
+//! send them, and nobody may take a provider out of service by sending rubbish. A callback that
+//! fails is read by the last good version there and then.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kassette_domain::time::Time;
+use parking_lot::Mutex;
+
+/// When a version is benched, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Benching {
+    /// Faults within the window that bench a version, at least 1.
+    pub faults: u32,
+    /// The same for a version that was benched before and has not proved itself since.
+    pub faults_again: u32,
+    /// Over how long faults are counted.
+    pub window: Duration,
+    /// They must be at least one in so many calls: a rare fault is no reason to give up the rest.
+    pub one_in: u32,
+    /// How long the first time. Each next time doubles it.
+    pub first: Duration,
+    /// How long at most.
+    pub longest: Duration,
+}
+
+impl Default for Benching {
+    fn default() -> Self {
+        Self {
+            faults: 10,
+            faults_again: 3,
+            window: Duration::from_secs(60),
+            one_in: 5,
+            first: Duration::from_secs(30),
+            longest: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// The record of one version. Calls that go well cost one addition.
+#[derive(Debug)]
+pub(crate) struct Conduct {
+    rules: Benching,
+    calls: AtomicU64,
+    /// Milliseconds of the time at which it returns; 0 where it is not benched.
+    until: AtomicU64,
+    faults: Mutex<Faults>,
+}
+
+#[derive(Debug, Default)]
+struct Faults {
+    /// When, and how many calls there had been.
+    recent: VecDeque<(Time, u64)>,
+    /// How often it was benched in a row, and until when the last time.
+    strikes: u32,
+    returned: Option<(Time, Duration)>,
+}
+
+/// What a fault led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Benched {
+    pub(crate) until: Time,
+    pub(crate) faults: usize,
+}
+
+impl Conduct {
+    pub(crate) fn new(rules: Benching) -> Self {
+        Self {
+            rules,
+            calls: AtomicU64::new(0),
+            until: AtomicU64::new(0),
+            faults: Mutex::default(),
+        }
+    }
+
+    /// A call begins.
+    pub(crate) fn call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A call failed for the module's own fault.
+    pub(crate) fn fault(&self, now: Time) -> Option<Benched> {
+        let mut faults = self.faults.lock();
+        // Calls under way when it was benched still come home.
+        if self.until.load(Ordering::Relaxed) > now.as_millis() {
+            return None;
+        }
+        if let Some((at, length)) = faults.returned
+            && now.since(at) > length.max(self.rules.window)
+        {
+            (faults.strikes, faults.returned) = (0, None);
+        }
+        let enough = match faults.strikes {
+            0 => self.rules.faults,
+            _ => self.rules.faults_again,
+        };
+        let calls = self.calls.load(Ordering::Relaxed);
+        faults.recent.push_back((now, calls));
+        while faults.recent.len() > enough as usize {
+            faults.recent.pop_front();
+        }
+        let (since, before) = *faults.recent.front()?;
+        let count = faults.recent.len();
+        let among = calls.saturating_sub(before).saturating_add(1);
+        if count < enough as usize
+            || now.since(since) > self.rules.window
+            || among > u64::from(self.rules.one_in) * count as u64
+        {
+            return None;
+        }
+        let doubled = 2_u32.saturating_pow(faults.strikes);
+        let length = self
+            .rules
+            .first
+            .saturating_mul(doubled)
+            .min(self.rules.longest);
+        let until = now.after(length);
+        faults.strikes = faults.strikes.saturating_add(1);
+        faults.returned = Some((until, length));
+        faults.recent.clear();
+        self.until.store(until.as_millis(), Ordering::Relaxed);
+        Some(Benched {
+            until,
+            faults: count,
+        })
+    }
+
+    /// Until when it is benched; none where it may serve. The clock is asked only of one that was
+    /// benched.
+    pub(crate) fn benched(&self, clock: impl FnOnce() -> Time) -> Option<Time> {
+        let until = self.until.load(Ordering::Relaxed);
+        if until == 0 {
+            return None;
+        }
+        if clock().as_millis() < until {
+            return Some(Time::from_millis(until));
+        }
+        // Back. Where somebody benched it again meanwhile, that stays.
+        let _ = self
+            .until
+            .compare_exchange(until, 0, Ordering::Relaxed, Ordering::Relaxed);
+        None
+    }
+
+    /// An operator wants it to serve: all is forgotten.
+    pub(crate) fn pardon(&self) {
+        let mut faults = self.faults.lock();
+        *faults = Faults::default();
+        self.until.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Time = Time::from_secs(1_795_000_000);
+
+    fn after(seconds: u64) -> Time {
+        START.after(Duration::from_secs(seconds))
+    }
+
+    /// So many calls that all fail at once; what the last one led to.
+    fn fail(conduct: &Conduct, times: u32, now: Time) -> Option<Benched> {
+        let mut last = None;
+        for _ in 0..times {
+            conduct.call();
+            last = conduct.fault(now);
+        }
+        last
+    }
+
+    #[test]
+    fn a_version_that_keeps_failing_is_benched_and_returns() {
+        let conduct = Conduct::new(Benching::default());
+        assert_eq!(fail(&conduct, 9, after(0)), None);
+        assert_eq!(conduct.benched(|| after(0)), None);
+        let benched = fail(&conduct, 1, after(1)).unwrap();
+        assert_eq!((benched.until, benched.faults), (after(31), 10));
+        assert_eq!(conduct.benched(|| after(30)), Some(after(31)));
+        assert_eq!(fail(&conduct, 50, after(30)), None, "calls that come home");
+        assert_eq!(conduct.benched(|| after(31)), None);
+    }
+
+    #[test]
+    fn one_that_fails_again_is_benched_sooner_and_for_twice_as_long() {
+        let conduct = Conduct::new(Benching::default());
+        let mut now = after(0);
+        fail(&conduct, 7, now);
+        for expected in [30, 60, 120, 240, 480, 960, 1920, 3600, 3600] {
+            let benched = fail(&conduct, 3, now).unwrap();
+            assert_eq!(benched.until.since(now), Duration::from_secs(expected));
+            now = benched.until;
+        }
+        // Well behaved for as long as it was benched: the record is clean.
+        now = now.after(Duration::from_secs(3601));
+        assert_eq!(fail(&conduct, 9, now), None);
+        let benched = fail(&conduct, 1, now).unwrap();
+        assert_eq!(benched.until.since(now), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn faults_that_are_far_apart_bench_nobody() {
+        let conduct = Conduct::new(Benching::default());
+        for minute in 0..100 {
+            assert_eq!(fail(&conduct, 1, after(minute * 7)), None);
+        }
+    }
+
+    #[test]
+    fn a_rare_fault_among_many_good_calls_benches_nobody() {
+        let conduct = Conduct::new(Benching::default());
+        for _ in 0..100 {
+            (0..9).for_each(|_| conduct.call());
+            assert_eq!(fail(&conduct, 1, after(0)), None);
+        }
+        // The same faults without the good calls between.
+        fail(&conduct, 10, after(0));
+        assert!(conduct.benched(|| after(0)).is_some());
+    }
+
+    #[test]
+    fn an_operator_s_word_ends_it() {
+        let conduct = Conduct::new(Benching::default());
+        fail(&conduct, 10, after(0));
+        conduct.pardon();
+        assert_eq!(conduct.benched(|| after(0)), None);
+        assert_eq!(fail(&conduct, 9, after(0)), None);
+    }
+}

@@ -1,0 +1,289 @@
+//! Versions over time: kept, gone back to, benched, and all of it after a restart.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::allow_attributes,
+    unreachable_pub,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kassette_domain::id::Digest;
+use kassette_domain::method::MethodId;
+use kassette_domain::time::Time;
+use kassette_runtime::{Cause, NoRollback, Runtime, SlotState, SlotStatus};
+use support::{Method, NOW, active, context, provider, runtime_with, slot};
+
+const IDEAL: &str = "method.ideal";
+const VENDOR: &str = "provider.vendor";
+
+/// An iDEAL whose only verdict gives this reason.
+fn saying(reason: &str) -> Vec<u8> {
+    Method::saying(&[("a", Ok(reason))]).build()
+}
+
+/// A vendor told from others by a number.
+fn vendor(number: u32) -> Vec<u8> {
+    let start = format!("(drop (i32.const {number})) unreachable");
+    provider(Default::default(), &start)
+}
+
+/// Folders that outlive a runtime, and a clock that only the test moves.
+struct Place {
+    parent: tempfile::TempDir,
+    now: Arc<AtomicU64>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let parent = tempfile::tempdir().unwrap();
+        fs::create_dir(parent.path().join("plugins")).unwrap();
+        Self {
+            parent,
+            now: Arc::new(AtomicU64::new(NOW.as_millis())),
+        }
+    }
+
+    fn start(&self) -> Arc<Runtime> {
+        let now = Arc::clone(&self.now);
+        runtime_with(&self.plugins(), |config| {
+            config.versions_dir = Some(self.parent.path().join("modules"));
+            config.clock = Arc::new(move || Time::from_millis(now.load(Ordering::SeqCst)));
+        })
+    }
+
+    fn plugins(&self) -> PathBuf {
+        self.parent.path().join("plugins")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.plugins().join(format!("{name}.wasm"))
+    }
+
+    fn pass(&self, time: Duration) {
+        let millis = u64::try_from(time.as_millis()).unwrap();
+        self.now.fetch_add(millis, Ordering::SeqCst);
+    }
+}
+
+fn status(runtime: &Runtime, name: &str) -> SlotStatus {
+    let slots = runtime.slots();
+    let found = slots.into_iter().find(|status| status.slot == slot(name));
+    found.unwrap()
+}
+
+fn serving(runtime: &Runtime) -> Option<Digest> {
+    let module = runtime.method(MethodId::Ideal);
+    let digest = module.map(|module| module.digest());
+    assert_eq!(status(runtime, IDEAL).serving, digest);
+    digest
+}
+
+fn upload(runtime: &Runtime, name: &str, bytes: &[u8]) {
+    let prepared = runtime.prepare(&slot(name), bytes.to_vec()).unwrap();
+    assert!(runtime.activate(prepared, NOW).unwrap().changed);
+}
+
+fn roll_back(runtime: &Runtime) {
+    let prepared = runtime.prepare_rollback(&slot(IDEAL)).unwrap();
+    assert!(runtime.activate(prepared, NOW).unwrap().changed);
+}
+
+fn causes(runtime: &Runtime) -> Vec<(Cause, Digest)> {
+    let events = runtime.history(&slot(IDEAL)).unwrap();
+    events
+        .iter()
+        .map(|event| (event.cause, event.digest))
+        .collect()
+}
+
+#[test]
+fn the_last_good_version_serves_after_a_restart_whatever_became_of_its_file() {
+    let place = Place::new();
+    let good = saying("good");
+    upload(&place.start(), IDEAL, &good);
+    fs::write(place.file(IDEAL), "broken").unwrap();
+    let runtime = place.start();
+    assert_eq!(serving(&runtime), Some(Digest::of(&good)));
+    let broken = status(&runtime, IDEAL);
+    assert_eq!(broken.state, SlotState::Serving);
+    assert!(broken.last_error.unwrap().contains("not WebAssembly"));
+    drop(runtime);
+    fs::remove_file(place.file(IDEAL)).unwrap();
+    let runtime = place.start();
+    assert_eq!(serving(&runtime), Some(Digest::of(&good)));
+    // Nothing happened in the slot since.
+    assert_eq!(causes(&runtime), [(Cause::Upload, Digest::of(&good))]);
+}
+
+#[tokio::test]
+async fn the_version_that_started_an_attempt_is_found_after_a_restart() {
+    let place = Place::new();
+    let runtime = place.start();
+    for number in 0..3 {
+        upload(&runtime, VENDOR, &vendor(number));
+    }
+    drop(runtime);
+    let runtime = place.start();
+    let mut changes = runtime.changes();
+    for number in 0..3 {
+        let digest = Digest::of(&vendor(number));
+        let found = async {
+            while runtime.provider_version(&slot(VENDOR), &digest).is_none() {
+                changes.changed().await.unwrap();
+            }
+        };
+        let found = tokio::time::timeout(Duration::from_secs(60), found).await;
+        found.unwrap_or_else(|_| panic!("version {number} is not found"));
+    }
+    let active = runtime.provider("vendor").unwrap().digest();
+    assert_eq!(active, Digest::of(&vendor(2)));
+    let before = runtime.provider_before("vendor").unwrap().digest();
+    assert_eq!(before, Digest::of(&vendor(1)));
+}
+
+#[tokio::test]
+async fn an_upload_and_a_rollback_outlive_a_restart_and_the_folder_s_watch() {
+    let place = Place::new();
+    let (first, second) = (saying("first"), saying("second"));
+    fs::write(place.file(IDEAL), &first).unwrap();
+    let runtime = place.start();
+    let refused = runtime.prepare_rollback(&slot(IDEAL)).unwrap_err();
+    assert_eq!(refused, NoRollback::Nothing);
+    upload(&runtime, IDEAL, &second);
+    assert_eq!(fs::read(place.file(IDEAL)).unwrap(), second);
+    drop(runtime);
+
+    let runtime = place.start();
+    assert_eq!(serving(&runtime), Some(Digest::of(&second)));
+    roll_back(&runtime);
+    assert_eq!(serving(&runtime), Some(Digest::of(&first)));
+    assert_eq!(fs::read(place.file(IDEAL)).unwrap(), first);
+    let (one, two) = (Digest::of(&first), Digest::of(&second));
+    assert_eq!(status(&runtime, IDEAL).previous.unwrap().digest, two);
+    // A file of another slot that is active says that the folder's events have been dealt with.
+    fs::write(place.file(VENDOR), vendor(1)).unwrap();
+    active(&runtime, VENDOR, &vendor(1)).await;
+    assert_eq!(serving(&runtime), Some(one));
+    drop(runtime);
+
+    let runtime = place.start();
+    assert_eq!(serving(&runtime), Some(one));
+    // Going back once more is going forward again.
+    roll_back(&runtime);
+    assert_eq!(serving(&runtime), Some(two));
+    let causes = causes(&runtime);
+    let expected = [
+        (Cause::Rollback, two),
+        (Cause::Rollback, one),
+        (Cause::Upload, two),
+        (Cause::Folder, one),
+    ];
+    assert_eq!(causes, expected);
+}
+
+#[test]
+fn an_upload_that_is_refused_or_cannot_be_written_changes_nothing() {
+    let place = Place::new();
+    let (first, second) = (saying("first"), saying("second"));
+    let runtime = place.start();
+    upload(&runtime, IDEAL, &first);
+    let refused = runtime.prepare(&slot(IDEAL), b"broken".to_vec());
+    let refused = refused.unwrap_err().to_string();
+    assert_eq!(status(&runtime, IDEAL).last_error, Some(refused));
+    let prepared = runtime.prepare(&slot(IDEAL), second).unwrap();
+    fs::remove_dir_all(place.plugins()).unwrap();
+    assert!(runtime.activate(prepared, NOW).is_err());
+    assert_eq!(serving(&runtime), Some(Digest::of(&first)));
+}
+
+#[test]
+fn what_was_dropped_into_the_folder_is_told_once() {
+    let place = Place::new();
+    let (first, second) = (saying("first"), saying("second"));
+    fs::write(place.file(IDEAL), &first).unwrap();
+    let runtime = place.start();
+    let drops = runtime.take_drops();
+    assert_eq!(drops.len(), 1);
+    assert_eq!(
+        (drops[0].digest, drops[0].before),
+        (Digest::of(&first), None)
+    );
+    assert_eq!(runtime.take_drops(), []);
+    upload(&runtime, IDEAL, &second);
+    assert_eq!(runtime.take_drops(), [], "that was no drop");
+    drop(runtime);
+    assert_eq!(place.start().take_drops(), [], "nor is a restart one");
+    // Replaced while nobody ran: told at the start.
+    fs::write(place.file(IDEAL), &first).unwrap();
+    let drops = place.start().take_drops();
+    let told = (drops[0].digest, drops[0].before);
+    assert_eq!(told, (Digest::of(&first), Some(Digest::of(&second))));
+}
+
+#[test]
+fn a_version_that_keeps_failing_is_benched_and_returns_after_a_while() {
+    let place = Place::new();
+    let (good, bad) = (saying("good"), Method::ideal("unreachable").build());
+    let runtime = place.start();
+    upload(&runtime, IDEAL, &good);
+    upload(&runtime, IDEAL, &bad);
+    let (good, bad) = (Digest::of(&good), Digest::of(&bad));
+    let call = || {
+        runtime
+            .method(MethodId::Ideal)
+            .unwrap()
+            .rank(&context(&["a"]))
+    };
+    for _ in 0..10 {
+        assert_eq!(serving(&runtime), Some(bad));
+        assert!(call().is_err());
+    }
+    for _ in 0..20 {
+        assert!(call().is_ok(), "the last good version serves");
+    }
+    let benched = status(&runtime, IDEAL);
+    assert_eq!(benched.state, SlotState::Benched);
+    assert_eq!(benched.active.unwrap().digest, bad);
+    assert_eq!(benched.serving, Some(good));
+    assert_eq!(
+        benched.benched_until,
+        Some(NOW.after(Duration::from_secs(30)))
+    );
+    place.pass(Duration::from_secs(30));
+    assert_eq!(serving(&runtime), Some(bad));
+    assert_eq!(status(&runtime, IDEAL).state, SlotState::Serving);
+    // It has not learned anything, and gets fewer chances.
+    for _ in 0..3 {
+        assert!(call().is_err());
+    }
+    assert_eq!(serving(&runtime), Some(good));
+    // A new version is not to blame for an old one.
+    let new = saying("new");
+    upload(&runtime, IDEAL, &new);
+    assert_eq!(serving(&runtime), Some(Digest::of(&new)));
+    assert_eq!(status(&runtime, IDEAL).state, SlotState::Serving);
+}
+
+#[test]
+fn where_every_version_is_benched_nothing_serves() {
+    let place = Place::new();
+    let runtime = place.start();
+    upload(&runtime, IDEAL, &Method::ideal("unreachable").build());
+    for _ in 0..10 {
+        let module = runtime.method(MethodId::Ideal).unwrap();
+        assert!(module.rank(&context(&["a"])).is_err());
+    }
+    assert!(runtime.method(MethodId::Ideal).is_none());
+    assert_eq!(serving(&runtime), None);
+    assert_eq!(status(&runtime, IDEAL).state, SlotState::Benched);
+}

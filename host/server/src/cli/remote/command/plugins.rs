@@ -1,0 +1,86 @@
+//! The slots and the versions in them.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use http::Method;
+use kassette_runtime::MAX_MODULE_BYTES;
+
+use super::{Action, Paging};
+use crate::cli::remote::call::{Call, Shape};
+
+/// What can be done with modules.
+#[derive(Subcommand, Debug)]
+pub(in crate::cli) enum PluginAction {
+    /// List the slots and what serves in them.
+    List {
+        #[command(flatten)]
+        paging: Paging,
+    },
+    /// Check a module and let it serve in a slot at once.
+    Upload {
+        /// The slot, such as method.ideal.
+        slot: String,
+        /// The component.
+        file: PathBuf,
+    },
+    /// Let the version serve again that was active before. Needs --actor and --reason.
+    Rollback {
+        /// The slot.
+        slot: String,
+    },
+    /// List the versions that became active in a slot, newest first.
+    History {
+        /// The slot.
+        slot: String,
+        #[command(flatten)]
+        paging: Paging,
+    },
+}
+
+const PLUGINS: Shape = Shape::List(
+    "plugins",
+    &[
+        ("Slot", "/slot"),
+        ("State", "/state"),
+        ("Name", "/active/name"),
+        ("Version", "/active/version"),
+        ("Digest", "/active/digest"),
+        ("Since", "/active/since"),
+        ("Last error", "/last_error"),
+    ],
+);
+
+const HISTORY: Shape = Shape::List(
+    "history",
+    &[
+        ("At", "/at"),
+        ("Cause", "/cause"),
+        ("Name", "/name"),
+        ("Version", "/version"),
+        ("Digest", "/digest"),
+    ],
+);
+
+impl Action for PluginAction {
+    fn call(self) -> Result<Call, String> {
+        Ok(match self {
+            Self::List { paging } => paging.of(Call::new(Method::GET, ["plugins"]).shown(PLUGINS)),
+            Self::Upload { slot, file } => {
+                let failed = |error: std::io::Error| format!("{}: {error}", file.display());
+                let length = std::fs::metadata(&file).map_err(failed)?.len();
+                if length > MAX_MODULE_BYTES as u64 {
+                    let most = MAX_MODULE_BYTES >> 20;
+                    return Err(format!("{}: is larger than {most} MiB", file.display()));
+                }
+                Call::new(Method::POST, ["plugins", &slot])
+                    .with("mode", Some("activate"))
+                    .module(std::fs::read(&file).map_err(failed)?)
+            }
+            Self::Rollback { slot } => Call::new(Method::POST, ["plugins", &slot, "rollback"]),
+            Self::History { slot, paging } => {
+                paging.of(Call::new(Method::GET, ["plugins", &slot, "history"]).shown(HISTORY))
+            }
+        })
+    }
+}

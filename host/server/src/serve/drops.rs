@@ -1,0 +1,66 @@
+//! Modules that were put into the plugin folder, in the audit log.
+//!
+//! Nobody says who put them there; the log says which version took over, and when.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::Digest;
+use kassette_gateway::Gateway;
+use kassette_runtime::Dropped;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+/// Who is said to have done it.
+const FOLDER: &str = "plugin-folder";
+/// After the store failed.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Writes a line for each, until told to end.
+pub(super) async fn audit(gateway: Gateway, ending: CancellationToken) {
+    let Some(runtime) = gateway.runtime().cloned() else {
+        return;
+    };
+    let mut changes = runtime.changes();
+    let mut waiting = VecDeque::new();
+    loop {
+        let last = ending.is_cancelled();
+        waiting.extend(runtime.take_drops());
+        while let Some(dropped) = waiting.front() {
+            let now = gateway.clock().now();
+            if let Err(fault) = gateway.store().audit(line(dropped), now).await {
+                tracing::error!(error = %fault, "a change of modules is not in the audit log yet: {fault}");
+                break;
+            }
+            waiting.pop_front();
+        }
+        if last {
+            return;
+        }
+        let again = async {
+            match waiting.is_empty() {
+                true => std::future::pending().await,
+                false => tokio::time::sleep(AGAIN).await,
+            }
+        };
+        tokio::select! {
+            () = ending.cancelled() => {}
+            changed = changes.changed() => if changed.is_err() { return },
+            () = again => {}
+        }
+    }
+}
+
+fn line(dropped: &Dropped) -> Audited {
+    let version = |digest: Digest| json!({ "digest": digest.to_string() }).to_string();
+    Audited {
+        operator: FOLDER.into(),
+        actor: FOLDER.into(),
+        reason: None,
+        action: "plugin.drop".into(),
+        object: format!("plugin/{}", dropped.slot),
+        before: dropped.before.map(version),
+        after: Some(version(dropped.digest)),
+    }
+}

@@ -1,0 +1,189 @@
+//! Versions that operators put in, take back and look at.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Server};
+use crate::swap::{label, slot, swapped};
+
+const IDEAL: &str = "method.ideal";
+
+/// Offers a module as the operator of `dev`.
+async fn upload(server: &Server, slot: &str, query: &str, bytes: Vec<u8>) -> Answer {
+    let url = format!("{}/plugins/{slot}{query}", server.admin_base());
+    let request = server.http.post(url).bearer_auth(server.operator_token());
+    server.send(request.body(bytes)).await
+}
+
+async fn rollback(server: &Server, slot: &str) -> Answer {
+    let words = json!({ "actor": "Ada", "reason": "it declines too much" });
+    let path = format!("/plugins/{slot}/rollback");
+    server.admin("POST", &path, Some(&words)).await
+}
+
+/// The audit log's lines about modules, newest first.
+async fn lines(server: &Server) -> Vec<Value> {
+    let audit = server.admin("GET", "/audit?limit=100", None).await;
+    let entries = audit.expect(200).json()["entries"].clone();
+    let about = |entry: &&Value| entry["object"] == format!("plugin/{IDEAL}");
+    entries
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(about)
+        .cloned()
+        .collect()
+}
+
+async fn causes(server: &Server) -> Vec<String> {
+    let path = format!("/plugins/{IDEAL}/history");
+    let history = server.admin("GET", &path, None).await.expect(200).json();
+    let events = history["history"].as_array().unwrap().clone();
+    let cause = |event: &Value| event["cause"].as_str().unwrap().to_owned();
+    events.iter().map(cause).collect()
+}
+
+#[tokio::test]
+async fn an_upload_serves_at_once_and_after_a_restart_and_can_be_taken_back() {
+    let server = Server::fresh().await;
+    let before = slot(&server, IDEAL).await;
+    let original = before["active"]["digest"].clone();
+    rollback(&server, IDEAL).await.expect(409).error();
+    let module = std::fs::read(swapped().await).unwrap();
+    let answer = upload(&server, IDEAL, "?mode=activate", module.clone()).await;
+    let uploaded = answer.expect(200).json();
+    assert_eq!(uploaded["active"]["version"], "9.9.9");
+    assert_eq!(uploaded["serving"], uploaded["active"]["digest"]);
+    assert_eq!(uploaded["previous"]["digest"], original);
+    assert_eq!(
+        label(&server, "49.90").await.as_deref(),
+        Some("iDEAL, swapped")
+    );
+    // The same again is no change, and no line.
+    let again = upload(&server, IDEAL, "?mode=activate", module).await;
+    assert_eq!(again.expect(200).json()["active"], uploaded["active"]);
+
+    let server = Server::in_folder(server.stop().await).await;
+    assert_eq!(slot(&server, IDEAL).await["active"], uploaded["active"]);
+    let back = rollback(&server, IDEAL).await.expect(200).json();
+    assert_eq!(back["active"]["digest"], original);
+    assert_eq!(back["previous"]["digest"], uploaded["active"]["digest"]);
+    assert_eq!(
+        label(&server, "49.90").await.as_deref(),
+        Some("iDEAL | Wero")
+    );
+
+    // A crash right after it.
+    let server = Server::in_folder(server.kill()).await;
+    assert_eq!(slot(&server, IDEAL).await["active"]["digest"], original);
+    assert_eq!(causes(&server).await, ["rollback", "upload", "folder"]);
+    let lines = lines(&server).await;
+    let told = |name: &str| {
+        lines
+            .iter()
+            .map(|line| line[name].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told("action"),
+        ["plugin.rollback", "plugin.upload", "plugin.drop"]
+    );
+    let (new, old) = (&uploaded["active"]["digest"], &original);
+    let digests = |line: &Value| {
+        (
+            line["before"]["digest"].clone(),
+            line["after"]["digest"].clone(),
+        )
+    };
+    assert_eq!(digests(&lines[0]), (new.clone(), old.clone()));
+    assert_eq!(digests(&lines[1]), (old.clone(), new.clone()));
+    assert_eq!(digests(&lines[2]), (Value::Null, old.clone()));
+    assert_eq!(
+        (&lines[0]["actor"], &lines[0]["reason"]),
+        (&json!("Ada"), &json!("it declines too much"))
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_uploaded_is_refused_and_changes_nothing() {
+    let server = Server::fresh().await;
+    let before = slot(&server, IDEAL).await;
+    let good = std::fs::read(swapped().await).unwrap();
+    for unknown in ["method.barter", "provider.nowhere", "nothing", "method."] {
+        let answer = upload(&server, unknown, "?mode=activate", good.clone()).await;
+        answer.expect(404).error();
+        rollback(&server, unknown).await.expect(404).error();
+        let path = format!("/plugins/{unknown}/history");
+        server.admin("GET", &path, None).await.expect(404).error();
+    }
+    for query in [
+        "",
+        "?mode=",
+        "?mode=later",
+        "?mode=shadow",
+        "?mode=activate&x=1",
+    ] {
+        upload(&server, IDEAL, query, good.clone())
+            .await
+            .expect(422)
+            .error();
+    }
+    let other = std::fs::read(server.plugin_dir().join("method.paypal.wasm")).unwrap();
+    for (module, why) in [
+        (Vec::new(), "not WebAssembly"),
+        (b"\0asm\x01\0\0\0".to_vec(), "core module"),
+        (good[..good.len() / 2].to_vec(), "not a valid component"),
+        (other, "describes itself as \"paypal\""),
+    ] {
+        let answer = upload(&server, IDEAL, "?mode=activate", module).await;
+        let error = answer.expect(422).error();
+        assert!(error.contains(why), "{error}");
+    }
+    let wordless = format!("/plugins/{IDEAL}/rollback");
+    server
+        .admin("POST", &wordless, None)
+        .await
+        .expect(422)
+        .error();
+    let after = slot(&server, IDEAL).await;
+    assert_eq!(after["active"], before["active"]);
+    assert_eq!(causes(&server).await, ["folder"]);
+}
+
+#[tokio::test]
+async fn the_commands_upload_take_back_and_tell() {
+    let server = Server::fresh().await;
+    let run = async |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kassette"));
+        command
+            .arg("plugin")
+            .args(arguments)
+            .args(["--json", "--admin-url", server.admin_base()])
+            .env("KASSETTE_OPERATOR_TOKEN", server.operator_token());
+        let ended = tokio::task::spawn_blocking(move || command.output().unwrap());
+        let ended = ended.await.unwrap();
+        let answer = serde_json::from_slice::<Value>(&ended.stdout).unwrap_or_default();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        (ended.status.code(), answer, said)
+    };
+    let module: &Path = swapped().await;
+    let module = module.to_str().unwrap();
+    let (code, uploaded, said) = run(&["upload", IDEAL, module]).await;
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(uploaded["active"]["version"], "9.9.9");
+    let (code, _, said) = run(&["rollback", IDEAL]).await;
+    assert_eq!(code, Some(1));
+    assert!(said.contains("actor"), "{said}");
+    let why = ["--actor", "Ada", "--reason", "a test"];
+    let (code, back, said) = run(&[&["rollback", IDEAL], &why[..]].concat()).await;
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(back["previous"]["digest"], uploaded["active"]["digest"]);
+    let (_, history, _) = run(&["history", IDEAL, "--limit", "2"]).await;
+    assert_eq!(history["history"][0]["cause"], "rollback");
+    assert_eq!(history["history"][1]["cause"], "upload");
+    assert!(history["next_cursor"].is_string());
+    let (code, _, said) = run(&["upload", IDEAL, "/nowhere.wasm"]).await;
+    assert_eq!((code, said.contains("/nowhere.wasm")), (Some(1), true));
+}

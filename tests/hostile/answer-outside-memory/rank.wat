@@ -1,0 +1,1 @@
+(i32.const 0x7ffffff0)

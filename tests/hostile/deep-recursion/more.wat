@@ -1,0 +1,1 @@
+(func $deeper (call $deeper) (call $deeper))

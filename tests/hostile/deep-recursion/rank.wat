@@ -1,0 +1,2 @@
+(call $deeper)
+unreachable

@@ -1,0 +1,3 @@
+;; Works for ever without growing or calling anything.
+(loop $again (br $again))
+unreachable

@@ -1,0 +1,1 @@
+(table $table 1 funcref)

@@ -1,0 +1,1 @@
+(component (import "wasi:cli/environment@0.2.0" (instance)))

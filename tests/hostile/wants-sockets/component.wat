@@ -1,0 +1,1 @@
+(component (import "wasi:sockets/tcp@0.2.0" (instance)))
