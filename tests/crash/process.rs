@@ -207,6 +207,10 @@ impl Drop for Running {
 }
 
 fn end(child: &mut Child, home: &Path) {
+    if !matches!(child.try_wait(), Ok(None)) {
+        // It has ended before; the number in the folder may be its successor's by now.
+        return;
+    }
     // SIGKILL: nothing of the process gets to run any more.
     let _ = child.kill();
     let _ = child.wait();

@@ -35,7 +35,7 @@ async fn a_damaged_record_is_an_error_of_ours_and_never_served_as_data() {
 
 /// Flips one bit of the row that holds this order's text, as a failing disk would.
 fn flip_a_bit(store: &Path, order: &str) {
-    let db = sled::open(store).unwrap();
+    let db = engine(store);
     let holds = |value: &[u8]| {
         value
             .windows(order.len())
@@ -53,4 +53,11 @@ fn flip_a_bit(store: &Path, order: &str) {
     }
     assert_eq!(flipped, 1, "one row holds the order's text");
     db.flush().unwrap();
+}
+
+/// Opens a store's engine as the store does: segments of another size are refused.
+pub(crate) fn engine(store: &Path) -> sled::Db {
+    const SEGMENT_BYTES: usize = 8 << 20;
+    let config = sled::Config::new().path(store);
+    config.segment_size(SEGMENT_BYTES).open().unwrap()
 }

@@ -276,8 +276,8 @@ async fn only_an_admin_backs_up() {
     ];
     let said = refused(&["backup", text(&file)], &set);
     assert!(said.contains("(403)"), "{said}");
-    let left = std::fs::read_dir(server.folder()).unwrap();
-    assert!(!left.into_iter().any(|entry| {
+    let mut left = std::fs::read_dir(server.folder()).unwrap();
+    assert!(!left.any(|entry| {
         entry
             .unwrap()
             .file_name()
@@ -355,7 +355,7 @@ async fn planted_damage_is_found_and_a_changed_audit_line_is_named() {
     let said = done(&["audit", "verify", "--data-dir", text(&data)], &[]);
     assert!(said.contains("is whole"), "{said}");
     {
-        let db = sled::open(data.join("store")).unwrap();
+        let db = crate::damage::engine(&data.join("store"));
         let (key, row) = db.scan_prefix(b"rtn/").next().unwrap().unwrap();
         db.remove(key).unwrap();
         drop(row);

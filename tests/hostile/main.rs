@@ -15,6 +15,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     missing_docs,
     unreachable_pub,
     clippy::allow_attributes

@@ -23,7 +23,7 @@ async fn measure(server: &Server, what: &str, trap: &Receiver) -> [f64; 2] {
     let (client, place) = (Client::new(), Place::of(server));
     for nth in 0..EVENTS {
         let began = Instant::now();
-        let reference = format!("probe-{nth}");
+        let reference = format!("probe-{nth:04}");
         let event = client.event(&place, &healthy.key, &reference).await;
         assert!(event.is_some(), "{reference}");
         tokio::time::sleep(PAUSE.saturating_sub(began.elapsed())).await;
@@ -48,7 +48,7 @@ async fn silent_and_hostile_receivers_slow_nobody_else() {
     let (client, place) = (Client::new(), Place::of(&server));
     for nth in 0..SILENT * WAITING {
         let member = &silent[nth % SILENT];
-        let reference = format!("order-{nth}");
+        let reference = format!("order-{nth:04}");
         let made = client.event(&place, &member.key, &reference).await;
         assert!(made.is_some());
     }

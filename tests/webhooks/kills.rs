@@ -184,7 +184,7 @@ async fn every_event_arrives_or_is_given_up_at_eight_attempts_whatever_is_killed
     let settling = wait_until_settled(&current, &members).await;
 
     let server = current.server.lock().take().unwrap();
-    let made = made.lock();
+    let made = std::mem::take(&mut *made.lock());
     let mut ended = BTreeMap::<(Kind, String), usize>::new();
     let mut arrivals = 0;
     for (which, member) in members.iter().enumerate() {

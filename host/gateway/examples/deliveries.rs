@@ -31,7 +31,7 @@ use kassette_gateway::webhooks::NewEndpoint;
 use kassette_http::{Client, Guard, HeaderMap, Method, Request};
 use kassette_runtime::{Runtime, RuntimeConfig};
 use kassette_store::sled::{MasterKey, OpenOptions};
-use kassette_store::{Deliveries as _, NewMerchant, SledStore, Store};
+use kassette_store::{NewMerchant, SledStore, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -111,6 +111,7 @@ fn settings() -> Settings {
             allow_loopback: true,
             ..Webhooks::default()
         },
+        retention: kassette_store::Retention::default(),
         methods: BTreeMap::new(),
         accounts: BTreeMap::new(),
     }

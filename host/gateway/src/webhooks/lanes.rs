@@ -26,7 +26,8 @@ const FOR_NEWCOMERS: usize = QUICK / 8;
 pub(super) const SLOW: usize = 64;
 /// Of these, those to endpoints that gave no answer at all last time.
 const SILENT: usize = SLOW * 3 / 4;
-/// Deliveries held in memory that no attempt has begun for; beyond it each claim is for one.
+/// Deliveries held in memory that no attempt has begun for; beyond it each claim is for one, so that
+/// an endpoint never waits because others fill the memory.
 const BUFFERED: usize = 512;
 /// Claims under way at once: reads of the store, which may wait for a sync.
 const CLAIMS: usize = 32;
@@ -83,6 +84,8 @@ struct Lane {
     in_flight: usize,
     /// A claim is under way.
     is_claiming: bool,
+    /// For how many.
+    claims_for: usize,
     /// Something was queued while a claim was under way, which may not have seen it.
     was_rung: bool,
     /// Claimed and not begun, in order of their times.
@@ -104,6 +107,7 @@ impl Default for Lane {
             standing: Standing::New,
             in_flight: 0,
             is_claiming: false,
+            claims_for: 0,
             was_rung: false,
             buffer: VecDeque::new(),
             kept_until: Time::default(),
@@ -168,6 +172,8 @@ pub(super) struct Lanes {
     silent: usize,
     buffered: usize,
     claims: usize,
+    /// What the claims under way may bring: it needs room too.
+    claimed_for: usize,
     /// Lanes that wait until fewer claims are under way.
     claimers: VecDeque<EndpointId>,
     /// Claimed and put aside untried.
@@ -265,6 +271,7 @@ impl Lanes {
             return;
         };
         lane.is_claiming = false;
+        self.claimed_for -= std::mem::take(&mut lane.claims_for);
         lane.next = if std::mem::take(&mut lane.was_rung) {
             Some(now)
         } else {
@@ -438,7 +445,8 @@ impl Lanes {
     /// A lane with nothing in hand claims what is due; earlier than it has a slot for more, so that
     /// it never waits for the store.
     fn claim_for(&mut self, endpoint: EndpointId, now: Time) -> Option<Action> {
-        let (hold, room) = (self.hold, BUFFERED.saturating_sub(self.buffered));
+        let hold = self.hold;
+        let room = BUFFERED.saturating_sub(self.buffered + self.claimed_for);
         let lane = self.lanes.get_mut(&endpoint)?;
         if lane.is_claiming {
             return None;
@@ -470,12 +478,11 @@ impl Lanes {
             return None;
         }
         lane.is_claiming = true;
+        lane.claims_for = lane.standing.page().min(room.max(1));
         lane.next = None;
         self.claims += 1;
-        Some(Action::Claim(
-            endpoint,
-            lane.standing.page().min(room.max(1)),
-        ))
+        self.claimed_for += lane.claims_for;
+        Some(Action::Claim(endpoint, lane.claims_for))
     }
 
     fn wait(&mut self, endpoint: EndpointId, wait: Wait) {

@@ -217,8 +217,9 @@ fn what_is_held_in_memory_is_bounded() {
         world.queue(name, 100);
     }
     world.start(NOW);
+    // Of 30,000: pages while there is room, then one for each endpoint, so that none starves.
     assert!(
-        world.lanes.buffered <= BUFFERED + CLAIMS,
+        world.lanes.buffered <= BUFFERED + 300,
         "{}",
         world.lanes.buffered
     );
@@ -272,8 +273,11 @@ fn a_disabled_endpoint_gives_back_what_waits() {
     world.befriend(1);
     world.queue(1, 50);
     let started = world.start(NOW);
+    // Half of the page that was claimed is under way, the other half waits for slots.
+    assert_eq!(started.len(), Standing::Quick.share());
     world.end(started[0].1, Went::NotTried);
-    assert_eq!(world.lanes.take_dropped().len(), 16);
+    assert_eq!(world.lanes.take_dropped().len(), Standing::Quick.share());
+    assert_eq!(world.lanes.buffered, 0);
 }
 
 #[test]

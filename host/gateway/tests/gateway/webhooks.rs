@@ -476,27 +476,19 @@ async fn our_own_places_and_providers_are_no_destinations() {
     ] {
         assert_eq!(refused(url).await, provider, "{url}");
     }
-    for url in [
-        "https://shop.example/a b",
-        "https:\\\\shop.example/",
-        "hook",
-        "",
-    ] {
-        assert_eq!(
-            refused(url).await,
-            Some(NotADestination::Malformed),
-            "{url}"
-        );
-    }
     let long = format!("https://shop.example/{}", "a".repeat(2048));
     assert_eq!(refused(&long).await, Some(NotADestination::TooLong));
     for url in [
         "http://shop.example/",
         "https://10.0.0.1/",
-        "https://2130706433/",
+        "https://167772161/",
         "https://user@shop.example/",
         "https://shop.example/#x",
         "ftp://shop.example/",
+        "https://shop.example/a b",
+        "https:\\\\shop.example/",
+        "hook",
+        "",
     ] {
         let why = refused(url).await;
         assert!(

@@ -72,8 +72,10 @@ impl CompilerChild {
             .arg(limits.memory.to_string())
             .env_clear()
             .env("RAYON_NUM_THREADS", THREADS)
-            // Each of the allocator's arenas reserves address space.
+            // Each of the allocator's arenas reserves address space; mimalloc's first one alone takes
+            // more than the limit.
             .env("MALLOC_ARENA_MAX", THREADS)
+            .env("MIMALLOC_ARENA_RESERVE", "0")
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

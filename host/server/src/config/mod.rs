@@ -57,8 +57,8 @@ impl ConfigError {
                 .split(|c| !is_name(c))
                 .filter(|word| !word.is_empty());
             self.line = words
-                .filter_map(|word| line_of(&text, word.trim_end_matches('.')))
-                .next();
+                .map(|word| word.trim_end_matches('.'))
+                .find_map(|word| line_of(&text, word));
         }
         self
     }

@@ -199,6 +199,13 @@ impl Applier {
     }
 }
 
+impl Drop for Applier {
+    /// A store that is dropped without having been shut down ends its threads all the same.
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 /// The thread: writes as long as the disk does, and goes on when it does again.
 fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
     loop {

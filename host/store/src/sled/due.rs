@@ -57,15 +57,29 @@ impl Operation for ClaimDue {
         while !claim.is_full() {
             // What was looked at is removed, so the next begin where these ended.
             let found = claim.rows.scan(&Span::prefix(keys::DUE), CHUNK)?;
+            let time_of = |row: &(Key, IVec)| keys::leading_time(&row.0, keys::DUE);
             let mut none_due = found.is_empty();
-            for (key, _) in found {
-                let due = keys::leading_time(&key, keys::DUE);
+            let times: Vec<_> = found.iter().map(time_of).collect();
+            for (at, (key, _)) in found.into_iter().enumerate() {
+                let due = times[at];
                 if due.is_none_or(|due| self.now < due) {
                     none_due = true;
                     break;
                 }
-                if !claim.row(key, due)? {
+                // Where it is not known what comes after a row, nothing of it but the earliest is sure
+                // to be next.
+                let next = match times.get(at + 1) {
+                    Some(next) => *next,
+                    None if times.len() < CHUNK => None,
+                    None => due,
+                };
+                let together = matches!(keys::due_about(&key), Some(keys::Due::Together { .. }));
+                if !claim.row(key, due, next)? {
                     return Ok(claim.claimed);
+                }
+                if together {
+                    // Its payments may stand between the rows that were read.
+                    break;
                 }
             }
             if none_due {
@@ -88,8 +102,9 @@ impl Claim<'_, '_> {
         self.op.now.after(self.op.lease)
     }
 
-    /// Claims what a row is about and removes it; says whether it could be removed.
-    fn row(&mut self, key: Key, due: Option<Time>) -> Result<bool, Fault> {
+    /// Claims what a row is about and removes it; says whether it could be removed. `next` is the time
+    /// of the row after it.
+    fn row(&mut self, key: Key, due: Option<Time>, next: Option<Time>) -> Result<bool, Fault> {
         match keys::due_about(&key) {
             Some(keys::Due::One(id)) => {
                 // One that was claimed just now stands here again where the lease has no length.
@@ -101,12 +116,20 @@ impl Claim<'_, '_> {
                 self.one(id, due)?;
             }
             Some(keys::Due::Together { first, count }) => {
+                let mut members = Vec::new();
                 for id in self.rows.at_places(first, count) {
+                    self.looks += 1;
+                    if let Some(at) = self.due_with_others(id)? {
+                        members.push((at, id));
+                    }
+                }
+                members.sort_unstable_by_key(|(at, _)| *at);
+                for (at, id) in members {
                     if self.is_full() {
                         return Ok(false);
                     }
-                    self.looks += 1;
-                    self.together(id)?;
+                    let comes_first = next.is_none_or(|next| at <= next);
+                    self.together(id, at, comes_first && at <= self.op.now)?;
                 }
                 self.rows.remove(key);
             }
@@ -129,20 +152,22 @@ impl Claim<'_, '_> {
         self.claim(loaded)
     }
 
-    /// A payment that was made with others, whose row this is if nothing has happened since.
-    fn together(&mut self, id: PaymentId) -> Result<(), Fault> {
-        let row = match PaymentRow::expect(self.rows, id) {
-            Ok(row) => row,
-            Err(Fault::Corrupt(_)) => return self.put_off(id),
-            Err(fault) => return Err(fault),
-        };
-        let Some(Due::Together(at)) = row.books.due else {
-            return Ok(());
-        };
+    /// When a payment that was made with others is due, if nothing has happened since.
+    fn due_with_others(&mut self, id: PaymentId) -> Result<Option<Time>, Fault> {
+        match PaymentRow::expect(self.rows, id).map(|row| row.books.due) {
+            Ok(Some(Due::Together(at))) => Ok(Some(at)),
+            Ok(_) => Ok(None),
+            Err(Fault::Corrupt(_)) => self.put_off(id).map(|()| None),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Claims a payment that was made with others, or gives it a row of its own.
+    fn together(&mut self, id: PaymentId, at: Time, claim: bool) -> Result<(), Fault> {
         let Some(mut loaded) = self.loaded(id)? else {
             return Ok(());
         };
-        if at <= self.op.now {
+        if claim {
             return self.claim(loaded);
         }
         loaded.books.due = Some(Due::Own(at));

@@ -58,7 +58,6 @@ pub(super) const PARKED_ENDS: &[u8] = b"pkx/";
 pub(super) const ALL_WORK: &[u8] = b"wrk/";
 pub(super) const OPEN_WORK: &[u8] = b"wro/";
 pub(super) const MERCHANTS: &[u8] = b"mer/";
-pub(super) const PAYMENTS: &[u8] = b"pay/";
 pub(super) const API_KEYS: &[u8] = b"key/";
 pub(super) const OPERATORS: &[u8] = b"otm/";
 pub(super) const SWITCHES: &[u8] = b"swt/";

@@ -25,6 +25,10 @@ const NONE: Place = Place::MAX;
 const CHUNK: usize = 4096;
 /// Payments for each bucket of an index, at most.
 const LOAD: usize = 2;
+/// Buckets of an index at first.
+const LEAST_BUCKETS: usize = 1024;
+/// Payments that room is made for at once; the number is read from a row that may be damaged.
+const MAX_RESERVED: usize = 1 << 24;
 /// How far a payment is moved down a list because others are newer. Only where a clock went back do
 /// more stand before it: then the list is a little out of order, and nothing is lost.
 const MAX_STEPS: usize = 1024;
@@ -107,6 +111,9 @@ pub(super) struct Register {
     /// The newest of each merchant.
     merchants: HashMap<MerchantId, Place>,
     newest: Option<Place>,
+    /// When the newest was made. Whoever is made then or later is the newest of every list, and no
+    /// other has to be looked at: at a million payments each look waits for memory.
+    latest: Time,
     /// When those were made whose ids do not say so.
     odd_times: HashMap<Place, Time>,
 }
@@ -175,6 +182,15 @@ impl Register {
             .collect()
     }
 
+    /// Makes room for so many, so that entering them moves nothing.
+    pub(super) fn reserve(&mut self, count: usize) {
+        let wanted = count.min(MAX_RESERVED).div_ceil(LOAD);
+        let wanted = wanted.next_power_of_two().max(LEAST_BUCKETS);
+        if self.buckets[0].len() < wanted {
+            self.set_buckets(wanted);
+        }
+    }
+
     /// Enters a payment at the next place.
     pub(super) fn enter(&mut self, entry: &Entry) {
         let Ok(place) = Place::try_from(self.len()) else {
@@ -199,6 +215,7 @@ impl Register {
         let at = entry.odd_time.unwrap_or_else(|| entry.id.time());
         self.link_list(place, at, entry.merchant);
         self.link_order(place, at);
+        self.latest = self.latest.max(at);
     }
 
     fn push(&mut self, slot: Slot) {
@@ -263,6 +280,9 @@ impl Register {
 
     /// The last of a chain that is newer than `at`; none where its first is not.
     fn newer(&self, first: Place, at: Time, next: impl Fn(&Slot) -> Place) -> Option<Place> {
+        if at >= self.latest {
+            return None;
+        }
         self.chain(first, next)
             .take(MAX_STEPS)
             .take_while(|(place, slot)| at < self.time(*place, slot))
@@ -318,11 +338,14 @@ impl Register {
         if self.len() < buckets * LOAD {
             return;
         }
-        let more = (buckets * 2).max(1024);
+        self.set_buckets((buckets * 2).max(LEAST_BUCKETS));
+    }
+
+    fn set_buckets(&mut self, more: usize) {
         for mark in 0..MARKS {
             let before = std::mem::take(&mut self.buckets[mark]);
             let mut after = vec![NONE; more];
-            // A bucket becomes two: `low` and `low + before.len()`.
+            // Those of a bucket go to several that get none from another.
             for first in before {
                 let mut chain = Vec::new();
                 let mut at = first;

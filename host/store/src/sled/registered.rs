@@ -60,7 +60,13 @@ impl Tail {
 pub(super) fn load(tree: &Tree) -> Result<(Register, Tail), Fault> {
     let mut register = Register::default();
     let mut tail = Tail::default();
-    for row in Span::prefix(keys::REGISTER).of(tree) {
+    let rows = Span::prefix(keys::REGISTER);
+    if let Some(last) = rows.of(tree).next_back() {
+        let (key, _) = last.map_err(|error| engine(&error))?;
+        let first = key.last_chunk().copied().map_or(0, Place::from_be_bytes);
+        register.reserve((first as usize).saturating_add(FULL));
+    }
+    for row in rows.of(tree) {
         let (key, row) = row.map_err(|error| engine(&error))?;
         let first = Place::try_from(register.len()).unwrap_or(Place::MAX);
         if tail.entries.len() % FULL != 0 || key[..] != keys::registered(first)[..] {

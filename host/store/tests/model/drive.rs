@@ -192,6 +192,8 @@ impl<'a> World<'a> {
                 self.ask(asked, coming).await
             }
             Op::Claim { at_most, lease } => {
+                // What is being created is not promised to be seen yet.
+                self.settle().await?;
                 let (at_most, lease) = (at_most.into(), Duration::from_secs(lease.into()));
                 let (store, now) = (Arc::clone(&self.store), self.now);
                 let coming = async move {

@@ -33,12 +33,15 @@ use std::time::Instant;
 
 use crate::options::Options;
 
+/// A test and its name.
+type Test = (&'static str, fn(&Options));
+
 fn main() {
     if let Ok(told) = std::env::var(driver::TOLD) {
         return driver::main(&told);
     }
     let options = Options::parse(std::env::args().skip(1));
-    let tests: [(&str, fn(&Options)); 3] = [
+    let tests: [Test; 3] = [
         (
             "what_was_acknowledged_outlives_a_power_cut",
             tests::what_was_acknowledged_outlives_a_power_cut,

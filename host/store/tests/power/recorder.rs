@@ -102,6 +102,10 @@ impl Recorder {
 
     /// Runs a program to its end. It has to wait for a line on its standard input before it does
     /// anything; its lines on standard output are acknowledgements.
+    #[expect(
+        clippy::zombie_processes,
+        reason = "whoever traces the process waits for it, with all its threads"
+    )]
     pub(crate) fn run(&mut self, program: &mut Command) {
         let mut child = program
             .stdin(Stdio::piped())

@@ -16,11 +16,14 @@ const THINGS: usize = 240;
 /// Images that have to show what leaving syncs out does.
 const SHOWN: usize = 150;
 
+/// A record and who judges its images.
+type Recorded = (Arc<Judge>, Arc<Record>);
+
 /// The record of the first processes of each seed, which all tests use.
-static FIRST: LazyLock<Mutex<Option<(Arc<Judge>, Arc<Record>)>>> = LazyLock::new(Mutex::default);
+static FIRST: LazyLock<Mutex<Option<Recorded>>> = LazyLock::new(Mutex::default);
 
 /// Processes on an empty disk: the first opening; ends in order and not; a long life.
-fn first(options: &Options) -> (Arc<Judge>, Arc<Record>) {
+fn first(options: &Options) -> Recorded {
     let mut first = FIRST.lock().unwrap();
     let (judge, record) = first.get_or_insert_with(|| {
         let judge = Arc::new(Judge::of(Plan::new(options.seed, THINGS)));
@@ -41,7 +44,10 @@ fn first(options: &Options) -> (Arc<Judge>, Arc<Record>) {
 pub(crate) fn what_was_acknowledged_outlives_a_power_cut(options: &Options) {
     let (judge, record) = first(options);
     let content = record.content();
-    println!("power: seed {}, {content:?}", options.seed);
+    println!(
+        "power: seed {}, {} segments written over, {content:?}",
+        options.seed, content.reused
+    );
     assert!(content.snapshots >= 3, "the record has too few snapshots");
     // sled skips a page whose file a cut took, and so tears the group that it belongs to.
     assert_eq!(content.blobs, 0, "a page has a file of its own");

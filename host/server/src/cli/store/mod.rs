@@ -44,7 +44,7 @@ fn tell(result: &impl Serialize, json: bool, sentence: &str) -> Result<(), Strin
 fn mib(bytes: u64) -> String {
     match bytes {
         0..0x0010_0000 => format!("{} KiB", bytes.div_ceil(1 << 10)),
-        _ => format!("{}.{} MiB", bytes >> 20, (bytes % (1 << 20)) * 10 >> 20),
+        _ => format!("{}.{} MiB", bytes >> 20, ((bytes % (1 << 20)) * 10) >> 20),
     }
 }
 
