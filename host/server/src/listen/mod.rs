@@ -13,7 +13,7 @@ use std::time::Duration;
 use axum::Router;
 use hyper_util::server::graceful::GracefulShutdown;
 use parking_lot::Mutex;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -47,6 +47,9 @@ impl Default for Caps {
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long requests in hand may take once the server is told to stop.
 const DRAIN: Duration = Duration::from_secs(25);
+/// Connections that may wait to be accepted: a burst of them is no reason to drop any. The kernel takes
+/// less where `net.core.somaxconn` is lower.
+const BACKLOG: u32 = 4096;
 /// Pause after `accept` failed for want of descriptors, so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -88,7 +91,16 @@ impl Listener {
         tls: Option<TlsAcceptor>,
     ) -> Result<Self, ListenError> {
         let bind = |source| ListenError::Bind { address, source };
-        let socket = TcpListener::bind(address).await.map_err(bind)?;
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()
+        } else {
+            TcpSocket::new_v6()
+        }
+        .map_err(bind)?;
+        // A restart finds connections of the run before that are not forgotten yet.
+        socket.set_reuseaddr(true).map_err(bind)?;
+        socket.bind(address).map_err(bind)?;
+        let socket = socket.listen(BACKLOG).map_err(bind)?;
         let address = socket.local_addr().map_err(bind)?;
         Ok(Self {
             socket,
