@@ -22,6 +22,7 @@ pub mod policy;
 pub mod provider;
 pub mod routing;
 pub mod secret;
+pub mod signing;
 pub mod site;
 pub mod time;
 pub mod webhook;

@@ -11,6 +11,7 @@
 //! | `apply` | news and duties: the one way from a vendor's word into the store |
 //! | `modules`, `wasm` | the port to the modules, and the runtime behind it |
 //! | `known` | keys and merchants, remembered between requests |
+//! | `nonces` | each signed request once |
 //! | `access`, `settings`, `configure` | accounts as configured, and as calls need them |
 //! | `webhooks` | merchants' endpoints, and the worker that delivers events |
 //! | `hands`, `tends`, `workers` | who works on which payment, and what runs by itself |
@@ -33,6 +34,7 @@ pub mod health;
 mod known;
 pub mod methods;
 pub mod modules;
+pub mod nonces;
 pub mod review;
 mod routing;
 pub mod settings;

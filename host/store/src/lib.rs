@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod deliveries;
+mod nonces;
 pub mod sled;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
@@ -16,6 +17,7 @@ pub use crate::deliveries::{
     Backlog, Claimed, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated, EndpointRotated,
     Pruned, Recovered, Redelivered, Swept, TriedOutcome,
 };
+pub use crate::nonces::{Nonces, Reservation, Reserved};
 pub use crate::sled::SledStore;
 
 use std::future::Future;
@@ -413,6 +415,6 @@ pub trait Upkeep: Send + Sync {
 }
 
 /// Everything that a gateway keeps.
-pub trait Store: Payments + Deliveries + Directory + Health + Upkeep + 'static {}
+pub trait Store: Payments + Deliveries + Directory + Nonces + Health + Upkeep + 'static {}
 
-impl<T: Payments + Deliveries + Directory + Health + Upkeep + 'static> Store for T {}
+impl<T: Payments + Deliveries + Directory + Nonces + Health + Upkeep + 'static> Store for T {}

@@ -8,11 +8,12 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 
 use ::sled::{Batch, Tree};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{oneshot, watch};
 
 use super::engine::{Keeper, Reopened, Writable, drop_quietly, failing};
 use super::inbox::{Inbox, Next};
+use super::nonces::AllTaken;
 use super::pipeline::{Batched, Group, Unsynced, flush, guarded, sync};
 use super::recent::Recent;
 use super::register::Register;
@@ -234,7 +235,7 @@ fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
         shared.directory.fetch_add(1, Ordering::AcqRel);
         shared.recent.forget_all();
         writable = match reopened {
-            Reopened::Open(writable) => writable,
+            Reopened::Open(writable) => *writable,
             Reopened::Closed => return Ended::Closed,
             Reopened::Lost(why) => return Ended::Failed(why),
         };
@@ -255,6 +256,7 @@ fn write(
         last_group,
         register,
         tail,
+        nonces,
     } = writable;
     let Shared {
         inbox,
@@ -292,6 +294,7 @@ fn write(
         let mut writer = Writer {
             tree,
             register,
+            nonces: &*nonces,
             last_group,
             tail,
             shared,
@@ -308,6 +311,7 @@ fn write(
 struct Writer<'a> {
     tree: &'a Tree,
     register: &'a RwLock<Register>,
+    nonces: &'a Mutex<AllTaken>,
     last_group: &'a mut u64,
     tail: &'a mut Tail,
     shared: &'a Shared,
@@ -316,8 +320,8 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn run(&mut self, keeper: &Keeper) -> Result<(), String> {
-        let (tree, register) = (self.tree, self.register);
-        let empty = || Rows::new(tree, register);
+        let (tree, register, nonces) = (self.tree, self.register, self.nonces);
+        let empty = || Rows::new(tree, register, nonces);
         let mut rows = empty();
         let mut settles: Vec<Settle> = Vec::new();
         loop {
@@ -364,14 +368,17 @@ impl Writer<'_> {
             began: Instant::now(),
             settles,
         };
-        if !(written.is_empty() && entered.is_empty()) {
+        let mut nonces = self.nonces.lock();
+        if !(written.is_empty() && entered.is_empty() && !nonces.has_new()) {
             batched.number += 1;
             let row = records::encode(keys::GROUP, &batched.number);
             let row = row.map_err(|fault| fault.to_string())?;
             written.insert(keys::GROUP.to_vec(), Some(row));
             self.tail
                 .write(&entered, &mut written)
+                .and_then(|()| nonces.write(batched.number, &mut written))
                 .map_err(|fault| fault.to_string())?;
+            drop(nonces);
             let mut batch = Batch::default();
             for (key, row) in &written {
                 batched.bytes += key.len() + row.as_ref().map_or(0, |row| row.len());

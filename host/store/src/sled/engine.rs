@@ -13,10 +13,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::Secrets;
 use super::durable::{Durable, forget_cached, free_bytes};
+use super::nonces::AllTaken;
 use super::nudge::Nudge;
 use super::open::{Folder, OpenError, Opened, open};
 use super::register::Register;
@@ -91,6 +92,7 @@ pub(super) struct Writable {
     pub(super) register: Arc<RwLock<Register>>,
     /// The last row of the register.
     pub(super) tail: Tail,
+    pub(super) nonces: Mutex<AllTaken>,
 }
 
 /// What a pause between two tries ended with.
@@ -104,7 +106,7 @@ pub(super) enum Pause {
 /// How waiting for the disk ended.
 pub(super) enum Reopened {
     /// The database is open again.
-    Open(Writable),
+    Open(Box<Writable>),
     /// The store was shut down meanwhile.
     Closed,
     /// It will not open by itself again, and why.
@@ -160,6 +162,7 @@ impl Keeper {
             last_group: opened.last_group,
             register: Arc::clone(&register),
             tail: opened.tail,
+            nonces: Mutex::new(opened.nonces),
         };
         *self.shared.write() = Engine::Open(opened.db, register);
         Ok(writable)
@@ -236,7 +239,7 @@ impl Keeper {
                     metrics::counter!("kassette_store_recoveries_total").increment(1);
                     tracing::warn!("the disk takes writes again: the store goes on");
                     return match self.show(opened) {
-                        Ok(writable) => Reopened::Open(writable),
+                        Ok(writable) => Reopened::Open(Box::new(writable)),
                         Err(error) => Reopened::Lost(error.to_string()),
                     };
                 }

@@ -17,6 +17,7 @@
 //! | `prk/`, `pkx/`, `pkc/` | parked notices, their ends, their number per account | |
 //! | `wrk/`, `wro/`, `wrx/`, `wra/` | the work list: all, open, by id, open by attempt and kind | |
 //! | `mer/` | merchant | a merchant |
+//! | `non/` | time, group | nonces that the group has taken, the last of them until then: see `nonces` |
 //! | `key/`, `kid/`, `kow/`, `ksn/` | API keys by hash, by id, by owner; when they were last seen | |
 //! | `opr/`, `oid/`, `otm/` | operators by hash, by id, newest first | |
 //! | `swt/` | account | whether it is switched on |
@@ -58,6 +59,7 @@ pub(super) const PARKED_ENDS: &[u8] = b"pkx/";
 pub(super) const ALL_WORK: &[u8] = b"wrk/";
 pub(super) const OPEN_WORK: &[u8] = b"wro/";
 pub(super) const MERCHANTS: &[u8] = b"mer/";
+pub(super) const NONCES: &[u8] = b"non/";
 pub(super) const API_KEYS: &[u8] = b"key/";
 pub(super) const OPERATORS: &[u8] = b"otm/";
 pub(super) const SWITCHES: &[u8] = b"swt/";
@@ -81,7 +83,7 @@ pub(super) fn trailing_id(key: &[u8]) -> Option<[u8; 16]> {
     key.last_chunk().copied()
 }
 
-/// The time in a key of `due/` or `pkx/`.
+/// The time in a key of `due/`, `non/` or `pkx/`.
 pub(super) fn leading_time(key: &[u8], prefix: &[u8]) -> Option<Time> {
     let time = key.strip_prefix(prefix)?.first_chunk()?;
     Some(Time::from_millis(u64::from_be_bytes(*time)))
@@ -278,6 +280,11 @@ pub(super) fn work_about(attempt: AttemptId, kind: WorkKind) -> Key {
 
 pub(super) fn merchant(id: MerchantId) -> Key {
     key(&[MERCHANTS, &id.0.to_be_bytes()])
+}
+
+/// What a group has taken, until the last of it is free.
+pub(super) fn nonces(end: Time, group: u64) -> Key {
+    key(&[NONCES, &ascending(end), &group.to_be_bytes()])
 }
 
 pub(super) fn api_key(hash: TokenHash) -> Key {

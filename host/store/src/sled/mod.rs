@@ -11,6 +11,7 @@
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
 //! | `ledgers`, `create`, `step`, `parking`, `due`, `works`, `audits`, `retention` | operations on payments |
 //! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
+//! | `nonces` | nonces of signed requests that are taken |
 //! | `outbox`, `endpoints`, `deliver`, `claims`, `hook_keys` | events on their way to webhooks |
 //! | `payments`, `deliveries`, `lists`, `store`, `upkeep` | the traits |
 //! | `tap`, `maintenance` | backups, restoring, verifying, compacting, another master key |
@@ -33,6 +34,7 @@ mod keys;
 mod ledgers;
 mod lists;
 pub mod maintenance;
+mod nonces;
 mod nudge;
 mod open;
 mod operators;

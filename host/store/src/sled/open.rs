@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use super::durable::{Durable, Files};
+use super::nonces::AllTaken;
 use super::register::Register;
 use super::registered::{self, Tail};
 use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
@@ -168,6 +169,7 @@ pub(super) struct Opened {
     pub(super) register: Register,
     /// The last row of the register.
     pub(super) tail: Tail,
+    pub(super) nonces: AllTaken,
 }
 
 /// Opens or makes the database in a folder.
@@ -194,9 +196,11 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
     let acknowledged = files.last_acknowledged().map_err(io)?;
     let last_group = check_whole(path, &db, acknowledged)?;
     // sled panics over some kinds of damage.
-    let loaded = catch_unwind(AssertUnwindSafe(|| registered::load(&db)))
-        .unwrap_or_else(|_| Err(records::unreadable()));
-    let (register, tail) = loaded.map_err(|fault| OpenError::Damaged {
+    let loaded = catch_unwind(AssertUnwindSafe(|| {
+        Ok((registered::load(&db)?, AllTaken::load(&db)?))
+    }))
+    .unwrap_or_else(|_| Err(records::unreadable()));
+    let ((register, tail), nonces) = loaded.map_err(|fault| OpenError::Damaged {
         path: path.to_owned(),
         detail: fault.to_string(),
     })?;
@@ -207,6 +211,7 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
         last_group,
         register,
         tail,
+        nonces,
     })
 }
 

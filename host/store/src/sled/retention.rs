@@ -19,7 +19,7 @@ use super::ledgers::{self, Loaded};
 use super::register::Place;
 use super::rows::{Rows, Source, Span};
 use super::stored::PaymentRow;
-use super::{Secrets, parking};
+use super::{Secrets, nonces, parking};
 use crate::{Fault, Forgotten, Retention};
 
 /// Payments that one operation looks at: a millisecond of the writing thread.
@@ -82,6 +82,9 @@ impl Operation for Forget {
     fn apply(self, rows: &mut Rows<'_>) -> Result<Forgotten, Fault> {
         parking::sweep(rows, self.now)?;
         let mut forgotten = Forgotten::default();
+        if let Some(next) = nonces::sweep(rows, self.now)? {
+            forgotten.next_at(next);
+        }
         self.laggards(rows, &mut forgotten)?;
         let mut reached: AllReached = rows.load(keys::RETENTION)?.unwrap_or_default();
         let before = reached;

@@ -5,11 +5,12 @@ use std::ops::Bound;
 
 use ::sled::{IVec, Tree};
 use kassette_domain::id::PaymentId;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::keys::Key;
+use super::nonces::AllTaken;
 use super::records;
 use super::register::{Fingerprint, Mark, Place, Register};
 use super::registered::Entered;
@@ -135,6 +136,7 @@ pub(super) type Made = (Written, Vec<Entered>);
 pub(super) struct Rows<'a> {
     tree: &'a Tree,
     register: &'a RwLock<Register>,
+    nonces: &'a Mutex<AllTaken>,
     written: Written,
     /// New payments, in the order of their places.
     entered: Vec<Entered>,
@@ -147,10 +149,15 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    pub(super) const fn new(tree: &'a Tree, register: &'a RwLock<Register>) -> Self {
+    pub(super) const fn new(
+        tree: &'a Tree,
+        register: &'a RwLock<Register>,
+        nonces: &'a Mutex<AllTaken>,
+    ) -> Self {
         Self {
             tree,
             register,
+            nonces,
             written: Written::new(),
             entered: Vec::new(),
             undo: Vec::new(),
@@ -193,8 +200,14 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
+    /// Nonces that are taken; the group's own are among them.
+    pub(super) const fn nonces(&self) -> &'a Mutex<AllTaken> {
+        self.nonces
+    }
+
     /// Takes back what the operation under way wrote.
     pub(super) fn roll_back(&mut self) {
+        self.nonces.lock().roll_back();
         self.entered.truncate(self.undo_entered);
         while let Some((key, before)) = self.undo.pop() {
             match before {
@@ -206,6 +219,7 @@ impl<'a> Rows<'a> {
 
     /// Ends an operation: what it wrote belongs to the group.
     pub(super) fn keep(&mut self) {
+        self.nonces.lock().keep();
         self.undo.clear();
         self.undo_entered = self.entered.len();
     }
@@ -309,8 +323,9 @@ mod tests {
     fn a_group_finds_its_own_payments_first() {
         let (_folder, db) = tree();
         let register = RwLock::new(Register::default());
+        let nonces = Mutex::default();
         register.write().enter(&entered(1).entry);
-        let mut rows = Rows::new(&db, &register);
+        let mut rows = Rows::new(&db, &register, &nonces);
         let mut same = entered(2);
         same.entry.marks = [[1; 4]; 3];
         rows.enter(same.clone()).unwrap();
@@ -323,7 +338,8 @@ mod tests {
     fn a_failed_operation_leaves_what_the_group_had() {
         let (_folder, db) = tree();
         let register = RwLock::default();
-        let mut rows = Rows::new(&db, &register);
+        let nonces = Mutex::default();
+        let mut rows = Rows::new(&db, &register, &nonces);
         rows.save(b"a".to_vec(), &1_u8).unwrap();
         rows.enter(entered(1)).unwrap();
         rows.keep();
@@ -357,7 +373,8 @@ mod tests {
                 db.insert(key(*at), records::encode(&key(*at), value).unwrap()).unwrap();
             }
             let register = RwLock::default();
-            let mut rows = Rows::new(&db, &register);
+            let nonces = Mutex::default();
+            let mut rows = Rows::new(&db, &register, &nonces);
             for (at, value) in &above {
                 match value {
                     Some(value) => rows.save(key(*at), value).unwrap(),

@@ -7,7 +7,8 @@ use std::time::Duration;
 use kassette_domain::attempt::Choice;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{
-    AccountId, AttemptId, Digest, EndpointId, KeyId, MerchantId, OperatorId, PaymentId, Slot,
+    AccountId, AttemptId, Digest, EndpointId, KeyId, MerchantId, OperatorId, PaymentId, ResellerId,
+    Slot,
 };
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
 use kassette_domain::ledger::{Change, Ledger, StartResult, Step, Via};
@@ -22,11 +23,14 @@ use kassette_domain::payment::{
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::{Action, Payer, Report, VendorSettlement, VendorStatus};
 use kassette_domain::secret::Secret;
+use kassette_domain::signing::{NONCE_LIFE, Nonce};
 use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
 
-use crate::{About, Created, EndpointCreated, Listed, NewMerchant, Page, Paging, Stepped, Store};
+use crate::{
+    About, Created, EndpointCreated, Listed, NewMerchant, Page, Paging, Reservation, Stepped, Store,
+};
 
 /// When everything begins.
 pub const NOW: Time = Time::from_secs(1_800_000_000);
@@ -326,4 +330,14 @@ pub async fn everything(store: &Arc<dyn Store>, name: &str) -> String {
     format!(
         "{ledger:?} {secrets:?} {history:?} {due:?} {accounts:?} {payments:?} {work:?} {audit:?}"
     )
+}
+
+/// A nonce of reseller 1, taken for 601 seconds.
+pub fn nonce_of(name: &str, now: Time) -> Reservation {
+    Reservation {
+        reseller: ResellerId(1),
+        nonce: Nonce::parse(&format!("{name:0>16}")).unwrap(),
+        until: now.after(NONCE_LIFE),
+        at_most: 10_000,
+    }
 }

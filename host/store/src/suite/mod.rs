@@ -21,6 +21,7 @@ pub mod endpoints;
 pub mod fixtures;
 pub mod keys;
 pub mod lists;
+pub mod nonces;
 pub mod parked;
 pub mod retention;
 pub mod steps;
@@ -105,6 +106,11 @@ macro_rules! store_suite {
             deliveries::deliveries_survive_and_what_was_claimed_is_due_again,
             deliveries::waiting_endpoints_are_told_in_pages,
             deliveries::what_is_over_is_pruned_with_its_event,
+            nonces::of_many_who_ask_at_once_one_gets_a_nonce,
+            nonces::a_nonce_is_taken_until_its_time_and_not_a_moment_longer,
+            nonces::nonces_stay_taken_when_the_store_is_opened_again,
+            nonces::a_reseller_has_so_many_nonces_at_once,
+            nonces::nonces_that_are_over_go_without_any_traffic,
             retention::what_is_over_is_forgotten_when_its_time_has_passed,
             retention::what_is_not_over_is_kept_and_looked_at_again,
             retention::nothing_is_forgotten_where_it_is_kept_for_ever,

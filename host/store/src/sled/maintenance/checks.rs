@@ -17,6 +17,7 @@ use super::judge::Judge;
 use crate::Fault;
 use crate::sled::keys::{self, Line};
 use crate::sled::ledgers::{self, MAX_EVENTS, MAX_TRANSITIONS};
+use crate::sled::nonces::Taken;
 use crate::sled::register::{Entry, Place};
 use crate::sled::retention::AllReached;
 use crate::sled::rows::{Source as _, Span};
@@ -61,6 +62,16 @@ pub(super) fn mark(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), 
     open::mark(&judge.secrets.sealer, row)
         .map(drop)
         .map_err(|_| records::damaged(key, "it does not open"))
+}
+
+/// Nonces that a group has taken, all until the time in the key or before.
+pub(super) fn nonces(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let taken: Vec<Taken> = records::decode(key, row)?;
+    let last = taken.iter().map(|taken| taken.until).max();
+    if last.is_none() || last != keys::leading_time(key, keys::NONCES) {
+        return Err(records::damaged(key, "it stands at another time"));
+    }
+    Ok(())
 }
 
 /// A row of the register: payments in order of arrival, each of which promises that it is there.

@@ -130,6 +130,7 @@ pub(super) const KINDS: &[Kind] = &[
         keys::RETENTION,
         checks::plain::<AllReached>,
     ),
+    own(70, "nonces", keys::NONCES, checks::nonces),
     own(27, "operator-by-id", b"oid/", checks::plain::<TokenHash>).following(Derived::Row),
     own(28, "operator", b"opr/", checks::operator),
     own(29, "operator-by-time", b"otm/", checks::plain::<TokenHash>).following(Derived::Row),

@@ -21,8 +21,8 @@ use super::{
 use crate::sled::{MasterKey, SledStore};
 use crate::suite::fixtures::{open, secrets as secrets_of, *};
 use crate::{
-    Deliveries as _, DeliveryFilter, Directory as _, Health as _, Payments as _, Retention, Store,
-    Upkeep as _,
+    Deliveries as _, DeliveryFilter, Directory as _, Health as _, Nonces as _, Payments as _,
+    Reserved, Retention, Store, Upkeep as _,
 };
 
 const CACHE_BYTES: u64 = 8 << 20;
@@ -62,6 +62,8 @@ async fn full(options: &OpenOptions) -> Arc<SledStore> {
         .park(account("sandbox-test"), "unknown".into(), None, NOW)
         .await
         .unwrap();
+    let taken = store.reserve_nonce(nonce_of("a", NOW), NOW).await;
+    assert_eq!(taken, Ok(Reserved::Fresh));
     let key = api_key("key", KeyOwner::Merchant(merchant), Environment::Test);
     let hash = key.hash;
     store

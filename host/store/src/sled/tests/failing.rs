@@ -11,7 +11,7 @@ use super::super::durable::Durable;
 use super::super::engine::Seams;
 use super::*;
 use crate::suite::fixtures::*;
-use crate::{Created, Fault, Health as _, Payments as _};
+use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved};
 
 /// What the disk does next.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -182,4 +182,21 @@ async fn a_full_disk_takes_nothing_new_and_still_reads() {
     FREE.store(u64::MAX, Ordering::SeqCst);
     let made = store.create(new_payment("b"), None, NOW).await.unwrap();
     assert!(matches!(made, Created::New(_)), "{made:?}");
+}
+
+#[tokio::test]
+async fn a_nonce_in_doubt_is_taken_by_one_at_the_most() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Mutex::new(Disk::Fine));
+    let store = SledStore::start(&options(folder.path()), on(&disk)).unwrap();
+    let take = |name: &str| store.reserve_nonce(nonce_of(name, NOW), NOW);
+    assert_eq!(take("before").await, Ok(Reserved::Fresh));
+    *disk.lock() = Disk::FailsToSync;
+    assert_eq!(take("doubtful").await, Err(Fault::Stopping));
+    *disk.lock() = Disk::Fine;
+    recovered(&store).await;
+    assert_eq!(take("before").await, Ok(Reserved::Used));
+    // There or not; from here on it is.
+    take("doubtful").await.unwrap();
+    assert_eq!(take("doubtful").await, Ok(Reserved::Used));
 }

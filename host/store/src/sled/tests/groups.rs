@@ -10,7 +10,7 @@ use super::super::durable::Durable;
 use super::super::engine::Seams;
 use super::*;
 use crate::suite::fixtures::*;
-use crate::{Created, Fault, Health as _, Payments as _};
+use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved};
 
 /// Holds syncs back until it is told to let one through.
 struct Gate {
@@ -315,4 +315,34 @@ async fn a_failed_sync_fails_the_groups_behind_it_too() {
         let again = store.create(new_payment(name), None, NOW).await.unwrap();
         assert_eq!(there, matches!(again, Created::Replay(_)), "{name}");
     }
+}
+
+#[tokio::test]
+async fn nonces_of_a_group_are_one_row_that_goes_as_a_whole() {
+    let mut gated = gated();
+    let store = gated.store.clone();
+    let rows = || store.tree().scan_prefix(super::super::keys::NONCES).count();
+    gated.shut.store(true, Ordering::SeqCst);
+    let take = |name: String| {
+        let store = store.clone();
+        tokio::spawn(async move { store.reserve_nonce(nonce_of(&name, NOW), NOW).await })
+    };
+    let mut takers = vec![take("first".into())];
+    gated.reached.recv().await.unwrap();
+    takers.extend((0..100).map(|each| take(each.to_string())));
+    assert!(waits(&takers[100]).await);
+    gated.shut.store(false, Ordering::SeqCst);
+    gated.verdict.send(()).unwrap();
+    for taker in takers {
+        assert_eq!(taker.await.unwrap(), Ok(Reserved::Fresh));
+    }
+    // The first went alone; the others waited for it in one group, or in a few.
+    assert!((1..=4).contains(&rows()), "{}", rows());
+    let later = NOW.after(kassette_domain::signing::NONCE_LIFE);
+    for each in 0..4 {
+        let reservation = nonce_of(&format!("later{each}"), later);
+        let taken = store.reserve_nonce(reservation, later).await;
+        assert_eq!(taken, Ok(Reserved::Fresh));
+    }
+    assert_eq!(rows(), 4, "only the latest are left");
 }

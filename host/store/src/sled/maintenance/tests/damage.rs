@@ -11,9 +11,10 @@ use crate::sled::stored::AttemptPlace;
 use crate::sled::{keys, records};
 
 /// Kinds whose rows can be gone without any trace: nothing else tells of them.
-const TRACELESS: [&str; 5] = [
+const TRACELESS: [&str; 6] = [
     "account-switch",
     "api-key-seen",
+    "nonces",
     "probe",
     "retention",
     "retention-laggard",
