@@ -31,6 +31,7 @@ mod pages;
 mod races;
 mod receiver;
 mod receivers;
+mod releases;
 mod requests;
 mod review;
 mod slow;

@@ -20,6 +20,7 @@ pub mod order;
 pub mod payment;
 pub mod policy;
 pub mod provider;
+pub mod release;
 pub mod routing;
 pub mod secret;
 pub mod signing;

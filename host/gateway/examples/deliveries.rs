@@ -112,6 +112,7 @@ fn settings() -> Settings {
             ..Webhooks::default()
         },
         retention: kassette_store::Retention::default(),
+        release: None,
         methods: BTreeMap::new(),
         accounts: BTreeMap::new(),
     }

@@ -8,6 +8,7 @@ use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::policy::RateLimit;
+use kassette_domain::release::Release;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::Schedule;
 use kassette_http::Guard;
@@ -43,6 +44,8 @@ pub struct Settings {
     pub webhooks: Webhooks,
     /// How long is kept what need not be kept for ever.
     pub retention: Retention,
+    /// The shop plugin's release that shops are told of; none while none is published.
+    pub release: Option<Release>,
     /// The operator's settings per method, given to its module.
     pub methods: BTreeMap<MethodId, Vec<(String, String)>>,
     /// The provider accounts.

@@ -128,6 +128,20 @@ impl FromRequest<ApiState> for MerchantRead {
     }
 }
 
+/// A request that needs no key: counted against its address.
+#[derive(Debug)]
+pub(super) struct Anonymous(pub(super) Arrived);
+
+impl FromRequest<ApiState> for Anonymous {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let arrived = Arrived::read(request).await?;
+        state.count_address(&arrived.parts)?;
+        Ok(Self(arrived))
+    }
+}
+
 /// Size, credential, rate, scope: in this order.
 async fn merchant(
     request: Request,

@@ -4,11 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
-use http::{HeaderValue, StatusCode};
-use sha2::{Digest as _, Sha256};
+use axum::response::Response;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::response::Response as Described;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -19,6 +15,7 @@ use utoipa::openapi::{
 };
 use utoipa::{IntoResponses, PartialSchema as _, ToSchema as _};
 
+use super::cached::Cached;
 use super::error::{ApiError, ErrorBody};
 use super::events;
 use super::state::ApiState;
@@ -33,8 +30,8 @@ a random one. Checks are made in one order: path (404, 405), size (413), credent
 are not named here are refused with 422, repeated JSON names with 400; `null` on an optional field \
 is its absence. Error texts are for people and may change.";
 
-/// How long a copy of the document may be used, seconds: it changes with the server's version only.
-const CACHED: &str = "public, max-age=300";
+/// Answers that every endpoint has.
+pub(super) struct Anyone;
 
 /// Answers that every endpoint with a key has.
 pub(super) struct Authenticated;
@@ -60,17 +57,12 @@ fn refusals<const N: usize>(list: [(&str, &str); N]) -> BTreeMap<String, RefOr<D
         .collect()
 }
 
-impl IntoResponses for Authenticated {
+impl IntoResponses for Anyone {
     fn responses() -> BTreeMap<String, RefOr<Described>> {
         refusals([
             (
                 "400",
                 "Invalid JSON, a wrong Content-Type, or a body that did not arrive whole.",
-            ),
-            ("401", "The key is missing, invalid, revoked or expired."),
-            (
-                "403",
-                "The key's scope or the merchant's live policy does not allow it.",
             ),
             ("413", "The body is larger than 16 KiB."),
             (
@@ -90,6 +82,20 @@ impl IntoResponses for Authenticated {
                 "More requests than can be carried; nothing was done. `Retry-After` says when to try again.",
             ),
         ])
+    }
+}
+
+impl IntoResponses for Authenticated {
+    fn responses() -> BTreeMap<String, RefOr<Described>> {
+        let mut responses = Anyone::responses();
+        responses.extend(refusals([
+            ("401", "The key is missing, invalid, revoked or expired."),
+            (
+                "403",
+                "The key's scope or the merchant's live policy does not allow it.",
+            ),
+        ]));
+        responses
     }
 }
 
@@ -181,8 +187,7 @@ fn add_headers(status: &str, response: &mut Described) {
 /// The document as it is served: written once.
 #[derive(Clone)]
 pub(super) struct Served {
-    text: Bytes,
-    tag: HeaderValue,
+    document: Cached,
     state: Arc<ApiState>,
 }
 
@@ -192,12 +197,9 @@ impl Served {
         let origin = state.gateway().settings().public_url.clone();
         api.servers = Some(vec![ServerBuilder::new().url(origin).build()]);
         // Strings, numbers and maps with string keys always serialize.
-        let text = Bytes::from(api.to_json().unwrap_or_default());
-        let digest = hex::encode(&Sha256::digest(&text)[..8]);
-        let tag = HeaderValue::try_from(format!("\"{digest}\""));
+        let text = api.to_json().unwrap_or_default();
         Self {
-            text,
-            tag: tag.unwrap_or(HeaderValue::from_static("\"0\"")),
+            document: Cached::new(text),
             state: Arc::new(state.clone()),
         }
     }
@@ -206,14 +208,6 @@ impl Served {
     pub(super) async fn serve(self, request: Request) -> Result<Response, ApiError> {
         let (parts, _) = request.into_parts();
         self.state.count_address(&parts)?;
-        let cached = [
-            (CACHE_CONTROL, HeaderValue::from_static(CACHED)),
-            (ETAG, self.tag.clone()),
-        ];
-        if parts.headers.get(IF_NONE_MATCH) == Some(&self.tag) {
-            return Ok((StatusCode::NOT_MODIFIED, cached).into_response());
-        }
-        let form = [(CONTENT_TYPE, "application/json")];
-        Ok((cached, form, self.text).into_response())
+        Ok(self.document.answer(&parts.headers))
     }
 }

@@ -138,6 +138,29 @@ formats! {
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .max_length(Some(site::ReturnUrl::MAX))
         .build();
+
+    /// [`kassette_domain::release::Release::version`]
+    Version = string("A semantic version.", "1.4.2").build();
+
+    /// [`kassette_domain::release::Release::sha256`]
+    Sha256 = string("SHA-256 of the file; a shop installs nothing else.", "0f4e2d1c3b5a69788796a5b4c3d2e1f00f4e2d1c3b5a69788796a5b4c3d2e1f0")
+        .pattern(Some("^[0-9a-f]{64}$"))
+        .build();
+
+    /// [`kassette_domain::release::Release::released_at`]
+    ReleasedAt = string("When it was released, RFC 3339.", "2026-11-20T09:00:00.000Z")
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+        .build();
+
+    /// [`kassette_domain::release::Release::download_url`]
+    DownloadUrl = string("Where shops download it.", "https://downloads.example/kassette-woocommerce-1.4.2.zip")
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .build();
+
+    /// [`kassette_domain::release::Release::changelog_url`]
+    ChangelogUrl = string("What has changed, for people.", "https://downloads.example/changelog")
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .build();
 }
 
 /// At least one character that is neither white space nor refused, and no refused one.

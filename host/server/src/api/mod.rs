@@ -7,6 +7,7 @@
 
 mod access;
 pub(crate) mod body;
+mod cached;
 mod callbacks;
 pub(crate) mod client;
 mod document;
@@ -18,6 +19,7 @@ mod limit;
 mod methods;
 mod payments;
 mod query;
+mod releases;
 mod start;
 mod state;
 
@@ -64,6 +66,7 @@ fn endpoints() -> OpenApiRouter<ApiState> {
         .routes(routes!(payments::read))
         .routes(routes!(start::start))
         .routes(routes!(methods::list))
+        .routes(routes!(releases::latest))
 }
 
 /// Answers of the router itself in the Error shape, and what every response has.

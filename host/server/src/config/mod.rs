@@ -1,4 +1,4 @@
-//! Configuration files: `kassette.toml`, `methods/*.toml`, `providers/*.toml`.
+//! Configuration files: `kassette.toml`, `methods/*.toml`, `providers/*.toml`, `releases/*.toml`.
 //!
 //! Everything is checked when it is read; a problem names the file and what to write instead, and
 //! leaves the running configuration as it is. What an operator may write is described in
@@ -7,6 +7,7 @@
 mod account;
 mod limits;
 mod main_file;
+mod releases;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
+use kassette_domain::release::Release;
 use kassette_gateway::settings::{Account, Settings};
 use serde::de::DeserializeOwned;
 
@@ -95,6 +97,8 @@ pub(crate) struct Config {
     pub(crate) methods: BTreeMap<MethodId, Vec<(String, String)>>,
     /// `providers/*.toml`.
     pub(crate) accounts: BTreeMap<AccountId, Account>,
+    /// `releases/*.toml`; none where there is no such folder.
+    pub(crate) releases: Option<Vec<Release>>,
 }
 
 /// Whose rules apply to what the files say.
@@ -167,11 +171,14 @@ impl Config {
                 Err(error) => errors.push(error.placed()),
             }
         }
+        let (releases, wrong) = releases::read(&folder.join("releases"));
+        errors.extend(wrong);
         let config = Self {
             main,
             folder: folder.to_owned(),
             methods,
             accounts,
+            releases,
         };
         (config, errors)
     }
@@ -179,6 +186,14 @@ impl Config {
     /// A path of the main file, relative to its folder.
     pub(crate) fn path(&self, path: &Path) -> PathBuf {
         self.folder.join(path)
+    }
+
+    /// The plugin release that shops are told of. `dev` has one where the folder says nothing.
+    fn release(&self, profile: Profile) -> Option<Release> {
+        match (&self.releases, profile) {
+            (None, Profile::Dev) => crate::dev::release(),
+            (releases, _) => Release::latest(releases.iter().flatten()).cloned(),
+        }
     }
 
     /// The gateway's settings.
@@ -201,6 +216,7 @@ impl Config {
             health_probe_every: payments.health_probe_every(),
             webhooks: self.main.webhooks.settings(profile == Profile::Dev),
             retention: self.main.retention.rules(),
+            release: self.release(profile),
             methods: self.methods.clone(),
             accounts: self.accounts.clone(),
         }

@@ -6,6 +6,7 @@ mod controls;
 mod credentials;
 mod guests;
 mod receiver;
+mod release;
 mod seed;
 
 use std::net::SocketAddr;
@@ -24,14 +25,16 @@ use crate::simulators::{Place, SANDBOX_LIVE, SANDBOX_TEST, Simulators};
 pub(crate) use controls::{ControlError, DevControls, MAX_ADVANCE};
 pub(crate) use credentials::CredentialsError;
 pub(crate) use guests::GuestError;
+pub(crate) use release::release;
 pub(crate) use seed::{RATE_LIMIT, SeedError};
 
 /// What `dev` sets otherwise than `serve`, for people.
 const PROFILE: &str = "\
   profile dev: rates for all 21 currencies; the demo merchant approved for live;
   rate limits of 10,000/s; methods that a policy does not name enabled in live too;
-  loopback and plain http allowed for simulated accounts and webhooks; simulated accounts in
+  loopback and plain http allowed for simulated accounts, webhooks and shops; simulated accounts in
   live; the demo merchant's webhook endpoint at a receiver that prints a line per event;
+  one plugin release published where the configuration has no releases/;
   a master key and demo keys drawn into the data directory";
 
 /// The options of `kassette dev`.

@@ -257,5 +257,6 @@ fn configured() -> Config {
             .into_iter()
             .map(|account| (account.id.clone(), account))
             .collect(),
+        releases: None,
     }
 }

@@ -88,6 +88,27 @@ fn every_endpoint_tells_its_statuses_in_the_error_shape() {
 }
 
 #[test]
+fn endpoints_without_a_key_tell_their_statuses_in_the_error_shape() {
+    let document = document();
+    for (method, path, statuses) in [(
+        "get",
+        "/api/v1/woocommerce/releases/latest",
+        "200 304 400 404 413 422 429 500 503",
+    )] {
+        let operation = &document["paths"][path][method];
+        let responses = operation["responses"].as_object().unwrap();
+        let said: BTreeSet<_> = responses.keys().map(String::as_str).collect();
+        assert_eq!(said, statuses.split(' ').collect(), "{method} {path}");
+        for (status, response) in responses {
+            let schema = &response["content"]["application/json"]["schema"]["$ref"];
+            let is_error = schema == "#/components/schemas/Error";
+            assert_eq!(is_error, status.starts_with(['4', '5']), "{path} {status}");
+        }
+        assert!(operation["security"].is_null(), "{path}");
+    }
+}
+
+#[test]
 fn bodies_are_closed_and_their_rules_are_told() {
     let document = document();
     let schemas = &document["components"]["schemas"];

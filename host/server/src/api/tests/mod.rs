@@ -3,4 +3,5 @@
 mod document;
 mod edges;
 mod payments;
+mod releases;
 mod world;

@@ -53,6 +53,7 @@ pub(super) struct World {
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Arc<AdjustableClock>,
     pub(super) merchant: Merchant,
+    gateway: Gateway,
     router: Router,
     _folder: tempfile::TempDir,
 }
@@ -142,6 +143,7 @@ fn settings() -> Settings {
         health_probe_every: Duration::from_secs(60),
         webhooks: Webhooks::default(),
         retention: kassette_store::Retention::default(),
+        release: None,
         methods: BTreeMap::new(),
         accounts: BTreeMap::from([(account.id.clone(), account)]),
     }
@@ -178,7 +180,8 @@ impl World {
             store,
             clock,
             merchant: made.unwrap(),
-            router: router(ApiState::new(gateway, vec![], InHand::default())),
+            router: router(ApiState::new(gateway.clone(), vec![], InHand::default())),
+            gateway,
             _folder: folder,
         }
     }
@@ -238,6 +241,13 @@ impl World {
             .replace_merchant(before, after, audited(), now)
             .await;
         assert!(matches!(done.unwrap(), Replaced::Done(_)));
+    }
+
+    /// Changes the settings.
+    pub(super) async fn configure(&self, change: impl FnOnce(&mut Settings)) {
+        let mut settings = settings();
+        change(&mut settings);
+        self.gateway.configure(settings).await.unwrap();
     }
 
     pub(super) async fn send(&self, request: Request) -> Answer {

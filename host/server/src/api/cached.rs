@@ -1,0 +1,85 @@
+//! Public JSON that callers may keep: its tag, and 304 where theirs is the same.
+
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use sha2::{Digest as _, Sha256};
+
+/// How long a copy may be used, seconds.
+const CACHED: &str = "public, max-age=300";
+
+/// A text and its tag.
+#[derive(Clone)]
+pub(super) struct Cached {
+    text: Bytes,
+    tag: HeaderValue,
+}
+
+impl Cached {
+    /// Tags a JSON text by what it says.
+    pub(super) fn new(text: impl Into<Bytes>) -> Self {
+        let text = text.into();
+        let digest = hex::encode(&Sha256::digest(&text)[..8]);
+        let tag = HeaderValue::try_from(format!("\"{digest}\""));
+        Self {
+            text,
+            tag: tag.unwrap_or(HeaderValue::from_static("\"0\"")),
+        }
+    }
+
+    /// The text, or 304 where the caller has it.
+    pub(super) fn answer(self, headers: &HeaderMap) -> Response {
+        let cached = [
+            (CACHE_CONTROL, HeaderValue::from_static(CACHED)),
+            (ETAG, self.tag.clone()),
+        ];
+        if has(headers, &self.tag) {
+            return (StatusCode::NOT_MODIFIED, cached).into_response();
+        }
+        let form = [(CONTENT_TYPE, "application/json")];
+        (cached, form, self.text).into_response()
+    }
+}
+
+/// Whether `If-None-Match` names a tag, by the weak comparison (RFC 9110, 13.1.2). Our tags hold no
+/// comma, so a tag with one in it is never ours.
+fn has(headers: &HeaderMap, tag: &HeaderValue) -> bool {
+    let lines = headers.get_all(IF_NONE_MATCH).iter();
+    lines
+        .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .any(|named| named == b"*" || named.strip_prefix(b"W/").unwrap_or(named) == tag.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_found_among_others_and_behind_a_w() {
+        let tag = HeaderValue::from_static("\"ab\"");
+        for (lines, expected) in [
+            (&["\"ab\""][..], true),
+            (&["W/\"ab\""], true),
+            (&["\"x\" , W/\"ab\""], true),
+            (&["\"x\"", "\"ab\""], true),
+            (&["*"], true),
+            (&[], false),
+            (&["ab"], false),
+            (&["\"abc\""], false),
+            (&["\"x\",\"y\""], false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(IF_NONE_MATCH, HeaderValue::from_static(line));
+            }
+            assert_eq!(has(&headers, &tag), expected, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn another_text_has_another_tag() {
+        assert_ne!(Cached::new("{}").tag, Cached::new("{ }").tag);
+    }
+}
