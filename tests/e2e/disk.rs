@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::crash::comparable;
 use crate::harness::{Answer, Server, fresh_folder, new_payment};
@@ -118,6 +118,14 @@ async fn a_disk_that_refuses_writes_is_survived_without_a_restart() {
     let why = unready(&server).await;
     assert!(why.contains("the disk failed"), "{why}");
     create(&server, &new_payment()).await.expect(500);
+    // Operators are told that it will pass.
+    let listed = server.admin("GET", "/merchants", None).await;
+    let body = json!({ "name": "Shop", "live_approved": false });
+    let made = server.admin("POST", "/merchants", Some(&body)).await;
+    for refused in [listed.expect(503), made.expect(503)] {
+        assert!(refused.header("retry-after").is_some());
+        refused.error();
+    }
     limit_files(&server, None);
     ready(&server).await;
     whole(&server, &made, &doubtful).await;

@@ -44,3 +44,4 @@ mod webhooks;
 mod webhooks_failing;
 mod webhooks_once;
 mod webhooks_operators;
+mod webhooks_seen;

@@ -1,5 +1,6 @@
 //! Nobody waits for anybody else's receiver.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -9,16 +10,26 @@ use crate::harness::Server;
 use crate::receiver::Receiver;
 
 /// Events to the healthy receiver per measurement, and the pause between two.
-const EVENTS: usize = 200;
+const EVENTS: usize = 150;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Receivers that accept and never answer, and what waits for each.
 const SILENT: usize = 10;
 const WAITING: usize = 100;
-/// A silent receiver costs an attempt its whole 10 s. A healthy one that waits for it would too.
-const BEHIND: f64 = 5_000.0;
+/// Receivers that do everything else that is wrong, and the pause between two events for them.
+const HOSTILE: usize = 30;
+const HOSTILE_PAUSE: Duration = Duration::from_millis(25);
+/// What no slow machine explains: a silent receiver costs an attempt its whole 10 s, so whoever has to
+/// wait for one waits much longer than this.
+const BEHIND_MS: f64 = 2_500.0;
 
-/// Makes an event now and then for a fresh healthy receiver: its delays, milliseconds.
-async fn measure(server: &Server, what: &str, trap: &Receiver) -> [f64; 2] {
+/// Delays of a healthy receiver, milliseconds.
+struct Delays {
+    median: f64,
+    p99: f64,
+}
+
+/// Makes an event now and then for a healthy receiver that nobody knows yet.
+async fn measure(server: &Server, what: &str, trap: &Receiver) -> Delays {
     let healthy = Member::new(server, Kind::Healthy, trap).await;
     let (client, place) = (Client::new(), Place::of(server));
     for nth in 0..EVENTS {
@@ -30,16 +41,26 @@ async fn measure(server: &Server, what: &str, trap: &Receiver) -> [f64; 2] {
     }
     healthy.receiver.wait(EVENTS).await;
     let mut delays = delays(&healthy.receiver);
-    let [median, late] = [0.5, 0.99].map(|share| quantile(&mut delays, share));
-    println!("{what}: median {median:.1} ms, p99 {late:.1} ms over {EVENTS} events at 20/s");
-    [median, late]
+    let [median, p99] = [0.5, 0.99].map(|share| quantile(&mut delays, share));
+    println!("{what}: median {median:.1} ms, p99 {p99:.1} ms over {EVENTS} events at 20/s");
+    Delays { median, p99 }
+}
+
+/// Compares with what was measured before anybody hostile came.
+fn judge(beside: &Delays, alone: &Delays) {
+    println!(
+        "  ratio: median {:.2}, p99 {:.2} (goal: at most 2 on a machine of its own)",
+        beside.median / alone.median,
+        beside.p99 / alone.p99,
+    );
+    assert!(beside.p99 < BEHIND_MS, "{} ms behind others", beside.p99);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_and_hostile_receivers_slow_nobody_else() {
     let server = Server::fresh().await;
     let trap = Receiver::new().await;
-    let [_, alone] = measure(&server, "alone", &trap).await;
+    let alone = measure(&server, "alone", &trap).await;
 
     let mut silent = Vec::new();
     for _ in 0..SILENT {
@@ -60,25 +81,34 @@ async fn silent_and_hostile_receivers_slow_nobody_else() {
     let pending = waiting.iter().filter(|each| each["status"] == "pending");
     assert_eq!(pending.count(), WAITING);
     let what = format!(
-        "with {} events waiting for {SILENT} silent receivers",
+        "beside {SILENT} silent receivers, for which {} events wait",
         SILENT * WAITING
     );
-    let [_, beside] = measure(&server, &what, &trap).await;
-    println!("p99 ratio: {:.2}", beside / alone);
-    assert!(beside < BEHIND, "{beside} ms behind silent receivers");
+    judge(&measure(&server, &what, &trap).await, &alone);
 
     let mut hostile = Vec::new();
-    for kind in Kind::BAD {
-        for _ in 0..4 {
-            let member = Member::new(&server, kind, &trap).await;
-            for _ in 0..10 {
-                server.hook_act(&member.hook, "test", json!({})).await;
-            }
-            hostile.push(member);
-        }
+    for nth in 0..HOSTILE {
+        let kind = Kind::BAD[nth % Kind::BAD.len()];
+        hostile.push(Member::new(&server, kind, &trap).await);
     }
-    let what = format!("with {} hostile receivers more", hostile.len());
-    let [_, beside] = measure(&server, &what, &trap).await;
-    println!("p99 ratio: {:.2}", beside / alone);
-    assert!(beside < BEHIND, "{beside} ms behind hostile receivers");
+    let over = AtomicBool::new(false);
+    let pester = async {
+        for member in hostile.iter().cycle() {
+            if over.load(Ordering::SeqCst) {
+                return;
+            }
+            server.hook_act(&member.hook, "test", json!({})).await;
+            tokio::time::sleep(HOSTILE_PAUSE).await;
+        }
+    };
+    let what = format!("beside these and {HOSTILE} hostile receivers under way");
+    let measured = async {
+        let measured = measure(&server, &what, &trap).await;
+        over.store(true, Ordering::SeqCst);
+        measured
+    };
+    let (beside, ()) = tokio::join!(measured, pester);
+    judge(&beside, &alone);
+    let got: usize = hostile.iter().map(|each| each.receiver.got().len()).sum();
+    assert!(got >= HOSTILE, "{got} attempts at hostile receivers");
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use kassette_domain::audit::Audited;
-use kassette_domain::id::EndpointId;
+use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
     ATTEMPTS, DeliveryAttempt, DeliveryStatus, Endpoint, EndpointSecrets, MAX_RESPONSE, Tried, sign,
@@ -23,12 +23,28 @@ const RECORDS: u32 = 10;
 /// The pause before it is tried again.
 const RECORD_PAUSE: Duration = Duration::from_millis(500);
 
-/// How an attempt ended.
-pub(super) struct Ended {
+/// What came of a delivery's turn.
+pub(super) enum Attempted {
+    /// Nothing: the endpoint is disabled or gone, or could not be read. When to look again.
+    Not(Time),
+    /// It was tried, which is to be recorded.
+    Sent(Box<Unrecorded>),
+}
+
+/// An attempt that was made.
+pub(super) struct Unrecorded {
+    pub(super) endpoint: EndpointId,
+    due: DueDelivery,
+    sent: Sent,
+    at: Time,
+    took: Duration,
+}
+
+impl Unrecorded {
     /// For the lane.
-    pub(super) went: Went,
-    /// When to look at the endpoint again.
-    pub(super) retry_at: Option<Time>,
+    pub(super) const fn went(&self) -> Went {
+        self.sent.went
+    }
 }
 
 /// What came of sending.
@@ -43,16 +59,16 @@ struct Sent {
 }
 
 impl Gateway {
-    /// Tries a delivery that was claimed, and records it.
-    pub(super) async fn attempt(&self, endpoint: EndpointId, due: &DueDelivery) -> Ended {
+    /// Tries a delivery that was claimed. What is not tried is given back.
+    pub(super) async fn attempt(&self, endpoint: EndpointId, due: DueDelivery) -> Attempted {
         let read = self.store().endpoint_secrets(endpoint).await;
         let (endpoint, secrets) = match read {
             Ok(Some((endpoint, secrets))) if endpoint.enabled => (endpoint, secrets),
-            Ok(_) => return self.not_tried(due, self.now()).await,
+            Ok(_) => return self.not_tried(due.id, self.now()).await,
             Err(fault) => {
                 tracing::error!(error = %fault, endpoint.id = %endpoint, "an endpoint could not be read");
                 let later = self.now().after(super::worker::FAULT_PAUSE);
-                return self.not_tried(due, later).await;
+                return self.not_tried(due.id, later).await;
             }
         };
         let (at, began) = (self.now(), Instant::now());
@@ -60,23 +76,26 @@ impl Gateway {
             let waited = at.since(due.created_at).as_secs_f64();
             metrics::histogram!("kassette_webhook_first_attempt_seconds").record(waited);
         }
-        let sent = self.send(&endpoint, &secrets, due, at).await;
+        let sent = self.send(&endpoint, &secrets, &due, at).await;
         let took = began.elapsed();
         let outcome = sent.outcome;
         metrics::counter!("kassette_webhook_attempts_total", "outcome" => outcome).increment(1);
         metrics::histogram!("kassette_webhook_attempt_seconds").record(took.as_secs_f64());
-        self.record(&endpoint, due, sent, at, took).await
+        Attempted::Sent(Box::new(Unrecorded {
+            endpoint: endpoint.id,
+            due,
+            sent,
+            at,
+            took,
+        }))
     }
 
     /// Gives a delivery back untried; its endpoint is looked at again then.
-    async fn not_tried(&self, due: &DueDelivery, again: Time) -> Ended {
-        if let Err(fault) = self.store().give_back(vec![due.id]).await {
-            tracing::warn!(error = %fault, delivery.id = %due.id, "a delivery was not given back");
+    async fn not_tried(&self, due: DeliveryId, again: Time) -> Attempted {
+        if let Err(fault) = self.store().give_back(vec![due]).await {
+            tracing::warn!(error = %fault, delivery.id = %due, "a delivery was not given back");
         }
-        Ended {
-            went: Went::NotTried,
-            retry_at: Some(again),
-        }
+        Attempted::Not(again)
     }
 
     /// Sends the body as it was frozen, signed for this attempt.
@@ -128,22 +147,25 @@ impl Gateway {
         }
     }
 
-    async fn record(
-        &self,
-        endpoint: &Endpoint,
-        due: &DueDelivery,
-        sent: Sent,
-        at: Time,
-        took: Duration,
-    ) -> Ended {
+    /// Records an attempt; says when to look at its endpoint again, if that follows from it.
+    pub(super) async fn record(&self, unrecorded: Unrecorded) -> Option<Time> {
+        let Unrecorded {
+            endpoint,
+            due,
+            sent,
+            at,
+            took,
+        } = unrecorded;
         let now = self.now();
         let mut chance = [0; 2];
-        // Without randomness the pause is the shortest one: nothing depends on it.
-        let _ = getrandom::fill(&mut chance);
+        let delivered = sent.went == Went::Delivered;
+        if !delivered {
+            // Without randomness the pause is the shortest one: nothing depends on it.
+            let _ = getrandom::fill(&mut chance);
+        }
         let made = due.attempts + 1;
         let schedule = self.settings().webhooks.schedule;
         let pause = schedule.pause(made, u16::from_be_bytes(chance), sent.retry_after);
-        let retry_at = now.after(pause);
         let gone = sent.status == Some(StatusCode::GONE);
         let tried = Tried {
             attempt: DeliveryAttempt {
@@ -154,30 +176,29 @@ impl Gateway {
                 response: sent.response,
             },
             after: due.attempts,
-            delivered: sent.went == Went::Delivered,
-            retry_at,
+            delivered,
+            retry_at: now.after(pause),
         };
-        let disable = gone.then(|| switched_off(endpoint.id));
+        let disable = gone.then(|| switched_off(endpoint));
         let mut tries = 0;
         let outcome = loop {
             let (tried, disable) = (tried.clone(), disable.clone());
             let recorded = self.store().tried(due.id, tried, disable, self.now()).await;
             tries += 1;
             match recorded {
-                Err(Fault::Unavailable(why)) if tries < RECORDS => {
-                    tracing::warn!(%why, delivery.id = %due.id, "an attempt is not recorded yet");
+                Err(fault @ (Fault::Unavailable(_) | Fault::Busy)) if tries < RECORDS => {
+                    tracing::warn!(error = %fault, delivery.id = %due.id, "an attempt is not recorded yet");
                     tokio::time::sleep(RECORD_PAUSE).await;
                 }
                 outcome => break outcome,
             }
         };
-        let went = sent.went;
-        let retry_at = match outcome {
+        match outcome {
             Ok(TriedOutcome::Taken {
                 status,
                 next_attempt_at,
             }) => {
-                tell_operators(endpoint, due, status, gone);
+                tell_operators(endpoint, &due, status, gone);
                 next_attempt_at
             }
             Ok(TriedOutcome::Late | TriedOutcome::Unknown) => None,
@@ -186,25 +207,24 @@ impl Gateway {
                 tracing::error!(error = %fault, delivery.id = %due.id, "an attempt was not recorded");
                 Some(now.after(super::worker::LEASE))
             }
-        };
-        Ended { went, retry_at }
+        }
     }
 }
 
 /// Tells operators what an attempt ended.
-fn tell_operators(endpoint: &Endpoint, due: &DueDelivery, status: DeliveryStatus, gone: bool) {
+fn tell_operators(endpoint: EndpointId, due: &DueDelivery, status: DeliveryStatus, gone: bool) {
     if status != DeliveryStatus::Pending {
         let status = status.as_str();
         metrics::counter!("kassette_webhook_deliveries_total", "status" => status).increment(1);
     }
     if status == DeliveryStatus::Exhausted {
         tracing::warn!(
-            delivery.id = %due.id, endpoint.id = %endpoint.id, event.id = %due.event,
+            delivery.id = %due.id, endpoint.id = %endpoint, event.id = %due.event,
             "a delivery is given up after {ATTEMPTS} attempts"
         );
     }
     if gone {
-        tracing::warn!(endpoint.id = %endpoint.id, "a webhook endpoint answered 410 and is disabled");
+        tracing::warn!(endpoint.id = %endpoint, "a webhook endpoint answered 410 and is disabled");
     }
 }
 

@@ -18,4 +18,5 @@ mod pages;
 mod receiver;
 mod starts;
 mod webhooks;
+mod webhooks_tls;
 mod world;

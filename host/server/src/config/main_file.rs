@@ -86,11 +86,16 @@ impl Default for Webhooks {
 
 impl Webhooks {
     /// The gateway's settings; our own origins are known once the server listens.
-    pub(super) fn settings(&self, allow_loopback: bool) -> settings::Webhooks {
+    pub(super) fn settings(
+        &self,
+        retention: &Retention,
+        allow_loopback: bool,
+    ) -> settings::Webhooks {
         settings::Webhooks {
             schedule: Schedule::new(self.retry_seconds.map(Duration::from_secs)),
             timeout: Duration::from_millis(self.timeout_ms),
             circuit_hold: Duration::from_secs(self.circuit_hold_seconds),
+            keep: days(retention.delivery_days),
             allow_loopback,
             own_origins: Vec::new(),
         }
@@ -141,6 +146,12 @@ pub(crate) struct Store {
 pub(crate) struct Retention {
     decision_days: u64,
     personal_data_days: u64,
+    delivery_days: u64,
+}
+
+/// So many days; none where it is for ever.
+fn days(days: u64) -> Option<Duration> {
+    (days > 0).then(|| Duration::from_secs(days * DAY))
 }
 
 /// The log's settings.
@@ -215,6 +226,7 @@ impl Default for Retention {
         Self {
             decision_days: 400,
             personal_data_days: 0,
+            delivery_days: 90,
         }
     }
 }
@@ -222,7 +234,6 @@ impl Default for Retention {
 impl Retention {
     /// What the store is to forget.
     pub(crate) fn rules(&self) -> kassette_store::Retention {
-        let days = |days: u64| (days > 0).then(|| Duration::from_secs(days * DAY));
         kassette_store::Retention {
             decisions: days(self.decision_days),
             personal_data: days(self.personal_data_days),
@@ -230,11 +241,13 @@ impl Retention {
     }
 
     /// Settings outside of their ranges. Payments can be paid for 90 days at most, and their vendors
-    /// are asked about them for some days more.
+    /// are asked about them for some days more. An event may be tried for a week, if `webhooks` says
+    /// so; what is still pending is kept whatever stands here.
     fn problems(&self) -> impl Iterator<Item = String> {
         [
             ("decision_days", self.decision_days, 7),
             ("personal_data_days", self.personal_data_days, 7),
+            ("delivery_days", self.delivery_days, 7),
         ]
         .into_iter()
         .filter(|(_, days, least)| *days != 0 && !(*least..=MOST_DAYS).contains(days))

@@ -214,7 +214,10 @@ impl Config {
             },
             health_max_age: payments.health_max_age(),
             health_probe_every: payments.health_probe_every(),
-            webhooks: self.main.webhooks.settings(profile == Profile::Dev),
+            webhooks: self
+                .main
+                .webhooks
+                .settings(&self.main.retention, profile == Profile::Dev),
             retention: self.main.retention.rules(),
             release: self.release(profile),
             methods: self.methods.clone(),

@@ -1,5 +1,7 @@
 //! `/livez`, `/readyz` and `/metrics`, for the admin listener.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,11 +61,14 @@ impl Readiness {
     }
 }
 
+/// What is to be measured before it is shown.
+pub(super) type Measure = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
 /// `/livez`, `/readyz` and `/metrics`. They need no token and tell nothing about anybody.
 pub(super) fn router(
     store: Arc<dyn Store>,
     stopping: CancellationToken,
-    metrics: Option<Metrics>,
+    metrics: Option<(Metrics, Measure)>,
 ) -> Router {
     let readiness = Arc::new(Readiness {
         store,
@@ -72,8 +77,15 @@ pub(super) fn router(
     });
     let readyz = |State(state): State<Arc<Readiness>>| async move { shown(state.ready().await) };
     let scrape = move || {
-        let text = metrics.as_ref().map(Metrics::render);
-        async move { (EXPOSITION, text.unwrap_or_default()) }
+        let metrics = metrics.clone();
+        async move {
+            let Some((metrics, measure)) = metrics else {
+                return (EXPOSITION, String::new());
+            };
+            // A store that does not answer is no reason to show nothing.
+            let _late = tokio::time::timeout(PROBE_TIME, measure()).await;
+            (EXPOSITION, metrics.render())
+        }
     };
     Router::new()
         .route("/livez", get(|| async { "live\n" }))

@@ -39,5 +39,14 @@ pub(crate) fn router(gateway: Gateway, stopping: CancellationToken) -> Router {
     if let Some(metrics) = metrics.clone() {
         tokio::spawn(metrics.keep_folded(stopping.clone()));
     }
-    health::router(Arc::clone(gateway.store()), stopping, metrics)
+    let store = Arc::clone(gateway.store());
+    let measure: health::Measure = Arc::new(move || {
+        let gateway = gateway.clone();
+        Box::pin(async move {
+            if let Err(fault) = gateway.measure_deliveries().await {
+                tracing::warn!(error = %fault, "what waits to be delivered was not measured");
+            }
+        })
+    });
+    health::router(store, stopping, metrics.map(|metrics| (metrics, measure)))
 }
