@@ -121,8 +121,8 @@ async fn a_disk_that_refuses_writes_is_survived_without_a_restart() {
     // Operators are told that it will pass.
     let listed = server.admin("GET", "/merchants", None).await;
     let body = json!({ "name": "Shop", "live_approved": false });
-    let made = server.admin("POST", "/merchants", Some(&body)).await;
-    for refused in [listed.expect(503), made.expect(503)] {
+    let posted = server.admin("POST", "/merchants", Some(&body)).await;
+    for refused in [listed.expect(503), posted.expect(503)] {
         assert!(refused.header("retry-after").is_some());
         refused.error();
     }

@@ -41,6 +41,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
+/// As in the server.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Connections of either.
 const CONNECTIONS: usize = 8;
 /// Operations that wait for the store at once while events are queued.

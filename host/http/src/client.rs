@@ -138,7 +138,8 @@ impl Client {
             left.store(false, Ordering::Relaxed);
         }
         let inner = &self.inner;
-        let sender = connect(&request.url, &*inner.network, inner.tls.as_ref())
+        // In a box: it is large, seldom needed, and would be moved about with every request.
+        let sender = Box::pin(connect(&request.url, &*inner.network, inner.tls.as_ref()))
             .await
             .map_err(SendError::NotSent)?;
         self.once(sender, &origin, request, left).await

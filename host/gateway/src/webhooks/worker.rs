@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_http::Client;
-use kassette_store::{Claimed, DueDelivery, Fault};
+use kassette_store::{Claimed, DueDelivery, Fault, TRIED_MOST};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -31,6 +31,8 @@ pub(super) const FAULT_PAUSE: Duration = Duration::from_secs(1);
 const LINGERS: Duration = Duration::from_millis(250);
 /// How often the store is asked for everything that waits: another process may have queued.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// Records under way at once: one that is synced, and one that is made meanwhile.
+const RECORDINGS: usize = 2;
 /// Most ends of attempts that are taken before anything else is looked at.
 const AT_ONCE: usize = 64;
 /// Endpoints read at once where something waits.
@@ -87,9 +89,10 @@ enum Done {
     Swept(EndpointId, Option<Time>),
     /// It was tried, or could not be, and what was to be recorded is.
     Ended(DeliveryId, Went, Option<Time>),
-    /// It has arrived, which is not recorded yet.
+    /// It has arrived, which is to be recorded.
     Arrived(DeliveryId, Box<Unrecorded>),
-    Recorded(DeliveryId, EndpointId, Option<Time>),
+    /// That these have arrived is recorded; when to look at their endpoints again, if ever.
+    Recorded(Vec<(DeliveryId, EndpointId, Option<Time>)>),
 }
 
 struct Worker<'a> {
@@ -100,6 +103,10 @@ struct Worker<'a> {
     begun: HashMap<DeliveryId, Instant>,
     /// When attempts begin to linger, earliest first; those that are over too.
     lingering: VecDeque<(Instant, DeliveryId)>,
+    /// Deliveries that have arrived, which nobody records yet.
+    arrived: Vec<Unrecorded>,
+    /// Records under way.
+    recording: usize,
     look_at: Instant,
     /// The last wish to look that was heeded.
     heeded: u64,
@@ -114,6 +121,8 @@ impl Gateway {
             jobs: JoinSet::new(),
             begun: HashMap::new(),
             lingering: VecDeque::new(),
+            arrived: Vec::new(),
+            recording: 0,
             look_at: Instant::now(),
             heeded: 0,
         };
@@ -174,7 +183,12 @@ impl Worker<'_> {
                 () = tokio::time::sleep_until(wake_at) => {}
             }
         }
-        let leave = async { while self.jobs.join_next().await.is_some() {} };
+        let leave = async {
+            while let Some(done) = self.jobs.join_next().await {
+                self.take(done.ok());
+                self.record();
+            }
+        };
         if tokio::time::timeout(LEAVE, leave).await.is_err() {
             tracing::info!("deliveries under way are left; they are repeated after the next start");
         }
@@ -184,6 +198,7 @@ impl Worker<'_> {
     async fn act(&mut self) {
         self.lanes
             .hold_for(self.gateway.settings().webhooks.circuit_hold);
+        self.record();
         let now = self.gateway.now();
         while let Some(action) = self.lanes.next(now) {
             match action {
@@ -228,12 +243,28 @@ impl Worker<'_> {
         });
     }
 
-    /// Records what has arrived, while its slot is another's.
-    fn record(&mut self, delivery: DeliveryId, arrived: Unrecorded) {
-        let (gateway, endpoint) = (self.gateway.clone(), arrived.endpoint);
-        self.jobs.spawn(async move {
-            Done::Recorded(delivery, endpoint, record(&gateway, arrived).await)
-        });
+    /// Records what has arrived, while its slots are others'.
+    fn record(&mut self) {
+        while self.recording < RECORDINGS && !self.arrived.is_empty() {
+            let count = self.arrived.len().min(TRIED_MOST);
+            let arrived: Vec<_> = self.arrived.drain(..count).collect();
+            self.recording += 1;
+            let gateway = self.gateway.clone();
+            self.jobs.spawn(async move {
+                let again = again_after_panic(&gateway);
+                let ids: Vec<_> = arrived
+                    .iter()
+                    .map(|each| (each.id(), each.endpoint))
+                    .collect();
+                let recorded = AssertUnwindSafe(gateway.record_all(arrived)).catch_unwind();
+                let recorded = recorded.await.unwrap_or_else(|_| {
+                    let ids = ids.into_iter();
+                    ids.map(|(id, endpoint)| (id, endpoint, Some(again)))
+                        .collect()
+                });
+                Done::Recorded(recorded)
+            });
+        }
     }
 
     /// Ends what has to end of an endpoint that takes nothing.
@@ -294,9 +325,14 @@ impl Worker<'_> {
                 let has_lingered = self.has_lingered(id);
                 self.lanes.arrived(id, has_lingered, now);
                 self.tell_circuit(Some(arrived.endpoint));
-                self.record(id, *arrived);
+                self.arrived.push(*arrived);
             }
-            Some(Done::Recorded(id, endpoint, again)) => self.lanes.recorded(id, endpoint, again),
+            Some(Done::Recorded(recorded)) => {
+                self.recording -= 1;
+                for (id, endpoint, again) in recorded {
+                    self.lanes.recorded(id, endpoint, again);
+                }
+            }
             // A read that panicked: it is done again.
             None => {}
         }
