@@ -1,6 +1,6 @@
 //! Events from the transaction to the receiver and into the log.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kassette_domain::event::EventType;
 use kassette_domain::id::{DeliveryId, EndpointId, EventId};
@@ -16,7 +16,7 @@ use kassette_http::Client;
 use kassette_store::{DeliveryFilter, Listed, Paging};
 use tokio::task::JoinHandle;
 
-use crate::receiver::{FAILURE, OK, Receiver, Reply};
+use crate::receiver::{FAILURE, OK, PATIENCE, Receiver, Reply};
 use crate::world::{World, audited, settings};
 
 /// A world whose workers run.
@@ -107,11 +107,14 @@ impl Running {
 
     /// Waits until a delivery has so many attempts.
     pub(crate) async fn attempts(&self, id: DeliveryId, count: usize) -> Delivery {
+        let began = Instant::now();
         loop {
             let delivery = self.delivery(id).await;
             if delivery.attempts.len() >= count {
                 return delivery;
             }
+            let late = began.elapsed() > PATIENCE;
+            assert!(!late, "waited in vain for attempt {count}: {delivery:?}");
             tokio::task::yield_now().await;
         }
     }
