@@ -8,8 +8,11 @@
 
 pub mod attempt;
 pub mod audit;
+pub mod consent;
+pub mod delegation;
 pub mod event;
 pub mod id;
+pub mod invitation;
 pub mod key;
 pub mod ledger;
 pub mod merchant;
@@ -21,6 +24,7 @@ pub mod payment;
 pub mod policy;
 pub mod provider;
 pub mod release;
+pub mod reseller;
 pub mod routing;
 pub mod secret;
 pub mod signing;

@@ -7,11 +7,13 @@ use std::time::Duration;
 use kassette_domain::key::{ApiKey, Environment, TokenHash, TokenKind, read_token};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
+use kassette_domain::reseller::Reseller;
 use kassette_domain::time::Time;
 use kassette_store::Fault;
 use parking_lot::Mutex;
 
 use crate::Gateway;
+use crate::known::KnownKey;
 
 /// How old a key's last-used time may get: it is noted and written at most this often.
 pub(crate) const SEEN_EVERY: Duration = Duration::from_secs(60);
@@ -27,6 +29,15 @@ pub struct MerchantCaller {
     pub key: Arc<ApiKey>,
     /// Whose it is.
     pub merchant: Arc<Merchant>,
+}
+
+/// A reseller's request whose key is known and usable.
+#[derive(Clone, Debug)]
+pub struct ResellerCaller {
+    /// The key that was presented.
+    pub key: Arc<ApiKey>,
+    /// Whose it is.
+    pub reseller: Arc<Reseller>,
 }
 
 /// Why a credential opens nothing.
@@ -66,7 +77,31 @@ pub fn live_allowed(caller: &MerchantCaller) -> bool {
     caller.key.environment == Environment::Test || caller.merchant.live_approved
 }
 
+/// Whether a reseller's key opens anything in its environment: a live one only while the reseller's
+/// live rollout is on. The edge's 403, before the signature is looked at.
+pub fn rolled_out(caller: &ResellerCaller) -> bool {
+    caller.reseller.may_use(caller.key.environment)
+}
+
 impl Gateway {
+    /// The caller behind a reseller's key.
+    ///
+    /// # Errors
+    /// [`AuthError::Refused`] for anything but a usable reseller key.
+    pub async fn reseller_caller(&self, presented: &str) -> Result<ResellerCaller, AuthError> {
+        let Some((TokenKind::Reseller(environment), hash)) = read_token(presented) else {
+            return Err(AuthError::Refused);
+        };
+        let known = &self.inner.known;
+        let known = known.reseller_key(self.store().as_ref(), hash).await?;
+        let known = known.ok_or(AuthError::Refused)?;
+        self.use_key(&known, environment)?;
+        Ok(ResellerCaller {
+            key: Arc::clone(&known.key),
+            reseller: Arc::clone(&known.owner),
+        })
+    }
+
     /// The caller behind a merchant's key.
     ///
     /// # Errors
@@ -77,17 +112,23 @@ impl Gateway {
         };
         let known = self.inner.known.key(self.store().as_ref(), hash).await?;
         let known = known.ok_or(AuthError::Refused)?;
+        self.use_key(&known, environment)?;
+        Ok(MerchantCaller {
+            key: Arc::clone(&known.key),
+            merchant: Arc::clone(&known.owner),
+        })
+    }
+
+    /// Refuses a key that is not of the environment that it says, or not usable now; notes its use.
+    fn use_key<O>(&self, known: &KnownKey<O>, environment: Environment) -> Result<(), AuthError> {
         let now = self.now();
         if known.key.environment != environment || !known.key.usable(now) {
             return Err(AuthError::Refused);
         }
         if known.is_worth_a_note(now, SEEN_EVERY_MS) {
-            self.inner.seen.note(hash, now);
+            self.inner.seen.note(known.key.hash, now);
         }
-        Ok(MerchantCaller {
-            key: Arc::clone(&known.key),
-            merchant: Arc::clone(&known.merchant),
-        })
+        Ok(())
     }
 
     /// The operator behind a token.

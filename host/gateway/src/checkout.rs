@@ -32,7 +32,7 @@ pub struct CheckoutView {
     pub ledger: Ledger,
     /// What can be chosen; empty for a direct payment and for one that is over.
     pub offers: Vec<Offer>,
-    /// Whether a choice is possible at all now (live approval, status, time).
+    /// Whether a choice is possible at all now (live approval, delegation, status, time).
     pub can_choose: bool,
     /// `return_url`, where it still lies under a verified domain.
     pub back_to_merchant: Option<String>,
@@ -70,7 +70,8 @@ impl Gateway {
         let can_choose = payment.mode == CheckoutMode::Hosted
             && payable
             && approved
-            && self.now() < payment.expires_at;
+            && self.now() < payment.expires_at
+            && self.bars_start(payment).await?.is_none();
         let offers = if can_choose {
             let question = Question {
                 merchant: &merchant,

@@ -5,6 +5,7 @@ use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{CheckoutMode, Decision, NewPayment, Payment, Purpose, Request};
+use kassette_domain::reseller::Barred;
 use kassette_domain::time::Time;
 use kassette_store::{Created, Fault};
 
@@ -34,6 +35,17 @@ pub enum CreateError {
         /// The first field that differs.
         field: &'static str,
     },
+    /// The same for a reseller's reference: 409.
+    #[error(
+        "this client_ref was used before with a different {field}; use a new one for a new payment"
+    )]
+    ClientRefDiffers {
+        /// The first field that differs.
+        field: &'static str,
+    },
+    /// The reseller may not work for the merchant: 403.
+    #[error(transparent)]
+    Barred(#[from] Barred),
     /// No usable rate: 422.
     #[error("currency: no usable exchange rate for {0}; ask the operator to set one")]
     NoRate(Currency),
@@ -184,5 +196,6 @@ fn outcome(created: Created) -> Result<CreateOutcome, CreateError> {
         Created::Replay(payment) => Ok(CreateOutcome::Replayed(payment)),
         Created::Differs { field } => Err(CreateError::Differs { field }),
         Created::KeyRefused => Err(CreateError::KeyRefused),
+        Created::Barred(barred) => Err(barred.into()),
     }
 }

@@ -1,7 +1,7 @@
-//! Keys and merchants as they were last read.
+//! Keys, merchants and resellers as they were last read.
 //!
-//! Every request shows a key, and both rows change about never. So they are read once and remembered
-//! for as long as the store says that no key and no merchant has changed; with the change that is
+//! Every request shows a key, and all of these rows change about never. So they are read once and
+//! remembered for as long as the store says that none of them has changed; with the change that is
 //! answered to an operator all of it is forgotten. A store that cannot tell is asked each time.
 
 use std::collections::HashMap;
@@ -10,9 +10,10 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kassette_domain::id::MerchantId;
+use kassette_domain::id::{MerchantId, ResellerId};
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
+use kassette_domain::reseller::Reseller;
 use kassette_domain::time::Time;
 use kassette_store::{Fault, Store};
 use parking_lot::RwLock;
@@ -24,16 +25,25 @@ const SHARDS: usize = 16;
 /// is still used is read again.
 const SHARD_CAPACITY: usize = 1024;
 
-/// A merchant's key with its merchant.
+/// A key with its owner: a merchant or a reseller.
 #[derive(Debug)]
-pub(crate) struct KnownKey {
+pub(crate) struct KnownKey<O> {
     pub(crate) key: Arc<ApiKey>,
-    pub(crate) merchant: Arc<Merchant>,
+    pub(crate) owner: Arc<O>,
     /// When its use was last noted, milliseconds since the epoch; zero: never.
     noted: AtomicU64,
 }
 
-impl KnownKey {
+impl<O> KnownKey<O> {
+    fn new(key: ApiKey, owner: Arc<O>) -> Self {
+        let noted = key.last_used_at.map_or(0, Time::as_millis);
+        Self {
+            key: Arc::new(key),
+            owner,
+            noted: AtomicU64::new(noted),
+        }
+    }
+
     /// Whether a use at this time is worth a note: none was made for `every` milliseconds.
     pub(crate) fn is_worth_a_note(&self, now: Time, every: u64) -> bool {
         let now = now.as_millis();
@@ -49,8 +59,10 @@ impl KnownKey {
 /// What is remembered.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    keys: Remembered<TokenHash, KnownKey>,
+    keys: Remembered<TokenHash, KnownKey<Merchant>>,
     merchants: Remembered<MerchantId, Merchant>,
+    reseller_keys: Remembered<TokenHash, KnownKey<Reseller>>,
+    resellers: Remembered<ResellerId, Reseller>,
 }
 
 impl Known {
@@ -60,7 +72,7 @@ impl Known {
         &self,
         store: &dyn Store,
         hash: TokenHash,
-    ) -> Result<Option<Arc<KnownKey>>, Fault> {
+    ) -> Result<Option<Arc<KnownKey<Merchant>>>, Fault> {
         // Asked first: whatever is read after it is at least as new.
         let version = store.directory_version();
         if let Some(known) = self.keys.get(&hash, version) {
@@ -75,14 +87,51 @@ impl Known {
         let Some(merchant) = self.merchant(store, owner).await? else {
             return Ok(None);
         };
-        let noted = key.last_used_at.map_or(0, Time::as_millis);
-        let known = Arc::new(KnownKey {
-            key: Arc::new(key),
-            merchant,
-            noted: AtomicU64::new(noted),
-        });
+        let known = Arc::new(KnownKey::new(key, merchant));
         self.keys.put(hash, version, &known);
         Ok(Some(known))
+    }
+
+    /// A reseller's key, usable or not, with its reseller; none where there is no such key of a
+    /// reseller.
+    pub(crate) async fn reseller_key(
+        &self,
+        store: &dyn Store,
+        hash: TokenHash,
+    ) -> Result<Option<Arc<KnownKey<Reseller>>>, Fault> {
+        let version = store.directory_version();
+        if let Some(known) = self.reseller_keys.get(&hash, version) {
+            return Ok(Some(known));
+        }
+        let Some(key) = store.key(hash).await? else {
+            return Ok(None);
+        };
+        let KeyOwner::Reseller(owner) = key.owner else {
+            return Ok(None);
+        };
+        let Some(reseller) = self.reseller(store, owner).await? else {
+            return Ok(None);
+        };
+        let known = Arc::new(KnownKey::new(key, reseller));
+        self.reseller_keys.put(hash, version, &known);
+        Ok(Some(known))
+    }
+
+    /// A reseller.
+    pub(crate) async fn reseller(
+        &self,
+        store: &dyn Store,
+        id: ResellerId,
+    ) -> Result<Option<Arc<Reseller>>, Fault> {
+        let version = store.directory_version();
+        if let Some(known) = self.resellers.get(&id, version) {
+            return Ok(Some(known));
+        }
+        let reseller = store.reseller(id).await?.map(Arc::new);
+        if let Some(reseller) = &reseller {
+            self.resellers.put(id, version, reseller);
+        }
+        Ok(reseller)
     }
 
     /// A merchant.

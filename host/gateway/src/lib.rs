@@ -6,11 +6,12 @@
 //! | file | holds |
 //! |---|---|
 //! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `review` | one use case each |
+//! | `reseller` | what a reseller does for merchants, and how they let it |
 //! | `routing` | candidates, and what a method's module says of them |
 //! | `vendor` | calls to a provider's module, measured and bounded |
 //! | `apply` | news and duties: the one way from a vendor's word into the store |
 //! | `modules`, `wasm` | the port to the modules, and the runtime behind it |
-//! | `known` | keys and merchants, remembered between requests |
+//! | `known` | keys, merchants and resellers, remembered between requests |
 //! | `nonces` | each signed request once |
 //! | `access`, `settings`, `configure` | accounts as configured, and as calls need them |
 //! | `webhooks` | merchants' endpoints, and the worker that delivers events |
@@ -35,6 +36,7 @@ mod known;
 pub mod methods;
 pub mod modules;
 pub mod nonces;
+pub mod reseller;
 pub mod review;
 mod routing;
 pub mod settings;
@@ -55,7 +57,6 @@ use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::ledger::Step;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::time::Time;
-use kassette_http::Client;
 use kassette_runtime::Runtime;
 use kassette_store::{About, Fault, Stepped, Store};
 use parking_lot::{Mutex, RwLock};
@@ -89,7 +90,7 @@ struct Inner {
     configuring: tokio::sync::Mutex<()>,
     /// Accounts that an operator switched; a copy of the store's.
     switches: RwLock<HashMap<AccountId, bool>>,
-    /// Keys and merchants as they were last read.
+    /// Keys and their owners as they were last read.
     known: known::Known,
     /// Keys used since the last write.
     seen: auth::Seen,
@@ -112,8 +113,7 @@ impl Gateway {
         settings: Settings,
     ) -> Self {
         let modules = Arc::new(WasmModules::new(Arc::clone(&runtime)));
-        let client = Client::new(settings.webhooks.guard());
-        Self::over(store, modules, Some(runtime), clock, settings, client)
+        Self::over(store, modules, Some(runtime), clock, settings)
     }
 
     /// A gateway over modules of any kind.
@@ -123,20 +123,7 @@ impl Gateway {
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
-        let client = Client::new(settings.webhooks.guard());
-        Self::delivering_through(store, modules, clock, settings, client)
-    }
-
-    /// A gateway over modules of any kind, whose events go out through a client of its own: on
-    /// another network, or with other authorities.
-    pub fn delivering_through(
-        store: Arc<dyn Store>,
-        modules: Arc<dyn Modules>,
-        clock: Arc<dyn Clock>,
-        settings: Settings,
-        client: Client,
-    ) -> Self {
-        Self::over(store, modules, None, clock, settings, client)
+        Self::over(store, modules, None, clock, settings)
     }
 
     fn over(
@@ -145,13 +132,12 @@ impl Gateway {
         runtime: Option<Arc<Runtime>>,
         clock: Arc<dyn Clock>,
         settings: Settings,
-        client: Client,
     ) -> Self {
         let (configured, wrong) = Configured::new(settings);
         for why in wrong {
             tracing::error!("{why}; it is not used");
         }
-        let deliverer = Deliverer::new(client);
+        let deliverer = Deliverer::new(&configured.settings);
         let inner = Inner {
             store,
             modules,

@@ -11,6 +11,7 @@ use kassette_domain::id::{AccountId, PaymentId};
 use kassette_domain::ledger::{Errand, Ledger, StartResult, Step};
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{Action, Payer};
+use kassette_domain::reseller::Barred;
 use kassette_store::{About, Fault, Stepped};
 use tokio::time::{Instant, timeout_at};
 
@@ -77,9 +78,12 @@ pub enum StartError {
     /// 409 on the API; the page offers to continue the open attempt.
     #[error("another attempt is open")]
     StillOpen(Box<StartedPayment>),
-    /// 403: live approval, delegation.
+    /// 403: live approval.
     #[error("{0}")]
     Forbidden(&'static str),
+    /// 403: the reseller whose payment it is may not work for the merchant any more.
+    #[error(transparent)]
+    Barred(#[from] Barred),
     /// 403.
     #[error("provider_id: choosing a provider is not allowed by the merchant's routing policy")]
     ProviderChoice,

@@ -9,15 +9,17 @@
 
 mod deliveries;
 mod nonces;
+mod resellers;
 pub mod sled;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
 
 pub use crate::deliveries::{
     Backlog, Claimed, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated, EndpointRotated,
-    Pruned, Recovered, Redelivered, Swept, TRIED_MOST, TriedOutcome,
+    Pruned, Recovered, Redelivered, Swept, TriedOutcome,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
+pub use crate::resellers::{Answered, Invited, Resellers, Standing};
 pub use crate::sled::SledStore;
 
 use std::future::Future;
@@ -33,6 +35,7 @@ use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
 use kassette_domain::payment::{Decision, NewPayment, Payment, Request, Status};
 use kassette_domain::provider::Report;
+use kassette_domain::reseller::Barred;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
 
@@ -71,6 +74,8 @@ pub enum Created {
     },
     /// The key that asked is revoked or expired by now.
     KeyRefused,
+    /// The reseller that asked may not work for the merchant, or not any more.
+    Barred(Barred),
 }
 
 /// Which payment a step is about.
@@ -182,7 +187,7 @@ pub trait Payments: Send + Sync {
     fn replay(&self, request: Request) -> Answer<'_, Option<Created>>;
 
     /// Creates a payment, exactly one for each reference at any concurrency. `authority` is the key
-    /// that asked; it is checked again in the transaction.
+    /// that asked; it is checked again in the transaction, and so is what a reseller needs beside it.
     fn create(
         &self,
         new: NewPayment,
@@ -190,7 +195,9 @@ pub trait Payments: Send + Sync {
         now: Time,
     ) -> Answer<'_, Created>;
 
-    /// Does a step of the machine and writes everything that follows from it. Where a step makes a
+    /// Does a step of the machine and writes everything that follows from it. A step that would open
+    /// an attempt of a reseller's payment is refused where the reseller may not work for the merchant
+    /// any more; a fallback is left out. Where a step makes a
     /// reference known, notices parked for it are applied in the same transaction (a report as
     /// `News` by callback; a bare notice as `AskAt` now). An `audited` line is written only where
     /// the step was done.
@@ -263,7 +270,7 @@ pub enum Replaced<T> {
 pub enum KeyIssued {
     /// Written.
     Done(ApiKey),
-    /// A live key for a merchant that is not approved for live.
+    /// A live key for a merchant that is not approved for live. A reseller's needs no rollout yet.
     NotLiveApproved,
     /// The owner, or the key to rotate, does not exist or is no longer usable.
     Unknown,
@@ -415,6 +422,12 @@ pub trait Upkeep: Send + Sync {
 }
 
 /// Everything that a gateway keeps.
-pub trait Store: Payments + Deliveries + Directory + Nonces + Health + Upkeep + 'static {}
+pub trait Store:
+    Payments + Resellers + Deliveries + Directory + Nonces + Health + Upkeep + 'static
+{
+}
 
-impl<T: Payments + Deliveries + Directory + Nonces + Health + Upkeep + 'static> Store for T {}
+impl<T> Store for T where
+    T: Payments + Resellers + Deliveries + Directory + Nonces + Health + Upkeep + 'static
+{
+}

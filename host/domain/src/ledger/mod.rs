@@ -37,6 +37,7 @@ use crate::id::{AccountId, AttemptId};
 use crate::money::Minor;
 use crate::payment::{Decision, Payment, Settlement, Status};
 use crate::provider::{Action, Report, Wish};
+use crate::reseller::Barred;
 use crate::secret::Secret;
 use crate::time::Time;
 use crate::work::WorkKind;
@@ -201,6 +202,10 @@ pub enum Refusal {
     /// All attempts are used up.
     #[error("all {} attempts are used up", Ledger::MAX_ATTEMPTS)]
     TooManyAttempts,
+    /// A reseller's payment, and the reseller may not work for the merchant any more: open attempts
+    /// run on, none starts.
+    #[error(transparent)]
+    Barred(#[from] Barred),
     /// News that cannot be: a capture without amount or currency, an empty reference.
     #[error("the provider's report is not usable: {0}")]
     BadNews(&'static str),

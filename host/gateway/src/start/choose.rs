@@ -53,6 +53,9 @@ impl Run<'_> {
                 "live processing is not approved for this merchant",
             ));
         }
+        if let Some(barred) = self.gateway.bars_start(payment).await? {
+            return Err(barred.into());
+        }
         let policy = &merchant.policy;
         let allowed =
             |account| policy.provider_choice && policy.allows_account(self.start.method, account);

@@ -342,6 +342,7 @@ const fn not_available() -> StartError {
 fn refused(refusal: &Refusal) -> Result<Option<StartedPayment>, StartError> {
     match refusal {
         Refusal::AttemptOpen(_) => Ok(None),
+        Refusal::Barred(barred) => Err((*barred).into()),
         Refusal::TooManyAttempts => Err(StartError::Conflict("no attempt is left")),
         _ => Err(StartError::Conflict(
             "the payment is neither created nor pending",

@@ -19,26 +19,12 @@ pub(super) struct Circuit {
     open_until: Option<Time>,
 }
 
-/// What an endpoint's circuit lets through.
+/// For metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CircuitState {
-    /// Everything.
+pub(super) enum CircuitState {
     Closed,
-    /// Nothing: the endpoint kept failing.
     Open,
-    /// One attempt at a time, to see whether it works again.
     HalfOpen,
-}
-
-impl CircuitState {
-    /// Its name in the admin API and in metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Open => "open",
-            Self::HalfOpen => "half_open",
-        }
-    }
 }
 
 /// Why an attempt does not start.
@@ -51,10 +37,6 @@ pub(super) enum Wait {
 }
 
 impl Circuit {
-    pub(super) const fn is_closed(&self) -> bool {
-        self.open_until.is_none()
-    }
-
     pub(super) fn state(&self, now: Time) -> CircuitState {
         match self.open_until {
             None => CircuitState::Closed,

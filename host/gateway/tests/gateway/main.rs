@@ -16,7 +16,7 @@ mod news;
 mod operators;
 mod pages;
 mod receiver;
+mod reseller;
 mod starts;
 mod webhooks;
-mod webhooks_tls;
 mod world;

@@ -192,7 +192,7 @@ async fn refused(visit: &Visit, error: StartError) -> Response {
             visit.t.notice_not_available(),
         ),
         StartError::Declined => (StatusCode::UNPROCESSABLE_ENTITY, visit.t.notice_declined()),
-        StartError::Forbidden(_) | StartError::ProviderChoice => {
+        StartError::Forbidden(_) | StartError::Barred(_) | StartError::ProviderChoice => {
             return forbidden(visit).await;
         }
         StartError::Store(_) => {

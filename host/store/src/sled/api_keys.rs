@@ -1,14 +1,14 @@
 //! API keys: issuing, rotating, revoking, last use.
 
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{KeyId, MerchantId};
+use kassette_domain::id::KeyId;
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::time::Time;
 
 use super::applier::Operation;
 use super::rows::{Rows, Source};
-use super::{audits, keys};
+use super::{audits, keys, resellers};
 use crate::{Fault, KeyIssued};
 
 /// Most sightings that one operation notes; whoever has more loses the rest, which come again.
@@ -120,11 +120,14 @@ fn by_id(rows: &Rows<'_>, id: KeyId) -> Result<Option<ApiKey>, Fault> {
 
 /// Why a key may not be issued, read in the same transaction that would write it.
 fn refused(rows: &Rows<'_>, key: &ApiKey) -> Result<Option<KeyIssued>, Fault> {
-    let KeyOwner::Merchant(MerchantId(number)) = key.owner else {
-        // No reseller is kept yet, so none exists.
-        return Ok(Some(KeyIssued::Unknown));
+    let merchant: Option<Merchant> = match key.owner {
+        KeyOwner::Merchant(id) => rows.load(&keys::merchant(id))?,
+        // Its live keys open nothing until its live rollout is on.
+        KeyOwner::Reseller(id) => {
+            let there = resellers::load(rows, id)?.is_some();
+            return Ok((!there).then_some(KeyIssued::Unknown));
+        }
     };
-    let merchant: Option<Merchant> = rows.load(&keys::merchant(MerchantId(number)))?;
     Ok(match merchant {
         None => Some(KeyIssued::Unknown),
         Some(merchant) if key.environment == Environment::Live && !merchant.live_approved => {

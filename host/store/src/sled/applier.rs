@@ -21,7 +21,7 @@ use super::registered::{Entered, Tail};
 use super::rows::{Made, Rows, Span, Written};
 use super::stats::Stats;
 use super::tap::{Listener, Tap};
-use super::{keys, records};
+use super::{keys, records, reseller_keys};
 use crate::Fault;
 
 /// Most operations of one batch: beyond it a sync is no longer what the time goes to, and the first
@@ -35,9 +35,9 @@ const GROUP_ROWS: usize = 1024;
 /// groups that can be unsynced stay below a segment: see `pipeline`.
 pub(super) const GROUP_BYTES: usize = super::open::SEGMENT_BYTES / 32;
 
-/// Rows that are read with every request, and so remembered by callers: keys and merchants. When a
-/// key was last used is none of them.
-const DIRECTORY: [&[u8]; 2] = [keys::API_KEYS, keys::MERCHANTS];
+/// Rows that are read with every request, and so remembered by callers: keys, merchants and resellers.
+/// When a key was last used is none of them.
+const DIRECTORY: [&[u8]; 3] = [keys::API_KEYS, keys::MERCHANTS, reseller_keys::RESELLERS];
 
 /// One thing that can happen to the store. No closures from outside: what can happen is a list.
 pub(super) trait Operation: Send + 'static {

@@ -14,7 +14,7 @@ use super::register::{Entry, Mark};
 use super::registered::Entered;
 use super::rows::{Rows, Source};
 use super::stored::{Books, Due, PaymentRow};
-use super::{Secrets, ledgers};
+use super::{Secrets, delegations, ledgers, reseller_keys};
 use crate::{Created, Fault};
 
 /// What a request that was made before gets; none where it is new.
@@ -100,21 +100,30 @@ impl Create {
         })
     }
 
-    /// Whether the key that asked still may, now that it is written.
-    fn may(&self, rows: &Rows<'_>) -> Result<bool, Fault> {
+    /// Why whoever asked may not any more, now that it is written.
+    fn refused(&self, rows: &Rows<'_>) -> Result<Option<Created>, Fault> {
         let Some(hash) = self.authority else {
-            return Ok(true);
+            return Ok(None);
         };
         let Some(key) = rows.load::<ApiKey>(&keys::api_key(hash))? else {
-            return Ok(false);
+            return Ok(Some(Created::KeyRefused));
         };
         let owner = match &self.request.origin {
             Origin::Merchant { .. } => KeyOwner::Merchant(self.request.merchant),
             Origin::Reseller { reseller, .. } => KeyOwner::Reseller(*reseller),
         };
-        Ok(key.usable(self.now)
+        let may = key.usable(self.now)
             && key.owner == owner
-            && key.environment == self.request.environment)
+            && key.environment == self.request.environment;
+        match self.request.origin {
+            _ if !may => Ok(Some(Created::KeyRefused)),
+            Origin::Merchant { .. } => Ok(None),
+            Origin::Reseller { reseller, .. } => {
+                let (merchant, environment) = (self.request.merchant, self.request.environment);
+                let bars = delegations::bars_creation(rows, reseller, merchant, environment)?;
+                Ok(bars.map(Created::Barred))
+            }
+        }
     }
 }
 
@@ -122,8 +131,8 @@ impl Operation for Create {
     type Outcome = Created;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Created, Fault> {
-        if !self.may(rows)? {
-            return Ok(Created::KeyRefused);
+        if let Some(refused) = self.refused(rows)? {
+            return Ok(refused);
         }
         let made_before = replay(rows, &self.secrets, &self.request, self.payment.email_mark)?;
         if let Some(made_before) = made_before {
@@ -135,6 +144,9 @@ impl Operation for Create {
         }
         rows.put(key, row);
         rows.enter(self.entered)?;
+        if let Some(listed) = reseller_keys::payment_of(&self.payment) {
+            rows.put(listed, IVec::default());
+        }
         if let Some(decision) = self.decision {
             let mut books = Books::default();
             ledgers::append_decisions(rows, self.payment.id, &mut books, &[decision])?;

@@ -12,15 +12,18 @@
 //! | `ledgers`, `create`, `step`, `parking`, `due`, `works`, `audits`, `retention` | operations on payments |
 //! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
 //! | `nonces` | nonces of signed requests that are taken |
+//! | `resellers`, `invitations`, `delegations`, `consent_codes`, `reseller_keys` | resellers, and what merchants grant them |
 //! | `outbox`, `endpoints`, `deliver`, `claims`, `hook_keys` | events on their way to webhooks |
-//! | `payments`, `deliveries`, `lists`, `store`, `upkeep` | the traits |
+//! | `payments`, `deliveries`, `reselling`, `lists`, `store`, `upkeep` | the traits |
 //! | `tap`, `maintenance` | backups, restoring, verifying, compacting, another master key |
 
 mod api_keys;
 mod applier;
 mod audits;
 mod claims;
+mod consent_codes;
 mod create;
+mod delegations;
 mod deliver;
 mod deliveries;
 mod directory;
@@ -30,6 +33,7 @@ mod endpoints;
 mod engine;
 mod hook_keys;
 mod inbox;
+mod invitations;
 mod keys;
 mod ledgers;
 mod lists;
@@ -46,6 +50,9 @@ mod recent;
 mod records;
 mod register;
 mod registered;
+mod reseller_keys;
+mod resellers;
+mod reselling;
 mod retention;
 mod rows;
 mod seal;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{AccountId, AttemptId};
-use kassette_domain::ledger::{Change, Ledger, Outcome, Step, Via};
+use kassette_domain::ledger::{Change, Ledger, Outcome, Refusal, Step, Via};
 use kassette_domain::time::Time;
 
 use super::applier::Operation;
 use super::ledgers::{self, Loaded};
 use super::rows::{Rows, Source};
 use super::stored::AttemptPlace;
-use super::{Secrets, audits, keys, parking};
+use super::{Secrets, audits, delegations, keys, parking};
 use crate::{About, Fault, Stepped};
 
 /// A step.
@@ -34,8 +34,18 @@ impl Operation for DoStep {
         let Some(Loaded { mut ledger, books }) = ledgers::load(rows, sealer, id)? else {
             return Ok(Stepped::Unknown);
         };
+        let mut step = self.step;
+        if let Some(barred) = delegations::bars_opening(rows, &ledger.payment, &step)? {
+            match &mut step {
+                Step::Started { next, .. } => *next = None,
+                _ => {
+                    let refusal = Refusal::Barred(barred);
+                    return Ok(Stepped::Refused { ledger, refusal });
+                }
+            }
+        }
         let before = ledger.clone();
-        let (outcome, mut change) = match ledger.step(self.step, self.now) {
+        let (outcome, mut change) = match ledger.step(step, self.now) {
             Ok(done) => done,
             Err(refusal) => return Ok(Stepped::Refused { ledger, refusal }),
         };

@@ -23,6 +23,7 @@ pub mod keys;
 pub mod lists;
 pub mod nonces;
 pub mod parked;
+pub mod resellers;
 pub mod retention;
 pub mod steps;
 pub mod survival;
@@ -95,7 +96,6 @@ macro_rules! store_suite {
             deliveries::what_is_claimed_is_one_worker_s_until_its_lease_ends,
             deliveries::claims_of_many_workers_share_nothing,
             deliveries::a_failed_attempt_moves_the_delivery_and_is_logged,
-            deliveries::several_attempts_are_recorded_at_once,
             deliveries::a_410_switches_the_endpoint_off_with_the_record,
             deliveries::a_disabled_endpoint_holds_back_for_72_hours,
             deliveries::a_deleted_endpoint_cancels_what_waits,
@@ -117,6 +117,22 @@ macro_rules! store_suite {
             retention::nothing_is_forgotten_where_it_is_kept_for_ever,
             retention::much_is_forgotten_in_small_groups,
             retention::parked_notices_go_without_any_traffic,
+            resellers::resellers_are_counted_from_one_and_not_rolled_out,
+            resellers::a_key_needs_its_reseller,
+            resellers::the_same_invitation_at_once_is_made_once,
+            resellers::an_invitation_with_other_data_differs,
+            resellers::only_a_usable_key_of_the_reseller_invites,
+            resellers::an_invitation_is_accepted_with_a_code_once,
+            resellers::an_invitation_is_accepted_once_at_any_concurrency,
+            resellers::wrong_tries_are_kept_and_burn_the_code,
+            resellers::codes_end_and_are_taken_away_by_later_ones,
+            resellers::merchants_are_listed_with_what_became_of_them,
+            resellers::an_operators_word_is_audited_with_what_was_before,
+            resellers::one_reference_makes_one_payment_at_any_concurrency,
+            resellers::a_payment_needs_key_delegation_rollout_and_approval,
+            resellers::after_a_revocation_open_attempts_run_on_and_none_starts,
+            resellers::a_resellers_payments_are_listed_while_more_arrive,
+            resellers::what_resellers_have_survives,
             survival::reopening_shows_everything,
             survival::a_closed_store_takes_nothing,
             survival::a_probe_is_written,

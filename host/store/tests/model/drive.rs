@@ -94,7 +94,7 @@ fn open(folder: &Path) -> Arc<dyn Store> {
 }
 
 impl<'a> World<'a> {
-    /// An empty store with two merchants, the first approved for live.
+    /// An empty store with two merchants, the first approved for live, and a reseller of both.
     pub(crate) async fn new(folder: &'a Path) -> Self {
         let store = open(folder);
         let mut shop = Shop::default();
@@ -113,6 +113,17 @@ impl<'a> World<'a> {
             made.await.unwrap();
             shop.audits += 1;
         }
+        let made = store.create_reseller("Agency".into(), audited("reseller.create"), BEGIN);
+        let reseller = made.await.unwrap().id;
+        let rollout = audited("reseller.live_rollout");
+        let rolled_out = store.set_live_rollout(reseller, true, rollout, BEGIN);
+        rolled_out.await.unwrap();
+        for merchant in [MerchantId(1), MerchantId(2)] {
+            let line = audited("delegation.authorize");
+            let granted = store.set_delegation(reseller, merchant, true, line, BEGIN);
+            granted.await.unwrap();
+        }
+        shop.audits += 4;
         Self {
             folder,
             store,

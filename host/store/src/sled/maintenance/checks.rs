@@ -3,7 +3,7 @@
 use ::sled::IVec;
 use kassette_domain::audit::AuditEntry;
 use kassette_domain::event::{Event, EventType};
-use kassette_domain::id::{AccountId, MerchantId, PaymentId};
+use kassette_domain::id::{AccountId, PaymentId};
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::ledger::{Ledger, Transition};
 use kassette_domain::merchant::Merchant;
@@ -22,7 +22,7 @@ use crate::sled::register::{Entry, Place};
 use crate::sled::retention::AllReached;
 use crate::sled::rows::{Source as _, Span};
 use crate::sled::stored::{AttemptPlace, Books, Due, ParkedNotice, PaymentRow};
-use crate::sled::{hook_keys, open, records, registered};
+use crate::sled::{hook_keys, open, records, registered, reseller_keys};
 
 /// The row of the format is in a form of its own.
 pub(super) fn format(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
@@ -198,6 +198,9 @@ pub(super) fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(),
             judge.promise_told(keys::DUE, key, &keys::due(at, id), missing)?;
         }
         Some(Due::Together(_)) => judge.promise_told(keys::DUE, key, id.as_bytes(), missing)?,
+    }
+    if let Some(listed) = reseller_keys::payment_of(payment) {
+        judge.promise(listed, &[])?;
     }
     promise_attempts(judge, key, &ledger)?;
     history(judge, key, payment, &books)
@@ -443,13 +446,15 @@ pub(super) fn api_key(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(
         let row = records::encode(&index, &api_key.hash)?;
         judge.promise(index, &row)?;
     }
-    if let KeyOwner::Merchant(MerchantId(number)) = api_key.owner
-        && judge
-            .view()
-            .get(&keys::merchant(MerchantId(number)))?
-            .is_none()
-    {
-        judge.find(key, "the merchant whose it is is missing");
+    let (owner, missing) = match api_key.owner {
+        KeyOwner::Merchant(id) => (keys::merchant(id), "the merchant whose it is is missing"),
+        KeyOwner::Reseller(id) => (
+            reseller_keys::reseller(id),
+            "the reseller whose it is is missing",
+        ),
+    };
+    if judge.view().get(&owner)?.is_none() {
+        judge.find(key, missing);
     }
     Ok(())
 }
@@ -525,6 +530,14 @@ pub(super) fn whole(judge: &mut Judge<'_>) -> Result<(), Fault> {
         if count != there {
             let what = format!("it counts {count} merchants, {there} are there");
             judge.find(keys::MERCHANT_COUNT, what);
+        }
+    }
+    if let Some(count) = readable::<u64>(judge, reseller_keys::COUNT)? {
+        let there = judge.rows_of(reseller_keys::RESELLERS);
+        let count = count.unwrap_or_default();
+        if count != there {
+            let what = format!("it counts {count} resellers, {there} are there");
+            judge.find(reseller_keys::COUNT, what);
         }
     }
     if let Some(count) = readable::<u64>(judge, hook_keys::PENDING)? {

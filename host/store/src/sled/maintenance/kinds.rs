@@ -3,7 +3,7 @@
 
 use ::sled::{IVec, Tree};
 use kassette_domain::event::Event;
-use kassette_domain::id::WorkId;
+use kassette_domain::id::{InvitationId, WorkId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::time::Time;
 
@@ -11,6 +11,7 @@ use super::checks;
 use super::hook_checks;
 use super::judge::Judge;
 use super::reseal;
+use super::reseller_checks;
 use crate::Fault;
 use crate::sled::keys::{self, Key};
 use crate::sled::records;
@@ -19,7 +20,7 @@ use crate::sled::retention::AllReached;
 use crate::sled::rows::engine;
 use crate::sled::seal::Sealer;
 use crate::sled::stored::AttemptPlace;
-use crate::sled::{endpoints, hook_keys};
+use crate::sled::{endpoints, hook_keys, invitations, reseller_keys};
 
 /// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself
 /// is the error; everything else is told to the judge.
@@ -87,14 +88,55 @@ pub(super) const KINDS: &[Kind] = &[
         .following(Derived::Key),
     own(2, "attempt-by-id", b"atx/", checks::plain::<AttemptPlace>).following(Derived::Row),
     own(3, "audit-line", b"aud/", checks::audit),
+    own(59, "consent-code", b"cns/", reseller_checks::consent),
+    own(
+        60,
+        "consent-code-end",
+        reseller_keys::CONSENT_ENDS,
+        checks::empty,
+    )
+    .following(Derived::Key),
     own(4, "webhook-event", b"dlb/", hook_checks::body),
     own(5, "delivery-due", hook_keys::DUE, checks::empty).following(Derived::Key),
     own(6, "delivery-by-endpoint", b"dle/", checks::empty).following(Derived::Key),
     own(7, "delivery-failed", b"dlf/", checks::plain::<bool>).following(Derived::Key),
+    own(
+        61,
+        "delegation",
+        reseller_keys::DELEGATIONS,
+        reseller_checks::delegation,
+    ),
     own(8, "delivery-response", b"dlr/", checks::plain::<String>).following(Derived::Key),
     own(9, "delivery", hook_keys::DELIVERIES, hook_checks::delivery),
     own(10, "due", keys::DUE, checks::due),
     own(11, "event", b"evt/", checks::plain::<Event>).following(Derived::Key),
+    own(
+        62,
+        "invitation",
+        reseller_keys::INVITATIONS,
+        reseller_checks::invitation,
+    )
+    .sealing(invitations::reseal),
+    own(
+        63,
+        "invitation-count",
+        reseller_keys::INVITED,
+        reseller_checks::invited,
+    ),
+    own(
+        64,
+        "invitation-by-reference",
+        b"ivr/",
+        checks::plain::<InvitationId>,
+    )
+    .following(Derived::Row),
+    own(
+        65,
+        "invitation-by-token",
+        b"ivt/",
+        checks::plain::<InvitationId>,
+    )
+    .following(Derived::Row),
     own(12, "api-key", b"key/", checks::api_key),
     own(13, "api-key-by-id", b"kid/", checks::plain::<TokenHash>).following(Derived::Row),
     own(14, "api-key-by-owner", b"kow/", checks::plain::<TokenHash>).following(Derived::Row),
@@ -125,6 +167,12 @@ pub(super) const KINDS: &[Kind] = &[
     ),
     own(25, "probe", keys::PROBE, checks::plain::<u64>),
     own(
+        66,
+        "reseller-count",
+        reseller_keys::COUNT,
+        checks::plain::<u64>,
+    ),
+    own(
         26,
         "retention",
         keys::RETENTION,
@@ -140,6 +188,14 @@ pub(super) const KINDS: &[Kind] = &[
     own(33, "parked-notice", b"prk/", checks::parked),
     own(34, "reference", b"ref/", checks::plain::<AttemptPlace>).following(Derived::Row),
     own(35, "register", keys::REGISTER, checks::registered),
+    own(67, "reseller-relation", b"rel/", checks::empty).following(Derived::Key),
+    own(68, "payment-by-reseller", b"rpy/", checks::empty).following(Derived::Key),
+    own(
+        69,
+        "reseller",
+        reseller_keys::RESELLERS,
+        reseller_checks::reseller,
+    ),
     own(
         36,
         "attempt-by-return",

@@ -6,7 +6,7 @@
 //! | `kinds` | the table of all kinds of rows |
 //! | `format` | the file of a backup |
 //! | `backup`, `restore` | to that file and back |
-//! | `judge`, `checks` | reading a store through from end to end |
+//! | `judge`, `checks`, `hook_checks`, `reseller_checks` | reading a store through from end to end |
 //! | `rebuild`, `bulk` | a new store beside the old one, and the exchange of the two |
 //! | `compact`, `rekey`, `reseal` | what is rebuilt that way |
 //!
@@ -23,6 +23,7 @@ mod kinds;
 mod rebuild;
 mod rekey;
 mod reseal;
+mod reseller_checks;
 mod restore;
 #[cfg(test)]
 mod tests;

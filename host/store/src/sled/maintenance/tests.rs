@@ -20,9 +20,10 @@ use super::{
 };
 use crate::sled::{MasterKey, SledStore};
 use crate::suite::fixtures::{open, secrets as secrets_of, *};
+use crate::suite::resellers::{everything_of_a_reseller, opens};
 use crate::{
     Deliveries as _, DeliveryFilter, Directory as _, Health as _, Nonces as _, Payments as _,
-    Reserved, Retention, Store, Upkeep as _,
+    Resellers as _, Reserved, Retention, Store, Upkeep as _,
 };
 
 const CACHE_BYTES: u64 = 8 << 20;
@@ -64,6 +65,7 @@ async fn full(options: &OpenOptions) -> Arc<SledStore> {
         .unwrap();
     let taken = store.reserve_nonce(nonce_of("a", NOW), NOW).await;
     assert_eq!(taken, Ok(Reserved::Fresh));
+    everything_of_a_reseller(&shared).await;
     let key = api_key("key", KeyOwner::Merchant(merchant), Environment::Test);
     let hash = key.hash;
     store

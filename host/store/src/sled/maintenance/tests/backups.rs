@@ -46,7 +46,7 @@ async fn a_backup_restores_everything_there_is() {
     for file in [online, offline] {
         let elsewhere = tempfile::tempdir().unwrap();
         let restored = restore(&options(&elsewhere), file.as_slice(), false, &()).unwrap();
-        assert_eq!(restored.report.payments, 3);
+        assert_eq!(restored.report.payments, 4);
         assert_eq!(restored.made_at, NOW.rfc3339());
         whole(&options(&elsewhere));
         assert_eq!(everything_under(&options(&elsewhere)).await, before);

@@ -27,7 +27,7 @@ async fn compaction_keeps_everything_and_tells_the_sizes() {
     closed(store).await;
     let bytes_before = disk_bytes(&options(&folder).path).unwrap();
     let compacted = compact(&options(&folder), &()).unwrap();
-    assert_eq!(compacted.payments, 1003);
+    assert_eq!(compacted.payments, 1004);
     assert_eq!(compacted.bytes_before, bytes_before);
     let bytes_after = disk_bytes(&options(&folder).path).unwrap();
     assert_eq!(compacted.bytes_after, bytes_after);
@@ -92,7 +92,7 @@ async fn a_rekeyed_store_opens_under_the_new_key_alone() {
     let rekeyed = rekey(&options(&folder), &MasterKey::from_bytes([8; 32]), &()).unwrap();
     assert_eq!(
         (rekeyed.resealed["payment"], rekeyed.resealed["endpoint"]),
-        (3, 1)
+        (4, 1)
     );
     let refused = SledStore::open(&options(&folder));
     assert!(matches!(refused, Err(OpenError::WrongMasterKey { .. })));
@@ -190,5 +190,18 @@ async fn a_rekeyed_endpoint_signs_as_before() {
     let id = endpoint("listening", NOW).id;
     let (_, secrets) = store.endpoint_secrets(id).await.unwrap().unwrap();
     assert_eq!(secrets, secrets_of("a"));
+    closed(store).await;
+}
+
+#[tokio::test]
+async fn a_rekeyed_invitation_says_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = full(&options(&folder)).await;
+    let before = store.invitation(opens("open"), NOW).await.unwrap();
+    closed(store).await;
+    rekey(&options(&folder), &MasterKey::from_bytes([8; 32]), &()).unwrap();
+    let store = SledStore::open(&under(&folder, 8)).unwrap();
+    let after = store.invitation(opens("open"), NOW).await.unwrap();
+    assert!(after.is_some() && after == before);
     closed(store).await;
 }

@@ -1,0 +1,384 @@
+//! A reseller's invitation of a merchant: from `invited` to accepted, declined or expired.
+//!
+//! The reseller holds the invitation's address, so the address alone proves nothing: it declines, and
+//! only a consent code accepts.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq as _;
+
+use crate::consent::ConsentCode;
+use crate::delegation::{Delegation, DelegationStatus};
+use crate::id::{InvitationId, MerchantId, ResellerId};
+use crate::key::TokenHash;
+use crate::order::{BadText, ClientRef, Email, is_bidi_control};
+use crate::secret::Secret;
+use crate::time::Time;
+
+/// What a reseller calls the merchant that it invites: 1-100 characters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BusinessName(String);
+
+impl BusinessName {
+    /// Most characters.
+    pub const MAX: usize = 100;
+
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// Blank, too long, or with control or bidi characters.
+    pub fn parse(text: &str) -> Result<Self, BadText> {
+        if !(1..=Self::MAX).contains(&text.chars().count()) {
+            return Err(BadText::Length {
+                least: 1,
+                most: Self::MAX,
+            });
+        }
+        if text.chars().any(|c| c.is_control() || is_bidi_control(c)) {
+            return Err(BadText::Control);
+        }
+        if text.chars().all(char::is_whitespace) {
+            return Err(BadText::Blank);
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The name as it was sent.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BusinessName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whom a reseller wants to invite; what a replay must repeat exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvitationRequest {
+    /// Who invites.
+    pub reseller: ResellerId,
+    /// Its reference: one invitation for each, whatever the environment of the key.
+    pub client_ref: ClientRef,
+    /// Whom.
+    pub email: Email,
+    /// What it calls them.
+    pub business_name: BusinessName,
+}
+
+/// An invitation that is ready to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewInvitation {
+    /// Its id, drawn by the caller.
+    pub id: InvitationId,
+    /// What was asked for.
+    pub request: InvitationRequest,
+    /// Opens its page: 43 characters of base64url.
+    pub token: Secret,
+}
+
+/// What became of an invitation. That its time has passed is not written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// None yet.
+    Open,
+    /// Yes.
+    Accepted {
+        /// The merchant whose consent code it was.
+        merchant: MerchantId,
+        /// When.
+        at: Time,
+    },
+    /// No.
+    Declined {
+        /// When.
+        at: Time,
+    },
+}
+
+impl Reply {
+    /// Where the reseller stands because of an invitation that ends at `expires_at`. `delegation` is
+    /// the one between the reseller and the merchant that accepted.
+    pub fn status(
+        self,
+        expires_at: Time,
+        delegation: Option<&Delegation>,
+        now: Time,
+    ) -> DelegationStatus {
+        match self {
+            Self::Open if now < expires_at => DelegationStatus::Invited,
+            Self::Open => DelegationStatus::Expired,
+            Self::Declined { .. } => DelegationStatus::Declined,
+            // An accepted invitation and its delegation are written together.
+            Self::Accepted { .. } => {
+                delegation.map_or(DelegationStatus::Revoked, Delegation::status)
+            }
+        }
+    }
+}
+
+/// An invitation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// Its id.
+    pub id: InvitationId,
+    /// Who invites.
+    pub reseller: ResellerId,
+    /// The reseller's reference.
+    pub client_ref: ClientRef,
+    /// Who is invited.
+    pub email: Email,
+    /// What the reseller calls them.
+    pub business_name: BusinessName,
+    /// Opens its page.
+    pub token: Secret,
+    /// When it was made.
+    pub created_at: Time,
+    /// When it can no longer be answered.
+    pub expires_at: Time,
+    /// What became of it.
+    pub reply: Reply,
+    /// Wrong codes since the last that burnt.
+    pub wrong_codes: u8,
+    /// Codes that were issued up to then are refused here: too many wrong ones were tried.
+    pub burnt_at: Option<Time>,
+}
+
+/// Why an invitation was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAnswered {
+    /// It has been answered, or its time has passed.
+    #[error("the invitation cannot be answered any more")]
+    Over,
+    /// No usable code: unknown, used, expired or burnt.
+    #[error("the consent code is wrong, used or expired")]
+    WrongCode,
+}
+
+impl Invitation {
+    /// How long an invitation can be answered.
+    pub const LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+    /// An invitation as it is made.
+    pub fn new(new: NewInvitation, now: Time) -> Self {
+        let request = new.request;
+        Self {
+            id: new.id,
+            reseller: request.reseller,
+            client_ref: request.client_ref,
+            email: request.email,
+            business_name: request.business_name,
+            token: new.token,
+            created_at: now,
+            expires_at: now.after(Self::LIFE),
+            reply: Reply::Open,
+            wrong_codes: 0,
+            burnt_at: None,
+        }
+    }
+
+    /// The first field in which another one under the same reference differs; none makes that a
+    /// replay of this.
+    pub fn differs(&self, other: &Self) -> Option<&'static str> {
+        if self.email != other.email {
+            Some("email")
+        } else if self.business_name != other.business_name {
+            Some("business_name")
+        } else {
+            None
+        }
+    }
+
+    /// Whether it can still be answered.
+    pub fn is_open(&self, now: Time) -> bool {
+        self.reply == Reply::Open && now < self.expires_at
+    }
+
+    /// Where the reseller stands because of this invitation: see [`Reply::status`].
+    pub fn status(&self, delegation: Option<&Delegation>, now: Time) -> DelegationStatus {
+        self.reply.status(self.expires_at, delegation, now)
+    }
+
+    /// Declines it, for which its address suffices.
+    ///
+    /// # Errors
+    /// [`NotAnswered::Over`].
+    pub fn decline(&mut self, now: Time) -> Result<(), NotAnswered> {
+        if !self.is_open(now) {
+            return Err(NotAnswered::Over);
+        }
+        self.reply = Reply::Declined { at: now };
+        Ok(())
+    }
+
+    /// Accepts it for the merchant that the code names. `code` is what was found under the presented
+    /// text's handle. What a wrong try costs is written into both, so they are saved whatever the
+    /// answer: the fifth burns the code that it named, and here every code issued until then.
+    ///
+    /// # Errors
+    /// [`NotAnswered::Over`], which costs nothing; [`NotAnswered::WrongCode`].
+    pub fn accept(
+        &mut self,
+        presented: TokenHash,
+        code: Option<&mut ConsentCode>,
+        now: Time,
+    ) -> Result<MerchantId, NotAnswered> {
+        if !self.is_open(now) {
+            return Err(NotAnswered::Over);
+        }
+        if let Some(code) = code {
+            let right: bool = code.hash.0.ct_eq(&presented.0).into();
+            let burnt_here = self.burnt_at.is_some_and(|at| code.created_at <= at);
+            if right && !burnt_here && code.usable(now) {
+                code.used_at = Some(now);
+                self.reply = Reply::Accepted {
+                    merchant: code.merchant,
+                    at: now,
+                };
+                return Ok(code.merchant);
+            }
+            if !right {
+                code.wrong_tries = code.wrong_tries.saturating_add(1);
+            } else if burnt_here {
+                // It is the one that the wrong tries were about.
+                code.wrong_tries = ConsentCode::TRIES;
+            }
+        }
+        self.wrong_codes = self.wrong_codes.saturating_add(1);
+        if self.wrong_codes >= ConsentCode::TRIES {
+            self.wrong_codes = 0;
+            self.burnt_at = Some(now);
+        }
+        Err(NotAnswered::WrongCode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CODE: &str = "km_0123456789abcdefghijABCDEFGHIJ0123456789";
+
+    fn invitation(now: Time) -> Invitation {
+        let new = NewInvitation {
+            id: InvitationId::from_bytes([1; 16]),
+            request: InvitationRequest {
+                reseller: ResellerId(1),
+                client_ref: ClientRef::parse("shop-7").unwrap(),
+                email: Email::parse("owner@shop.example").unwrap(),
+                business_name: BusinessName::parse("Shop Seven").unwrap(),
+            },
+            token: Secret::new("t"),
+        };
+        Invitation::new(new, now)
+    }
+
+    fn code(now: Time) -> ConsentCode {
+        ConsentCode::new(&Secret::new(CODE), MerchantId(3), now)
+    }
+
+    fn try_with(
+        invitation: &mut Invitation,
+        code: &mut ConsentCode,
+        presented: &str,
+        now: Time,
+    ) -> Result<MerchantId, NotAnswered> {
+        let found = ConsentCode::handle(presented) == code.handle;
+        invitation.accept(TokenHash::of(presented), found.then_some(code), now)
+    }
+
+    #[test]
+    fn only_the_code_accepts_and_only_once() {
+        let now = Time::from_secs(9);
+        let (mut first, mut code) = (invitation(now), code(now));
+        let accepted = try_with(&mut first, &mut code, CODE, now);
+        assert_eq!(accepted, Ok(MerchantId(3)));
+        let again = try_with(&mut first, &mut code, CODE, now);
+        assert_eq!(again, Err(NotAnswered::Over));
+        assert_eq!(first.decline(now), Err(NotAnswered::Over));
+        // A used code is a wrong one elsewhere.
+        let mut second = invitation(now);
+        let other = try_with(&mut second, &mut code, CODE, now);
+        assert_eq!(other, Err(NotAnswered::WrongCode));
+        assert_eq!(second.status(None, now), DelegationStatus::Invited);
+    }
+
+    #[test]
+    fn the_fifth_wrong_end_burns_the_code_everywhere() {
+        let now = Time::from_secs(9);
+        let mut code = code(now);
+        for _ in 0..ConsentCode::TRIES {
+            let wrong = format!("{}X", &CODE[..CODE.len() - 1]);
+            let tried = try_with(&mut invitation(now), &mut code, &wrong, now);
+            assert_eq!(tried, Err(NotAnswered::WrongCode));
+        }
+        let tried = try_with(&mut invitation(now), &mut code, CODE, now);
+        assert_eq!(tried, Err(NotAnswered::WrongCode));
+    }
+
+    #[test]
+    fn five_wrong_codes_burn_here_what_was_issued_and_four_do_not() {
+        let now = Time::from_secs(9);
+        for wrong in [ConsentCode::TRIES - 1, ConsentCode::TRIES] {
+            let (mut invitation, mut code) = (invitation(now), code(now));
+            for _ in 0..wrong {
+                let tried = try_with(&mut invitation, &mut code, "km_no", now);
+                assert_eq!(tried, Err(NotAnswered::WrongCode));
+            }
+            let burnt = wrong == ConsentCode::TRIES;
+            let tried = try_with(&mut invitation, &mut code, CODE, now);
+            assert_eq!(tried.is_err(), burnt);
+            if burnt {
+                let later = Time::from_secs(10);
+                let mut newer = super::tests::code(later);
+                let tried = try_with(&mut invitation, &mut newer, CODE, later);
+                assert_eq!(tried, Ok(MerchantId(3)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_code_ends_after_a_day_and_an_invitation_after_thirty() {
+        let made = Time::from_secs(9);
+        let last = made.after(ConsentCode::LIFE);
+        let tried = try_with(&mut invitation(made), &mut code(made), CODE, last);
+        assert_eq!(tried, Err(NotAnswered::WrongCode));
+        let just = Time::from_millis(last.as_millis() - 1);
+        assert!(try_with(&mut invitation(made), &mut code(made), CODE, just).is_ok());
+
+        let mut late = invitation(made);
+        let end = made.after(Duration::from_secs(30 * 86_400));
+        assert!(late.is_open(Time::from_millis(end.as_millis() - 1)));
+        assert_eq!(late.status(None, end), DelegationStatus::Expired);
+        assert_eq!(late.decline(end), Err(NotAnswered::Over));
+        let tried = try_with(&mut late, &mut code(end), CODE, end);
+        assert_eq!(tried, Err(NotAnswered::Over));
+        assert_eq!(late.wrong_codes, 0);
+    }
+
+    #[test]
+    fn an_accepted_invitation_says_what_its_delegation_says() {
+        let now = Time::from_secs(9);
+        let (mut invitation, mut code) = (invitation(now), code(now));
+        try_with(&mut invitation, &mut code, CODE, now).unwrap();
+        let mut delegation = Delegation::authorized(ResellerId(1), MerchantId(3), None, now);
+        let status = invitation.status(Some(&delegation), now);
+        assert_eq!(status, DelegationStatus::Authorized);
+        delegation.revoke(now);
+        let status = invitation.status(Some(&delegation), now);
+        assert_eq!(status, DelegationStatus::Revoked);
+    }
+
+    #[test]
+    fn a_business_name_is_a_plain_line() {
+        assert!(BusinessName::parse("Bäckerei Müller & Söhne").is_ok());
+        for text in ["", "  ", "a\nb", "a\u{202E}b", &"x".repeat(101)] {
+            assert!(BusinessName::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

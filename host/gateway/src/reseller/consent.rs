@@ -1,0 +1,58 @@
+//! Consent codes: an operator hands one to a merchant, who accepts an invitation with it.
+
+use kassette_domain::audit::Audited;
+use kassette_domain::consent::ConsentCode;
+use kassette_domain::id::MerchantId;
+use kassette_domain::key::TokenKind;
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use kassette_store::Fault;
+
+use crate::Gateway;
+
+/// A consent code, shown this once.
+#[derive(Clone, Debug)]
+pub struct IssuedConsentCode {
+    /// `km_…`
+    pub code: Secret,
+    /// From when on it is refused.
+    pub expires_at: Time,
+}
+
+/// Why no consent code was issued.
+#[derive(Debug, thiserror::Error)]
+pub enum ConsentError {
+    /// 404.
+    #[error("merchant not found")]
+    NoSuchMerchant,
+    /// 500.
+    #[error(transparent)]
+    Random(#[from] getrandom::Error),
+    /// 500.
+    #[error(transparent)]
+    Store(#[from] Fault),
+}
+
+impl Gateway {
+    /// Issues a consent code to a merchant.
+    ///
+    /// # Errors
+    /// See [`ConsentError`].
+    pub async fn issue_consent_code(
+        &self,
+        merchant: MerchantId,
+        audited: Audited,
+    ) -> Result<IssuedConsentCode, ConsentError> {
+        let shown = TokenKind::Consent.generate(getrandom::fill)?;
+        let now = self.now();
+        let code = ConsentCode::new(&shown, merchant, now);
+        let expires_at = code.expires_at;
+        match self.store().issue_consent_code(code, audited, now).await? {
+            true => Ok(IssuedConsentCode {
+                code: shown,
+                expires_at,
+            }),
+            false => Err(ConsentError::NoSuchMerchant),
+        }
+    }
+}

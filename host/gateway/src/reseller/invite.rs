@@ -1,0 +1,132 @@
+//! Inviting a merchant, and the merchant's answer.
+
+use std::sync::Arc;
+
+use kassette_domain::id::InvitationId;
+use kassette_domain::invitation::{Invitation, InvitationRequest, NewInvitation};
+use kassette_domain::key::TokenHash;
+use kassette_domain::reseller::Reseller;
+use kassette_domain::secret::Secret;
+use kassette_store::{Answered, Fault, Invited, Standing};
+
+use crate::Gateway;
+use crate::auth::ResellerCaller;
+
+/// An invitation that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InviteOutcome {
+    /// It is new.
+    Invited(Standing),
+    /// It was asked for before, with the same data: as it stands now.
+    Replayed(Standing),
+}
+
+/// Why nobody was invited. The edge maps each to HTTP.
+#[derive(Debug, thiserror::Error)]
+pub enum InviteError {
+    /// The key was revoked, or the live rollout switched off, meanwhile: 401.
+    #[error("the credential is missing, invalid, revoked or expired")]
+    KeyRefused,
+    /// The reference was used with other data: 409.
+    #[error(
+        "this client_ref was used before with a different {field}; use a new one for a new invitation"
+    )]
+    Differs {
+        /// The first field that differs.
+        field: &'static str,
+    },
+    /// 422.
+    #[error(
+        "client_ref: the reseller has {} invitations, as many as it can; ask the operator",
+        Reseller::MAX_INVITATIONS
+    )]
+    TooMany,
+    /// 500.
+    #[error(transparent)]
+    Store(#[from] Fault),
+    /// No randomness from the operating system: 500.
+    #[error("no randomness from the operating system")]
+    Random,
+}
+
+impl From<getrandom::Error> for InviteError {
+    fn from(_: getrandom::Error) -> Self {
+        Self::Random
+    }
+}
+
+/// What an invitation's page shows.
+#[derive(Clone, Debug)]
+pub struct InvitationView {
+    /// Who invites.
+    pub reseller: Arc<Reseller>,
+    /// The invitation with where it stands.
+    pub standing: Standing,
+}
+
+impl Gateway {
+    /// Invites a merchant, or finds the invitation that the same request made before.
+    /// `request.reseller` is the caller.
+    ///
+    /// # Errors
+    /// See [`InviteError`].
+    pub async fn invite(
+        &self,
+        caller: &ResellerCaller,
+        request: InvitationRequest,
+    ) -> Result<InviteOutcome, InviteError> {
+        let new = NewInvitation {
+            id: InvitationId::from_bytes(crate::random()?),
+            request,
+            token: crate::url_token()?,
+        };
+        let authority = Some(caller.key.hash);
+        let invited = self.store().invite(new, authority, self.now()).await?;
+        match invited {
+            Invited::New(standing) => Ok(InviteOutcome::Invited(standing)),
+            Invited::Replay(standing) => Ok(InviteOutcome::Replayed(standing)),
+            Invited::Differs { field } => Err(InviteError::Differs { field }),
+            Invited::KeyRefused => Err(InviteError::KeyRefused),
+            Invited::TooMany => Err(InviteError::TooMany),
+        }
+    }
+
+    /// `{public_url}/invitation/<token>`.
+    pub fn invitation_url(&self, invitation: &Invitation) -> String {
+        let origin = &self.settings().public_url;
+        format!("{origin}/invitation/{}", invitation.token.expose())
+    }
+
+    /// The page behind an invitation's token; none for an unknown one. Changes nothing.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn invitation(&self, token: &str) -> Result<Option<InvitationView>, Fault> {
+        let hash = TokenHash::of(token);
+        let Some(standing) = self.store().invitation(hash, self.now()).await? else {
+            return Ok(None);
+        };
+        let known = &self.inner.known;
+        let id = standing.invitation.reseller;
+        let reseller = known.reseller(self.store().as_ref(), id).await?;
+        Ok(reseller.map(|reseller| InvitationView { reseller, standing }))
+    }
+
+    /// The merchant accepts with a consent code.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn accept_invitation(&self, token: &str, code: Secret) -> Result<Answered, Fault> {
+        let hash = TokenHash::of(token);
+        self.store().accept_invitation(hash, code, self.now()).await
+    }
+
+    /// Whoever holds the invitation's address declines.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn decline_invitation(&self, token: &str) -> Result<Answered, Fault> {
+        let hash = TokenHash::of(token);
+        self.store().decline_invitation(hash, self.now()).await
+    }
+}

@@ -1,0 +1,118 @@
+//! What a reseller does for merchants, and how merchants let it.
+//!
+//! A payment that a reseller makes belongs to the merchant: its keys read it, its webhooks tell it,
+//! its policy routes it. The reseller alone starts it. Whether it may at all is looked up at every
+//! call, and by the store once more when it writes, so a revocation holds at once.
+
+mod consent;
+mod invite;
+mod payments;
+
+pub use self::consent::{ConsentError, IssuedConsentCode};
+pub use self::invite::{InvitationView, InviteError, InviteOutcome};
+pub use self::payments::ResellerStart;
+
+use kassette_domain::delegation::DelegatedMerchant;
+use kassette_domain::id::MerchantId;
+use kassette_domain::key::Environment;
+use kassette_domain::payment::{Origin, Payment};
+use kassette_domain::reseller::{Barred, Reseller, may_work};
+use kassette_store::{Fault, Listed, Paging};
+
+use crate::Gateway;
+use crate::auth::ResellerCaller;
+
+/// Merchants that are read at once.
+const PAGE: usize = 100;
+
+/// Why a reseller is shown nothing. The edge maps each to HTTP.
+#[derive(Debug, thiserror::Error)]
+pub enum ResellerError {
+    /// Not this reseller's, or of the other environment: 404.
+    #[error("payment not found")]
+    NotFound,
+    /// 403.
+    #[error(transparent)]
+    Barred(#[from] Barred),
+    /// 422.
+    #[error("cursor: is not one that this list gave out")]
+    BadCursor,
+    /// 500.
+    #[error(transparent)]
+    Store(#[from] Fault),
+}
+
+impl Gateway {
+    /// The merchants that a reseller has invited or that have authorized it, newest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn reseller_merchants(
+        &self,
+        caller: &ResellerCaller,
+    ) -> Result<Vec<DelegatedMerchant>, Fault> {
+        let (store, now) = (self.store(), self.now());
+        let mut merchants = Vec::new();
+        let mut cursor = None;
+        // As many as a reseller can invite, and those that operators authorized beside them.
+        loop {
+            let paging = Paging {
+                limit: PAGE,
+                cursor,
+            };
+            let listed = store.delegated_merchants(caller.reseller.id, paging, now);
+            let Listed::Page(page) = listed.await? else {
+                return Ok(merchants);
+            };
+            merchants.extend(page.items);
+            match page.next {
+                None => return Ok(merchants),
+                next => cursor = next,
+            }
+        }
+    }
+
+    /// Whether a reseller may work for a merchant now.
+    async fn may_work(
+        &self,
+        reseller: &Reseller,
+        merchant: MerchantId,
+        environment: Environment,
+    ) -> Result<Result<(), Barred>, Fault> {
+        let delegation = self.store().delegation(reseller.id, merchant).await?;
+        Ok(may_work(reseller, delegation.as_ref(), environment))
+    }
+
+    /// The same, where the merchant has to be approved for live too.
+    async fn may_process(
+        &self,
+        reseller: &Reseller,
+        merchant: MerchantId,
+        environment: Environment,
+    ) -> Result<Result<(), Barred>, Fault> {
+        let may = self.may_work(reseller, merchant, environment).await?;
+        if may.is_err() || environment == Environment::Test {
+            return Ok(may);
+        }
+        let merchant = self.known_merchant(merchant).await?;
+        let approved = merchant.is_some_and(|merchant| merchant.live_approved);
+        Ok(if approved {
+            Ok(())
+        } else {
+            Err(Barred::NotLiveApproved)
+        })
+    }
+
+    /// Why no attempt of a payment may be opened now, where it is a reseller's.
+    pub(crate) async fn bars_start(&self, payment: &Payment) -> Result<Option<Barred>, Fault> {
+        let Origin::Reseller { reseller, .. } = payment.origin else {
+            return Ok(None);
+        };
+        let known = &self.inner.known;
+        let Some(reseller) = known.reseller(self.store().as_ref(), reseller).await? else {
+            return Ok(Some(Barred::NotAuthorized));
+        };
+        let may = self.may_work(&reseller, payment.merchant, payment.environment);
+        Ok(may.await?.err())
+    }
+}

@@ -1,0 +1,355 @@
+//! What a reseller may do for a merchant, and when that ends.
+
+use kassette_domain::delegation::DelegationStatus;
+use kassette_domain::id::{KeyId, MerchantId, PaymentId, ResellerId};
+use kassette_domain::invitation::{BusinessName, InvitationRequest};
+use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash, TokenKind};
+use kassette_domain::method::MethodId;
+use kassette_domain::order::{ClientRef, Email};
+use kassette_domain::payment::{CheckoutMode, Origin, Payment, Request, Status};
+use kassette_domain::reseller::Barred;
+use kassette_domain::secret::Secret;
+use kassette_gateway::auth::{AuthError, ResellerCaller, rolled_out};
+use kassette_gateway::clock::Clock as _;
+use kassette_gateway::create::{CreateError, CreateOutcome};
+use kassette_gateway::reseller::{InviteError, InviteOutcome, ResellerError, ResellerStart};
+use kassette_gateway::start::StartError;
+use kassette_store::{Answered, Paging};
+
+use crate::world::{World, audited, by_page};
+
+impl World {
+    async fn reseller(&self) -> ResellerId {
+        let made = self
+            .store
+            .create_reseller("Agency".into(), audited(), self.clock.now());
+        made.await.unwrap().id
+    }
+
+    /// A key of a reseller, as it is shown.
+    async fn key_of(&self, reseller: ResellerId, environment: Environment) -> Secret {
+        let shown = TokenKind::Reseller(environment)
+            .generate(getrandom::fill)
+            .unwrap();
+        let key = ApiKey {
+            id: KeyId::from_bytes(*PaymentId::made_at(self.clock.now(), random()).as_bytes()),
+            hash: TokenHash::of(shown.expose()),
+            owner: KeyOwner::Reseller(reseller),
+            environment,
+            scopes: Scope::RESELLER.to_vec(),
+            hint: "abcd".into(),
+            created_at: self.clock.now(),
+            expires_at: None,
+            revoked_at: None,
+            last_used_at: None,
+        };
+        let issued = self.store.issue_key(key, audited(), self.clock.now()).await;
+        assert!(matches!(issued, Ok(kassette_store::KeyIssued::Done(_))));
+        shown
+    }
+
+    async fn caller(&self, reseller: ResellerId, environment: Environment) -> ResellerCaller {
+        let key = self.key_of(reseller, environment).await;
+        self.gateway.reseller_caller(key.expose()).await.unwrap()
+    }
+
+    async fn delegate(&self, reseller: ResellerId, authorized: bool) {
+        let now = self.clock.now();
+        let set = self
+            .store
+            .set_delegation(reseller, self.merchant.id, authorized, audited(), now);
+        set.await.unwrap().unwrap();
+    }
+
+    /// A reseller that is authorized, with its test key.
+    async fn authorized(&self) -> ResellerCaller {
+        let reseller = self.reseller().await;
+        self.delegate(reseller, true).await;
+        self.caller(reseller, Environment::Test).await
+    }
+
+    fn resold(&self, caller: &ResellerCaller, name: &str, mode: CheckoutMode) -> Request {
+        Request {
+            origin: Origin::Reseller {
+                reseller: caller.reseller.id,
+                client_ref: ClientRef::parse(name).unwrap(),
+            },
+            environment: caller.key.environment,
+            ..self.request(name, mode)
+        }
+    }
+
+    async fn resell(&self, caller: &ResellerCaller, name: &str, mode: CheckoutMode) -> Payment {
+        let request = self.resold(caller, name, mode);
+        match self.gateway.reseller_create(caller, request).await.unwrap() {
+            CreateOutcome::Created(payment) => payment,
+            CreateOutcome::Replayed(_) => panic!("it was there before"),
+        }
+    }
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).unwrap();
+    bytes
+}
+
+fn ideal(payment: PaymentId) -> ResellerStart {
+    ResellerStart {
+        payment,
+        method: MethodId::Ideal,
+        provider: None,
+    }
+}
+
+fn all() -> Paging {
+    Paging {
+        limit: 100,
+        cursor: None,
+    }
+}
+
+fn invitation(caller: &ResellerCaller, client_ref: &str) -> InvitationRequest {
+    InvitationRequest {
+        reseller: caller.reseller.id,
+        client_ref: ClientRef::parse(client_ref).unwrap(),
+        email: Email::parse("owner@shop.example").unwrap(),
+        business_name: BusinessName::parse("Shop Seven").unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn keys_of_merchants_and_resellers_open_only_their_own() {
+    let world = World::new().await;
+    let reseller = world.reseller().await;
+    let key = world.key_of(reseller, Environment::Live).await;
+    let caller = world.gateway.reseller_caller(key.expose()).await.unwrap();
+    assert!(!rolled_out(&caller), "off until an operator switches it");
+    let refused = world.gateway.merchant_caller(key.expose()).await;
+    assert!(matches!(refused, Err(AuthError::Refused)));
+    let now = world.clock.now();
+    let switched = world.store.set_live_rollout(reseller, true, audited(), now);
+    switched.await.unwrap().unwrap();
+    let caller = world.gateway.reseller_caller(key.expose()).await.unwrap();
+    assert!(rolled_out(&caller), "it holds for the next request");
+    let id = caller.key.id;
+    world.store.revoke_key(id, audited(), now).await.unwrap();
+    let refused = world.gateway.reseller_caller(key.expose()).await;
+    assert!(matches!(refused, Err(AuthError::Refused)));
+}
+
+#[tokio::test]
+async fn an_invitation_is_accepted_on_its_page_and_then_payments_are_made() {
+    let world = World::new().await;
+    let reseller = world.reseller().await;
+    let caller = world.caller(reseller, Environment::Test).await;
+    let gateway = &world.gateway;
+    let asked = gateway.invite(&caller, invitation(&caller, "ref")).await;
+    let InviteOutcome::Invited(standing) = asked.unwrap() else {
+        panic!("it is not new");
+    };
+    assert_eq!(standing.status, DelegationStatus::Invited);
+    let url = gateway.invitation_url(&standing.invitation);
+    let token = url
+        .strip_prefix("https://pay.shop.example/invitation/")
+        .unwrap();
+    assert_eq!(token.len(), 43);
+
+    let request = world.resold(&caller, "a", CheckoutMode::Hosted);
+    let refused = gateway.reseller_create(&caller, request).await;
+    assert!(matches!(
+        refused,
+        Err(CreateError::Barred(Barred::NotAuthorized))
+    ));
+    let merchants = gateway.reseller_merchants(&caller).await.unwrap();
+    assert_eq!((merchants.len(), merchants[0].merchant), (1, None));
+
+    let code = gateway
+        .issue_consent_code(world.merchant.id, audited())
+        .await
+        .unwrap();
+    let accepted = gateway.accept_invitation(token, code.code).await.unwrap();
+    assert!(matches!(accepted, Answered::Accepted(_)), "{accepted:?}");
+    let view = gateway.invitation(token).await.unwrap().unwrap();
+    assert_eq!(view.standing.status, DelegationStatus::Authorized);
+    let merchants = gateway.reseller_merchants(&caller).await.unwrap();
+    assert_eq!(merchants[0].merchant, Some(world.merchant.id));
+    world.resell(&caller, "a", CheckoutMode::Hosted).await;
+
+    // The same request finds the invitation as it stands now; another one differs.
+    let again = gateway
+        .invite(&caller, invitation(&caller, "ref"))
+        .await
+        .unwrap();
+    match again {
+        InviteOutcome::Replayed(standing) => {
+            assert_eq!(standing.status, DelegationStatus::Authorized);
+            assert_eq!(gateway.invitation_url(&standing.invitation), url);
+        }
+        InviteOutcome::Invited(_) => panic!("it was made twice"),
+    }
+    let mut other = invitation(&caller, "ref");
+    other.email = Email::parse("other@shop.example").unwrap();
+    let differs = gateway.invite(&caller, other).await;
+    assert!(matches!(
+        differs,
+        Err(InviteError::Differs { field: "email" })
+    ));
+}
+
+#[tokio::test]
+async fn the_merchant_owns_the_payment_and_the_reseller_starts_it() {
+    let world = World::new().await;
+    let caller = world.authorized().await;
+    let payment = world.resell(&caller, "a", CheckoutMode::Direct).await;
+    let (id, gateway) = (payment.id, &world.gateway);
+    let of_merchant = gateway
+        .payment_of(world.merchant.id, Environment::Test, id)
+        .await;
+    assert_eq!(of_merchant.unwrap().unwrap().id, id);
+    let started = gateway.reseller_start(&caller, ideal(id)).await.unwrap();
+    assert_eq!(started.ledger.payment.status, Status::Pending);
+    let again = gateway.reseller_start(&caller, ideal(id)).await.unwrap();
+    assert_eq!(again.redirect_url, started.redirect_url);
+    let read = gateway.reseller_payment(&caller, id).await.unwrap();
+    assert_eq!(read.status, Status::Pending);
+    let listed = gateway
+        .reseller_payments(&caller, world.merchant.id, all())
+        .await;
+    assert_eq!(listed.unwrap().items.len(), 1);
+    let hosted = world.resell(&caller, "b", CheckoutMode::Hosted).await;
+    let refused = gateway.reseller_start(&caller, ideal(hosted.id)).await;
+    assert!(
+        matches!(refused, Err(StartError::Conflict(_))),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_reference_is_replayed_or_differs() {
+    let world = World::new().await;
+    let caller = world.authorized().await;
+    let payment = world.resell(&caller, "a", CheckoutMode::Hosted).await;
+    let request = world.resold(&caller, "a", CheckoutMode::Hosted);
+    match world
+        .gateway
+        .reseller_create(&caller, request.clone())
+        .await
+        .unwrap()
+    {
+        CreateOutcome::Replayed(replayed) => assert_eq!(replayed.id, payment.id),
+        CreateOutcome::Created(_) => panic!("a second payment"),
+    }
+    let mut other = request;
+    other.due.amount = kassette_domain::money::Minor(1);
+    let differs = world.gateway.reseller_create(&caller, other).await;
+    let differs = differs.unwrap_err();
+    assert!(differs.to_string().contains("client_ref"), "{differs}");
+    assert!(matches!(
+        differs,
+        CreateError::ClientRefDiffers { field: "amount" }
+    ));
+}
+
+#[tokio::test]
+async fn another_resellers_and_another_environments_payments_are_not_found() {
+    let world = World::new().await;
+    let caller = world.authorized().await;
+    let other = world.authorized().await;
+    let reseller = caller.reseller.id;
+    let now = world.clock.now();
+    world
+        .store
+        .set_live_rollout(reseller, true, audited(), now)
+        .await
+        .unwrap();
+    let live = world.caller(reseller, Environment::Live).await;
+    let payment = world.resell(&caller, "a", CheckoutMode::Direct).await;
+    let of_merchant = world.direct().await;
+    for (who, id) in [
+        (&other, payment.id),
+        (&live, payment.id),
+        (&caller, of_merchant.id),
+        (&caller, PaymentId::from_bytes([9; 16])),
+    ] {
+        let read = world.gateway.reseller_payment(who, id).await;
+        assert!(matches!(read, Err(ResellerError::NotFound)), "{read:?}");
+        let started = world.gateway.reseller_start(who, ideal(id)).await;
+        assert!(matches!(started, Err(StartError::NotFound)), "{started:?}");
+    }
+    for who in [&other, &live] {
+        let listed = world
+            .gateway
+            .reseller_payments(who, world.merchant.id, all())
+            .await;
+        assert_eq!(listed.unwrap().items, []);
+    }
+    let nobodys = world
+        .gateway
+        .reseller_payments(&caller, MerchantId(77), all())
+        .await;
+    assert!(matches!(
+        nobodys,
+        Err(ResellerError::Barred(Barred::NotAuthorized))
+    ));
+}
+
+#[tokio::test]
+async fn a_revocation_holds_at_once_on_the_page_too() {
+    let world = World::new().await;
+    let caller = world.authorized().await;
+    let direct = world.resell(&caller, "direct", CheckoutMode::Direct).await;
+    let running = world.resell(&caller, "running", CheckoutMode::Hosted).await;
+    let waiting = world.resell(&caller, "waiting", CheckoutMode::Hosted).await;
+    let gateway = &world.gateway;
+    gateway
+        .start(by_page(&running, MethodId::Ideal))
+        .await
+        .unwrap();
+    let page = gateway
+        .checkout(waiting.token.expose())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(page.can_choose);
+    world.delegate(caller.reseller.id, false).await;
+
+    let request = world.resold(&caller, "new", CheckoutMode::Hosted);
+    let created = gateway.reseller_create(&caller, request).await;
+    assert!(
+        matches!(created, Err(CreateError::Barred(_))),
+        "{created:?}"
+    );
+    let replay = world.resold(&caller, "waiting", CheckoutMode::Hosted);
+    let replayed = gateway.reseller_create(&caller, replay).await;
+    assert!(matches!(replayed, Err(CreateError::Barred(_))));
+    let started = gateway.reseller_start(&caller, ideal(direct.id)).await;
+    assert!(matches!(started, Err(StartError::Barred(_))), "{started:?}");
+    let read = gateway.reseller_payment(&caller, direct.id).await;
+    assert!(matches!(read, Err(ResellerError::Barred(_))), "{read:?}");
+    let listed = gateway
+        .reseller_payments(&caller, world.merchant.id, all())
+        .await;
+    assert!(matches!(listed, Err(ResellerError::Barred(_))));
+
+    let page = gateway
+        .checkout(waiting.token.expose())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(!page.can_choose && page.offers.is_empty());
+    let chosen = gateway.start(by_page(&waiting, MethodId::Ideal)).await;
+    assert!(matches!(chosen, Err(StartError::Barred(_))), "{chosen:?}");
+    // What is open is shown as before.
+    let page = gateway
+        .checkout(running.token.expose())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(page.ledger.open_attempt().is_some());
+    let again = gateway.start(by_page(&running, MethodId::Ideal)).await;
+    assert!(again.is_ok(), "{again:?}");
+    // The merchant still sees it all.
+    let of_merchant = gateway.payment_of(world.merchant.id, Environment::Test, direct.id);
+    assert!(of_merchant.await.unwrap().is_some());
+}

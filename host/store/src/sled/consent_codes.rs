@@ -1,0 +1,57 @@
+//! Consent codes. What has ended is taken away by those that are issued after it.
+
+use ::sled::IVec;
+use kassette_domain::audit::Audited;
+use kassette_domain::consent::ConsentCode;
+use kassette_domain::time::Time;
+
+use super::applier::Operation;
+use super::rows::{Rows, Source, Span};
+use super::{audits, keys, reseller_keys};
+use crate::Fault;
+
+/// Ended codes that one issue takes away; more than one, so that they never grow.
+const MAX_SWEPT: usize = 16;
+
+/// A new code.
+pub(super) struct IssueConsentCode {
+    pub(super) code: ConsentCode,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for IssueConsentCode {
+    type Outcome = bool;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<bool, Fault> {
+        let code = self.code;
+        if rows.get(&keys::merchant(code.merchant))?.is_none() {
+            return Ok(false);
+        }
+        sweep(rows, self.now)?;
+        let row = reseller_keys::consent(code.handle);
+        if rows.get(&row)?.is_some() {
+            return Err(Fault::Unavailable("the code is in use".into()));
+        }
+        rows.save(row, &code)?;
+        let end = reseller_keys::consent_end(code.expires_at, code.handle);
+        rows.put(end, IVec::default());
+        audits::append(rows, self.audited, self.now)?;
+        Ok(true)
+    }
+}
+
+fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<(), Fault> {
+    let ends = Span::prefix(reseller_keys::CONSENT_ENDS);
+    for (key, _) in rows.scan(&ends, MAX_SWEPT)? {
+        let Some((at, handle)) = reseller_keys::read_consent_end(&key) else {
+            continue;
+        };
+        if now < at {
+            break;
+        }
+        rows.remove(reseller_keys::consent(handle));
+        rows.remove(key);
+    }
+    Ok(())
+}

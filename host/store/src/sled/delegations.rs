@@ -1,0 +1,206 @@
+//! What merchants have granted to resellers, and who may do what because of it.
+
+use ::sled::IVec;
+use kassette_domain::audit::Audited;
+use kassette_domain::delegation::{self, DelegatedMerchant, Delegation};
+use kassette_domain::id::{InvitationId, MerchantId, ResellerId};
+use kassette_domain::key::Environment;
+use kassette_domain::ledger::Step;
+use kassette_domain::merchant::Merchant;
+use kassette_domain::payment::{Origin, Payment};
+use kassette_domain::reseller::{Barred, may_work};
+use kassette_domain::time::Time;
+
+use super::applier::Operation;
+use super::keys::Key;
+use super::reseller_keys::{self, Relation};
+use super::rows::{Rows, Source};
+use super::{audits, invitations, keys, records, resellers};
+use crate::Fault;
+
+/// A delegation.
+pub(super) fn load(
+    source: &impl Source,
+    reseller: ResellerId,
+    merchant: MerchantId,
+) -> Result<Option<Delegation>, Fault> {
+    source.load(&reseller_keys::delegation(reseller, merchant))
+}
+
+/// Why a reseller may not work for a merchant now, read in the transaction that would do it.
+pub(super) fn bars(
+    rows: &Rows<'_>,
+    reseller: ResellerId,
+    merchant: MerchantId,
+    environment: Environment,
+) -> Result<Option<Barred>, Fault> {
+    let Some(who) = resellers::load(rows, reseller)? else {
+        return Ok(Some(Barred::NotAuthorized));
+    };
+    let delegation = load(rows, reseller, merchant)?;
+    Ok(may_work(&who, delegation.as_ref(), environment).err())
+}
+
+/// Why a reseller may not make a payment for a merchant now: in live the merchant must be approved too.
+pub(super) fn bars_creation(
+    rows: &Rows<'_>,
+    reseller: ResellerId,
+    merchant: MerchantId,
+    environment: Environment,
+) -> Result<Option<Barred>, Fault> {
+    let barred = bars(rows, reseller, merchant, environment)?;
+    if barred.is_some() || environment == Environment::Test {
+        return Ok(barred);
+    }
+    let merchant: Merchant = rows.expect(&keys::merchant(merchant))?;
+    Ok((!merchant.live_approved).then_some(Barred::NotLiveApproved))
+}
+
+/// Why a step may not open an attempt of a reseller's payment; none for steps that open none.
+pub(super) fn bars_opening(
+    rows: &Rows<'_>,
+    payment: &Payment,
+    step: &Step,
+) -> Result<Option<Barred>, Fault> {
+    let opens = matches!(step, Step::Open(_) | Step::Started { next: Some(_), .. });
+    match &payment.origin {
+        Origin::Reseller { reseller, .. } if opens => {
+            bars(rows, *reseller, payment.merchant, payment.environment)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Grants, in the transaction of what granted it.
+pub(super) fn authorize(
+    rows: &mut Rows<'_>,
+    reseller: ResellerId,
+    merchant: MerchantId,
+    invitation: Option<InvitationId>,
+    audited: Audited,
+    now: Time,
+) -> Result<Delegation, Fault> {
+    let key = reseller_keys::delegation(reseller, merchant);
+    let known: Option<Delegation> = rows.load(&key)?;
+    let before = known.as_ref().map(Delegation::status);
+    let delegation = match known {
+        Some(mut delegation) => {
+            if delegation.invitation.is_none() && invitation.is_some() {
+                // From now on its invitation stands in the list.
+                rows.remove(alone(&delegation));
+            }
+            delegation.authorize(invitation, now);
+            delegation
+        }
+        None => {
+            let delegation = Delegation::authorized(reseller, merchant, invitation, now);
+            if invitation.is_none() {
+                rows.put(alone(&delegation), IVec::default());
+            }
+            delegation
+        }
+    };
+    rows.save(key, &delegation)?;
+    audits::append(rows, delegation::told(audited, before, &delegation), now)?;
+    Ok(delegation)
+}
+
+/// The row by which a merchant that never accepted an invitation stands in the reseller's list.
+fn alone(delegation: &Delegation) -> Key {
+    let relation = Relation::Merchant(delegation.merchant);
+    reseller_keys::relation(delegation.reseller, delegation.created_at, relation)
+}
+
+/// An operator's word on a delegation.
+pub(super) struct SetDelegation {
+    pub(super) reseller: ResellerId,
+    pub(super) merchant: MerchantId,
+    pub(super) authorized: bool,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for SetDelegation {
+    type Outcome = Option<Delegation>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        if resellers::load(rows, self.reseller)?.is_none()
+            || rows.get(&keys::merchant(self.merchant))?.is_none()
+        {
+            return Ok(None);
+        }
+        if self.authorized {
+            let (reseller, merchant) = (self.reseller, self.merchant);
+            return authorize(rows, reseller, merchant, None, self.audited, self.now).map(Some);
+        }
+        let Some(mut delegation) = load(rows, self.reseller, self.merchant)? else {
+            return Ok(None);
+        };
+        let before = Some(delegation.status());
+        delegation.revoke(self.now);
+        let key = reseller_keys::delegation(self.reseller, self.merchant);
+        rows.save(key, &delegation)?;
+        let audited = delegation::told(self.audited, before, &delegation);
+        audits::append(rows, audited, self.now)?;
+        Ok(Some(delegation))
+    }
+}
+
+/// A row of `rel/` as the reseller sees it; none for an invitation that a later one stands for.
+pub(super) fn shown(
+    source: &impl Source,
+    reseller: ResellerId,
+    key: &[u8],
+    now: Time,
+) -> Result<Option<DelegatedMerchant>, Fault> {
+    match reseller_keys::read_relation(key) {
+        Some(Relation::Invitation(id)) => shown_invitation(source, reseller, id, now),
+        Some(Relation::Merchant(merchant)) => shown_merchant(source, reseller, merchant),
+        None => Err(records::damaged(key, "it is about nobody")),
+    }
+}
+
+fn shown_invitation(
+    source: &impl Source,
+    reseller: ResellerId,
+    id: InvitationId,
+    now: Time,
+) -> Result<Option<DelegatedMerchant>, Fault> {
+    let invitation = invitations::expect_plain(source, id)?;
+    let delegation = invitations::delegation_of(source, reseller, invitation.reply)?;
+    let accepted_later = delegation
+        .as_ref()
+        .is_some_and(|delegation| delegation.invitation != Some(id));
+    if accepted_later {
+        return Ok(None);
+    }
+    Ok(Some(DelegatedMerchant {
+        merchant: delegation.as_ref().map(|delegation| delegation.merchant),
+        status: invitation
+            .reply
+            .status(invitation.expires_at, delegation.as_ref(), now),
+        authorized_at: delegation.map(|delegation| delegation.authorized_at),
+        business_name: invitation.business_name.as_str().to_owned(),
+        client_ref: Some(invitation.client_ref),
+        invitation: Some(id),
+        created_at: invitation.created_at,
+    }))
+}
+
+fn shown_merchant(
+    source: &impl Source,
+    reseller: ResellerId,
+    id: MerchantId,
+) -> Result<Option<DelegatedMerchant>, Fault> {
+    let delegation: Delegation = source.expect(&reseller_keys::delegation(reseller, id))?;
+    let merchant: Merchant = source.expect(&keys::merchant(id))?;
+    Ok(Some(DelegatedMerchant {
+        merchant: Some(id),
+        business_name: merchant.name,
+        status: delegation.status(),
+        authorized_at: Some(delegation.authorized_at),
+        client_ref: None,
+        invitation: None,
+        created_at: delegation.created_at,
+    }))
+}

@@ -1,0 +1,320 @@
+//! Invitations: made once for each reference, answered once.
+
+use std::sync::Arc;
+
+use ::sled::IVec;
+use kassette_domain::audit::Audited;
+use kassette_domain::consent::ConsentCode;
+use kassette_domain::delegation::Delegation;
+use kassette_domain::id::{InvitationId, ResellerId};
+use kassette_domain::invitation::{BusinessName, Invitation, NewInvitation, NotAnswered, Reply};
+use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
+use kassette_domain::order::{ClientRef, Email};
+use kassette_domain::reseller::Reseller;
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use serde::{Deserialize, Serialize};
+
+use super::applier::Operation;
+use super::reseller_keys::{self, Relation};
+use super::rows::{Rows, Source};
+use super::seal::Sealer;
+use super::stored::closed;
+use super::{Secrets, audits, delegations, keys, records, resellers};
+use crate::{Answered, Fault, Invited, Standing};
+
+/// An invitation's row.
+#[derive(Serialize, Deserialize)]
+pub(super) struct InvitationRow {
+    pub(super) reseller: ResellerId,
+    pub(super) client_ref: ClientRef,
+    pub(super) business_name: BusinessName,
+    pub(super) created_at: Time,
+    pub(super) expires_at: Time,
+    pub(super) reply: Reply,
+    wrong_codes: u8,
+    burnt_at: Option<Time>,
+    /// [`InvitationSecrets`].
+    sealed: Vec<u8>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct InvitationSecrets {
+    email: Email,
+    token: Secret,
+}
+
+/// An invitation that must be there, without address and token.
+pub(super) fn expect_plain(source: &impl Source, id: InvitationId) -> Result<InvitationRow, Fault> {
+    source.expect(&reseller_keys::invitation(id))
+}
+
+/// Reads an invitation that must be there.
+pub(super) fn expect(
+    source: &impl Source,
+    sealer: &Sealer,
+    id: InvitationId,
+) -> Result<Invitation, Fault> {
+    open(sealer, id, expect_plain(source, id)?)
+}
+
+fn open(sealer: &Sealer, id: InvitationId, row: InvitationRow) -> Result<Invitation, Fault> {
+    let key = reseller_keys::invitation(id);
+    let secrets: InvitationSecrets = sealer
+        .open(&key, &row.sealed)
+        .map_err(|unopened| closed(&key, unopened))?;
+    Ok(Invitation {
+        id,
+        reseller: row.reseller,
+        client_ref: row.client_ref,
+        email: secrets.email,
+        business_name: row.business_name,
+        token: secrets.token,
+        created_at: row.created_at,
+        expires_at: row.expires_at,
+        reply: row.reply,
+        wrong_codes: row.wrong_codes,
+        burnt_at: row.burnt_at,
+    })
+}
+
+fn encode(sealer: &Sealer, invitation: &Invitation) -> Result<IVec, Fault> {
+    let key = reseller_keys::invitation(invitation.id);
+    let secrets = InvitationSecrets {
+        email: invitation.email.clone(),
+        token: invitation.token.clone(),
+    };
+    let row = InvitationRow {
+        reseller: invitation.reseller,
+        client_ref: invitation.client_ref.clone(),
+        business_name: invitation.business_name.clone(),
+        created_at: invitation.created_at,
+        expires_at: invitation.expires_at,
+        reply: invitation.reply,
+        wrong_codes: invitation.wrong_codes,
+        burnt_at: invitation.burnt_at,
+        sealed: sealer.seal(&key, &secrets)?,
+    };
+    records::encode(&key, &row)
+}
+
+/// Seals an invitation's row under another key.
+pub(super) fn reseal(old: &Sealer, new: &Sealer, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+    let id = reseller_keys::invitation_id(key)
+        .ok_or_else(|| records::damaged(key, "it names no invitation"))?;
+    let invitation = open(old, id, records::decode(key, row)?)?;
+    encode(new, &invitation)
+}
+
+/// What came of an accepted invitation; none for another.
+pub(super) fn delegation_of(
+    source: &impl Source,
+    reseller: ResellerId,
+    reply: Reply,
+) -> Result<Option<Delegation>, Fault> {
+    match reply {
+        Reply::Accepted { merchant, .. } => {
+            let key = reseller_keys::delegation(reseller, merchant);
+            source.expect(&key).map(Some)
+        }
+        Reply::Open | Reply::Declined { .. } => Ok(None),
+    }
+}
+
+fn standing(source: &impl Source, invitation: Invitation, now: Time) -> Result<Standing, Fault> {
+    let delegation = delegation_of(source, invitation.reseller, invitation.reply)?;
+    Ok(Standing {
+        status: invitation.status(delegation.as_ref(), now),
+        invitation,
+    })
+}
+
+/// The invitation that a token opens.
+pub(super) fn by_token(
+    source: &impl Source,
+    sealer: &Sealer,
+    token: TokenHash,
+    now: Time,
+) -> Result<Option<Standing>, Fault> {
+    let Some(id) = source.load(&reseller_keys::invitation_token(token))? else {
+        return Ok(None);
+    };
+    let invitation = expect(source, sealer, id)?;
+    standing(source, invitation, now).map(Some)
+}
+
+/// A new invitation, sealed on the caller's side.
+pub(super) struct Invite {
+    invitation: Invitation,
+    row: IVec,
+    authority: Option<TokenHash>,
+    now: Time,
+    secrets: Arc<Secrets>,
+}
+
+impl Invite {
+    pub(super) fn prepare(
+        secrets: &Arc<Secrets>,
+        new: NewInvitation,
+        authority: Option<TokenHash>,
+        now: Time,
+    ) -> Result<Self, Fault> {
+        let invitation = Invitation::new(new, now);
+        Ok(Self {
+            row: encode(&secrets.sealer, &invitation)?,
+            invitation,
+            authority,
+            now,
+            secrets: Arc::clone(secrets),
+        })
+    }
+
+    /// Whether the reseller still may, now that it is written.
+    fn may(&self, rows: &Rows<'_>) -> Result<bool, Fault> {
+        let reseller = self.invitation.reseller;
+        let Some(who) = resellers::load(rows, reseller)? else {
+            return Ok(false);
+        };
+        let Some(hash) = self.authority else {
+            return Ok(true);
+        };
+        let key: Option<ApiKey> = rows.load(&keys::api_key(hash))?;
+        Ok(key.is_some_and(|key| {
+            key.usable(self.now)
+                && key.owner == KeyOwner::Reseller(reseller)
+                && who.may_use(key.environment)
+        }))
+    }
+}
+
+impl Operation for Invite {
+    type Outcome = Invited;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Invited, Fault> {
+        if !self.may(rows)? {
+            return Ok(Invited::KeyRefused);
+        }
+        let invitation = self.invitation;
+        let reference = reseller_keys::reference(invitation.reseller, &invitation.client_ref);
+        if let Some(id) = rows.load(&reference)? {
+            let made_before = expect(rows, &self.secrets.sealer, id)?;
+            return Ok(match made_before.differs(&invitation) {
+                Some(field) => Invited::Differs { field },
+                None => Invited::Replay(standing(rows, made_before, self.now)?),
+            });
+        }
+        let count = reseller_keys::invited(invitation.reseller);
+        let invited: u32 = rows.load(&count)?.unwrap_or_default();
+        if invited >= Reseller::MAX_INVITATIONS {
+            return Ok(Invited::TooMany);
+        }
+        let key = reseller_keys::invitation(invitation.id);
+        let token = TokenHash::of(invitation.token.expose());
+        let by_token = reseller_keys::invitation_token(token);
+        if rows.get(&key)?.is_some() || rows.get(&by_token)?.is_some() {
+            return Err(Fault::Unavailable("the invitation's id is in use".into()));
+        }
+        rows.put(key, self.row);
+        rows.save(reference, &invitation.id)?;
+        rows.save(by_token, &invitation.id)?;
+        rows.save(count, &(invited + 1))?;
+        let relation = Relation::Invitation(invitation.id);
+        let relation = reseller_keys::relation(invitation.reseller, self.now, relation);
+        rows.put(relation, IVec::default());
+        standing(rows, invitation, self.now).map(Invited::New)
+    }
+}
+
+/// An answer to an invitation.
+pub(super) struct AnswerInvitation {
+    pub(super) token: TokenHash,
+    /// The consent code as it was presented; none to decline.
+    pub(super) code: Option<Secret>,
+    pub(super) now: Time,
+    pub(super) secrets: Arc<Secrets>,
+}
+
+impl Operation for AnswerInvitation {
+    type Outcome = Answered;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Answered, Fault> {
+        let sealer = &self.secrets.sealer;
+        let Some(Standing { invitation, .. }) = by_token(rows, sealer, self.token, self.now)?
+        else {
+            return Ok(Answered::Unknown);
+        };
+        match self.code {
+            Some(code) => accept(rows, sealer, invitation, &code, self.now),
+            None => decline(rows, sealer, invitation, self.now),
+        }
+    }
+}
+
+fn save(rows: &mut Rows<'_>, sealer: &Sealer, invitation: &Invitation) -> Result<(), Fault> {
+    let row = encode(sealer, invitation)?;
+    rows.put(reseller_keys::invitation(invitation.id), row);
+    Ok(())
+}
+
+fn decline(
+    rows: &mut Rows<'_>,
+    sealer: &Sealer,
+    mut invitation: Invitation,
+    now: Time,
+) -> Result<Answered, Fault> {
+    if let Err(not) = invitation.decline(now) {
+        return Ok(Answered::Not(not));
+    }
+    save(rows, sealer, &invitation)?;
+    let audited = Audited {
+        operator: "system".into(),
+        actor: "whoever holds the invitation's address".into(),
+        reason: None,
+        action: "invitation.decline".into(),
+        object: format!(
+            "reseller/{}/invitation/{}",
+            invitation.reseller, invitation.id
+        ),
+        before: Some("{\"status\":\"invited\"}".into()),
+        after: Some("{\"status\":\"declined\"}".into()),
+    };
+    audits::append(rows, audited, now)?;
+    Ok(Answered::Declined)
+}
+
+fn accept(
+    rows: &mut Rows<'_>,
+    sealer: &Sealer,
+    mut invitation: Invitation,
+    presented: &Secret,
+    now: Time,
+) -> Result<Answered, Fault> {
+    let row = reseller_keys::consent(ConsentCode::handle(presented.expose()));
+    let mut code: Option<ConsentCode> = rows.load(&row)?;
+    let hash = TokenHash::of(presented.expose());
+    let accepted = invitation.accept(hash, code.as_mut(), now);
+    if accepted == Err(NotAnswered::Over) {
+        return Ok(Answered::Not(NotAnswered::Over));
+    }
+    // A wrong try is written down too.
+    save(rows, sealer, &invitation)?;
+    if let Some(code) = &code {
+        rows.save(row, code)?;
+    }
+    let merchant = match accepted {
+        Ok(merchant) => merchant,
+        Err(not) => return Ok(Answered::Not(not)),
+    };
+    let (reseller, id) = (invitation.reseller, invitation.id);
+    let audited = Audited {
+        operator: "system".into(),
+        actor: format!("merchant/{merchant}"),
+        reason: Some(format!("accepted the invitation {id} with a consent code")),
+        action: "delegation.authorize".into(),
+        object: String::new(),
+        before: None,
+        after: None,
+    };
+    let authorized = delegations::authorize(rows, reseller, merchant, Some(id), audited, now);
+    authorized.map(Answered::Accepted)
+}

@@ -1,0 +1,74 @@
+//! Resellers themselves.
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::ResellerId;
+use kassette_domain::reseller::Reseller;
+use kassette_domain::time::Time;
+
+use super::applier::Operation;
+use super::rows::{Rows, Source};
+use super::{audits, reseller_keys};
+use crate::Fault;
+
+/// A new reseller.
+pub(super) struct CreateReseller {
+    pub(super) name: String,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for CreateReseller {
+    type Outcome = Reseller;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Reseller, Fault> {
+        let last: u64 = rows.load(reseller_keys::COUNT)?.unwrap_or_default();
+        let reseller = Reseller {
+            id: ResellerId(last + 1),
+            name: self.name,
+            live_rollout: false,
+            created_at: self.now,
+        };
+        rows.save(reseller_keys::COUNT.to_vec(), &reseller.id.0)?;
+        rows.save(reseller_keys::reseller(reseller.id), &reseller)?;
+        let audited = Audited {
+            object: format!("reseller/{}", reseller.id),
+            ..self.audited
+        };
+        audits::append(rows, audited, self.now)?;
+        Ok(reseller)
+    }
+}
+
+/// The switch of a reseller's live rollout.
+pub(super) struct SetLiveRollout {
+    pub(super) id: ResellerId,
+    pub(super) enabled: bool,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for SetLiveRollout {
+    type Outcome = Option<Reseller>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let key = reseller_keys::reseller(self.id);
+        let Some(mut reseller) = rows.load::<Reseller>(&key)? else {
+            return Ok(None);
+        };
+        let shown = |on: bool| Some(format!("{{\"live_rollout\":{on}}}"));
+        let audited = Audited {
+            before: shown(reseller.live_rollout),
+            after: shown(self.enabled),
+            ..self.audited
+        };
+        reseller.live_rollout = self.enabled;
+        rows.save(key, &reseller)?;
+        audits::append(rows, audited, self.now)?;
+        Ok(Some(reseller))
+    }
+}
+
+/// A reseller by its number.
+pub(super) fn load(source: &impl Source, id: ResellerId) -> Result<Option<Reseller>, Fault> {
+    source.load(&reseller_keys::reseller(id))
+}

@@ -1,0 +1,181 @@
+//! `Resellers` on sled.
+
+use std::sync::Arc;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::consent::ConsentCode;
+use kassette_domain::delegation::{DelegatedMerchant, Delegation};
+use kassette_domain::id::{MerchantId, ResellerId};
+use kassette_domain::invitation::NewInvitation;
+use kassette_domain::key::{Environment, TokenHash};
+use kassette_domain::payment::Payment;
+use kassette_domain::reseller::Reseller;
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+
+use super::consent_codes::IssueConsentCode;
+use super::delegations::{self, SetDelegation};
+use super::invitations::{self, AnswerInvitation, Invite};
+use super::lists::{self, Order};
+use super::resellers::{self, CreateReseller, SetLiveRollout};
+use super::store::SledStore;
+use super::stored::PaymentRow;
+use super::{records, reseller_keys};
+use crate::{Answer, Answered, Invited, Listed, Paging, Resellers, Standing};
+
+/// Bytes of a reseller's number.
+const NUMBER: usize = 8;
+
+impl Resellers for SledStore {
+    fn create_reseller(&self, name: String, audited: Audited, now: Time) -> Answer<'_, Reseller> {
+        self.operate(CreateReseller { name, audited, now })
+    }
+
+    fn reseller(&self, id: ResellerId) -> Answer<'_, Option<Reseller>> {
+        self.read(move |view| resellers::load(view, id))
+    }
+
+    fn resellers(&self, paging: Paging) -> Answer<'_, Listed<Reseller>> {
+        self.read(move |view| {
+            lists::page(
+                view,
+                reseller_keys::RESELLERS,
+                NUMBER,
+                Order::Backwards,
+                &paging,
+                |key, row| records::decode(key, row).map(Some),
+            )
+        })
+    }
+
+    fn set_live_rollout(
+        &self,
+        id: ResellerId,
+        enabled: bool,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Reseller>> {
+        self.operate(SetLiveRollout {
+            id,
+            enabled,
+            audited,
+            now,
+        })
+    }
+
+    fn invite(
+        &self,
+        new: NewInvitation,
+        authority: Option<TokenHash>,
+        now: Time,
+    ) -> Answer<'_, Invited> {
+        Box::pin(async move {
+            let invite = Invite::prepare(&self.secrets, new, authority, now)?;
+            self.operate(invite).await
+        })
+    }
+
+    fn invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Option<Standing>> {
+        self.read(move |view| invitations::by_token(view, &self.secrets.sealer, token, now))
+    }
+
+    fn accept_invitation(
+        &self,
+        token: TokenHash,
+        presented: Secret,
+        now: Time,
+    ) -> Answer<'_, Answered> {
+        self.operate(AnswerInvitation {
+            token,
+            code: Some(presented),
+            now,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn decline_invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Answered> {
+        self.operate(AnswerInvitation {
+            token,
+            code: None,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn issue_consent_code(
+        &self,
+        code: ConsentCode,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, bool> {
+        self.operate(IssueConsentCode { code, audited, now })
+    }
+
+    fn set_delegation(
+        &self,
+        reseller: ResellerId,
+        merchant: MerchantId,
+        authorized: bool,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Delegation>> {
+        self.operate(SetDelegation {
+            reseller,
+            merchant,
+            authorized,
+            audited,
+            now,
+        })
+    }
+
+    fn delegation(
+        &self,
+        reseller: ResellerId,
+        merchant: MerchantId,
+    ) -> Answer<'_, Option<Delegation>> {
+        self.read(move |view| delegations::load(view, reseller, merchant))
+    }
+
+    fn delegated_merchants(
+        &self,
+        reseller: ResellerId,
+        paging: Paging,
+        now: Time,
+    ) -> Answer<'_, Listed<DelegatedMerchant>> {
+        self.read(move |view| {
+            lists::page(
+                view,
+                &reseller_keys::relations_of(reseller),
+                reseller_keys::RELATION_TAIL,
+                Order::Keys,
+                &paging,
+                |key, _| delegations::shown(view, reseller, key, now),
+            )
+        })
+    }
+
+    fn reseller_payments(
+        &self,
+        reseller: ResellerId,
+        merchant: MerchantId,
+        environment: Environment,
+        paging: Paging,
+    ) -> Answer<'_, Listed<Payment>> {
+        self.read(move |view| {
+            lists::page(
+                view,
+                &reseller_keys::payments_of(reseller, merchant, environment),
+                reseller_keys::PAYMENT_TAIL,
+                Order::Keys,
+                &paging,
+                |key, _| {
+                    let id = reseller_keys::listed_payment(key)
+                        .ok_or_else(|| records::damaged(key, "it names no payment"))?;
+                    let row = PaymentRow::expect(view, id)?;
+                    row.open(&self.secrets.sealer)
+                        .map(|(payment, _)| Some(payment))
+                },
+            )
+        })
+    }
+}
