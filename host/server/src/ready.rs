@@ -19,8 +19,8 @@ pub(crate) struct Ready {
     pub(crate) plugin_dir: String,
     /// Under `dev` the demo merchant.
     pub(crate) merchants: Vec<ReadyMerchant>,
-    /// Under `dev` the demo reseller, once there are resellers.
-    pub(crate) resellers: Vec<serde_json::Value>,
+    /// Under `dev` the demo reseller.
+    pub(crate) resellers: Vec<ReadyReseller>,
 }
 
 /// A merchant of the ready file.
@@ -40,6 +40,19 @@ pub(crate) struct ReadyMerchant {
     pub(crate) webhook_endpoint_id: Option<String>,
     /// What signs them.
     pub(crate) webhook_secret: Option<String>,
+}
+
+/// A reseller of the ready file.
+#[derive(Clone, Serialize)]
+pub(crate) struct ReadyReseller {
+    /// Its number.
+    pub(crate) reseller_id: u64,
+    /// A key for test payments.
+    pub(crate) test_key: String,
+    /// A key for live payments.
+    pub(crate) live_key: String,
+    /// The merchants that it may work for.
+    pub(crate) authorized_merchant_ids: Vec<u64>,
 }
 
 impl Ready {

@@ -1,4 +1,4 @@
-//! API keys of merchants: issue, list, rotate, revoke.
+//! API keys of merchants and resellers: issue, list, rotate, revoke.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use serde_json::json;
 
 use super::AdminState;
 use super::body::{JsonBody, Said};
-use super::caller::{Changes, Viewer};
+use super::caller::{Caller, Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
 use super::text::{future, whole};
 use crate::api::ApiError;
-use crate::api::json::{Value, Wrong, echo, text};
+use crate::api::json::{Fields, Value, Wrong, echo, text};
 
 /// Longest time for which an old key stays good beside its successor, hours.
 const MAX_OVERLAP: u64 = 72;
@@ -31,18 +31,38 @@ pub(super) async fn create(
     Changes(caller): Changes,
     State(state): State<AdminState>,
     At(id): At<String>,
-    JsonBody(mut fields): JsonBody,
+    JsonBody(fields): JsonBody,
+) -> Result<Response, ApiError> {
+    let merchant = super::merchants::find(&state, &id).await?;
+    issue(&caller, &state, KeyOwner::Merchant(merchant.id), fields).await
+}
+
+/// `POST /resellers/{id}/keys`
+pub(super) async fn create_for_reseller(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    JsonBody(fields): JsonBody,
+) -> Result<Response, ApiError> {
+    let reseller = super::resellers::find(&state, &id).await?;
+    issue(&caller, &state, KeyOwner::Reseller(reseller.id), fields).await
+}
+
+async fn issue(
+    caller: &Caller,
+    state: &AdminState,
+    owner: KeyOwner,
+    mut fields: Fields,
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
-    let merchant = super::merchants::find(&state, &id).await?;
     let said = Said::in_body(&mut fields)?;
     let environment = fields.required("environment", text(environment))?;
+    let known = possible(owner);
     let scopes = fields
-        .optional("scopes", scopes)?
-        .unwrap_or_else(|| Scope::MERCHANT.to_vec());
+        .optional("scopes", |value| scopes(value, known))?
+        .unwrap_or_else(|| known.to_vec());
     let expires_at = fields.optional("expires_at", text(|text| future(text, now)))?;
     fields.finish()?;
-    let owner = KeyOwner::Merchant(merchant.id);
     let (key, shown) = draw(owner, environment, scopes, expires_at, now)?;
     let line = caller.audited(said, "key.create", format!("key/{}", key.id));
     let audited = Audited {
@@ -63,13 +83,28 @@ pub(super) async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let merchant = super::merchants::find(&state, &id).await?;
-    let paging = Query::of(query.as_deref())?.paging()?;
-    let listed = state
-        .gateway
-        .store()
-        .keys(KeyOwner::Merchant(merchant.id), paging)
-        .await;
-    page("keys", listed, |key| view(&key))
+    listed(&state, KeyOwner::Merchant(merchant.id), query.as_deref()).await
+}
+
+/// `GET /resellers/{id}/keys`
+pub(super) async fn list_of_reseller(
+    _: Viewer,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let reseller = super::resellers::find(&state, &id).await?;
+    listed(&state, KeyOwner::Reseller(reseller.id), query.as_deref()).await
+}
+
+async fn listed(
+    state: &AdminState,
+    owner: KeyOwner,
+    query: Option<&str>,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let paging = Query::of(query)?.paging()?;
+    let keys = state.gateway.store().keys(owner, paging).await;
+    page("keys", keys, |key| view(&key))
 }
 
 /// `POST /keys/{id}/rotate`
@@ -136,7 +171,7 @@ pub(super) async fn revoke(
     };
     let revoked = state.gateway.store().revoke_key(key.id, audited, now).await;
     revoked
-        .map_err(ApiError::store)?
+        .map_err(ApiError::internal)?
         .ok_or(ApiError::NotFound("key not found"))?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -178,7 +213,7 @@ fn issued(
     issued: Result<KeyIssued, kassette_store::Fault>,
     shown: &Secret,
 ) -> Result<Response, ApiError> {
-    match issued.map_err(ApiError::store)? {
+    match issued.map_err(ApiError::internal)? {
         KeyIssued::Done(key) => {
             let body = json!({ "key_id": key.id.to_string(), "key": shown.expose() });
             Ok((StatusCode::CREATED, Json(body)).into_response())
@@ -188,7 +223,7 @@ fn issued(
             retry_after: None,
         }),
         KeyIssued::Unknown => Err(ApiError::NotFound(
-            "there is no such merchant or key any more",
+            "there is no such merchant, reseller or key any more",
         )),
     }
 }
@@ -203,7 +238,7 @@ async fn find(state: &AdminState, id: &str) -> Result<ApiKey, ApiError> {
         .store()
         .key_by_id(id)
         .await
-        .map_err(ApiError::store)?
+        .map_err(ApiError::internal)?
         .ok_or(not_found)
 }
 
@@ -216,8 +251,16 @@ pub(crate) fn environment(text: &str) -> Result<Environment, &'static str> {
     }
 }
 
-/// A merchant's scopes: at least one, each once.
-fn scopes(value: Value) -> Result<Vec<Scope>, Wrong> {
+/// All scopes that a key of this owner can have.
+const fn possible(owner: KeyOwner) -> &'static [Scope] {
+    match owner {
+        KeyOwner::Merchant(_) => &Scope::MERCHANT,
+        KeyOwner::Reseller(_) => &Scope::RESELLER,
+    }
+}
+
+/// Scopes of those known: at least one, each once.
+fn scopes(value: Value, known: &[Scope]) -> Result<Vec<Scope>, Wrong> {
     let Value::List(list) = value else {
         return Err(Wrong::new("must be a list of scopes"));
     };
@@ -226,12 +269,11 @@ fn scopes(value: Value) -> Result<Vec<Scope>, Wrong> {
         let Value::Text(name) = value else {
             return Err(Wrong::new("must be a list of scopes"));
         };
-        let scope = Scope::MERCHANT
-            .into_iter()
+        let scope = known
+            .iter()
+            .copied()
             .find(|scope| scope.as_str() == name)
-            .ok_or_else(|| {
-                Wrong::new(format!("{} is no scope of a merchant's key", echo(&name)))
-            })?;
+            .ok_or_else(|| Wrong::new(format!("{} is no scope of such a key", echo(&name))))?;
         if scopes.contains(&scope) {
             return Err(Wrong::new(format!("{name} is named twice")));
         }

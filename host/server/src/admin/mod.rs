@@ -19,6 +19,7 @@ mod plugins;
 mod policy;
 mod providers;
 mod query;
+mod resellers;
 mod text;
 mod upkeep;
 mod webhooks;
@@ -30,7 +31,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{delete, get, patch, post};
+use axum::routing::{delete, get, patch, post, put};
 use http::StatusCode;
 use http::header::HOST;
 use kassette_gateway::Gateway;
@@ -94,6 +95,25 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/webhook-endpoints/{id}/test", post(webhooks::test))
         .route("/webhook-endpoints/{id}/rotate", post(webhooks::rotate))
         .route("/webhook-endpoints/{id}/recover", post(webhooks::recover))
+        .route(
+            "/merchants/{id}/consent-codes",
+            post(resellers::issue_consent_code),
+        )
+        .route("/resellers", post(resellers::create).get(resellers::list))
+        .route("/resellers/{id}", get(resellers::show))
+        .route(
+            "/resellers/{id}/keys",
+            post(keys::create_for_reseller).get(keys::list_of_reseller),
+        )
+        .route(
+            "/resellers/{id}/live-rollout",
+            put(resellers::switch_live_rollout),
+        )
+        .route("/resellers/{id}/delegations", get(resellers::delegations))
+        .route(
+            "/resellers/{id}/delegations/{merchant_id}",
+            put(resellers::set_delegation),
+        )
         .route("/deliveries", get(deliveries::list))
         .route("/deliveries/{id}", get(deliveries::show))
         .route("/deliveries/{id}/redeliver", post(deliveries::redeliver))

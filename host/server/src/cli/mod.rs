@@ -16,8 +16,9 @@ use clap::{Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
 
 use self::remote::{
-    AuditAction, DeliveryAction, DomainAction, EndpointAction, KeyAction, MerchantAction, Noun,
-    OperatorAction, PaymentAction, PluginAction, ProviderAction, WorkAction,
+    AuditAction, ConsentCodeAction, DeliveryAction, DomainAction, EndpointAction, KeyAction,
+    MerchantAction, Noun, OperatorAction, PaymentAction, PluginAction, ProviderAction,
+    ResellerAction, WorkAction,
 };
 use crate::config::{Config, LogFormat, Profile};
 use crate::{dev, serve, telemetry};
@@ -72,8 +73,12 @@ enum Command {
     Config(ConfigCommand),
     /// Merchants: rates, routing and risk.
     Merchant(Noun<MerchantAction>),
-    /// API keys of merchants.
+    /// API keys of merchants and resellers.
     Key(Noun<KeyAction>),
+    /// Who makes payments for merchants that let it.
+    Reseller(Noun<ResellerAction>),
+    /// What a merchant consents with to a reseller's invitation.
+    ConsentCode(Noun<ConsentCodeAction>),
     /// Verified shop domains.
     Domain(Noun<DomainAction>),
     /// Where merchants' events are sent.
@@ -163,6 +168,8 @@ async fn run(command: Command) -> Result<(), String> {
         Command::Config(ConfigCommand::Check(args)) => check::check(args).await,
         Command::Merchant(noun) => remote::run(noun).await,
         Command::Key(noun) => remote::run(noun).await,
+        Command::Reseller(noun) => remote::run(noun).await,
+        Command::ConsentCode(noun) => remote::run(noun).await,
         Command::Domain(noun) => remote::run(noun).await,
         Command::Endpoint(noun) => remote::run(noun).await,
         Command::Delivery(noun) => remote::run(noun).await,

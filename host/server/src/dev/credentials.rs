@@ -23,11 +23,23 @@ pub(super) struct Credentials {
     pub(super) test_key: Secret,
     /// Its key for live payments.
     pub(super) live_key: Secret,
+    /// The demo reseller's keys; drawn by [`Credentials::load`] where they are missing.
+    #[serde(default)]
+    pub(super) reseller: Option<DemoReseller>,
     /// The demo merchant's webhook endpoint; drawn by [`Credentials::load`] where it is missing.
     #[serde(default)]
     pub(super) webhook: Option<DemoEndpoint>,
     /// What the simulated accounts and their simulators share, by account.
     pub(super) simulators: BTreeMap<String, SharedSecrets>,
+}
+
+/// The demo reseller's keys.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct DemoReseller {
+    /// For test payments.
+    pub(super) test_key: Secret,
+    /// For live payments.
+    pub(super) live_key: Secret,
 }
 
 /// The demo merchant's webhook endpoint.
@@ -76,6 +88,9 @@ impl Credentials {
         if credentials.webhook.is_none() {
             credentials.webhook = Some(DemoEndpoint::draw()?);
         }
+        if credentials.reseller.is_none() {
+            credentials.reseller = Some(DemoReseller::draw()?);
+        }
         credentials.save(data_dir)?;
         Ok(credentials)
     }
@@ -98,8 +113,18 @@ impl Credentials {
             operator_token: TokenKind::Operator.generate(getrandom::fill)?,
             test_key: TokenKind::Merchant(Environment::Test).generate(getrandom::fill)?,
             live_key: TokenKind::Merchant(Environment::Live).generate(getrandom::fill)?,
+            reseller: None,
             webhook: None,
             simulators: BTreeMap::new(),
+        })
+    }
+}
+
+impl DemoReseller {
+    fn draw() -> Result<Self, getrandom::Error> {
+        Ok(Self {
+            test_key: TokenKind::Reseller(Environment::Test).generate(getrandom::fill)?,
+            live_key: TokenKind::Reseller(Environment::Live).generate(getrandom::fill)?,
         })
     }
 }
@@ -147,6 +172,8 @@ mod tests {
         assert_eq!(endpoint(&first).secret, endpoint(&second).secret);
         assert_eq!(endpoint(&first).id(), endpoint(&second).id());
         assert!(endpoint(&first).id().is_some());
+        let live_key = |credentials: &Credentials| credentials.reseller.clone().unwrap().live_key;
+        assert_eq!(live_key(&first), live_key(&second));
     }
 
     #[test]

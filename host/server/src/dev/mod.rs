@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use kassette_domain::delegation::DelegationStatus;
 use kassette_gateway::clock::AdjustableClock;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile};
-use crate::ready::{Ready, ReadyMerchant};
+use crate::ready::{Ready, ReadyMerchant, ReadyReseller};
 use crate::serve::{self, Parts, Running, ServeError};
 use crate::simulators::{Place, SANDBOX_LIVE, SANDBOX_TEST, Simulators};
 
@@ -153,6 +154,21 @@ async fn assemble(
         webhook = Some((id.to_string(), demo.secret.expose().to_owned()));
         receiver.begin(demo.secret.clone(), Arc::clone(gateway.clock()));
     }
+    let mut resellers = Vec::new();
+    if let Some(demo) = &credentials.reseller {
+        let reseller = seed::reseller(store, merchant.id, demo, now).await?;
+        let delegation = store.delegation(reseller.id, merchant.id).await;
+        let delegation = delegation.map_err(SeedError::from)?;
+        let authorized = delegation
+            .filter(|delegation| delegation.status() == DelegationStatus::Authorized)
+            .map(|delegation| delegation.merchant.0);
+        resellers.push(ReadyReseller {
+            reseller_id: reseller.id.0,
+            test_key: demo.test_key.expose().to_owned(),
+            live_key: demo.live_key.expose().to_owned(),
+            authorized_merchant_ids: authorized.into_iter().collect(),
+        });
+    }
     credentials.save(data_dir)?;
     let (webhook_endpoint_id, webhook_secret) = webhook.unzip();
     let ready = Ready {
@@ -170,7 +186,7 @@ async fn assemble(
             webhook_endpoint_id,
             webhook_secret,
         }],
-        resellers: Vec::new(),
+        resellers,
     };
     running.begin();
     if let Some(path) = &args.ready_file {
@@ -198,6 +214,7 @@ fn announce(ready: &Ready) {
   Modules  {}
   Keys     test {key}
            live {}
+           reseller {}
            operator {}
 
 Try it:
@@ -209,6 +226,7 @@ and open its checkout_url. Ctrl-C stops.",
         ready.admin_url,
         ready.plugin_dir,
         ready.merchants.first().map_or("", |merchant| merchant.live_key.as_str()),
+        ready.resellers.first().map_or("", |reseller| reseller.test_key.as_str()),
         ready.operator_token.as_deref().unwrap_or_default(),
     ));
 }

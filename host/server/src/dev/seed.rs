@@ -1,26 +1,29 @@
-//! The demo merchant and the operator of `dev`, made where they are not there yet.
+//! The demo merchant, the demo reseller and the operator of `dev`, made where they are not there yet.
 
 use std::collections::BTreeMap;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{EndpointId, KeyId, MerchantId, OperatorId};
+use kassette_domain::id::{EndpointId, KeyId, MerchantId, OperatorId, ResellerId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
 use kassette_domain::merchant::{Merchant, SetRate};
 use kassette_domain::money::{Currency, Rate};
 use kassette_domain::operator::{Operator, Role};
 use kassette_domain::policy::{Policy, RateLimit};
+use kassette_domain::reseller::Reseller;
 use kassette_domain::secret::Secret;
 use kassette_domain::site::VerifiedDomain;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
 use kassette_store::{Fault, Listed, NewMerchant, Paging, Store};
 
-use super::credentials::{Credentials, DemoEndpoint};
+use super::credentials::{Credentials, DemoEndpoint, DemoReseller};
 
 /// The demo merchant's verified domain.
 pub(super) const DOMAIN: &str = "shop.example";
 /// Its name.
 const NAME: &str = "Demo shop";
+/// The demo reseller's name.
+const RESELLER: &str = "Demo reseller";
 /// `dev` is for trying things in loops.
 pub(crate) const RATE_LIMIT: RateLimit = RateLimit {
     per_second: 10_000,
@@ -73,7 +76,14 @@ pub(super) async fn seed(
         (Environment::Test, &credentials.test_key),
         (Environment::Live, &credentials.live_key),
     ] {
-        issue(store, merchant.id, environment, key, now).await?;
+        issue(
+            store,
+            KeyOwner::Merchant(merchant.id),
+            environment,
+            key,
+            now,
+        )
+        .await?;
     }
     let hash = TokenHash::of(credentials.operator_token.expose());
     if store.operator(hash).await?.is_none() {
@@ -162,9 +172,50 @@ fn demo(now: Time) -> Merchant {
     }
 }
 
-async fn issue(
+/// Makes the demo reseller, rolled out and authorized for the demo merchant, each where it is missing.
+/// What an operator has taken back since stays so.
+pub(super) async fn reseller(
     store: &dyn Store,
     merchant: MerchantId,
+    demo: &DemoReseller,
+    now: Time,
+) -> Result<Reseller, SeedError> {
+    let reseller = match store.reseller(ResellerId(1)).await? {
+        Some(reseller) => reseller,
+        None => {
+            let line = audited("reseller.create", "reseller/1");
+            let made = store.create_reseller(RESELLER.into(), line, now).await?;
+            let object = format!("reseller/{}", made.id);
+            let line = audited("reseller.live_rollout", &object);
+            let rolled_out = store.set_live_rollout(made.id, true, line, now).await?;
+            rolled_out.unwrap_or(made)
+        }
+    };
+    if store.delegation(reseller.id, merchant).await?.is_none() {
+        let line = audited("delegation.authorize", "");
+        store
+            .set_delegation(reseller.id, merchant, true, line, now)
+            .await?;
+    }
+    for (environment, key) in [
+        (Environment::Test, &demo.test_key),
+        (Environment::Live, &demo.live_key),
+    ] {
+        issue(
+            store,
+            KeyOwner::Reseller(reseller.id),
+            environment,
+            key,
+            now,
+        )
+        .await?;
+    }
+    Ok(reseller)
+}
+
+async fn issue(
+    store: &dyn Store,
+    owner: KeyOwner,
     environment: Environment,
     key: &Secret,
     now: Time,
@@ -174,12 +225,16 @@ async fn issue(
         return Ok(());
     }
     let shown = key.expose();
+    let scopes = match owner {
+        KeyOwner::Merchant(_) => Scope::MERCHANT.to_vec(),
+        KeyOwner::Reseller(_) => Scope::RESELLER.to_vec(),
+    };
     let key = ApiKey {
         id: KeyId::from_bytes(random()?),
         hash,
-        owner: KeyOwner::Merchant(merchant),
+        owner,
         environment,
-        scopes: Scope::MERCHANT.to_vec(),
+        scopes,
         hint: shown
             .get(shown.len().saturating_sub(4)..)
             .unwrap_or_default()

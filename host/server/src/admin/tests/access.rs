@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 /// Every path with a call that changes something, and the least role that may.
-const CHANGES: [(&str, &str, Role); 24] = [
+const CHANGES: &[(&str, &str, Role)] = &[
     ("POST", "/merchants", Role::Admin),
     ("PATCH", "/merchants/1", Role::Operator),
     ("POST", "/merchants/1/keys", Role::Operator),
@@ -85,11 +85,16 @@ const CHANGES: [(&str, &str, Role); 24] = [
     ),
     ("POST", "/plugins/method.ideal", Role::Operator),
     ("POST", "/plugins/method.ideal/rollback", Role::Operator),
+    ("POST", "/resellers", Role::Operator),
+    ("POST", "/resellers/1/keys", Role::Operator),
+    ("PUT", "/resellers/1/live-rollout", Role::Admin),
+    ("PUT", "/resellers/1/delegations/1", Role::Operator),
+    ("POST", "/merchants/1/consent-codes", Role::Operator),
     ("POST", "/dev/clock", Role::Operator),
 ];
 
 /// Every list and object.
-const READS: [&str; 11] = [
+const READS: &[&str] = &[
     "/merchants",
     "/merchants/1",
     "/merchants/1/keys",
@@ -101,13 +106,21 @@ const READS: [&str; 11] = [
     "/plugins/method.ideal/history",
     "/providers",
     "/operators",
+    "/resellers",
+    "/resellers/1",
+    "/resellers/1/keys",
+    "/resellers/1/delegations",
 ];
 
 #[tokio::test]
 async fn every_call_needs_its_role() {
     let world = World::new().await;
     world.merchant(false).await;
-    for (method, path, least) in CHANGES {
+    world
+        .post("/resellers", json!({ "name": "Agency" }))
+        .await
+        .is(201);
+    for &(method, path, least) in CHANGES {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         for (role, token) in [
             (Role::Viewer, &world.viewer),
@@ -136,7 +149,7 @@ async fn without_a_usable_token_nothing_is_answered() {
     let unknown = super::super::operators::draw("x".into(), Role::Admin, None, world.clock.now());
     let (_, unknown) = unknown.unwrap();
     for token in [None, Some(&unknown), Some(&Secret::new("ko_x"))] {
-        for (method, path, _) in CHANGES {
+        for &(method, path, _) in CHANGES {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
             let answer = world.send(request(token, method, path, None)).await;
             assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "{path}");

@@ -6,6 +6,7 @@ mod keys;
 mod merchants;
 mod payments;
 mod plain;
+mod resellers;
 mod webhooks;
 
 use std::collections::BTreeMap;
@@ -150,6 +151,10 @@ impl World {
     async fn patch(&self, path: &str, body: Value) -> Answer {
         self.call(&self.operator, Method::PATCH, path, Some(body))
             .await
+    }
+
+    async fn put(&self, path: &str, body: Value) -> Answer {
+        self.call(&self.admin, Method::PUT, path, Some(body)).await
     }
 
     async fn delete(&self, path: &str) -> Answer {

@@ -60,6 +60,8 @@ fn commands_become_the_calls_of_the_contract() {
         key.body,
         Some(json!({ "environment": "live", "scopes": ["payments:read"], "expires_at": null }))
     );
+    let key = call::<KeyAction>("create --reseller-id 3 --environment test");
+    assert_eq!(key.path.join("/"), "resellers/3/keys");
     let rotated = call::<KeyAction>("rotate abc --overlap-hours 2");
     assert_eq!(rotated.path.join("/"), "keys/abc/rotate");
 
@@ -118,6 +120,36 @@ fn commands_become_the_calls_of_the_contract() {
         listed.query,
         query.map(|(name, value)| (name, value.to_owned()))
     );
+    for (line, method, path, body) in [
+        (
+            "live-rollout 3 --enabled true --actor ann --reason go",
+            "PUT",
+            "resellers/3/live-rollout",
+            Some(json!({ "enabled": true })),
+        ),
+        ("delegations 3", "GET", "resellers/3/delegations", None),
+        (
+            "authorize 3 --merchant-id 7",
+            "PUT",
+            "resellers/3/delegations/7",
+            Some(json!({ "status": "authorized" })),
+        ),
+        (
+            "revoke 3 --merchant-id 7",
+            "PUT",
+            "resellers/3/delegations/7",
+            Some(json!({ "status": "revoked" })),
+        ),
+    ] {
+        let call = call::<ResellerAction>(line);
+        assert_eq!(
+            (call.method.as_str(), call.path.join("/"), call.body),
+            (method, path.into(), body)
+        );
+    }
+    let code = call::<ConsentCodeAction>("create --merchant-id 7");
+    assert_eq!(code.path.join("/"), "merchants/7/consent-codes");
+    assert_eq!(code.shape, Shape::Once);
     let again = call::<DeliveryAction>("redeliver abc");
     assert_eq!(again.path.join("/"), "deliveries/abc/redeliver");
     assert_eq!(call::<AuditAction>("list").path, ["audit"]);
@@ -144,6 +176,10 @@ fn wrong_usage_is_told_apart_from_a_refusal() {
     assert_eq!(usage(nothing), (Usage::MissingRequiredArgument, 2));
     let both = read::<EndpointAction>("update a --event-type webhook.test --all-event-types");
     assert_eq!(usage(both.unwrap_err()), (Usage::ArgumentConflict, 2));
+    let both = read::<KeyAction>("list --merchant-id 7 --reseller-id 3").unwrap_err();
+    assert_eq!(usage(both), (Usage::ArgumentConflict, 2));
+    let neither = read::<KeyAction>("list").unwrap_err();
+    assert_eq!(usage(neither), (Usage::MissingRequiredArgument, 2));
     let wrong = read::<KeyAction>("create --merchant-id 7 --environment prod").unwrap_err();
     assert_eq!(usage(wrong), (Usage::ValueValidation, 2));
     let wrong = read::<ProviderAction>("update a --enabled perhaps").unwrap_err();

@@ -121,29 +121,51 @@ impl Action for MerchantAction {
     }
 }
 
+/// Whose keys.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub(in crate::cli) struct Owner {
+    /// The merchant's number.
+    #[arg(long, alias = "merchant")]
+    merchant_id: Option<u64>,
+    /// The reseller's number.
+    #[arg(long, alias = "reseller")]
+    reseller_id: Option<u64>,
+}
+
+impl Owner {
+    fn keys(&self, method: Method) -> Call {
+        let (noun, id) = match (self.merchant_id, self.reseller_id) {
+            (Some(id), _) => ("merchants", id),
+            (None, id) => ("resellers", id.unwrap_or_default()),
+        };
+        Call::new(method, [noun, &id.to_string(), "keys"])
+    }
+}
+
 /// What can be done with API keys.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum KeyAction {
     /// Issue a key; it is shown this once.
     Create {
-        /// The merchant's number.
-        #[arg(long, alias = "merchant")]
-        merchant_id: u64,
+        #[command(flatten)]
+        owner: Owner,
         /// test or live.
         #[arg(long, value_parser = environment)]
         environment: Environment,
-        /// payments:create or payments:read; all where none is named. May be repeated.
+        /// payments:create or payments:read, of a reseller's key reseller:invite,
+        /// reseller:payments:create or reseller:payments:read; all where none is named. May be
+        /// repeated.
         #[arg(long = "scope")]
         scopes: Vec<String>,
         /// When it ends, such as 2030-01-31T12:00:00Z.
         #[arg(long)]
         expires_at: Option<String>,
     },
-    /// List a merchant's keys, newest first.
+    /// List the keys of a merchant or a reseller, newest first.
     List {
-        /// The merchant's number.
-        #[arg(long, alias = "merchant")]
-        merchant_id: u64,
+        #[command(flatten)]
+        owner: Owner,
         #[command(flatten)]
         paging: Paging,
     },
@@ -179,27 +201,18 @@ const KEYS: Shape = Shape::List(
 
 impl Action for KeyAction {
     fn call(self) -> Result<Call, String> {
-        let of = |method, id: u64| {
-            Call::new(
-                method,
-                ["merchants".to_owned(), id.to_string(), "keys".to_owned()],
-            )
-        };
         Ok(match self {
             Self::Create {
-                merchant_id,
+                owner,
                 environment,
                 scopes,
                 expires_at,
             } => {
                 let scopes = (!scopes.is_empty()).then_some(scopes);
                 let body = json!({ "environment": environment, "scopes": scopes, "expires_at": expires_at });
-                of(Method::POST, merchant_id).body(body).shown(Shape::Once)
+                owner.keys(Method::POST).body(body).shown(Shape::Once)
             }
-            Self::List {
-                merchant_id,
-                paging,
-            } => paging.of(of(Method::GET, merchant_id).shown(KEYS)),
+            Self::List { owner, paging } => paging.of(owner.keys(Method::GET).shown(KEYS)),
             Self::Rotate {
                 key_id,
                 overlap_hours,

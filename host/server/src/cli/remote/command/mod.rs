@@ -4,6 +4,7 @@ mod merchants;
 mod operators;
 mod payments;
 mod plugins;
+mod resellers;
 mod webhooks;
 
 use clap::{Args, Subcommand};
@@ -16,6 +17,7 @@ pub(in crate::cli) use merchants::{DomainAction, KeyAction, MerchantAction};
 pub(in crate::cli) use operators::{AuditAction, OperatorAction, OperatorCreate};
 pub(in crate::cli) use payments::{PaymentAction, ProviderAction, WorkAction};
 pub(in crate::cli) use plugins::PluginAction;
+pub(in crate::cli) use resellers::{ConsentCodeAction, ResellerAction};
 pub(in crate::cli) use webhooks::{DeliveryAction, EndpointAction};
 
 /// A noun's command: where the server is, and what to do.

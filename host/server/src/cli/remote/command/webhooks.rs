@@ -94,7 +94,6 @@ const ENDPOINTS: Shape = Shape::List(
         ("Address", "/url"),
         ("Events", "/event_types"),
         ("Enabled", "/enabled"),
-        ("Circuit", "/circuit"),
         ("Created", "/created_at"),
     ],
 );

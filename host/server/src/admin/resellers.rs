@@ -1,0 +1,211 @@
+//! Resellers: their live rollout, what merchants grant them, and the codes to consent with.
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use kassette_domain::audit::Audited;
+use kassette_domain::delegation::{DelegatedMerchant, Delegation, DelegationStatus};
+use kassette_domain::id::ResellerId;
+use kassette_domain::reseller::Reseller;
+use kassette_domain::time::Time;
+use kassette_gateway::reseller::ConsentError;
+use serde_json::{Value, json};
+
+use super::AdminState;
+use super::body::{JsonBody, Said};
+use super::caller::{Admin, Changes, Viewer};
+use super::path::At;
+use super::query::{Query, page};
+use super::text::{plain, switch};
+use crate::api::ApiError;
+use crate::api::json::text;
+
+/// Most characters of a reseller's name: it stands on the page of its invitations.
+const NAME: usize = 100;
+
+/// `POST /resellers`
+pub(super) async fn create(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Response, ApiError> {
+    let now = state.gateway.clock().now();
+    let said = Said::in_body(&mut fields)?;
+    let name = fields.required("name", text(plain::<NAME>))?;
+    fields.finish()?;
+    let line = caller.audited(said, "reseller.create", "reseller".to_owned());
+    let audited = Audited {
+        after: Some(json!({ "name": name, "live_rollout": false }).to_string()),
+        ..line
+    };
+    let reseller = state
+        .gateway
+        .store()
+        .create_reseller(name, audited, now)
+        .await
+        .map_err(ApiError::internal)?;
+    Ok((StatusCode::CREATED, Json(view(&reseller))).into_response())
+}
+
+/// `GET /resellers`
+pub(super) async fn list(
+    _: Viewer,
+    State(state): State<AdminState>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, ApiError> {
+    let paging = Query::of(query.as_deref())?.paging()?;
+    let listed = state.gateway.store().resellers(paging).await;
+    page("resellers", listed, |reseller| view(&reseller))
+}
+
+/// `GET /resellers/{id}`
+pub(super) async fn show(
+    _: Viewer,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, ApiError> {
+    Query::of(query.as_deref())?.finish()?;
+    Ok(Json(view(&find(&state, &id).await?)))
+}
+
+/// `PUT /resellers/{id}/live-rollout`
+pub(super) async fn switch_live_rollout(
+    Admin(caller): Admin,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let now = state.gateway.clock().now();
+    let reseller = find(&state, &id).await?;
+    let said = Said::in_body(&mut fields)?;
+    let enabled = fields.required("enabled", switch)?;
+    fields.finish()?;
+    let object = format!("reseller/{}", reseller.id);
+    let audited = caller.audited_strictly(said, "reseller.live_rollout", object)?;
+    let switched = state
+        .gateway
+        .store()
+        .set_live_rollout(reseller.id, enabled, audited, now)
+        .await;
+    let reseller = switched.map_err(ApiError::internal)?.ok_or(NOT_FOUND)?;
+    Ok(Json(view(&reseller)))
+}
+
+/// `GET /resellers/{id}/delegations`
+pub(super) async fn delegations(
+    _: Viewer,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, ApiError> {
+    let now = state.gateway.clock().now();
+    let reseller = find(&state, &id).await?;
+    let paging = Query::of(query.as_deref())?.paging()?;
+    let store = state.gateway.store();
+    let listed = store.delegated_merchants(reseller.id, paging, now).await;
+    page("delegations", listed, |merchant| listed_view(&merchant))
+}
+
+/// `PUT /resellers/{id}/delegations/{merchant_id}`
+pub(super) async fn set_delegation(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At((id, merchant)): At<(String, String)>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let now = state.gateway.clock().now();
+    let reseller = find(&state, &id).await?;
+    let merchant = super::merchants::find(&state, &merchant).await?;
+    let said = Said::in_body(&mut fields)?;
+    let authorized = fields.required("status", text(decided))?;
+    fields.finish()?;
+    let action = if authorized {
+        "delegation.authorize"
+    } else {
+        "delegation.revoke"
+    };
+    let audited = caller.audited_strictly(said, action, String::new())?;
+    let store = state.gateway.store();
+    let set = store.set_delegation(reseller.id, merchant.id, authorized, audited, now);
+    let delegation = set.await.map_err(ApiError::internal)?;
+    let delegation = delegation.ok_or(ApiError::NotFound(
+        "the merchant has never authorized the reseller: there is nothing to revoke",
+    ))?;
+    Ok(Json(delegation_view(&delegation)))
+}
+
+/// `POST /merchants/{id}/consent-codes`
+pub(super) async fn issue_consent_code(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    JsonBody(fields): JsonBody,
+) -> Result<Response, ApiError> {
+    let merchant = super::merchants::find(&state, &id).await?;
+    let said = Said::alone(fields)?;
+    let object = format!("merchant/{}", merchant.id);
+    let audited = caller.audited(said, "consent_code.create", object);
+    let issued = state.gateway.issue_consent_code(merchant.id, audited).await;
+    let issued = issued.map_err(|error| match error {
+        ConsentError::NoSuchMerchant => ApiError::NotFound("merchant not found"),
+        ConsentError::Random(_) | ConsentError::Store(_) => ApiError::internal(error),
+    })?;
+    let body = json!({
+        "code": issued.code.expose(),
+        "expires_at": issued.expires_at.rfc3339(),
+    });
+    Ok((StatusCode::CREATED, Json(body)).into_response())
+}
+
+const NOT_FOUND: ApiError = ApiError::NotFound("reseller not found");
+
+/// The reseller in a path.
+pub(super) async fn find(state: &AdminState, id: &str) -> Result<Reseller, ApiError> {
+    let Ok(number) = id.parse() else {
+        return Err(NOT_FOUND);
+    };
+    let found = state.gateway.store().reseller(ResellerId(number)).await;
+    found.map_err(ApiError::internal)?.ok_or(NOT_FOUND)
+}
+
+/// What an operator can say of a delegation; the other states are an invitation's.
+fn decided(text: &str) -> Result<bool, &'static str> {
+    match DelegationStatus::parse(text) {
+        Some(DelegationStatus::Authorized) => Ok(true),
+        Some(DelegationStatus::Revoked) => Ok(false),
+        _ => Err("must be \"authorized\" or \"revoked\""),
+    }
+}
+
+fn view(reseller: &Reseller) -> Value {
+    json!({
+        "reseller_id": reseller.id,
+        "name": reseller.name,
+        "live_rollout": reseller.live_rollout,
+        "created_at": reseller.created_at.rfc3339(),
+    })
+}
+
+fn delegation_view(delegation: &Delegation) -> Value {
+    json!({
+        "reseller_id": delegation.reseller,
+        "merchant_id": delegation.merchant,
+        "status": delegation.status(),
+        "authorized_at": delegation.authorized_at.rfc3339(),
+        "revoked_at": delegation.revoked_at.map(Time::rfc3339),
+    })
+}
+
+fn listed_view(merchant: &DelegatedMerchant) -> Value {
+    json!({
+        "merchant_id": merchant.merchant,
+        "business_name": merchant.business_name,
+        "status": merchant.status,
+        "authorized_at": merchant.authorized_at.map(Time::rfc3339),
+        "client_ref": merchant.client_ref,
+        "invitation_id": merchant.invitation.map(|id| id.to_string()),
+        "created_at": merchant.created_at.rfc3339(),
+    })
+}
