@@ -127,6 +127,33 @@ failure-title = Bei uns ist etwas schiefgegangen
 failure-text = Bitte warten Sie einen Moment und öffnen Sie Ihren Zahlungslink erneut. Beginnen Sie inzwischen keine zweite Zahlung.
 open-payment = Zahlung öffnen
 
+## Einladungen von Wiederverkäufern
+
+open-invitation = Einladung öffnen
+no-invitation-title = Diese Einladung kennen wir nicht
+no-invitation-text = Bitte prüfen Sie, ob die Adresse vollständig ist, oder fragen Sie den Absender.
+invitation-foreign-text = Diese Anfrage kam nicht von unserer Seite, deshalb wurde nichts getan. Öffnen Sie die Einladung erneut und machen Sie dort weiter.
+invitation-title = { $reseller } möchte Zahlungen für Sie annehmen
+invitation-text = Wenn Sie zustimmen, kann { $reseller } Zahlungen für { $business } anlegen und Ihre Kundschaft zum Bezahlen schicken.
+invitation-yours = Die Zahlungen und das Geld gehören Ihnen: Ihre eigenen Einstellungen und Grenzen gelten, und Sie erfahren von jeder Zahlung. Sie können die Zustimmung jederzeit zurücknehmen.
+invitation-code = Zustimmungscode
+invitation-code-hint = Sie erhalten ihn vom Betreiber dieses Dienstes, nicht von dem, der Sie einlädt. Er beginnt mit km_, gilt 24 Stunden und nur einmal. Geben Sie ihn nicht weiter.
+invitation-accept = Zustimmen
+invitation-decline = Ablehnen
+invitation-until = Sie können bis zum { $date } (UTC) antworten.
+invitation-footer = Zum Zustimmen ist Ihr Zustimmungscode nötig. Wer nur diese Adresse hat, kann ablehnen, sonst nichts.
+invitation-authorized-title = Sie haben zugestimmt
+invitation-authorized-text = { $reseller } kann jetzt Zahlungen für { $business } anlegen. Um das zurückzunehmen, wenden Sie sich an den Betreiber dieses Dienstes.
+invitation-declined-title = Diese Einladung wurde abgelehnt
+invitation-declined-text = { $reseller } kann ihretwegen nichts für Sie tun.
+invitation-expired-title = Diese Einladung ist abgelaufen
+invitation-expired-text = Sie konnte 30 Tage lang beantwortet werden. Wenn Sie noch zustimmen möchten, bitten Sie { $reseller } um eine neue.
+invitation-revoked-title = Die Zustimmung wurde zurückgenommen
+invitation-revoked-text = { $reseller } kann keine Zahlungen mehr für Sie anlegen.
+invitation-error-missing = Bitte geben Sie Ihren Zustimmungscode ein.
+invitation-error-wrong = Dieser Code ist falsch, verbraucht oder nicht mehr gültig. Nach fünf Fehlversuchen brauchen Sie einen neuen.
+invitation-notice-decide = Bitte wählen Sie „Zustimmen“ oder „Ablehnen“.
+
 ## Zahlungsarten
 
 method-credit-card = Karte

@@ -127,6 +127,33 @@ failure-title = Something went wrong on our side
 failure-text = Please wait a moment and open your payment link again. Do not start a second payment meanwhile.
 open-payment = Open the payment
 
+## Invitations of resellers
+
+open-invitation = Open the invitation
+no-invitation-title = We do not know this invitation
+no-invitation-text = Please check that the address is complete, or ask whoever sent it to you.
+invitation-foreign-text = This request did not come from our page, so nothing was done. Open the invitation again and continue from there.
+invitation-title = { $reseller } would like to take payments for you
+invitation-text = If you accept, { $reseller } can create payments for { $business } and send your customers to pay.
+invitation-yours = The payments and the money are yours: your own settings and limits hold, and you are told of each payment. You can take this back at any time.
+invitation-code = Consent code
+invitation-code-hint = The operator of this service gives it to you, not the one who invites. It begins with km_, is good for 24 hours and works once. Pass it on to nobody.
+invitation-accept = Accept
+invitation-decline = Decline
+invitation-until = You can answer until { $date } (UTC).
+invitation-footer = Accepting needs your consent code. Whoever only has this address can decline and nothing else.
+invitation-authorized-title = You have accepted
+invitation-authorized-text = { $reseller } can now create payments for { $business }. To take this back, tell the operator of this service.
+invitation-declined-title = This invitation was declined
+invitation-declined-text = { $reseller } cannot do anything for you because of it.
+invitation-expired-title = This invitation has expired
+invitation-expired-text = It could be answered for 30 days. If you still want to accept, ask { $reseller } for a new one.
+invitation-revoked-title = This was taken back
+invitation-revoked-text = { $reseller } can no longer create payments for you.
+invitation-error-missing = Please enter your consent code.
+invitation-error-wrong = This code is wrong, used or no longer good. After five wrong tries you need a new one.
+invitation-notice-decide = Please press Accept or Decline.
+
 ## Methods
 
 method-credit-card = Card

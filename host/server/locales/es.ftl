@@ -127,6 +127,33 @@ failure-title = Algo ha fallado por nuestra parte
 failure-text = Espere un momento y abra de nuevo su enlace de pago. Mientras tanto, no inicie un segundo pago.
 open-payment = Abrir el pago
 
+## Invitaciones de revendedores
+
+open-invitation = Abrir la invitación
+no-invitation-title = No conocemos esta invitación
+no-invitation-text = Compruebe que la dirección está completa o pregunte a quien se la envió.
+invitation-foreign-text = Esta petición no vino de nuestra página, así que no se hizo nada. Abra de nuevo la invitación y continúe desde ahí.
+invitation-title = { $reseller } quiere cobrar pagos para usted
+invitation-text = Si acepta, { $reseller } podrá crear pagos para { $business } y enviar a sus clientes a pagar.
+invitation-yours = Los pagos y el dinero son suyos: valen sus propios ajustes y límites, y se le informa de cada pago. Puede retirar su consentimiento en cualquier momento.
+invitation-code = Código de consentimiento
+invitation-code-hint = Se lo da el operador de este servicio, no quien le invita. Empieza por km_, vale 24 horas y sirve una sola vez. No se lo pase a nadie.
+invitation-accept = Aceptar
+invitation-decline = Rechazar
+invitation-until = Puede responder hasta el { $date } (UTC).
+invitation-footer = Para aceptar hace falta su código de consentimiento. Con esta dirección sola se puede rechazar y nada más.
+invitation-authorized-title = Ha aceptado
+invitation-authorized-text = { $reseller } ya puede crear pagos para { $business }. Para retirarlo, diríjase al operador de este servicio.
+invitation-declined-title = Esta invitación fue rechazada
+invitation-declined-text = { $reseller } no puede hacer nada para usted gracias a ella.
+invitation-expired-title = Esta invitación ha caducado
+invitation-expired-text = Se podía responder durante 30 días. Si aún quiere aceptar, pida una nueva a { $reseller }.
+invitation-revoked-title = El consentimiento se retiró
+invitation-revoked-text = { $reseller } ya no puede crear pagos para usted.
+invitation-error-missing = Introduzca su código de consentimiento.
+invitation-error-wrong = Este código es incorrecto, ya se usó o ya no vale. Tras cinco intentos fallidos necesita uno nuevo.
+invitation-notice-decide = Elija «Aceptar» o «Rechazar».
+
 ## Formas de pago
 
 method-credit-card = Tarjeta

@@ -127,6 +127,33 @@ failure-title = Un problème est survenu de notre côté
 failure-text = Merci de patienter un instant, puis d’ouvrir à nouveau votre lien de paiement. Ne commencez pas de second paiement entre-temps.
 open-payment = Ouvrir le paiement
 
+## Invitations de revendeurs
+
+open-invitation = Ouvrir l’invitation
+no-invitation-title = Nous ne connaissons pas cette invitation
+no-invitation-text = Vérifiez que l’adresse est complète ou demandez à la personne qui vous l’a envoyée.
+invitation-foreign-text = Cette demande ne vient pas de notre page ; rien n’a donc été fait. Ouvrez de nouveau l’invitation et continuez à partir de là.
+invitation-title = { $reseller } souhaite encaisser des paiements pour vous
+invitation-text = Si vous acceptez, { $reseller } pourra créer des paiements pour { $business } et envoyer vos clients payer.
+invitation-yours = Les paiements et l’argent sont à vous : vos propres réglages et limites s’appliquent, et vous êtes informé de chaque paiement. Vous pouvez revenir sur votre accord à tout moment.
+invitation-code = Code de consentement
+invitation-code-hint = C’est l’opérateur de ce service qui vous le remet, pas celui qui vous invite. Il commence par km_, est valable 24 heures et ne sert qu’une fois. Ne le transmettez à personne.
+invitation-accept = Accepter
+invitation-decline = Refuser
+invitation-until = Vous pouvez répondre jusqu’au { $date } (UTC).
+invitation-footer = Pour accepter, il faut votre code de consentement. Avec cette seule adresse, on ne peut que refuser.
+invitation-authorized-title = Vous avez accepté
+invitation-authorized-text = { $reseller } peut maintenant créer des paiements pour { $business }. Pour revenir sur votre accord, adressez-vous à l’opérateur de ce service.
+invitation-declined-title = Cette invitation a été refusée
+invitation-declined-text = Elle ne permet à { $reseller } de rien faire pour vous.
+invitation-expired-title = Cette invitation a expiré
+invitation-expired-text = On pouvait y répondre pendant 30 jours. Si vous souhaitez encore accepter, demandez-en une nouvelle à { $reseller }.
+invitation-revoked-title = L’accord a été retiré
+invitation-revoked-text = { $reseller } ne peut plus créer de paiements pour vous.
+invitation-error-missing = Veuillez saisir votre code de consentement.
+invitation-error-wrong = Ce code est faux, déjà utilisé ou plus valable. Après cinq essais manqués, il vous en faut un nouveau.
+invitation-notice-decide = Veuillez choisir « Accepter » ou « Refuser ».
+
 ## Moyens de paiement
 
 method-credit-card = Carte

@@ -127,6 +127,33 @@ failure-title = Er ging bij ons iets mis
 failure-text = Wacht een ogenblik en open uw betaallink opnieuw. Begin intussen geen tweede betaling.
 open-payment = Betaling openen
 
+## Uitnodigingen van wederverkopers
+
+open-invitation = De uitnodiging openen
+no-invitation-title = Wij kennen deze uitnodiging niet
+no-invitation-text = Controleer of het adres volledig is, of vraag het aan de afzender.
+invitation-foreign-text = Dit verzoek kwam niet van onze pagina, dus er is niets gedaan. Open de uitnodiging opnieuw en ga van daaruit verder.
+invitation-title = { $reseller } wil graag betalingen voor u ontvangen
+invitation-text = Als u akkoord gaat, kan { $reseller } betalingen voor { $business } aanmaken en uw klanten laten betalen.
+invitation-yours = De betalingen en het geld zijn van u: uw eigen instellingen en grenzen gelden, en u hoort van elke betaling. U kunt dit altijd intrekken.
+invitation-code = Toestemmingscode
+invitation-code-hint = U krijgt hem van de beheerder van deze dienst, niet van wie u uitnodigt. Hij begint met km_, is 24 uur geldig en werkt één keer. Geef hem aan niemand door.
+invitation-accept = Akkoord
+invitation-decline = Afwijzen
+invitation-until = U kunt antwoorden tot { $date } (UTC).
+invitation-footer = Akkoord gaan kan alleen met uw toestemmingscode. Met alleen dit adres kan men afwijzen en verder niets.
+invitation-authorized-title = U bent akkoord gegaan
+invitation-authorized-text = { $reseller } kan nu betalingen voor { $business } aanmaken. Wilt u dit intrekken, neem dan contact op met de beheerder van deze dienst.
+invitation-declined-title = Deze uitnodiging is afgewezen
+invitation-declined-text = { $reseller } kan op grond hiervan niets voor u doen.
+invitation-expired-title = Deze uitnodiging is verlopen
+invitation-expired-text = U kon 30 dagen lang antwoorden. Wilt u nog akkoord gaan, vraag { $reseller } dan om een nieuwe.
+invitation-revoked-title = Dit is ingetrokken
+invitation-revoked-text = { $reseller } kan geen betalingen meer voor u aanmaken.
+invitation-error-missing = Vul uw toestemmingscode in.
+invitation-error-wrong = Deze code is onjuist, gebruikt of niet meer geldig. Na vijf foute pogingen hebt u een nieuwe nodig.
+invitation-notice-decide = Kies ‘Akkoord’ of ‘Afwijzen’.
+
 ## Betaalmethoden
 
 method-credit-card = Kaart

@@ -127,6 +127,33 @@ failure-title = Algo correu mal do nosso lado
 failure-text = Aguarde um momento e abra de novo a sua ligação de pagamento. Entretanto, não inicie um segundo pagamento.
 open-payment = Abrir o pagamento
 
+## Convites de revendedores
+
+open-invitation = Abrir o convite
+no-invitation-title = Não conhecemos este convite
+no-invitation-text = Verifique se o endereço está completo ou pergunte a quem o enviou.
+invitation-foreign-text = Este pedido não veio da nossa página, por isso nada foi feito. Abra de novo o convite e continue a partir daí.
+invitation-title = { $reseller } gostaria de receber pagamentos por si
+invitation-text = Se aceitar, { $reseller } poderá criar pagamentos para { $business } e enviar os seus clientes para pagar.
+invitation-yours = Os pagamentos e o dinheiro são seus: valem as suas próprias definições e limites, e é informado de cada pagamento. Pode retirar o consentimento a qualquer momento.
+invitation-code = Código de consentimento
+invitation-code-hint = É o operador deste serviço que lho dá, não quem o convida. Começa por km_, é válido por 24 horas e serve uma só vez. Não o passe a ninguém.
+invitation-accept = Aceitar
+invitation-decline = Recusar
+invitation-until = Pode responder até { $date } (UTC).
+invitation-footer = Para aceitar é preciso o seu código de consentimento. Só com este endereço pode recusar-se, e nada mais.
+invitation-authorized-title = Aceitou
+invitation-authorized-text = { $reseller } já pode criar pagamentos para { $business }. Para retirar o consentimento, fale com o operador deste serviço.
+invitation-declined-title = Este convite foi recusado
+invitation-declined-text = { $reseller } não pode fazer nada por si por causa dele.
+invitation-expired-title = Este convite expirou
+invitation-expired-text = Podia responder-se durante 30 dias. Se ainda quiser aceitar, peça um novo a { $reseller }.
+invitation-revoked-title = O consentimento foi retirado
+invitation-revoked-text = { $reseller } já não pode criar pagamentos para si.
+invitation-error-missing = Introduza o seu código de consentimento.
+invitation-error-wrong = Este código está errado, já foi usado ou já não é válido. Após cinco tentativas erradas precisa de um novo.
+invitation-notice-decide = Escolha «Aceitar» ou «Recusar».
+
 ## Formas de pagamento
 
 method-credit-card = Cartão

@@ -3,25 +3,33 @@
 use std::sync::Arc;
 
 use kassette_domain::attempt::{Attempt, Choice};
-use kassette_domain::id::{AccountId, AttemptId, Digest, MerchantId, PaymentId, Slot};
+use kassette_domain::delegation::DelegationStatus;
+use kassette_domain::id::{
+    AccountId, AttemptId, Digest, InvitationId, MerchantId, PaymentId, ResellerId, Slot,
+};
+use kassette_domain::invitation::{BusinessName, Invitation, InvitationRequest, NewInvitation};
 use kassette_domain::key::Environment;
 use kassette_domain::ledger::{Ledger, Step};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
-use kassette_domain::order::{Email, IdempotencyKey, OrderId};
+use kassette_domain::order::{ClientRef, Email, IdempotencyKey, OrderId};
 use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Payment, Request, Status};
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::{Action, Payer};
+use kassette_domain::reseller::Reseller;
 use kassette_domain::secret::Secret;
 use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
 use kassette_gateway::checkout::CheckoutView;
 use kassette_gateway::methods::{Offer, OfferedProvider};
+use kassette_gateway::reseller::InvitationView;
+use kassette_store::Standing;
 
 pub(crate) const NOW: Time = Time::from_secs(1_795_253_400);
 pub(crate) const TOKEN: &str = "ttttttttttttttttttttttttttttttttttttttttttt0";
 pub(crate) const RETURN_TOKEN: &str = "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr0";
+pub(crate) const INVITATION_TOKEN: &str = "iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiii0";
 pub(crate) const EMAIL: &str = "ada@secret.example";
 pub(crate) const BACK: &str = "https://shop.example/thanks?order=7";
 
@@ -121,5 +129,31 @@ pub(crate) fn view(status: Status, attempts: Vec<Attempt>) -> CheckoutView {
         ],
         can_choose: true,
         back_to_merchant: Some(BACK.into()),
+    }
+}
+
+/// `Agency <b>` invites `Shop "Seven"`, and where that stands.
+pub(crate) fn invited(status: DelegationStatus) -> InvitationView {
+    let new = NewInvitation {
+        id: InvitationId::from_bytes([0xef; 16]),
+        request: InvitationRequest {
+            reseller: ResellerId(1),
+            client_ref: ClientRef::parse("secret-ref-1").unwrap(),
+            email: Email::parse(EMAIL).unwrap(),
+            business_name: BusinessName::parse("Shop \"Seven\"").unwrap(),
+        },
+        token: Secret::new(INVITATION_TOKEN),
+    };
+    InvitationView {
+        reseller: Arc::new(Reseller {
+            id: ResellerId(1),
+            name: "Agency <b>".into(),
+            live_rollout: false,
+            created_at: NOW,
+        }),
+        standing: Standing {
+            invitation: Invitation::new(new, NOW),
+            status,
+        },
     }
 }

@@ -1,4 +1,4 @@
-//! What payers see: the hosted checkout and the return page.
+//! What payers see, the hosted checkout and the return page, and what an invited merchant does.
 //!
 //! | Address | Does |
 //! |---|---|
@@ -8,6 +8,8 @@
 //! | `POST /checkout/{token}/abandon` | closes the open attempt, so that another way can be chosen |
 //! | `GET /checkout/{token}/go` | leads to the provider |
 //! | `GET /return/{token}` | where providers send payers back to |
+//! | `GET /invitation/{token}` | where a merchant reads a reseller's invitation |
+//! | `POST /invitation/{token}` | accepts it with a consent code, or declines it |
 //! | `GET /assets/{file}` | stylesheet and icon |
 //!
 //! A form's answer never redirects off our origin, a GET changes nothing but for the news that the
@@ -17,6 +19,7 @@ mod assets;
 mod checkout;
 mod forms;
 mod icons;
+mod invitation;
 mod links;
 mod problems;
 mod qr;
@@ -100,6 +103,10 @@ pub(crate) fn router(state: PagesState) -> Router {
             form().merge(post(checkout::abandon)),
         )
         .route("/return/{token}", get(returned::show))
+        .route(
+            "/invitation/{token}",
+            get(invitation::show).post(invitation::answer),
+        )
         .route("/assets/{file}", get(assets::serve))
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
         .layer(middleware::from_fn_with_state(state.clone(), limit))

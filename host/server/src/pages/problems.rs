@@ -13,6 +13,10 @@ use super::visit::{Manner, Visit};
 pub(crate) enum Problem {
     /// Nobody knows the token.
     NotFound,
+    /// Nobody knows the invitation's token.
+    NoInvitation,
+    /// A form of an invitation that is not to be acted on.
+    Invitation(BadForm),
     /// A form that is not to be acted on.
     Form(BadForm),
     /// Our own fault, for good.
@@ -40,15 +44,25 @@ pub(crate) fn page(visit: &Visit, problem: Problem) -> Response {
             t.not_found_title(),
             t.not_found_text(),
         ),
+        Problem::NoInvitation => (
+            StatusCode::NOT_FOUND,
+            t.no_invitation_title(),
+            t.no_invitation_text(),
+        ),
         Problem::Form(BadForm::Foreign) => {
             (StatusCode::FORBIDDEN, t.foreign_title(), t.foreign_text())
         }
-        Problem::Form(BadForm::TooLarge) => (
+        Problem::Invitation(BadForm::Foreign) => (
+            StatusCode::FORBIDDEN,
+            t.foreign_title(),
+            t.invitation_foreign_text(),
+        ),
+        Problem::Form(BadForm::TooLarge) | Problem::Invitation(BadForm::TooLarge) => (
             StatusCode::PAYLOAD_TOO_LARGE,
             t.too_large_title(),
             t.too_large_text(),
         ),
-        Problem::Form(BadForm::Unreadable) => (
+        Problem::Form(BadForm::Unreadable) | Problem::Invitation(BadForm::Unreadable) => (
             StatusCode::UNPROCESSABLE_ENTITY,
             t.unreadable_title(),
             t.unreadable_text(),
@@ -65,14 +79,17 @@ pub(crate) fn page(visit: &Visit, problem: Problem) -> Response {
         ),
     };
     // Who has a token that may be right can look again.
-    let again = visit
-        .token
-        .as_ref()
-        .filter(|_| matches!(problem, Problem::Form(_)));
-    let primary = again.map(|token| Primary::Link {
-        href: format!("/checkout/{token}"),
-        label: t.open_payment(),
-    });
+    let primary = match (&visit.token, problem) {
+        (Some(token), Problem::Form(_)) => Some(Primary::Link {
+            href: format!("/checkout/{token}"),
+            label: t.open_payment(),
+        }),
+        (Some(token), Problem::Invitation(_)) => Some(Primary::Link {
+            href: format!("/invitation/{token}"),
+            label: t.open_invitation(),
+        }),
+        _ => None,
+    };
     let manner = Manner {
         status: Some(status),
         ..Manner::default()

@@ -163,6 +163,38 @@ impl Questions {
     }
 }
 
+/// An invitation that waits for its answer.
+#[derive(Template)]
+#[template(path = "invitation.html")]
+pub(crate) struct Invitation {
+    /// Around it.
+    pub(crate) frame: Frame,
+    /// Where the form goes.
+    pub(crate) action: String,
+    /// Who invites.
+    pub(crate) reseller: String,
+    /// Whom: what the reseller calls them.
+    pub(crate) business: String,
+    /// The last day on which it can be answered, UTC.
+    pub(crate) until: String,
+    /// What is wrong with the code.
+    pub(crate) error: Option<String>,
+}
+
+/// An invitation that was answered, or cannot be any more.
+#[derive(Template)]
+#[template(path = "invitation_over.html")]
+pub(crate) struct InvitationOver {
+    /// Around it.
+    pub(crate) frame: Frame,
+    /// The mood.
+    pub(crate) tone: Tone,
+    /// In a few words.
+    pub(crate) heading: String,
+    /// In a sentence.
+    pub(crate) text: String,
+}
+
 /// A module's instructions.
 #[derive(Template)]
 #[template(path = "show.html")]

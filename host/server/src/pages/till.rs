@@ -9,13 +9,14 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
 use kassette_gateway::checkout::{CheckoutView, ReturnView};
+use kassette_gateway::reseller::InvitationView;
 use kassette_gateway::start::{Start, StartError, StartedPayment};
-use kassette_store::Fault;
+use kassette_store::{Answered, Fault};
 
 /// A use case under way.
 pub(crate) type Work<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The payer's side of the gateway; see [`Gateway`] for what each does.
+/// The payer's side of the gateway, and the invited merchant's; see [`Gateway`] for what each does.
 pub(crate) trait Till: Send + Sync + 'static {
     /// [`Gateway::checkout`]
     fn checkout<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<CheckoutView>, Fault>>;
@@ -35,6 +36,16 @@ pub(crate) trait Till: Send + Sync + 'static {
         token: &'a str,
         query: &'a str,
     ) -> Work<'a, Result<Option<ReturnView>, Fault>>;
+    /// [`Gateway::invitation`]
+    fn invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<InvitationView>, Fault>>;
+    /// [`Gateway::accept_invitation`]
+    fn accept_invitation<'a>(
+        &'a self,
+        token: &'a str,
+        code: Secret,
+    ) -> Work<'a, Result<Answered, Fault>>;
+    /// [`Gateway::decline_invitation`]
+    fn decline_invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Answered, Fault>>;
     /// The name of a provider account for payers.
     fn provider_name(&self, account: &AccountId) -> Option<String>;
     /// The origin of our own pages.
@@ -72,6 +83,22 @@ impl Till for Gateway {
         query: &'a str,
     ) -> Work<'a, Result<Option<ReturnView>, Fault>> {
         Box::pin(Self::returned(self, token, query))
+    }
+
+    fn invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<InvitationView>, Fault>> {
+        Box::pin(Self::invitation(self, token))
+    }
+
+    fn accept_invitation<'a>(
+        &'a self,
+        token: &'a str,
+        code: Secret,
+    ) -> Work<'a, Result<Answered, Fault>> {
+        Box::pin(Self::accept_invitation(self, token, code))
+    }
+
+    fn decline_invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Answered, Fault>> {
+        Box::pin(Self::decline_invitation(self, token))
     }
 
     fn provider_name(&self, account: &AccountId) -> Option<String> {

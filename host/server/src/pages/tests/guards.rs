@@ -5,7 +5,14 @@ use super::*;
 #[tokio::test]
 async fn no_page_shows_what_is_the_payers_or_ours_alone() {
     for page in every_page().await {
-        for private in [EMAIL, &"ab".repeat(16), &"cd".repeat(16), "53.89", "ref-1"] {
+        for private in [
+            EMAIL,
+            &"ab".repeat(16),
+            &"cd".repeat(16),
+            "53.89",
+            "ref-1",
+            &"ef".repeat(16),
+        ] {
             page.omits(private);
         }
     }

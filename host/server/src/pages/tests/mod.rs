@@ -6,7 +6,9 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use http::{HeaderMap, Request, StatusCode};
 use kassette_domain::attempt::AttemptState;
-use kassette_domain::id::AccountId;
+use kassette_domain::delegation::{Delegation, DelegationStatus};
+use kassette_domain::id::{AccountId, MerchantId, ResellerId};
+use kassette_domain::invitation::NotAnswered;
 use kassette_domain::key::Environment;
 use kassette_domain::ledger::Ledger;
 use kassette_domain::order::OrderId;
@@ -15,17 +17,23 @@ use kassette_domain::provider::{Action, Instructions, Question, QuestionKind};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_gateway::checkout::{CheckoutView, ReturnView};
+use kassette_gateway::reseller::InvitationView;
 use kassette_gateway::start::{Start, StartError, StartedPayment};
-use kassette_store::Fault;
+use kassette_store::{Answered, Fault};
 use tower::ServiceExt as _;
 
-use super::fixtures::{self, BACK, EMAIL, NOW, RETURN_TOKEN, TOKEN, attempt, view};
+use super::fixtures::{
+    self, BACK, EMAIL, INVITATION_TOKEN, NOW, RETURN_TOKEN, TOKEN, attempt, view,
+};
 use super::till::{Till, Work};
 use super::{PagesState, router};
 
 mod guards;
+mod invitations;
 mod showing;
 
+/// The consent code that accepts.
+const CODE: &str = "km_right";
 const ORIGIN: &str = "http://127.0.0.1:8080";
 
 /// What a start answers.
@@ -36,6 +44,8 @@ struct OnePayment {
     view: CheckoutView,
     start: Starting,
     public_url: &'static str,
+    /// Where the invitation stands.
+    standing: Mutex<DelegationStatus>,
     asked: Mutex<Vec<String>>,
 }
 
@@ -46,6 +56,26 @@ impl OnePayment {
 
     fn started(&self) -> Result<StartedPayment, StartError> {
         (self.start)(&self.view)
+    }
+
+    /// What becomes of an answer that would lead to `next`; none for a wrong code.
+    fn answered(&self, token: &str, next: Option<DelegationStatus>) -> Answered {
+        let mut standing = self.standing.lock().unwrap();
+        if token != INVITATION_TOKEN {
+            return Answered::Unknown;
+        }
+        if *standing != DelegationStatus::Invited {
+            return Answered::Not(NotAnswered::Over);
+        }
+        let Some(next) = next else {
+            return Answered::Not(NotAnswered::WrongCode);
+        };
+        *standing = next;
+        let granted = Delegation::authorized(ResellerId(1), MerchantId(1), None, NOW);
+        match next {
+            DelegationStatus::Authorized => Answered::Accepted(granted),
+            _ => Answered::Declined,
+        }
     }
 }
 
@@ -93,6 +123,27 @@ impl Till for OnePayment {
         let attempt = attempt.filter(|_| token == RETURN_TOKEN);
         let checkout = self.view.clone();
         Box::pin(async move { Ok(attempt.map(|attempt| ReturnView { attempt, checkout })) })
+    }
+
+    fn invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<InvitationView>, Fault>> {
+        let standing = *self.standing.lock().unwrap();
+        let known = token == INVITATION_TOKEN;
+        Box::pin(async move { Ok(known.then(|| fixtures::invited(standing))) })
+    }
+
+    fn accept_invitation<'a>(
+        &'a self,
+        token: &'a str,
+        code: Secret,
+    ) -> Work<'a, Result<Answered, Fault>> {
+        self.note(format!("accept {}", code.expose()));
+        let right = (code.expose() == CODE).then_some(DelegationStatus::Authorized);
+        Box::pin(async move { Ok(self.answered(token, right)) })
+    }
+
+    fn decline_invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Answered, Fault>> {
+        self.note("decline".into());
+        Box::pin(async move { Ok(self.answered(token, Some(DelegationStatus::Declined))) })
     }
 
     fn provider_name(&self, _account: &AccountId) -> Option<String> {
@@ -153,6 +204,7 @@ fn shop_at(view: CheckoutView, start: Starting, public_url: &'static str) -> Sho
         view,
         start,
         public_url,
+        standing: Mutex::new(DelegationStatus::Invited),
         asked: Mutex::default(),
     });
     let state = PagesState {
@@ -191,8 +243,21 @@ impl Shop {
         self.get(&format!("/return/{RETURN_TOKEN}")).await
     }
 
+    async fn invitation(&self) -> Seen {
+        self.get(&format!("/invitation/{INVITATION_TOKEN}")).await
+    }
+
+    async fn decide(&self, body: &str) -> Seen {
+        self.form(&format!("/invitation/{INVITATION_TOKEN}"), body)
+            .await
+    }
+
     async fn post(&self, what: &str, body: &str) -> Seen {
-        let request = Request::post(format!("/checkout/{TOKEN}/{what}"))
+        self.form(&format!("/checkout/{TOKEN}/{what}"), body).await
+    }
+
+    async fn form(&self, path: &str, body: &str) -> Seen {
+        let request = Request::post(path)
             .header("sec-fetch-site", "same-origin")
             .header("content-type", "application/x-www-form-urlencoded")
             .body(Body::from(body.to_owned()))
@@ -261,6 +326,13 @@ async fn every_page() -> Vec<Seen> {
         seen.push(shop.checkout().await);
         seen.push(shop.returned().await);
     }
-    seen.push(shop(view(Status::Created, vec![])).get("/checkout/x").await);
+    let any = shop(view(Status::Created, vec![]));
+    seen.push(any.get("/checkout/x").await);
+    seen.push(any.get("/invitation/x").await);
+    seen.push(any.decide("decision=accept&consent_code=km_wrong").await);
+    for standing in DelegationStatus::ALL {
+        *any.till.standing.lock().unwrap() = standing;
+        seen.push(any.invitation().await);
+    }
     seen
 }
