@@ -19,7 +19,6 @@ pub(crate) struct ProviderState {
     meter: Meter,
     lines: Lines,
     pub(super) who: Arc<Identity>,
-    waits: u32,
     /// None in `describe`, which is about no account.
     pub(super) call: Option<Call>,
 }
@@ -32,6 +31,10 @@ pub(crate) struct Call {
     /// When the call's wall-clock time is over.
     pub(super) ends: Instant,
     pub(super) requests: u32,
+    /// How many of them left. Raised before the wait: the alarm must know that the thread may be
+    /// another one afterwards. A request that is refused waits for nothing, and must not stop the
+    /// clock: a module could go on asking for ever.
+    pub(super) waits: u32,
     pub(super) ledger: Ledger,
 }
 
@@ -77,7 +80,6 @@ impl ProviderState {
             meter: Meter::new(&who.limits),
             lines: Lines::default(),
             who,
-            waits: 0,
             call,
         }
     }
@@ -104,6 +106,7 @@ impl Call {
             host,
             ends,
             requests: 0,
+            waits: 0,
             ledger: Ledger::default(),
         }
     }
@@ -115,7 +118,7 @@ impl Metered for ProviderState {
     }
 
     fn waits(&self) -> u32 {
-        self.waits
+        self.call.as_ref().map_or(0, |call| call.waits)
     }
 }
 
@@ -138,8 +141,6 @@ impl wit::http::Host for ProviderState {
         &mut self,
         request: wit::http::Request,
     ) -> Result<wit::http::Response, wit::http::Failure> {
-        // Raised first: the alarm must know that the thread may be another one afterwards.
-        self.waits += 1;
         let Some(call) = &mut self.call else {
             return Err(wit::http::Failure::NotSent(
                 "`describe` sends nothing".into(),

@@ -66,6 +66,7 @@ impl Call {
             max_response: RESPONSE,
             hosts: Some(&self.access.hosts),
         };
+        self.waits += 1;
         let outcome = self.host.outgoing.send(sending).await;
         if mutating
             && matches!(

@@ -22,7 +22,7 @@ pub const NOW: Time = Time::from_secs(1_795_000_000);
 
 /// Where static data of a guest begins; its heap begins behind it.
 const DATA: usize = 1024;
-const HEAP: usize = 16 * 1024;
+pub const HEAP: usize = 16 * 1024;
 
 /// The context of `rank`, flattened: sixteen values just fit.
 pub const CONTEXT: &str = "(param i32 i64 i32 i32 i32 i64 i32 i32 i32 i32 i32 i64 i32 i32 i32 i32)";
@@ -183,24 +183,69 @@ pub fn provider(data: Data, start: &str) -> Vec<u8> {
 }
 
 /// The same with bodies of `callback` and `query`.
-pub fn provider_with(mut data: Data, start: &str, callback: &str, query: &str) -> Vec<u8> {
-    let mut record = Vec::new();
-    for text in ["vendor", "Vendor", "1.0.0"] {
-        record.extend(data.text(text));
+pub fn provider_with(data: Data, start: &str, callback: &str, query: &str) -> Vec<u8> {
+    Provider {
+        data,
+        start: start.into(),
+        callback: callback.into(),
+        query: query.into(),
+        ..Provider::default()
     }
-    record.extend([0; 32]);
-    let record = data.put(&record);
-    let imports = r#"(import "kassette:plugin/http@0.1.0" "send" (func $send (param i32 i32)))"#;
-    let name = "kassette:plugin/payments@0.1.0";
-    let functions = format!(
-        r#"(func (export "{name}#describe") (result i32) (i32.const {record}))
-           (func (export "{name}#start") (param i32) (result i32) {start})
-           (func (export "{name}#callback") (param i32) (result i32) {callback})
-           (func (export "{name}#query") (param i32) (result i32) {query})
-           (func (export "{name}#health") (param i32 i32 i32 i64 i32 i32 i32 i32) (result i32)
-             unreachable)"#
-    );
-    component(&wit(), "provider", &core(&data, imports, &functions))
+    .build()
+}
+
+/// What a hand-written provider called `vendor` says of itself, and the bodies of its functions.
+pub struct Provider {
+    pub data: Data,
+    pub label: &'static str,
+    /// What it does before it describes itself.
+    pub describe: String,
+    pub start: String,
+    pub callback: String,
+    pub query: String,
+}
+
+impl Default for Provider {
+    fn default() -> Self {
+        Self {
+            data: Data::default(),
+            label: "Vendor",
+            describe: String::new(),
+            start: "unreachable".into(),
+            callback: "unreachable".into(),
+            query: "unreachable".into(),
+        }
+    }
+}
+
+impl Provider {
+    pub fn build(mut self) -> Vec<u8> {
+        let mut record = Vec::new();
+        for text in ["vendor", self.label, "1.0.0"] {
+            record.extend(self.data.text(text));
+        }
+        record.extend([0; 32]);
+        let record = self.data.put(&record);
+        let imports =
+            r#"(import "kassette:plugin/http@0.1.0" "send" (func $send (param i32 i32)))"#;
+        let name = "kassette:plugin/payments@0.1.0";
+        let Self {
+            describe,
+            start,
+            callback,
+            query,
+            ..
+        } = &self;
+        let functions = format!(
+            r#"(func (export "{name}#describe") (result i32) {describe} (i32.const {record}))
+               (func (export "{name}#start") (param i32) (result i32) {start})
+               (func (export "{name}#callback") (param i32) (result i32) {callback})
+               (func (export "{name}#query") (param i32) (result i32) {query})
+               (func (export "{name}#health") (param i32 i32 i32 i64 i32 i32 i32 i32) (result i32)
+                 unreachable)"#
+        );
+        component(&wit(), "provider", &core(&self.data, imports, &functions))
+    }
 }
 
 /// A request without headers, credentials or token; 0 is GET, 1 POST.
