@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use kassette_domain::id::Slot;
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use parking_lot::Mutex;
 
 use crate::error::{LoadError, RuntimeError};
 use crate::load::MAX_BYTES;
@@ -37,6 +38,10 @@ const LOOK: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Events that wait while a module compiles. When there are more the whole folder is read again.
 const EVENTS: usize = 4096;
+
+/// Modules that are compiled at once at the start. Each compiler has two threads, but for a third of
+/// its time it uses one.
+const AT_ONCE: usize = 2;
 
 /// What tells one content of a file from another without reading it; none where the file cannot
 /// even be looked at.
@@ -117,11 +122,12 @@ fn collect(event: notify::Result<Event>, sender: &SyncSender<Seen>) {
             continue;
         };
         let seen = match event.kind {
-            EventKind::Access(AccessKind::Close(AccessMode::Write))
-            | EventKind::Modify(ModifyKind::Name(RenameMode::To)) => Seen::Due(slot, SETTLED),
             EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => {
                 Seen::Gone(slot)
             }
+            // A rename is told as a pair too, after both of its ends.
+            EventKind::Access(AccessKind::Close(AccessMode::Write))
+            | EventKind::Modify(ModifyKind::Name(_)) => Seen::Due(slot, SETTLED),
             EventKind::Modify(ModifyKind::Metadata(_)) | EventKind::Access(_) => continue,
             _ => Seen::Due(slot, QUIET),
         };
@@ -153,12 +159,33 @@ impl Watch {
             }
         }
         slots.sort();
+        self.compile_ahead(runtime, &slots);
         for slot in &slots {
             while self.take(runtime, slot) == Loaded::Unstable {
                 std::thread::sleep(SETTLED);
             }
         }
         Ok(self)
+    }
+
+    /// Compiles what lies in the folder, some modules at once: nobody is served before all of them
+    /// are there. They are activated in their turn all the same.
+    fn compile_ahead(&self, runtime: &Arc<Runtime>, slots: &[Slot]) {
+        let (folder, next) = (&self.folder, Mutex::new(slots.iter()));
+        let take = || next.lock().next();
+        let work = || {
+            while let Some(slot) = take() {
+                let path = folder.join(format!("{slot}.wasm"));
+                if let Ok(Some((_, bytes))) = read(&path) {
+                    runtime.compile_ahead(&bytes);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(work);
+            }
+        });
     }
 
     /// Goes on in a thread of its own, which ends soon after the runtime.
@@ -175,9 +202,7 @@ impl Watch {
             let next = self.due.values().min().map_or(look, |due| look.min(*due));
             let patience = next.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(patience) {
-                Ok(Seen::Due(slot, after)) => {
-                    self.due.insert(slot, Instant::now() + after);
-                }
+                Ok(Seen::Due(slot, after)) => self.expect(slot, Instant::now() + after),
                 Ok(Seen::Gone(slot)) => {
                     self.due.remove(&slot);
                     tracing::info!(plugin.slot = %slot, "the file of {slot} is gone; its last version goes on serving");
@@ -199,6 +224,16 @@ impl Watch {
                 };
                 look = Instant::now() + pause;
             }
+        }
+    }
+
+    /// A file that is whole is taken at the first time that was set: one that is replaced again and
+    /// again must not be put off for ever. One that is being written is put off.
+    fn expect(&mut self, slot: Slot, at: Instant) {
+        let writing = at > Instant::now() + SETTLED;
+        let due = self.due.entry(slot).or_insert(at);
+        if writing || at < *due {
+            *due = at;
         }
     }
 
@@ -351,7 +386,48 @@ fn slot_of(path: &Path) -> Option<Slot> {
 
 #[cfg(test)]
 mod tests {
+    use notify::event::Flag;
+
     use super::*;
+
+    #[test]
+    fn a_file_renamed_into_place_is_whole_however_that_is_told() {
+        let (sender, events) = sync_channel(8);
+        let rename = |mode, paths: &[&str]| {
+            let event = Event::new(EventKind::Modify(ModifyKind::Name(mode)));
+            let event = paths
+                .iter()
+                .fold(event, |event, path| event.add_path(path.into()));
+            collect(Ok(event), &sender);
+        };
+        let (aside, file) = ("/p/.new", "/p/method.ideal.wasm");
+        rename(RenameMode::To, &[file]);
+        rename(RenameMode::Any, &[file]);
+        rename(RenameMode::Both, &[aside, file]);
+        let mut seen = events.try_iter();
+        let mut due = || loop {
+            match seen.next() {
+                Some(Seen::Due(_, after)) => return Some(after),
+                Some(_) => {}
+                None => return None,
+            }
+        };
+        assert_eq!([due(), due(), due()], [Some(SETTLED); 3]);
+        rename(RenameMode::From, &[file]);
+        assert!(matches!(events.try_recv(), Ok(Seen::Gone(_))));
+    }
+
+    #[test]
+    fn where_events_were_lost_the_folder_is_looked_at() {
+        let (sender, events) = sync_channel(4);
+        collect(Ok(Event::new(EventKind::Other)), &sender);
+        assert!(events.try_recv().is_err());
+        let full = Event::new(EventKind::Other).set_flag(Flag::Rescan);
+        collect(Ok(full), &sender);
+        assert!(matches!(events.try_recv(), Ok(Seen::Look)));
+        collect(Err(notify::Error::generic("lost")), &sender);
+        assert!(matches!(events.try_recv(), Ok(Seen::Look)));
+    }
 
     #[test]
     fn only_files_named_like_slots_are_modules() {

@@ -1,11 +1,14 @@
 //! What all modules share: engine, limits, places, the way out.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use metrics::{Histogram, counter, histogram};
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use wasmtime::Engine;
+use wasmtime::component::Component;
 
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
@@ -14,7 +17,7 @@ use crate::artifacts::Artifacts;
 use crate::conduct::Conduct;
 use crate::config::{CallLimits, Class, Clock, RuntimeConfig};
 use crate::engine::{INTERPRETED_AT_ONCE, engine};
-use crate::error::{CallError, RuntimeError, short};
+use crate::error::{CallError, LoadError, RuntimeError, short};
 use crate::gate::{Gate, Place};
 use crate::outgoing::Outgoing;
 
@@ -31,6 +34,8 @@ pub(crate) struct Host {
     providers: Semaphore,
     /// Modules with an interpreter take dozens of the pool's parts each.
     interpreted: Semaphore,
+    /// Components that were compiled before their turn came, at the start alone.
+    pub(crate) ahead: Mutex<HashMap<Digest, Result<Component, LoadError>>>,
 }
 
 /// Places of a method's call.
@@ -52,6 +57,7 @@ impl Host {
             methods: Gate::new(config.pool.methods),
             providers: Semaphore::new(config.pool.providers as usize),
             interpreted: Semaphore::new(INTERPRETED_AT_ONCE as usize),
+            ahead: Mutex::default(),
             config,
         })
     }

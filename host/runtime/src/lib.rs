@@ -43,6 +43,7 @@ mod method;
 mod outcome;
 mod outgoing;
 mod provider;
+mod record;
 mod runtime;
 mod slots;
 mod status;
@@ -60,6 +61,8 @@ pub use history::{Cause, Event};
 pub use kassette_http::{HostList, HostPattern, NotAHost};
 pub use load::MAX_BYTES as MAX_MODULE_BYTES;
 pub use method::MethodModule;
+#[doc(hidden)]
+pub use method::Reused;
 pub use outcome::StartOutcome;
 pub use outgoing::{Outgoing, Sending};
 pub use provider::ProviderModule;

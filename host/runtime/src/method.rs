@@ -148,6 +148,39 @@ fn call<T>(
     })
 }
 
+/// One instance that is asked again and again, as no payment ever is: what the price of a fresh one
+/// for every call is measured against (`tests/bench/calls`).
+#[doc(hidden)]
+pub struct Reused {
+    store: Store<MethodState>,
+    method: Method,
+}
+
+impl Reused {
+    /// Asks once more.
+    #[doc(hidden)]
+    pub fn rank(&mut self, context: &Context) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
+        let question = v0_1::method::context(context);
+        let routing = self.method.kassette_plugin_routing();
+        self.store.set_epoch_deadline(1 << 32);
+        self.store.set_hostcall_fuel(usize::MAX);
+        let answer = routing.call_rank(&mut self.store, &question);
+        v0_1::method::verdicts(answer.map_err(|_| CallError::Trap)?)
+    }
+}
+
+impl MethodModule {
+    /// An instance for measurements.
+    #[doc(hidden)]
+    pub fn reused(&self) -> Result<Reused, CallError> {
+        let mut store = Store::new(&self.host.engine, MethodState::new(Arc::clone(&self.who)));
+        limit(&mut store, &self.who.limits);
+        let method = self.pre.instantiate(&mut store);
+        let method = method.map_err(|_| CallError::Trap)?;
+        Ok(Reused { store, method })
+    }
+}
+
 impl fmt::Debug for MethodModule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("MethodModule")

@@ -1,5 +1,7 @@
 //! The runtime: modules by slot, loaded from a folder and replaced while they serve.
 
+mod restore;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -125,9 +127,11 @@ impl Runtime {
             loading: Mutex::new(()),
             drops: Mutex::default(),
         });
+        runtime.host.config.compiler.get_ready();
         // Watched before it is read, so that nothing falls between.
         let watch = folder::watch(&runtime.host.config.plugin_dir)?;
         let watch = watch.load_all(&runtime)?;
+        runtime.forget_ahead();
         runtime.resume();
         runtime.clean_cache();
         watch.follow(Arc::downgrade(&runtime))?;
@@ -348,63 +352,6 @@ impl Runtime {
         self.slots.raise();
     }
 
-    /// Lets the last good version serve in slots whose file is gone or refused.
-    fn resume(&self) {
-        let _one = self.loading.lock();
-        for slot in self.slots.idle() {
-            let versions = self.slots.book(&slot).versions;
-            let first = versions.iter().find_map(|line| {
-                let bytes = self.shelf.bytes(&slot, &line.digest).ok()?;
-                let module = load::load(&self.host, &slot, line.digest, &bytes).ok()?;
-                Some((module, bytes))
-            });
-            if let Some((module, bytes)) = first {
-                tracing::warn!(
-                    plugin.slot = %slot,
-                    "the plugin folder has no file of {slot} that works; the last good version serves",
-                );
-                let now = (self.config().clock)();
-                self.take(&slot, module, &bytes, Cause::Kept, now);
-            }
-        }
-    }
-
-    /// Loads the other versions that are kept: at once where they were compiled before, since
-    /// attempts under way may need them, else in the background.
-    fn load_rest(runtime: &Arc<Self>) -> Result<(), RuntimeError> {
-        let mut rest = Vec::new();
-        for (slot, digest) in runtime.slots.unloaded() {
-            let Ok(bytes) = runtime.shelf.bytes(&slot, &digest) else {
-                tracing::warn!(plugin.slot = %slot, plugin.digest = short(&digest),
-                    "version {} of {slot} is not where it was kept", short(&digest));
-                continue;
-            };
-            match load::load_compiled(&runtime.host, &slot, digest, &bytes) {
-                Some(Ok(module)) => runtime.slots.loaded(&slot, &digest, module),
-                Some(Err(_)) => {}
-                None => rest.push((slot, digest, bytes)),
-            }
-        }
-        if rest.is_empty() {
-            return Ok(());
-        }
-        let runtime = Arc::downgrade(runtime);
-        std::thread::Builder::new()
-            .name("plugin-keeper".into())
-            .spawn(move || {
-                for (slot, digest, bytes) in rest {
-                    let Some(runtime) = runtime.upgrade() else {
-                        return;
-                    };
-                    let _one = runtime.loading.lock();
-                    if let Ok(module) = load::load(&runtime.host, &slot, digest, &bytes) {
-                        runtime.slots.loaded(&slot, &digest, module);
-                    }
-                }
-            })?;
-        Ok(())
-    }
-
     /// Notes that something offered to a slot was refused.
     pub(crate) fn refuse(&self, slot: &Slot, error: &LoadError) {
         self.slots.refuse(slot, error.to_string());
@@ -420,6 +367,16 @@ impl Runtime {
     /// Removes compiled modules that no version needs which is kept.
     fn clean_cache(&self) {
         self.host.artifacts.retain(&self.slots.digests());
+    }
+
+    /// Compiles a file of the folder before its turn comes.
+    pub(crate) fn compile_ahead(&self, bytes: &[u8]) {
+        load::ahead(&self.host, bytes);
+    }
+
+    /// The start is over: whatever was compiled for nobody goes.
+    fn forget_ahead(&self) {
+        self.host.ahead.lock().clear();
     }
 
     pub(crate) fn config(&self) -> &RuntimeConfig {

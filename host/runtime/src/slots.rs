@@ -1,6 +1,6 @@
-//! Slots and their versions: a snapshot that requests read, and the books behind it.
+//! Slots and their versions: a snapshot that requests read, made of the books behind it (`record`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -10,16 +10,12 @@ use kassette_domain::time::Time;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::history::{Book, Cause, EVENTS, Event, Line};
+use crate::history::{Book, Cause, EVENTS, Event};
 use crate::load::Module;
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
-use crate::status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
-use crate::v0_1::VERSION;
-
-/// Versions kept per slot, the active one included: for going back, and for attempts that stay with
-/// the module that started them. Each holds a few hundred kilobytes of code.
-const KEPT: usize = 8;
+use crate::record::{KEPT, Kept, Record};
+use crate::status::SlotStatus;
 
 /// What a request sees: one immutable snapshot, used throughout. Every list has the active version
 /// first, then those before it.
@@ -27,23 +23,6 @@ const KEPT: usize = 8;
 struct Table {
     methods: BTreeMap<MethodId, Vec<Arc<MethodModule>>>,
     providers: BTreeMap<String, Vec<Arc<ProviderModule>>>,
-}
-
-/// The books of one slot.
-#[derive(Default)]
-struct Record {
-    /// The active version first, then those that were, the latest first.
-    versions: VecDeque<Kept>,
-    /// The latest first.
-    events: VecDeque<Event>,
-    last_error: Option<String>,
-}
-
-struct Kept {
-    digest: Digest,
-    since: Time,
-    /// None where it is only on disk so far, from before the last start.
-    module: Option<Module>,
 }
 
 /// What became of an activation.
@@ -303,107 +282,5 @@ impl Table {
             }
         }
         table
-    }
-}
-
-impl Record {
-    fn of(book: Book) -> Self {
-        let versions = book.versions.into_iter().take(KEPT).map(|line| Kept {
-            digest: line.digest,
-            since: line.since,
-            module: None,
-        });
-        Self {
-            versions: versions.collect(),
-            events: book.events.into_iter().take(EVENTS).collect(),
-            last_error: None,
-        }
-    }
-
-    fn book(&self) -> Book {
-        let line = |kept: &Kept| Line {
-            digest: kept.digest,
-            since: kept.since,
-        };
-        Book {
-            versions: self.versions.iter().map(line).collect(),
-            events: self.events.iter().cloned().collect(),
-        }
-    }
-
-    fn active(&self) -> Option<&Kept> {
-        self.versions.front().filter(|kept| kept.module.is_some())
-    }
-
-    fn status(&self, slot: &Slot) -> SlotStatus {
-        let active = self.active();
-        let benched = |kept: &Kept| {
-            kept.module
-                .as_ref()
-                .and_then(|module| module.who().benched())
-        };
-        let benched_until = active.and_then(benched);
-        let loaded = self.versions.iter().filter(|kept| kept.module.is_some());
-        let mut fit = loaded.filter(|kept| benched(kept).is_none());
-        SlotStatus {
-            slot: slot.clone(),
-            kind: slot.kind(),
-            state: match (active, benched_until) {
-                (None, _) => SlotState::Failed,
-                (Some(_), Some(_)) => SlotState::Benched,
-                (Some(_), None) => SlotState::Serving,
-            },
-            active: active.and_then(Kept::active),
-            serving: active.and_then(|_| fit.next()).map(|kept| kept.digest),
-            benched_until,
-            previous: self.versions.get(1).map(|kept| PreviousVersion {
-                digest: kept.digest,
-                since: kept.since,
-            }),
-            last_error: self.last_error.clone(),
-        }
-    }
-}
-
-impl Kept {
-    fn active(&self) -> Option<ActiveVersion> {
-        let module = self.module.as_ref()?;
-        let (name, version) = module.names();
-        Some(ActiveVersion {
-            digest: self.digest,
-            name: name.to_owned(),
-            version: version.to_owned(),
-            wit: VERSION.to_owned(),
-            class: module.who().class,
-            since: self.since,
-        })
-    }
-}
-
-impl Module {
-    /// Its label, and its version as it says.
-    fn names(&self) -> (&str, &str) {
-        match self {
-            Self::Method(module) => {
-                let description = module.description();
-                (&description.label, &description.version)
-            }
-            Self::Provider(module) => {
-                let description = module.description();
-                (&description.label, &description.version)
-            }
-        }
-    }
-
-    fn event(&self, number: u64, cause: Cause, at: Time) -> Event {
-        let (name, version) = self.names();
-        Event {
-            number,
-            at,
-            digest: self.who().digest,
-            name: name.to_owned(),
-            version: version.to_owned(),
-            cause,
-        }
     }
 }

@@ -11,16 +11,19 @@
 
 mod support;
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kassette_domain::id::Digest;
 use kassette_domain::method::MethodId;
 use kassette_runtime::{Runtime, SlotState};
-use support::{Method, NOW, active, context, provider, runtime, slot};
+use parking_lot::Mutex;
+use support::{Method, NOW, active, context, provider, runtime, runtime_with, slot};
 
 const IDEAL: &str = "method.ideal";
 
@@ -286,6 +289,150 @@ async fn a_file_that_could_not_be_read_is_picked_up_once_it_can() {
     fs::write(file(folder.path()), &module).unwrap();
     active(&runtime, IDEAL, &module).await;
     assert_eq!(last_error(&runtime), None);
+}
+
+/// More events than the system keeps, while nobody takes them: those of the last file are lost.
+#[tokio::test]
+async fn a_file_whose_events_were_lost_is_found_by_looking() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = Arc::new(Mutex::new(()));
+    let (tell, asked) = std::sync::mpsc::channel();
+    let runtime = {
+        let gate = Arc::clone(&gate);
+        runtime_with(folder.path(), move |config| {
+            // The loading thread asks for the time before it activates; there it can be held up.
+            config.clock = Arc::new(move || {
+                let _ = tell.send(());
+                drop(gate.lock());
+                NOW
+            });
+        })
+    };
+    let held = gate.lock();
+    fs::write(folder.path().join("method.venmo.wasm"), "the first").unwrap();
+    asked.recv_timeout(Duration::from_secs(60)).unwrap();
+    let queue = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let queue: usize = queue.trim().parse().unwrap();
+    // Beside the system's queue there is our own, of some thousands.
+    let many = folder.path().join("method.klarna.wasm");
+    for _ in 0..queue + 8192 {
+        drop(File::create(&many).unwrap());
+    }
+    let module = saying("found");
+    fs::write(file(folder.path()), &module).unwrap();
+    drop(held);
+    active(&runtime, IDEAL, &module).await;
+}
+
+/// What the runtime logs as an error.
+#[derive(Default)]
+struct Complaints(Mutex<Vec<String>>);
+
+impl tracing::Subscriber for &'static Complaints {
+    fn enabled(&self, about: &tracing::Metadata<'_>) -> bool {
+        *about.level() == tracing::Level::ERROR
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = String::new();
+        event.record(
+            &mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+                if field.name() == "message" {
+                    line = format!("{value:?}");
+                }
+            },
+        );
+        self.0.lock().push(line);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// Runs one test of this program in a process that permissions hold for: root's are none, but for
+/// what `setpriv` takes away. False where that is already so.
+fn rerun_where_permissions_hold(test: &str) -> bool {
+    const AGAIN: &str = "KASSETTE_TEST_UNPRIVILEGED";
+    let closed = tempfile::NamedTempFile::new().unwrap();
+    fs::set_permissions(closed.path(), Permissions::from_mode(0)).unwrap();
+    if File::open(closed.path()).is_err() {
+        return false;
+    }
+    assert!(std::env::var_os(AGAIN).is_none(), "setpriv has no effect");
+    let privileges = "-dac_override,-dac_read_search";
+    let ended = Command::new("setpriv")
+        .arg(format!("--bounding-set={privileges}"))
+        .arg(format!("--inh-caps={privileges}"))
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(AGAIN, "yes")
+        .status();
+    match ended {
+        Ok(status) => assert!(status.success()),
+        Err(error) => println!("NOT RUN: this machine has no setpriv ({error})"),
+    }
+    true
+}
+
+#[tokio::test]
+async fn permissions_may_be_lost_and_regained() {
+    if rerun_where_permissions_hold("permissions_may_be_lost_and_regained") {
+        return;
+    }
+    let complaints: &'static Complaints = Box::leak(Box::default());
+    tracing::subscriber::set_global_default(complaints).unwrap();
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("plugins");
+    fs::create_dir(&folder).unwrap();
+    fs::write(file(&folder), saying("first")).unwrap();
+    let runtime = runtime(&folder);
+
+    let second = saying("second");
+    let aside = folder.join("aside");
+    fs::write(&aside, &second).unwrap();
+    mode(&aside, 0);
+    fs::rename(&aside, file(&folder)).unwrap();
+    dealt_with(&runtime, |runtime| last_error(runtime).is_some()).await;
+    assert!(last_error(&runtime).unwrap().contains("cannot be read"));
+    assert_eq!(reason(&runtime), "first");
+    mode(&file(&folder), 0o644);
+    active(&runtime, IDEAL, &second).await;
+    assert_eq!(last_error(&runtime), None);
+
+    // A whole folder that nobody may enter, in the place of the one before.
+    let third = saying("third");
+    let next = parent.path().join("next");
+    fs::create_dir(&next).unwrap();
+    fs::write(file(&next), &third).unwrap();
+    mode(&next, 0);
+    fs::rename(&folder, parent.path().join("before")).unwrap();
+    fs::rename(&next, &folder).unwrap();
+    let told = || {
+        let lines = complaints.0.lock();
+        let closed = |line: &String| line.contains("the plugin folder cannot be read: Permission");
+        lines.iter().any(closed)
+    };
+    let began = Instant::now();
+    while !told() {
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "nobody complains"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(reason(&runtime), "second");
+    mode(&folder, 0o755);
+    active(&runtime, IDEAL, &third).await;
 }
 
 #[test]

@@ -10,12 +10,14 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use super::spare::Spare;
 use super::{CompileLimits, invalid};
 use crate::error::LoadError;
 
@@ -39,11 +41,11 @@ pub struct CompilerChild {
     program: PathBuf,
     arguments: Vec<OsString>,
     limits: fn(usize) -> CompileLimits,
+    spare: Arc<Spare>,
 }
 
 impl CompilerChild {
-    /// A program that calls [`compile_as_child`](super::compile_as_child) with the two numbers that
-    /// follow these arguments: seconds of CPU time and bytes of address space.
+    /// A program that, with these arguments, calls [`compile_as_child`](super::compile_as_child).
     pub fn new(
         program: impl Into<PathBuf>,
         arguments: impl IntoIterator<Item = impl Into<OsString>>,
@@ -52,6 +54,7 @@ impl CompilerChild {
             program: program.into(),
             arguments: arguments.into_iter().map(Into::into).collect(),
             limits: CompileLimits::of,
+            spare: Arc::default(),
         }
     }
 
@@ -62,35 +65,55 @@ impl CompilerChild {
         self
     }
 
-    /// Compiles in a new child and waits for it, at most for its wall-clock limit.
+    /// Has a child ready from now on, before a module comes.
+    pub(super) fn get_ready(&self) {
+        self.spare.keep(self.command());
+    }
+
+    /// Compiles in a child of its own and waits for it, at most for its wall-clock limit.
     pub(super) fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
         let limits = (self.limits)(bytes.len());
         let none = |error: io::Error| LoadError::NoCompiler(error.kind());
-        let mut child = Command::new(&self.program)
-            .args(&self.arguments)
-            .arg(limits.cpu.as_secs().to_string())
-            .arg(limits.memory.to_string())
-            .env_clear()
-            .env("RAYON_NUM_THREADS", THREADS)
-            // Each of the allocator's arenas reserves address space; mimalloc's first one alone takes
-            // more than the limit.
-            .env("MALLOC_ARENA_MAX", THREADS)
-            .env("MIMALLOC_ARENA_RESERVE", "0")
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(none)?;
+        let mut child = match self.spare.take() {
+            Some(ready) => ready,
+            None => self.command()().map_err(none)?,
+        };
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(LoadError::NoCompiler(io::ErrorKind::BrokenPipe));
         };
-        let (answer, ended) = talk(&mut child, stdin, stdout, bytes, limits.wall);
+        let head = format!("{} {}\n", limits.cpu.as_secs(), limits.memory);
+        let (answer, ended) = talk(
+            &mut child,
+            stdin,
+            stdout,
+            [head.as_bytes(), bytes],
+            limits.wall,
+        );
         match answer {
             Ok(Answer::Code(code)) => Ok(code),
             Ok(Answer::Refused(why)) => Err(invalid(&why)),
             Ok(Answer::Broken) => Err(died(ended, limits)),
             Err(TooLong) => Err(LoadError::CompileTime(limits.wall)),
+        }
+    }
+
+    /// Starts a child, each time it is called.
+    fn command(&self) -> impl Fn() -> io::Result<Child> + Send + 'static {
+        let (program, arguments) = (self.program.clone(), self.arguments.clone());
+        move || {
+            Command::new(&program)
+                .args(&arguments)
+                .env_clear()
+                .env("RAYON_NUM_THREADS", THREADS)
+                // Each of the allocator's arenas reserves address space; mimalloc's first one alone
+                // takes more than the limit.
+                .env("MALLOC_ARENA_MAX", THREADS)
+                .env("MIMALLOC_ARENA_RESERVE", "0")
+                .current_dir("/")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
         }
     }
 }
@@ -112,14 +135,14 @@ fn talk(
     child: &mut Child,
     mut stdin: ChildStdin,
     stdout: ChildStdout,
-    bytes: &[u8],
+    said: [&[u8]; 2],
     patience: Duration,
 ) -> (Result<Answer, TooLong>, Option<ExitStatus>) {
     let until = Instant::now() + patience;
     thread::scope(|scope| {
         // A child that dies early closes the pipe, and its answer tells.
         scope.spawn(move || {
-            let _ = stdin.write_all(bytes);
+            let _ = said.iter().try_for_each(|part| stdin.write_all(part));
         });
         let (tell, told) = channel();
         scope.spawn(move || {
@@ -189,9 +212,10 @@ fn died(status: Option<ExitStatus>, limits: CompileLimits) -> LoadError {
 mod tests {
     use super::*;
 
-    /// A child that is a shell script; the two limits are its `$1` and `$2`.
+    /// A child that is a shell script; the two limits are `$cpu` and `$memory`.
     fn script(text: &str) -> CompilerChild {
-        CompilerChild::new("/bin/sh", ["-c", text, "sh"]).limited(|_| CompileLimits {
+        let text = format!("read cpu memory; {text}");
+        CompilerChild::new("/bin/sh", ["-c", text.as_str()]).limited(|_| CompileLimits {
             cpu: Duration::from_secs(7),
             wall: Duration::from_millis(300),
             memory: 1 << 30,
@@ -213,7 +237,7 @@ mod tests {
     #[test]
     fn the_child_gets_the_module_its_limits_and_no_environment() {
         let told = compile(
-            r#"m=$(cat); t="$m $1 $2 $HOME$KASSETTE_MASTER_KEY"; printf '\001\024\0\0\0\0\0\0\0%s' "$t""#,
+            r#"m=$(cat); t="$m $cpu $memory $HOME$KASSETTE_MASTER_KEY"; printf '\001\024\0\0\0\0\0\0\0%s' "$t""#,
         );
         assert_eq!(told.unwrap(), b"module 7 1073741824 ");
     }
@@ -255,6 +279,23 @@ mod tests {
             );
             assert!(began.elapsed() < Duration::from_secs(20), "{endless}");
         }
+    }
+
+    #[test]
+    fn a_child_that_waited_compiles_and_one_that_died_waiting_is_replaced() {
+        let code = r"cat >/dev/null; printf '\001\004\0\0\0\0\0\0\0code'";
+        let waiting = script(code);
+        waiting.get_ready();
+        for _ in 0..3 {
+            assert_eq!(waiting.compile(b"module").unwrap(), b"code");
+        }
+        let mut first = waiting.spare.take().unwrap();
+        let died = first.kill().and_then(|()| first.wait());
+        assert!(died.is_ok());
+        // One that ends before it is asked anything, every time.
+        let hasty = CompilerChild::new("/bin/sh", ["-c", "exit 0"]);
+        hasty.get_ready();
+        assert_eq!(hasty.compile(b"module"), Err(LoadError::CompilerFailed));
     }
 
     #[test]

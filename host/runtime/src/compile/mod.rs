@@ -2,12 +2,13 @@
 //!
 //! The compiler reads what strangers wrote, cannot be interrupted, and small modules can make it
 //! work for minutes. So the server has it run in a child process of its own program, under limits
-//! that the kernel enforces, one at a time ([`Compiler::Child`]). Tools and tests that know what
-//! they compile do it themselves ([`Compiler::InProcess`]). Where no child can be had, nothing is
-//! compiled: there is no falling back.
+//! that the kernel enforces, one at a time once anybody is served ([`Compiler::Child`]). Tools and
+//! tests that know what they compile do it themselves ([`Compiler::InProcess`]). Where no child can
+//! be had, nothing is compiled: there is no falling back.
 
 mod child;
 mod inside;
+mod spare;
 
 use std::time::Duration;
 
@@ -33,6 +34,13 @@ pub enum Compiler {
 }
 
 impl Compiler {
+    /// Prepares for the next module, before it comes.
+    pub(crate) fn get_ready(&self) {
+        if let Self::Child(child) = self {
+            child.get_ready();
+        }
+    }
+
     /// Machine code of a component.
     pub(crate) fn compile(
         &self,

@@ -99,12 +99,7 @@ enum Command {
     Plugin(Noun<PluginAction>),
     /// The gateway's own compiler: a module on standard input, machine code on standard output.
     #[command(name = COMPILE_MODULE, hide = true)]
-    CompileModule {
-        /// CPU time in seconds.
-        cpu_seconds: u64,
-        /// Address space in bytes.
-        memory: u64,
-    },
+    CompileModule,
 }
 
 #[derive(Subcommand)]
@@ -117,12 +112,8 @@ enum ConfigCommand {
 pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
     // Before any thread is started: the process gives up what a compiler does not need.
-    if let Command::CompileModule {
-        cpu_seconds,
-        memory,
-    } = cli.command
-    {
-        return match kassette_runtime::compile_as_child(cpu_seconds, memory) {
+    if let Command::CompileModule = cli.command {
+        return match kassette_runtime::compile_as_child() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => refuse(&error.to_string()),
         };
@@ -182,7 +173,7 @@ async fn run(command: Command) -> Result<(), String> {
             Err(noun) => remote::run(*noun).await,
         },
         Command::Plugin(noun) => remote::run(noun).await,
-        Command::CompileModule { .. } => Err("is done before".into()),
+        Command::CompileModule => Err("is done before".into()),
     }
 }
 

@@ -1,0 +1,134 @@
+//! The books of a slot: its versions, what happened, what operators are told of it.
+
+use std::collections::VecDeque;
+
+use kassette_domain::id::{Digest, Slot};
+use kassette_domain::time::Time;
+
+use crate::history::{Book, Cause, EVENTS, Event, Line};
+use crate::load::Module;
+use crate::status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
+use crate::v0_1::VERSION;
+
+/// Versions kept per slot, the active one included: for going back, and for attempts that stay with
+/// the module that started them. Each holds a few hundred kilobytes of code.
+pub(crate) const KEPT: usize = 8;
+
+/// The books of one slot.
+#[derive(Default)]
+pub(crate) struct Record {
+    /// The active version first, then those that were, the latest first.
+    pub(crate) versions: VecDeque<Kept>,
+    /// The latest first.
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) last_error: Option<String>,
+}
+
+pub(crate) struct Kept {
+    pub(crate) digest: Digest,
+    pub(crate) since: Time,
+    /// None where it is only on disk so far, from before the last start.
+    pub(crate) module: Option<Module>,
+}
+
+impl Record {
+    pub(crate) fn of(book: Book) -> Self {
+        let versions = book.versions.into_iter().take(KEPT).map(|line| Kept {
+            digest: line.digest,
+            since: line.since,
+            module: None,
+        });
+        Self {
+            versions: versions.collect(),
+            events: book.events.into_iter().take(EVENTS).collect(),
+            last_error: None,
+        }
+    }
+
+    pub(crate) fn book(&self) -> Book {
+        let line = |kept: &Kept| Line {
+            digest: kept.digest,
+            since: kept.since,
+        };
+        Book {
+            versions: self.versions.iter().map(line).collect(),
+            events: self.events.iter().cloned().collect(),
+        }
+    }
+
+    pub(crate) fn active(&self) -> Option<&Kept> {
+        self.versions.front().filter(|kept| kept.module.is_some())
+    }
+
+    pub(crate) fn status(&self, slot: &Slot) -> SlotStatus {
+        let active = self.active();
+        let benched = |kept: &Kept| {
+            kept.module
+                .as_ref()
+                .and_then(|module| module.who().benched())
+        };
+        let benched_until = active.and_then(benched);
+        let loaded = self.versions.iter().filter(|kept| kept.module.is_some());
+        let mut fit = loaded.filter(|kept| benched(kept).is_none());
+        SlotStatus {
+            slot: slot.clone(),
+            kind: slot.kind(),
+            state: match (active, benched_until) {
+                (None, _) => SlotState::Failed,
+                (Some(_), Some(_)) => SlotState::Benched,
+                (Some(_), None) => SlotState::Serving,
+            },
+            active: active.and_then(Kept::active),
+            serving: active.and_then(|_| fit.next()).map(|kept| kept.digest),
+            benched_until,
+            previous: self.versions.get(1).map(|kept| PreviousVersion {
+                digest: kept.digest,
+                since: kept.since,
+            }),
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+impl Kept {
+    fn active(&self) -> Option<ActiveVersion> {
+        let module = self.module.as_ref()?;
+        let (name, version) = module.names();
+        Some(ActiveVersion {
+            digest: self.digest,
+            name: name.to_owned(),
+            version: version.to_owned(),
+            wit: VERSION.to_owned(),
+            class: module.who().class,
+            since: self.since,
+        })
+    }
+}
+
+impl Module {
+    /// Its label, and its version as it says.
+    fn names(&self) -> (&str, &str) {
+        match self {
+            Self::Method(module) => {
+                let description = module.description();
+                (&description.label, &description.version)
+            }
+            Self::Provider(module) => {
+                let description = module.description();
+                (&description.label, &description.version)
+            }
+        }
+    }
+
+    pub(crate) fn event(&self, number: u64, cause: Cause, at: Time) -> Event {
+        let (name, version) = self.names();
+        Event {
+            number,
+            at,
+            digest: self.who().digest,
+            name: name.to_owned(),
+            version: version.to_owned(),
+            cause,
+        }
+    }
+}
