@@ -1,0 +1,123 @@
+//! Who asks, and what can be seen of who is asked.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Server, merge, new_payment};
+
+/// The dev server's clients on connections that stay open: thousands of requests must not use up the
+/// system's ports.
+pub(crate) struct Caller<'a> {
+    server: &'a Server,
+    http: reqwest::Client,
+    key: &'a str,
+    /// Requests that were answered as they should be.
+    pub(crate) answered: AtomicU64,
+}
+
+impl<'a> Caller<'a> {
+    pub(crate) fn new(server: &'a Server, key: &'a str) -> Self {
+        Self {
+            server,
+            http: reqwest::Client::builder()
+                .no_proxy()
+                .timeout(crate::harness::PATIENCE)
+                .build()
+                .unwrap(),
+            key,
+            answered: AtomicU64::new(0),
+        }
+    }
+
+    async fn call(&self, request: reqwest::RequestBuilder, status: u16) -> Value {
+        let answer = self.server.send(request).await.expect(status);
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        answer.json()
+    }
+
+    /// Everything that is offered for 49.90 EUR.
+    pub(crate) async fn listing(&self) -> Vec<Value> {
+        let path = "/api/v1/methods?currency=EUR&amount=49.90";
+        let url = format!("{}{path}", self.server.base());
+        let listing = self.call(self.http.get(url).bearer_auth(self.key), 200);
+        listing.await["methods"].as_array().unwrap().clone()
+    }
+
+    /// A direct payment, started: the payment and where its payer goes.
+    pub(crate) async fn started(&self, method: &str) -> (Value, String) {
+        let mut body = new_payment();
+        let direct = json!({ "checkout_mode": "direct", "payment_method": method });
+        merge(&mut body, direct);
+        let payment = self.post("/api/v1/payments", &body, 201).await;
+        let start = json!({ "payment_id": payment["payment_id"], "payment_method": method });
+        let started = self.post("/api/v1/payments/start", &start, 200).await;
+        let url = started["redirect_url"].as_str().unwrap().to_owned();
+        (payment, url)
+    }
+
+    async fn post(&self, path: &str, body: &Value, status: u16) -> Value {
+        let url = format!("{}{path}", self.server.base());
+        let request = self.http.post(url).bearer_auth(self.key).json(body);
+        self.call(request, status).await
+    }
+
+    /// A payment as operators see it.
+    pub(crate) async fn inside(&self, payment: &Value) -> Value {
+        let id = payment["payment_id"].as_str().unwrap();
+        let url = format!("{}/payments/{id}", self.server.admin_base());
+        let token = self.server.operator_token();
+        self.call(self.http.get(url).bearer_auth(token), 200).await
+    }
+}
+
+/// The sum of a counter's lines whose labels hold a text.
+pub(crate) async fn counted(server: &Server, name: &str, label: &str) -> u64 {
+    let page = server.http.get(format!("{}/metrics", server.admin_root()));
+    let metrics = server.send(page).await.expect(200).text;
+    let lines = metrics.lines().filter(|line| {
+        let rest = line.strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with(['{', ' ']) && rest.contains(label))
+    });
+    lines
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum()
+}
+
+/// Resident memory of the gateway, in KiB.
+pub(crate) fn resident(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.unwrap().parse().unwrap()
+}
+
+/// A second simulated account, in a process of its own.
+pub(crate) struct Simulator(Child);
+
+impl Simulator {
+    /// Starts it; the gateway takes the account over from its configuration folder.
+    pub(crate) fn start(server: &Server, id: &str) -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_kassette"))
+            .args(["sim", "--listen", "127.0.0.1:0", "--provider-id", id])
+            .args(["--gateway", server.base()])
+            .arg("--data-dir")
+            .arg(server.folder().join("second"))
+            .arg("--account-file")
+            .arg(server.folder().join(format!("config/providers/{id}.toml")))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
