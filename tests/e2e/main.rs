@@ -39,6 +39,7 @@ mod start;
 mod steps;
 mod swap;
 mod uploads;
+mod versions;
 mod visits;
 mod webhooks;
 mod webhooks_failing;

@@ -11,7 +11,7 @@ use crate::swap::{label, slot, swapped};
 const IDEAL: &str = "method.ideal";
 
 /// Offers a module as the operator of `dev`.
-async fn upload(server: &Server, slot: &str, query: &str, bytes: Vec<u8>) -> Answer {
+pub(crate) async fn upload(server: &Server, slot: &str, query: &str, bytes: Vec<u8>) -> Answer {
     let url = format!("{}/plugins/{slot}{query}", server.admin_base());
     let request = server.http.post(url).bearer_auth(server.operator_token());
     server.send(request.body(bytes)).await

@@ -1,0 +1,152 @@
+//! Versions of a provider's module in flight: who is asked about an attempt, and who reads callbacks.
+
+use std::path::{Path, PathBuf};
+
+use kassette_build::Builder;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::harness::{Answer, Server};
+use crate::steps::session;
+use crate::swap::slot;
+use crate::uploads::upload;
+
+const SANDBOX: &str = "provider.sandbox";
+/// Versions of a slot that are kept.
+const KEPT: u8 = 8;
+
+/// A sandbox that tells what was paid as under review, and acknowledges in other words.
+async fn other() -> Vec<u8> {
+    static BUILT: OnceCell<PathBuf> = OnceCell::const_new();
+    let build = || {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests");
+        let built = Builder::new(root)
+            .build(&["kassette-provider-sandbox"], &mut |_| {})
+            .unwrap();
+        built.into_iter().next().unwrap().path
+    };
+    let path = BUILT
+        .get_or_init(async || tokio::task::spawn_blocking(build).await.unwrap())
+        .await;
+    std::fs::read(path).unwrap()
+}
+
+/// The same module under another digest: a custom section says nothing to anybody.
+fn marked(module: &[u8], mark: u8) -> Vec<u8> {
+    [module, &[0, 3, 1, b'm', mark]].concat()
+}
+
+async fn activate(server: &Server, module: Vec<u8>) -> Value {
+    let answer = upload(server, SANDBOX, "?mode=activate", module).await;
+    answer.expect(200).json()["active"]["digest"].clone()
+}
+
+/// An attempt under way: its payment, and where its payer pays.
+struct Open {
+    payment: Value,
+    page: String,
+}
+
+impl Open {
+    async fn start(server: &Server) -> Self {
+        let (payment, page) = server.started(server.test_key(), "ideal", json!({})).await;
+        Self { payment, page }
+    }
+
+    async fn digest(&self, server: &Server) -> Value {
+        server.attempts(&self.payment).await[0]["digest"].clone()
+    }
+
+    /// The payer pays and comes back, and nobody but the module that is asked then knows of it: what
+    /// has become of the payment.
+    async fn paid(&self, server: &Server) -> Value {
+        // After a restart simulator and gateway listen elsewhere; a payment of now tells where.
+        let now = Self::start(server).await;
+        server.fault("sandbox-test", "callback-never", 1).await;
+        let page = moved(&self.page, &now.page);
+        let back = server.pay(&page, "approve").await.expect(303);
+        let back = moved(back.header("location").unwrap(), server.base());
+        server.open(&back).await.expect(200);
+        server.payment(server.test_key(), &self.payment).await["status"].clone()
+    }
+}
+
+/// An address as if it stood where another one does.
+fn moved(url: &str, to: &str) -> String {
+    let mut url = reqwest::Url::parse(url).unwrap();
+    let to = reqwest::Url::parse(to).unwrap();
+    url.set_port(to.port()).unwrap();
+    url.into()
+}
+
+#[tokio::test]
+async fn an_attempt_stays_with_the_version_that_started_it_as_long_as_that_is_kept() {
+    let server = Server::fresh().await;
+    let first = slot(&server, SANDBOX).await["active"]["digest"].clone();
+    let before = [Open::start(&server).await, Open::start(&server).await];
+    let last_before = Open::start(&server).await;
+    let other = other().await;
+    let second = activate(&server, other.clone()).await;
+    let after = [Open::start(&server).await, Open::start(&server).await];
+    for (attempts, version) in [(&before, &first), (&after, &second)] {
+        for attempt in attempts {
+            assert_eq!(attempt.digest(&server).await, *version);
+        }
+    }
+    assert_eq!(before[0].paid(&server).await, "completed");
+    assert_eq!(after[0].paid(&server).await, "review");
+
+    let server = Server::in_folder(server.stop().await).await;
+    assert_eq!(slot(&server, SANDBOX).await["active"]["digest"], second);
+    assert_eq!(before[1].paid(&server).await, "completed");
+    assert_eq!(after[1].paid(&server).await, "review");
+
+    // As many others as are kept: the first one makes room, and the active one is asked.
+    for mark in 0..KEPT - 1 {
+        activate(&server, marked(&other, mark)).await;
+    }
+    assert_eq!(last_before.digest(&server).await, first);
+    assert_eq!(last_before.paid(&server).await, "review");
+}
+
+/// A callback with the news that an attempt was paid, at an address with a query.
+async fn tell(server: &Server, open: &Open, query: &str) -> Answer {
+    let attempt = server.attempts(&open.payment).await[0].clone();
+    let body = json!({
+        "id": "evt_1", "type": "captured", "created_at": 1,
+        "session": session(&attempt, "captured", "49.90"),
+    })
+    .to_string();
+    let signature = server.signature("sandbox-test", server.now().await, &body);
+    let url = format!("{}/callbacks/sandbox-test{query}", server.base());
+    let request = server.http.post(url).header("sandbox-signature", signature);
+    server.send(request.body(body)).await
+}
+
+#[tokio::test]
+async fn callbacks_are_read_by_the_active_version_or_by_the_last_good_one_where_that_fails() {
+    let server = Server::fresh().await;
+    let key = server.test_key();
+    let opens = [Open::start(&server).await, Open::start(&server).await];
+    let read = tell(&server, &opens[0], "").await.expect(200);
+    assert_eq!(read.text, "[accepted]");
+    activate(&server, other().await).await;
+    // An attempt of the version before, too: only queries stay with the version that started it.
+    let read = tell(&server, &opens[1], "").await.expect(200);
+    assert_eq!(read.text, "[seen]");
+    server.until(key, &opens[1].payment, "completed").await;
+    // Twelve would bench a version; but strangers send callbacks.
+    for _ in 0..12 {
+        let open = Open::start(&server).await;
+        let read = tell(&server, &open, "?trap").await.expect(200);
+        assert_eq!(read.text, "[accepted]", "the last good one has read it");
+        server.until(key, &open.payment, "completed").await;
+    }
+    let read = tell(&server, &Open::start(&server).await, "").await;
+    assert_eq!(read.expect(200).text, "[seen]");
+    let faults = server
+        .log()
+        .matches("a call of provider.sandbox failed")
+        .count();
+    assert_eq!(faults, 12);
+}

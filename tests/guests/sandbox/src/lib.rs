@@ -1,0 +1,84 @@
+//! A sandbox told from the real one by what it answers: whoever asks where a paid session stands is
+//! told that it is under review, callbacks are acknowledged in other words, and one that arrives at
+//! `?trap` is not survived.
+use kassette_plugin::provider::{
+    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
+    Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Status, Wish,
+};
+
+#[path = "../../../../providers/sandbox/src/api.rs"]
+mod api;
+#[path = "../../../../providers/sandbox/src/callback.rs"]
+mod callback;
+#[path = "../../../../providers/sandbox/src/query.rs"]
+mod query;
+#[path = "../../../../providers/sandbox/src/start.rs"]
+mod start;
+#[path = "../../../../providers/sandbox/src/wire.rs"]
+mod wire;
+
+struct Other;
+
+impl Provider for Other {
+    fn describe() -> Description {
+        let secret = |name: &str| SecretNeed {
+            name: name.into(),
+            help: String::new(),
+            required: true,
+            encoding: Encoding::Text,
+        };
+        Description {
+            id: "sandbox".into(),
+            label: "Sandbox, another".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            services: vec![Service {
+                method: "ideal".into(),
+                currencies: Vec::new(),
+            }],
+            settings: vec![Need {
+                name: api::BASE_URL.into(),
+                help: String::new(),
+                required: true,
+            }],
+            secrets: [api::CLIENT_ID, api::CLIENT_SECRET, callback::SECRET]
+                .map(secret)
+                .into(),
+            tokens: vec![api::TOKEN.into()],
+        }
+    }
+
+    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
+        start::start(&account, &attempt)
+    }
+
+    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
+        if incoming.query == "trap" {
+            panic!("a callback that this version does not survive");
+        }
+        let read = callback::read(&account, &incoming)?;
+        Ok(Acknowledged {
+            body: "[seen]".into(),
+            ..read
+        })
+    }
+
+    fn query(
+        account: Account,
+        attempt: Attempt,
+        reference: Option<String>,
+        wish: Wish,
+        _: Option<String>,
+    ) -> Result<Report, QueryFailure> {
+        let mut report = query::query(&account, &attempt, reference.as_deref(), wish)?;
+        if report.status == Status::Completed {
+            report.status = Status::Review;
+        }
+        Ok(report)
+    }
+
+    fn health(_: Account) -> Condition {
+        Condition::Operational
+    }
+}
+
+kassette_plugin::provider::export!(Other);
