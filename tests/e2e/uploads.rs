@@ -141,6 +141,8 @@ async fn what_cannot_be_uploaded_is_refused_and_changes_nothing() {
         let error = answer.expect(422).error();
         assert!(error.contains(why), "{error}");
     }
+    let large = upload(&server, IDEAL, "?mode=activate", vec![0; 40 << 20]).await;
+    large.expect(413).error();
     let wordless = format!("/plugins/{IDEAL}/rollback");
     server
         .admin("POST", &wordless, None)

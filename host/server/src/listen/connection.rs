@@ -5,24 +5,24 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use bytes::Bytes;
 use http::{Request, Response};
-use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::Watcher;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 use tower::ServiceExt as _;
+
+use super::body::TimedBody;
 
 /// How long a request's head may take from its first byte, and the first one from the connection.
 const HEAD: Duration = Duration::from_secs(10);
@@ -37,6 +37,9 @@ const HEAD_BYTES: usize = 32 << 10;
 
 /// How long a peer may take nothing of what we write.
 const WRITE: Duration = Duration::from_secs(30);
+/// How long what a peer still sends is read and thrown away once it has been answered and told that
+/// the connection ends. Closing at once would reset it, and the peer might never see the answer.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// How long a connection may take for what. Constants, but for tests.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +52,8 @@ pub(super) struct Times {
     pub(super) idle: Duration,
     /// Without a byte taken of an answer.
     pub(super) write: Duration,
+    /// With the rest of a body that nobody wants.
+    pub(super) linger: Duration,
 }
 
 impl Times {
@@ -58,6 +63,7 @@ impl Times {
         body: BODY,
         idle: IDLE,
         write: WRITE,
+        linger: LINGER,
     };
 }
 
@@ -75,7 +81,9 @@ pub(super) async fn run<S>(
     let io = TokioIo::new(Timed::new(stream, Arc::clone(&phase), times));
     let service = service_fn(move |request: Request<Incoming>| {
         phase.set(Phase::ANSWERING);
-        let mut request = request.map(|body| Body::new(TimedBody::new(body, times.body)));
+        phase.unread.store(false, Ordering::Relaxed);
+        let body = |body| Body::new(TimedBody::new(body, times.body, Arc::clone(&phase)));
+        let mut request = request.map(body);
         request.extensions_mut().insert(ConnectInfo(peer));
         let (router, phase) = (router.clone(), Arc::clone(&phase));
         async move {
@@ -103,11 +111,13 @@ pub(super) async fn run<S>(
 }
 
 /// What a connection is doing, as far as its time-outs care, and since when.
-struct Phase {
+pub(super) struct Phase {
     now: AtomicU8,
     /// Milliseconds from `opened` to its begin; kept for [`Phase::HEAD`] and [`Phase::IDLE`].
     since: AtomicU64,
     opened: Instant,
+    /// The last request was answered without its whole body having been read.
+    pub(super) unread: AtomicBool,
 }
 
 impl Phase {
@@ -127,6 +137,7 @@ impl Phase {
             now: AtomicU8::new(Self::FIRST),
             since: AtomicU64::new(0),
             opened: Instant::now(),
+            unread: AtomicBool::new(false),
         }
     }
 
@@ -161,6 +172,9 @@ struct Timed<S> {
     /// Since when nothing of what we write is taken.
     stuck: Option<Instant>,
     writing: Option<Alarm>,
+    /// Since when our side is closed.
+    closed: Option<Instant>,
+    lingering: Option<Alarm>,
     fresh: bool,
 }
 
@@ -173,6 +187,8 @@ impl<S> Timed<S> {
             times,
             stuck: None,
             writing: None,
+            closed: None,
+            lingering: None,
             fresh: true,
         }
     }
@@ -213,6 +229,25 @@ impl<S> Timed<S> {
         let due = since + self.times.write;
         let alarm = self.writing.get_or_insert_with(|| Alarm::at(due));
         alarm.poll(cx, due).map(|()| Err(late(())))
+    }
+}
+
+impl<S: AsyncRead + Unpin> Timed<S> {
+    /// Reads and throws away until the peer has ended too, for a while.
+    fn poll_waste(&mut self, cx: &mut Context<'_>, due: Instant) -> Poll<()> {
+        let mut waste = [0; 16 << 10];
+        while Instant::now() < due {
+            let mut buffer = ReadBuf::new(&mut waste);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => {
+                    let alarm = self.lingering.get_or_insert_with(|| Alarm::at(due));
+                    return alarm.poll(cx, due);
+                }
+            }
+        }
+        Poll::Ready(())
     }
 }
 
@@ -265,7 +300,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Timed<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -281,8 +316,21 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let outcome = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.written(cx, outcome)
+        if self.closed.is_none() {
+            let outcome = Pin::new(&mut self.stream).poll_shutdown(cx);
+            match self.written(cx, outcome) {
+                Poll::Ready(Ok(())) => self.closed = Some(Instant::now()),
+                other => return other,
+            }
+        }
+        let phase = &self.phase;
+        if phase.get() == Phase::HTTP2 || !phase.unread.load(Ordering::Relaxed) {
+            return Poll::Ready(Ok(()));
+        }
+        let due = self
+            .closed
+            .map_or_else(Instant::now, |at| at + self.times.linger);
+        self.poll_waste(cx, due).map(Ok)
     }
 
     fn poll_write_vectored(
@@ -296,54 +344,5 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
-    }
-}
-
-/// A request's body that fails once it takes too long.
-struct TimedBody {
-    body: Incoming,
-    time: Duration,
-    deadline: Option<Pin<Box<Sleep>>>,
-}
-
-impl TimedBody {
-    const fn new(body: Incoming, time: Duration) -> Self {
-        Self {
-            body,
-            time,
-            deadline: None,
-        }
-    }
-}
-
-impl http_body::Body for TimedBody {
-    type Data = Bytes;
-    type Error = axum::BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        match Pin::new(&mut self.body).poll_frame(cx) {
-            Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(Into::into))),
-            Poll::Pending => {
-                let time = self.time;
-                let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(time)));
-                match deadline.as_mut().poll(cx) {
-                    Poll::Ready(()) => {
-                        Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::TimedOut).into())))
-                    }
-                    Poll::Pending => Poll::Pending,
-                }
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

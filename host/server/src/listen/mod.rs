@@ -1,5 +1,6 @@
 //! Listeners: sockets, TLS, time-outs, connection caps, a shutdown that finishes what is in hand.
 
+mod body;
 mod connection;
 mod descriptors;
 
@@ -274,6 +275,7 @@ mod tests {
         body: Duration::from_secs(600),
         idle: Duration::from_secs(600),
         write: Duration::from_secs(600),
+        linger: Duration::from_secs(600),
     };
     const SOON: Duration = Duration::from_millis(50);
 
@@ -288,6 +290,7 @@ mod tests {
         let router = Router::new()
             .route("/", get(|| async { "hello" }))
             .route("/echo", post(|body: String| async { body }))
+            .route("/deaf", post(|| async { "no" }))
             .route("/large", get(|| async { "x".repeat(64 << 20) }));
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener.serve(router, stop.clone()));
@@ -347,6 +350,36 @@ mod tests {
         let mut read = vec![0; 512];
         let length = stream.read(&mut read).await.unwrap();
         assert!(String::from_utf8_lossy(&read[..length]).ends_with(answer));
+    }
+
+    /// A body that nobody reads, written to its end before the answer is looked for.
+    #[tokio::test]
+    async fn an_answer_is_seen_by_who_sends_more_than_is_read() {
+        const LENGTH: usize = 64 << 20;
+        let (address, _stop, _task) = server(PATIENT).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = format!("POST /deaf HTTP/1.1\r\nhost: x\r\ncontent-length: {LENGTH}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        for _ in 0..LENGTH >> 20 {
+            stream.write_all(&[b'x'; 1 << 20]).await.unwrap();
+        }
+        let answer = rest_of(stream).await;
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("no"));
+    }
+
+    #[tokio::test]
+    async fn who_sends_without_end_is_not_listened_to_without_end() {
+        let (address, stop, task) = server(Times {
+            linger: SOON,
+            ..PATIENT
+        })
+        .await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = "POST /deaf HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        while stream.write_all(&[b'x'; 1 << 16]).await.is_ok() {}
+        stop.cancel();
+        task.await.unwrap();
     }
 
     #[tokio::test]
