@@ -11,6 +11,7 @@
 //! | `requests` | what is asked |
 //! | `http` | requests in turn with their floor |
 //! | `overload` | twice what can be carried |
+//! | `calls` | modules by themselves: a call, a swap, a version's memory |
 //! | `million` | start and memory with many payments stored |
 #![allow(
     clippy::unwrap_used,
@@ -21,6 +22,7 @@
     clippy::allow_attributes
 )]
 
+mod calls;
 mod client;
 mod figure;
 mod floor;
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         let measured = match group {
             Group::Http => http::run(&options),
             Group::Overload => overload::run(&options),
+            Group::Calls => calls::run(&options),
             Group::Million => million::run(&options),
         };
         figures.extend(measured);

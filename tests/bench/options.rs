@@ -12,13 +12,15 @@ pub(crate) enum Group {
     Http,
     /// Twice the load that can be carried.
     Overload,
+    /// The modules by themselves: a call, a swap, a version's memory.
+    Calls,
     /// A gateway with a million payments: memory, and how long a start takes. Takes minutes.
     Million,
 }
 
 impl Group {
     /// Measured where nothing is chosen; what takes minutes has to be asked for.
-    const USUAL: [Self; 2] = [Self::Http, Self::Overload];
+    const USUAL: [Self; 3] = [Self::Http, Self::Overload, Self::Calls];
 
     /// As it is written on the command line.
     pub(crate) fn name(self) -> String {
