@@ -1,7 +1,12 @@
 //! How many events a second reach a fast receiver, beside a bare client that posts as many bodies to
-//! the same receiver in the same run; both over as many connections as one endpoint gets.
+//! the same receiver in the same run; both over as many connections as one endpoint gets, bare client,
+//! gateway and receiver in one process. Once with few delivered events in the store, and once with
+//! many.
 //!
-//! `cargo run --release -p kassette-gateway --example deliveries [events] [delivered before] [folder]`
+//! ```sh
+//! cargo run --release -p kassette -p kassette-gateway --example deliveries -- \
+//!     [--events N] [--rounds N] [--stored FEW,MANY] [--folder DIR]
+//! ```
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -36,37 +41,98 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
+/// As in the server.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Connections of either.
 const CONNECTIONS: usize = 8;
 /// Operations that wait for the store at once while events are queued.
-const QUEUERS: usize = 64;
+const QUEUERS: usize = 256;
+
+/// What was asked for.
+struct Options {
+    /// Events that are delivered in a round.
+    events: usize,
+    rounds: usize,
+    /// Events that were delivered before, one measurement for each number.
+    stored: Vec<usize>,
+    folder: PathBuf,
+}
+
+impl Options {
+    fn read() -> Self {
+        let mut options = Self {
+            events: 20_000,
+            rounds: 5,
+            stored: vec![1_000],
+            folder: std::env::temp_dir(),
+        };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(name) = arguments.next() {
+            let value = arguments.next().unwrap_or_default();
+            match name.as_str() {
+                "--events" => options.events = value.parse().unwrap(),
+                "--rounds" => options.rounds = value.parse().unwrap(),
+                "--stored" => {
+                    let numbers = value.split(',');
+                    options.stored = numbers.map(|number| number.parse().unwrap()).collect();
+                }
+                "--folder" => options.folder = value.into(),
+                other => panic!("{other} is no option"),
+            }
+        }
+        options
+    }
+}
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let mut number = |default: usize| {
-        arguments
-            .next()
-            .map_or(default, |text| text.parse().unwrap())
-    };
-    let (events, before) = (number(20_000), number(0));
-    let folder = arguments
-        .next()
-        .map_or_else(std::env::temp_dir, PathBuf::from);
-    let folder = folder.join(format!("kassette-deliveries-{}", std::process::id()));
+    let options = Options::read();
+    let folder = format!("kassette-deliveries-{}", std::process::id());
+    let folder = options.folder.join(folder);
     let receiver = Receiver::start().await;
     let store = open(&folder);
     let gateway = gateway(&store, &folder);
     let endpoint = endpoint(&gateway, receiver.address).await;
-    fill(&store, endpoint, before).await;
-    for round in 1..=3 {
-        let bare = bare(&receiver, events).await;
-        let delivered = deliver(&gateway, &store, &receiver, endpoint, events).await;
-        let ratio = delivered / bare;
+    let events = options.events;
+    let (mut filled, mut first) = (0, None);
+    for stored in options.stored {
+        let began = Instant::now();
+        queue(&store, endpoint, stored.saturating_sub(filled), true).await;
         println!(
-            "round {round}: {delivered:.0} deliveries/s, bare client {bare:.0}/s, ratio {ratio:.2} \
-             ({events} events, {before} delivered before, {CONNECTIONS} connections)"
+            "{stored} delivered before, filled in {:.1?}",
+            began.elapsed()
         );
+        let mut rounds = Vec::new();
+        for round in 1..=options.rounds {
+            let bare = bare(&receiver, events).await;
+            let delivered = deliver(&gateway, &store, &receiver, endpoint, events).await;
+            let ratio = delivered / bare;
+            println!(
+                "  round {round}: {delivered:.0} deliveries/s, bare client {bare:.0}/s, ratio {ratio:.2}"
+            );
+            rounds.push((delivered, ratio));
+            filled = filled.max(stored) + events;
+        }
+        let median = |of: fn(&(f64, f64)) -> f64| {
+            let mut values: Vec<f64> = rounds.iter().map(of).collect();
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        let (delivered, ratio) = (median(|round| round.0), median(|round| round.1));
+        println!(
+            "  median of {} rounds of {events} events over {CONNECTIONS} connections: \
+             {delivered:.0} deliveries/s, ratio {ratio:.2}",
+            options.rounds
+        );
+        let (few, before) = *first.get_or_insert((stored, ratio));
+        if few != stored {
+            println!(
+                "  ratio with {stored} stored to ratio with {few}: {:.2}",
+                ratio / before
+            );
+        }
     }
     drop(gateway);
     store.shut_down().await.unwrap();
@@ -156,7 +222,7 @@ async fn endpoint(gateway: &Gateway, address: SocketAddr) -> EndpointId {
     issued.endpoint.id
 }
 
-/// Queues events, many at once.
+/// Queues events, many at once; those that are delivered are so at once, without a worker.
 async fn queue(store: &Arc<dyn Store>, endpoint: EndpointId, events: usize, deliver: bool) {
     let tasks: Vec<_> = (0..QUEUERS)
         .map(|at| {
@@ -188,11 +254,6 @@ async fn queue(store: &Arc<dyn Store>, endpoint: EndpointId, events: usize, deli
     for task in tasks {
         task.await.unwrap();
     }
-}
-
-/// Events that were delivered long ago.
-async fn fill(store: &Arc<dyn Store>, endpoint: EndpointId, before: usize) {
-    queue(store, endpoint, before, true).await;
 }
 
 /// Delivers what was queued beforehand; deliveries a second.

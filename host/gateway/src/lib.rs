@@ -57,6 +57,7 @@ use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::ledger::Step;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::time::Time;
+use kassette_http::Client;
 use kassette_runtime::Runtime;
 use kassette_store::{About, Fault, Stepped, Store};
 use parking_lot::{Mutex, RwLock};
@@ -113,7 +114,8 @@ impl Gateway {
         settings: Settings,
     ) -> Self {
         let modules = Arc::new(WasmModules::new(Arc::clone(&runtime)));
-        Self::over(store, modules, Some(runtime), clock, settings)
+        let client = Client::new(settings.webhooks.guard());
+        Self::over(store, modules, Some(runtime), clock, settings, client)
     }
 
     /// A gateway over modules of any kind.
@@ -123,7 +125,20 @@ impl Gateway {
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
-        Self::over(store, modules, None, clock, settings)
+        let client = Client::new(settings.webhooks.guard());
+        Self::delivering_through(store, modules, clock, settings, client)
+    }
+
+    /// A gateway over modules of any kind, whose events go out through a client of its own: on
+    /// another network, or with other authorities.
+    pub fn delivering_through(
+        store: Arc<dyn Store>,
+        modules: Arc<dyn Modules>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+        client: Client,
+    ) -> Self {
+        Self::over(store, modules, None, clock, settings, client)
     }
 
     fn over(
@@ -132,12 +147,13 @@ impl Gateway {
         runtime: Option<Arc<Runtime>>,
         clock: Arc<dyn Clock>,
         settings: Settings,
+        client: Client,
     ) -> Self {
         let (configured, wrong) = Configured::new(settings);
         for why in wrong {
             tracing::error!("{why}; it is not used");
         }
-        let deliverer = Deliverer::new(&configured.settings);
+        let deliverer = Deliverer::new(client);
         let inner = Inner {
             store,
             modules,

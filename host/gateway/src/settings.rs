@@ -62,6 +62,8 @@ pub struct Webhooks {
     /// How long beyond its time the circuit of an endpoint that keeps failing may hold an attempt
     /// back. Default 60 s, which is the most.
     pub circuit_hold: Duration,
+    /// How long a delivery that is over stays in the log, from when it was queued; none: for ever.
+    pub keep: Option<Duration>,
     /// Whether loopback is a destination, over plain http too (dev).
     pub allow_loopback: bool,
     /// Our own public and admin origins: never a destination.
@@ -83,6 +85,7 @@ impl Default for Webhooks {
             schedule: Schedule::default(),
             timeout: Duration::from_secs(10),
             circuit_hold: Duration::from_secs(60),
+            keep: None,
             allow_loopback: false,
             own_origins: Vec::new(),
         }

@@ -31,6 +31,8 @@ const FORGET_EVERY: Duration = Duration::from_secs(3600);
 const FORGET_PAUSE: Duration = Duration::from_secs(60);
 /// The pause between two groups, a millisecond of the writing thread each: payments come first.
 const FORGET_GAP: Duration = Duration::from_millis(20);
+/// Deliveries that are looked at at once: some five rows each.
+const FORGET_DELIVERIES: usize = 32;
 /// How long it waits for what others have in hand.
 const IDLE_WAIT: Duration = Duration::from_secs(60);
 
@@ -189,16 +191,48 @@ impl Gateway {
                 next => break Ok(next),
             }
         };
-        if decisions + redacted > 0 {
-            self.tell_forgotten(decisions, redacted).await?;
+        let (deliveries, pruned) = self.prune_deliveries().await;
+        if decisions + redacted + deliveries > 0 {
+            self.tell_forgotten(decisions, redacted, deliveries).await?;
         }
-        done
+        pruned.and(done)
     }
 
-    async fn tell_forgotten(&self, decisions: u64, redacted: u64) -> Result<(), Fault> {
+    /// Removes deliveries that are over from the log when their time has passed; how many, and whether
+    /// the store failed on the way. What is pending stays, however old it is.
+    async fn prune_deliveries(&self) -> (u64, Result<(), Fault>) {
+        let (mut deliveries, mut after) = (0, None);
+        // Again for each group: the setting may change meanwhile.
+        while let Some(keep) = self.settings().webhooks.keep {
+            let before = self.now().before(keep);
+            let pruned = self
+                .store()
+                .prune_deliveries(before, after, FORGET_DELIVERIES)
+                .await;
+            let pruned = match pruned {
+                Ok(pruned) => pruned,
+                Err(fault) => return (deliveries, Err(fault)),
+            };
+            deliveries += pruned.deliveries;
+            if pruned.next.is_none() {
+                break;
+            }
+            after = pruned.next;
+            tokio::time::sleep(FORGET_GAP).await;
+        }
+        (deliveries, Ok(()))
+    }
+
+    async fn tell_forgotten(
+        &self,
+        decisions: u64,
+        redacted: u64,
+        deliveries: u64,
+    ) -> Result<(), Fault> {
         tracing::info!(
             decisions,
             redacted,
+            deliveries,
             "what need not be kept for ever was forgotten"
         );
         let audited = Audited {
@@ -206,10 +240,10 @@ impl Gateway {
             actor: "system".into(),
             reason: Some("as the retention settings say".into()),
             action: "store.forget".into(),
-            object: "payments".into(),
+            object: "store".into(),
             before: None,
             after: Some(format!(
-                "{{\"decisions\":{decisions},\"personal_data\":{redacted}}}"
+                "{{\"decisions\":{decisions},\"personal_data\":{redacted},\"deliveries\":{deliveries}}}"
             )),
         };
         self.store().audit(audited, self.now()).await.map(drop)

@@ -150,6 +150,9 @@ pub struct DeliveryFilter {
     pub status: Option<DeliveryStatus>,
 }
 
+/// Most attempts that are recorded at once: others wait meanwhile.
+pub const TRIED_MOST: usize = 64;
+
 /// Webhook endpoints and deliveries.
 ///
 /// Events are queued by [`crate::Payments::step`], in the transaction of the change that they tell of:
@@ -252,6 +255,13 @@ pub trait Deliveries: Send + Sync {
         disable: Option<Audited>,
         now: Time,
     ) -> Answer<'_, TriedOutcome>;
+    /// Records attempts of several deliveries at once, all or none of them, and ends their leases; the
+    /// outcomes in the same order. At most [`TRIED_MOST`].
+    fn tried_all(
+        &self,
+        tried: Vec<(DeliveryId, Tried)>,
+        now: Time,
+    ) -> Answer<'_, Vec<TriedOutcome>>;
     /// Ends what waits for a deleted endpoint, and what a disabled one has held back for longer than
     /// [`kassette_domain::webhook::HELD_BACK_MOST`]; one page.
     fn sweep(&self, endpoint: EndpointId, now: Time) -> Answer<'_, Swept>;

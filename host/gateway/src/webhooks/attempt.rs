@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use kassette_domain::audit::Audited;
-use kassette_domain::id::EndpointId;
+use kassette_domain::id::{DeliveryId, EndpointId, EventId};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
     ATTEMPTS, DeliveryAttempt, DeliveryStatus, Endpoint, EndpointSecrets, MAX_RESPONSE, Tried, sign,
@@ -11,7 +11,7 @@ use kassette_domain::webhook::{
 use kassette_http::{
     HeaderMap, HeaderValue, Method, NoAnswer, NotSent, Request, Response, SendError, StatusCode,
 };
-use kassette_store::{DueDelivery, Fault, TriedOutcome};
+use kassette_store::{Answer, DueDelivery, Fault, TriedOutcome};
 
 use super::destination::{self, NotADestination};
 use super::lanes::Went;
@@ -23,12 +23,32 @@ const RECORDS: u32 = 10;
 /// The pause before it is tried again.
 const RECORD_PAUSE: Duration = Duration::from_millis(500);
 
-/// How an attempt ended.
-pub(super) struct Ended {
+/// What came of a delivery's turn.
+pub(super) enum Attempted {
+    /// Nothing: the endpoint is disabled or gone, or could not be read. When to look again.
+    Not(Time),
+    /// It was tried, which is to be recorded.
+    Sent(Box<Unrecorded>),
+}
+
+/// An attempt that was made.
+pub(super) struct Unrecorded {
+    pub(super) endpoint: EndpointId,
+    due: DueDelivery,
+    sent: Sent,
+    at: Time,
+    took: Duration,
+}
+
+impl Unrecorded {
+    pub(super) const fn id(&self) -> DeliveryId {
+        self.due.id
+    }
+
     /// For the lane.
-    pub(super) went: Went,
-    /// When to look at the endpoint again.
-    pub(super) retry_at: Option<Time>,
+    pub(super) const fn went(&self) -> Went {
+        self.sent.went
+    }
 }
 
 /// What came of sending.
@@ -43,16 +63,16 @@ struct Sent {
 }
 
 impl Gateway {
-    /// Tries a delivery that was claimed, and records it.
-    pub(super) async fn attempt(&self, endpoint: EndpointId, due: &DueDelivery) -> Ended {
+    /// Tries a delivery that was claimed. What is not tried is given back.
+    pub(super) async fn attempt(&self, endpoint: EndpointId, mut due: DueDelivery) -> Attempted {
         let read = self.store().endpoint_secrets(endpoint).await;
         let (endpoint, secrets) = match read {
             Ok(Some((endpoint, secrets))) if endpoint.enabled => (endpoint, secrets),
-            Ok(_) => return self.not_tried(due, self.now()).await,
+            Ok(_) => return self.not_tried(due.id, self.now()).await,
             Err(fault) => {
                 tracing::error!(error = %fault, endpoint.id = %endpoint, "an endpoint could not be read");
                 let later = self.now().after(super::worker::FAULT_PAUSE);
-                return self.not_tried(due, later).await;
+                return self.not_tried(due.id, later).await;
             }
         };
         let (at, began) = (self.now(), Instant::now());
@@ -60,23 +80,27 @@ impl Gateway {
             let waited = at.since(due.created_at).as_secs_f64();
             metrics::histogram!("kassette_webhook_first_attempt_seconds").record(waited);
         }
-        let sent = self.send(&endpoint, &secrets, due, at).await;
+        let body = std::mem::take(&mut due.body);
+        let sent = self.send(&endpoint, &secrets, due.event, body, at).await;
         let took = began.elapsed();
         let outcome = sent.outcome;
         metrics::counter!("kassette_webhook_attempts_total", "outcome" => outcome).increment(1);
         metrics::histogram!("kassette_webhook_attempt_seconds").record(took.as_secs_f64());
-        self.record(&endpoint, due, sent, at, took).await
+        Attempted::Sent(Box::new(Unrecorded {
+            endpoint: endpoint.id,
+            due,
+            sent,
+            at,
+            took,
+        }))
     }
 
     /// Gives a delivery back untried; its endpoint is looked at again then.
-    async fn not_tried(&self, due: &DueDelivery, again: Time) -> Ended {
-        if let Err(fault) = self.store().give_back(vec![due.id]).await {
-            tracing::warn!(error = %fault, delivery.id = %due.id, "a delivery was not given back");
+    async fn not_tried(&self, due: DeliveryId, again: Time) -> Attempted {
+        if let Err(fault) = self.store().give_back(vec![due]).await {
+            tracing::warn!(error = %fault, delivery.id = %due, "a delivery was not given back");
         }
-        Ended {
-            went: Went::NotTried,
-            retry_at: Some(again),
-        }
+        Attempted::Not(again)
     }
 
     /// Sends the body as it was frozen, signed for this attempt.
@@ -84,7 +108,8 @@ impl Gateway {
         &self,
         endpoint: &Endpoint,
         secrets: &EndpointSecrets,
-        due: &DueDelivery,
+        event: EventId,
+        body: String,
         at: Time,
     ) -> Sent {
         let configured = self.configured();
@@ -95,16 +120,11 @@ impl Gateway {
             Err(no) => return Sent::blocked(no),
         };
         let timestamp = at.as_secs();
-        let signature = sign(
-            secrets.signing(at),
-            timestamp,
-            due.event,
-            due.body.as_bytes(),
-        );
+        let signature = sign(secrets.signing(at), timestamp, event, body.as_bytes());
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         let ours = [
-            ("x-service-event-id", due.event.to_string()),
+            ("x-service-event-id", event.to_string()),
             ("x-service-timestamp", timestamp.to_string()),
             ("x-service-signature", signature),
         ];
@@ -117,7 +137,7 @@ impl Gateway {
             method: Method::POST,
             url,
             headers,
-            body: due.body.clone().into(),
+            body: body.into(),
             deadline: webhooks.timeout,
             max_response: MAX_RESPONSE,
             hosts: None,
@@ -128,23 +148,71 @@ impl Gateway {
         }
     }
 
-    async fn record(
+    /// Records an attempt; says when to look at its endpoint again, if that follows from it.
+    pub(super) async fn record(&self, attempt: Unrecorded) -> Option<Time> {
+        let gone = attempt.sent.status == Some(StatusCode::GONE);
+        let disable = gone.then(|| switched_off(attempt.endpoint));
+        let (about, tried) = self.told(attempt);
+        let recorded = self.until_taken(|| {
+            let (tried, disable) = (tried.clone(), disable.clone());
+            self.store().tried(about.id, tried, disable, self.now())
+        });
+        match recorded.await {
+            Ok(outcome) => about.judge(outcome, gone),
+            Err(fault) => Some(self.unrecorded(&about, &fault)),
+        }
+    }
+
+    /// Records what has arrived, at most [`kassette_store::TRIED_MOST`]; says of each when to look at its endpoint
+    /// again, if that follows from it.
+    pub(super) async fn record_all(
         &self,
-        endpoint: &Endpoint,
-        due: &DueDelivery,
-        sent: Sent,
-        at: Time,
-        took: Duration,
-    ) -> Ended {
-        let now = self.now();
+        arrived: Vec<Unrecorded>,
+    ) -> Vec<(DeliveryId, EndpointId, Option<Time>)> {
+        let told = arrived.into_iter().map(|attempt| self.told(attempt));
+        let (abouts, tried): (Vec<_>, Vec<_>) = told
+            .map(|(about, tried)| (about, (about.id, tried)))
+            .unzip();
+        let recorded = self.until_taken(|| self.store().tried_all(tried.clone(), self.now()));
+        let mut again = Vec::new();
+        match recorded.await {
+            Ok(outcomes) => {
+                for (about, outcome) in abouts.into_iter().zip(outcomes) {
+                    again.push((about.id, about.endpoint, about.judge(outcome, false)));
+                }
+            }
+            // One that is damaged must not cost the others their records.
+            Err(_) => {
+                for (about, (id, tried)) in abouts.into_iter().zip(tried) {
+                    let at = match self.store().tried(id, tried, None, self.now()).await {
+                        Ok(outcome) => about.judge(outcome, false),
+                        Err(fault) => Some(self.unrecorded(&about, &fault)),
+                    };
+                    again.push((id, about.endpoint, at));
+                }
+            }
+        }
+        again
+    }
+
+    /// An attempt as it is recorded.
+    fn told(&self, attempt: Unrecorded) -> (About, Tried) {
+        let Unrecorded {
+            endpoint,
+            due,
+            sent,
+            at,
+            took,
+        } = attempt;
+        let delivered = sent.went == Went::Delivered;
         let mut chance = [0; 2];
-        // Without randomness the pause is the shortest one: nothing depends on it.
-        let _ = getrandom::fill(&mut chance);
+        if !delivered {
+            // Without randomness the pause is the shortest one: nothing depends on it.
+            let _ = getrandom::fill(&mut chance);
+        }
         let made = due.attempts + 1;
         let schedule = self.settings().webhooks.schedule;
         let pause = schedule.pause(made, u16::from_be_bytes(chance), sent.retry_after);
-        let retry_at = now.after(pause);
-        let gone = sent.status == Some(StatusCode::GONE);
         let tried = Tried {
             attempt: DeliveryAttempt {
                 at,
@@ -154,57 +222,71 @@ impl Gateway {
                 response: sent.response,
             },
             after: due.attempts,
-            delivered: sent.went == Went::Delivered,
-            retry_at,
+            delivered,
+            retry_at: self.now().after(pause),
         };
-        let disable = gone.then(|| switched_off(endpoint.id));
+        let about = About {
+            id: due.id,
+            event: due.event,
+            endpoint,
+        };
+        (about, tried)
+    }
+
+    /// Records, again and again while the store takes nothing.
+    async fn until_taken<'a, T>(&self, record: impl Fn() -> Answer<'a, T>) -> Result<T, Fault> {
         let mut tries = 0;
-        let outcome = loop {
-            let (tried, disable) = (tried.clone(), disable.clone());
-            let recorded = self.store().tried(due.id, tried, disable, self.now()).await;
+        loop {
             tries += 1;
-            match recorded {
-                Err(Fault::Unavailable(why)) if tries < RECORDS => {
-                    tracing::warn!(%why, delivery.id = %due.id, "an attempt is not recorded yet");
+            match record().await {
+                Err(fault @ (Fault::Unavailable(_) | Fault::Busy)) if tries < RECORDS => {
+                    tracing::warn!(error = %fault, "an attempt is not recorded yet");
                     tokio::time::sleep(RECORD_PAUSE).await;
                 }
-                outcome => break outcome,
+                outcome => return outcome,
             }
-        };
-        let went = sent.went;
-        let retry_at = match outcome {
-            Ok(TriedOutcome::Taken {
-                status,
-                next_attempt_at,
-            }) => {
-                tell_operators(endpoint, due, status, gone);
-                next_attempt_at
-            }
-            Ok(TriedOutcome::Late | TriedOutcome::Unknown) => None,
-            Err(fault) => {
-                // It is repeated when its lease has ended.
-                tracing::error!(error = %fault, delivery.id = %due.id, "an attempt was not recorded");
-                Some(now.after(super::worker::LEASE))
-            }
-        };
-        Ended { went, retry_at }
+        }
+    }
+
+    /// An attempt could not be recorded: it is repeated when its lease has ended.
+    fn unrecorded(&self, about: &About, fault: &Fault) -> Time {
+        tracing::error!(error = %fault, delivery.id = %about.id, "an attempt was not recorded");
+        self.now().after(super::worker::LEASE)
     }
 }
 
-/// Tells operators what an attempt ended.
-fn tell_operators(endpoint: &Endpoint, due: &DueDelivery, status: DeliveryStatus, gone: bool) {
-    if status != DeliveryStatus::Pending {
-        let status = status.as_str();
-        metrics::counter!("kassette_webhook_deliveries_total", "status" => status).increment(1);
-    }
-    if status == DeliveryStatus::Exhausted {
-        tracing::warn!(
-            delivery.id = %due.id, endpoint.id = %endpoint.id, event.id = %due.event,
-            "a delivery is given up after {ATTEMPTS} attempts"
-        );
-    }
-    if gone {
-        tracing::warn!(endpoint.id = %endpoint.id, "a webhook endpoint answered 410 and is disabled");
+/// What an attempt was about.
+#[derive(Clone, Copy)]
+struct About {
+    id: DeliveryId,
+    event: EventId,
+    endpoint: EndpointId,
+}
+
+impl About {
+    /// Tells operators what an attempt ended; says when to look at its endpoint again.
+    fn judge(&self, outcome: TriedOutcome, gone: bool) -> Option<Time> {
+        let TriedOutcome::Taken {
+            status,
+            next_attempt_at,
+        } = outcome
+        else {
+            return None;
+        };
+        if status != DeliveryStatus::Pending {
+            let status = status.as_str();
+            metrics::counter!("kassette_webhook_deliveries_total", "status" => status).increment(1);
+        }
+        if status == DeliveryStatus::Exhausted {
+            tracing::warn!(
+                delivery.id = %self.id, endpoint.id = %self.endpoint, event.id = %self.event,
+                "a delivery is given up after {ATTEMPTS} attempts"
+            );
+        }
+        if gone {
+            tracing::warn!(endpoint.id = %self.endpoint, "a webhook endpoint answered 410 and is disabled");
+        }
+        next_attempt_at
     }
 }
 

@@ -19,12 +19,26 @@ pub(super) struct Circuit {
     open_until: Option<Time>,
 }
 
-/// For metrics.
+/// What an endpoint's circuit lets through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CircuitState {
+pub enum CircuitState {
+    /// Everything.
     Closed,
+    /// Nothing: the endpoint kept failing.
     Open,
+    /// One attempt at a time, to see whether it works again.
     HalfOpen,
+}
+
+impl CircuitState {
+    /// Its name in the admin API and in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+        }
+    }
 }
 
 /// Why an attempt does not start.
@@ -37,6 +51,10 @@ pub(super) enum Wait {
 }
 
 impl Circuit {
+    pub(super) const fn is_closed(&self) -> bool {
+        self.open_until.is_none()
+    }
+
     pub(super) fn state(&self, now: Time) -> CircuitState {
         match self.open_until {
             None => CircuitState::Closed,

@@ -3,32 +3,41 @@
 //! An attempt takes a slot, and an endpoint that does not answer keeps its slots for as long as an
 //! attempt may take. So slots are of two pools. What answers quickly uses the *quick* pool, in turn.
 //! An attempt that lingers moves to the *slow* pool, and its endpoint starts no more in the quick one
-//! until it has answered quickly again. Endpoints that nothing is known of may take half of the quick
-//! pool together. So whatever the silent ones do, quick slots stay free for the others.
+//! until it has answered quickly again. Endpoints that nothing is known of are tried with one attempt
+//! each, and may take half of the quick pool together. So whatever the silent ones do, quick slots
+//! stay free for the others, and a stranger waits for strangers no longer than until they linger.
+//!
+//! A slot is for sending. What was delivered gives its slot back before that is recorded: the store
+//! takes a sync's time for it, and a connection would be idle meanwhile. What failed keeps its slot
+//! until it is recorded, so that an endpoint that answered 410 is off before anything else is tried.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_store::DueDelivery;
 
-use super::circuit::{Circuit, CircuitState, Wait};
+use super::circuit::{Circuit, Wait};
 
-/// Attempts that have not lingered. More would only make them wait for one another: two cores send
-/// some thousand a second.
-pub(super) const QUICK: usize = 64;
+/// Attempts that have not lingered: as much as a dozen endpoints may take that answered quickly until
+/// a moment ago. Many more would only make them wait for one another: two cores send some thousand a
+/// second.
+pub(super) const QUICK: usize = 128;
 /// Of these, those to endpoints that have not answered since this process began.
 const NEWCOMERS: usize = QUICK / 2;
 /// Slots of the quick pool that endpoints in good standing leave to them.
 const FOR_NEWCOMERS: usize = QUICK / 8;
-/// Attempts that linger, or go to endpoints that did: each is a socket and a kilobyte that wait.
-pub(super) const SLOW: usize = 64;
-/// Of these, those to endpoints that gave no answer at all last time.
-const SILENT: usize = SLOW * 3 / 4;
-/// Deliveries held in memory that no attempt has begun for; beyond it each claim is for one, so that
-/// an endpoint never waits because others fill the memory.
-const BUFFERED: usize = 512;
+/// Attempts that linger, or go to endpoints that did: each is a socket and some kilobytes that wait.
+pub(super) const SLOW: usize = 256;
+/// Of these, those to endpoints that gave no answer at all last time. The others are left to strangers
+/// that linger, and to receivers that answer late.
+const SILENT: usize = SLOW / 2;
+/// Deliveries that arrived and are not recorded yet. They are repeated after a crash.
+pub(super) const UNRECORDED: usize = 256;
+/// Deliveries held in memory that no attempt has begun for, about a kilobyte each; beyond it each
+/// claim is for one, so that an endpoint never waits because others fill the memory.
+const BUFFERED: usize = 2048;
 /// Claims under way at once: reads of the store, which may wait for a sync.
 const CLAIMS: usize = 32;
 /// Lanes of idle endpoints that are remembered for what is known of them.
@@ -56,18 +65,24 @@ impl Standing {
         match self {
             // As many connections as the client keeps for one host.
             Self::Quick => 8,
-            Self::New | Self::Slow => 4,
-            Self::Silent => 1,
+            Self::Slow => 4,
+            // One tells what it is.
+            Self::New | Self::Silent => 1,
         }
     }
 
     /// Deliveries claimed at once.
     const fn page(self) -> usize {
         match self {
-            Self::Quick => 2 * self.share(),
-            Self::New => self.share(),
-            Self::Slow | Self::Silent => 1,
+            // What a fast receiver takes while the next ones are claimed.
+            Self::Quick => 8 * self.share(),
+            Self::New | Self::Slow | Self::Silent => 1,
         }
+    }
+
+    /// Its place in [`STANDINGS`].
+    const fn index(self) -> usize {
+        self as usize
     }
 }
 
@@ -79,6 +94,13 @@ const STANDINGS: [Standing; 4] = [
     Standing::Silent,
 ];
 
+/// A delivery that was claimed.
+struct Kept {
+    due: DueDelivery,
+    /// Afterwards its lease is about to end.
+    until: Time,
+}
+
 struct Lane {
     standing: Standing,
     in_flight: usize,
@@ -88,14 +110,14 @@ struct Lane {
     claims_for: usize,
     /// Something was queued while a claim was under way, which may not have seen it.
     was_rung: bool,
-    /// Claimed and not begun, in order of their times.
-    buffer: VecDeque<DueDelivery>,
-    /// Until then.
-    kept_until: Time,
+    /// Claimed and not begun, in order of their claims.
+    buffer: VecDeque<Kept>,
     /// When something is due in the store that is not in hand.
     next: Option<Time>,
-    /// Whether it stands in a queue.
-    is_in_turn: bool,
+    /// In which queue it stands.
+    queue: Option<Standing>,
+    /// Whether it waits until fewer claims are under way.
+    is_claimer: bool,
     /// Where it stands among those that wait for a time.
     wakes_at: Option<Time>,
     circuit: Circuit,
@@ -110,9 +132,9 @@ impl Default for Lane {
             claims_for: 0,
             was_rung: false,
             buffer: VecDeque::new(),
-            kept_until: Time::default(),
             next: None,
-            is_in_turn: false,
+            queue: None,
+            is_claimer: false,
             wakes_at: None,
             circuit: Circuit::default(),
         }
@@ -166,6 +188,8 @@ pub(super) struct Lanes {
     /// Lanes that wait for a time.
     waiting: BTreeSet<(Time, EndpointId)>,
     under_way: HashMap<DeliveryId, UnderWay>,
+    /// Arrived, and not recorded yet.
+    unrecorded: HashSet<DeliveryId>,
     quick: usize,
     newcomers: usize,
     slow: usize,
@@ -210,9 +234,9 @@ impl Lanes {
             }
             self.give_turn(endpoint);
         }
-        for (at, standing) in STANDINGS.into_iter().enumerate() {
+        for standing in STANDINGS {
             while self.has_slot(standing) {
-                let Some(endpoint) = self.turns[at].pop_front() else {
+                let Some(endpoint) = self.turns[standing.index()].pop_front() else {
                     break;
                 };
                 if let Some(action) = self.turn_of(endpoint, standing, now) {
@@ -231,6 +255,7 @@ impl Lanes {
     /// Whether nothing is under way and nothing could be.
     pub(super) fn is_idle(&self, now: Time) -> bool {
         self.under_way.is_empty()
+            && self.unrecorded.is_empty()
             && self.claims == 0
             && self.turns.iter().all(VecDeque::is_empty)
             && self.wakes_at().is_none_or(|at| now < at)
@@ -248,13 +273,14 @@ impl Lanes {
         let Some(lane) = self.lanes.get_mut(&endpoint) else {
             return;
         };
-        // A moved clock ends leases of what is under way all the same.
+        // A moved clock ends leases of what is in hand all the same.
+        let (under_way, unrecorded) = (&self.under_way, &self.unrecorded);
         let fresh = deliveries
             .into_iter()
-            .filter(|due| !self.under_way.contains_key(&due.id));
+            .filter(|due| !(under_way.contains_key(&due.id) || unrecorded.contains(&due.id)));
         let before = lane.buffer.len();
-        lane.buffer.extend(fresh);
-        lane.kept_until = now.after(KEPT);
+        let until = now.after(KEPT);
+        lane.buffer.extend(fresh.map(|due| Kept { due, until }));
         self.buffered += lane.buffer.len() - before;
     }
 
@@ -264,7 +290,7 @@ impl Lanes {
         if let Some(next) = self.claimers.pop_front()
             && let Some(lane) = self.lanes.get_mut(&next)
         {
-            lane.is_in_turn = false;
+            lane.is_claimer = false;
             self.give_turn(next);
         }
         let Some(lane) = self.lanes.get_mut(&endpoint) else {
@@ -298,7 +324,26 @@ impl Lanes {
         }
     }
 
-    /// An attempt is over; where it is to be repeated, when.
+    /// A delivery has arrived. It is in hand until that is recorded.
+    pub(super) fn arrived(&mut self, delivery: DeliveryId, has_lingered: bool, now: Time) {
+        self.unrecorded.insert(delivery);
+        self.ended(delivery, Went::Delivered, has_lingered, None, now);
+    }
+
+    /// It is recorded that a delivery has arrived; where it could not be, when to look again.
+    pub(super) fn recorded(
+        &mut self,
+        delivery: DeliveryId,
+        endpoint: EndpointId,
+        again: Option<Time>,
+    ) {
+        self.unrecorded.remove(&delivery);
+        if let Some(at) = again {
+            self.due(endpoint, at);
+        }
+    }
+
+    /// An attempt is over; where it is to be repeated, when. Says whose it was.
     pub(super) fn ended(
         &mut self,
         delivery: DeliveryId,
@@ -306,10 +351,8 @@ impl Lanes {
         has_lingered: bool,
         retry_at: Option<Time>,
         now: Time,
-    ) {
-        let Some(attempt) = self.under_way.remove(&delivery) else {
-            return;
-        };
+    ) -> Option<EndpointId> {
+        let attempt = self.under_way.remove(&delivery)?;
         if attempt.is_slow {
             self.slow -= 1;
         } else {
@@ -317,9 +360,7 @@ impl Lanes {
         }
         self.newcomers -= usize::from(attempt.is_new);
         self.silent -= usize::from(attempt.is_silent);
-        let Some(lane) = self.lanes.get_mut(&attempt.endpoint) else {
-            return;
-        };
+        let lane = self.lanes.get_mut(&attempt.endpoint)?;
         lane.in_flight -= 1;
         lane.standing = match (went, has_lingered, lane.standing) {
             (Went::NotTried, _, standing) => standing,
@@ -334,7 +375,8 @@ impl Lanes {
             Went::Failed | Went::NoAnswer => lane.circuit.failed(now, self.hold),
             Went::NotTried => {
                 self.buffered -= lane.buffer.len();
-                self.dropped.extend(lane.buffer.drain(..).map(|due| due.id));
+                let dropped = lane.buffer.drain(..).map(|kept| kept.due.id);
+                self.dropped.extend(dropped);
             }
         }
         if let Some(at) = retry_at {
@@ -342,6 +384,7 @@ impl Lanes {
             lane.next = Some(lane.next.map_or(at, |next| next.min(at)));
         }
         self.give_turn(attempt.endpoint);
+        Some(attempt.endpoint)
     }
 
     /// What was claimed and put aside untried since the last call: others may have it.
@@ -349,15 +392,17 @@ impl Lanes {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Circuits that are open, and half open.
-    pub(super) fn circuits(&self, now: Time) -> (usize, usize) {
-        let count = |state| {
-            let lanes = self.lanes.values();
-            lanes
-                .filter(|lane| lane.circuit.state(now) == state)
-                .count()
-        };
-        (count(CircuitState::Open), count(CircuitState::HalfOpen))
+    /// The circuit of an endpoint.
+    pub(super) fn circuit(&self, endpoint: EndpointId) -> Circuit {
+        let lane = self.lanes.get(&endpoint);
+        lane.map(|lane| lane.circuit).unwrap_or_default()
+    }
+
+    /// Circuits that are not closed.
+    pub(super) fn circuits(&self) -> impl Iterator<Item = (EndpointId, Circuit)> {
+        let lanes = self.lanes.iter();
+        let circuits = lanes.map(|(endpoint, lane)| (*endpoint, lane.circuit));
+        circuits.filter(|(_, circuit)| !circuit.is_closed())
     }
 
     /// Attempts under way in the quick pool, and in the slow one.
@@ -365,7 +410,10 @@ impl Lanes {
         (self.quick, self.slow)
     }
 
-    const fn has_slot(&self, standing: Standing) -> bool {
+    fn has_slot(&self, standing: Standing) -> bool {
+        if self.unrecorded.len() >= UNRECORDED {
+            return false;
+        }
         match standing {
             Standing::Quick => {
                 self.quick < QUICK && self.quick - self.newcomers < QUICK - FOR_NEWCOMERS
@@ -376,34 +424,47 @@ impl Lanes {
         }
     }
 
-    /// Puts a lane into the queue of its standing, unless it is in one.
+    /// Puts a lane into the queue of its standing, unless it is there. One whose standing has changed
+    /// leaves the queue of the old one: silent endpoints may fill it for long.
     fn give_turn(&mut self, endpoint: EndpointId) {
-        if let Some(lane) = self.lanes.get_mut(&endpoint)
-            && !std::mem::replace(&mut lane.is_in_turn, true)
-        {
-            let at = STANDINGS.iter().position(|each| *each == lane.standing);
-            self.turns[at.unwrap_or_default()].push_back(endpoint);
+        let Some(lane) = self.lanes.get_mut(&endpoint) else {
+            return;
+        };
+        let standing = lane.standing;
+        if lane.is_claimer || lane.queue == Some(standing) {
+            return;
         }
+        if let Some(before) = lane.queue.replace(standing) {
+            self.turns[before.index()].retain(|each| *each != endpoint);
+        }
+        self.turns[standing.index()].push_back(endpoint);
     }
 
     /// A lane is at the head of a queue. It is put back where it may go on at once.
     fn turn_of(&mut self, endpoint: EndpointId, queue: Standing, now: Time) -> Option<Action> {
         let hold = self.hold;
         let lane = self.lanes.get_mut(&endpoint)?;
-        lane.is_in_turn = false;
+        lane.queue = None;
         if lane.standing != queue {
             self.give_turn(endpoint);
             return None;
         }
-        if lane.kept_until <= now && !lane.buffer.is_empty() {
+        if lane.buffer.front().is_some_and(|first| first.until <= now) {
             // Its leases are about to end: claimed anew.
             self.buffered -= lane.buffer.len();
-            self.dropped.extend(lane.buffer.drain(..).map(|due| due.id));
+            let dropped = lane.buffer.drain(..).map(|kept| kept.due.id);
+            self.dropped.extend(dropped);
             lane.next = Some(now);
         }
-        let Some(head) = lane.buffer.front() else {
-            return self.claim_for(endpoint, now);
-        };
+        if lane.buffer.len() * 2 <= lane.standing.page()
+            && let Some(claim) = self.claim_for(endpoint, now)
+        {
+            // It goes on with what is left.
+            self.give_turn(endpoint);
+            return Some(claim);
+        }
+        let lane = self.lanes.get_mut(&endpoint)?;
+        let head = &lane.buffer.front()?.due;
         if lane.in_flight >= lane.standing.share() {
             // The end of an attempt gives it a turn.
             return None;
@@ -418,7 +479,7 @@ impl Lanes {
                 return None;
             }
         }
-        let due = lane.buffer.pop_front()?;
+        let due = lane.buffer.pop_front()?.due;
         self.buffered -= 1;
         lane.in_flight += 1;
         let is_new = queue == Standing::New;
@@ -442,19 +503,18 @@ impl Lanes {
         Some(Action::Start(endpoint, Box::new(due)))
     }
 
-    /// A lane with nothing in hand claims what is due; earlier than it has a slot for more, so that
-    /// it never waits for the store.
+    /// A lane with little in hand claims what is due; earlier than it has a slot for more, so that it
+    /// never waits for the store.
     fn claim_for(&mut self, endpoint: EndpointId, now: Time) -> Option<Action> {
         let hold = self.hold;
         let room = BUFFERED.saturating_sub(self.buffered + self.claimed_for);
         let lane = self.lanes.get_mut(&endpoint)?;
-        if lane.is_claiming {
+        if lane.is_claiming || (room == 0 && !lane.buffer.is_empty()) {
             return None;
         }
         let Some(next) = lane.next else {
             if lane.is_idle() && lane.standing == Standing::New && lane.wakes_at.is_none() {
-                let is_known = lane.circuit.state(now) != CircuitState::Closed;
-                if !is_known {
+                if lane.circuit.is_closed() {
                     self.lanes.remove(&endpoint);
                 }
             }
@@ -473,8 +533,10 @@ impl Lanes {
             return None;
         }
         if self.claims >= CLAIMS {
-            lane.is_in_turn = true;
-            self.claimers.push_back(endpoint);
+            if lane.buffer.is_empty() {
+                lane.is_claimer = true;
+                self.claimers.push_back(endpoint);
+            }
             return None;
         }
         lane.is_claiming = true;

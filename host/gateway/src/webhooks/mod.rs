@@ -7,16 +7,19 @@
 //! | `worker` | claims what is due, has it tried, sleeps until something is queued |
 //! | `lanes`, `circuit` | whose turn it is: slots shared fairly, endpoints left alone that fail |
 //! | `attempt`, `retry_after` | one attempt: signed, sent, judged, recorded |
+//! | `known` | what the worker knows, for operators and metrics |
 
 mod attempt;
 mod circuit;
 mod destination;
 mod endpoints;
+mod known;
 mod lanes;
 mod log;
 mod retry_after;
 mod worker;
 
+pub use circuit::CircuitState;
 pub use destination::NotADestination;
 pub use endpoints::{EndpointError, IssuedEndpoint, NewEndpoint, RotatedEndpoint};
 pub use log::DeliveryError;

@@ -11,27 +11,30 @@ use futures_util::FutureExt as _;
 use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_http::Client;
-use kassette_store::{Claimed, DueDelivery, Fault};
+use kassette_store::{Claimed, DueDelivery, Fault, TRIED_MOST};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::attempt::Ended;
+use super::attempt::{Attempted, Unrecorded};
+use super::known::Known;
 use super::lanes::{Action, Lanes, Went};
 use crate::Gateway;
-use crate::settings::Settings;
 
 /// How long a delivery is a worker's: longer than it may wait for its slot, an attempt, and its
 /// record together.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 /// The pause after the store failed.
 pub(super) const FAULT_PAUSE: Duration = Duration::from_secs(1);
-/// From then on an attempt counts as slow. Most receivers answer within half of it.
-const LINGERS: Duration = Duration::from_secs(1);
+/// From then on an attempt counts as slow. It is the longest that a stranger waits for a quick slot
+/// while silent ones have them all, and longer than most receivers take.
+const LINGERS: Duration = Duration::from_millis(250);
 /// How often the store is asked for everything that waits: another process may have queued.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// How often what waits is measured.
-const MEASURE_EVERY: Duration = Duration::from_secs(15);
+/// Records under way at once: one that is synced, and one that is made meanwhile.
+const RECORDINGS: usize = 2;
+/// Most ends of attempts that are taken before anything else is looked at.
+const AT_ONCE: usize = 64;
 /// Endpoints read at once where something waits.
 const PAGE: usize = 1000;
 /// How long attempts under way may take to end when the process does. Others are repeated later.
@@ -46,6 +49,8 @@ pub(crate) struct Deliverer {
     look: Notify,
     /// How often it was asked to.
     asked: AtomicU64,
+    /// What the worker knows, for those who ask.
+    pub(super) known: Known,
 }
 
 /// What the worker does.
@@ -61,12 +66,14 @@ enum Activity {
 }
 
 impl Deliverer {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    /// Delivers through a client.
+    pub(crate) fn new(client: Client) -> Self {
         Self {
-            client: Client::new(settings.webhooks.guard()),
+            client,
             activity: watch::Sender::new(Activity::Off),
             look: Notify::new(),
             asked: AtomicU64::new(0),
+            known: Known::default(),
         }
     }
 
@@ -80,8 +87,12 @@ impl Deliverer {
 enum Done {
     Claimed(EndpointId, Result<Claimed, Fault>),
     Swept(EndpointId, Option<Time>),
-    Tried(DeliveryId, Option<Ended>),
-    Measured,
+    /// It was tried, or could not be, and what was to be recorded is.
+    Ended(DeliveryId, Went, Option<Time>),
+    /// It has arrived, which is to be recorded.
+    Arrived(DeliveryId, Box<Unrecorded>),
+    /// That these have arrived is recorded; when to look at their endpoints again, if ever.
+    Recorded(Vec<(DeliveryId, EndpointId, Option<Time>)>),
 }
 
 struct Worker<'a> {
@@ -92,10 +103,13 @@ struct Worker<'a> {
     begun: HashMap<DeliveryId, Instant>,
     /// When attempts begin to linger, earliest first; those that are over too.
     lingering: VecDeque<(Instant, DeliveryId)>,
+    /// Deliveries that have arrived, which nobody records yet.
+    arrived: Vec<Unrecorded>,
+    /// Records under way.
+    recording: usize,
     look_at: Instant,
     /// The last wish to look that was heeded.
     heeded: u64,
-    measure_at: Instant,
 }
 
 impl Gateway {
@@ -107,9 +121,10 @@ impl Gateway {
             jobs: JoinSet::new(),
             begun: HashMap::new(),
             lingering: VecDeque::new(),
+            arrived: Vec::new(),
+            recording: 0,
             look_at: Instant::now(),
             heeded: 0,
-            measure_at: Instant::now(),
         };
         self.inner.deliverer.publish(Activity::Busy);
         worker.run(stop).await;
@@ -142,11 +157,9 @@ impl Worker<'_> {
             if has_time_come(self.look_at) {
                 self.look().await;
             }
-            if has_time_come(self.measure_at) {
-                self.measure();
-            }
             self.note_lingering();
             self.act().await;
+            deliverer.known.slots(self.lanes.slots());
             let now = gateway.now();
             deliverer.publish(if self.lanes.is_idle(now) {
                 Activity::Idle(self.heeded)
@@ -160,18 +173,22 @@ impl Worker<'_> {
                 }
             };
             let first_lingers = self.lingering.front().map(|(at, _)| *at);
-            let look_at = self.look_at.min(self.measure_at);
-            let wake_at = first_lingers.map_or(look_at, |at| at.min(look_at));
+            let wake_at = first_lingers.map_or(self.look_at, |at| at.min(self.look_at));
             tokio::select! {
                 () = &mut stop => break,
-                Some(done) = self.jobs.join_next() => self.take(done.ok()),
+                Some(done) = self.jobs.join_next() => self.take_all(done.ok()),
                 queued = gateway.store().queued() => self.hear(queued).await,
                 () = deliverer.look.notified() => self.look_at = Instant::now(),
                 () = due => {}
                 () = tokio::time::sleep_until(wake_at) => {}
             }
         }
-        let leave = async { while self.jobs.join_next().await.is_some() {} };
+        let leave = async {
+            while let Some(done) = self.jobs.join_next().await {
+                self.take(done.ok());
+                self.record();
+            }
+        };
         if tokio::time::timeout(LEAVE, leave).await.is_err() {
             tracing::info!("deliveries under way are left; they are repeated after the next start");
         }
@@ -181,11 +198,12 @@ impl Worker<'_> {
     async fn act(&mut self) {
         self.lanes
             .hold_for(self.gateway.settings().webhooks.circuit_hold);
+        self.record();
         let now = self.gateway.now();
         while let Some(action) = self.lanes.next(now) {
             match action {
                 Action::Claim(endpoint, at_most) => self.claim(endpoint, at_most, now),
-                Action::Start(endpoint, due) => self.start(endpoint, due),
+                Action::Start(endpoint, due) => self.start(endpoint, *due),
             }
         }
         let dropped = self.lanes.take_dropped();
@@ -204,17 +222,49 @@ impl Worker<'_> {
         });
     }
 
-    fn start(&mut self, endpoint: EndpointId, due: Box<DueDelivery>) {
+    fn start(&mut self, endpoint: EndpointId, due: DueDelivery) {
         let gateway = self.gateway.clone();
         let (id, began) = (due.id, Instant::now());
         self.begun.insert(id, began);
         self.lingering.push_back((began + LINGERS, id));
         self.jobs.spawn(async move {
-            let attempt = AssertUnwindSafe(gateway.attempt(endpoint, &due));
-            // Nothing here should panic; where it does, one delivery waits for its lease to end.
-            let ended = attempt.catch_unwind().await.ok();
-            Done::Tried(id, ended)
+            let attempt = AssertUnwindSafe(gateway.attempt(endpoint, due));
+            match attempt.catch_unwind().await {
+                Ok(Attempted::Not(again)) => Done::Ended(id, Went::NotTried, Some(again)),
+                Ok(Attempted::Sent(sent)) if sent.went() == Went::Delivered => {
+                    Done::Arrived(id, sent)
+                }
+                Ok(Attempted::Sent(sent)) => {
+                    let went = sent.went();
+                    Done::Ended(id, went, record(&gateway, *sent).await)
+                }
+                Err(_) => Done::Ended(id, Went::Failed, Some(again_after_panic(&gateway))),
+            }
         });
+    }
+
+    /// Records what has arrived, while its slots are others'.
+    fn record(&mut self) {
+        while self.recording < RECORDINGS && !self.arrived.is_empty() {
+            let count = self.arrived.len().min(TRIED_MOST);
+            let arrived: Vec<_> = self.arrived.drain(..count).collect();
+            self.recording += 1;
+            let gateway = self.gateway.clone();
+            self.jobs.spawn(async move {
+                let again = again_after_panic(&gateway);
+                let ids: Vec<_> = arrived
+                    .iter()
+                    .map(|each| (each.id(), each.endpoint))
+                    .collect();
+                let recorded = AssertUnwindSafe(gateway.record_all(arrived)).catch_unwind();
+                let recorded = recorded.await.unwrap_or_else(|_| {
+                    let ids = ids.into_iter();
+                    ids.map(|(id, endpoint)| (id, endpoint, Some(again)))
+                        .collect()
+                });
+                Done::Recorded(recorded)
+            });
+        }
     }
 
     /// Ends what has to end of an endpoint that takes nothing.
@@ -242,6 +292,17 @@ impl Worker<'_> {
         });
     }
 
+    /// Takes what has ended, and what else has by now.
+    fn take_all(&mut self, first: Option<Done>) {
+        self.take(first);
+        for _ in 0..AT_ONCE {
+            let Some(done) = self.jobs.try_join_next() else {
+                return;
+            };
+            self.take(done.ok());
+        }
+    }
+
     fn take(&mut self, done: Option<Done>) {
         let now = self.gateway.now();
         match done {
@@ -255,18 +316,38 @@ impl Worker<'_> {
                 self.lanes.claim_over(endpoint, later, now);
             }
             Some(Done::Swept(endpoint, next)) => self.lanes.claim_over(endpoint, next, now),
-            Some(Done::Tried(id, ended)) => {
-                let began = self.begun.remove(&id);
-                let has_lingered = began.is_some_and(|began| began.elapsed() >= LINGERS);
-                let ended = ended.unwrap_or(Ended {
-                    went: Went::Failed,
-                    retry_at: Some(now.after(LEASE)),
-                });
-                self.lanes
-                    .ended(id, ended.went, has_lingered, ended.retry_at, now);
+            Some(Done::Ended(id, went, again)) => {
+                let has_lingered = self.has_lingered(id);
+                let endpoint = self.lanes.ended(id, went, has_lingered, again, now);
+                self.tell_circuit(endpoint);
             }
-            // A measurement, or a read that panicked: it is done again.
-            Some(Done::Measured) | None => {}
+            Some(Done::Arrived(id, arrived)) => {
+                let has_lingered = self.has_lingered(id);
+                self.lanes.arrived(id, has_lingered, now);
+                self.tell_circuit(Some(arrived.endpoint));
+                self.arrived.push(*arrived);
+            }
+            Some(Done::Recorded(recorded)) => {
+                self.recording -= 1;
+                for (id, endpoint, again) in recorded {
+                    self.lanes.recorded(id, endpoint, again);
+                }
+            }
+            // A read that panicked: it is done again.
+            None => {}
+        }
+    }
+
+    /// Whether an attempt that is over lingered.
+    fn has_lingered(&mut self, delivery: DeliveryId) -> bool {
+        let began = self.begun.remove(&delivery);
+        began.is_some_and(|began| began.elapsed() >= LINGERS)
+    }
+
+    fn tell_circuit(&self, endpoint: Option<EndpointId>) {
+        if let Some(endpoint) = endpoint {
+            let known = &self.gateway.inner.deliverer.known;
+            known.circuit(endpoint, self.lanes.circuit(endpoint));
         }
     }
 
@@ -288,6 +369,8 @@ impl Worker<'_> {
     /// Asks the store for everything that waits.
     async fn look(&mut self) {
         self.look_at = Instant::now() + LOOK_EVERY;
+        let known = &self.gateway.inner.deliverer.known;
+        known.circuits(self.lanes.circuits());
         let asked = self.gateway.inner.deliverer.asked.load(Ordering::SeqCst);
         let mut after = None;
         loop {
@@ -325,34 +408,17 @@ impl Worker<'_> {
             }
         }
     }
+}
 
-    #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
-    fn measure(&mut self) {
-        self.measure_at = Instant::now() + MEASURE_EVERY;
-        let now = self.gateway.now();
-        let gauge = |state: &'static str, count: usize| {
-            metrics::gauge!("kassette_webhook_circuits", "state" => state).set(count as f64);
-        };
-        let (open, half_open) = self.lanes.circuits(now);
-        gauge("open", open);
-        gauge("half_open", half_open);
-        let (quick, slow) = self.lanes.slots();
-        for (pool, count) in [("quick", quick), ("slow", slow)] {
-            metrics::gauge!("kassette_webhook_attempts_under_way", "pool" => pool)
-                .set(count as f64);
-        }
-        let gateway = self.gateway.clone();
-        self.jobs.spawn(async move {
-            match gateway.store().backlog().await {
-                Ok(backlog) => {
-                    let age = backlog.oldest.map(|oldest| now.since(oldest));
-                    metrics::gauge!("kassette_webhook_pending").set(backlog.pending as f64);
-                    metrics::gauge!("kassette_webhook_oldest_seconds")
-                        .set(age.unwrap_or_default().as_secs_f64());
-                }
-                Err(fault) => tracing::warn!(error = %fault, "what waits was not measured"),
-            }
-            Done::Measured
-        });
-    }
+/// Records an attempt; says when to look at its endpoint again.
+async fn record(gateway: &Gateway, attempt: Unrecorded) -> Option<Time> {
+    let recorded = AssertUnwindSafe(gateway.record(attempt)).catch_unwind();
+    recorded
+        .await
+        .unwrap_or_else(|_| Some(again_after_panic(gateway)))
+}
+
+/// Nothing of an attempt should panic; where it does, one delivery waits for its lease to end.
+fn again_after_panic(gateway: &Gateway) -> Time {
+    gateway.now().after(LEASE)
 }

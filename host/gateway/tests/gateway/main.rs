@@ -19,4 +19,5 @@ mod receiver;
 mod reseller;
 mod starts;
 mod webhooks;
+mod webhooks_tls;
 mod world;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -37,6 +38,9 @@ pub(crate) enum Reply {
     /// The connection breaks.
     Reset,
 }
+
+/// Longest that a test waits for anything.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const OK: Reply = Reply::Answer(200, "", "ok");
 pub(crate) const FAILURE: Reply = Reply::Answer(500, "", "no");
@@ -91,14 +95,18 @@ impl Receiver {
 
     /// Waits for so many requests.
     pub(crate) async fn hears(&self, count: usize) -> Vec<Heard> {
-        loop {
-            let arrived = self.shared.arrived.notified();
-            let heard = self.heard();
-            if heard.len() >= count {
-                return heard;
+        let hears = async {
+            loop {
+                let arrived = self.shared.arrived.notified();
+                let heard = self.heard();
+                if heard.len() >= count {
+                    return heard;
+                }
+                arrived.await;
             }
-            arrived.await;
-        }
+        };
+        let heard = tokio::time::timeout(PATIENCE, hears).await;
+        heard.unwrap_or_else(|_| panic!("{} of {count} arrived", self.heard().len()))
     }
 }
 

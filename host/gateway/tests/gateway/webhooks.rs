@@ -1,6 +1,6 @@
 //! Events from the transaction to the receiver and into the log.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kassette_domain::event::EventType;
 use kassette_domain::id::{DeliveryId, EndpointId, EventId};
@@ -12,15 +12,16 @@ use kassette_domain::webhook::{
 };
 use kassette_gateway::settings::{Settings, Webhooks};
 use kassette_gateway::webhooks::{EndpointError, NewEndpoint, NotADestination};
+use kassette_http::Client;
 use kassette_store::{DeliveryFilter, Listed, Paging};
 use tokio::task::JoinHandle;
 
-use crate::receiver::{FAILURE, OK, Receiver, Reply};
+use crate::receiver::{FAILURE, OK, PATIENCE, Receiver, Reply};
 use crate::world::{World, audited, settings};
 
 /// A world whose workers run.
-struct Running {
-    world: World,
+pub(crate) struct Running {
+    pub(crate) world: World,
     workers: JoinHandle<()>,
 }
 
@@ -52,7 +53,15 @@ impl Running {
     }
 
     async fn with(settings: Settings) -> Self {
-        let world = World::with(settings, Policy::default()).await;
+        Self::over(World::with(settings, Policy::default()).await)
+    }
+
+    /// Delivers through a client of its own.
+    pub(crate) async fn through(settings: Settings, client: Client) -> Self {
+        Self::over(World::through(settings, Policy::default(), client).await)
+    }
+
+    fn over(world: World) -> Self {
         let gateway = world.gateway.clone();
         let workers =
             tokio::spawn(async move { gateway.run_workers(std::future::pending()).await });
@@ -68,10 +77,18 @@ impl Running {
         receiver: &Receiver,
         event_types: EventFilter,
     ) -> (Endpoint, Secret) {
+        self.endpoint_at(receiver.url(), event_types).await
+    }
+
+    pub(crate) async fn endpoint_at(
+        &self,
+        url: String,
+        event_types: EventFilter,
+    ) -> (Endpoint, Secret) {
         let new = NewEndpoint {
             merchant: self.world.merchant.id,
             environment: Environment::Test,
-            url: receiver.url(),
+            url,
             event_types,
         };
         let issued = self.world.gateway.create_endpoint(new, audited()).await;
@@ -79,7 +96,7 @@ impl Running {
         (issued.endpoint, issued.secret)
     }
 
-    async fn test(&self, endpoint: EndpointId) -> DeliveryId {
+    pub(crate) async fn test(&self, endpoint: EndpointId) -> DeliveryId {
         let queued = self.world.gateway.test_endpoint(endpoint, audited()).await;
         queued.unwrap().id
     }
@@ -89,17 +106,20 @@ impl Running {
     }
 
     /// Waits until a delivery has so many attempts.
-    async fn attempts(&self, id: DeliveryId, count: usize) -> Delivery {
+    pub(crate) async fn attempts(&self, id: DeliveryId, count: usize) -> Delivery {
+        let began = Instant::now();
         loop {
             let delivery = self.delivery(id).await;
             if delivery.attempts.len() >= count {
                 return delivery;
             }
+            let late = began.elapsed() > PATIENCE;
+            assert!(!late, "waited in vain for attempt {count}: {delivery:?}");
             tokio::task::yield_now().await;
         }
     }
 
-    async fn all(&self) -> Vec<Delivery> {
+    pub(crate) async fn all(&self) -> Vec<Delivery> {
         let paging = Paging {
             limit: 100,
             cursor: None,
@@ -112,7 +132,7 @@ impl Running {
     }
 
     /// Moves the clock, as `dev` does.
-    async fn later(&self, seconds: u64) {
+    pub(crate) async fn later(&self, seconds: u64) {
         self.world.later(seconds);
         self.world.gateway.do_what_is_due().await.unwrap();
     }

@@ -24,6 +24,7 @@ use kassette_gateway::clock::{AdjustableClock, Clock};
 use kassette_gateway::create::CreateOutcome;
 use kassette_gateway::settings::{Account, Merchants, Settings, Terms, Webhooks};
 use kassette_gateway::start::{Start, Starter};
+use kassette_http::{Client, Guard};
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{About, NewMerchant, SledStore, Store};
 
@@ -106,6 +107,12 @@ impl World {
     }
 
     pub(crate) async fn with(settings: Settings, policy: Policy) -> Self {
+        let client = Client::new(settings.webhooks.guard());
+        Self::through(settings, policy, client).await
+    }
+
+    /// Whose events go out through this client.
+    pub(crate) async fn through(settings: Settings, policy: Policy, client: Client) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = OpenOptions {
             path: folder.path().join("store"),
@@ -134,7 +141,7 @@ impl World {
         let made = store.create_merchant(new, audited(), clock.now()).await;
         let vendor = Vendor::new();
         let world = Self {
-            gateway: gateway(&store, &vendor, &clock, settings),
+            gateway: gateway(&store, &vendor, &clock, settings, client),
             vendor,
             clock,
             merchant: made.unwrap(),
@@ -147,7 +154,8 @@ impl World {
 
     /// Another process over the same store.
     pub(crate) async fn second(&self) -> Gateway {
-        let second = gateway(&self.store, &self.vendor, &self.clock, settings());
+        let client = Client::new(Guard::default());
+        let second = gateway(&self.store, &self.vendor, &self.clock, settings(), client);
         second.warm_up().await.unwrap();
         second
     }
@@ -253,10 +261,11 @@ fn gateway(
     vendor: &Arc<Vendor>,
     clock: &Arc<AdjustableClock>,
     settings: Settings,
+    client: Client,
 ) -> Gateway {
     let modules = Arc::new(Scripted(Arc::clone(vendor)));
     let clock: Arc<dyn Clock> = clock.clone();
-    Gateway::with_modules(Arc::clone(store), modules, clock, settings)
+    Gateway::delivering_through(Arc::clone(store), modules, clock, settings, client)
 }
 
 pub(crate) fn heard(about: Subject, report: Option<Report>) -> Acknowledged {

@@ -5,6 +5,7 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use kassette_domain::audit::Audited;
 use kassette_domain::operator::{Operator, Role};
+use kassette_gateway::auth::AuthError;
 
 use super::AdminState;
 use super::body::Said;
@@ -27,7 +28,11 @@ pub(super) struct Admin(pub(super) Caller);
 impl Caller {
     async fn read(parts: &Parts, state: &AdminState, least: Role) -> Result<Self, ApiError> {
         let presented = token(parts).ok_or(ApiError::Unauthorized)?;
-        let operator = state.gateway.operator(presented).await?;
+        let operator = state.gateway.operator(presented).await;
+        let operator = operator.map_err(|error| match error {
+            AuthError::Refused => ApiError::Unauthorized,
+            AuthError::Store(fault) => ApiError::store(fault),
+        })?;
         if operator.role < least {
             let word = match least {
                 Role::Viewer => "viewer",

@@ -47,7 +47,7 @@ pub(super) async fn create(
         .store()
         .create_operator(operator, audited, now)
         .await
-        .map_err(ApiError::internal)?;
+        .map_err(ApiError::store)?;
     let body = json!({ "operator_id": operator.id.to_string(), "token": token.expose() });
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
@@ -86,7 +86,7 @@ pub(super) async fn remove(
         .store()
         .remove_operator(id, audited, now)
         .await;
-    removed.map_err(ApiError::internal)?.ok_or_else(not_found)?;
+    removed.map_err(ApiError::store)?.ok_or_else(not_found)?;
     Ok(StatusCode::NO_CONTENT)
 }
 

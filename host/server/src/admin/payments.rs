@@ -123,7 +123,7 @@ pub(super) async fn redact(
         .store()
         .step(About::Payment(id), Step::Redact, Some(audited), now)
         .await;
-    match stepped.map_err(ApiError::internal)? {
+    match stepped.map_err(ApiError::store)? {
         Stepped::Done { .. } => whole(&state, id).await,
         Stepped::Refused { refusal, .. } => Err(ApiError::Conflict {
             message: refusal.to_string().into(),
@@ -138,8 +138,8 @@ async fn whole(state: &AdminState, id: PaymentId) -> Result<Json<Value>, ApiErro
     let ledger = store
         .ledger(About::Payment(id))
         .await
-        .map_err(ApiError::internal)?;
-    let history = store.history(id).await.map_err(ApiError::internal)?;
+        .map_err(ApiError::store)?;
+    let history = store.history(id).await.map_err(ApiError::store)?;
     match (ledger, history) {
         (Some(ledger), Some(history)) => {
             Ok(Json(payment_view::whole(&state.gateway, &ledger, &history)))
@@ -163,7 +163,7 @@ fn refused(error: DecideError) -> ApiError {
             message: message.into(),
             retry_after: None,
         },
-        DecideError::Store(fault) => ApiError::internal(fault),
+        DecideError::Store(fault) => ApiError::store(fault),
     }
 }
 

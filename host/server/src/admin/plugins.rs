@@ -136,7 +136,7 @@ async fn change(
     let changes = prepared.changes();
     if changes {
         let audited = store.audit(line.clone(), now).await;
-        audited.map_err(ApiError::internal)?;
+        audited.map_err(ApiError::store)?;
     }
     let changing = Arc::clone(&runtime);
     if let Err(error) = blocking(move || changing.activate(prepared, now)).await? {
@@ -151,7 +151,7 @@ async fn change(
                 after: line.before.clone(),
                 ..line
             };
-            store.audit(line, now).await.map_err(ApiError::internal)?;
+            store.audit(line, now).await.map_err(ApiError::store)?;
         }
         return Err(conflict(why));
     }

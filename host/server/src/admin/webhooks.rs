@@ -79,7 +79,9 @@ pub(super) async fn list(
     let merchant = super::merchants::find(&state, &id).await?;
     let paging = Query::of(query.as_deref())?.paging()?;
     let listed = state.gateway.endpoints(merchant.id, paging).await;
-    page("webhook_endpoints", listed, |endpoint| view(&endpoint))
+    page("webhook_endpoints", listed, |endpoint| {
+        shown(&state, &endpoint)
+    })
 }
 
 /// `GET /webhook-endpoints/{id}`
@@ -90,7 +92,7 @@ pub(super) async fn show(
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     Query::of(query.as_deref())?.finish()?;
-    Ok(Json(view(&find(&state, &id).await?)))
+    Ok(Json(shown(&state, &find(&state, &id).await?)))
 }
 
 /// `PATCH /webhook-endpoints/{id}`: JSON merge patch (RFC 7396).
@@ -128,7 +130,7 @@ pub(super) async fn change(
             ..line.clone()
         };
         match state.gateway.change_endpoint(before, after, audited).await {
-            Ok(endpoint) => return Ok(Json(view(&endpoint))),
+            Ok(endpoint) => return Ok(Json(shown(&state, &endpoint))),
             Err(EndpointError::Stale) => before = find(&state, &id).await?,
             Err(error) => return Err(refused(error)),
         }
@@ -268,11 +270,18 @@ fn refused(error: EndpointError) -> ApiError {
             retry_after: None,
         },
         EndpointError::Random(error) => ApiError::internal(error),
-        EndpointError::Store(fault) => ApiError::internal(fault),
+        EndpointError::Store(fault) => ApiError::store(fault),
     }
 }
 
-/// An endpoint as operators see it; never a secret.
+/// An endpoint as operators see it, with what its circuit lets through at the moment.
+fn shown(state: &AdminState, endpoint: &Endpoint) -> serde_json::Value {
+    let mut shown = view(endpoint);
+    shown["circuit"] = state.gateway.circuit(endpoint.id).as_str().into();
+    shown
+}
+
+/// An endpoint as the audit log has it; never a secret.
 fn view(endpoint: &Endpoint) -> serde_json::Value {
     json!({
         "id": endpoint.id.to_string(),

@@ -29,6 +29,8 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 
 /// When to come again where too much is in hand: what waits is done long before that.
 const BUSY: Duration = Duration::from_secs(1);
+/// When to come again where the disk fails or is full: so often the store tries it.
+const DISK: Duration = Duration::from_secs(2);
 
 /// A rejection.
 #[derive(Serialize, ToSchema)]
@@ -71,6 +73,8 @@ pub(crate) enum ApiError {
     Internal(String),
     /// 503: more is in hand than can be carried. Nothing was done.
     Busy,
+    /// 503: the store takes nothing at the moment. Nothing was done. The text is for the log alone.
+    Unavailable(String),
 }
 
 impl ApiError {
@@ -82,6 +86,17 @@ impl ApiError {
     /// A failure of ours.
     pub(crate) fn internal(cause: impl fmt::Display) -> Self {
         Self::Internal(cause.to_string())
+    }
+
+    /// A failure of the store, told to an operator: where trying again helps, when to.
+    ///
+    /// Callers of the public API are told 500 instead, as the interface knows no other status for a
+    /// failure of ours; they try again with the same idempotency key either way.
+    pub(crate) fn store(fault: Fault) -> Self {
+        match fault {
+            Fault::Unavailable(_) => Self::Unavailable(fault.to_string()),
+            Fault::Busy | Fault::Corrupt(_) | Fault::Stopping => fault.into(),
+        }
     }
 
     fn conflict(message: impl Into<Cow<'static, str>>) -> Self {
@@ -127,6 +142,12 @@ impl ApiError {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the service is busy; try again after the time in Retry-After".into(),
             ),
+            Self::Unavailable(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the store takes nothing at the moment, see /readyz; nothing was done, try again \
+                 after the time in Retry-After"
+                    .into(),
+            ),
         }
     }
 }
@@ -147,6 +168,7 @@ fn headers(error: &ApiError) -> Vec<(HeaderName, HeaderValue)> {
         } => vec![(RETRY_AFTER, seconds(*after).into())],
         ApiError::TooMany(exhausted) => rate_headers(exhausted),
         ApiError::Busy => vec![(RETRY_AFTER, seconds(BUSY).into())],
+        ApiError::Unavailable(_) => vec![(RETRY_AFTER, seconds(DISK).into())],
         _ => Vec::new(),
     }
 }
@@ -170,7 +192,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let headers = headers(&self);
         let cause = match &self {
-            Self::Internal(cause) => Some(InternalCause(cause.clone())),
+            Self::Internal(cause) | Self::Unavailable(cause) => Some(InternalCause(cause.clone())),
             _ => None,
         };
         let (status, error) = self.split();
@@ -339,6 +361,23 @@ mod tests {
         assert!(cause.0.contains("payments/7"));
         let (status, _, text) = shown(fault).await;
         assert!(status == 500 && !text.contains("secret") && !text.contains("payments"));
+    }
+
+    #[tokio::test]
+    async fn operators_are_told_when_to_try_again_where_that_helps() {
+        let unavailable = Fault::Unavailable("the disk is full".into());
+        for (fault, expected, after) in [
+            (unavailable, 503, Some("2")),
+            (Fault::Busy, 503, Some("1")),
+            (Fault::Corrupt("a secret row".into()), 500, None),
+            (Fault::Stopping, 500, None),
+        ] {
+            let (status, headers, text) = shown(ApiError::store(fault)).await;
+            assert_eq!(status, expected);
+            let told = headers.get(RETRY_AFTER).map(|told| told.to_str().unwrap());
+            assert_eq!(told, after);
+            assert!(!text.contains("disk") && !text.contains("secret"), "{text}");
+        }
     }
 
     #[tokio::test]

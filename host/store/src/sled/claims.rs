@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use super::applier::Operation;
 use super::outbox::{BodyRow, DeliveryRow, read_due};
 use super::rows::{Rows, Source, Span};
+use super::view::View;
 use super::{endpoints, hook_keys};
 use crate::{Claimed, DueDelivery, Fault};
 
@@ -61,13 +62,13 @@ impl Claims {
     /// Takes what is due of an endpoint.
     pub(super) fn claim(
         &self,
-        source: &impl Source,
+        view: &View<'_>,
         endpoint: EndpointId,
         now: Time,
         lease: Duration,
         at_most: usize,
     ) -> Result<Claimed, Fault> {
-        if !endpoints::load(source, endpoint)?.is_some_and(|endpoint| endpoint.enabled) {
+        if !endpoints::load(view, endpoint)?.is_some_and(|endpoint| endpoint.enabled) {
             return Ok(Claimed::Held);
         }
         let at_most = at_most.clamp(1, MAX_CLAIM);
@@ -80,9 +81,11 @@ impl Claims {
         let mut deliveries = Vec::new();
         let mut span = Span::prefix(&hook_keys::due_of(endpoint));
         loop {
-            let found = source.scan(&span, at_most + 1)?;
+            // A delivery that is new is waited for by its own row. One that an attempt has just ended
+            // is skipped, whether that is on disk already or not.
+            let found = view.skim(&span, at_most + 1)?;
             let is_last = found.len() <= at_most;
-            for (key, _) in found {
+            for key in found {
                 let (_, due_at, id) = read_due(&key)?;
                 let is_free = leases.get(&id).is_none_or(|until| *until <= now);
                 if is_free && (now < due_at || deliveries.len() == at_most) {
@@ -94,7 +97,7 @@ impl Claims {
                     continue;
                 }
                 leases.insert(id, now.after(lease));
-                match load(source, id, due_at) {
+                match load(view, id, due_at) {
                     Ok(delivery) => deliveries.push(delivery),
                     // One damaged delivery must not keep the others waiting: it is looked at again
                     // when its lease ends.

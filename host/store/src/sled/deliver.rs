@@ -141,6 +141,18 @@ impl Operation for RecordTried {
     }
 }
 
+/// The records of several attempts.
+pub(super) struct RecordAll(pub(super) Vec<RecordTried>);
+
+impl Operation for RecordAll {
+    type Outcome = Vec<TriedOutcome>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let records = self.0.into_iter();
+        records.map(|record| record.apply(rows)).collect()
+    }
+}
+
 /// Ends what has to end.
 pub(super) struct Sweep {
     pub(super) endpoint: EndpointId,

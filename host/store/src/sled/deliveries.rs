@@ -11,7 +11,9 @@ use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecre
 
 use super::applier::Operation;
 use super::claims::Ringing;
-use super::deliver::{Prune, QueueTest, RecordTried, Recover, Redeliver, Sweep, trailing_id};
+use super::deliver::{
+    Prune, QueueTest, RecordAll, RecordTried, Recover, Redeliver, Sweep, trailing_id,
+};
 use super::endpoints::{self, CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint};
 use super::hook_keys::{self, ID};
 use super::lists::{self, Order};
@@ -21,7 +23,7 @@ use super::store::SledStore;
 use super::{keys, records};
 use crate::{
     Answer, Backlog, Claimed, Deliveries, DeliveryFilter, EndpointCreated, EndpointRotated, Listed,
-    Paging, Pruned, Recovered, Redelivered, Replaced, Swept, TriedOutcome,
+    Paging, Pruned, Recovered, Redelivered, Replaced, Swept, TRIED_MOST, TriedOutcome,
 };
 
 /// A time and an id.
@@ -255,6 +257,31 @@ impl Deliveries for SledStore {
             let outcome = self.operate(record).await?;
             self.claims.give_back(&[id]);
             Ok(outcome)
+        })
+    }
+
+    fn tried_all(
+        &self,
+        tried: Vec<(DeliveryId, Tried)>,
+        now: Time,
+    ) -> Answer<'_, Vec<TriedOutcome>> {
+        debug_assert!(
+            tried.len() <= TRIED_MOST,
+            "the applier does nothing else meanwhile"
+        );
+        let ids: Vec<_> = tried.iter().map(|(id, _)| *id).collect();
+        let records = tried.into_iter().map(|(id, tried)| RecordTried {
+            id,
+            tried,
+            disable: None,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        });
+        let records = RecordAll(records.collect());
+        Box::pin(async move {
+            let outcomes = self.operate(records).await?;
+            self.claims.give_back(&ids);
+            Ok(outcomes)
         })
     }
 

@@ -48,6 +48,17 @@ impl<'a> View<'a> {
         self.tree.get(key).map_err(|error| engine(&error))
     }
 
+    /// At most `limit` rows of a span, first to last, of which none is waited for: for whoever reads
+    /// what they lead to as well, and whom it misleads in nothing that a row is gone too early.
+    pub(super) fn skim(&self, span: &Span, limit: usize) -> Result<Vec<Key>, Fault> {
+        let rows = span.of(self.tree).take(limit);
+        rows.map(|row| {
+            row.map(|(key, _)| key.to_vec())
+                .map_err(|error| engine(&error))
+        })
+        .collect()
+    }
+
     /// At most `limit` rows of a span, last to first.
     pub(super) fn scan_back(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
         self.collect(span, span.of(self.tree).rev().take(limit))

@@ -292,6 +292,49 @@ pub async fn a_failed_attempt_moves_the_delivery_and_is_logged(harness: &dyn Har
     assert_eq!(unknown, Ok(TriedOutcome::Unknown));
 }
 
+pub async fn several_attempts_are_recorded_at_once(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let (endpoint, _) = one_event(&store).await;
+    let test = || store.queue_test(endpoint.id, audited("endpoint.test"), NOW);
+    for _ in 0..3 {
+        test().await.unwrap().unwrap();
+    }
+    let (due, next) = claim(&store, endpoint.id, NOW).await;
+    assert_eq!((due.len(), next), (4, None));
+    let nobody = DeliveryId::from_bytes([1; 16]);
+    let tried = vec![
+        (due[2].id, arrived(0)),
+        (due[0].id, arrived(0)),
+        (nobody, arrived(0)),
+        (due[1].id, arrived(3)),
+        (due[0].id, arrived(0)),
+    ];
+    let outcomes = store.tried_all(tried, NOW).await.unwrap();
+    let delivered = TriedOutcome::Taken {
+        status: DeliveryStatus::Delivered,
+        next_attempt_at: None,
+    };
+    assert_eq!(
+        outcomes,
+        [
+            delivered,
+            delivered,
+            TriedOutcome::Unknown,
+            TriedOutcome::Late,
+            TriedOutcome::Late
+        ]
+    );
+    let is_delivered = DeliveryStatus::Delivered;
+    assert_eq!(with_status(&store, endpoint.id, is_delivered).await, 2);
+    assert_eq!(store.backlog().await.unwrap().pending, 2);
+    // What was late is free again, as after any record; the fourth is still in hand.
+    let (due_again, _) = claim(&store, endpoint.id, NOW).await;
+    assert_eq!(
+        due_again.iter().map(|due| due.id).collect::<Vec<_>>(),
+        [due[1].id]
+    );
+}
+
 pub async fn a_410_switches_the_endpoint_off_with_the_record(harness: &dyn Harness) {
     let store = harness.open().await;
     let (endpoint, id) = one_event(&store).await;

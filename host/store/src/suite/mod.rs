@@ -96,6 +96,7 @@ macro_rules! store_suite {
             deliveries::what_is_claimed_is_one_worker_s_until_its_lease_ends,
             deliveries::claims_of_many_workers_share_nothing,
             deliveries::a_failed_attempt_moves_the_delivery_and_is_logged,
+            deliveries::several_attempts_are_recorded_at_once,
             deliveries::a_410_switches_the_endpoint_off_with_the_record,
             deliveries::a_disabled_endpoint_holds_back_for_72_hours,
             deliveries::a_deleted_endpoint_cancels_what_waits,

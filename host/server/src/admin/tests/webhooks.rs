@@ -100,7 +100,8 @@ async fn an_endpoint_is_shown_as_it_was_made_and_changed() {
         shown,
         json!({
             "id": id, "merchant_id": merchant, "url": URL, "environment": "test",
-            "event_types": EVENTS, "enabled": true, "created_at": shown["created_at"],
+            "event_types": EVENTS, "enabled": true, "circuit": "closed",
+            "created_at": shown["created_at"],
         })
     );
     assert_eq!(endpoints(&world, merchant).await, [shown]);

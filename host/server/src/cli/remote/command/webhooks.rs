@@ -94,6 +94,7 @@ const ENDPOINTS: Shape = Shape::List(
         ("Address", "/url"),
         ("Events", "/event_types"),
         ("Enabled", "/enabled"),
+        ("Circuit", "/circuit"),
         ("Created", "/created_at"),
     ],
 );

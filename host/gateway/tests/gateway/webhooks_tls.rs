@@ -1,0 +1,259 @@
+//! Events over TLS, HTTP/2 and HTTP/1.1, from the transaction to the receiver and into the log.
+//!
+//! Every guard is on: the receiver's name resolves to a public address, and only the dialling leads to
+//! a listener on this machine, which has a certificate of the test's own authority.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Request, Response, Version};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use kassette_domain::event::EventType;
+use kassette_domain::id::EventId;
+use kassette_domain::webhook::{DeliveryStatus, EventFilter, sign};
+use kassette_http::{CertificateDer, Client, Dialing, Guard, Network, Resolving, Trust};
+use parking_lot::Mutex;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio_rustls::server::TlsStream;
+
+use crate::webhooks::Running;
+use crate::world::settings;
+
+const NAME: &str = "www.merchant.example";
+const H1: &[u8] = b"http/1.1";
+const H2: &[u8] = b"h2";
+
+/// A request as it arrived.
+struct Heard {
+    version: Version,
+    target: String,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Heard {
+    fn header(&self, name: &str) -> &str {
+        let mut values = self.headers.get_all(name).iter();
+        let value = values.next().unwrap().to_str().unwrap();
+        assert!(values.next().is_none(), "{name} twice");
+        value
+    }
+}
+
+/// A merchant's server behind TLS.
+struct Secured {
+    address: SocketAddr,
+    authority: CertificateDer<'static>,
+    heard: Arc<Mutex<Vec<Heard>>>,
+    /// How many of the next requests are answered 500.
+    refuses: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Secured {
+    async fn speaking(protocols: &[&[u8]]) -> Self {
+        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let mut params = CertificateParams::new([NAME.to_owned()]).unwrap();
+        params.not_before = date_time_ymd(2000, 1, 1);
+        params.not_after = date_time_ymd(4000, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &authority).unwrap();
+        let secret = PrivatePkcs8KeyDer::from(key.serialize_der());
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], secret.into())
+            .unwrap();
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let secured = Self {
+            address: listener.local_addr().unwrap(),
+            authority: authority.der().clone(),
+            heard: Arc::default(),
+            refuses: Arc::default(),
+            connections: Arc::default(),
+        };
+        let (heard, refuses) = (Arc::clone(&secured.heard), Arc::clone(&secured.refuses));
+        let connections = Arc::clone(&secured.connections);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                let (heard, refuses) = (Arc::clone(&heard), Arc::clone(&refuses));
+                let connections = Arc::clone(&connections);
+                tokio::spawn(async move {
+                    // Whoever does not trust the certificate breaks off.
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        connections.fetch_add(1, Ordering::SeqCst);
+                        serve(stream, heard, refuses).await;
+                    }
+                });
+            }
+        });
+        secured
+    }
+
+    /// A client on a network where every name is this server's, and its authority trusted.
+    fn client(&self) -> Client {
+        self.client_that_trusts(Trust::Only(vec![self.authority.clone()]))
+    }
+
+    fn client_that_trusts(&self, trust: Trust) -> Client {
+        Client::over(Guard::default(), Arc::new(Shop(self.address)), trust)
+    }
+}
+
+/// Every name is public, and every address is the test's server.
+struct Shop(SocketAddr);
+
+impl Network for Shop {
+    fn resolve<'a>(&'a self, _: &'a str) -> Resolving<'a> {
+        Box::pin(async { Ok(vec!["93.184.215.14".parse().unwrap()]) })
+    }
+
+    fn dial(&self, _: SocketAddr) -> Dialing<'_> {
+        Box::pin(TcpStream::connect(self.0))
+    }
+}
+
+/// Speaks HTTP in the version that was agreed on.
+async fn serve(
+    stream: TlsStream<TcpStream>,
+    heard: Arc<Mutex<Vec<Heard>>>,
+    refuses: Arc<AtomicUsize>,
+) {
+    let is_h2 = stream.get_ref().1.alpn_protocol() == Some(H2);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (heard, refuses) = (Arc::clone(&heard), Arc::clone(&refuses));
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            heard.lock().push(Heard {
+                version: head.version,
+                target: head.uri.path_and_query().unwrap().to_string(),
+                headers: head.headers,
+                body,
+            });
+            let less = |left: usize| left.checked_sub(1);
+            let refused = refuses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+            let mut answer = Response::new(Full::new(Bytes::from_static(b"ok")));
+            *answer.status_mut() = if refused.is_ok() { 500 } else { 200 }.try_into().unwrap();
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let stream = TokioIo::new(stream);
+    // A connection ends when the client has had enough of it.
+    if is_h2 {
+        let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        let _ = http.serve_connection(stream, service).await;
+    } else {
+        let http = hyper::server::conn::http1::Builder::new();
+        let _ = http.serve_connection(stream, service).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_arrive_over_http_2_and_over_http_1_behind_tls() {
+    const EVENTS: usize = 40;
+    for (protocols, version) in [
+        (&[H2, H1][..], Version::HTTP_2),
+        (&[H1][..], Version::HTTP_11),
+    ] {
+        let server = Secured::speaking(protocols).await;
+        let run = Running::through(settings(), server.client()).await;
+        let url = format!("https://{NAME}/hook?shop=1");
+        let only = EventFilter::only(&[EventType::PaymentPending]);
+        let (endpoint, secret) = run.endpoint_at(url, only).await;
+        let (payment, _) = run.world.waiting().await;
+        let mut ids = vec![run.all().await.remove(0).id];
+        for _ in 1..EVENTS {
+            ids.push(run.test(endpoint.id).await);
+        }
+        for id in ids {
+            let delivered = run.attempts(id, 1).await;
+            assert_eq!(delivered.status, DeliveryStatus::Delivered, "{delivered:?}");
+            assert_eq!(delivered.attempts[0].status, Some(200));
+            assert_eq!(delivered.attempts[0].response.as_deref(), Some("ok"));
+        }
+        let heard = server.heard.lock();
+        assert_eq!(heard.len(), EVENTS);
+        for each in heard.iter() {
+            assert_eq!((each.version, &*each.target), (version, "/hook?shop=1"));
+            assert_eq!(each.header("content-type"), "application/json");
+            let event = EventId::parse(each.header("x-service-event-id")).unwrap();
+            let timestamp = each.header("x-service-timestamp").parse().unwrap();
+            let expected = sign(&secret, timestamp, event, &each.body);
+            assert_eq!(each.header("x-service-signature"), expected);
+        }
+        let of_payment = format!("\"payment_id\":\"{payment}\"");
+        let of_payment = |each: &&Heard| {
+            let body = String::from_utf8_lossy(&each.body);
+            body.contains(&of_payment)
+        };
+        assert_eq!(heard.iter().filter(of_payment).count(), 1);
+        // Connections are kept, and carry many requests at once where they can.
+        let connections = server.connections.load(Ordering::SeqCst);
+        // One that nobody used for five seconds is not used again, on a slow machine too.
+        let most = if version == Version::HTTP_2 { 4 } else { 16 };
+        assert!(connections <= most, "{connections} connections");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_failed_over_http_2_comes_again_signed_anew() {
+    let server = Secured::speaking(&[H2]).await;
+    let run = Running::through(settings(), server.client()).await;
+    let url = format!("https://{NAME}/hook");
+    let (endpoint, secret) = run.endpoint_at(url, EventFilter::All).await;
+    server.refuses.store(1, Ordering::SeqCst);
+    let id = run.test(endpoint.id).await;
+    let failed = run.attempts(id, 1).await;
+    assert_eq!(failed.status, DeliveryStatus::Pending);
+    assert_eq!(failed.attempts[0].status, Some(500));
+    run.later(10).await;
+    let delivered = run.attempts(id, 2).await;
+    assert_eq!(delivered.status, DeliveryStatus::Delivered);
+    let heard = server.heard.lock();
+    let [first, second] = &heard[..] else {
+        panic!("{} requests", heard.len())
+    };
+    assert_eq!(first.body, second.body);
+    let event = EventId::parse(first.header("x-service-event-id")).unwrap();
+    let times: Vec<u64> = [first, second]
+        .map(|each| each.header("x-service-timestamp").parse().unwrap())
+        .into();
+    assert!(times[1] >= times[0] + 5, "{times:?}");
+    for (each, time) in [first, second].into_iter().zip(times) {
+        let expected = sign(&secret, time, event, &each.body);
+        assert_eq!(each.header("x-service-signature"), expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_whose_authority_nobody_trusts_hears_nothing() {
+    let server = Secured::speaking(&[H2, H1]).await;
+    let client = server.client_that_trusts(Trust::Public);
+    let run = Running::through(settings(), client).await;
+    let url = format!("https://{NAME}/hook");
+    let (endpoint, _) = run.endpoint_at(url, EventFilter::All).await;
+    let id = run.test(endpoint.id).await;
+    let failed = run.attempts(id, 1).await;
+    assert_eq!(failed.status, DeliveryStatus::Pending);
+    let said = failed.attempts[0].error.as_deref().unwrap();
+    assert!(said.contains("unknown authority"), "{said}");
+    assert!(server.heard.lock().is_empty());
+}
