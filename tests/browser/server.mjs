@@ -61,6 +61,32 @@ export function operate(method, path, body) {
   return call(ready.admin_url, ready.operator_token, method, path, body);
 }
 
+// The demo reseller invites somebody.
+export function invite() {
+  return call(ready.base_url, ready.resellers[0].test_key, 'POST', '/api/v1/reseller/invitations', {
+    email: 'owner@invited-shop.example',
+    business_name: 'Bäckerei <b>Müller</b>',
+    client_ref: `browser-${randomUUID()}`,
+  });
+}
+
+// Where the demo reseller stands with everybody.
+export async function resellerMerchants() {
+  const { test_key: key } = ready.resellers[0];
+  return (await call(ready.base_url, key, 'GET', '/api/v1/reseller/merchants')).merchants;
+}
+
+// A new merchant; its number.
+export async function createMerchant() {
+  const body = { name: 'Invited shop', live_approved: false, fx_rates: {} };
+  return (await operate('POST', '/merchants', body)).merchant_id;
+}
+
+// What a merchant accepts an invitation with.
+export async function issueConsentCode(merchant) {
+  return (await operate('POST', `/merchants/${merchant}/consent-codes`, {})).code;
+}
+
 // Waits until a payment has a status.
 export async function reaches(id, status) {
   const deadline = Date.now() + PATIENCE;
