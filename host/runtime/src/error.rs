@@ -109,6 +109,26 @@ pub enum LoadError {
         /// What it may import.
         offered: String,
     },
+    /// Wants to reach others by itself.
+    #[error(
+        "the module imports {import}, but a {world} has no network of its own{instead}; build it without sockets and HTTP"
+    )]
+    Network {
+        /// The import's full name.
+        import: String,
+        /// `method` or `provider`.
+        world: &'static str,
+        /// What it has in their place, with a comma before it.
+        instead: &'static str,
+    },
+    /// Imports of WASI what its world is not offered.
+    #[error("the module imports {import}, but {offer}")]
+    Wasi {
+        /// The import's full name.
+        import: String,
+        /// What is offered, and what to do.
+        offer: &'static str,
+    },
     /// Built for another major version of the contract.
     #[error(
         "the module was built for {name}, this host speaks version {host}; rebuild it against the host's WIT"
@@ -129,6 +149,16 @@ pub enum LoadError {
         /// What may have happened.
         hint: &'static str,
     },
+    /// Exports what neither world exports.
+    #[error(
+        "the module exports neither kassette:plugin/routing nor kassette:plugin/payments; build it for the world `method` or `provider`"
+    )]
+    NoWorld,
+    /// Calls itself something that no slot can be called.
+    #[error(
+        "the module describes itself as {0:?}; an id has at most 40 lower-case letters, digits and underscores"
+    )]
+    NoSlot(String),
     /// Names fit and types do not.
     #[error("the module's functions do not have the types of the contract: {0}")]
     Types(String),

@@ -50,6 +50,8 @@ mod status;
 mod text;
 mod tokens;
 mod v0_1;
+mod wasi;
+mod workbench;
 
 pub use access::{AccountAccess, Exchange, Recorder, SecretEntry};
 pub use artifacts::{CacheConfig, CacheKey};
@@ -69,3 +71,4 @@ pub use provider::ProviderModule;
 pub use runtime::{Dropped, Installed, NoRollback, Prepared, Runtime};
 pub use status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
 pub use tokens::TokenStore;
+pub use workbench::{Opened, OpenedModule, Workbench};

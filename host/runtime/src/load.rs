@@ -18,6 +18,7 @@ use crate::method::MethodModule;
 use crate::provider::ProviderModule;
 use crate::text;
 use crate::v0_1::VERSION;
+use crate::wasi;
 
 /// Largest module, in bytes; a Python guest has 18 MiB.
 pub const MAX_BYTES: usize = 32 << 20;
@@ -55,8 +56,7 @@ pub(crate) fn load(
     bytes: &[u8],
 ) -> Result<Module, LoadError> {
     let started = Instant::now();
-    form(bytes)?;
-    let component = component(host, &digest, bytes)?;
+    let component = compiled(host, &digest, bytes)?;
     let module = link(host, slot, digest, bytes, &component)?;
     tracing::debug!(
         plugin.slot = %slot,
@@ -77,8 +77,77 @@ pub(crate) fn load_compiled(
     Some(link(host, slot, digest, bytes, &component))
 }
 
+/// A file that is a component of an allowed size, as machine code.
+pub(crate) fn compiled(host: &Host, digest: &Digest, bytes: &[u8]) -> Result<Component, LoadError> {
+    form(bytes)?;
+    component(host, digest, bytes)
+}
+
+/// The slot for which a component describes itself, whatever it is called.
+pub(crate) fn id(
+    host: &Arc<Host>,
+    digest: Digest,
+    bytes: &[u8],
+    component: &Component,
+) -> Result<Slot, LoadError> {
+    let kind = kind(&host.engine, component)?;
+    // Until it has said what it is called.
+    let unnamed = match kind {
+        SlotKind::Method => Slot::parse("method.unnamed"),
+        SlotKind::Provider => Slot::parse("provider.unnamed"),
+    };
+    let unnamed = unnamed.ok_or(LoadError::NoWorld)?;
+    world(&host.engine, &unnamed, component)?;
+    let who = who(host, &unnamed, digest, bytes);
+    let (says, slot) = match kind {
+        SlotKind::Method => {
+            let says = MethodModule::id(host, &who, component)?;
+            let slot = Slot::parse(&format!("method.{says}"));
+            (says, slot)
+        }
+        SlotKind::Provider => {
+            let says = ProviderModule::id(host, &who, component)?;
+            let slot = Slot::of_provider(&says);
+            (says, slot)
+        }
+    };
+    slot.ok_or_else(|| LoadError::NoSlot(text::cut(&says, 40)))
+}
+
+/// The world that a component was made for, by what it exports.
+fn kind(engine: &Engine, component: &Component) -> Result<SlotKind, LoadError> {
+    let component = component.component_type();
+    for (export, _) in component.exports(engine) {
+        let kind = match Name::of(export) {
+            Name::Ours {
+                interface: "routing",
+                fits,
+            } => (SlotKind::Method, fits),
+            Name::Ours {
+                interface: "payments",
+                fits,
+            } => (SlotKind::Provider, fits),
+            _ => continue,
+        };
+        return match kind {
+            (kind, true) => Ok(kind),
+            (_, false) => Err(other_version(export)),
+        };
+    }
+    Err(LoadError::NoWorld)
+}
+
+/// The version of the contract in the names of a module's exports.
+pub(crate) fn version_of(exports: &[String]) -> String {
+    let ours = exports
+        .iter()
+        .find_map(|name| name.strip_prefix("kassette:plugin/"));
+    let version = ours.and_then(|name| name.split_once('@'));
+    version.map_or(VERSION, |(_, version)| version).to_owned()
+}
+
 /// Checks what a component imports and exports, links and describes it.
-fn link(
+pub(crate) fn link(
     host: &Arc<Host>,
     slot: &Slot,
     digest: Digest,
@@ -86,22 +155,26 @@ fn link(
     component: &Component,
 ) -> Result<Module, LoadError> {
     world(&host.engine, slot, component)?;
-    let class = host.config.classes.get(slot).copied();
-    let class = class.unwrap_or_else(|| crate::config::Class::guess(bytes.len()));
-    let limits = host.config.limits.of(class);
-    let who = Arc::new(Identity {
-        slot: slot.clone(),
-        digest,
-        class,
-        limits,
-        conduct: Conduct::new(host.config.benching),
-        clock: Arc::clone(&host.config.clock),
-    });
+    let who = who(host, slot, digest, bytes);
     Ok(match slot.kind() {
         SlotKind::Method => Module::Method(Arc::new(MethodModule::load(host, who, component)?)),
         SlotKind::Provider => {
             Module::Provider(Arc::new(ProviderModule::load(host, who, component)?))
         }
+    })
+}
+
+/// Who a module is, with the limits of its class.
+fn who(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Arc<Identity> {
+    let class = host.config.classes.get(slot).copied();
+    let class = class.unwrap_or_else(|| crate::config::Class::guess(bytes.len()));
+    Arc::new(Identity {
+        slot: slot.clone(),
+        digest,
+        class,
+        limits: host.config.limits.of(class),
+        conduct: Conduct::new(host.config.benching),
+        clock: Arc::clone(&host.config.clock),
     })
 }
 
@@ -176,6 +249,7 @@ fn world(engine: &Engine, slot: &Slot, component: &Component) -> Result<(), Load
                 fits: true,
             } if imports.contains(&interface) => {}
             Name::Ours { fits: false, .. } => return Err(other_version(import)),
+            Name::Other if wasi::is_wasi(import) => no_wasi(slot, world, import)?,
             _ => {
                 let offered: Vec<_> = imports
                     .iter()
@@ -222,6 +296,33 @@ fn world(engine: &Engine, slot: &Slot, component: &Component) -> Result<(), Load
         export,
         slot: slot.clone(),
         hint,
+    })
+}
+
+/// Checks by name what a module imports of WASI.
+fn no_wasi(slot: &Slot, world: &'static str, import: &str) -> Result<(), LoadError> {
+    let (instead, offer) = match slot.kind() {
+        SlotKind::Method if wasi::offered(import).is_some() => return Ok(()),
+        SlotKind::Method => (
+            "",
+            "of WASI a method is offered the released 0.2 of cli, clocks, filesystem, io and random; build it for wasm32-wasip2, or stub WASI",
+        ),
+        SlotKind::Provider => (
+            ", it talks to its vendor through kassette:plugin/http",
+            "a provider is offered no WASI; build it for wasm32-unknown-unknown, or stub WASI",
+        ),
+    };
+    let name = text::cut(import, MESSAGE);
+    Err(match wasi::is_network(import) {
+        true => LoadError::Network {
+            import: name,
+            world,
+            instead,
+        },
+        false => LoadError::Wasi {
+            import: name,
+            offer,
+        },
     })
 }
 

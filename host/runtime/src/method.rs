@@ -19,6 +19,7 @@ use crate::load;
 use crate::meter::{Metered as _, diagnose, limit};
 use crate::v0_1;
 use crate::v0_1::bindings::method::{Method, MethodPre};
+use crate::wasi::{self, Wasi};
 
 /// One version of a payment method's module. Immutable; each call gets a fresh instance.
 pub struct MethodModule {
@@ -26,6 +27,8 @@ pub struct MethodModule {
     host: Arc<Host>,
     pre: MethodPre<MethodState>,
     description: MethodDescription,
+    /// Whether it imports any of WASI, which then has to be told the context.
+    wasi: bool,
     ranks: Histogram,
 }
 
@@ -87,7 +90,12 @@ impl MethodModule {
         self.who.conduct.call();
         let started = Instant::now();
         let question = v0_1::method::context(context);
-        let answer = call(&self.host, &self.who, &self.pre, "rank", |method, store| {
+        let wasi = match self.wasi {
+            true => Wasi::about(context),
+            false => Wasi::without_question(),
+        };
+        let state = MethodState::new(Arc::clone(&self.who), wasi);
+        let answer = call(&self.host, state, &self.pre, "rank", |method, store| {
             method.kassette_plugin_routing().call_rank(store, &question)
         })?;
         self.ranks.record(started.elapsed());
@@ -98,6 +106,16 @@ impl MethodModule {
         Ok(answer)
     }
 
+    /// What a compiled component that has been found to belong to this world calls itself.
+    pub(crate) fn id(
+        host: &Host,
+        who: &Arc<Identity>,
+        component: &Component,
+    ) -> Result<String, LoadError> {
+        let (pre, _) = link(host, component)?;
+        Ok(describe(host, who, &pre)?.id)
+    }
+
     /// Links and describes a compiled component that has been found to belong to this world.
     pub(crate) fn load(
         host: &Arc<Host>,
@@ -106,15 +124,8 @@ impl MethodModule {
     ) -> Result<Self, LoadError> {
         let id = MethodId::parse(who.slot.name())
             .ok_or_else(|| LoadError::NoSuchMethod(who.slot.clone()))?;
-        let mut linker = Linker::new(&host.engine);
-        Method::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut MethodState| state)
-            .map_err(load::types)?;
-        let pre = linker.instantiate_pre(component).map_err(load::types)?;
-        let pre = MethodPre::new(pre).map_err(load::types)?;
-        let said = call(host, &who, &pre, "describe", |method, store| {
-            method.kassette_plugin_routing().call_describe(store)
-        })
-        .map_err(LoadError::Describe)?;
+        let (pre, wasi) = link(host, component)?;
+        let said = describe(host, &who, &pre)?;
         load::same_id(&said.id, &who.slot)?;
         let description = v0_1::method::description(id, said).map_err(LoadError::Describe)?;
         let ranks = who.calls("rank");
@@ -123,24 +134,50 @@ impl MethodModule {
             host: Arc::clone(host),
             pre,
             description,
+            wasi,
             ranks,
         })
     }
 }
 
+/// Links a compiled component; tells whether it imports any of WASI.
+fn link(host: &Host, component: &Component) -> Result<(MethodPre<MethodState>, bool), LoadError> {
+    let mut linker = Linker::new(&host.engine);
+    Method::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut MethodState| state)
+        .map_err(load::types)?;
+    let wasi = wasi::link(&mut linker, &host.engine, component).map_err(load::types)?;
+    let pre = linker.instantiate_pre(component).map_err(load::types)?;
+    Ok((MethodPre::new(pre).map_err(load::types)?, wasi))
+}
+
+/// Asks a new module what it is.
+fn describe(
+    host: &Host,
+    who: &Arc<Identity>,
+    pre: &MethodPre<MethodState>,
+) -> Result<v0_1::method::Said, LoadError> {
+    let state = MethodState::new(Arc::clone(who), Wasi::without_question());
+    call(host, state, pre, "describe", |method, store| {
+        method.kassette_plugin_routing().call_describe(store)
+    })
+    .map_err(LoadError::Describe)
+}
+
 /// One call in a fresh instance, under the module's limits.
 fn call<T>(
     host: &Host,
-    who: &Arc<Identity>,
+    state: MethodState,
     pre: &MethodPre<MethodState>,
     function: &'static str,
     call: impl FnOnce(&Method, &mut Store<MethodState>) -> wasmtime::Result<T>,
 ) -> Result<T, CallError> {
-    let mut store = Store::new(&host.engine, MethodState::new(Arc::clone(who)));
+    let who = Arc::clone(&state.who);
+    let mut store = Store::new(&host.engine, state);
     limit(&mut store, &who.limits);
     let outcome = pre
         .instantiate(&mut store)
         .and_then(|method| call(&method, &mut store));
+    store.data_mut().end_lines();
     outcome.map_err(|error| {
         let kind = diagnose(&error, store.data_mut().meter());
         who.failed(function, &kind, &format!("{error:#}"));

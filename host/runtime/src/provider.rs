@@ -240,18 +240,26 @@ impl ProviderModule {
         answer.inspect_err(|error| self.who.failed(function, error, ""))
     }
 
+    /// What a compiled component that has been found to belong to this world calls itself.
+    pub(crate) fn id(
+        host: &Host,
+        who: &Arc<Identity>,
+        component: &Component,
+    ) -> Result<String, LoadError> {
+        let pre = link(host, component)?;
+        Ok(describe(host, who, &pre)?.id)
+    }
+
     /// Links and describes a compiled component that has been found to belong to this world.
     pub(crate) fn load(
         host: &Arc<Host>,
         who: Arc<Identity>,
         component: &Component,
     ) -> Result<Self, LoadError> {
-        let mut linker = Linker::new(&host.engine);
-        Provider::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut ProviderState| state)
-            .map_err(load::types)?;
-        let pre = linker.instantiate_pre(component).map_err(load::types)?;
-        let pre = ProviderPre::new(pre).map_err(load::types)?;
-        let description = describe(host, &who, &pre)?;
+        let pre = link(host, component)?;
+        let said = describe(host, &who, &pre)?;
+        load::same_id(&said.id, &who.slot)?;
+        let description = v0_1::described::description(said).map_err(LoadError::Describe)?;
         let calls = Calls {
             start: who.calls("start"),
             callback: who.calls("callback"),
@@ -269,12 +277,21 @@ impl ProviderModule {
     }
 }
 
+/// Links a compiled component.
+fn link(host: &Host, component: &Component) -> Result<ProviderPre<ProviderState>, LoadError> {
+    let mut linker = Linker::new(&host.engine);
+    Provider::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut ProviderState| state)
+        .map_err(load::types)?;
+    let pre = linker.instantiate_pre(component).map_err(load::types)?;
+    ProviderPre::new(pre).map_err(load::types)
+}
+
 /// Asks a new module what it is.
 fn describe(
     host: &Host,
     who: &Arc<Identity>,
     pre: &ProviderPre<ProviderState>,
-) -> Result<ProviderDescription, LoadError> {
+) -> Result<v0_1::described::Said, LoadError> {
     let mut store = Store::new(&host.engine, ProviderState::new(Arc::clone(who), None));
     limit(&mut store, &who.limits);
     let outcome = {
@@ -291,13 +308,11 @@ fn describe(
             Poll::Pending => return Err(LoadError::Describe(CallError::Timeout)),
         }
     };
-    let said = outcome.map_err(|error| {
+    outcome.map_err(|error| {
         let kind = diagnose(&error, store.data_mut().meter());
         who.failed("describe", &kind, &format!("{error:#}"));
         LoadError::Describe(kind)
-    })?;
-    load::same_id(&said.id, &who.slot)?;
-    v0_1::described::description(said).map_err(LoadError::Describe)
+    })
 }
 
 impl fmt::Debug for ProviderModule {

@@ -273,9 +273,9 @@ fn a_module_for_another_version_of_the_contract_is_refused() {
 #[test]
 fn a_module_with_an_unknown_import_is_refused_by_its_name() {
     let component =
-        wat::parse_str(r#"(component (import "wasi:cli/environment@0.2.0" (instance)))"#).unwrap();
+        wat::parse_str(r#"(component (import "acme:tools/oven@0.2.0" (instance)))"#).unwrap();
     let error = refused(component).to_string();
-    assert!(error.contains("wasi:cli/environment@0.2.0"), "{error}");
+    assert!(error.contains("acme:tools/oven@0.2.0"), "{error}");
     assert!(error.contains("kassette:plugin/log@0.1.0"), "{error}");
 }
 

@@ -1,4 +1,4 @@
-//! The host's side of the world `method`: a log and nothing else.
+//! The host's side of the world `method`: a log, and WASI that tells nothing new.
 
 use std::sync::Arc;
 
@@ -8,20 +8,23 @@ use super::log::Lines;
 use crate::host::Identity;
 use crate::meter::{Meter, Metered};
 use crate::v0_1::bindings::method::kassette::plugin as wit;
+use crate::wasi::Wasi;
 
 /// The data of one method's call.
 pub(crate) struct MethodState {
     meter: Meter,
-    lines: Lines,
-    who: Arc<Identity>,
+    pub(crate) lines: Lines,
+    pub(crate) who: Arc<Identity>,
+    pub(crate) wasi: Wasi,
 }
 
 impl MethodState {
-    pub(crate) fn new(who: Arc<Identity>) -> Self {
+    pub(crate) fn new(who: Arc<Identity>, wasi: Wasi) -> Self {
         Self {
             meter: Meter::new(&who.limits),
             lines: Lines::default(),
             who,
+            wasi,
         }
     }
 }

@@ -8,6 +8,9 @@ use super::provider::{at_most, bad};
 use crate::error::CallError;
 use crate::text;
 
+/// What a module says it is.
+pub(crate) type Said = wit::Provider;
+
 /// Entries of each list of a description.
 const LISTED: usize = 64;
 /// Help for an operator; longer text is cut.

@@ -11,6 +11,9 @@ use super::bindings::method::exports::kassette::plugin::routing as wit;
 use crate::error::CallError;
 use crate::text::{self, DETAIL};
 
+/// What a module says it is.
+pub(crate) type Said = wit::Method;
+
 /// The question, copied into the guest's terms.
 pub(crate) fn context(context: &Context) -> wit::Context {
     wit::Context {

@@ -84,11 +84,16 @@ fn core(data: &Data, imports: &str, functions: &str) -> String {
     )
 }
 
-/// Makes a component of a core module in text form for a world of a WIT package.
+/// Makes a component of a core module in text form for a world of a WIT package. The world `method`
+/// has some of WASI besides, which is left out of a component that does not import it.
 pub fn component(wit: &Path, world: &str, core: &str) -> Vec<u8> {
     let mut module = wat::parse_str(core).unwrap_or_else(|error| panic!("{error}"));
     let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_path(wit).unwrap();
+    let (mut package, _) = resolve.push_path(wit).unwrap();
+    if world == "method" && core.contains("\"wasi:") {
+        let wasi = include_str!("wasi.wit");
+        package = resolve.push_str("wasi.wit", wasi).unwrap();
+    }
     let world = resolve.select_world(&[package], Some(world)).unwrap();
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
     let mut encoder = ComponentEncoder::default();

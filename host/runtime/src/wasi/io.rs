@@ -1,0 +1,215 @@
+//! Streams and waiting, as far as there is anything to read, write or wait for.
+//!
+//! No resource holds anything: input has ended, output is one of two, and what can be waited for is
+//! there already. So a handle is a number, and nothing is left behind by a module that drops none.
+
+use tracing::Level;
+use wasmtime::component::{ComponentType, LinkerInstance, Lower, Resource, ResourceType};
+use wasmtime::{StoreContextMut, bail};
+
+use crate::guest::method::MethodState;
+
+/// Number of standard output.
+pub(super) const STDOUT: u32 = 1;
+/// Number of standard error.
+pub(super) const STDERR: u32 = 2;
+/// Bytes that one write takes, and the most that a line of the log keeps.
+const AT_ONCE: u64 = 4096;
+/// Bytes of a line that are kept until it ends; the log cuts it at less.
+const LINE: usize = 4096;
+
+/// `wasi:io/error.error`; nothing fails, so there never is one.
+pub(super) struct IoError;
+/// `wasi:io/poll.pollable`; always ready.
+pub(super) struct Pollable;
+/// `wasi:io/streams.input-stream`; at its end.
+pub(super) struct InputStream;
+/// `wasi:io/streams.output-stream`; [`STDOUT`] or [`STDERR`].
+pub(super) struct OutputStream;
+
+type To<'a, 'b> = &'a mut LinkerInstance<'b, MethodState>;
+type State<'a> = StoreContextMut<'a, MethodState>;
+type Input = Resource<InputStream>;
+type Output = Resource<OutputStream>;
+
+/// `wasi:io/streams.stream-error`
+#[derive(ComponentType, Lower)]
+#[component(variant)]
+enum StreamError {
+    #[component(name = "last-operation-failed")]
+    #[expect(dead_code, reason = "nothing fails, but the type has it")]
+    Failed(Resource<IoError>),
+    #[component(name = "closed")]
+    Closed,
+}
+
+/// Something that is there already.
+pub(super) fn pollable() -> Resource<Pollable> {
+    Resource::new_own(0)
+}
+
+/// Text on its way to becoming lines of the log.
+#[derive(Default)]
+pub(super) struct Printed(Vec<u8>);
+
+impl Printed {
+    fn write(&mut self, bytes: &[u8], mut say: impl FnMut(&str)) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let text = part.strip_suffix(b"\n").unwrap_or(part);
+            let room = LINE.saturating_sub(self.0.len());
+            self.0.extend(text.iter().take(room));
+            if part.ends_with(b"\n") {
+                self.end(&mut say);
+            }
+        }
+    }
+
+    fn end(&mut self, mut say: impl FnMut(&str)) {
+        if !self.0.is_empty() {
+            say(&String::from_utf8_lossy(&self.0));
+            self.0.clear();
+        }
+    }
+}
+
+impl MethodState {
+    fn print(&mut self, stream: u32, bytes: &[u8]) {
+        let (printed, level) = match stream {
+            STDOUT => (&mut self.wasi.out, Level::DEBUG),
+            _ => (&mut self.wasi.err, Level::WARN),
+        };
+        let (lines, who) = (&mut self.lines, &self.who);
+        printed.write(bytes, |line| lines.write(who, level, line));
+    }
+
+    /// Writes down what was printed without a line's end, when the call is over.
+    pub(crate) fn end_lines(&mut self) {
+        let (lines, who) = (&mut self.lines, &self.who);
+        let wasi = &mut self.wasi;
+        wasi.out.end(|line| lines.write(who, Level::DEBUG, line));
+        wasi.err.end(|line| lines.write(who, Level::WARN, line));
+    }
+}
+
+pub(super) fn error(to: To<'_, '_>) -> wasmtime::Result<()> {
+    to.resource("error", ResourceType::host::<IoError>(), |_, _| Ok(()))?;
+    to.func_wrap(
+        "[method]error.to-debug-string",
+        |_, (_error,): (Resource<IoError>,)| Ok((String::new(),)),
+    )
+}
+
+pub(super) fn poll(to: To<'_, '_>) -> wasmtime::Result<()> {
+    to.resource("pollable", ResourceType::host::<Pollable>(), |_, _| Ok(()))?;
+    to.func_wrap(
+        "[method]pollable.ready",
+        |_, (_one,): (Resource<Pollable>,)| Ok((true,)),
+    )?;
+    to.func_wrap(
+        "[method]pollable.block",
+        |_, (_one,): (Resource<Pollable>,)| Ok(()),
+    )?;
+    to.func_wrap("poll", |_, (all,): (Vec<Resource<Pollable>>,)| {
+        if all.is_empty() {
+            bail!("a poll of nothing never ends");
+        }
+        Ok(((0..).take(all.len()).collect::<Vec<u32>>(),))
+    })
+}
+
+pub(super) fn streams(to: To<'_, '_>) -> wasmtime::Result<()> {
+    input(to)?;
+    output(to)
+}
+
+fn input(to: To<'_, '_>) -> wasmtime::Result<()> {
+    let stream = ResourceType::host::<InputStream>();
+    to.resource("input-stream", stream, |_, _| Ok(()))?;
+    for name in ["read", "blocking-read"] {
+        to.func_wrap(
+            &format!("[method]input-stream.{name}"),
+            |_, (_stream, _most): (Input, u64)| Ok((Err::<Vec<u8>, _>(StreamError::Closed),)),
+        )?;
+    }
+    for name in ["skip", "blocking-skip"] {
+        to.func_wrap(
+            &format!("[method]input-stream.{name}"),
+            |_, (_stream, _most): (Input, u64)| Ok((Err::<u64, _>(StreamError::Closed),)),
+        )?;
+    }
+    to.func_wrap(
+        "[method]input-stream.subscribe",
+        |_, (_stream,): (Input,)| Ok((pollable(),)),
+    )
+}
+
+fn output(to: To<'_, '_>) -> wasmtime::Result<()> {
+    let stream = ResourceType::host::<OutputStream>();
+    to.resource("output-stream", stream, |_, _| Ok(()))?;
+    to.func_wrap(
+        "[method]output-stream.check-write",
+        |_, (_stream,): (Output,)| Ok((Ok::<_, StreamError>(AT_ONCE),)),
+    )?;
+    for name in ["write", "blocking-write-and-flush"] {
+        to.func_wrap(
+            &format!("[method]output-stream.{name}"),
+            |mut store: State<'_>, (stream, bytes): (Output, Vec<u8>)| {
+                store.data_mut().print(stream.rep(), &bytes);
+                Ok((Ok::<_, StreamError>(()),))
+            },
+        )?;
+    }
+    for name in ["flush", "blocking-flush"] {
+        to.func_wrap(
+            &format!("[method]output-stream.{name}"),
+            |_, (_stream,): (Output,)| Ok((Ok::<_, StreamError>(()),)),
+        )?;
+    }
+    to.func_wrap(
+        "[method]output-stream.subscribe",
+        |_, (_stream,): (Output,)| Ok((pollable(),)),
+    )?;
+    // Nobody reads zeroes in a log.
+    for name in ["write-zeroes", "blocking-write-zeroes-and-flush"] {
+        to.func_wrap(
+            &format!("[method]output-stream.{name}"),
+            |_, (_stream, _count): (Output, u64)| Ok((Ok::<_, StreamError>(()),)),
+        )?;
+    }
+    for name in ["splice", "blocking-splice"] {
+        to.func_wrap(
+            &format!("[method]output-stream.{name}"),
+            |_, (_to, _from, _most): (Output, Input, u64)| {
+                Ok((Err::<u64, _>(StreamError::Closed),))
+            },
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_becomes_lines_however_it_is_cut() {
+        let mut said = Vec::new();
+        let mut printed = Printed::default();
+        for piece in ["on", "e\n\ntw", "o\nthree"] {
+            printed.write(piece.as_bytes(), |line| said.push(line.to_owned()));
+        }
+        assert_eq!(said, ["one", "two"]);
+        printed.end(|line| said.push(line.to_owned()));
+        printed.end(|line| said.push(line.to_owned()));
+        assert_eq!(said, ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn a_line_without_end_keeps_no_more_than_its_share() {
+        let mut printed = Printed::default();
+        for _ in 0..100 {
+            printed.write(&[b'x'; 1000], |_| {});
+        }
+        assert_eq!(printed.0.len(), LINE);
+    }
+}

@@ -1,0 +1,185 @@
+//! WASI for method modules: what many toolchains cannot do without, and nothing that could make two
+//! answers to one question differ.
+//!
+//! | Interfaces of WASI 0.2 | What a module finds |
+//! |---|---|
+//! | `clocks` | the clock stands at the context's time; a wait is over at once |
+//! | `random` | bytes that follow from the context ([`chance`]) |
+//! | `cli` | no arguments, no environment, no terminal; output becomes lines of the log |
+//! | `filesystem` | no files |
+//! | `io` | what the others need |
+//!
+//! `sockets`, `http` and whatever else there may be are refused by name when a module is loaded.
+//! While `describe` runs there is no context: the clock stands at 1970, and chance is the same
+//! always.
+//!
+//! Written out rather than taken from `wasmtime-wasi`, whose synchronous half waits for real time
+//! on a Tokio runtime: `rank` runs on a thread that must not wait. It would also bring files and
+//! sockets into a process that is to have neither for modules, and features of `rustix` with which
+//! wasmtime is compiled anew.
+
+mod chance;
+mod cli;
+mod clocks;
+mod files;
+mod io;
+mod random;
+
+use kassette_domain::routing::Context;
+use kassette_domain::time::Time;
+use wasmtime::Engine;
+use wasmtime::component::types::{ComponentInstance, ComponentItem};
+use wasmtime::component::{Component, Linker, LinkerInstance};
+
+use self::chance::Chance;
+use self::io::Printed;
+use crate::guest::method::MethodState;
+
+/// What is linked; the version is the module's own, any of 0.2.
+const OFFERED: [&str; 20] = [
+    "wasi:cli/environment",
+    "wasi:cli/exit",
+    "wasi:cli/stdin",
+    "wasi:cli/stdout",
+    "wasi:cli/stderr",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+    "wasi:cli/terminal-stdin",
+    "wasi:cli/terminal-stdout",
+    "wasi:cli/terminal-stderr",
+    "wasi:clocks/monotonic-clock",
+    "wasi:clocks/wall-clock",
+    "wasi:filesystem/preopens",
+    "wasi:filesystem/types",
+    "wasi:io/error",
+    "wasi:io/poll",
+    "wasi:io/streams",
+    "wasi:random/insecure",
+    "wasi:random/insecure-seed",
+    "wasi:random/random",
+];
+
+/// Whether an import belongs to WASI, of any version.
+pub(crate) fn is_wasi(import: &str) -> bool {
+    import.starts_with("wasi:")
+}
+
+/// Whether an import wants to reach others.
+pub(crate) fn is_network(import: &str) -> bool {
+    ["wasi:sockets/", "wasi:http/"]
+        .iter()
+        .any(|package| import.starts_with(package))
+}
+
+/// The name without its version, where a method may import it.
+pub(crate) fn offered(import: &str) -> Option<&'static str> {
+    let (name, version) = import.split_once('@')?;
+    let patch = version.strip_prefix("0.2.")?;
+    let released = !patch.is_empty() && patch.bytes().all(|byte| byte.is_ascii_digit());
+    OFFERED
+        .into_iter()
+        .find(|offered| released && *offered == name)
+}
+
+/// What WASI tells and keeps during one call.
+pub(crate) struct Wasi {
+    now: Time,
+    chance: Chance,
+    out: Printed,
+    err: Printed,
+}
+
+impl Wasi {
+    /// For `describe`, which knows nothing of any payment, and for modules that import no WASI.
+    pub(crate) fn without_question() -> Self {
+        Self {
+            now: Time::from_millis(0),
+            chance: Chance::fixed(),
+            out: Printed::default(),
+            err: Printed::default(),
+        }
+    }
+
+    /// For `rank`.
+    pub(crate) fn about(context: &Context) -> Self {
+        Self {
+            now: context.now,
+            chance: Chance::of(context),
+            ..Self::without_question()
+        }
+    }
+}
+
+/// Defines what a component imports of WASI; tells whether that is anything. Its imports have been
+/// found to be [`offered`].
+pub(crate) fn link(
+    linker: &mut Linker<MethodState>,
+    engine: &Engine,
+    component: &Component,
+) -> wasmtime::Result<bool> {
+    let mut any = false;
+    for (import, item) in component.component_type().imports(engine) {
+        let (Some(name), ComponentItem::ComponentInstance(wanted)) = (offered(import), item.ty)
+        else {
+            continue;
+        };
+        any = true;
+        define(name, &mut linker.instance(import)?, engine, &wanted)?;
+    }
+    Ok(any)
+}
+
+fn define(
+    name: &str,
+    to: &mut LinkerInstance<'_, MethodState>,
+    engine: &Engine,
+    wanted: &ComponentInstance,
+) -> wasmtime::Result<()> {
+    match name {
+        "wasi:cli/environment" => cli::environment(to),
+        "wasi:cli/exit" => cli::exit(to),
+        "wasi:cli/stdin" => cli::stdin(to),
+        "wasi:cli/stdout" => cli::stdout(to),
+        "wasi:cli/stderr" => cli::stderr(to),
+        "wasi:cli/terminal-input" => cli::terminal_input(to),
+        "wasi:cli/terminal-output" => cli::terminal_output(to),
+        "wasi:cli/terminal-stdin" => cli::terminal_stdin(to),
+        "wasi:cli/terminal-stdout" => cli::terminal_of_output(to, "get-terminal-stdout"),
+        "wasi:cli/terminal-stderr" => cli::terminal_of_output(to, "get-terminal-stderr"),
+        "wasi:clocks/monotonic-clock" => clocks::monotonic(to),
+        "wasi:clocks/wall-clock" => clocks::wall(to),
+        "wasi:filesystem/preopens" => files::preopens(to),
+        "wasi:filesystem/types" => files::types(to, engine, wanted),
+        "wasi:io/error" => io::error(to),
+        "wasi:io/poll" => io::poll(to),
+        "wasi:io/streams" => io::streams(to),
+        "wasi:random/insecure" => random::insecure(to),
+        "wasi:random/insecure-seed" => random::insecure_seed(to),
+        "wasi:random/random" => random::random(to),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_wasi_only_released_0_2_without_network_is_offered() {
+        let name = offered("wasi:clocks/wall-clock@0.2.12");
+        assert_eq!(name, Some("wasi:clocks/wall-clock"));
+        assert!(offered("wasi:random/random@0.2.0").is_some());
+        for import in [
+            "wasi:clocks/wall-clock",
+            "wasi:clocks/wall-clock@0.2",
+            "wasi:clocks/wall-clock@0.2.0-rc-2023-11-10",
+            "wasi:clocks/wall-clock@0.3.0",
+            "wasi:clocks/timezone@0.2.0",
+            "wasi:sockets/tcp@0.2.0",
+            "wasi:http/outgoing-handler@0.2.0",
+            "wasi:keyvalue/store@0.2.0",
+        ] {
+            assert_eq!(offered(import), None, "{import}");
+        }
+    }
+}

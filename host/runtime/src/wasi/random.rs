@@ -1,0 +1,42 @@
+//! The three kinds of chance, all from one well.
+
+use wasmtime::component::LinkerInstance;
+use wasmtime::{StoreContextMut, bail};
+
+use crate::guest::method::MethodState;
+
+/// Most bytes at once: the host's time for them counts as the module's only once it is back.
+const AT_ONCE: u64 = 64 << 10;
+
+type State<'a> = StoreContextMut<'a, MethodState>;
+
+fn bytes(mut store: State<'_>, (length,): (u64,)) -> wasmtime::Result<(Vec<u8>,)> {
+    if length > AT_ONCE {
+        bail!("{length} random bytes at once are too many");
+    }
+    let mut bytes = vec![0; usize::try_from(length)?];
+    store.data_mut().wasi.chance.fill(&mut bytes);
+    Ok((bytes,))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as the linker wants it")]
+fn number(mut store: State<'_>, (): ()) -> wasmtime::Result<(u64,)> {
+    Ok((store.data_mut().wasi.chance.number(),))
+}
+
+pub(super) fn random(to: &mut LinkerInstance<'_, MethodState>) -> wasmtime::Result<()> {
+    to.func_wrap("get-random-bytes", bytes)?;
+    to.func_wrap("get-random-u64", number)
+}
+
+pub(super) fn insecure(to: &mut LinkerInstance<'_, MethodState>) -> wasmtime::Result<()> {
+    to.func_wrap("get-insecure-random-bytes", bytes)?;
+    to.func_wrap("get-insecure-random-u64", number)
+}
+
+pub(super) fn insecure_seed(to: &mut LinkerInstance<'_, MethodState>) -> wasmtime::Result<()> {
+    to.func_wrap("insecure-seed", |mut store: State<'_>, ()| {
+        let chance = &mut store.data_mut().wasi.chance;
+        Ok(((chance.number(), chance.number()),))
+    })
+}

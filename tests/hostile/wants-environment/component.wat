@@ -1,1 +1,0 @@
-(component (import "wasi:cli/environment@0.2.0" (instance)))
