@@ -9,7 +9,8 @@
 //! | payment provider | [`provider::Provider`] | [`provider::export!`](export_provider) | [`provider`] |
 //!
 //! The types are generated from the WIT package in `wit/`, whose comments are the documentation
-//! of every record and function; `wit/README.md` is the way in.
+//! of every record and function; `wit/README.md` is the way in. This crate carries a copy of both, so
+//! that it is all one needs.
 //!
 //! On wasm32 the crate exports the component's functions and brings an allocator made for calls
 //! that are short and each in a fresh instance. Natively it exports nothing, logs nothing and has
@@ -38,7 +39,7 @@ pub mod testing;
 pub mod bindings {
     pub mod method {
         wit_bindgen::generate!({
-            path: "../../wit",
+            path: "wit",
             world: "method",
             pub_export_macro: true,
             export_macro_name: "raw_export_method",
@@ -48,7 +49,7 @@ pub mod bindings {
     }
     pub mod provider {
         wit_bindgen::generate!({
-            path: "../../wit",
+            path: "wit",
             world: "provider",
             pub_export_macro: true,
             export_macro_name: "raw_export_provider",
@@ -92,5 +93,5 @@ macro_rules! export_provider {
 
 /// The examples of `wit/README.md` are compiled, so that they stay true.
 #[cfg(doctest)]
-#[doc = include_str!("../../../wit/README.md")]
+#[doc = include_str!("../wit/README.md")]
 struct Readme;

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod check;
+mod module;
 mod offline;
 mod place;
 mod progress;
@@ -172,7 +173,10 @@ async fn run(command: Command) -> Result<(), String> {
             Ok((connection, place)) => store::verify_audit(&connection, place).await,
             Err(noun) => remote::run(*noun).await,
         },
-        Command::Plugin(noun) => remote::run(noun).await,
+        Command::Plugin(noun) => match noun.on_file() {
+            Ok((what, json)) => module::run(what, json).await,
+            Err(noun) => remote::run(*noun).await,
+        },
         Command::CompileModule => Err("is done before".into()),
     }
 }

@@ -6,7 +6,8 @@ use clap::Subcommand;
 use http::Method;
 use kassette_runtime::MAX_MODULE_BYTES;
 
-use super::{Action, Paging};
+use super::{Action, Noun, Paging};
+use crate::cli::module::OnFile;
 use crate::cli::remote::call::{Call, Shape};
 
 /// What can be done with modules.
@@ -36,6 +37,29 @@ pub(in crate::cli) enum PluginAction {
         #[command(flatten)]
         paging: Paging,
     },
+    /// Show what a module's file is: world, imports, sizes, class, what it says of itself.
+    Inspect {
+        /// The component.
+        file: PathBuf,
+    },
+    /// Check a module's file: that a server would load it, and that its answers keep the contract.
+    Check {
+        /// The component.
+        file: PathBuf,
+    },
+}
+
+impl Noun<PluginAction> {
+    /// What to do with a file, and whether to print JSON, where no server is asked; else the
+    /// command as it is.
+    pub(in crate::cli) fn on_file(self) -> Result<(OnFile, bool), Box<Self>> {
+        let json = self.connection.json;
+        match self.action {
+            PluginAction::Inspect { file } => Ok((OnFile::Inspect(file), json)),
+            PluginAction::Check { file } => Ok((OnFile::Check(file), json)),
+            _ => Err(Box::new(self)),
+        }
+    }
 }
 
 const PLUGINS: Shape = Shape::List(
@@ -80,6 +104,9 @@ impl Action for PluginAction {
             Self::Rollback { slot } => Call::new(Method::POST, ["plugins", &slot, "rollback"]),
             Self::History { slot, paging } => {
                 paging.of(Call::new(Method::GET, ["plugins", &slot, "history"]).shown(HISTORY))
+            }
+            Self::Inspect { .. } | Self::Check { .. } => {
+                return Err("a file is looked at without a server".into());
             }
         })
     }

@@ -1,0 +1,153 @@
+//! A provider's answers where its vendor is out of reach and strangers call.
+
+use kassette_domain::method::MethodId;
+use kassette_domain::money::{Currency, Minor, Money};
+use kassette_domain::provider::{
+    AttemptFacts, Condition, Incoming, ProviderDescription, Report, StartFailure, Started, Verb,
+    Wish,
+};
+use kassette_runtime::{AccountAccess, CallError, ProviderModule};
+
+use super::Check;
+use crate::account::{account, attempt};
+
+/// No such host; nothing is sent there anyway.
+const HOST: &str = "vendor.invalid";
+
+/// Everything that is asked of a provider.
+pub(super) fn checks(module: &ProviderModule) -> Vec<Check> {
+    let access = match account(module.description(), HOST, &[]) {
+        Ok(access) => with_settings(access, module.description()),
+        Err(error) => return vec![Check::of("start", Err(error.to_string()))],
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return vec![Check::of("start", Err(format!("no threads: {error}")))],
+    };
+    let attempt = ordinary(module.description());
+    runtime.block_on(async {
+        vec![
+            Check::of("start", start(module, &access, &attempt).await),
+            Check::of("callback", callback(module, &access).await),
+            Check::of("query", query(module, &access, &attempt).await),
+            Check::of("health", health(module, &access).await),
+        ]
+    })
+}
+
+/// Every setting that is required has a value; one that sounds like an address is one.
+fn with_settings(mut access: AccountAccess, description: &ProviderDescription) -> AccountAccess {
+    for need in description.settings.iter().filter(|need| need.required) {
+        let value = match need.name.contains("url") {
+            true => format!("https://{HOST}"),
+            false => "test".into(),
+        };
+        access.account.settings.push((need.name.clone(), value));
+    }
+    access
+}
+
+/// A payment that the module says it can take.
+fn ordinary(description: &ProviderDescription) -> AttemptFacts {
+    let service = description.services.first();
+    let method = service.map_or(MethodId::CreditCard, |service| service.method);
+    let currency = service.and_then(|service| service.currencies.first());
+    let due = Money {
+        amount: Minor(49_00),
+        currency: currency.copied().unwrap_or(Currency::EUR),
+    };
+    attempt(method, due)
+}
+
+fn broke(error: &CallError) -> String {
+    format!("{error}, where the vendor cannot be reached; answer with an error of the contract")
+}
+
+async fn start(
+    module: &ProviderModule,
+    access: &AccountAccess,
+    attempt: &AttemptFacts,
+) -> Result<String, String> {
+    match module.start(access, attempt).await.result {
+        Ok(Started::Ask(_)) => Ok("asks the payer first".into()),
+        Ok(Started::Open(_)) => {
+            Err("says that the payment is open, though no request was sent".into())
+        }
+        Err(StartFailure::Uncertain(_)) => Err(
+            "is uncertain though nothing was sent: say `unavailable` for `not-sent`, so that the next provider is tried"
+                .into(),
+        ),
+        Err(StartFailure::Unavailable(_) | StartFailure::Declined(_)) => {
+            Ok("makes no payment where nothing can be sent".into())
+        }
+    }
+}
+
+/// What anybody can send to a callback address.
+fn strangers() -> Vec<Incoming> {
+    let bodies: [&[u8]; 5] = [b"", b"{}", b"id=1", b"\xff\xfe\0\0", &[b'x'; 64 << 10]];
+    let mut all = Vec::new();
+    for body in bodies {
+        for verb in [Verb::Post, Verb::Get] {
+            all.push(Incoming {
+                verb,
+                path: String::new(),
+                query: "id=1".into(),
+                headers: vec![("content-type".into(), "application/json".into())],
+                body: body.to_vec(),
+            });
+        }
+    }
+    all
+}
+
+async fn callback(module: &ProviderModule, access: &AccountAccess) -> Result<String, String> {
+    let strangers = strangers();
+    for incoming in &strangers {
+        let what = format!(
+            "a callback of {} bytes without signature",
+            incoming.body.len()
+        );
+        let answer = module.callback(access, incoming).await;
+        match answer.map_err(|error| format!("{error}, on {what}"))? {
+            Ok(known) if known.notices.iter().any(|notice| notice.report.is_some()) => {
+                return Err(format!("believed {what}"));
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    let count = strangers.len();
+    Ok(format!("{count} callbacks of strangers, none believed"))
+}
+
+async fn query(
+    module: &ProviderModule,
+    access: &AccountAccess,
+    attempt: &AttemptFacts,
+) -> Result<String, String> {
+    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
+        for reference in [None, Some("reference-1")] {
+            let answer = module.query(access, attempt, reference, wish, None).await;
+            if let Ok(Report { status, .. }) = answer.map_err(|error| broke(&error))? {
+                return Err(format!(
+                    "reports {status:?} though no request was sent: a report is read from the vendor"
+                ));
+            }
+        }
+    }
+    Ok("reports nothing that the vendor has not said".into())
+}
+
+async fn health(module: &ProviderModule, access: &AccountAccess) -> Result<String, String> {
+    match module.health(access).await.map_err(|error| broke(&error))? {
+        Condition::Operational => {
+            Err("says that the vendor works, though no request was sent".into())
+        }
+        Condition::Degraded(_) | Condition::Down(_) => {
+            Ok("says so where the vendor cannot be reached".into())
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What the checks find in modules that keep the contract, and in modules that do not.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::allow_attributes,
+    unreachable_pub,
+    reason = "a test that cannot go on fails"
+)]
+
+#[path = "../../runtime/tests/support/mod.rs"]
+mod support;
+
+use kassette_kit::{Facts, Harness, Report, check};
+use support::{Data, Method, provider_with};
+
+fn checked(bytes: &[u8], name: Option<&str>) -> Report {
+    check(&Harness::new().unwrap(), bytes, name)
+}
+
+/// Name and message of the first check that fails.
+fn failure(bytes: &[u8]) -> (&'static str, String) {
+    let report = checked(bytes, None);
+    assert!(!report.passed);
+    let failed = report.failure().unwrap().clone();
+    (failed.name, failed.message)
+}
+
+#[test]
+fn every_module_of_this_workspace_passes() {
+    let harness = Harness::new().unwrap();
+    for built in kassette_build::guests() {
+        let bytes = std::fs::read(&built.path).unwrap();
+        let name = format!("{}.wasm", built.slot);
+        let report = check(&harness, &bytes, Some(&name));
+        assert!(report.passed, "{name}: {report:#?}");
+    }
+}
+
+#[test]
+fn the_report_has_the_shape_that_scripts_read() {
+    let good = kassette_build::guest("method.ideal");
+    let bytes = std::fs::read(&good.path).unwrap();
+    let report = checked(&bytes, Some("method.ideal.wasm"));
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["passed"], true);
+    let names: Vec<_> = report.checks.iter().map(|check| check.name).collect();
+    assert_eq!(
+        names,
+        [
+            "file",
+            "world",
+            "describe",
+            "slot",
+            "answers",
+            "order",
+            "repeatable",
+            "absence",
+            "time"
+        ]
+    );
+    for check in json["checks"].as_array().unwrap() {
+        let fields: Vec<_> = check.as_object().unwrap().keys().collect();
+        assert_eq!(fields, ["message", "name", "passed"]);
+    }
+}
+
+#[test]
+fn what_no_server_would_load_fails_at_its_step() {
+    assert_eq!(failure(b"#!/bin/sh").0, "file");
+    let core = wat::parse_str("(module)").unwrap();
+    let (name, message) = failure(&core);
+    assert_eq!(name, "file");
+    assert!(message.contains("core module"), "{message}");
+    let empty = wat::parse_str("(component)").unwrap();
+    let (name, message) = failure(&empty);
+    assert_eq!(name, "world");
+    assert!(message.contains("kassette:plugin/routing"), "{message}");
+    let barter = Method {
+        id: "barter",
+        ..Method::saying(&[])
+    };
+    assert_eq!(failure(&barter.build()).0, "describe");
+    let odd = Method {
+        id: "no slot's name",
+        ..Method::saying(&[])
+    };
+    assert_eq!(failure(&odd.build()).0, "describe");
+}
+
+#[test]
+fn a_file_that_is_called_after_another_slot_fails() {
+    let good = kassette_build::guest("method.ideal");
+    let bytes = std::fs::read(&good.path).unwrap();
+    let report = checked(&bytes, Some("method.paypal.wasm"));
+    assert_eq!(report.failure().unwrap().name, "slot");
+    assert!(checked(&bytes, Some("mine.wasm")).passed);
+}
+
+#[test]
+fn a_method_that_traps_or_breaks_a_rule_fails_with_the_question() {
+    let (name, message) = failure(&Method::ideal("unreachable").build());
+    assert_eq!(name, "answers");
+    assert!(message.contains("asked about no amount"), "{message}");
+    let (name, message) = failure(&Method::saying(&[]).build());
+    assert_eq!(name, "answers");
+    assert!(message.contains("no verdict on"), "{message}");
+    let endless = Method::ideal("(loop $again (br $again)) unreachable");
+    assert!(failure(&endless.build()).1.contains("ran too long"));
+}
+
+#[test]
+fn a_method_that_refuses_whoever_is_unknown_fails() {
+    // A refusal of the whole method, whatever is asked.
+    let mut shy = Method::ideal("");
+    let detail = shy.data.text("who are you?");
+    let mut answer = [0; 16];
+    (answer[0], answer[4]) = (1, 3);
+    answer[8..].copy_from_slice(&detail);
+    shy.rank = format!("(i32.const {})", shy.data.put(&answer));
+    let (name, message) = failure(&shy.build());
+    assert_eq!(name, "absence");
+    assert!(message.contains("no reason"), "{message}");
+}
+
+#[test]
+fn a_provider_that_traps_on_a_strangers_callback_fails() {
+    let mut data = Data::default();
+    let unavailable = support::failure(&mut data, 0);
+    let trapping = provider_with(
+        data,
+        &format!("(i32.const {unavailable})"),
+        "unreachable",
+        "unreachable",
+    );
+    let report = checked(&trapping, None);
+    let outcomes: Vec<_> = report
+        .checks
+        .iter()
+        .skip(3)
+        .map(|check| (check.name, check.passed))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [
+            ("start", true),
+            ("callback", false),
+            ("query", false),
+            ("health", false)
+        ]
+    );
+}
+
+#[test]
+fn the_facts_tell_what_a_module_is() {
+    let facts = |slot: &str| {
+        let bytes = std::fs::read(&kassette_build::guest(slot).path).unwrap();
+        let opened = Harness::new().unwrap().open(&bytes).unwrap();
+        Facts::of(&opened, bytes.len())
+    };
+    let ideal = facts("method.ideal");
+    assert_eq!(
+        (ideal.slot.as_str(), ideal.kind),
+        ("method.ideal", "method")
+    );
+    assert_eq!((ideal.wit.as_str(), ideal.class), ("0.1.0", "native"));
+    assert_eq!(ideal.currencies, ["EUR"]);
+    assert_eq!(ideal.exports, ["kassette:plugin/routing@0.1.0"]);
+    assert!(!ideal.wasi);
+    assert!(ideal.code_bytes > 10_000, "{}", ideal.code_bytes);
+    assert_eq!(ideal.memories, 1);
+    let sandbox = facts("provider.sandbox");
+    assert_eq!(sandbox.kind, "provider");
+    assert!(sandbox.services.iter().any(|one| one.method == "ideal"));
+    assert!(!sandbox.secrets.is_empty());
+}

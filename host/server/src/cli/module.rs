@@ -1,0 +1,175 @@
+//! `kassette plugin inspect` and `kassette plugin check`: a module's file, without a server.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use kassette_kit::{Check, Facts, Harness, NoNetwork, Report};
+use kassette_runtime::{Compiler, CompilerChild, MAX_MODULE_BYTES};
+use serde::Serialize;
+
+use super::COMPILE_MODULE;
+use super::remote::print;
+
+/// What to do with the file.
+pub(super) enum OnFile {
+    /// Tell what it is.
+    Inspect(PathBuf),
+    /// Say whether it would do.
+    Check(PathBuf),
+}
+
+/// Does it.
+///
+/// # Errors
+/// A sentence: why the module would be refused, or what does not hold.
+pub(super) async fn run(what: OnFile, json: bool) -> Result<(), String> {
+    let done = tokio::task::spawn_blocking(move || match what {
+        OnFile::Inspect(path) => inspect(&path, json),
+        OnFile::Check(path) => check(&path, json),
+    });
+    done.await.map_err(|_| "the check panicked".to_owned())?
+}
+
+/// Opens modules as the gateway does: compiled in a child process, with nobody to send to.
+fn harness() -> Result<Harness, String> {
+    let child = CompilerChild::new("/proc/self/exe", [COMPILE_MODULE]);
+    Harness::with(Compiler::Child(child), NoNetwork).map_err(|error| error.to_string())
+}
+
+/// The file's bytes; of one that is too large only so many that it is found to be.
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| {
+            file.take(MAX_MODULE_BYTES as u64 + 1)
+                .read_to_end(&mut bytes)
+        })
+        .map_err(failed)?;
+    Ok(bytes)
+}
+
+fn inspect(path: &Path, json: bool) -> Result<(), String> {
+    let bytes = read(path)?;
+    let refused = |error: kassette_runtime::LoadError| format!("{}: {error}", path.display());
+    let opened = harness()?.open(&bytes).map_err(refused)?;
+    let facts = Facts::of(&opened, bytes.len());
+    print(&match json {
+        true => as_json(&facts)?,
+        false => told(&facts),
+    })
+}
+
+fn check(path: &Path, json: bool) -> Result<(), String> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let report = match read(path) {
+        Ok(bytes) => kassette_kit::check(&harness()?, &bytes, name),
+        Err(why) => Report::of(vec![Check {
+            name: "file",
+            passed: false,
+            message: why,
+        }]),
+    };
+    print(&match json {
+        true => as_json(&report)?,
+        false => listed(&report),
+    })?;
+    match report.failure() {
+        None => Ok(()),
+        Some(check) => Err(format!("{}: {}", path.display(), check.message)),
+    }
+}
+
+fn as_json(value: &impl Serialize) -> Result<String, String> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
+    Ok(format!("{text}\n"))
+}
+
+fn table() -> Table {
+    let mut table = Table::new();
+    table.load_preset(NOTHING);
+    table
+}
+
+fn listed(report: &Report) -> String {
+    let mut table = table();
+    for check in &report.checks {
+        let outcome = if check.passed { "ok" } else { "FAILED" };
+        table.add_row([check.name, outcome, &check.message]);
+    }
+    lines(&table)
+}
+
+fn told(facts: &Facts) -> String {
+    let mut table = table();
+    let mut row = |name: &str, value: String| {
+        if !value.is_empty() {
+            table.add_row([name.to_owned(), value]);
+        }
+    };
+    row("Slot", facts.slot.clone());
+    row("Name", format!("{} {}", facts.name, facts.version));
+    row("World", format!("{} {}", facts.kind, facts.wit));
+    row("Digest", facts.digest.clone());
+    row(
+        "Class",
+        format!(
+            "{}: {} ms of CPU time and {} MiB a call",
+            facts.class,
+            facts.cpu_ms,
+            facts.memory_bytes >> 20
+        ),
+    );
+    row("File", format!("{} bytes", facts.file_bytes));
+    row("Machine code", format!("{} bytes", facts.code_bytes));
+    row(
+        "Memory",
+        format!(
+            "{} KiB at first, in {}",
+            facts.initial_memory_bytes >> 10,
+            facts.memories
+        ),
+    );
+    row("Imports", facts.imports.join("\n"));
+    row("Exports", facts.exports.join("\n"));
+    if facts.kind == "method" {
+        let any = facts.currencies.is_empty();
+        row(
+            "Currencies",
+            if any {
+                "any".into()
+            } else {
+                facts.currencies.join(" ")
+            },
+        );
+    }
+    let services = facts
+        .services
+        .iter()
+        .map(|service| match service.currencies.as_slice() {
+            [] => format!("{}: any currency", service.method),
+            some => format!("{}: {}", service.method, some.join(" ")),
+        });
+    row("Takes", services.collect::<Vec<_>>().join("\n"));
+    let needed = |all: &[kassette_kit::Needed]| {
+        let lines = all.iter().map(|need| {
+            let required = if need.required { "" } else { " (optional)" };
+            format!("{}{required}: {}", need.name, need.help)
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    row("Settings", needed(&facts.settings));
+    row("Secrets", needed(&facts.secrets));
+    row("Tokens", facts.tokens.join(" "));
+    lines(&table)
+}
+
+/// The table without the spaces that fill its last column.
+fn lines(table: &Table) -> String {
+    let text = table.to_string();
+    let lines = text.lines().map(|line| line.trim().to_owned() + "\n");
+    lines.collect()
+}
