@@ -1,0 +1,112 @@
+//! Building modules with the tools of their languages.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use wit_component::ComponentEncoder;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/languages")
+}
+
+/// Runs a tool to its end.
+fn run(command: &mut Command) {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+}
+
+/// `cash_app.c` with its bindings.
+pub fn c() -> Vec<u8> {
+    let aside = tempfile::tempdir().unwrap();
+    run(Command::new("wit-bindgen")
+        .args(["c", "--world", "method", "--out-dir"])
+        .arg(aside.path())
+        .arg(super::support::wit()));
+    let core = aside.path().join("core.wasm");
+    run(Command::new("clang-14")
+        .args([
+            "--target=wasm32-wasi",
+            "-std=c11",
+            "-Os",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+        ])
+        // Nothing needs WASI: no start files, and `abort` is a trap.
+        .args(["-mexec-model=reactor", "-nostartfiles", "-Wl,--no-entry"])
+        // Two pages instead of the megabyte that every fresh instance would have to clear.
+        .args(["-Wl,-z,stack-size=32768", "-Wl,--strip-debug"])
+        .arg("-I")
+        .arg(aside.path())
+        .arg(folder().join("c/cash_app.c"))
+        .arg(aside.path().join("method.c"))
+        .arg(aside.path().join("method_component_type.o"))
+        .arg("-o")
+        .arg(&core));
+    let core = fs::read(core).unwrap();
+    ComponentEncoder::default()
+        .validate(true)
+        .module(&core)
+        .unwrap()
+        .encode()
+        .unwrap()
+}
+
+/// A module of `javascript/`, with WASI or with stubs in its place.
+pub fn javascript(file: &str, stub_wasi: bool) -> Vec<u8> {
+    let folder = folder().join("javascript");
+    let aside = tempfile::tempdir().unwrap();
+    for name in [file, "package.json", "package-lock.json"] {
+        fs::copy(folder.join(name), aside.path().join(name)).unwrap();
+    }
+    run(Command::new("npm")
+        .args(["ci", "--silent", "--no-audit", "--no-fund"])
+        .current_dir(aside.path()));
+    let component = aside.path().join("method.wasm");
+    let mut command = Command::new("node_modules/.bin/componentize-qjs");
+    command
+        .arg("--wit")
+        .arg(super::support::wit().canonicalize().unwrap())
+        .args([
+            "--world",
+            "method",
+            "--sync",
+            "--opt-size",
+            "--js",
+            file,
+            "--output",
+        ])
+        .arg(&component)
+        .current_dir(aside.path());
+    if stub_wasi {
+        command.arg("--stub-wasi");
+    }
+    run(&mut command);
+    fs::read(component).unwrap()
+}
+
+/// The package in `rust/`, for a target with WASI.
+pub fn rust_with_std() -> Vec<u8> {
+    const TARGET: &str = "wasm32-wasip2";
+    let aside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wasip2");
+    run(Command::new(env!("CARGO"))
+        .args([
+            "build",
+            "--release",
+            "--locked",
+            "--target",
+            TARGET,
+            "--manifest-path",
+        ])
+        .arg(folder().join("rust/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&aside)
+        .env_remove("RUSTFLAGS")
+        .env("CARGO_ENCODED_RUSTFLAGS", "-Clink-arg=-zstack-size=32768"));
+    let built = format!("{TARGET}/release/kassette_method_paypal.wasm");
+    fs::read(aside.join(built)).unwrap()
+}
