@@ -27,6 +27,7 @@ mod arena;
 
 pub mod amount;
 pub mod countries;
+pub mod json;
 pub mod method;
 pub mod provider;
 pub mod ranking;

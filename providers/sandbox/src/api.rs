@@ -1,10 +1,10 @@
 //! Requests to the vendor: address, token, headers, and what a lack of an answer means.
+use kassette_plugin::json::Json;
 use kassette_plugin::provider::http::{
     self, Basic, Credential, Failure, Keep, Request, Response, Verb,
 };
 use kassette_plugin::provider::{Account, secrets};
 use kassette_plugin::settings;
-use serde_json::Value;
 
 /// Setting: where the API is.
 pub(crate) const BASE_URL: &str = "base-url";
@@ -33,7 +33,7 @@ pub(crate) fn post(
     account: &Account,
     path: &str,
     key: &str,
-    body: &Value,
+    body: &Json,
 ) -> Result<Response, Broken> {
     send(account, Verb::Post, path, Some((key, body)))
 }
@@ -42,7 +42,7 @@ fn send(
     account: &Account,
     verb: Verb,
     path: &str,
-    change: Option<(&str, &Value)>,
+    change: Option<(&str, &Json)>,
 ) -> Result<Response, Broken> {
     let base = settings::text(&account.settings, BASE_URL)
         .ok_or_else(|| Broken::NotSent(format!("setting {BASE_URL} is missing")))?

@@ -1,7 +1,7 @@
 //! Asking where a session stands, after doing what the host wishes.
+use kassette_plugin::json::object;
 use kassette_plugin::provider::http::Response;
 use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Wish};
-use serde_json::json;
 
 use crate::api::{self, Broken};
 use crate::wire::{self, Phase, Session};
@@ -50,9 +50,9 @@ fn perform(
     let (operation, body) = match act {
         Act::Capture => (
             "capture",
-            json!({ "amount": wire::money_json(&session.due) }),
+            object([("amount", wire::money_json(&session.due))]),
         ),
-        Act::Close => ("close", json!({})),
+        Act::Close => ("close", object([])),
     };
     let path = format!("/v1/sessions/{}/{operation}", session.id);
     let key = format!("{}-{operation}", attempt.id);

@@ -1,7 +1,7 @@
 //! Creating a session. What matters is what each refusal proves: the host tries another provider
 //! only where this vendor surely did nothing.
+use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::{Account, Attempt, Failure, Kind, Open, Question, Started};
-use serde_json::{Map, Value, json};
 
 use crate::api::{self, Broken};
 use crate::query;
@@ -36,38 +36,38 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Fai
     refused(problem)
 }
 
-fn body(attempt: &Attempt) -> Value {
+fn body(attempt: &Attempt) -> Json {
     let merchant: String = attempt
         .merchant
         .chars()
         .filter(|c| !c.is_control())
         .take(MERCHANT)
         .collect();
-    json!({
-        "merchant_reference": attempt.id,
-        "amount": wire::money_json(&attempt.due),
-        "method": attempt.method,
-        "order": attempt.order,
-        "merchant": merchant,
-        "return_url": attempt.return_url,
-        "cancel_url": attempt.cancel_url,
-        "expires_at": attempt.expires,
-        "payer": payer(attempt),
-    })
+    object([
+        ("merchant_reference", attempt.id.as_str().into()),
+        ("amount", wire::money_json(&attempt.due)),
+        ("method", attempt.method.as_str().into()),
+        ("order", attempt.order.as_str().into()),
+        ("merchant", merchant.into()),
+        ("return_url", attempt.return_url.as_str().into()),
+        ("cancel_url", attempt.cancel_url.as_str().into()),
+        ("expires_at", attempt.expires.into()),
+        ("payer", payer(attempt)),
+    ])
 }
 
 /// What is known of the payer: the answers to our questions first.
-fn payer(attempt: &Attempt) -> Map<String, Value> {
-    let mut payer = Map::new();
-    if let Some(email) = &attempt.payer.email {
-        payer.insert("email".into(), email.as_str().into());
-    }
-    for (field, question, _, _) in DETAILS {
-        if let Some((_, answer)) = attempt.answers.iter().find(|(name, _)| name == question) {
-            payer.insert(field.into(), answer.as_str().into());
-        }
-    }
-    payer
+fn payer(attempt: &Attempt) -> Json {
+    let known = |field: &str, question: &str| {
+        let answer = attempt.answers.iter().find(|(name, _)| name == question);
+        let email = attempt.payer.email.as_ref().filter(|_| field == "email");
+        answer.map(|(_, answer)| answer).or(email)
+    };
+    let fields = DETAILS.into_iter().filter_map(|(field, question, _, _)| {
+        let value = known(field, question)?;
+        Some((field.to_owned(), value.as_str().into()))
+    });
+    Json::Object(fields.collect())
 }
 
 /// Goes on with a session, where it is ours and can still be paid or has been.
@@ -132,6 +132,7 @@ mod tests {
     use super::*;
     use crate::wire::tests::told;
     use kassette_plugin::provider::{Money, Payer};
+    use serde_json::json;
 
     fn attempt() -> Attempt {
         Attempt {
@@ -170,7 +171,8 @@ mod tests {
 
     #[test]
     fn the_attempt_is_the_vendors_reference_and_answers_count_before_what_was_known() {
-        let body = body(&attempt());
+        let body = body(&attempt()).to_string();
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
         assert_eq!(body["merchant_reference"], "attempt-1");
         assert_eq!(
             body["amount"],

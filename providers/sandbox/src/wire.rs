@@ -2,9 +2,9 @@
 use std::fmt;
 
 use kassette_plugin::amount;
+use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::http::Response;
 use kassette_plugin::provider::{Action, Form, Instructions, Money, Report, Settlement, Status};
-use serde_json::{Value, json};
 
 /// Where a session stands at the vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +52,17 @@ impl fmt::Display for Problem {
 
 /// Reads a session; none where anything in it is not as documented.
 pub(crate) fn session(body: &[u8]) -> Option<Session> {
-    session_of(&serde_json::from_slice(body).ok()?)
+    session_of(&Json::parse(body)?)
 }
 
 /// Reads the answer to a search: the session, or none where there is none. The outer none says
 /// that the answer cannot be read.
 pub(crate) fn found(body: &[u8]) -> Option<Option<Session>> {
-    let answer: Value = serde_json::from_slice(body).ok()?;
-    match answer.get("sessions")?.as_array()?.first() {
+    let answer = Json::parse(body)?;
+    let Json::List(sessions) = answer.get("sessions")? else {
+        return None;
+    };
+    match sessions.first() {
         Some(first) => Some(Some(session_of(first)?)),
         None => Some(None),
     }
@@ -67,56 +70,53 @@ pub(crate) fn found(body: &[u8]) -> Option<Option<Session>> {
 
 /// Reads the session in a callback.
 pub(crate) fn event(body: &[u8]) -> Option<Session> {
-    let event: Value = serde_json::from_slice(body).ok()?;
-    session_of(event.get("session")?)
+    session_of(Json::parse(body)?.get("session")?)
 }
 
 /// Which environment the credentials are for.
 pub(crate) fn environment(body: &[u8]) -> Option<String> {
-    let account: Value = serde_json::from_slice(body).ok()?;
-    text(&account, "environment")
+    text(&Json::parse(body)?, "environment")
 }
 
 /// Reads a refusal; the code is empty where there is none.
 pub(crate) fn problem(answer: &Response) -> Problem {
-    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let error = body.get("error").unwrap_or(&Value::Null);
-    let fields = error
-        .get("fields")
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let body = Json::parse(&answer.body).unwrap_or(Json::Null);
+    let error = body.get("error").unwrap_or(&Json::Null);
+    let fields = error.get("fields").map_or(&[][..], Json::items);
     Problem {
         status: answer.status,
         code: text(error, "code").unwrap_or_default(),
         fields: fields
             .iter()
-            .filter_map(Value::as_str)
+            .filter_map(Json::text)
             .map(str::to_owned)
             .collect(),
     }
 }
 
 /// An amount as the vendor writes it.
-pub(crate) fn money_json(money: &Money) -> Value {
+pub(crate) fn money_json(money: &Money) -> Json {
     let value = format!(
         "{}.{:02}",
         money.amount / amount::MINOR_UNITS,
         money.amount % amount::MINOR_UNITS
     );
-    json!({ "value": value, "currency": money.currency })
+    object([
+        ("value", value.into()),
+        ("currency", money.currency.as_str().into()),
+    ])
 }
 
-fn session_of(value: &Value) -> Option<Session> {
+fn session_of(value: &Json) -> Option<Session> {
     Some(Session {
         id: text(value, "id")?,
         attempt: text(value, "merchant_reference")?,
-        phase: phase(value.get("status")?.as_str()?)?,
-        payable: value.get("payable")?.as_bool()?,
+        phase: phase(value.get("status")?.text()?)?,
+        payable: value.get("payable")?.flag()?,
         due: money(value.get("amount")?)?,
         received: money(value.get("received")?)?,
         returned: money(value.get("returned")?)?.amount,
-        expires_at: value.get("expires_at")?.as_u64()?,
+        expires_at: value.get("expires_at")?.whole()?,
         action: action(value.get("next_action")?)?,
     })
 }
@@ -136,15 +136,15 @@ fn phase(status: &str) -> Option<Phase> {
     })
 }
 
-fn money(value: &Value) -> Option<Money> {
+fn money(value: &Json) -> Option<Money> {
     Some(Money {
-        amount: amount::parse(value.get("value")?.as_str()?)?,
+        amount: amount::parse(value.get("value")?.text()?)?,
         currency: text(value, "currency")?,
     })
 }
 
-fn action(value: &Value) -> Option<Action> {
-    match value.get("type")?.as_str()? {
+fn action(value: &Json) -> Option<Action> {
+    match value.get("type")?.text()? {
         "redirect" => Some(Action::Redirect(text(value, "url")?)),
         "form" => Some(Action::Post(Form {
             url: text(value, "url")?,
@@ -160,16 +160,19 @@ fn action(value: &Value) -> Option<Action> {
     }
 }
 
-fn pairs(value: &Value, name: &str) -> Option<Vec<(String, String)>> {
-    let pair = |pair: &Value| match pair.as_array()?.as_slice() {
-        [Value::String(name), Value::String(value)] => Some((name.clone(), value.clone())),
+fn pairs(value: &Json, name: &str) -> Option<Vec<(String, String)>> {
+    let pair = |pair: &Json| match pair.items() {
+        [Json::Text(name), Json::Text(value)] => Some((name.clone(), value.clone())),
         _ => None,
     };
-    value.get(name)?.as_array()?.iter().map(pair).collect()
+    match value.get(name)? {
+        Json::List(pairs) => pairs.iter().map(pair).collect(),
+        _ => None,
+    }
 }
 
-fn text(value: &Value, name: &str) -> Option<String> {
-    value.get(name)?.as_str().map(str::to_owned)
+fn text(value: &Json, name: &str) -> Option<String> {
+    value.get(name)?.text().map(str::to_owned)
 }
 
 impl Session {
@@ -204,6 +207,12 @@ impl Session {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use serde_json::{Value, json};
+
+    /// The same for the module.
+    fn read(value: &Value) -> Json {
+        Json::parse(value.to_string().as_bytes()).unwrap()
+    }
 
     /// A session as the vendor would tell it.
     pub(crate) fn told(status: &str, payable: bool, received: &str) -> Value {
@@ -218,7 +227,7 @@ pub(crate) mod tests {
     }
 
     fn report(status: &str, payable: bool, received: &str) -> Option<Report> {
-        session_of(&told(status, payable, received))
+        session_of(&read(&told(status, payable, received)))
             .unwrap()
             .report()
     }
@@ -330,17 +339,20 @@ pub(crate) mod tests {
         ] {
             let mut told = told("open", true, "0.00");
             told.as_object_mut().unwrap().remove(field);
-            assert_eq!(session_of(&told), None, "{field}");
+            assert_eq!(session_of(&read(&told)), None, "{field}");
         }
-        assert_eq!(session_of(&told("captured_maybe", false, "49.90")), None);
-        assert_eq!(session_of(&told("captured", false, "49.9")), None);
+        assert_eq!(
+            session_of(&read(&told("captured_maybe", false, "49.90"))),
+            None
+        );
+        assert_eq!(session_of(&read(&told("captured", false, "49.9"))), None);
     }
 
     #[test]
     fn every_kind_of_action_is_read() {
         let form = json!({ "type": "form", "url": "u", "fields": [["a", "b"]] });
         assert_eq!(
-            action(&form),
+            action(&read(&form)),
             Some(Action::Post(Form {
                 url: "u".into(),
                 fields: vec![("a".into(), "b".into())]
@@ -349,14 +361,16 @@ pub(crate) mod tests {
         let show =
             json!({ "type": "instructions", "text": "t", "details": [["l", "v"]], "qr": "q" });
         assert!(matches!(
-            action(&show),
+            action(&read(&show)),
             Some(Action::Show(Instructions { link: None, .. }))
         ));
         assert_eq!(
-            action(&json!({ "type": "form", "url": "u", "fields": [["a", 1]] })),
+            action(&read(
+                &json!({ "type": "form", "url": "u", "fields": [["a", 1]] })
+            )),
             None
         );
-        assert_eq!(action(&json!({ "type": "teleport" })), None);
+        assert_eq!(action(&read(&json!({ "type": "teleport" }))), None);
     }
 
     #[test]
@@ -368,7 +382,7 @@ pub(crate) mod tests {
             };
             assert_eq!(
                 money_json(&money),
-                json!({ "value": written, "currency": "HUF" })
+                read(&json!({ "value": written, "currency": "HUF" }))
             );
         }
     }
