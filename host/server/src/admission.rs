@@ -69,7 +69,9 @@ impl Class {
     /// By the route's template; a route that is not named counts by its method.
     fn of(method: &Method, route: &str) -> Self {
         match route {
-            "/api/v1/payments/start" | "/return/{token}" => Self::Starts,
+            "/api/v1/payments/start" | "/api/v1/reseller/payments/start" | "/return/{token}" => {
+                Self::Starts
+            }
             "/api/v1/methods" | "/checkout/{token}" | "/checkout/{token}/go" => Self::Modules,
             page if page.starts_with("/checkout/") => Self::Starts,
             callback if callback.starts_with("/callbacks/") => Self::Callbacks,
@@ -328,6 +330,10 @@ mod tests {
         let class = |method, route| Class::of(&method, route);
         assert_eq!(class(Method::GET, "/openapi.json"), Class::Reads);
         assert_eq!(class(Method::POST, "/api/v1/new"), Class::Writes);
+        assert_eq!(
+            class(Method::POST, "/api/v1/reseller/payments/start"),
+            Class::Starts
+        );
         assert_eq!(
             class(Method::POST, "/checkout/{token}/choose"),
             Class::Starts

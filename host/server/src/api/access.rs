@@ -24,10 +24,15 @@ pub(super) struct Arrived {
 
 impl Arrived {
     /// Reads a request to its end.
-    async fn read(request: Request) -> Result<Self, ApiError> {
+    pub(super) async fn read(request: Request) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         let body = body::read(&parts.headers, body, BODY_LIMIT).await?;
         Ok(Self { parts, body })
+    }
+
+    /// The exact bytes of the body.
+    pub(super) fn body(&self) -> &[u8] {
+        &self.body
     }
 
     /// Refuses every query parameter.
@@ -77,7 +82,7 @@ fn is_json(declared: &str) -> bool {
 }
 
 /// The credential of a request: exactly one `Authorization: Bearer …`.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
         return None;

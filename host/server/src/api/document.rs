@@ -30,6 +30,19 @@ a random one. Checks are made in one order: path (404, 405), size (413), credent
 are not named here are refused with 422, repeated JSON names with 400; `null` on an optional field \
 is its absence. Error texts are for people and may change.";
 
+/// A reseller's key, and what else a live request needs. The headers are told in words: a test request
+/// has none of them, and the document has no way to say so of one endpoint.
+const RESELLER_KEY: &str = "\
+A reseller's key: `kr_test_…` for test, `kr_live_…` for real payments, which need the reseller's \
+rollout. Inviting needs its scope `reseller:invite`, creating and starting `reseller:payments:create`, \
+reading `reseller:payments:read`. Every request with a live key is signed by three headers, each once: \
+`X-Service-Timestamp`, Unix seconds within 5 minutes of the server's time; `X-Service-Nonce`, 16-80 of \
+`A-Z a-z 0-9 . _ : -`, good for one request (409 where it was used within 10 minutes); \
+`X-Service-Signature`, lower-case hex HMAC-SHA256, keyed with the whole key, over five lines joined by \
+a line feed: method, path with query exactly as sent, timestamp, nonce, lower-case hex SHA-256 of the \
+body. The target is sent as a path. A signature that is missing or wrong is answered with 401. After a \
+network failure send a new nonce and keep the `client_ref`.";
+
 /// Answers that every endpoint has.
 pub(super) struct Anyone;
 
@@ -132,6 +145,11 @@ pub(super) fn complete(mut api: OpenApi) -> OpenApi {
         ))
         .build();
     components.add_security_scheme("merchant_key", SecurityScheme::Http(key));
+    let key = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some(RESELLER_KEY))
+        .build();
+    components.add_security_scheme("reseller_key", SecurityScheme::Http(key));
     api.webhooks = Some(events::webhooks());
     for item in api.paths.paths.values_mut() {
         let operations = [

@@ -12,8 +12,11 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
+use kassette_domain::policy::RateLimit;
 use kassette_gateway::auth::AuthError;
 use kassette_gateway::create::CreateError;
+use kassette_gateway::nonces::NonceError;
+use kassette_gateway::reseller::{InviteError, ResellerError};
 use kassette_gateway::start::StartError;
 use kassette_store::Fault;
 use serde::Serialize;
@@ -48,6 +51,8 @@ pub(crate) enum ApiError {
     Malformed(Cow<'static, str>),
     /// 401.
     Unauthorized,
+    /// 401: the key is good, the signature or what belongs to it is not.
+    BadSignature(&'static str),
     /// 403.
     Forbidden(Cow<'static, str>),
     /// 404.
@@ -81,6 +86,15 @@ impl ApiError {
     /// The credential does not carry what the call needs.
     pub(crate) fn missing_scope(scope: &str) -> Self {
         Self::Forbidden(format!("the key does not carry the scope {scope}").into())
+    }
+
+    /// A nonce that is not the request's; `limit` is that of the key.
+    pub(super) fn of_nonce(error: NonceError, limit: RateLimit) -> Self {
+        match error {
+            NonceError::Used => Self::conflict(error.to_string()),
+            NonceError::TooMany { retry_after } => Self::TooMany(Exhausted { retry_after, limit }),
+            NonceError::Store(fault) => fault.into(),
+        }
     }
 
     /// A failure of ours.
@@ -117,6 +131,7 @@ impl ApiError {
                 StatusCode::UNAUTHORIZED,
                 "the credential is missing, invalid, revoked or expired".into(),
             ),
+            Self::BadSignature(message) => (StatusCode::UNAUTHORIZED, message.into()),
             Self::Forbidden(message) => (StatusCode::FORBIDDEN, message),
             Self::NotFound(message) => (StatusCode::NOT_FOUND, message.into()),
             Self::MethodNotAllowed => (
@@ -161,7 +176,9 @@ fn seconds(duration: Duration) -> u64 {
 /// The headers that the form of an error demands.
 fn headers(error: &ApiError) -> Vec<(HeaderName, HeaderValue)> {
     match error {
-        ApiError::Unauthorized => vec![(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))],
+        ApiError::Unauthorized | ApiError::BadSignature(_) => {
+            vec![(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))]
+        }
         ApiError::Conflict {
             retry_after: Some(after),
             ..
@@ -291,11 +308,34 @@ impl From<StartError> for ApiError {
     }
 }
 
+impl From<InviteError> for ApiError {
+    fn from(error: InviteError) -> Self {
+        match error {
+            InviteError::KeyRefused => Self::Unauthorized,
+            InviteError::Differs { .. } => Self::conflict(error.to_string()),
+            InviteError::TooMany => Self::invalid(&error),
+            InviteError::Store(fault) => fault.into(),
+            InviteError::Random { .. } => Self::internal(error),
+        }
+    }
+}
+
+impl From<ResellerError> for ApiError {
+    fn from(error: ResellerError) -> Self {
+        match error {
+            ResellerError::NotFound => Self::NotFound("payment not found"),
+            ResellerError::Barred(barred) => Self::Forbidden(barred.to_string().into()),
+            ResellerError::BadCursor => Self::invalid(&error),
+            ResellerError::Store(fault) => fault.into(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use kassette_domain::money::Currency;
-    use kassette_domain::policy::RateLimit;
+    use kassette_domain::reseller::Barred;
 
     async fn shown(error: impl Into<ApiError>) -> (u16, http::HeaderMap, String) {
         let response = error.into().into_response();
@@ -313,6 +353,8 @@ mod tests {
         for (error, status) in [
             (CreateError::KeyRefused, 401),
             (CreateError::Differs { field: "amount" }, 409),
+            (CreateError::ClientRefDiffers { field: "amount" }, 409),
+            (CreateError::Barred(Barred::NotAuthorized), 403),
             (CreateError::NoRate(Currency::EUR), 422),
             (CreateError::TooSmall, 422),
             (CreateError::OverLimit, 422),
@@ -351,6 +393,49 @@ mod tests {
             (status, &headers[RETRY_AFTER]),
             (409, &"2".parse().unwrap())
         );
+    }
+
+    #[tokio::test]
+    async fn failures_of_a_reseller_have_their_statuses() {
+        for (error, status) in [
+            (ResellerError::NotFound, 404),
+            (ResellerError::Barred(Barred::NotAuthorized), 403),
+            (ResellerError::Barred(Barred::NotRolledOut), 403),
+            (ResellerError::Barred(Barred::NotLiveApproved), 403),
+            (ResellerError::BadCursor, 422),
+            (ResellerError::Store(Fault::Busy), 503),
+        ] {
+            let name = format!("{error:?}");
+            assert_eq!(shown(error).await.0, status, "{name}");
+        }
+        for (error, status) in [
+            (InviteError::KeyRefused, 401),
+            (InviteError::Differs { field: "email" }, 409),
+            (InviteError::TooMany, 422),
+        ] {
+            let name = format!("{error:?}");
+            assert_eq!(shown(error).await.0, status, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_nonce_that_is_not_the_requests_is_a_conflict_and_a_flood_of_them_is_slowed_down() {
+        let limit = RateLimit {
+            per_second: 50,
+            burst: 100,
+        };
+        let of = |error| shown(ApiError::of_nonce(error, limit));
+        assert_eq!(of(NonceError::Used).await.0, 409);
+        let retry_after = Duration::from_secs(77);
+        let (status, headers, _) = of(NonceError::TooMany { retry_after }).await;
+        assert_eq!(
+            (status, headers[RETRY_AFTER].to_str().unwrap()),
+            (429, "77")
+        );
+        assert_eq!(of(NonceError::Store(Fault::Busy)).await.0, 503);
+        let (status, headers, text) = shown(ApiError::BadSignature("sign it")).await;
+        assert_eq!((status, text.as_str()), (401, "sign it"));
+        assert_eq!(headers[WWW_AUTHENTICATE], "Bearer");
     }
 
     #[tokio::test]

@@ -3,8 +3,10 @@
 
 use std::borrow::Cow;
 
+use kassette_domain::delegation;
 use kassette_domain::event;
 use kassette_domain::id;
+use kassette_domain::invitation;
 use kassette_domain::method::MethodId;
 use kassette_domain::money;
 use kassette_domain::order;
@@ -68,6 +70,58 @@ formats! {
         .min_length(Some(1))
         .max_length(Some(150))
         .pattern(Some(ORDER_ID))
+        .build();
+
+    /// [`order::ClientRef`]
+    ClientRef = string("The reseller's own reference, unique for each kind of thing: one invitation, one payment.", "order-1042")
+        .min_length(Some(1))
+        .max_length(Some(190))
+        .pattern(Some("^[A-Za-z0-9._:-]+$"))
+        .build();
+
+    /// [`invitation::BusinessName`]
+    BusinessName = string("What the reseller calls the merchant. No control or text-direction characters, and not only white space.", "Shop Seven")
+        .min_length(Some(1))
+        .max_length(Some(invitation::BusinessName::MAX))
+        .pattern(Some(ORDER_ID))
+        .build();
+
+    /// [`id::MerchantId`]
+    MerchantId = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .description(Some("A merchant's number."))
+        .examples([1])
+        .minimum(Some(1))
+        .maximum(Some(MOST_MERCHANT))
+        .build();
+
+    /// Items of a page.
+    Limit = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(1))
+        .maximum(Some(100))
+        .build();
+
+    /// Where a page begins; made by the service.
+    Cursor = string("Where a page begins, as the page before said.", "0000018f2c3d4e5f")
+        .build();
+
+    /// [`id::InvitationId`]
+    InvitationId = string("An invitation's id, made by the service.", "5b1e0c9a7d3f4e2b8a6c4d2e0f1b3a59")
+        .pattern(Some("^[0-9a-f]{32}$"))
+        .build();
+
+    /// `{public_url}/invitation/<token>`
+    InvitationUrl = string("Where the merchant accepts with a code of its own, or declines.", "https://pay.example/invitation/Zk3v8yq0S1n5m7Qw2E4r6T8y0U1i3O5p7A9s1D3f5G7")
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .build();
+
+    /// [`delegation::DelegationStatus`]
+    DelegationStatus = one_of("Where the reseller stands with the merchant. Only `authorized` lets it create, start and read payments.", "authorized", delegation::DelegationStatus::ALL.map(delegation::DelegationStatus::as_str));
+
+    /// [`kassette_domain::time::Time`]
+    Instant = string("A point in time, RFC 3339.", "2026-03-01T09:30:00.000Z")
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
         .build();
 
     /// [`order::IdempotencyKey`]
@@ -162,6 +216,9 @@ formats! {
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
 }
+
+/// The largest number of a merchant that is looked at: what every reader of JSON takes exactly.
+pub(super) const MOST_MERCHANT: u64 = (1 << 53) - 1;
 
 /// At least one character that is neither white space nor refused, and no refused one.
 const ORDER_ID: &str = concat!(

@@ -20,6 +20,7 @@ mod methods;
 mod payments;
 mod query;
 mod releases;
+mod reseller;
 mod start;
 mod state;
 
@@ -67,6 +68,7 @@ fn endpoints() -> OpenApiRouter<ApiState> {
         .routes(routes!(start::start))
         .routes(routes!(methods::list))
         .routes(routes!(releases::latest))
+        .merge(reseller::endpoints())
 }
 
 /// Answers of the router itself in the Error shape, and what every response has.

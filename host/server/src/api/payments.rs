@@ -26,7 +26,13 @@ use super::formats;
 use super::json::{Fields, Invalid, text};
 use super::state::ApiState;
 
-pub(super) const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// An answer that says that the same request was made before.
+pub(super) fn replayed(body: impl IntoResponse) -> Response {
+    let header = [(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))];
+    (header, body).into_response()
+}
 
 /// What a merchant asks for.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
@@ -68,7 +74,8 @@ pub(super) fn currency(text: &str) -> Result<Currency, &'static str> {
     Currency::parse(text).ok_or("is not a supported invoice currency, written as in \"EUR\"")
 }
 
-fn mode(text: &str) -> Result<CheckoutMode, &'static str> {
+/// A reader of checkout modes.
+pub(super) fn mode(text: &str) -> Result<CheckoutMode, &'static str> {
     match text {
         "hosted" => Ok(CheckoutMode::Hosted),
         "direct" => Ok(CheckoutMode::Direct),
@@ -93,26 +100,8 @@ impl CreateBody {
             return_url: fields.optional("return_url", text(ReturnUrl::parse))?,
         };
         fields.finish()?;
-        body.check()?;
+        check_method(body.checkout_mode, body.payment_method, body.currency)?;
         Ok(body)
-    }
-
-    /// What fields demand of one another.
-    fn check(&self) -> Result<(), Invalid> {
-        let Some(method) = self.payment_method else {
-            return match self.checkout_mode {
-                CheckoutMode::Hosted => Ok(()),
-                CheckoutMode::Direct => Err(Invalid(
-                    "payment_method: is required where checkout_mode is direct".to_owned(),
-                )),
-            };
-        };
-        match method.fixed_currency() {
-            Some(fixed) if fixed != self.currency => Err(Invalid(format!(
-                "payment_method: {method} requires the currency {fixed}"
-            ))),
-            _ => Ok(()),
-        }
     }
 
     fn into_request(self, caller: &MerchantCaller) -> Request {
@@ -132,6 +121,28 @@ impl CreateBody {
             email: self.customer_email,
             return_url: self.return_url,
         }
+    }
+}
+
+/// What mode, method and currency of a request demand of one another.
+pub(super) fn check_method(
+    mode: CheckoutMode,
+    method: Option<MethodId>,
+    currency: Currency,
+) -> Result<(), Invalid> {
+    let Some(method) = method else {
+        return match mode {
+            CheckoutMode::Hosted => Ok(()),
+            CheckoutMode::Direct => Err(Invalid(
+                "payment_method: is required where checkout_mode is direct".to_owned(),
+            )),
+        };
+    };
+    match method.fixed_currency() {
+        Some(fixed) if fixed != currency => Err(Invalid(format!(
+            "payment_method: {method} requires the currency {fixed}"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -219,10 +230,7 @@ pub(super) async fn create(
             let body = Json(PaymentBody::of(payment, gateway));
             Ok((StatusCode::CREATED, [(LOCATION, location)], body).into_response())
         }
-        CreateOutcome::Replayed(payment) => {
-            let replayed = [(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))];
-            Ok((replayed, Json(PaymentBody::of(payment, gateway))).into_response())
-        }
+        CreateOutcome::Replayed(payment) => Ok(replayed(Json(PaymentBody::of(payment, gateway)))),
     }
 }
 

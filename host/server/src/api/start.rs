@@ -7,7 +7,8 @@ use kassette_domain::method::MethodId;
 use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::provider::Payer;
 use kassette_domain::secret::Secret;
-use kassette_gateway::start::{Start, Starter};
+use kassette_gateway::reseller::ResellerStart;
+use kassette_gateway::start::{Start, StartedPayment, Starter};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -37,7 +38,7 @@ pub(super) struct StartBody {
 }
 
 impl StartBody {
-    fn read(mut fields: Fields) -> Result<Self, Invalid> {
+    pub(super) fn read(mut fields: Fields) -> Result<Self, Invalid> {
         let body = Self {
             payment_id: fields.required("payment_id", text(PaymentId::parse))?,
             payment_method: fields.required("payment_method", text(method))?,
@@ -45,6 +46,15 @@ impl StartBody {
         };
         fields.finish()?;
         Ok(body)
+    }
+
+    /// A start by the reseller that created the payment.
+    pub(super) fn into_reseller_start(self) -> ResellerStart {
+        ResellerStart {
+            payment: self.payment_id,
+            method: self.payment_method,
+            provider: self.provider_id,
+        }
     }
 
     /// A start by the API. The caller is the merchant's server: its address and language are not
@@ -78,6 +88,16 @@ pub(super) struct StartedBody {
     payment_id: String,
     #[schema(value_type = formats::RedirectUrl)]
     redirect_url: String,
+}
+
+impl StartedBody {
+    /// What a start answers.
+    pub(super) fn of(payment: PaymentId, started: StartedPayment) -> Self {
+        Self {
+            payment_id: payment.to_string(),
+            redirect_url: started.redirect_url,
+        }
+    }
 }
 
 /// Starts a payment that was created with `checkout_mode` `direct`.
@@ -121,10 +141,7 @@ pub(super) async fn start(
     // A caller that hangs up must not tear a provider's call in two.
     let started = tokio::spawn(async move { gateway.start(start).await });
     let started = started.await.map_err(ApiError::internal)??;
-    Ok(Json(StartedBody {
-        payment_id: payment.id.to_string(),
-        redirect_url: started.redirect_url,
-    }))
+    Ok(Json(StartedBody::of(payment.id, started)))
 }
 
 #[cfg(test)]

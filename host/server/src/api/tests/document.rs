@@ -62,6 +62,36 @@ fn every_endpoint_tells_its_statuses_in_the_error_shape() {
             "/api/v1/methods",
             "200 400 401 403 413 422 429 500 503",
         ),
+        (
+            "post",
+            "/api/v1/reseller/invitations",
+            "200 400 401 403 408 409 413 422 429 500 503",
+        ),
+        (
+            "get",
+            "/api/v1/reseller/merchants",
+            "200 400 401 403 409 413 422 429 500 503",
+        ),
+        (
+            "get",
+            "/api/v1/reseller/payments",
+            "200 400 401 403 409 413 422 429 500 503",
+        ),
+        (
+            "post",
+            "/api/v1/reseller/payments",
+            "200 400 401 403 408 409 413 422 429 500 503",
+        ),
+        (
+            "post",
+            "/api/v1/reseller/payments/start",
+            "200 400 401 403 404 408 409 413 422 429 500 503",
+        ),
+        (
+            "get",
+            "/api/v1/reseller/payments/{payment_id}",
+            "200 400 401 403 404 409 413 422 429 500 503",
+        ),
     ] {
         let operation = &document["paths"][path][method];
         let responses = operation["responses"].as_object().unwrap();
@@ -80,10 +110,12 @@ fn every_endpoint_tells_its_statuses_in_the_error_shape() {
                 "{path} {status} {schema}"
             );
         }
-        assert!(
-            operation["security"][0]["merchant_key"].is_array(),
-            "{path}"
-        );
+        let key = if path.starts_with("/api/v1/reseller/") {
+            "reseller_key"
+        } else {
+            "merchant_key"
+        };
+        assert!(operation["security"][0][key].is_array(), "{path}");
     }
 }
 
@@ -112,7 +144,12 @@ fn endpoints_without_a_key_tell_their_statuses_in_the_error_shape() {
 fn bodies_are_closed_and_their_rules_are_told() {
     let document = document();
     let schemas = &document["components"]["schemas"];
-    for name in ["PaymentCreateRequest", "StartRequest"] {
+    for name in [
+        "PaymentCreateRequest",
+        "StartRequest",
+        "ResellerPaymentCreateRequest",
+        "InvitationRequest",
+    ] {
         assert_eq!(schemas[name]["additionalProperties"], false, "{name}");
     }
     let required = |name: &str| -> BTreeSet<String> {
@@ -130,6 +167,18 @@ fn bodies_are_closed_and_their_rules_are_told() {
         required("StartRequest"),
         fields("payment_id payment_method")
     );
+    assert_eq!(
+        required("ResellerPaymentCreateRequest"),
+        fields("merchant_id client_ref order_id amount currency")
+    );
+    assert_eq!(
+        required("InvitationRequest"),
+        fields("email business_name client_ref")
+    );
+    assert_eq!(
+        required("DelegatedMerchant"),
+        fields("merchant_id business_name status authorized_at client_ref")
+    );
     let payment = "payment_id order_id status settlement_status amount currency usd_amount payment_method test_mode checkout_url";
     assert_eq!(required("Payment"), fields(payment));
     assert_eq!(
@@ -142,6 +191,7 @@ fn bodies_are_closed_and_their_rules_are_told() {
         10
     );
     assert_eq!(schemas["IdempotencyKey"]["maxLength"], 190);
+    assert_eq!(schemas["ClientRef"]["maxLength"], 190);
     assert_eq!(schemas["PaymentId"]["pattern"], "^[0-9a-f]{32}$");
 }
 

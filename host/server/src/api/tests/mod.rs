@@ -4,4 +4,5 @@ mod document;
 mod edges;
 mod payments;
 mod releases;
+mod resellers;
 mod world;

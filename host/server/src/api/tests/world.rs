@@ -10,7 +10,7 @@ use axum::extract::Request;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{AccountId, Digest, KeyId, MerchantId, Slot};
+use kassette_domain::id::{AccountId, Digest, KeyId, MerchantId, ResellerId, Slot};
 use kassette_domain::key::{
     ApiKey, Environment, KeyOwner, Scope, TokenHash, TokenKind, read_token,
 };
@@ -188,16 +188,39 @@ impl World {
 
     /// A new key of the merchant.
     pub(super) async fn key(&self, environment: Environment, scopes: &[Scope]) -> String {
-        let shown = TokenKind::Merchant(environment)
-            .generate(getrandom::fill)
-            .unwrap();
+        let owner = KeyOwner::Merchant(self.merchant.id);
+        self.key_of(owner, environment, scopes).await
+    }
+
+    /// A reseller that is rolled out, with its number.
+    pub(super) async fn reseller(&self) -> ResellerId {
+        let now = self.clock.now();
+        let made = self.store.create_reseller("Agency".into(), audited(), now);
+        let id = made.await.unwrap().id;
+        let rolled_out = self.store.set_live_rollout(id, true, audited(), now);
+        assert!(rolled_out.await.unwrap().is_some());
+        id
+    }
+
+    /// A new key of a merchant or a reseller.
+    pub(super) async fn key_of(
+        &self,
+        owner: KeyOwner,
+        environment: Environment,
+        scopes: &[Scope],
+    ) -> String {
+        let kind = match owner {
+            KeyOwner::Merchant(_) => TokenKind::Merchant(environment),
+            KeyOwner::Reseller(_) => TokenKind::Reseller(environment),
+        };
+        let shown = kind.generate(getrandom::fill).unwrap();
         let (_, hash) = read_token(shown.expose()).unwrap();
         let mut id = [0; 16];
         getrandom::fill(&mut id).unwrap();
         let key = ApiKey {
             id: KeyId::from_bytes(id),
             hash,
-            owner: KeyOwner::Merchant(self.merchant.id),
+            owner,
             environment,
             scopes: scopes.to_vec(),
             hint: "abcd".into(),

@@ -1,0 +1,30 @@
+//! Resellers' endpoints: payments for merchants that have authorized it (spec, "Reseller endpoints";
+//! decisions, "Reseller").
+//!
+//! | file | holds |
+//! |---|---|
+//! | `signed` | everything that is checked before a body is looked at |
+//! | `invitations`, `merchants` | asking merchants, and where the reseller stands with them |
+//! | `payments`, `list`, `start` | delegated payments |
+
+mod invitations;
+mod list;
+mod merchants;
+mod payments;
+mod signed;
+mod start;
+
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::state::ApiState;
+
+/// The endpoints.
+pub(super) fn endpoints() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(invitations::invite))
+        .routes(routes!(merchants::list))
+        .routes(routes!(list::list, payments::create))
+        .routes(routes!(start::start))
+        .routes(routes!(payments::read))
+}

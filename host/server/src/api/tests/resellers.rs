@@ -1,0 +1,91 @@
+//! Limits of resellers' keys: requests, and nonces.
+
+use axum::body::Body;
+use futures_util::future::join_all;
+use kassette_domain::key::{Environment, KeyOwner, Scope};
+use kassette_domain::signing::SignedRequest;
+
+use super::world::{Answer, NARROW, World};
+
+const MERCHANTS: &str = "/api/v1/reseller/merchants";
+
+/// A signed read.
+async fn read(world: &World, key: &str, nonce: &str) -> Answer {
+    use kassette_gateway::clock::Clock as _;
+    let timestamp = world.clock.now().as_secs().to_string();
+    let signed = SignedRequest {
+        method: "GET",
+        target: MERCHANTS,
+        timestamp: &timestamp,
+        nonce,
+        body: b"",
+    };
+    let (bearer, signature) = (format!("Bearer {key}"), signed.sign(key));
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("x-service-timestamp", &timestamp),
+        ("x-service-nonce", nonce),
+        ("x-service-signature", &signature),
+    ];
+    world.ask("GET", MERCHANTS, &headers, Body::empty()).await
+}
+
+#[tokio::test]
+async fn each_key_of_a_reseller_has_its_own_rate() {
+    let world = World::new().await;
+    let owner = KeyOwner::Reseller(world.reseller().await);
+    for environment in [Environment::Test, Environment::Live] {
+        let key = world.key_of(owner, environment, &Scope::RESELLER).await;
+        let nonce = |each| format!("{environment}-{each:0>16}");
+        for each in 0..NARROW.burst {
+            read(&world, &key, &nonce(each)).await.expect(200);
+        }
+        let limited = read(&world, &key, &nonce(99)).await.expect(429);
+        limited.error();
+        for name in ["retry-after", "ratelimit", "ratelimit-policy"] {
+            assert_ne!(limited.header(name), "", "{name}");
+        }
+        // A request that was too many has used nothing up.
+        world.clock.advance(std::time::Duration::from_secs(1));
+        read(&world, &key, &nonce(99)).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_nonces_is_bounded_however_many_keys_there_are() {
+    let world = World::new().await;
+    let reseller = world.reseller().await;
+    let owner = KeyOwner::Reseller(reseller);
+    let live = Environment::Live;
+    let bound = 4 * (601 * NARROW.per_second + NARROW.burst);
+    let mut taken = 0;
+    let mut full = None;
+    while full.is_none() {
+        assert!(taken <= bound, "{taken} nonces were taken");
+        let key = world.key_of(owner, live, &Scope::RESELLER).await;
+        let asked = (0..NARROW.burst).map(|each| {
+            let nonce = format!("flood-{:0>16}", taken + each);
+            let (world, key) = (&world, &key);
+            async move { read(world, key, &nonce).await }
+        });
+        for answer in join_all(asked).await {
+            match answer.status {
+                200 => taken += 1,
+                429 => full = Some(answer),
+                status => panic!("{status}: {}", answer.text),
+            }
+        }
+    }
+    assert_eq!(taken, bound);
+    let after: u64 = full.unwrap().header("retry-after").parse().unwrap();
+    assert!((1..=601).contains(&after), "{after}");
+    // Others are not held up, and neither is this one once some are over.
+    let other = KeyOwner::Reseller(world.reseller().await);
+    let theirs = world.key_of(other, live, &Scope::RESELLER).await;
+    read(&world, &theirs, "another-resellers").await.expect(200);
+    world.clock.advance(std::time::Duration::from_secs(602));
+    let key = world.key_of(owner, live, &Scope::RESELLER).await;
+    read(&world, &key, "after-the-flood-is-over")
+        .await
+        .expect(200);
+}
