@@ -5,11 +5,15 @@
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::routing::{get, post};
 use axum::serve::ListenerExt as _;
 use axum::{Json, Router};
 use http::StatusCode;
+use http::request::Parts;
+use kassette_domain::signing::{Nonce, SignedRequest, Stamp};
+use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead as _, BufReader};
 
@@ -70,6 +74,47 @@ async fn create(Json(create): Json<Create>) -> (StatusCode, Json<Payment>) {
     (StatusCode::CREATED, Json(made))
 }
 
+/// Where a payment is read whatever its signature.
+pub(crate) const IGNORED: &str = "/api/v1/reseller/payments/ignored";
+/// Where it is read if its signature is right.
+pub(crate) const CHECKED: &str = "/api/v1/reseller/payments/checked";
+
+/// Reads what the server reads of a signed request, and checks the signature as it does.
+async fn read_signed(parts: Parts) -> Result<Json<&'static Payment>, StatusCode> {
+    let header = |name: &str| {
+        let mut values = parts.headers.get_all(name).iter();
+        match (values.next(), values.next()) {
+            (Some(value), None) => value.to_str().map_err(|_| StatusCode::UNAUTHORIZED),
+            _ => Err(StatusCode::UNAUTHORIZED),
+        }
+    };
+    let (_, key) = header("authorization")?
+        .split_once(' ')
+        .ok_or(StatusCode::UNAUTHORIZED)?;
+    let timestamp = header("x-service-timestamp")?;
+    let nonce = Nonce::parse(header("x-service-nonce")?).ok_or(StatusCode::UNAUTHORIZED)?;
+    let target = parts
+        .uri
+        .path_and_query()
+        .map_or("", |target| target.as_str());
+    let request = SignedRequest {
+        method: parts.method.as_str(),
+        target,
+        timestamp,
+        nonce: nonce.as_str(),
+        body: b"",
+    };
+    let stamp = Stamp::parse(timestamp).ok_or(StatusCode::UNAUTHORIZED)?;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = Time::from_secs(since.map_or(0, |since| since.as_secs()));
+    let signature = header("x-service-signature")?;
+    if stamp.is_fresh(now) && request.is_signed(key, signature.as_bytes()) {
+        Ok(read().await)
+    } else {
+        Err(StatusCode::UNAUTHORIZED)
+    }
+}
+
 /// Serves until it is killed; prints its address.
 pub(crate) fn serve() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -82,7 +127,9 @@ pub(crate) fn serve() {
         let listener = listener.tap_io(|stream| stream.set_nodelay(true).unwrap());
         let router = Router::new()
             .route("/api/v1/payments", post(create))
-            .route("/api/v1/payments/{id}", get(read));
+            .route("/api/v1/payments/{id}", get(read))
+            .route(IGNORED, get(read))
+            .route(CHECKED, get(read_signed));
         axum::serve(listener, router).await.unwrap();
     });
 }

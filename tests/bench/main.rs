@@ -10,6 +10,7 @@
 //! | `client` | the load: keep-alive connections, closed loop or open |
 //! | `requests` | what is asked |
 //! | `http` | requests in turn with their floor |
+//! | `signed` | signed requests of resellers, and the store alone |
 //! | `overload` | twice what can be carried |
 //! | `calls` | modules by themselves: a call, a swap, a version's memory |
 //! | `million` | start and memory with many payments stored |
@@ -32,6 +33,7 @@ mod million;
 mod options;
 mod overload;
 mod requests;
+mod signed;
 
 use std::process::ExitCode;
 
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         eprintln!("measuring {}", group.name());
         let measured = match group {
             Group::Http => http::run(&options),
+            Group::Signed => signed::run(&options),
             Group::Overload => overload::run(&options),
             Group::Calls => calls::run(&options),
             Group::Million => million::run(&options),

@@ -10,6 +10,8 @@ use clap::{Parser, ValueEnum};
 pub(crate) enum Group {
     /// Requests against their floors.
     Http,
+    /// Signed requests of resellers, against unsigned ones and against the store.
+    Signed,
     /// Twice the load that can be carried.
     Overload,
     /// The modules by themselves: a call, a swap, a version's memory.
@@ -20,7 +22,7 @@ pub(crate) enum Group {
 
 impl Group {
     /// Measured where nothing is chosen; what takes minutes has to be asked for.
-    const USUAL: [Self; 3] = [Self::Http, Self::Overload, Self::Calls];
+    const USUAL: [Self; 4] = [Self::Http, Self::Signed, Self::Overload, Self::Calls];
 
     /// As it is written on the command line.
     pub(crate) fn name(self) -> String {
