@@ -10,6 +10,10 @@
 mod browser;
 mod callbacks;
 mod compiled;
+mod connect;
+mod connect_kill;
+mod connect_plugin;
+mod connect_refusals;
 mod crash;
 mod damage;
 mod declining;
@@ -42,6 +46,7 @@ mod reseller_nonces;
 mod reseller_payments;
 mod reseller_signing;
 mod reseller_walk;
+mod return_urls;
 mod review;
 mod slow;
 mod start;

@@ -203,7 +203,8 @@ async fn serve(mut stream: TcpStream, script: &Script) -> std::io::Result<()> {
             body: Vec::new(),
             at: SystemTime::now(),
         };
-        let length: usize = got.header("content-length").parse().unwrap();
+        let length = got.headers("content-length").first().copied();
+        let length: usize = length.unwrap_or("0").parse().unwrap();
         while buffer.len() < end + length {
             if stream.read_buf(&mut buffer).await? == 0 {
                 return Ok(());

@@ -106,6 +106,10 @@ random_id! {
     DeliveryId
 }
 random_id! {
+    /// An operator's handle for a connect code.
+    ConnectCodeId
+}
+random_id! {
     /// A merchant's webhook destination.
     EndpointId
 }

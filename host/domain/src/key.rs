@@ -264,6 +264,31 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
+    /// What is kept of a key that is shown now; it has no end.
+    pub fn new(
+        id: KeyId,
+        shown: &Secret,
+        owner: KeyOwner,
+        environment: Environment,
+        scopes: Vec<Scope>,
+        created_at: Time,
+    ) -> Self {
+        let shown = shown.expose();
+        let hint = shown.get(shown.len().saturating_sub(4)..);
+        Self {
+            id,
+            hash: TokenHash::of(shown),
+            owner,
+            environment,
+            scopes,
+            hint: hint.unwrap_or_default().to_owned(),
+            created_at,
+            expires_at: None,
+            revoked_at: None,
+            last_used_at: None,
+        }
+    }
+
     /// Whether the key still opens anything.
     pub fn usable(&self, now: Time) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)

@@ -29,6 +29,9 @@ pub enum BadSite {
     /// A public suffix, under which strangers register names.
     #[error("is a public suffix, which nobody can own; verify a domain below it")]
     PublicSuffix,
+    /// `?…` or `#…` where only a place is meant.
+    #[error("must have no query and no fragment")]
+    Query,
     /// Not below a verified shop domain.
     #[error("must lie under a verified shop domain of the merchant")]
     Unverified,
@@ -99,6 +102,10 @@ impl ReturnUrl {
             return Err(BadSite::Url);
         }
         let authority = text[8..].split(['/', '?', '#']).next().unwrap_or_default();
+        // It forgives one too many as well.
+        if authority.is_empty() {
+            return Err(BadSite::Url);
+        }
         if authority.contains('@') || !url.username().is_empty() || url.password().is_some() {
             return Err(BadSite::Userinfo);
         }
@@ -186,6 +193,7 @@ mod tests {
             ("http://shop.example/", BadSite::Url),
             ("https:shop.example", BadSite::Url),
             ("https:/\\shop.example", BadSite::Url),
+            ("https:///shop.example/", BadSite::Url),
             ("https://shop.example\\@evil.test/", BadSite::Url),
             ("https://shop.example/\u{7}", BadSite::Url),
             (" https://shop.example/", BadSite::Url),

@@ -1,7 +1,9 @@
-//! One pair of hands per payment within this process: starts and capturing wait for one another here
-//! instead of meeting each other's leases. Between processes the leases in the store decide.
+//! One pair of hands per thing within this process: starts and capturing of a payment, and exchanges of
+//! a connect code, wait for one another here instead of meeting each other in the store. Between
+//! processes the store decides.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Weak};
 
 use kassette_domain::id::PaymentId;
@@ -12,29 +14,41 @@ use tokio::sync::OwnedMutexGuard;
 /// doubling.
 const SWEEP_FROM: usize = 1024;
 
-/// The locks of all payments that somebody works on.
-#[derive(Debug, Default)]
-pub(crate) struct Hands {
-    locks: Mutex<Locks>,
+/// The locks of all things that somebody works on, by what they are called.
+#[derive(Debug)]
+pub(crate) struct Hands<K = PaymentId> {
+    locks: Mutex<Locks<K>>,
 }
 
-#[derive(Debug, Default)]
-struct Locks {
-    of: HashMap<PaymentId, Weak<tokio::sync::Mutex<()>>>,
+#[derive(Debug)]
+struct Locks<K> {
+    of: HashMap<K, Weak<tokio::sync::Mutex<()>>>,
     sweep_at: usize,
 }
 
-impl Hands {
-    /// Takes a payment in hand, in order of arrival.
-    pub(crate) async fn take(&self, payment: PaymentId) -> OwnedMutexGuard<()> {
-        let lock = self.locks.lock().of(payment);
+impl<K> Default for Hands<K> {
+    fn default() -> Self {
+        let locks = Locks {
+            of: HashMap::new(),
+            sweep_at: 0,
+        };
+        Self {
+            locks: Mutex::new(locks),
+        }
+    }
+}
+
+impl<K: Hash + Eq> Hands<K> {
+    /// Takes a thing in hand, in order of arrival.
+    pub(crate) async fn take(&self, thing: K) -> OwnedMutexGuard<()> {
+        let lock = self.locks.lock().of(thing);
         lock.lock_owned().await
     }
 }
 
-impl Locks {
-    fn of(&mut self, payment: PaymentId) -> Arc<tokio::sync::Mutex<()>> {
-        if let Some(lock) = self.of.get(&payment).and_then(Weak::upgrade) {
+impl<K: Hash + Eq> Locks<K> {
+    fn of(&mut self, thing: K) -> Arc<tokio::sync::Mutex<()>> {
+        if let Some(lock) = self.of.get(&thing).and_then(Weak::upgrade) {
             return lock;
         }
         if self.of.len() >= self.sweep_at.max(SWEEP_FROM) {
@@ -42,7 +56,7 @@ impl Locks {
             self.sweep_at = self.of.len() * 2;
         }
         let lock = Arc::default();
-        self.of.insert(payment, Arc::downgrade(&lock));
+        self.of.insert(thing, Arc::downgrade(&lock));
         lock
     }
 }

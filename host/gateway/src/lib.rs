@@ -5,7 +5,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `review` | one use case each |
+//! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `review`, `connect` | one use case each |
 //! | `reseller` | what a reseller does for merchants, and how they let it |
 //! | `routing` | candidates, and what a method's module says of them |
 //! | `vendor` | calls to a provider's module, measured and bounded |
@@ -29,6 +29,7 @@ pub mod callback;
 pub mod checkout;
 pub mod clock;
 mod configure;
+pub mod connect;
 pub mod create;
 mod hands;
 pub mod health;
@@ -65,6 +66,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::Configured;
 use crate::clock::Clock;
+use crate::connect::Connecting;
 use crate::hands::Hands;
 use crate::health::Measured;
 use crate::modules::Modules;
@@ -101,6 +103,7 @@ struct Inner {
     tends: Tends,
     alarm: Alarm,
     deliverer: Deliverer,
+    connecting: Connecting,
     /// Work that is carried to its end.
     tasks: TaskTracker,
 }
@@ -129,8 +132,8 @@ impl Gateway {
         Self::delivering_through(store, modules, clock, settings, client)
     }
 
-    /// A gateway over modules of any kind, whose events go out through a client of its own: on
-    /// another network, or with other authorities.
+    /// A gateway over modules of any kind, whose events and questions to shops go out through a
+    /// client of its own: on another network, or with other authorities.
     pub fn delivering_through(
         store: Arc<dyn Store>,
         modules: Arc<dyn Modules>,
@@ -153,6 +156,7 @@ impl Gateway {
         for why in wrong {
             tracing::error!("{why}; it is not used");
         }
+        let connecting = Connecting::new(client.clone());
         let deliverer = Deliverer::new(client);
         let inner = Inner {
             store,
@@ -170,6 +174,7 @@ impl Gateway {
             tends: Tends::default(),
             alarm: Alarm::default(),
             deliverer,
+            connecting,
             tasks: TaskTracker::new(),
         };
         Self {

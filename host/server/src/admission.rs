@@ -8,6 +8,7 @@
 //! | writes | the store's next group | at some 10,000 a second 1,024 wait a tenth of a second |
 //! | modules | its turn on a core | each takes a core for as long as ten small answers |
 //! | starts | a vendor | each may take seconds |
+//! | exchanges | a shop | each may take ten seconds, and must hold up no payment |
 //! | callbacks | the store, or a vendor | news must get through whatever merchants do |
 //!
 //! A request counts from when its body is there: whoever sends a byte a second takes nobody's place.
@@ -39,6 +40,8 @@ pub(crate) struct InHand {
     pub(crate) modules: usize,
     /// Starting a payment and coming back from a provider.
     pub(crate) starts: usize,
+    /// Shops that connect.
+    pub(crate) exchanges: usize,
     /// News from providers.
     pub(crate) callbacks: usize,
 }
@@ -50,6 +53,7 @@ impl Default for InHand {
             writes: 1024,
             modules: 128,
             starts: 512,
+            exchanges: 256,
             callbacks: 256,
         }
     }
@@ -62,6 +66,7 @@ enum Class {
     Writes,
     Modules,
     Starts,
+    Exchanges,
     Callbacks,
 }
 
@@ -72,6 +77,7 @@ impl Class {
             "/api/v1/payments/start" | "/api/v1/reseller/payments/start" | "/return/{token}" => {
                 Self::Starts
             }
+            "/api/v1/connect/exchange" => Self::Exchanges,
             "/api/v1/methods" | "/checkout/{token}" | "/checkout/{token}/go" => Self::Modules,
             page if page.starts_with("/checkout/") => Self::Starts,
             callback if callback.starts_with("/callbacks/") => Self::Callbacks,
@@ -87,6 +93,7 @@ pub(crate) struct Admission {
     writes: Arc<Door>,
     modules: Arc<Door>,
     starts: Arc<Door>,
+    exchanges: Arc<Door>,
     callbacks: Arc<Door>,
 }
 
@@ -100,6 +107,7 @@ impl Admission {
             // ever be seen waiting, and nothing be refused.
             modules: door("modules", most.modules, true),
             starts: door("starts", most.starts, false),
+            exchanges: door("exchanges", most.exchanges, false),
             callbacks: door("callbacks", most.callbacks, false),
         }
     }
@@ -111,6 +119,7 @@ impl Admission {
             Class::Writes => &self.writes,
             Class::Modules => &self.modules,
             Class::Starts => &self.starts,
+            Class::Exchanges => &self.exchanges,
             Class::Callbacks => &self.callbacks,
         }
     }
@@ -253,6 +262,7 @@ mod tests {
             writes: most,
             modules: most,
             starts: most,
+            exchanges: most,
             callbacks: most,
         })
     }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod connects;
 mod deliveries;
 mod nonces;
 mod resellers;
@@ -14,6 +15,7 @@ pub mod sled;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
 
+pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};
 pub use crate::deliveries::{
     Backlog, Claimed, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated, EndpointRotated,
     Pruned, Recovered, Redelivered, Swept, TRIED_MOST, TriedOutcome,
@@ -423,11 +425,19 @@ pub trait Upkeep: Send + Sync {
 
 /// Everything that a gateway keeps.
 pub trait Store:
-    Payments + Resellers + Deliveries + Directory + Nonces + Health + Upkeep + 'static
+    Payments + Resellers + Deliveries + Directory + Connects + Nonces + Health + Upkeep + 'static
 {
 }
 
 impl<T> Store for T where
-    T: Payments + Resellers + Deliveries + Directory + Nonces + Health + Upkeep + 'static
+    T: Payments
+        + Resellers
+        + Deliveries
+        + Directory
+        + Connects
+        + Nonces
+        + Health
+        + Upkeep
+        + 'static
 {
 }

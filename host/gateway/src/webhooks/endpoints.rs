@@ -260,7 +260,8 @@ impl Gateway {
         .await?
     }
 
-    fn judge_destination(&self, address: &str) -> Result<(), NotADestination> {
+    /// Whether events may be sent to an address, by its text.
+    pub(crate) fn judge_destination(&self, address: &str) -> Result<(), NotADestination> {
         let configured = self.configured();
         let guard = configured.settings.webhooks.guard();
         destination::judge(address, guard, &configured).map(drop)

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::KeyId;
-use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash, TokenKind};
+use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenKind};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_store::KeyIssued;
@@ -189,21 +189,10 @@ fn draw(
         KeyOwner::Reseller(_) => TokenKind::Reseller(environment),
     };
     let shown = kind.generate(getrandom::fill).map_err(ApiError::internal)?;
-    let text = shown.expose();
+    let id = KeyId::from_bytes(super::operators::random().map_err(ApiError::internal)?);
     let key = ApiKey {
-        id: KeyId::from_bytes(super::operators::random().map_err(ApiError::internal)?),
-        hash: TokenHash::of(text),
-        owner,
-        environment,
-        scopes,
-        hint: text
-            .get(text.len().saturating_sub(4)..)
-            .unwrap_or_default()
-            .to_owned(),
-        created_at: now,
         expires_at,
-        revoked_at: None,
-        last_used_at: None,
+        ..ApiKey::new(id, &shown, owner, environment, scopes, now)
     };
     Ok((key, shown))
 }
@@ -260,7 +249,7 @@ const fn possible(owner: KeyOwner) -> &'static [Scope] {
 }
 
 /// Scopes of those known: at least one, each once.
-fn scopes(value: Value, known: &[Scope]) -> Result<Vec<Scope>, Wrong> {
+pub(super) fn scopes(value: Value, known: &[Scope]) -> Result<Vec<Scope>, Wrong> {
     let Value::List(list) = value else {
         return Err(Wrong::new("must be a list of scopes"));
     };

@@ -6,6 +6,7 @@
 mod audit;
 mod body;
 mod caller;
+mod connect;
 mod deliveries;
 mod dev;
 mod domains;
@@ -79,6 +80,10 @@ pub(crate) fn router(state: AdminState) -> Router {
         )
         .route("/merchants/{id}/keys", post(keys::create).get(keys::list))
         .route("/merchants/{id}/domains", post(domains::create))
+        .route(
+            "/merchants/{id}/connect-codes",
+            post(connect::create).get(connect::list),
+        )
         .route("/merchants/{id}/domains/{domain}", delete(domains::remove))
         .route("/keys/{id}", delete(keys::revoke))
         .route("/keys/{id}/rotate", post(keys::rotate))

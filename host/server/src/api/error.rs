@@ -14,6 +14,7 @@ use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 use kassette_domain::policy::RateLimit;
 use kassette_gateway::auth::AuthError;
+use kassette_gateway::connect::ConnectError;
 use kassette_gateway::create::CreateError;
 use kassette_gateway::nonces::NonceError;
 use kassette_gateway::reseller::{InviteError, ResellerError};
@@ -53,6 +54,8 @@ pub(crate) enum ApiError {
     Unauthorized,
     /// 401: the key is good, the signature or what belongs to it is not.
     BadSignature(&'static str),
+    /// 401: a one-time code in the body opens nothing.
+    CodeRefused(Cow<'static, str>),
     /// 403.
     Forbidden(Cow<'static, str>),
     /// 404.
@@ -132,6 +135,7 @@ impl ApiError {
                 "the credential is missing, invalid, revoked or expired".into(),
             ),
             Self::BadSignature(message) => (StatusCode::UNAUTHORIZED, message.into()),
+            Self::CodeRefused(message) => (StatusCode::UNAUTHORIZED, message),
             Self::Forbidden(message) => (StatusCode::FORBIDDEN, message),
             Self::NotFound(message) => (StatusCode::NOT_FOUND, message.into()),
             Self::MethodNotAllowed => (
@@ -176,7 +180,7 @@ fn seconds(duration: Duration) -> u64 {
 /// The headers that the form of an error demands.
 fn headers(error: &ApiError) -> Vec<(HeaderName, HeaderValue)> {
     match error {
-        ApiError::Unauthorized | ApiError::BadSignature(_) => {
+        ApiError::Unauthorized | ApiError::BadSignature(_) | ApiError::CodeRefused(_) => {
             vec![(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))]
         }
         ApiError::Conflict {
@@ -327,6 +331,25 @@ impl From<ResellerError> for ApiError {
             ResellerError::Barred(barred) => Self::Forbidden(barred.to_string().into()),
             ResellerError::BadCursor => Self::invalid(&error),
             ResellerError::Store(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<ConnectError> for ApiError {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::CodeRefused => Self::CodeRefused(error.to_string().into()),
+            ConnectError::OtherSite
+            | ConnectError::WrongProof
+            | ConnectError::NotLiveApproved
+            | ConnectError::NoControl(_)
+            | ConnectError::AskedTooOften => Self::Forbidden(error.to_string().into()),
+            ConnectError::TooManyEndpoints | ConnectError::TooManyDomains => {
+                Self::conflict(error.to_string())
+            }
+            ConnectError::Busy => Self::Busy,
+            ConnectError::Random(error) => Self::internal(error),
+            ConnectError::Store(fault) => fault.into(),
         }
     }
 }

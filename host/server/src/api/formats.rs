@@ -3,10 +3,12 @@
 
 use std::borrow::Cow;
 
+use kassette_domain::connect;
 use kassette_domain::delegation;
 use kassette_domain::event;
 use kassette_domain::id;
 use kassette_domain::invitation;
+use kassette_domain::key;
 use kassette_domain::method::MethodId;
 use kassette_domain::money;
 use kassette_domain::order;
@@ -191,6 +193,45 @@ formats! {
     ReturnUrl = string("An https URL under a verified shop domain of the merchant: no user name, port, IP address or trailing dot of the host.", "https://shop.example/thanks?order=1042")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .max_length(Some(site::ReturnUrl::MAX))
+        .build();
+
+    /// [`connect::ConnectCode`], as it is shown.
+    ConnectCode = string("A one-time code, issued by an operator.", "kc_0123456789abcdefghijklmnopqrstuvwxyzABCD")
+        .pattern(Some("^kc_[0-9A-Za-z]{40}$"))
+        .build();
+
+    /// [`connect::SiteUrl`]
+    SiteUrl = string("The address of the shop's site: https, without user name, query and fragment.", "https://shop.example/store")
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .max_length(Some(connect::SiteUrl::MAX))
+        .build();
+
+    /// [`connect::Challenge`]
+    Challenge = string("Drawn by the plugin, anew for each exchange.", "4bc9e1d2f3a4051627384950a1b2c3d4")
+        .min_length(Some(32))
+        .max_length(Some(128))
+        .pattern(Some("^[A-Za-z0-9_-]+$"))
+        .build();
+
+    /// [`connect::Proof`]
+    Proof = string("HMAC-SHA256 over challenge, newline and site origin, keyed with the code.", "dc3a3b256ff3b23d0badcf7131254d46ce0725c9049b69b9d56037f2bf3c6576")
+        .pattern(Some("^[0-9a-f]{64}$"))
+        .build();
+
+    /// [`key::Environment`]
+    Environment = one_of("Where the money is.", "test", [key::Environment::Test, key::Environment::Live].map(key::Environment::as_str));
+
+    /// [`key::Scope::MERCHANT`]
+    MerchantScope = one_of("What a key may do.", "payments:create", key::Scope::MERCHANT.map(key::Scope::as_str));
+
+    /// [`id::EndpointId`]
+    EndpointId = string("A webhook endpoint's id.", "4c6d1f0e8a2b4c3d9e5f7a6b8c0d1e2f")
+        .pattern(Some("^[0-9a-f]{32}$"))
+        .build();
+
+    /// [`connect::SiteUrl::webhook_url`]
+    WebhookUrl = string("Where events are posted to.", "https://shop.example/store/wp-json/kassette/v1/webhook")
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
 
     /// [`kassette_domain::release::Release::version`]

@@ -10,6 +10,7 @@ pub(crate) mod body;
 mod cached;
 mod callbacks;
 pub(crate) mod client;
+mod connect;
 mod document;
 mod error;
 mod events;
@@ -67,6 +68,7 @@ fn endpoints() -> OpenApiRouter<ApiState> {
         .routes(routes!(payments::read))
         .routes(routes!(start::start))
         .routes(routes!(methods::list))
+        .routes(routes!(connect::exchange))
         .routes(routes!(releases::latest))
         .merge(reseller::endpoints())
 }

@@ -17,9 +17,9 @@ use clap::{Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
 
 use self::remote::{
-    AuditAction, ConsentCodeAction, DeliveryAction, DomainAction, EndpointAction, KeyAction,
-    MerchantAction, Noun, OperatorAction, PaymentAction, PluginAction, ProviderAction,
-    ResellerAction, WorkAction,
+    AuditAction, ConnectCodeAction, ConsentCodeAction, DeliveryAction, DomainAction,
+    EndpointAction, KeyAction, MerchantAction, Noun, OperatorAction, PaymentAction, PluginAction,
+    ProviderAction, ResellerAction, WorkAction,
 };
 use crate::config::{Config, LogFormat, Profile};
 use crate::{dev, serve, telemetry};
@@ -82,6 +82,8 @@ enum Command {
     ConsentCode(Noun<ConsentCodeAction>),
     /// Verified shop domains.
     Domain(Noun<DomainAction>),
+    /// One-time codes with which shops connect.
+    ConnectCode(Noun<ConnectCodeAction>),
     /// Where merchants' events are sent.
     Endpoint(Noun<EndpointAction>),
     /// What was sent, and what came back.
@@ -163,6 +165,7 @@ async fn run(command: Command) -> Result<(), String> {
         Command::Reseller(noun) => remote::run(noun).await,
         Command::ConsentCode(noun) => remote::run(noun).await,
         Command::Domain(noun) => remote::run(noun).await,
+        Command::ConnectCode(noun) => remote::run(noun).await,
         Command::Endpoint(noun) => remote::run(noun).await,
         Command::Delivery(noun) => remote::run(noun).await,
         Command::Payment(noun) => remote::run(noun).await,

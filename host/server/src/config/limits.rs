@@ -48,14 +48,16 @@ impl Limits {
             writes,
             modules,
             starts,
+            exchanges,
             callbacks,
         } = self.in_hand;
-        let waiting_for_the_store = [writes, starts, callbacks]
+        let waiting_for_the_store = [writes, starts, exchanges, callbacks]
             .into_iter()
             .fold(0, usize::saturating_add);
         if waiting_for_the_store > TOGETHER {
             return Some(format!(
-                "limits.in_hand: writes, starts and callbacks together must be at most {TOGETHER}"
+                "limits.in_hand: writes, starts, exchanges and callbacks together must be at most \
+                 {TOGETHER}"
             ));
         }
         [
@@ -65,6 +67,7 @@ impl Limits {
             ("in_hand.writes", writes),
             ("in_hand.modules", modules),
             ("in_hand.starts", starts),
+            ("in_hand.exchanges", exchanges),
             ("in_hand.callbacks", callbacks),
         ]
         .into_iter()

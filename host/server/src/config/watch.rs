@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 /// How long a folder must be quiet: an editor writes a file in several steps.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// Calls `changed` after each burst of changes below `folder`, until `stop`.
+/// Calls `changed` once, for what changed since the files were first read and nobody saw, and after each
+/// burst of changes below `folder`, until `stop`.
 ///
 /// # Errors
 /// Those of the watch itself; without one the files are read at start only.
@@ -32,6 +33,7 @@ where
         }
     })?;
     watcher.watch(folder, RecursiveMode::Recursive)?;
+    changed().await;
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),

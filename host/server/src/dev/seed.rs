@@ -224,26 +224,12 @@ async fn issue(
     if store.key(hash).await?.is_some() {
         return Ok(());
     }
-    let shown = key.expose();
     let scopes = match owner {
         KeyOwner::Merchant(_) => Scope::MERCHANT.to_vec(),
         KeyOwner::Reseller(_) => Scope::RESELLER.to_vec(),
     };
-    let key = ApiKey {
-        id: KeyId::from_bytes(random()?),
-        hash,
-        owner,
-        environment,
-        scopes,
-        hint: shown
-            .get(shown.len().saturating_sub(4)..)
-            .unwrap_or_default()
-            .to_owned(),
-        created_at: now,
-        expires_at: None,
-        revoked_at: None,
-        last_used_at: None,
-    };
+    let id = KeyId::from_bytes(random()?);
+    let key = ApiKey::new(id, key, owner, environment, scopes, now);
     let object = format!("key/{}", key.id);
     store
         .issue_key(key, audited("key.create", &object), now)

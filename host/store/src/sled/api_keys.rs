@@ -79,16 +79,31 @@ impl Operation for Revoke {
     type Outcome = Option<ApiKey>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
-        let Some(mut key) = by_id(rows, self.id)? else {
+        let Some((key, changed)) = revoke(rows, self.id, self.now)? else {
             return Ok(None);
         };
-        if key.revoked_at.is_none() {
-            key.revoked_at = Some(self.now);
-            rows.save(keys::api_key(key.hash), &key)?;
+        if changed {
             audits::append(rows, self.audited, self.now)?;
         }
         Ok(Some(key))
     }
+}
+
+/// Ends a key, and says whether it had not ended before; none where there is no such key.
+pub(super) fn revoke(
+    rows: &mut Rows<'_>,
+    id: KeyId,
+    now: Time,
+) -> Result<Option<(ApiKey, bool)>, Fault> {
+    let Some(mut key) = by_id(rows, id)? else {
+        return Ok(None);
+    };
+    let changed = key.revoked_at.is_none();
+    if changed {
+        key.revoked_at = Some(now);
+        rows.save(keys::api_key(key.hash), &key)?;
+    }
+    Ok(Some((key, changed)))
 }
 
 /// When keys were last seen.
@@ -137,7 +152,8 @@ fn refused(rows: &Rows<'_>, key: &ApiKey) -> Result<Option<KeyIssued>, Fault> {
     })
 }
 
-fn write_new(rows: &mut Rows<'_>, key: &ApiKey) -> Result<(), Fault> {
+/// Writes a key whose owner exists.
+pub(super) fn write_new(rows: &mut Rows<'_>, key: &ApiKey) -> Result<(), Fault> {
     let row = keys::api_key(key.hash);
     let index = keys::api_key_index(key.id);
     if rows.get(&row)?.is_some() || rows.get(&index)?.is_some() {

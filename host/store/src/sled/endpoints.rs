@@ -121,6 +121,12 @@ pub(super) fn reseal(
     records::encode(key, &EndpointRow { plain, sealed })
 }
 
+/// The endpoints of an endpoint's merchant in its environment.
+pub(super) fn beside(rows: &Rows<'_>, endpoint: &Endpoint) -> Result<Vec<EndpointId>, Fault> {
+    let (_, roster) = load_roster(rows, endpoint)?;
+    Ok(roster.0.into_iter().map(|(id, _)| id).collect())
+}
+
 fn load_roster(rows: &Rows<'_>, endpoint: &Endpoint) -> Result<(keys::Key, Roster), Fault> {
     let key = hook_keys::roster(endpoint.merchant, endpoint.environment);
     let roster = rows.load(&key)?.unwrap_or_default();
@@ -168,22 +174,27 @@ impl Operation for CreateEndpoint {
         if load_roster(rows, &endpoint)?.1.0.len() >= Endpoint::MAX_PER_MERCHANT {
             return Ok(EndpointCreated::TooMany);
         }
-        if rows.get(&hook_keys::endpoint(endpoint.id))?.is_some() {
-            return Err(Fault::Unavailable("the endpoint's id is in use".into()));
-        }
-        save(
-            rows,
-            &self.secrets.sealer,
-            &endpoint,
-            &self.endpoint_secrets,
-        )?;
-        let by_merchant =
-            hook_keys::endpoint_of(endpoint.merchant, endpoint.created_at, endpoint.id);
-        rows.save(by_merchant, &())?;
-        enlist(rows, &endpoint)?;
+        let sealer = &self.secrets.sealer;
+        write_new(rows, sealer, &endpoint, &self.endpoint_secrets)?;
         audits::append(rows, self.audited, self.now)?;
         Ok(EndpointCreated::Done(endpoint))
     }
+}
+
+/// Writes an endpoint whose merchant exists and has room for it.
+pub(super) fn write_new(
+    rows: &mut Rows<'_>,
+    sealer: &Sealer,
+    endpoint: &Endpoint,
+    secrets: &EndpointSecrets,
+) -> Result<(), Fault> {
+    if rows.get(&hook_keys::endpoint(endpoint.id))?.is_some() {
+        return Err(Fault::Unavailable("the endpoint's id is in use".into()));
+    }
+    save(rows, sealer, endpoint, secrets)?;
+    let by_merchant = hook_keys::endpoint_of(endpoint.merchant, endpoint.created_at, endpoint.id);
+    rows.save(by_merchant, &())?;
+    enlist(rows, endpoint)
 }
 
 /// Another address, filter or switch.
@@ -250,20 +261,28 @@ impl Operation for DeleteEndpoint {
     type Outcome = Option<Endpoint>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
-        let Some(endpoint) = load(rows, self.id)? else {
-            return Ok(None);
-        };
-        rows.remove(hook_keys::endpoint(self.id));
-        rows.remove(hook_keys::endpoint_of(
-            endpoint.merchant,
-            endpoint.created_at,
-            endpoint.id,
-        ));
-        strike_out(rows, &endpoint)?;
-        outbox::cancel_some(rows, self.id)?;
-        audits::append(rows, self.audited, self.now)?;
-        Ok(Some(endpoint))
+        let deleted = delete(rows, self.id)?;
+        if deleted.is_some() {
+            audits::append(rows, self.audited, self.now)?;
+        }
+        Ok(deleted)
     }
+}
+
+/// Removes an endpoint and cancels what waits for it; none where there is none.
+pub(super) fn delete(rows: &mut Rows<'_>, id: EndpointId) -> Result<Option<Endpoint>, Fault> {
+    let Some(endpoint) = load(rows, id)? else {
+        return Ok(None);
+    };
+    rows.remove(hook_keys::endpoint(id));
+    rows.remove(hook_keys::endpoint_of(
+        endpoint.merchant,
+        endpoint.created_at,
+        endpoint.id,
+    ));
+    strike_out(rows, &endpoint)?;
+    outbox::cancel_some(rows, id)?;
+    Ok(Some(endpoint))
 }
 
 /// Another secret.

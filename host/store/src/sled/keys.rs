@@ -23,7 +23,7 @@
 //! | `swt/` | account | whether it is switched on |
 //! | `aud/` | number | a line of the audit log |
 //!
-//! Rows of webhooks stand in `hook_keys`.
+//! Rows of webhooks stand in `hook_keys`, those of the connect exchange in `connect_keys`.
 //!
 //! Numbers are big-endian, so that keys stand in order; "newest first" is a time counted down.
 

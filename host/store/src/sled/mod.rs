@@ -11,6 +11,7 @@
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
 //! | `ledgers`, `create`, `step`, `parking`, `due`, `works`, `audits`, `retention` | operations on payments |
 //! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
+//! | `connects`, `connect_keys` | connect codes and exchanges |
 //! | `nonces` | nonces of signed requests that are taken |
 //! | `resellers`, `invitations`, `delegations`, `consent_codes`, `reseller_keys` | resellers, and what merchants grant them |
 //! | `outbox`, `endpoints`, `deliver`, `claims`, `hook_keys` | events on their way to webhooks |
@@ -21,6 +22,8 @@ mod api_keys;
 mod applier;
 mod audits;
 mod claims;
+mod connect_keys;
+mod connects;
 mod consent_codes;
 mod create;
 mod delegations;

@@ -19,7 +19,7 @@ use super::ledgers::{self, Loaded};
 use super::register::Place;
 use super::rows::{Rows, Source, Span};
 use super::stored::PaymentRow;
-use super::{Secrets, nonces, parking};
+use super::{Secrets, connects, nonces, parking};
 use crate::{Fault, Forgotten, Retention};
 
 /// Payments that one operation looks at: a millisecond of the writing thread.
@@ -81,6 +81,7 @@ impl Operation for Forget {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Forgotten, Fault> {
         parking::sweep(rows, self.now)?;
+        connects::sweep(rows, self.now)?;
         let mut forgotten = Forgotten::default();
         if let Some(next) = nonces::sweep(rows, self.now)? {
             forgotten.next_at(next);

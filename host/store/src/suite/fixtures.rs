@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use kassette_domain::attempt::Choice;
 use kassette_domain::audit::Audited;
+use kassette_domain::connect::{ConnectCode, SiteUrl};
 use kassette_domain::id::{
-    AccountId, AttemptId, Digest, EndpointId, KeyId, MerchantId, OperatorId, PaymentId, ResellerId,
-    Slot,
+    AccountId, AttemptId, ConnectCodeId, Digest, EndpointId, KeyId, MerchantId, OperatorId,
+    PaymentId, ResellerId, Slot,
 };
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
 use kassette_domain::ledger::{Change, Ledger, StartResult, Step, Via};
@@ -29,7 +30,8 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
 
 use crate::{
-    About, Created, EndpointCreated, Listed, NewMerchant, Page, Paging, Reservation, Stepped, Store,
+    About, Created, EndpointCreated, Exchange, Listed, NewMerchant, Page, Paging, Reservation,
+    Stepped, Store,
 };
 
 /// When everything begins.
@@ -237,6 +239,37 @@ pub async fn listen(store: &Arc<dyn Store>, endpoint: Endpoint) -> Endpoint {
     match created.unwrap() {
         EndpointCreated::Done(endpoint) => endpoint,
         other => panic!("{other:?}"),
+    }
+}
+
+/// A connect code of merchant 1 for a site.
+pub fn connect_code(name: &str, site: &str, environment: Environment) -> ConnectCode {
+    ConnectCode {
+        id: ConnectCodeId::from_bytes(id_of(name)),
+        hash: TokenHash::of(name),
+        merchant: MerchantId(1),
+        environment,
+        origin: SiteUrl::parse(site, false).unwrap().origin().clone(),
+        scopes: Scope::MERCHANT.to_vec(),
+        created_at: NOW,
+        expires_at: NOW.after(ConnectCode::LIFE),
+        wrong: 0,
+        fetches: 0,
+        redeemed_at: None,
+    }
+}
+
+/// Everything that redeeming a code makes, named apart.
+pub fn exchange_of(code: &ConnectCode, made: &str) -> Exchange {
+    Exchange {
+        code: code.hash,
+        key: api_key(made, KeyOwner::Merchant(code.merchant), code.environment),
+        endpoint: Endpoint {
+            environment: code.environment,
+            ..endpoint(made, NOW)
+        },
+        endpoint_secrets: secrets(made),
+        domain: "shop.example".into(),
     }
 }
 

@@ -13,6 +13,7 @@
     reason = "tests: each function's name says what it protects, and a failure is told by a panic"
 )]
 
+pub mod connects;
 pub mod creation;
 pub mod deliveries;
 pub mod directory;
@@ -90,6 +91,12 @@ macro_rules! store_suite {
             endpoints::an_endpoint_lives_from_creation_to_deletion,
             endpoints::a_merchant_has_so_many_endpoints_in_each_environment,
             endpoints::secrets_of_an_endpoint_rotate_and_survive,
+            connects::an_exchange_makes_everything_and_is_done_once,
+            connects::exchanges_at_once_have_one_winner,
+            connects::a_code_dies_by_time_and_by_wrong_proofs,
+            connects::connecting_again_takes_the_place_of_the_exchange_before,
+            connects::an_exchange_that_is_refused_leaves_nothing,
+            connects::codes_are_listed_until_a_day_after_their_end,
             deliveries::an_event_goes_to_each_endpoint_that_wants_it_then,
             deliveries::nothing_is_queued_where_nobody_wants_it,
             deliveries::a_refused_step_queues_nothing,

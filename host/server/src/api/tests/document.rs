@@ -122,11 +122,18 @@ fn every_endpoint_tells_its_statuses_in_the_error_shape() {
 #[test]
 fn endpoints_without_a_key_tell_their_statuses_in_the_error_shape() {
     let document = document();
-    for (method, path, statuses) in [(
-        "get",
-        "/api/v1/woocommerce/releases/latest",
-        "200 304 400 404 413 422 429 500 503",
-    )] {
+    for (method, path, statuses) in [
+        (
+            "post",
+            "/api/v1/connect/exchange",
+            "200 400 401 403 408 409 413 422 429 500 503",
+        ),
+        (
+            "get",
+            "/api/v1/woocommerce/releases/latest",
+            "200 304 400 404 413 422 429 500 503",
+        ),
+    ] {
         let operation = &document["paths"][path][method];
         let responses = operation["responses"].as_object().unwrap();
         let said: BTreeSet<_> = responses.keys().map(String::as_str).collect();
@@ -149,6 +156,7 @@ fn bodies_are_closed_and_their_rules_are_told() {
         "StartRequest",
         "ResellerPaymentCreateRequest",
         "InvitationRequest",
+        "ConnectExchangeRequest",
     ] {
         assert_eq!(schemas[name]["additionalProperties"], false, "{name}");
     }

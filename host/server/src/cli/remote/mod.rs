@@ -18,9 +18,9 @@ use call::Call;
 pub(super) use client::Incoming;
 use client::Remote;
 pub(super) use command::{
-    Action, AuditAction, ConsentCodeAction, DeliveryAction, DomainAction, EndpointAction,
-    KeyAction, MerchantAction, Noun, OperatorAction, PaymentAction, PluginAction, ProviderAction,
-    ResellerAction, WorkAction,
+    Action, AuditAction, ConnectCodeAction, ConsentCodeAction, DeliveryAction, DomainAction,
+    EndpointAction, KeyAction, MerchantAction, Noun, OperatorAction, PaymentAction, PluginAction,
+    ProviderAction, ResellerAction, WorkAction,
 };
 
 /// Where the token stands; never on a command line, which everybody on the machine can read.

@@ -85,6 +85,17 @@ fn commands_become_the_calls_of_the_contract() {
         call::<WorkAction>("done abc").path.join("/"),
         "work/abc/done"
     );
+    let code = call::<ConnectCodeAction>(
+        "create --merchant-id 7 --environment test --site-url https://shop.example",
+    );
+    let body = json!({ "environment": "test", "site_url": "https://shop.example", "scopes": null });
+    assert_eq!(code.path.join("/"), "merchants/7/connect-codes");
+    assert_eq!((code.body, code.shape), (Some(body), Shape::Once));
+    let listed = call::<ConnectCodeAction>("list --merchant-id 7");
+    assert_eq!(
+        (listed.method, listed.path.join("/")),
+        (Method::GET, "merchants/7/connect-codes".into())
+    );
     let made = call::<EndpointAction>(
         "create --merchant-id 7 --environment test --url https://shop.example/ --event-type payment.completed",
     );

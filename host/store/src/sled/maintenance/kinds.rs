@@ -8,6 +8,7 @@ use kassette_domain::key::TokenHash;
 use kassette_domain::time::Time;
 
 use super::checks;
+use super::connect_checks;
 use super::hook_checks;
 use super::judge::Judge;
 use super::reseal;
@@ -20,7 +21,7 @@ use crate::sled::retention::AllReached;
 use crate::sled::rows::engine;
 use crate::sled::seal::Sealer;
 use crate::sled::stored::AttemptPlace;
-use crate::sled::{endpoints, hook_keys, invitations, reseller_keys};
+use crate::sled::{connect_keys, endpoints, hook_keys, invitations, reseller_keys};
 
 /// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself
 /// is the error; everything else is told to the judge.
@@ -96,6 +97,32 @@ pub(super) const KINDS: &[Kind] = &[
         checks::empty,
     )
     .following(Derived::Key),
+    own(
+        80,
+        "connect-code",
+        connect_keys::CODES,
+        connect_checks::code,
+    ),
+    own(
+        81,
+        "connect-code-end",
+        connect_keys::CODE_ENDS,
+        checks::empty,
+    )
+    .following(Derived::Key),
+    own(
+        82,
+        "connect-code-by-merchant",
+        connect_keys::CODES_OF,
+        checks::plain::<TokenHash>,
+    )
+    .following(Derived::Row),
+    own(
+        83,
+        "connection",
+        connect_keys::CONNECTIONS,
+        connect_checks::connection,
+    ),
     own(4, "webhook-event", b"dlb/", hook_checks::body),
     own(5, "delivery-due", hook_keys::DUE, checks::empty).following(Derived::Key),
     own(6, "delivery-by-endpoint", b"dle/", checks::empty).following(Derived::Key),

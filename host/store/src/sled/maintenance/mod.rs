@@ -16,6 +16,7 @@ mod backup;
 mod bulk;
 mod checks;
 mod compact;
+mod connect_checks;
 mod format;
 mod hook_checks;
 mod judge;

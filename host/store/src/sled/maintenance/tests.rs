@@ -22,8 +22,8 @@ use crate::sled::{MasterKey, SledStore};
 use crate::suite::fixtures::{open, secrets as secrets_of, *};
 use crate::suite::resellers::{everything_of_a_reseller, opens};
 use crate::{
-    Deliveries as _, DeliveryFilter, Directory as _, Health as _, Nonces as _, Payments as _,
-    Resellers as _, Reserved, Retention, Store, Upkeep as _,
+    Connects as _, Deliveries as _, DeliveryFilter, Directory as _, Exchanged, Health as _,
+    Nonces as _, Payments as _, Resellers as _, Reserved, Retention, Store, Upkeep as _,
 };
 
 const CACHE_BYTES: u64 = 8 << 20;
@@ -66,6 +66,14 @@ async fn full(options: &OpenOptions) -> Arc<SledStore> {
     let taken = store.reserve_nonce(nonce_of("a", NOW), NOW).await;
     assert_eq!(taken, Ok(Reserved::Fresh));
     everything_of_a_reseller(&shared).await;
+    let code = connect_code("code", "https://shop.example", Environment::Test);
+    let exchange = exchange_of(&code, "connected");
+    store
+        .issue_connect_code(code, audited("connect-code.create"), NOW)
+        .await
+        .unwrap();
+    let exchanged = store.exchange(exchange, audited("connect.exchange"), NOW);
+    assert!(matches!(exchanged.await, Ok(Exchanged::Done(_))));
     let key = api_key("key", KeyOwner::Merchant(merchant), Environment::Test);
     let hash = key.hash;
     store

@@ -1,5 +1,6 @@
 //! The nouns and what can be done with each.
 
+mod connect;
 mod merchants;
 mod operators;
 mod payments;
@@ -13,6 +14,7 @@ use kassette_domain::key::Environment;
 use super::Connection;
 use super::call::Call;
 
+pub(in crate::cli) use connect::ConnectCodeAction;
 pub(in crate::cli) use merchants::{DomainAction, KeyAction, MerchantAction};
 pub(in crate::cli) use operators::{AuditAction, OperatorAction, OperatorCreate};
 pub(in crate::cli) use payments::{PaymentAction, ProviderAction, WorkAction};

@@ -52,7 +52,7 @@ async fn a_store_that_nobody_harmed_is_whole() {
     let folder = tempfile::tempdir().unwrap();
     closed(full(&options(&folder)).await).await;
     let report = whole(&options(&folder));
-    assert_eq!((report.payments, report.audit_lines), (4, 11));
+    assert_eq!((report.payments, report.audit_lines), (4, 13));
     let all: BTreeSet<&str> = KINDS.iter().map(|kind| kind.name).collect();
     let there: BTreeSet<&str> = report.rows.keys().copied().collect();
     assert_eq!(there, all, "the tests below look at every kind");
@@ -175,7 +175,7 @@ async fn lines_that_are_written_meanwhile_do_not_break_the_audit_log() {
         assert_eq!(store.verify_audit().await.unwrap().breaks(), []);
     }
     writer.await.unwrap();
-    assert_eq!(store.verify_audit().await.unwrap().last().unwrap().0, 61);
+    assert_eq!(store.verify_audit().await.unwrap().last().unwrap().0, 63);
     closed(store).await;
 }
 

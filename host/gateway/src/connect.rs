@@ -1,0 +1,423 @@
+//! Connecting a shop: an operator issues a one-time code, the shop's plugin exchanges it for a key.
+//!
+//! Checks stand in the decided order: code, site, proof, live approval, then the shop is asked, and one
+//! transaction redeems the code and makes everything. Whoever loses a race finds the code redeemed.
+
+use std::time::Duration;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::connect::{Challenge, CodeUse, ConnectCode, Connection, Proof, SiteUrl};
+use kassette_domain::id::{ConnectCodeId, EndpointId, KeyId, MerchantId};
+use kassette_domain::key::{
+    ApiKey, Environment, KeyOwner, Scope, TokenHash, TokenKind, read_token,
+};
+use kassette_domain::secret::Secret;
+use kassette_domain::site::BadSite;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter, generate_secret};
+use kassette_http::{Client, HeaderMap, Method, Request, SendError, StatusCode};
+use kassette_store::{CodeIssued, CodeUsed, Exchange, Exchanged, Fault, Listed, Paging};
+use serde_json::json;
+use url::Url;
+
+use crate::Gateway;
+use crate::hands::Hands;
+use crate::webhooks::NotADestination;
+
+/// For asking the shop: name, connection, request and answer (decisions, "Connect and releases").
+const FETCH: Duration = Duration::from_secs(10);
+/// Most bytes of the shop's answer.
+const FETCH_BYTES: usize = 4 << 10;
+/// How long an exchange waits for another of the same code: longer than one takes.
+const TURN: Duration = Duration::from_secs(15);
+
+/// What the gateway keeps for exchanges.
+pub(crate) struct Connecting {
+    /// The guarded client.
+    client: Client,
+    /// One exchange of a code at a time: whoever waits finds it redeemed and asks no shop.
+    turns: Hands<TokenHash>,
+}
+
+impl Connecting {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            turns: Hands::default(),
+        }
+    }
+}
+
+/// Why an address is no shop's site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotASite {
+    /// By its form.
+    #[error(transparent)]
+    Form(#[from] BadSite),
+    /// No event could go there.
+    #[error(transparent)]
+    Destination(#[from] NotADestination),
+}
+
+/// A code to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewConnectCode {
+    /// Whose shop connects.
+    pub merchant: MerchantId,
+    /// Where its payments will be.
+    pub environment: Environment,
+    /// The only site that may.
+    pub site: SiteUrl,
+    /// What its key will be allowed.
+    pub scopes: Vec<Scope>,
+}
+
+/// A new code, shown this once.
+#[derive(Clone, Debug)]
+pub struct IssuedConnectCode {
+    /// What is kept of it.
+    pub code: ConnectCode,
+    /// `kc_…`
+    pub shown: Secret,
+}
+
+/// Why no code was issued.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectCodeError {
+    /// 404.
+    #[error("merchant not found")]
+    NoSuchMerchant,
+    /// 409.
+    #[error("environment: the merchant is not approved for live; approve it first")]
+    NotLiveApproved,
+    /// 500.
+    #[error(transparent)]
+    Random(#[from] getrandom::Error),
+    /// 500.
+    #[error(transparent)]
+    Store(#[from] Fault),
+}
+
+/// What a plugin claims.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The code as it was presented.
+    pub code: Secret,
+    /// The site that it says it runs on.
+    pub site: SiteUrl,
+    /// What it drew.
+    pub challenge: Challenge,
+    /// That it knows the code.
+    pub proof: Proof,
+}
+
+/// A connected shop, with what is shown this once.
+#[derive(Clone, Debug)]
+pub struct Connected {
+    /// What was made.
+    pub connection: Connection,
+    /// `kp_…`
+    pub api_key: Secret,
+    /// What the key may do.
+    pub scopes: Vec<Scope>,
+    /// Where events go.
+    pub webhook_url: String,
+    /// `whsec_…`
+    pub webhook_secret: Secret,
+    /// The shop domain under which return URLs are accepted.
+    pub domain: String,
+}
+
+/// Why a shop was not connected.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// 401.
+    #[error(
+        "the code is unknown, used, expired, or burned by wrong proofs; ask the operator for a new one"
+    )]
+    CodeRefused,
+    /// 403, counted.
+    #[error("site_url: is not the site that the code was issued for")]
+    OtherSite,
+    /// 403, counted.
+    #[error("proof: is not HMAC-SHA256 of challenge, newline and site origin, keyed with the code")]
+    WrongProof,
+    /// 403.
+    #[error("live payments are not approved for this merchant any more")]
+    NotLiveApproved,
+    /// 403.
+    #[error("the site does not prove that it is the shop's: {0}")]
+    NoControl(NoControl),
+    /// 403.
+    #[error(
+        "the site was asked {} times for this code; ask the operator for a new one",
+        ConnectCode::MAX_FETCHES
+    )]
+    AskedTooOften,
+    /// 409.
+    #[error("the merchant has as many webhook endpoints as it can; ask the operator to delete one")]
+    TooManyEndpoints,
+    /// 409.
+    #[error("the merchant has as many verified domains as it can; ask the operator to delete one")]
+    TooManyDomains,
+    /// 503: another exchange of the code is under way.
+    #[error("another exchange of the code is under way")]
+    Busy,
+    /// 500.
+    #[error(transparent)]
+    Random(#[from] getrandom::Error),
+    /// 500.
+    #[error(transparent)]
+    Store(#[from] Fault),
+}
+
+/// How a site failed to prove that it is the shop's. Its own operator reads this.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoControl {
+    /// There was no answer.
+    #[error("{0}")]
+    NoAnswer(#[from] SendError),
+    /// It was not 200; redirects are not followed.
+    #[error("it answered with the status {0} where 200 is needed; redirects are not followed")]
+    Status(u16),
+    /// It was another text.
+    #[error("its answer is not the proof, byte for byte")]
+    OtherText,
+}
+
+impl Gateway {
+    /// Reads a shop's site: an address that events could be sent to.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    pub fn shop_site(&self, text: &str) -> Result<SiteUrl, NotASite> {
+        let site = SiteUrl::parse(text, self.settings().webhooks.allow_loopback)?;
+        self.judge_destination(&site.webhook_url())?;
+        Ok(site)
+    }
+
+    /// Issues a code for a shop. The audit line's object is set to `connect-code/<id>`.
+    ///
+    /// # Errors
+    /// See [`ConnectCodeError`].
+    pub async fn issue_connect_code(
+        &self,
+        new: NewConnectCode,
+        audited: Audited,
+    ) -> Result<IssuedConnectCode, ConnectCodeError> {
+        let now = self.now();
+        let shown = TokenKind::Connect.generate(getrandom::fill)?;
+        let code = ConnectCode {
+            id: ConnectCodeId::from_bytes(crate::random()?),
+            hash: TokenHash::of(shown.expose()),
+            merchant: new.merchant,
+            environment: new.environment,
+            origin: new.site.origin().clone(),
+            scopes: new.scopes,
+            created_at: now,
+            expires_at: now.after(ConnectCode::LIFE),
+            wrong: 0,
+            fetches: 0,
+            redeemed_at: None,
+        };
+        let audited = Audited {
+            object: format!("connect-code/{}", code.id),
+            ..audited
+        };
+        match self.store().issue_connect_code(code, audited, now).await? {
+            CodeIssued::Done(code) => Ok(IssuedConnectCode { code, shown }),
+            CodeIssued::NotLiveApproved => Err(ConnectCodeError::NotLiveApproved),
+            CodeIssued::NoSuchMerchant => Err(ConnectCodeError::NoSuchMerchant),
+        }
+    }
+
+    /// Lists a merchant's codes, newest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn connect_codes(
+        &self,
+        merchant: MerchantId,
+        paging: Paging,
+    ) -> Result<Listed<ConnectCode>, Fault> {
+        self.store().connect_codes(merchant, paging).await
+    }
+
+    /// Exchanges a code for a key, a webhook endpoint and a verified domain: all of it or nothing.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub async fn connect(&self, claim: Claim) -> Result<Connected, ConnectError> {
+        let outcome = self.exchange(&claim).await;
+        let told = match &outcome {
+            Ok(_) => "connected",
+            Err(ConnectError::CodeRefused) => "code_refused",
+            Err(ConnectError::OtherSite | ConnectError::WrongProof) => "wrong_proof",
+            Err(ConnectError::NoControl(_) | ConnectError::AskedTooOften) => "no_control",
+            Err(_) => "failed",
+        };
+        metrics::counter!("kassette_connect_exchanges_total", "outcome" => told).increment(1);
+        if let Ok(Connected { connection, .. }) = &outcome {
+            tracing::info!(
+                merchant.id = connection.merchant.0, site = %connection.origin,
+                environment = %connection.environment, "a shop has connected"
+            );
+        }
+        outcome
+    }
+
+    async fn exchange(&self, claim: &Claim) -> Result<Connected, ConnectError> {
+        let Some((TokenKind::Connect, hash)) = read_token(claim.code.expose()) else {
+            return Err(ConnectError::CodeRefused);
+        };
+        let code = self.live_code(hash).await?;
+        if claim.site.origin() != &code.origin {
+            return Err(self.count_wrong(hash, ConnectError::OtherSite).await);
+        }
+        if claim.proof != Proof::of(&claim.code, &claim.challenge, &code.origin) {
+            return Err(self.count_wrong(hash, ConnectError::WrongProof).await);
+        }
+        let merchant = self.known_merchant(code.merchant).await?;
+        let approved = merchant.is_some_and(|merchant| merchant.live_approved);
+        if code.environment == Environment::Live && !approved {
+            return Err(ConnectError::NotLiveApproved);
+        }
+        let turn = self.inner.connecting.turns.take(hash);
+        let _turn = tokio::time::timeout(TURN, turn)
+            .await
+            .map_err(|_| ConnectError::Busy)?;
+        match self
+            .store()
+            .use_connect_code(hash, CodeUse::Fetch, self.now())
+            .await?
+        {
+            CodeUsed::Counted(_) => {}
+            CodeUsed::NoMore => return Err(ConnectError::AskedTooOften),
+            CodeUsed::Dead => return Err(ConnectError::CodeRefused),
+        }
+        self.ask_shop(claim)
+            .await
+            .map_err(ConnectError::NoControl)?;
+        self.redeem(&code, &claim.site).await
+    }
+
+    async fn live_code(&self, hash: TokenHash) -> Result<ConnectCode, ConnectError> {
+        let code = self.store().connect_code(hash).await?;
+        code.filter(|code| code.is_live(self.now()))
+            .ok_or(ConnectError::CodeRefused)
+    }
+
+    /// Counts a wrong site or proof against a code; the one that finds it burned is told so.
+    async fn count_wrong(&self, hash: TokenHash, wrong: ConnectError) -> ConnectError {
+        let used = self
+            .store()
+            .use_connect_code(hash, CodeUse::Wrong, self.now());
+        match used.await {
+            Ok(CodeUsed::Counted(_)) => wrong,
+            Ok(CodeUsed::NoMore | CodeUsed::Dead) => ConnectError::CodeRefused,
+            Err(fault) => fault.into(),
+        }
+    }
+
+    /// Whether the site answers the challenge with the proof.
+    async fn ask_shop(&self, claim: &Claim) -> Result<(), NoControl> {
+        let address = claim.challenge.claim_url(claim.site.origin());
+        // An origin and a path of plain characters always read.
+        let url = Url::parse(&address).map_err(|_| NoControl::OtherText)?;
+        let request = Request {
+            method: Method::GET,
+            url,
+            headers: HeaderMap::new(),
+            body: Vec::new().into(),
+            deadline: FETCH,
+            max_response: FETCH_BYTES,
+            hosts: None,
+        };
+        let response = self.inner.connecting.client.send(request).await?;
+        if response.status != StatusCode::OK {
+            return Err(NoControl::Status(response.status.as_u16()));
+        }
+        if response.truncated || !claim.proof.is(&response.body) {
+            return Err(NoControl::OtherText);
+        }
+        Ok(())
+    }
+
+    /// Redeems a code whose shop has proved itself.
+    async fn redeem(&self, code: &ConnectCode, site: &SiteUrl) -> Result<Connected, ConnectError> {
+        let now = self.now();
+        let (key, api_key) = draw_key(code, now)?;
+        let webhook_secret = generate_secret(getrandom::fill)?;
+        let endpoint = Endpoint {
+            id: EndpointId::from_bytes(crate::random()?),
+            merchant: code.merchant,
+            environment: code.environment,
+            url: site.webhook_url(),
+            event_types: EventFilter::All,
+            enabled: true,
+            created_at: now,
+        };
+        let audited = audited(code, &key, &endpoint, site);
+        let webhook_url = endpoint.url.clone();
+        let exchange = Exchange {
+            code: code.hash,
+            key,
+            endpoint,
+            endpoint_secrets: EndpointSecrets::new(webhook_secret.clone()),
+            domain: site.domain().to_owned(),
+        };
+        match self.store().exchange(exchange, audited, now).await? {
+            Exchanged::Done(connection) => Ok(Connected {
+                connection,
+                api_key,
+                scopes: code.scopes.clone(),
+                webhook_url,
+                webhook_secret,
+                domain: site.domain().to_owned(),
+            }),
+            Exchanged::Dead => Err(ConnectError::CodeRefused),
+            Exchanged::NotLiveApproved => Err(ConnectError::NotLiveApproved),
+            Exchanged::TooManyEndpoints => Err(ConnectError::TooManyEndpoints),
+            Exchanged::TooManyDomains => Err(ConnectError::TooManyDomains),
+        }
+    }
+}
+
+/// The key of a shop, with the record that is kept of it.
+fn draw_key(code: &ConnectCode, now: Time) -> Result<(ApiKey, Secret), getrandom::Error> {
+    let shown = TokenKind::Merchant(code.environment).generate(getrandom::fill)?;
+    let id = KeyId::from_bytes(crate::random()?);
+    let owner = KeyOwner::Merchant(code.merchant);
+    let key = ApiKey::new(
+        id,
+        &shown,
+        owner,
+        code.environment,
+        code.scopes.clone(),
+        now,
+    );
+    Ok((key, shown))
+}
+
+/// The line of the audit log; the store adds what was there before.
+fn audited(code: &ConnectCode, key: &ApiKey, endpoint: &Endpoint, site: &SiteUrl) -> Audited {
+    let after = json!({
+        "environment": code.environment,
+        "site_origin": code.origin,
+        "scopes": code.scopes,
+        "connect_code_id": code.id.to_string(),
+        "key_id": key.id.to_string(),
+        "webhook_endpoint_id": endpoint.id.to_string(),
+        "webhook_url": endpoint.url,
+        "verified_domain": site.domain(),
+    });
+    Audited {
+        operator: "system".into(),
+        actor: code.origin.to_string(),
+        reason: Some(format!("connect code {}", code.id)),
+        action: "connect.exchange".into(),
+        object: format!("merchant/{}", code.merchant),
+        before: None,
+        after: Some(after.to_string()),
+    }
+}

@@ -1,0 +1,92 @@
+//! Connect codes and what comes of them.
+
+use kassette_domain::audit::Audited;
+use kassette_domain::connect::{CodeUse, ConnectCode, Connection};
+use kassette_domain::id::MerchantId;
+use kassette_domain::key::{ApiKey, TokenHash};
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{Endpoint, EndpointSecrets};
+
+use crate::{Answer, Listed, Paging};
+
+/// What became of issuing a code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodeIssued {
+    /// Written.
+    Done(ConnectCode),
+    /// A live code for a merchant that is not approved for live.
+    NotLiveApproved,
+    /// There is no such merchant.
+    NoSuchMerchant,
+}
+
+/// What became of counting a use of a code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodeUsed {
+    /// Counted; the code as it is now.
+    Counted(ConnectCode),
+    /// The code is live and allows no more such uses.
+    NoMore,
+    /// The code is unknown, redeemed, burned or expired.
+    Dead,
+}
+
+/// Everything that an exchange makes.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    /// The code to redeem.
+    pub code: TokenHash,
+    /// The key, of the code's merchant and environment.
+    pub key: ApiKey,
+    /// The endpoint, likewise.
+    pub endpoint: Endpoint,
+    /// Its secret.
+    pub endpoint_secrets: EndpointSecrets,
+    /// The shop domain that is verified, without its subdomains.
+    pub domain: String,
+}
+
+/// What became of an exchange.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exchanged {
+    /// All of it is there, and what an earlier exchange of the same merchant, environment and site
+    /// made is not any more.
+    Done(Connection),
+    /// The code is unknown, redeemed, burned or expired.
+    Dead,
+    /// A live code of a merchant that is not approved for live any more.
+    NotLiveApproved,
+    /// The merchant has as many endpoints in this environment as it can.
+    TooManyEndpoints,
+    /// The merchant has as many domains as it can.
+    TooManyDomains,
+}
+
+/// Connect codes and exchanges.
+pub trait Connects: Send + Sync {
+    /// Writes a new code. A live one needs an approved merchant.
+    fn issue_connect_code(
+        &self,
+        code: ConnectCode,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, CodeIssued>;
+
+    /// A code by its hash; none where it is unknown, or ended more than a day ago.
+    fn connect_code(&self, hash: TokenHash) -> Answer<'_, Option<ConnectCode>>;
+
+    /// Lists a merchant's codes, newest first, for a day after their end.
+    fn connect_codes(
+        &self,
+        merchant: MerchantId,
+        paging: Paging,
+    ) -> Answer<'_, Listed<ConnectCode>>;
+
+    /// Counts a use of a live code that does not redeem it.
+    fn use_connect_code(&self, hash: TokenHash, used: CodeUse, now: Time) -> Answer<'_, CodeUsed>;
+
+    /// Redeems a code for key, endpoint and domain: all of it in one transaction, or nothing. What an
+    /// earlier exchange made goes in the same transaction: its endpoint is deleted, its key revoked;
+    /// the audit line's `before` names both.
+    fn exchange(&self, exchange: Exchange, audited: Audited, now: Time) -> Answer<'_, Exchanged>;
+}
