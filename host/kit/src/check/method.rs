@@ -203,10 +203,10 @@ fn time(mut times: Vec<Duration>, opened: &Opened) -> Result<String, String> {
     let (class, limit) = (opened.class.as_str(), opened.limits.cpu);
     if median > limit / 2 {
         return Err(format!(
-            "a call takes {median:?} of CPU time in the middle; a {class} module is stopped at {limit:?}, so half of it is the most that is safe"
+            "a call takes {median:?} of CPU time in the middle; a module of class {class} is stopped at {limit:?}, so half of it is the most that is safe"
         ));
     }
     Ok(format!(
-        "CPU time of a call: {median:?} in the middle, {most:?} at most; a {class} module has {limit:?}"
+        "CPU time of a call: {median:?} in the middle, {most:?} at most; class {class} has {limit:?}"
     ))
 }
