@@ -210,7 +210,10 @@ impl MethodModule {
     /// An instance for measurements.
     #[doc(hidden)]
     pub fn reused(&self) -> Result<Reused, CallError> {
-        let mut store = Store::new(&self.host.engine, MethodState::new(Arc::clone(&self.who)));
+        let mut store = Store::new(
+            &self.host.engine,
+            MethodState::new(Arc::clone(&self.who), Wasi::without_question()),
+        );
         limit(&mut store, &self.who.limits);
         let method = self.pre.instantiate(&mut store);
         let method = method.map_err(|_| CallError::Trap)?;
