@@ -11,7 +11,8 @@ async fn an_open_invitation_says_who_asks_and_has_both_buttons() {
     let shop = desk();
     let page = shop.invitation().await;
     assert_eq!(page.status, StatusCode::OK);
-    page.says("Agency &#60;b&#62; would like to take payments for you");
+    page.says("Agency &#60;b&#62;");
+    page.says(" would like to take payments for you");
     page.says("Shop &#34;Seven&#34;");
     page.says(&format!(
         r#"method="post" action="/invitation/{INVITATION_TOKEN}""#
