@@ -1,7 +1,8 @@
 //! How many events a second reach a fast receiver, beside a bare client that posts as many bodies to
-//! the same receiver in the same run; both over as many connections as one endpoint gets, bare client,
-//! gateway and receiver in one process. Once with few delivered events in the store, and once with
-//! many.
+//! the same receiver in the same run, bare client, gateway and receiver in one process. The bare client
+//! does nothing but post the same headers and as many bytes: over as many connections as one endpoint
+//! gets, and as a plain loop, one after the other. Once with few delivered events in the store, and
+//! once with many.
 //!
 //! ```sh
 //! cargo run --release -p kassette -p kassette-gateway --example deliveries -- \
@@ -106,30 +107,30 @@ async fn main() {
         );
         let mut rounds = Vec::new();
         for round in 1..=options.rounds {
-            let bare = bare(&receiver, events).await;
+            let many = bare(&receiver, events, CONNECTIONS).await;
+            let one = bare(&receiver, events, 1).await;
             let delivered = deliver(&gateway, &store, &receiver, endpoint, events).await;
-            let ratio = delivered / bare;
             println!(
-                "  round {round}: {delivered:.0} deliveries/s, bare client {bare:.0}/s, ratio {ratio:.2}"
+                "  round {round}: {delivered:.0} deliveries/s; bare client {many:.0}/s over \
+                 {CONNECTIONS} connections, {one:.0}/s in a loop"
             );
-            rounds.push((delivered, ratio));
+            rounds.push([delivered, delivered / many, delivered / one]);
             filled = filled.max(stored) + events;
         }
-        let median = |of: fn(&(f64, f64)) -> f64| {
-            let mut values: Vec<f64> = rounds.iter().map(of).collect();
+        let [delivered, ratio, of_loop] = std::array::from_fn(|at| {
+            let mut values: Vec<f64> = rounds.iter().map(|round: &[f64; 3]| round[at]).collect();
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]
-        };
-        let (delivered, ratio) = (median(|round| round.0), median(|round| round.1));
+        });
         println!(
-            "  median of {} rounds of {events} events over {CONNECTIONS} connections: \
-             {delivered:.0} deliveries/s, ratio {ratio:.2}",
+            "  median of {} rounds of {events} events: {delivered:.0} deliveries/s, ratio \
+             {ratio:.2} to {CONNECTIONS} connections, {of_loop:.2} to a loop",
             options.rounds
         );
         let (few, before) = *first.get_or_insert((stored, ratio));
         if few != stored {
             println!(
-                "  ratio with {stored} stored to ratio with {few}: {:.2}",
+                "  with {stored} stored beside {few}: {:.2} times the ratio",
                 ratio / before
             );
         }
@@ -285,23 +286,34 @@ async fn deliver(
     events as f64 / took.as_secs_f64()
 }
 
-/// Posts bodies of an event's size with nothing else to do; requests a second.
-async fn bare(receiver: &Receiver, events: usize) -> f64 {
+/// Posts what looks like events with nothing else to do; requests a second.
+async fn bare(receiver: &Receiver, events: usize, connections: usize) -> f64 {
     let client = Client::new(Guard {
         allow_loopback: true,
     });
     let url = url::Url::parse(&format!("http://{}/hook", receiver.address)).unwrap();
+    let mut headers = HeaderMap::new();
+    let event = "0123456789abcdef".repeat(2);
+    let signature = format!("v1={}", event.repeat(2));
+    for (name, value) in [
+        ("content-type", "application/json"),
+        ("x-service-event-id", event.as_str()),
+        ("x-service-timestamp", "1800000000"),
+        ("x-service-signature", signature.as_str()),
+    ] {
+        headers.insert(name, value.parse().unwrap());
+    }
     let began = Instant::now();
-    let tasks: Vec<_> = (0..CONNECTIONS)
+    let tasks: Vec<_> = (0..connections)
         .map(|at| {
-            let (client, url) = (client.clone(), url.clone());
+            let (client, url, headers) = (client.clone(), url.clone(), headers.clone());
             tokio::spawn(async move {
-                for _ in (at..events).step_by(CONNECTIONS) {
+                for _ in (at..events).step_by(connections) {
                     let request = Request {
                         method: Method::POST,
                         url: url.clone(),
-                        headers: HeaderMap::new(),
-                        body: vec![b'x'; 330].into(),
+                        headers: headers.clone(),
+                        body: vec![b'x'; 400].into(),
                         deadline: Duration::from_secs(10),
                         max_response: 4096,
                         hosts: None,

@@ -115,7 +115,7 @@ impl Claims {
 
 fn load(source: &impl Source, id: DeliveryId, due_at: Time) -> Result<DueDelivery, Fault> {
     let row: DeliveryRow = source.expect(&hook_keys::delivery(id))?;
-    let body: BodyRow = source.expect(&hook_keys::body(row.event))?;
+    let body: BodyRow = source.expect(&row.body())?;
     Ok(DueDelivery {
         id,
         event: row.event,

@@ -5,7 +5,7 @@
 //! | `whe/` | endpoint | an endpoint, its secrets sealed |
 //! | `whm/` | merchant, newest first, endpoint | – |
 //! | `whr/` | merchant, environment | its endpoints with what each wants: one look per event |
-//! | `dlb/` | event | the body that is sent, and how many deliveries are of it |
+//! | `dlb/` | time, event | the body that is sent, and how many deliveries are of it |
 //! | `dlv/` | delivery | a delivery with the log of its attempts |
 //! | `dlr/` | delivery, attempt | an answer too long for the log |
 //! | `dle/` | endpoint, delivery | – |
@@ -24,6 +24,7 @@ use super::keys::Key;
 pub(super) const PENDING: &[u8] = b"meta/pending";
 pub(super) const DELIVERIES: &[u8] = b"dlv/";
 pub(super) const DUE: &[u8] = b"dld/";
+pub(super) const BODIES: &[u8] = b"dlb/";
 pub(super) const ENDPOINTS: &[u8] = b"whe/";
 /// Bytes of an id.
 pub(super) const ID: usize = 16;
@@ -75,8 +76,11 @@ pub(super) fn roster(merchant: MerchantId, environment: Environment) -> Key {
     key(&[b"whr/", &merchant.0.to_be_bytes(), world])
 }
 
-pub(super) fn body(event: EventId) -> Key {
-    key(&[b"dlb/", event.as_bytes()])
+/// In order of time, so that what is queued and delivered by turns stands together, however much was
+/// delivered before.
+pub(super) fn body(written_at: Time, event: EventId) -> Key {
+    let time = written_at.as_millis().to_be_bytes();
+    key(&[BODIES, &time, event.as_bytes()])
 }
 
 pub(super) fn delivery(id: DeliveryId) -> Key {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::endpoints::Roster;
 use super::hook_keys;
+use super::keys::Key;
 use super::records;
 use super::rows::{Rows, Source, Span};
 use super::seal::random_id;
@@ -36,6 +37,8 @@ pub(super) struct BodyRow {
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct DeliveryRow {
     pub(super) event: EventId,
+    /// When the event's body was written.
+    body_at: Time,
     pub(super) kind: EventType,
     pub(super) endpoint: EndpointId,
     pub(super) payment: PaymentId,
@@ -48,6 +51,11 @@ pub(super) struct DeliveryRow {
 }
 
 impl DeliveryRow {
+    /// Where the event's body stands.
+    pub(super) fn body(&self) -> Key {
+        hook_keys::body(self.body_at, self.event)
+    }
+
     /// Takes an attempt into the log; the domain says what follows.
     pub(super) fn record(&mut self, id: DeliveryId, tried: Tried) -> Recorded {
         let mut whole = delivery(id, self.clone());
@@ -169,17 +177,17 @@ fn put_out(
         body,
         deliveries: u32::try_from(endpoints.len()).unwrap_or(u32::MAX),
     };
-    rows.save(hook_keys::body(event), &row)?;
+    rows.save(hook_keys::body(now, event), &row)?;
     endpoints
         .iter()
-        .map(|endpoint| queue(rows, event, &row, *endpoint, now))
+        .map(|endpoint| queue(rows, (event, now), &row, *endpoint, now))
         .collect()
 }
 
-/// Writes one delivery of an event, due at once.
+/// Writes one delivery of an event, due at once. With the event stands when its body was written.
 fn queue(
     rows: &mut Rows<'_>,
-    event: EventId,
+    (event, body_at): (EventId, Time),
     body: &BodyRow,
     endpoint: EndpointId,
     now: Time,
@@ -187,6 +195,7 @@ fn queue(
     let id = hook_keys::delivery_id(now, random_id()?);
     let row = DeliveryRow {
         event,
+        body_at,
         kind: body.kind,
         endpoint,
         payment: body.payment,
@@ -210,14 +219,14 @@ pub(super) fn queue_again(
     old: &DeliveryRow,
     now: Time,
 ) -> Result<Delivery, Fault> {
-    let key = hook_keys::body(old.event);
+    let key = old.body();
     let mut body: BodyRow = rows.expect(&key)?;
     body.deliveries = body.deliveries.saturating_add(1);
     rows.save(key, &body)?;
     if old.status == DeliveryStatus::Exhausted {
         rows.save(hook_keys::failed(old.endpoint, id), &true)?;
     }
-    queue(rows, old.event, &body, old.endpoint, now)
+    queue(rows, (old.event, old.body_at), &body, old.endpoint, now)
 }
 
 /// Writes a delivery that has changed, with the rows that follow from it. `before` is where its row
@@ -295,7 +304,7 @@ pub(super) fn remove(rows: &mut Rows<'_>, id: DeliveryId, row: &DeliveryRow) -> 
     if row.status == DeliveryStatus::Exhausted {
         rows.remove(hook_keys::failed(row.endpoint, id));
     }
-    let key = hook_keys::body(row.event);
+    let key = row.body();
     let mut body: BodyRow = rows.expect(&key)?;
     if body.deliveries > 1 {
         body.deliveries -= 1;

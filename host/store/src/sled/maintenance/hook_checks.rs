@@ -74,15 +74,16 @@ pub(super) fn delivery(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<
         judge.promise(hook_keys::response(id, attempt), &[])?;
     }
     let missing = "the event that it is of is missing, or counts fewer deliveries";
-    judge.promise_told(b"dlb/", key, row.event.as_bytes(), missing)
+    let told = row.body().split_off(hook_keys::BODIES.len());
+    judge.promise_told(hook_keys::BODIES, key, &told, missing)
 }
 
 /// An event's body, which counts its deliveries.
 pub(super) fn body(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let row: BodyRow = records::decode(key, row)?;
-    let event = key.get(b"dlb/".len()..).unwrap_or_default();
+    let told = key.get(hook_keys::BODIES.len()..).unwrap_or_default();
     for _ in 0..row.deliveries {
-        judge.tells(key, event, "a delivery of it is missing")?;
+        judge.tells(key, told, "a delivery of it is missing")?;
     }
     Ok(())
 }
