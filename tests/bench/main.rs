@@ -14,11 +14,16 @@
 //! | `overload` | twice what can be carried |
 //! | `calls` | modules by themselves: a call, a swap, a version's memory |
 //! | `million` | start and memory with many payments stored |
+//! | `store` | the store by itself, against a raw log and redb; with a thousand and a million payments |
+//!
+//! What is stored goes to the folder of temporary files, some gigabytes; `TMPDIR` names another disk.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
     missing_docs,
     clippy::allow_attributes
 )]
@@ -34,6 +39,7 @@ mod options;
 mod overload;
 mod requests;
 mod signed;
+mod store;
 
 use std::process::ExitCode;
 
@@ -47,6 +53,11 @@ fn main() -> ExitCode {
         floor::serve();
         return ExitCode::SUCCESS;
     }
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some(store::ARGUMENT) {
+        store::fill(arguments);
+        return ExitCode::SUCCESS;
+    }
     let options = Options::parse();
     let mut figures = Vec::new();
     for group in options.groups() {
@@ -56,7 +67,8 @@ fn main() -> ExitCode {
             Group::Signed => signed::run(&options),
             Group::Overload => overload::run(&options),
             Group::Calls => calls::run(&options),
-            Group::Million => million::run(&options),
+            Group::Store => store::speed(&options),
+            Group::Million => [store::size(&options), million::run(&options)].concat(),
         };
         figures.extend(measured);
     }

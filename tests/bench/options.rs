@@ -16,13 +16,21 @@ pub(crate) enum Group {
     Overload,
     /// The modules by themselves: a call, a swap, a version's memory.
     Calls,
-    /// A gateway with a million payments: memory, and how long a start takes. Takes minutes.
+    /// The store by itself against a raw log and redb.
+    Store,
+    /// A million payments: speed, memory, disk, and how long a start takes. Takes minutes.
     Million,
 }
 
 impl Group {
     /// Measured where nothing is chosen; what takes minutes has to be asked for.
-    const USUAL: [Self; 4] = [Self::Http, Self::Signed, Self::Overload, Self::Calls];
+    const USUAL: [Self; 5] = [
+        Self::Http,
+        Self::Signed,
+        Self::Overload,
+        Self::Calls,
+        Self::Store,
+    ];
 
     /// As it is written on the command line.
     pub(crate) fn name(self) -> String {

@@ -1,5 +1,5 @@
 //! The embedded store by itself, against a log that is only appended to, and against redb with the same
-//! rows. `cargo bench -p kassette-store`
+//! rows.
 //!
 //! | file | holds |
 //! |---|---|
@@ -8,38 +8,32 @@
 //! | `raw` | the floor: one record a payment, appended, `fdatasync` |
 //! | `other` | redb, with the rows that the store writes |
 //! | `speed` | creates a second, in turn with floor and redb |
+//! | `lives` | what payments take on the disk, compacted |
 //! | `size` | a thousand and a million payments: speed, memory, disk, opening |
 
 mod group;
+mod lives;
 mod other;
 mod raw;
 mod size;
 mod speed;
 mod work;
 
-use std::path::Path;
-
 use super::figure::Figure;
+use super::options::Options;
 
 pub(crate) use size::{ARGUMENT, fill};
 
-/// What to measure.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    /// How often each measurement is repeated.
-    pub(crate) rounds: usize,
-    /// How long each lasts, seconds.
-    pub(crate) seconds: f64,
-    /// How many payments are many; none leaves that part out.
-    pub(crate) payments: Option<usize>,
+/// Creates a second, in turn with floor and redb.
+pub(crate) fn speed(options: &Options) -> Vec<Figure> {
+    let folder = tempfile::tempdir().unwrap();
+    speed::measure(options, folder.path())
 }
 
-/// Measures the store in a folder on the disk in question. Whoever calls it hands a process that is
-/// started with [`ARGUMENT`] to [`fill`].
-pub(crate) fn measure(plan: Plan, folder: &Path) -> Vec<Figure> {
-    let mut figures = speed::measure(plan, folder);
-    if let Some(payments) = plan.payments {
-        figures.extend(size::measure(plan, folder, payments));
-    }
+/// A thousand and as many payments as a million is.
+pub(crate) fn size(options: &Options) -> Vec<Figure> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut figures = size::measure(options, folder.path());
+    figures.extend(lives::measure(folder.path()));
     figures
 }

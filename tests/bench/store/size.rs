@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::figure::{Figure, Goal};
-use super::Plan;
+use super::super::options::Options;
 use super::work::{self, End};
 
 /// What the process that fills a store is started with, before folder, payments and seconds.
@@ -62,12 +62,16 @@ fn resident() -> u64 {
     kibibytes * 1024
 }
 
-pub(crate) fn measure(plan: Plan, folder: &Path, payments: usize) -> Vec<Figure> {
+pub(crate) fn measure(options: &Options, folder: &Path) -> Vec<Figure> {
+    let payments = options.payments;
     let folder = folder.join("size");
     let mut child = Command::new(std::env::current_exe().unwrap())
         .arg(ARGUMENT)
         .arg(&folder)
-        .args([payments.to_string(), plan.seconds.to_string()])
+        .args([
+            payments.to_string(),
+            options.slice().as_secs_f64().to_string(),
+        ])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::super::figure::{Figure, Goal, median};
+use super::super::options::Options;
 use super::other::{self, Preparer};
+use super::raw;
 use super::work::{self, End, Run};
-use super::{Plan, raw};
 
 /// What one round has measured.
 struct Round {
@@ -16,15 +16,15 @@ struct Round {
     store: Run,
 }
 
-pub(crate) fn measure(plan: Plan, folder: &Path) -> Vec<Figure> {
+pub(crate) fn measure(options: &Options, folder: &Path) -> Vec<Figure> {
     let runtime = work::runtime();
     let mut figures = Vec::new();
     for writers in [1, 32, 256] {
-        let rounds: Vec<Round> = (0..plan.rounds)
+        let rounds: Vec<Round> = (0..options.rounds())
             .map(|number| {
                 let folder = folder.join(format!("speed-{writers}-{number}"));
                 std::fs::create_dir(&folder).unwrap();
-                let round = runtime.block_on(round(plan, &folder, writers));
+                let round = runtime.block_on(round(End::After(options.slice()), &folder, writers));
                 std::fs::remove_dir_all(&folder).unwrap();
                 round
             })
@@ -34,8 +34,7 @@ pub(crate) fn measure(plan: Plan, folder: &Path) -> Vec<Figure> {
     figures
 }
 
-async fn round(plan: Plan, folder: &Path, writers: usize) -> Round {
-    let end = End::After(Duration::from_secs_f64(plan.seconds));
+async fn round(end: End, folder: &Path, writers: usize) -> Round {
     let store = work::open(&folder.join("store"));
     let before = store.counters();
     let create = {

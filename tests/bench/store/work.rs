@@ -29,13 +29,16 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-pub(crate) fn open(folder: &Path) -> Arc<SledStore> {
-    SledStore::open(&OpenOptions {
+pub(crate) fn options(folder: &Path) -> OpenOptions {
+    OpenOptions {
         path: folder.to_owned(),
         master: MasterKey::from_bytes([7; 32]),
         cache_bytes: CACHE_BYTES,
-    })
-    .unwrap()
+    }
+}
+
+pub(crate) fn open(folder: &Path) -> Arc<SledStore> {
+    SledStore::open(&options(folder)).unwrap()
 }
 
 pub(crate) fn now() -> Time {
@@ -84,7 +87,7 @@ pub(crate) fn payment(now: Time) -> NewPayment {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
