@@ -87,7 +87,7 @@ async fn whole(server: &Server, made: &Made, doubtful: &Value) {
 }
 
 /// Lets no file of a process grow beyond so many bytes.
-fn limit_files(server: &Server, bytes: Option<u64>) {
+pub(crate) fn limit_files(server: &Server, bytes: Option<u64>) {
     let pid = i32::try_from(server.pid()).unwrap();
     let limit = Rlimit {
         current: bytes,

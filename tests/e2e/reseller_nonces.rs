@@ -1,11 +1,13 @@
 //! A nonce is good for one request: at any concurrency, across a kill, for ten minutes.
 
+use std::process::Command;
 use std::sync::Arc;
 
 use futures_util::future::{join_all, select_all};
 use serde_json::json;
 
-use crate::harness::{Answer, Server, shared};
+use crate::disk::limit_files;
+use crate::harness::{Answer, Server, fresh_folder, shared};
 use crate::reseller_calls::{MERCHANTS, PAYMENTS, START, Signed, delegated, now};
 
 /// Requests at once.
@@ -148,6 +150,28 @@ async fn a_nonce_is_free_again_after_ten_minutes() {
             server.ask(&again).await.expect(status).error_unless(200);
         }
     }
+}
+
+#[tokio::test]
+async fn a_nonce_that_cannot_be_kept_lets_no_request_pass() {
+    // A write beyond the limit fails, as it does on a full disk, and does not end the process.
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_kassette"));
+    let server = Server::through(command, fresh_folder()).await;
+    let reseller = server.reseller().await;
+    limit_files(&server, Some(0));
+    let signed = Signed::get(&reseller.live, MERCHANTS);
+    server.ask(&signed).await.expect(500).error();
+    limit_files(&server, None);
+    let accepted = server.wait_for("the disk", async || {
+        let status = server.ask(&signed).await.status;
+        // Whether the failed one was kept is not known; only that one request has it.
+        (status != 500).then_some(status)
+    });
+    assert!(matches!(accepted.await, 200 | 409));
+    server.ask(&signed).await.expect(409);
 }
 
 impl Answer {

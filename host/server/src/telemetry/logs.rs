@@ -42,7 +42,10 @@ pub(crate) fn start(format: LogFormat, configured: &str) -> Result<(), LogError>
     let filter = filter(configured, std::env::var(FILTER_VARIABLE).ok())?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        // A line that cannot be written is lost. Telling so would write to the same place, and panic
+        // where that fails: a full disk under the log would stop what goes on without one.
+        .log_internal_errors(false);
     match format {
         LogFormat::Json => lines.json().flatten_event(true).finish().try_init()?,
         LogFormat::Pretty => lines
