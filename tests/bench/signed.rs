@@ -21,12 +21,7 @@ use super::gateway::Gateway;
 use super::http::CONNECTIONS;
 use super::options::Options;
 use super::requests::Draw;
-
-#[allow(dead_code, reason = "the store's own benchmark uses the rest of it")]
-#[path = "store/work.rs"]
-mod work;
-
-use work::End;
+use super::store::work::{self, End};
 
 const PAYMENTS: &str = "/api/v1/reseller/payments";
 /// Payments of each environment that are there to be read.
@@ -215,7 +210,8 @@ impl World {
 fn reads(reads: &Reads) -> Requests {
     let (key, targets, mut draw) = (reads.key.clone(), Rc::clone(&reads.targets), Draw::new());
     Box::new(move |into| {
-        sign(&key, "GET", draw.from(targets.as_slice()), "", into);
+        let target: &String = draw.from(&targets);
+        sign(&key, "GET", target, "", into);
         true
     })
 }

@@ -132,7 +132,7 @@ async fn merchants_are_told_with_where_the_reseller_stands() {
         "merchant_id": null, "business_name": asked["business_name"], "status": "invited",
         "authorized_at": null, "client_ref": asked["client_ref"],
     });
-    assert_eq!(merchants().await, [expected.clone()]);
+    assert_eq!(merchants().await, std::slice::from_ref(&expected));
     let (merchant, ..) = server.merchant(json!({})).await;
     server.set_standing(&reseller, merchant, "authorized").await;
     let listed = merchants().await;

@@ -335,7 +335,7 @@ mod tests {
             assert_eq!(tried.is_err(), burnt);
             if burnt {
                 let later = Time::from_secs(10);
-                let mut newer = super::tests::code(later);
+                let mut newer = tests::code(later);
                 let tried = try_with(&mut invitation, &mut newer, CODE, later);
                 assert_eq!(tried, Ok(MerchantId(3)));
             }

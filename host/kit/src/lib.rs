@@ -8,8 +8,8 @@
 //!
 //! let harness = Harness::new()?;
 //! let interac = harness.method("target/method.interac.wasm")?;
-//! let verdicts = interac.rank(&question("CAD", Some("49.90"), &["a", "b"]))??;
-//! assert_eq!(verdicts.len(), 2);
+//! let answer = interac.rank(&question("CAD", Some("49.90"), &["a", "b"]))?;
+//! assert!(answer.is_ok_and(|verdicts| verdicts.len() == 2));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     clippy::allow_attributes,
     unreachable_pub,
     reason = "a test that cannot go on fails"
@@ -363,7 +364,7 @@ impl tracing::Subscriber for &'static Complaints {
 fn rerun_where_permissions_hold(test: &str) -> bool {
     const AGAIN: &str = "KASSETTE_TEST_UNPRIVILEGED";
     let closed = tempfile::NamedTempFile::new().unwrap();
-    fs::set_permissions(closed.path(), Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(closed.path(), Permissions::from_mode(0o000)).unwrap();
     if File::open(closed.path()).is_err() {
         return false;
     }

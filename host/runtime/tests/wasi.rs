@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     clippy::allow_attributes,
     unreachable_pub,
     reason = "a test that cannot go on fails"

@@ -27,7 +27,7 @@ const PAYMENTS: usize = 50_000;
 const WRITERS: usize = 256;
 
 pub(crate) fn measure(folder: &Path) -> Vec<Figure> {
-    let bare = each(&folder.join("bare"), |store| work::create(store));
+    let bare = each(&folder.join("bare"), work::create);
     let paid = each(&folder.join("paid"), pay);
     vec![
         Figure::new("disk a created payment, compacted", bare, "B"),
@@ -81,7 +81,7 @@ async fn pay(store: Arc<SledStore>) {
                 status: VendorStatus::Completed,
                 settlement: VendorSettlement::Confirmed,
                 received: due.amount,
-                currency: due.currency.as_str().into(),
+                currency: due.currency.code().into(),
                 returned: Minor(0),
                 detail: "captured".into(),
             },

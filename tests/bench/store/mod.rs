@@ -17,7 +17,7 @@ mod other;
 mod raw;
 mod size;
 mod speed;
-mod work;
+pub(crate) mod work;
 
 use super::figure::Figure;
 use super::options::Options;

@@ -513,10 +513,12 @@ impl Lanes {
             return None;
         }
         let Some(next) = lane.next else {
-            if lane.is_idle() && lane.standing == Standing::New && lane.wakes_at.is_none() {
-                if lane.circuit.is_closed() {
-                    self.lanes.remove(&endpoint);
-                }
+            if lane.is_idle()
+                && lane.standing == Standing::New
+                && lane.wakes_at.is_none()
+                && lane.circuit.is_closed()
+            {
+                self.lanes.remove(&endpoint);
             }
             return None;
         };

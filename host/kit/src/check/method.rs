@@ -70,8 +70,8 @@ fn mixed(count: u32) -> Vec<Candidate> {
             // Names whose order is not that of their numbers.
             let mut candidate = candidate(&format!("account-{}", number * 37 % 101));
             candidate.health.status = status;
-            candidate.minimum = (number % 3 == 0).then_some(Minor(5_00));
-            candidate.maximum = (number % 5 == 0).then_some(Minor(1_000_00));
+            candidate.minimum = (number % 3 == 0).then_some(Minor(500));
+            candidate.maximum = (number % 5 == 0).then_some(Minor(100_000));
             candidate.fee = (number % 4 != 0).then_some(Minor(u64::from(number % 7) * 10));
             candidate.priority = i32::try_from(number % 3).unwrap_or_default() - 1;
             candidate.health.success = (number % 2 == 0).then_some(950);

@@ -319,7 +319,7 @@ impl From<InviteError> for ApiError {
             InviteError::Differs { .. } => Self::conflict(error.to_string()),
             InviteError::TooMany => Self::invalid(&error),
             InviteError::Store(fault) => fault.into(),
-            InviteError::Random { .. } => Self::internal(error),
+            InviteError::Random => Self::internal(error),
         }
     }
 }
