@@ -2,21 +2,19 @@
 //! built-in sandbox as its provider, default settings but for the rate limit.
 
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::client;
+use super::serving::{kassette, operator, prepare};
 
 /// How long a start may take before it counts as failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// No request of a benchmark meets a rate limit: those are measured by nobody.
-const RATE: u32 = 1_000_000;
+const NO_LIMIT: &str = "rate_limit = { per_second = 1_000_000, burst = 1_000_000 }";
 /// The merchant's verified domain.
 pub(crate) const DOMAIN: &str = "shop.example";
 
@@ -38,7 +36,7 @@ impl Gateway {
     /// Starts on a fresh folder. `settings` are lines of `kassette.toml`.
     pub(crate) fn fresh(settings: &str) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        prepare(folder.path(), settings);
+        prepare(folder.path(), &format!("{NO_LIMIT}\n{settings}"));
         let token = operator(folder.path());
         let mut gateway = Self::start(folder, token, String::new());
         gateway.key = gateway.merchant();
@@ -154,64 +152,4 @@ impl Drop for Gateway {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The binary that was built with this benchmark.
-fn kassette(folder: &Path, command: &str) -> Command {
-    let mut kassette = Command::new(env!("CARGO_BIN_EXE_kassette"));
-    kassette
-        .args(command.split(' '))
-        .arg("--config")
-        .arg(config(folder))
-        .env_remove("RUST_LOG")
-        .env_remove("KASSETTE_MASTER_KEY")
-        .env_remove("KASSETTE_OPERATOR_TOKEN")
-        .env_remove("KASSETTE_ADMIN_URL");
-    kassette
-}
-
-fn config(folder: &Path) -> PathBuf {
-    folder.join("config")
-}
-
-/// Writes configuration, master key and modules.
-fn prepare(folder: &Path, settings: &str) {
-    let private = |path: &Path, mode| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-    };
-    let plugins = folder.join("plugins");
-    for made in [config(folder), plugins.clone()] {
-        std::fs::create_dir(&made).unwrap();
-        private(&made, 0o700);
-    }
-    for guest in kassette_build::guests() {
-        std::fs::copy(&guest.path, plugins.join(format!("{}.wasm", guest.slot))).unwrap();
-    }
-    let mut key = [0; 32];
-    getrandom::fill(&mut key).unwrap();
-    let key = base64::engine::general_purpose::STANDARD.encode(key);
-    let key_file = folder.join("master.key");
-    std::fs::write(&key_file, key).unwrap();
-    private(&key_file, 0o600);
-    let main = format!(
-        "public_url = \"https://pay.example\"\nlisten = \"127.0.0.1:0\"\n\
-         admin_listen = \"127.0.0.1:0\"\ndata_dir = \"../data\"\nplugin_dir = \"../plugins\"\n\
-         master_key_file = \"../master.key\"\n\
-         rate_limit = {{ per_second = {RATE}, burst = {RATE} }}\n{settings}\n"
-    );
-    std::fs::write(config(folder).join("kassette.toml"), main).unwrap();
-}
-
-/// The first operator's token.
-fn operator(folder: &Path) -> String {
-    let made = kassette(folder, "operator create --json --name bench --role admin")
-        .output()
-        .unwrap();
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
-    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
-    made["token"].as_str().unwrap().to_owned()
 }

@@ -38,6 +38,8 @@ mod million;
 mod options;
 mod overload;
 mod requests;
+#[path = "../serving.rs"]
+mod serving;
 mod signed;
 mod store;
 

@@ -32,6 +32,7 @@ mod keeping;
 mod keys;
 mod late;
 mod lifecycle;
+mod limits;
 mod overload;
 mod pages;
 mod races;
@@ -48,6 +49,8 @@ mod reseller_signing;
 mod reseller_walk;
 mod return_urls;
 mod review;
+#[path = "../serving.rs"]
+mod serving;
 mod slow;
 mod start;
 mod steps;
