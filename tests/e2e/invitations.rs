@@ -11,7 +11,7 @@ const DAY: u64 = 24 * 3600;
 #[tokio::test]
 async fn a_merchant_accepts_with_its_code_and_with_nothing_less() {
     let server = shared().await;
-    let reseller = server.delegate().await;
+    let reseller = server.reseller().await;
     let (merchant, ..) = server.merchant(json!({})).await;
     let invitation = server.invite(&reseller.test).await;
     assert_eq!(invitation["status"], "invited");
@@ -78,7 +78,7 @@ async fn a_merchant_accepts_with_its_code_and_with_nothing_less() {
 #[tokio::test]
 async fn declining_needs_the_address_alone_and_is_final() {
     let server = shared().await;
-    let reseller = server.delegate().await;
+    let reseller = server.reseller().await;
     let (merchant, ..) = server.merchant(json!({})).await;
     let invitation = server.invite(&reseller.test).await;
     server
@@ -106,7 +106,7 @@ async fn declining_needs_the_address_alone_and_is_final() {
 #[tokio::test]
 async fn five_wrong_tries_burn_a_code_and_four_do_not() {
     let server = shared().await;
-    let reseller = server.delegate().await;
+    let reseller = server.reseller().await;
     let (merchant, ..) = server.merchant(json!({})).await;
     for (tries, survives) in [(4, true), (5, false)] {
         for wrong in ["another code", "a wrong end"] {
@@ -145,7 +145,7 @@ async fn five_wrong_tries_burn_a_code_and_four_do_not() {
 #[tokio::test]
 async fn forms_of_other_pages_and_links_answer_nothing() {
     let server = shared().await;
-    let reseller = server.delegate().await;
+    let reseller = server.reseller().await;
     let invitation = server.invite(&reseller.test).await;
     let url = invitation["invitation_url"].as_str().unwrap();
     for query in ["?decision=decline", "?decision=accept&consent_code=km_x"] {
@@ -188,7 +188,7 @@ async fn forms_of_other_pages_and_links_answer_nothing() {
 #[tokio::test]
 async fn codes_end_after_a_day_and_invitations_after_thirty() {
     let server = Server::fresh().await;
-    let reseller = server.delegate().await;
+    let reseller = server.reseller().await;
     let (merchant, ..) = server.merchant(json!({})).await;
     let invitation = server.invite(&reseller.test).await;
     let code = server.consent_code(merchant).await;

@@ -3,9 +3,10 @@
 
 use serde_json::{Value, json};
 
-use crate::delegates::{Delegate, new_resold};
+use crate::delegates::new_resold;
 use crate::harness::{Answer, Server, shared};
 use crate::pages::url;
+use crate::reseller_calls::Reseller;
 
 /// Whose key it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +87,7 @@ fn tells_nothing(answer: &Answer, made: &Made, of_nobody: &Answer) {
     }
 }
 
-fn keys_of(reseller: &Delegate, lets: bool, keys: &mut Vec<Key>) {
+fn keys_of(reseller: &Reseller, lets: bool, keys: &mut Vec<Key>) {
     for (live, key) in [(false, &reseller.test), (true, &reseller.live)] {
         keys.push(Key {
             whose: Whose::Reseller(reseller.id, lets),
@@ -116,15 +117,13 @@ async fn nobody_reaches_a_payment_that_is_not_theirs() {
         unreachable!()
     };
     let (current, other, former) = (
-        server.delegate().await,
-        server.delegate().await,
-        server.delegate().await,
+        server.reseller().await,
+        server.reseller().await,
+        server.reseller().await,
     );
-    server.set_delegation(current.id, shop, "authorized").await;
-    server.set_delegation(former.id, shop, "authorized").await;
-    server
-        .set_delegation(other.id, other_shop, "authorized")
-        .await;
+    server.set_standing(&current, shop, "authorized").await;
+    server.set_standing(&former, shop, "authorized").await;
+    server.set_standing(&other, other_shop, "authorized").await;
     keys_of(&current, true, &mut keys);
     keys_of(&other, false, &mut keys);
     keys_of(&former, false, &mut keys);
@@ -149,7 +148,7 @@ async fn nobody_reaches_a_payment_that_is_not_theirs() {
             });
         }
     }
-    server.set_delegation(former.id, shop, "revoked").await;
+    server.set_standing(&former, shop, "revoked").await;
 
     let nobody = "0123456789abcdef0123456789abcdef";
     for key in &keys {
@@ -182,13 +181,13 @@ async fn no_reseller_makes_or_lists_payments_of_a_merchant_that_does_not_let_it(
     let server = shared().await;
     let (shop, shop_key, shop_live) = server.merchant(json!({})).await;
     let (other_shop, ..) = server.merchant(json!({})).await;
-    let (current, former) = (server.delegate().await, server.delegate().await);
+    let (current, former) = (server.reseller().await, server.reseller().await);
     for reseller in [&current, &former] {
-        server.set_delegation(reseller.id, shop, "authorized").await;
+        server.set_standing(&reseller, shop, "authorized").await;
     }
     let made = server.resold(&current.test, shop, json!({})).await;
     server.resold(&former.test, shop, json!({})).await;
-    server.set_delegation(former.id, shop, "revoked").await;
+    server.set_standing(&former, shop, "revoked").await;
 
     let list = |merchant: u64| format!("/api/v1/reseller/payments?merchant_id={merchant}");
     let create = "/api/v1/reseller/payments";
@@ -221,9 +220,7 @@ async fn no_reseller_makes_or_lists_payments_of_a_merchant_that_does_not_let_it(
     // Another's references are not in the way, and tell nothing.
     let theirs = json!({ "client_ref": "the-same-for-all", "order_id": "theirs" });
     server.resold(&current.test, shop, theirs).await;
-    server
-        .set_delegation(former.id, other_shop, "authorized")
-        .await;
+    server.set_standing(&former, other_shop, "authorized").await;
     let ours = json!({ "client_ref": "the-same-for-all", "order_id": "ours" });
     let ours = server.resold(&former.test, other_shop, ours).await;
     assert_eq!(ours["order_id"], "ours");
@@ -253,10 +250,10 @@ async fn no_reseller_makes_or_lists_payments_of_a_merchant_that_does_not_let_it(
 #[tokio::test]
 async fn resellers_see_their_own_invitations_and_merchants_alone() {
     let server = shared().await;
-    let (one, two) = (server.delegate().await, server.delegate().await);
+    let (one, two) = (server.reseller().await, server.reseller().await);
     let (shop, ..) = server.merchant(json!({})).await;
     let invitation = server.invite(&one.test).await;
-    server.set_delegation(one.id, shop, "authorized").await;
+    server.set_standing(&one, shop, "authorized").await;
     for key in [&two.test, &two.live] {
         let listed = server
             .resell(key, "GET", "/api/v1/reseller/merchants", None)
@@ -282,9 +279,9 @@ async fn resellers_see_their_own_invitations_and_merchants_alone() {
 #[tokio::test]
 async fn after_a_revocation_open_attempts_run_on_and_none_starts_on_the_page_either() {
     let server = shared().await;
-    let reseller = server.delegate().await;
+    let reseller = server.reseller().await;
     let (shop, shop_key, _) = server.merchant(json!({})).await;
-    server.set_delegation(reseller.id, shop, "authorized").await;
+    server.set_standing(&reseller, shop, "authorized").await;
     let hosted = json!({ "checkout_mode": "hosted", "payment_method": null });
     let running = server.resold(&reseller.test, shop, hosted.clone()).await;
     let waiting = server.resold(&reseller.test, shop, hosted).await;
@@ -292,7 +289,7 @@ async fn after_a_revocation_open_attempts_run_on_and_none_starts_on_the_page_eit
     let provider_page = server.chosen(&running, "ideal").await;
     let page = server.open(url(&waiting)).await.expect(200);
     assert!(page.text.contains("name=\"payment_method\""));
-    server.set_delegation(reseller.id, shop, "revoked").await;
+    server.set_standing(&reseller, shop, "revoked").await;
 
     let page = server.open(url(&waiting)).await.expect(200);
     assert!(
@@ -324,7 +321,7 @@ async fn after_a_revocation_open_attempts_run_on_and_none_starts_on_the_page_eit
     let paid = server.until(&shop_key, &running, "completed").await;
     assert_eq!(paid["payment_id"], running["payment_id"]);
     // Authorized again, it goes on.
-    server.set_delegation(reseller.id, shop, "authorized").await;
+    server.set_standing(&reseller, shop, "authorized").await;
     let started = server.resell(
         &reseller.test,
         "POST",
