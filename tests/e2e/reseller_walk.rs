@@ -183,7 +183,7 @@ async fn no_reseller_makes_or_lists_payments_of_a_merchant_that_does_not_let_it(
     let (other_shop, ..) = server.merchant(json!({})).await;
     let (current, former) = (server.reseller().await, server.reseller().await);
     for reseller in [&current, &former] {
-        server.set_standing(&reseller, shop, "authorized").await;
+        server.set_standing(reseller, shop, "authorized").await;
     }
     let made = server.resold(&current.test, shop, json!({})).await;
     server.resold(&former.test, shop, json!({})).await;
