@@ -27,6 +27,7 @@ mod arena;
 
 pub mod amount;
 pub mod countries;
+pub mod encode;
 pub mod json;
 pub mod method;
 pub mod provider;
@@ -34,6 +35,7 @@ pub mod ranking;
 pub mod settings;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
+pub mod time;
 
 /// What the exported macros expand to; not part of the interface.
 #[doc(hidden)]

@@ -1,8 +1,9 @@
 //! World `provider`: how to talk to one vendor.
 //!
 //! Implement [`Provider`] and export it with [`export!`](export). Requests go through
-//! [`http::send`], secrets are used by name through [`secrets`], notes for the operator go to
+//! [`call::Call`] or [`http::send`], secrets are used by name through [`secrets`], notes for the operator go to
 //! [`log`].
+pub mod call;
 pub mod http;
 pub mod secrets;
 

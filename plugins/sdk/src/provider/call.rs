@@ -1,0 +1,302 @@
+//! Requests put together piece by piece, and what the lack of an answer means.
+use super::http::{
+    self, Basic, Credential, Header, Keep, Request, Response, SecretField, SecretHeader, Verb,
+};
+use super::{Account, Environment, Failure, QueryFailure};
+use crate::encode;
+use crate::json::Json;
+use crate::settings;
+
+/// The setting that puts another address in the place of the vendor's own: a simulator's, or that
+/// of a region.
+pub const BASE_URL: &str = "base-url";
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// The request never left: nothing happened at the vendor.
+    NotSent(String),
+    /// It may have taken effect.
+    NoAnswer(String),
+}
+
+impl From<http::Failure> for Broken {
+    fn from(failure: http::Failure) -> Self {
+        match failure {
+            http::Failure::NotSent(why) => Self::NotSent(why),
+            http::Failure::NoAnswer(why) => Self::NoAnswer(why),
+        }
+    }
+}
+
+/// For a creation: where it never left the host tries another provider, else nobody knows.
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::NotSent(why) => Self::Unavailable(why),
+            Broken::NoAnswer(why) => Self::Uncertain(why),
+        }
+    }
+}
+
+/// For a question: no certain answer now.
+impl From<Broken> for QueryFailure {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::NotSent(why) | Broken::NoAnswer(why) => Self::Unavailable(why),
+        }
+    }
+}
+
+/// A whole answer, whatever it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// Names in lower case, in order of arrival.
+    pub headers: Vec<Header>,
+    /// The exact bytes.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// Whether the status is one of success.
+    #[must_use]
+    pub const fn is_success(&self) -> bool {
+        matches!(self.status, 200..=299)
+    }
+
+    /// The body as JSON; none where it is none.
+    #[must_use]
+    pub fn json(&self) -> Option<Json> {
+        Json::parse(&self.body)
+    }
+
+    /// The one header of that lower-case name.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        header(&self.headers, name)
+    }
+}
+
+impl From<Response> for Answer {
+    fn from(response: Response) -> Self {
+        Self {
+            status: response.status,
+            headers: response.headers,
+            body: response.body,
+        }
+    }
+}
+
+/// The value of the one header of that lower-case name: none where there is none, or more than one,
+/// because two proxies could each believe another.
+#[must_use]
+pub fn header<'a>(headers: &'a [Header], name: &str) -> Option<&'a str> {
+    let mut found = headers.iter().filter(|(known, _)| known == name);
+    let (_, value) = found.next()?;
+    found.next().is_none().then_some(value.as_str())
+}
+
+/// Where the vendor's API is, without a slash at the end: the account's setting [`BASE_URL`], or the
+/// vendor's own address for the account's environment.
+#[must_use]
+pub fn base_url(account: &Account, live: &str, test: &str) -> String {
+    let own = match account.environment {
+        Environment::Live => live,
+        Environment::Test => test,
+    };
+    let base = settings::text(&account.settings, BASE_URL).unwrap_or(own);
+    base.trim_end_matches('/').to_owned()
+}
+
+/// A request on its way.
+#[derive(Clone, Debug)]
+pub struct Call(Request);
+
+impl Call {
+    /// To an absolute address with its query.
+    #[must_use]
+    pub fn new(verb: Verb, url: impl Into<String>) -> Self {
+        Self(Request {
+            verb,
+            url: url.into(),
+            headers: Vec::new(),
+            credentials: Vec::new(),
+            body: Vec::new(),
+            keep: None,
+        })
+    }
+
+    /// Adds a header; no secrets here.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.0.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Adds a credential, which the host fills in.
+    #[must_use]
+    pub fn credential(mut self, credential: Credential) -> Self {
+        self.0.credentials.push(credential);
+        self
+    }
+
+    /// `authorization: Bearer`, with the secret or token of that name.
+    #[must_use]
+    pub fn bearer(self, secret: &str) -> Self {
+        self.credential(Credential::Bearer(secret.to_owned()))
+    }
+
+    /// `authorization: Basic`, user and password by the names of their secrets; without the second
+    /// an empty password.
+    #[must_use]
+    pub fn basic(self, user: &str, password: Option<&str>) -> Self {
+        self.credential(Credential::Basic(Basic {
+            user: user.to_owned(),
+            password: password.map(str::to_owned),
+        }))
+    }
+
+    /// A header that ends in the secret of that name, after a literal prefix.
+    #[must_use]
+    pub fn secret_header(self, name: &str, prefix: &str, secret: &str) -> Self {
+        self.credential(Credential::Header(SecretHeader {
+            name: name.to_owned(),
+            prefix: prefix.to_owned(),
+            secret: secret.to_owned(),
+        }))
+    }
+
+    /// A field of the form that is the secret of that name.
+    #[must_use]
+    pub fn secret_field(self, name: &str, secret: &str) -> Self {
+        self.credential(Credential::Field(SecretField {
+            name: name.to_owned(),
+            secret: secret.to_owned(),
+        }))
+    }
+
+    /// A JSON body with its content type.
+    #[must_use]
+    pub fn json(self, body: &Json) -> Self {
+        let mut call = self.header("content-type", "application/json");
+        call.0.body = body.to_string().into_bytes();
+        call
+    }
+
+    /// A form-encoded body with its content type, the fields in this order.
+    #[must_use]
+    pub fn form(self, fields: &[(&str, &str)]) -> Self {
+        let mut call = self.header("content-type", "application/x-www-form-urlencoded");
+        call.0.body = encode::form(fields).into_bytes();
+        call
+    }
+
+    /// Has the host keep a token out of a 2xx answer; see `keep` in the WIT.
+    #[must_use]
+    pub fn keep(mut self, token: &str, pointer: &str, expires_in: Option<&str>) -> Self {
+        self.0.keep = Some(Keep {
+            token: token.to_owned(),
+            pointer: pointer.to_owned(),
+            expires_in: expires_in.map(str::to_owned),
+        });
+        self
+    }
+
+    /// Sends it and waits.
+    ///
+    /// # Errors
+    /// [`Broken`] where no whole answer came; every status is an answer.
+    pub fn send(&self) -> Result<Answer, Broken> {
+        Ok(http::send(&self.0)?.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Host, with_host};
+
+    struct Mirror;
+    impl Host for Mirror {
+        /// Answers with what was sent.
+        fn send(&mut self, request: &Request) -> Result<Response, http::Failure> {
+            Ok(Response {
+                status: 201,
+                headers: request.headers.clone(),
+                body: request.body.clone(),
+            })
+        }
+    }
+
+    #[test]
+    fn a_form_is_encoded_and_says_so() {
+        let call = Call::new(Verb::Post, "https://vendor.example/v1").form(&[
+            ("return_url", "https://shop.example/?a=b c"),
+            ("amount", "4990"),
+        ]);
+        let answer = with_host(Mirror, || call.send()).unwrap();
+        assert!(answer.is_success());
+        assert_eq!(
+            answer.header("content-type"),
+            Some("application/x-www-form-urlencoded")
+        );
+        assert_eq!(
+            answer.body,
+            b"return_url=https%3A%2F%2Fshop.example%2F%3Fa%3Db%20c&amount=4990"
+        );
+    }
+
+    #[test]
+    fn a_header_that_stands_there_twice_is_none() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let headers = [pair("a", "1"), pair("b", "2"), pair("b", "3")];
+        assert_eq!(header(&headers, "a"), Some("1"));
+        assert_eq!(header(&headers, "b"), None);
+        assert_eq!(header(&headers, "c"), None);
+    }
+
+    #[test]
+    fn the_setting_goes_before_the_vendors_own_address() {
+        let mut account = Account {
+            id: "vendor-live".into(),
+            environment: Environment::Live,
+            now: 0,
+            callback_url: String::new(),
+            settings: Vec::new(),
+        };
+        let base = |account: &Account| {
+            base_url(
+                account,
+                "https://api.vendor.example/",
+                "https://test.vendor.example",
+            )
+        };
+        assert_eq!(base(&account), "https://api.vendor.example");
+        account.environment = Environment::Test;
+        assert_eq!(base(&account), "https://test.vendor.example");
+        account.settings = vec![(BASE_URL.into(), "http://127.0.0.1:9/".into())];
+        assert_eq!(base(&account), "http://127.0.0.1:9");
+    }
+
+    #[test]
+    fn only_what_never_left_lets_another_provider_try() {
+        let not_sent = Broken::NotSent("no".into());
+        let no_answer = Broken::NoAnswer("late".into());
+        assert!(matches!(
+            Failure::from(not_sent.clone()),
+            Failure::Unavailable(_)
+        ));
+        assert!(matches!(
+            Failure::from(no_answer.clone()),
+            Failure::Uncertain(_)
+        ));
+        for broken in [not_sent, no_answer] {
+            assert!(matches!(
+                QueryFailure::from(broken),
+                QueryFailure::Unavailable(_)
+            ));
+        }
+    }
+}
