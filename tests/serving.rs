@@ -35,7 +35,7 @@ pub(crate) fn prepare(folder: &Path, settings: &str) {
         std::fs::create_dir(&made).unwrap();
         private(&made, 0o700);
     }
-    for guest in kassette_build::guests() {
+    for guest in kassette_build::guests_with(&["sandbox"]) {
         std::fs::copy(&guest.path, plugins.join(format!("{}.wasm", guest.slot))).unwrap();
     }
     let mut key = [0; 32];

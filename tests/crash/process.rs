@@ -33,7 +33,7 @@ impl Home {
         let plugins = folder.path().join("data/plugins");
         fs::create_dir_all(&plugins).unwrap();
         fs::create_dir_all(folder.path().join("config/providers")).unwrap();
-        for guest in kassette_build::guests() {
+        for guest in kassette_build::guests_with(&["sandbox"]) {
             fs::copy(&guest.path, plugins.join(format!("{}.wasm", guest.slot))).unwrap();
         }
         // Ends a server that an interrupted run leaves behind: its input ends with this process.
@@ -97,7 +97,7 @@ pub(crate) fn start(home: &Home) -> Starting {
     let log = fs::File::create(home.join("log.txt")).unwrap();
     let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
     let child = Command::new(env!("CARGO_BIN_EXE_kassette"))
-        .args(["dev", "--no-watch"])
+        .args(["dev", "--no-watch", "--simulate", "sandbox"])
         .args(listen)
         .arg("--data-dir")
         .arg(home.join("data"))

@@ -189,7 +189,14 @@ async fn a_small_file_system_that_is_full_takes_nothing_new_and_still_reads() {
 async fn a_small_file_system_that_is_read_only_is_named_at_the_start() {
     let folder = fresh_folder();
     let output = on_a_small_file_system(folder.path(), "ro")
-        .args(["dev", "--no-watch", "--listen", "127.0.0.1:0"])
+        .args([
+            "dev",
+            "--no-watch",
+            "--simulate",
+            "sandbox",
+            "--listen",
+            "127.0.0.1:0",
+        ])
         .args(["--admin-listen", "127.0.0.1:0", "--data-dir"])
         .arg(folder.path().join("data"))
         .output()

@@ -105,6 +105,8 @@ impl Server {
             .args([
                 "dev",
                 "--no-watch",
+                "--simulate",
+                "sandbox",
                 "--listen",
                 "127.0.0.1:0",
                 "--admin-listen",
@@ -367,7 +369,7 @@ pub(crate) fn fresh_folder() -> Arc<tempfile::TempDir> {
 fn add_modules(folder: &Path) {
     let plugins = folder.join("data/plugins");
     std::fs::create_dir_all(&plugins).unwrap();
-    for guest in kassette_build::guests() {
+    for guest in kassette_build::guests_with(&["sandbox"]) {
         std::fs::copy(&guest.path, plugins.join(format!("{}.wasm", guest.slot))).unwrap();
     }
 }

@@ -39,4 +39,4 @@ pub mod toolchain;
 pub use builder::{Builder, Built, Guest, Progress};
 pub use error::BuildError;
 pub use slot::slot_of;
-pub use testing::{guest, guests};
+pub use testing::{guest, guests, guests_with};

@@ -20,6 +20,17 @@ pub fn guests() -> &'static [Built] {
     }
 }
 
+/// All payment methods, and the provider modules of those names.
+///
+/// # Panics
+/// As [`guests`].
+pub fn guests_with(providers: &[&str]) -> impl Iterator<Item = &'static Built> {
+    guests().iter().filter(|built| {
+        let provider = built.slot.strip_prefix("provider.");
+        provider.is_none_or(|module| providers.contains(&module))
+    })
+}
+
 /// The guest of one slot, such as `method.ideal`; see [`guests`].
 ///
 /// # Panics

@@ -1,6 +1,5 @@
 //! Simulated provider accounts and the simulators on their other side.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,11 +11,15 @@ use kassette_domain::method::MethodId;
 use kassette_domain::secret::Secret;
 use kassette_gateway::clock::Clock;
 use kassette_gateway::settings::{Account, AccountSecret, Merchants, Terms};
-use kassette_sim::{Sim, SimAccount, SimClock, SimConfig, SimError};
+use kassette_sim::{Profile, Sim, SimAccount, SimClock, SimConfig, SimError};
 use serde::{Deserialize, Serialize};
 
 /// Priority of the sandbox's accounts: they rank first wherever others serve a method too.
 const SANDBOX_PRIORITY: i32 = 1000;
+
+/// Folder in which the simulators write down every request that they get, for checks against the
+/// vendors' own documents.
+const RECORDED: &str = "KASSETTE_RECORDED_REQUESTS";
 
 /// What an account and its simulator share.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,29 +52,36 @@ impl SharedSecrets {
 /// A simulated account to be.
 pub(crate) struct Planned {
     /// The wire's `provider_id`.
-    pub(crate) id: Cow<'static, str>,
+    pub(crate) id: String,
     /// Its module.
     pub(crate) module: &'static str,
-    /// Shown to payers.
-    pub(crate) name: &'static str,
     /// Where its money would be.
     pub(crate) environment: Environment,
 }
 
-/// The sandbox's accounts; the test one is there under `serve` too.
-pub(crate) const SANDBOX_TEST: Planned = Planned {
-    id: Cow::Borrowed("sandbox-test"),
-    module: "sandbox",
-    name: "Sandbox",
-    environment: Environment::Test,
-};
-/// For development alone.
-pub(crate) const SANDBOX_LIVE: Planned = Planned {
-    id: Cow::Borrowed("sandbox-live"),
-    module: "sandbox",
-    name: "Sandbox",
-    environment: Environment::Live,
-};
+/// The module whose account is there under `serve` too.
+pub(crate) const SANDBOX: &str = "sandbox";
+
+impl Planned {
+    /// The account `<module>-test` or `<module>-live`.
+    pub(crate) fn of(module: &'static str, environment: Environment) -> Self {
+        Self {
+            id: format!("{module}-{}", environment.as_str()),
+            module,
+            environment,
+        }
+    }
+}
+
+/// The module of that name whose vendor is simulated, for `clap`.
+///
+/// # Errors
+/// A sentence that names those there are.
+pub(crate) fn simulated_module(name: &str) -> Result<&'static str, String> {
+    let known = kassette_sim::modules();
+    let found = known.iter().copied().find(|module| *module == name);
+    found.ok_or_else(|| format!("no vendor {name} is simulated, only {}", known.join(", ")))
+}
 
 /// Where simulators run and what payers see of them.
 pub(crate) struct Place {
@@ -104,7 +114,7 @@ impl Simulators {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SimError> {
         let accounts = planned.iter().map(|(planned, secrets)| SimAccount {
-            provider_id: planned.id.to_string(),
+            provider_id: planned.id.clone(),
             module: planned.module.to_owned(),
             environment: match planned.environment {
                 Environment::Test => kassette_sim::Environment::Test,
@@ -121,14 +131,16 @@ impl Simulators {
             data_dir: place.data_dir.clone(),
             accounts: accounts.collect(),
             clock: Arc::new(move || clock.now().as_millis()) as Arc<dyn SimClock>,
+            record: std::env::var_os(RECORDED).map(Into::into),
         })
         .await?;
         let mut redirect_hosts = place.redirect_hosts;
         redirect_hosts.push(sim.addr().to_string());
         let mut accounts = BTreeMap::new();
-        for (planned, secrets) in planned {
+        for (planned, _) in planned {
             let api = sim.api_addr(&planned.id)?.to_string();
-            if let Some(account) = account(planned, secrets, &api, &redirect_hosts) {
+            let profile = sim.profile(&planned.id)?;
+            if let Some(account) = account(planned, profile, &api, &redirect_hosts) {
                 accounts.insert(account.id.clone(), account);
             }
         }
@@ -154,39 +166,38 @@ impl Simulators {
 /// The account of a simulator.
 fn account(
     planned: &Planned,
-    secrets: &SharedSecrets,
+    profile: Profile,
     api: &str,
     redirect_hosts: &[String],
 ) -> Option<Account> {
-    let secret = |name: &str, value: &Secret| AccountSecret {
-        name: name.to_owned(),
-        values: vec![value.clone()],
+    let secret = |(name, value): (String, String)| AccountSecret {
+        name,
+        values: vec![Secret::new(value)],
         hosts: Vec::new(),
     };
+    let priority = if planned.module == SANDBOX {
+        SANDBOX_PRIORITY
+    } else {
+        Terms::default().priority
+    };
     let terms = || Terms {
-        priority: SANDBOX_PRIORITY,
+        priority,
         ..Terms::default()
     };
+    let methods = profile.methods.iter().filter_map(|id| MethodId::parse(id));
     Some(Account {
         id: AccountId::parse(&planned.id).ok()?,
         module: planned.module.to_owned(),
-        name: planned.name.to_owned(),
+        name: profile.name.to_owned(),
         environment: planned.environment,
         simulated: true,
         enabled: true,
         merchants: Merchants::All,
-        methods: MethodId::ALL
-            .into_iter()
-            .map(|method| (method, terms()))
-            .collect(),
+        methods: methods.map(|method| (method, terms())).collect(),
         verification_note: Some("Simulated: no money moves.".to_owned()),
         verification_url: None,
-        settings: vec![("base-url".to_owned(), format!("http://{api}"))],
-        secrets: vec![
-            secret("client-id", &Secret::new(secrets.client_id.clone())),
-            secret("client-secret", &secrets.client_secret),
-            secret("callback-secret", &secrets.callback_secret),
-        ],
+        settings: profile.settings,
+        secrets: profile.secrets.into_iter().map(secret).collect(),
         hosts: vec![api.to_owned()],
         redirect_hosts: redirect_hosts.to_vec(),
     })

@@ -219,19 +219,8 @@ impl Account {
         reference: String,
         outcome: Outcome,
     ) -> Result<Session, Unchanged> {
-        self.change(reference, move |session, account, now| match outcome {
-            Outcome::Approve if session.held => session.release(now).map(Some),
-            Outcome::Approve | Outcome::Review if !session.is_payable(now) => Err(Conflict),
-            Outcome::Approve if account.faults.take(Fault::NeedsCapture) => {
-                session.approve(now, None).map(Some)
-            }
-            Outcome::Approve => session.approve(now, Some(account.taken(session))).map(Some),
-            Outcome::Decline => session.decline(now).map(Some),
-            Outcome::Review => session.hold(now, account.taken(session)).map(Some),
-            Outcome::Pending if session.is_payable(now) => Ok(None),
-            Outcome::Pending => Err(Conflict),
-            Outcome::Refund => session.refund(now, session.left()).map(Some),
-            Outcome::Dispute => session.dispute(now).map(Some),
+        self.change(reference, move |session, account, now| {
+            account.vendor.choose(account, session, outcome, now)
         })
         .await
     }
@@ -268,24 +257,25 @@ impl Account {
     ) -> Result<Vec<News>, SimError> {
         let item = |offset: u64, session: &Session, happened, at, due_at, forged| {
             let id = ids::random("evt_")?;
-            let body = self.vendor.event(
-                self,
-                Event {
-                    id: &id,
-                    happened,
-                    at,
-                    session,
-                },
-            );
-            Ok(News {
+            let event = Event {
+                id: &id,
+                happened,
+                at,
+                session,
+            };
+            let message = self.vendor.event(self, event);
+            Ok::<_, SimError>(message.map(|message| News {
                 number: number.saturating_add(offset),
-                body,
+                body: message.body,
+                media_type: message.media_type.to_owned(),
                 due_at,
                 failures: 0,
                 forged,
-            })
+            }))
         };
-        let plain: News = item(0, session, happened, now, now, false)?;
+        let Some(plain) = item(0, session, happened, now, now, false)? else {
+            return Ok(Vec::new());
+        };
         Ok(match self.faults.take_first(&CALLBACK_FAULTS) {
             Some(Fault::CallbackTwice) => {
                 vec![
@@ -303,10 +293,8 @@ impl Account {
             Some(Fault::CallbackReordered) => {
                 let (earlier, what) = before(session);
                 let after = now.saturating_add(REORDERED_MS);
-                vec![
-                    plain,
-                    item(1, &earlier, what, now.saturating_sub(1_000), after, false)?,
-                ]
+                let older = item(1, &earlier, what, now.saturating_sub(1_000), after, false)?;
+                [plain].into_iter().chain(older).collect()
             }
             Some(Fault::CallbackNever) => Vec::new(),
             Some(Fault::CallbackForged) => {
@@ -317,7 +305,9 @@ impl Account {
                     held: false,
                     ..session.clone()
                 };
-                vec![item(0, &claim, Happened::Captured, now, now, true)?]
+                item(0, &claim, Happened::Captured, now, now, true)?
+                    .into_iter()
+                    .collect()
             }
             _ => vec![plain],
         })

@@ -45,6 +45,8 @@ pub(crate) struct News {
     pub(crate) number: u64,
     /// The exact bytes to sign and send.
     pub(crate) body: String,
+    /// Their content type.
+    pub(crate) media_type: String,
     /// When to deliver it, on the injected clock.
     pub(crate) due_at: u64,
     /// Deliveries that have failed.

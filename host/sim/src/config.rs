@@ -41,7 +41,7 @@ impl Environment {
 pub struct SimAccount {
     /// The gateway's id of the account: 1-64 of `[a-z0-9-]`. Names its file of books.
     pub provider_id: String,
-    /// Which vendor's protocol it speaks: `sandbox`.
+    /// Which vendor's protocol it speaks: `sandbox`, `stripe`, …
     pub module: String,
     /// Whether the account is for test or live payments.
     pub environment: Environment,
@@ -71,6 +71,19 @@ impl fmt::Debug for SimAccount {
     }
 }
 
+/// What the gateway's account at a simulated vendor is made of, in the words of its module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Shown to payers.
+    pub name: &'static str,
+    /// The methods that it serves, by their wire ids.
+    pub methods: &'static [&'static str],
+    /// What the module's description calls settings, by name.
+    pub settings: Vec<(String, String)>,
+    /// What it calls secrets, by name.
+    pub secrets: Vec<(String, String)>,
+}
+
 /// Everything [`crate::Sim::start`] needs.
 #[derive(Clone)]
 pub struct SimConfig {
@@ -83,6 +96,10 @@ pub struct SimConfig {
     pub accounts: Vec<SimAccount>,
     /// The injected clock.
     pub clock: Arc<dyn SimClock>,
+    /// Folder in which every request to an account's API is written down, a file for each module,
+    /// a JSON object a line: `{"module","method","url","headers","body"}`, the values of secret
+    /// headers masked. For checks against the vendors' own documents.
+    pub record: Option<PathBuf>,
 }
 
 /// Why a simulator does not start or does not do what was asked.

@@ -117,8 +117,11 @@ async fn send(account: &Account, client: &Courier, url: &Url, news: &News) -> Re
     let mut request = Request::builder()
         .method(Method::POST)
         .uri(url.as_str())
-        .header("content-type", "application/json");
-    for (name, value) in account.vendor.sign(secret, &news.body, account.now()) {
+        .header("content-type", &news.media_type);
+    for (name, value) in account
+        .vendor
+        .sign(account, secret, &news.body, account.now())
+    {
         request = request.header(name, value);
     }
     let request = request

@@ -39,7 +39,7 @@ pub(crate) async fn layer(
     if account.faults.has(Fault::Down) {
         return account.vendor.failure(StatusCode::SERVICE_UNAVAILABLE);
     }
-    if account.vendor.call(request.uri().path()) == Call::Other {
+    if account.vendor.call(request.method(), request.uri().path()) == Call::Other {
         return next.run(request).await;
     }
     match account.faults.take_first(&CALL_FAULTS) {

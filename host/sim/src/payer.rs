@@ -191,19 +191,21 @@ fn leave(account: &Account, session: &Session, outcome: Outcome) -> Response {
     if matches!(outcome, Outcome::Refund | Outcome::Dispute) {
         return page(StatusCode::OK, account, session);
     }
-    Redirect::to(&back(session, outcome == Outcome::Decline)).into_response()
+    Redirect::to(&back(account, session, outcome)).into_response()
 }
 
-fn back(session: &Session, cancelled: bool) -> String {
-    let target = if cancelled {
+fn back(account: &Account, session: &Session, outcome: Outcome) -> String {
+    let target = if outcome == Outcome::Decline {
         &session.cancel_url
     } else {
         &session.return_url
     };
     match Url::parse(target) {
         Ok(mut url) => {
-            url.query_pairs_mut()
-                .append_pair("session", &session.reference);
+            let appended = account.vendor.returns(session, outcome);
+            if !appended.is_empty() {
+                url.query_pairs_mut().extend_pairs(appended);
+            }
             url.into()
         }
         // Checked when the payment was created; unchanged is the best that is left.
@@ -270,7 +272,7 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
                 action: account.pay_url(),
                 session: &session.token,
                 choices,
-                back: back(session, false),
+                back: back(account, session, Outcome::Pending),
             }),
         },
     )

@@ -1,7 +1,13 @@
 //! One payment in a vendor's books, and what may happen to it. Pure: time and faults are passed in.
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::money::{Amount, Money};
+use crate::{
+    config::SimError,
+    ids,
+    money::{Amount, Money},
+};
 
 /// Where a payment stands, as `dev/books` tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,11 +110,68 @@ pub(crate) struct Session {
     pub(crate) capture_key: Option<String>,
     /// Idempotency keys of refunds through the API with their amounts.
     pub(crate) refund_keys: Vec<(String, Amount)>,
+    /// What only this vendor needs to know: a second id, a reason.
+    #[serde(default)]
+    pub(crate) extra: BTreeMap<String, String>,
+}
+
+/// What a payment begins with.
+pub(crate) struct Opening {
+    /// The vendor's id.
+    pub(crate) reference: String,
+    /// The merchant's reference.
+    pub(crate) attempt_id: String,
+    /// Idempotency key of the creation; where the vendor has none, anything that is unique.
+    pub(crate) key: String,
+    /// A hash of what was asked under it.
+    pub(crate) fingerprint: String,
+    pub(crate) due: Money,
+    /// The method's wire id.
+    pub(crate) method: String,
+    pub(crate) order: String,
+    pub(crate) merchant: String,
+    pub(crate) return_url: String,
+    pub(crate) cancel_url: String,
+    pub(crate) now: u64,
+    pub(crate) expires_at: u64,
 }
 
 impl Session {
     /// Refunds one payment can have; a script that wants more is out of control.
     pub(crate) const MOST_REFUNDS: usize = 100;
+
+    /// A payment that waits for its payer.
+    ///
+    /// # Errors
+    /// [`SimError::Randomness`]: its page could be guessed.
+    pub(crate) fn open(opening: Opening) -> Result<Self, SimError> {
+        Ok(Self {
+            token: ids::random("")?,
+            state: State::Open,
+            payable: true,
+            held: false,
+            disputed: false,
+            received: None,
+            returned: Amount(0),
+            captured_times: 0,
+            capture_key: None,
+            refund_keys: Vec::new(),
+            extra: BTreeMap::new(),
+            reference: opening.reference,
+            attempt_id: opening.attempt_id,
+            key: opening.key,
+            fingerprint: opening.fingerprint,
+            due: opening.due,
+            method: opening.method,
+            order: opening.order,
+            merchant: opening.merchant,
+            return_url: opening.return_url,
+            cancel_url: opening.cancel_url,
+            created_at: opening.now,
+            updated_at: opening.now,
+            expires_at: opening.expires_at,
+        })
+    }
 
     /// Whether the payer can still pay.
     pub(crate) fn is_payable(&self, now: u64) -> bool {
@@ -253,34 +316,24 @@ mod tests {
     use super::*;
 
     fn session() -> Session {
-        Session {
+        Session::open(Opening {
             reference: "sbx_1".into(),
             attempt_id: "a".into(),
             key: "k".into(),
             fingerprint: "f".into(),
-            token: "t".into(),
-            state: State::Open,
-            payable: true,
-            held: false,
-            disputed: false,
             due: Money {
                 value: Amount(4990),
                 currency: "EUR".into(),
             },
-            received: None,
-            returned: Amount(0),
             method: "ideal".into(),
             order: "o".into(),
             merchant: "m".into(),
             return_url: "https://x.example/".into(),
             cancel_url: "https://x.example/".into(),
-            created_at: 0,
-            updated_at: 0,
+            now: 0,
             expires_at: 100,
-            captured_times: 0,
-            capture_key: None,
-            refund_keys: Vec::new(),
-        }
+        })
+        .unwrap()
     }
 
     #[test]

@@ -14,12 +14,13 @@ use tokio::{net::TcpSocket, sync::watch, task::JoinSet};
 use crate::{
     account::Account,
     books::BookEntry,
-    config::{SimAccount, SimConfig, SimError},
+    config::{Profile, SimAccount, SimConfig, SimError},
     courier,
     door::Door,
     fault::Fault,
     misbehave,
     payer::{self, Accounts},
+    record::{self, Recorder},
     session::Outcome,
     vendor,
 };
@@ -80,7 +81,8 @@ impl Sim {
             let (door, socket) = Door::bind(address).map_err(listen(address))?;
             let door = Arc::new(door);
             ports.insert(id.clone(), door.address().port());
-            serve(&mut tasks, &door, socket, api(&account), stopping.clone())?;
+            let routes = api(&account, config.record.as_deref())?;
+            serve(&mut tasks, &door, socket, routes, stopping.clone())?;
             tasks.spawn(courier::run(
                 Arc::clone(&account),
                 courier.clone(),
@@ -121,6 +123,16 @@ impl Sim {
     /// [`SimError::UnknownAccount`].
     pub fn api_addr(&self, provider_id: &str) -> Result<SocketAddr, SimError> {
         Ok(self.door(provider_id)?.address())
+    }
+
+    /// What the gateway's account is made of: settings, secrets, methods.
+    ///
+    /// # Errors
+    /// [`SimError::UnknownAccount`].
+    pub fn profile(&self, provider_id: &str) -> Result<Profile, SimError> {
+        let account = self.account(provider_id)?;
+        let api = format!("http://{}", self.api_addr(provider_id)?);
+        Ok(account.vendor.profile(&account.settings, &api))
     }
 
     /// The payer pages, to be mounted where `public_base` says besides [`Sim::addr`].
@@ -256,6 +268,12 @@ impl Sim {
     }
 }
 
+/// The modules whose vendors are simulated, the sandbox first.
+#[must_use]
+pub const fn modules() -> &'static [&'static str] {
+    &vendor::MODULES
+}
+
 /// Ids that name files safely, and name one account each.
 fn check(accounts: &[SimAccount]) -> Result<(), SimError> {
     let mut seen = HashSet::new();
@@ -290,13 +308,18 @@ fn open(
     Account::open(settings, vendor, Arc::clone(clock), folder, own_base)
 }
 
-/// The vendor's API with the faults around it.
-fn api(account: &Arc<Account>) -> Router {
+/// The vendor's API with the faults around it, and where it is asked for the recorder around both.
+fn api(account: &Arc<Account>, record: Option<&Path>) -> Result<Router, SimError> {
     let routes = Arc::clone(&account.vendor).routes(Arc::clone(account));
-    routes.layer(middleware::from_fn_with_state(
+    let routes = routes.layer(middleware::from_fn_with_state(
         Arc::clone(account),
         misbehave::layer,
-    ))
+    ));
+    let Some(folder) = record else {
+        return Ok(routes);
+    };
+    let recorder = Arc::new(Recorder::open(folder, &account.settings.module)?);
+    Ok(routes.layer(middleware::from_fn_with_state(recorder, record::layer)))
 }
 
 fn serve(

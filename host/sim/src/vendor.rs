@@ -1,11 +1,17 @@
 //! What makes one vendor differ from another: its protocol. Everything else is shared.
 use std::sync::Arc;
 
-use axum::{Router, http::StatusCode, response::Response};
+use axum::{
+    Router,
+    http::{Method, StatusCode},
+    response::Response,
+};
 
 use crate::{
     account::Account,
-    session::{Happened, Session},
+    config::{Profile, SimAccount},
+    fault::Fault,
+    session::{Conflict, Happened, Outcome, Session},
 };
 
 /// How a call is treated while its account misbehaves.
@@ -27,28 +33,106 @@ pub(crate) struct Event<'a> {
     pub(crate) session: &'a Session,
 }
 
+/// A callback before it is signed.
+pub(crate) struct Message {
+    /// The exact bytes.
+    pub(crate) body: String,
+    pub(crate) media_type: &'static str,
+}
+
+impl Message {
+    /// A JSON body.
+    pub(crate) fn json(body: &serde_json::Value) -> Self {
+        Self {
+            body: body.to_string(),
+            media_type: "application/json",
+        }
+    }
+}
+
 /// A simulated vendor's protocol.
 pub(crate) trait Vendor: Send + Sync {
     /// The vendor's API for one account.
     fn routes(self: Arc<Self>, account: Arc<Account>) -> Router;
 
-    /// What kind of call a path is.
-    fn call(&self, path: &str) -> Call;
+    /// What the gateway's account at this vendor is made of. `api` is where the API is served, as
+    /// `http://127.0.0.1:9001`.
+    fn profile(&self, account: &SimAccount, api: &str) -> Profile;
+
+    /// What kind of call this is.
+    fn call(&self, method: &Method, path: &str) -> Call;
 
     /// How the vendor words a failure of its own: 429, 500 or 503.
     fn failure(&self, status: StatusCode) -> Response;
 
-    /// The exact bytes of a callback.
-    fn event(&self, account: &Account, event: Event<'_>) -> String;
+    /// What the payer's choice does. By default an approval captures at once, and only authorises
+    /// where `needs-capture` was ordered.
+    ///
+    /// # Errors
+    /// [`Conflict`] where the payment is not in a state that allows it.
+    fn choose(
+        &self,
+        account: &Account,
+        session: &mut Session,
+        outcome: Outcome,
+        now: u64,
+    ) -> Result<Option<Happened>, Conflict> {
+        match outcome {
+            Outcome::Approve if session.held => session.release(now).map(Some),
+            Outcome::Approve | Outcome::Review if !session.is_payable(now) => Err(Conflict),
+            Outcome::Approve if account.faults.take(Fault::NeedsCapture) => {
+                session.approve(now, None).map(Some)
+            }
+            Outcome::Approve => session.approve(now, Some(account.taken(session))).map(Some),
+            Outcome::Decline => session.decline(now).map(Some),
+            Outcome::Review => session.hold(now, account.taken(session)).map(Some),
+            Outcome::Pending if session.is_payable(now) => Ok(None),
+            Outcome::Pending => Err(Conflict),
+            Outcome::Refund => session.refund(now, session.left()).map(Some),
+            Outcome::Dispute => session.dispute(now).map(Some),
+        }
+    }
 
-    /// The headers that a callback's delivery carries, its signature among them.
-    fn sign(&self, secret: &str, body: &str, now_ms: u64) -> Vec<(&'static str, String)>;
+    /// The callback about an event; none where the vendor sends none.
+    fn event(&self, account: &Account, event: Event<'_>) -> Option<Message>;
+
+    /// The headers that a callback's delivery carries beside its content type, its signature among
+    /// them. `secret` is the account's callback secret, or another where a forgery is ordered.
+    fn sign(
+        &self,
+        account: &Account,
+        secret: &str,
+        body: &str,
+        now_ms: u64,
+    ) -> Vec<(&'static str, String)>;
+
+    /// What is appended to the address that the payer returns to.
+    fn returns(&self, session: &Session, outcome: Outcome) -> Vec<(&'static str, String)> {
+        let _ = outcome;
+        vec![("session", session.reference.clone())]
+    }
 }
+
+/// The modules whose vendors are simulated, the sandbox first.
+pub(crate) const MODULES: [&str; 1] = ["sandbox"];
 
 /// The vendor of that module name.
 pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
-    match module {
-        "sandbox" => Some(Arc::new(crate::sandbox::Sandbox::default())),
-        _ => None,
+    Some(match module {
+        "sandbox" => Arc::new(crate::sandbox::Sandbox::default()) as Arc<dyn Vendor>,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_module_that_is_named_has_a_vendor() {
+        for module in MODULES {
+            assert!(by_module(module).is_some(), "{module}");
+        }
+        assert!(by_module("nobody").is_none());
     }
 }

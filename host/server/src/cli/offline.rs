@@ -9,7 +9,8 @@ use clap::Args;
 use kassette_gateway::clock::SystemClock;
 use tokio_util::sync::CancellationToken;
 
-use crate::simulators::{Place, Planned, SANDBOX_TEST, SharedSecrets, Simulators};
+use crate::simulators::{Place, Planned, SharedSecrets, Simulators, simulated_module};
+use kassette_domain::key::Environment;
 
 /// The options of `kassette sim`.
 #[derive(Args)]
@@ -23,16 +24,20 @@ pub(super) struct SimArgs {
     /// Origin of the gateway that is called back: plain http on loopback.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     gateway: String,
-    /// The account's id, so that several simulators can stand behind one gateway.
-    #[arg(long, default_value = "sandbox-test")]
-    provider_id: String,
+    /// Whose protocol it speaks: sandbox, stripe, …
+    #[arg(long, default_value = "sandbox", value_parser = simulated_module)]
+    module: &'static str,
+    /// The account's id, so that several simulators can stand behind one gateway; `<module>-test`
+    /// where it is not said.
+    #[arg(long)]
+    provider_id: Option<String>,
     /// Write the account's file there, mode 0600, as well as to standard output: a gateway that
     /// watches the folder takes it over at once.
     #[arg(long)]
     account_file: Option<PathBuf>,
 }
 
-/// Runs the sandbox's simulator until it is told to stop, printing the account that goes with it.
+/// Runs a vendor's simulator until it is told to stop, printing the account that goes with it.
 #[expect(
     clippy::print_stdout,
     reason = "the account's file goes to standard output"
@@ -46,11 +51,12 @@ pub(super) async fn sim(args: SimArgs, stop: CancellationToken) -> Result<(), St
         public_base: None,
         redirect_hosts: Vec::new(),
     };
-    let planned = Planned {
-        id: args.provider_id.clone().into(),
-        ..SANDBOX_TEST
-    };
-    let simulators = Simulators::start(&[(planned, secrets.clone())], place, Arc::new(SystemClock))
+    let mut planned = Planned::of(args.module, Environment::Test);
+    if let Some(id) = args.provider_id {
+        planned.id = id;
+    }
+    let provider_id = planned.id.clone();
+    let simulators = Simulators::start(&[(planned, secrets)], place, Arc::new(SystemClock))
         .await
         .map_err(|error| error.to_string())?;
     simulators
@@ -58,15 +64,15 @@ pub(super) async fn sim(args: SimArgs, stop: CancellationToken) -> Result<(), St
         .map_err(|error| error.to_string())?;
     let api = simulators
         .sim
-        .api_addr(&args.provider_id)
+        .api_addr(&provider_id)
         .map_err(|error| error.to_string())?;
     println!(
         "# payer pages http://{}, API http://{api}",
         simulators.sim.addr()
     );
-    let account = account_file(&simulators, &secrets);
+    let account = account_file(&simulators);
     let text = toml::to_string(&account).map_err(|error| error.to_string())?;
-    println!("# providers/{}.toml:\n{text}", args.provider_id);
+    println!("# providers/{provider_id}.toml:\n{text}");
     if let Some(path) = &args.account_file {
         crate::files::write_private(path, text.as_bytes())
             .map_err(|error| format!("{}: {error}", path.display()))?;
@@ -88,7 +94,7 @@ pub(crate) fn shared_secrets(path: &Path) -> Result<SharedSecrets, String> {
     Ok(secrets)
 }
 
-fn account_file(simulators: &Simulators, secrets: &SharedSecrets) -> toml::Table {
+fn account_file(simulators: &Simulators) -> toml::Table {
     let mut table = toml::Table::new();
     let Some(account) = simulators.accounts.values().next() else {
         return table;
@@ -113,17 +119,11 @@ fn account_file(simulators: &Simulators, secrets: &SharedSecrets) -> toml::Table
             text.to_owned().into(),
         )]))
     };
-    let secrets = toml::Table::from_iter([
-        ("client-id".to_owned(), value(&secrets.client_id)),
-        (
-            "client-secret".to_owned(),
-            value(secrets.client_secret.expose()),
-        ),
-        (
-            "callback-secret".to_owned(),
-            value(secrets.callback_secret.expose()),
-        ),
-    ]);
+    let secrets: toml::Table = account
+        .secrets
+        .iter()
+        .filter_map(|secret| Some((secret.name.clone(), value(secret.values.first()?.expose()))))
+        .collect();
     table.insert("secrets".into(), secrets.into());
     let methods = account
         .methods

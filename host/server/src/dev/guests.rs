@@ -40,22 +40,30 @@ pub(super) struct Guests {
     builder: Builder,
     plugin_dir: PathBuf,
     stamp: PathBuf,
+    /// Provider slots that nobody asked for.
+    unwanted: Vec<String>,
 }
 
 impl Guests {
-    /// Of the workspace at `root`.
-    pub(super) fn new(root: &Path, plugin_dir: &Path, data_dir: &Path) -> Self {
+    /// Of the workspace at `root`: all but the provider modules of vendors that could be simulated
+    /// and are not.
+    pub(super) fn new(root: &Path, plugin_dir: &Path, data_dir: &Path, simulated: &[&str]) -> Self {
+        let unwanted = kassette_sim::modules().iter();
+        let unwanted = unwanted.filter(|module| !simulated.contains(module));
         Self {
             root: root.to_owned(),
             builder: Builder::new(root),
             plugin_dir: plugin_dir.to_owned(),
             stamp: data_dir.join(STAMP),
+            unwanted: unwanted
+                .map(|module| format!("provider.{module}"))
+                .collect(),
         }
     }
 
     /// Builds all guests, or only those whose slot has no file, showing progress.
     pub(super) fn build(&self, only_missing: bool) -> Result<(), GuestError> {
-        let mut guests = self.builder.discover()?;
+        let mut guests = self.discover()?;
         if only_missing {
             guests.retain(|guest| !self.slot_file(&guest.slot).exists());
         }
@@ -80,6 +88,12 @@ impl Guests {
         });
         bar.finish_and_clear();
         self.install(&built?)
+    }
+
+    fn discover(&self) -> Result<Vec<Guest>, BuildError> {
+        let mut guests = self.builder.discover()?;
+        guests.retain(|guest| !self.unwanted.contains(&guest.slot));
+        Ok(guests)
     }
 
     fn run(
@@ -164,7 +178,7 @@ impl Guests {
 
     /// Builds the guests that saved files belong to; all where a shared file was saved.
     fn rebuild(&self, saved: &[PathBuf]) -> Result<Vec<String>, GuestError> {
-        let guests = self.builder.discover()?;
+        let guests = self.discover()?;
         let owner = |path: &PathBuf| guests.iter().find(|guest| path.starts_with(&guest.folder));
         let owners: Vec<Option<&Guest>> = saved.iter().map(owner).collect();
         let mut wanted: Vec<Guest> = if owners.iter().any(Option::is_none) {

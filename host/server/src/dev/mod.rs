@@ -15,13 +15,14 @@ use std::sync::Arc;
 
 use clap::Args;
 use kassette_domain::delegation::DelegationStatus;
+use kassette_domain::key::Environment;
 use kassette_gateway::clock::AdjustableClock;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile};
 use crate::ready::{Ready, ReadyMerchant, ReadyReseller};
 use crate::serve::{self, Parts, Running, ServeError};
-use crate::simulators::{Place, SANDBOX_LIVE, SANDBOX_TEST, Simulators};
+use crate::simulators::{Place, Planned, Simulators, simulated_module};
 
 pub(crate) use controls::{ControlError, DevControls, MAX_ADVANCE};
 pub(crate) use credentials::CredentialsError;
@@ -59,9 +60,24 @@ pub(crate) struct DevArgs {
     /// Build only missing modules and watch no sources.
     #[arg(long)]
     no_watch: bool,
+    /// Simulate only these modules' vendors, and build only their modules, separated by commas;
+    /// all where it is not said.
+    #[arg(long, value_delimiter = ',', value_parser = simulated_module)]
+    simulate: Vec<&'static str>,
     /// Allow listen addresses that are not loopback: demo keys and simulators become reachable.
     #[arg(long)]
     expose: bool,
+}
+
+impl DevArgs {
+    /// The modules whose vendors are simulated.
+    fn simulated(&self) -> &[&'static str] {
+        if self.simulate.is_empty() {
+            kassette_sim::modules()
+        } else {
+            &self.simulate
+        }
+    }
 }
 
 /// Runs until it is told to stop.
@@ -79,7 +95,7 @@ pub(crate) async fn run(args: DevArgs, stop: CancellationToken) -> Result<(), Se
             .map_err(|error| ServeError::folder(folder, error))?;
     }
     say(&format!("Kassette {} (dev)", env!("CARGO_PKG_VERSION")));
-    let guests = guests::Guests::new(&root, &plugin_dir, &data_dir);
+    let guests = guests::Guests::new(&root, &plugin_dir, &data_dir, args.simulated());
     let only_missing = args.no_watch;
     let guests = tokio::task::spawn_blocking(move || guests.build(only_missing).map(|()| guests))
         .await
@@ -103,10 +119,17 @@ async fn assemble(
     data_dir: &Path,
     plugin_dir: &Path,
 ) -> Result<Running, ServeError> {
-    let mut credentials =
-        credentials::Credentials::load(data_dir, &[&SANDBOX_TEST.id, &SANDBOX_LIVE.id])?;
+    let planned: Vec<Planned> = args
+        .simulated()
+        .iter()
+        .flat_map(|module| {
+            [Environment::Test, Environment::Live].map(|kind| Planned::of(module, kind))
+        })
+        .collect();
+    let ids: Vec<&str> = planned.iter().map(|planned| planned.id.as_str()).collect();
+    let mut credentials = credentials::Credentials::load(data_dir, &ids)?;
     let clock = Arc::new(AdjustableClock::new());
-    let planned: Vec<_> = [SANDBOX_TEST, SANDBOX_LIVE]
+    let planned: Vec<_> = planned
         .into_iter()
         .filter_map(|planned| {
             credentials

@@ -18,12 +18,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kassette_domain::key::Environment;
 use kassette_gateway::clock::{Clock, SystemClock};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile};
 use crate::ready::Ready;
-use crate::simulators::{Place, SANDBOX_TEST, Simulators};
+use crate::simulators::{Place, Planned, SANDBOX, Simulators};
 
 pub(crate) use error::ServeError;
 pub(crate) use parts::{Parts, start};
@@ -107,5 +108,6 @@ async fn sandbox(
         public_base: Some(format!("{public_url}{SANDBOX_PATH}")),
         redirect_hosts: vec![host],
     };
-    Ok(Simulators::start(&[(SANDBOX_TEST, secrets)], place, clock).await?)
+    let planned = Planned::of(SANDBOX, Environment::Test);
+    Ok(Simulators::start(&[(planned, secrets)], place, clock).await?)
 }

@@ -9,27 +9,22 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::{
     account::{Account, Created},
     fault::Fault,
+    http::{self, MOST_BODY},
     ids,
-    money::Amount,
     sandbox::{
         Sandbox,
         problem::Problem,
-        tokens::{self, LIFE_SECONDS},
+        tokens::LIFE_SECONDS,
         wire::{self, Create, Nothing, OfAmount},
     },
-    session::{Conflict, Session, State as Stands},
+    session::{Conflict, Opening, Session, State as Stands},
 };
-
-/// Largest request body.
-const MOST_BODY: usize = 64 * 1024;
 
 /// One account's API.
 #[derive(Clone)]
@@ -66,8 +61,7 @@ impl FromRequestParts<Api> for Authorised {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
-        let token =
-            credentials(&parts.headers, "Bearer ").ok_or(Problem::unauthorized("token_missing"))?;
+        let token = http::bearer(&parts.headers).ok_or(Problem::unauthorized("token_missing"))?;
         if api.vendor.tokens.accepts(token, api.account.now()) {
             Ok(Self)
         } else {
@@ -105,15 +99,12 @@ async fn token(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let settings = &api.account.settings;
-    let given = credentials(&headers, "Basic ")
-        .and_then(|text| STANDARD.decode(text).ok())
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .unwrap_or_default();
-    let expected = format!("{}:{}", settings.client_id, settings.api_key);
-    if !tokens::same(&given, &expected) {
+    let (user, password) = http::basic(&headers).unwrap_or_default();
+    let known = http::same(&user, &settings.client_id);
+    if !(http::same(&password, &settings.api_key) && known) {
         return Err(Problem::unauthorized("client_invalid"));
     }
-    let form = media_type(&headers) == Some("application/x-www-form-urlencoded");
+    let form = http::media_type(&headers) == Some("application/x-www-form-urlencoded");
     if !form || body.as_ref() != b"grant_type=client_credentials" {
         return Err(Problem::invalid(
             "the form grant_type=client_credentials is expected",
@@ -149,7 +140,7 @@ async fn create(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let asked: Create = json_body(&headers, &body)?;
-    let fingerprint = hex::encode(Sha256::digest(&body));
+    let fingerprint = http::fingerprint(&body);
     let now = api.account.now();
     if api.account.by_key(&key).is_none() {
         wire::check(&asked, now)?;
@@ -167,36 +158,25 @@ async fn create(
 }
 
 fn session(asked: Create, key: String, fingerprint: String, now: u64) -> Result<Session, Problem> {
-    let random = |prefix| {
-        ids::random(prefix).map_err(|error| {
-            tracing::error!(%error, "no session can be made");
-            Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+    let opened = ids::random("sbx_").and_then(|reference| {
+        Session::open(Opening {
+            reference,
+            attempt_id: asked.merchant_reference,
+            key,
+            fingerprint,
+            due: asked.amount,
+            method: asked.method,
+            order: asked.order,
+            merchant: asked.merchant,
+            return_url: asked.return_url,
+            cancel_url: asked.cancel_url,
+            now,
+            expires_at: asked.expires_at,
         })
-    };
-    Ok(Session {
-        reference: random("sbx_")?,
-        attempt_id: asked.merchant_reference,
-        key,
-        fingerprint,
-        token: random("")?,
-        state: Stands::Open,
-        payable: true,
-        held: false,
-        disputed: false,
-        due: asked.amount,
-        received: None,
-        returned: Amount(0),
-        method: asked.method,
-        order: asked.order,
-        merchant: asked.merchant,
-        return_url: asked.return_url,
-        cancel_url: asked.cancel_url,
-        created_at: now,
-        updated_at: now,
-        expires_at: asked.expires_at,
-        captured_times: 0,
-        capture_key: None,
-        refund_keys: Vec::new(),
+    });
+    opened.map_err(|error| {
+        tracing::error!(%error, "no session can be made");
+        Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
     })
 }
 
@@ -320,27 +300,6 @@ impl Api {
     }
 }
 
-/// What follows the scheme in the only `Authorization` header.
-fn credentials<'a>(headers: &'a HeaderMap, scheme: &str) -> Option<&'a str> {
-    let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let value = values.next()?.to_str().ok()?;
-    if values.next().is_some() {
-        None
-    } else {
-        value.strip_prefix(scheme)
-    }
-}
-
-fn media_type(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
-    Some(value.split(';').next().unwrap_or_default().trim())
-}
-
 fn json_body<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
-    if media_type(headers) != Some("application/json") {
-        return Err(Problem::invalid(
-            "Content-Type: application/json is expected",
-        ));
-    }
-    serde_json::from_slice(body).map_err(|error| Problem::invalid(error.to_string()))
+    http::json_body(headers, body).map_err(Problem::invalid)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    http::StatusCode,
+    http::{Method, StatusCode},
     response::{IntoResponse, Response},
 };
 use hmac::{Hmac, KeyInit, Mac};
@@ -17,7 +17,8 @@ use sha2::Sha256;
 
 use crate::{
     account::Account,
-    vendor::{Call, Event, Vendor},
+    config::{Profile, SimAccount},
+    vendor::{Call, Event, Message, Vendor},
 };
 
 /// One account's API at the sandbox.
@@ -34,7 +35,21 @@ impl Vendor for Sandbox {
         })
     }
 
-    fn call(&self, path: &str) -> Call {
+    fn profile(&self, account: &SimAccount, api: &str) -> Profile {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        Profile {
+            name: "Sandbox",
+            methods: &wire::METHODS,
+            settings: vec![pair("base-url", api)],
+            secrets: vec![
+                pair("client-id", &account.client_id),
+                pair("client-secret", &account.api_key),
+                pair("callback-secret", &account.callback_secret),
+            ],
+        }
+    }
+
+    fn call(&self, _: &Method, path: &str) -> Call {
         if path.starts_with("/v1/sessions") {
             Call::Payment
         } else {
@@ -46,11 +61,17 @@ impl Vendor for Sandbox {
         problem::Problem::of_vendor(status).into_response()
     }
 
-    fn event(&self, account: &Account, event: Event<'_>) -> String {
-        wire::event(account, &event).to_string()
+    fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {
+        Some(Message::json(&wire::event(account, &event)))
     }
 
-    fn sign(&self, secret: &str, body: &str, now_ms: u64) -> Vec<(&'static str, String)> {
+    fn sign(
+        &self,
+        _: &Account,
+        secret: &str,
+        body: &str,
+        now_ms: u64,
+    ) -> Vec<(&'static str, String)> {
         let seconds = now_ms / 1_000;
         // A key of any length is taken, so that this cannot fail; no signature is refused anyway.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The methods that the sandbox serves.
-const METHODS: [&str; 10] = [
+pub(crate) const METHODS: [&str; 10] = [
     "credit_card",
     "paypal",
     "ideal",

@@ -59,6 +59,7 @@ pub(crate) fn config(folder: &Path, clock: &Clock) -> SimConfig {
             account(LIVE, Environment::Live),
         ],
         clock: Arc::new(move || clock.load(Ordering::SeqCst)),
+        record: None,
     }
 }
 

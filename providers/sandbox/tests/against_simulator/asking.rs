@@ -2,7 +2,9 @@
 use kassette_plugin::provider::{Attempt, Failure, Money, QueryFailure, Status, Wish};
 use kassette_sim::{Fault, State};
 
-use crate::world::{ID, World, open};
+use kassette_world::open;
+
+use crate::{ID, world};
 
 #[test]
 fn every_outcome_has_its_report() {
@@ -12,8 +14,8 @@ fn every_outcome_has_its_report() {
         ("review", Status::Review),
         ("pending", Status::Pending),
     ] {
-        let w = World::new();
-        let attempt = w.attempt("credit_card");
+        let w = world();
+        let attempt = w.attempt("credit_card", "EUR");
         let started = open(w.start(&attempt));
         w.choose(&started, outcome);
         let report = w
@@ -25,12 +27,12 @@ fn every_outcome_has_its_report() {
 
 #[test]
 fn a_declined_session_can_no_longer_be_paid_once_it_was_told() {
-    let w = World::new();
-    let attempt = w.attempt("ideal");
+    let w = world();
+    let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));
     w.choose(&started, "decline");
     w.query(&attempt, None, Wish::Look).unwrap();
-    assert_eq!(w.choose(&started, "approve"), 409);
+    assert_eq!(w.choose(&started, "approve").0, 409);
     assert_eq!(
         (w.entry().state, w.entry().captured_times),
         (State::Declined, 0)
@@ -39,8 +41,8 @@ fn a_declined_session_can_no_longer_be_paid_once_it_was_told() {
 
 #[test]
 fn a_payer_who_came_back_after_a_decline_is_told_as_paid() {
-    let w = World::new();
-    let attempt = w.attempt("ideal");
+    let w = world();
+    let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));
     w.choose(&started, "decline");
     w.choose(&started, "approve");
@@ -60,8 +62,8 @@ fn a_question_that_got_no_answer_is_no_news() {
         Fault::Truncated,
         Fault::Down,
     ] {
-        let w = World::new();
-        let attempt = w.attempt("ideal");
+        let w = world();
+        let attempt = w.attempt("ideal", "EUR");
         let started = open(w.start(&attempt));
         w.choose(&started, "approve");
         w.fault(fault);
@@ -75,9 +77,9 @@ fn a_question_that_got_no_answer_is_no_news() {
 
 #[test]
 fn an_authorisation_is_captured_on_finish_alone_and_once() {
-    let w = World::new();
+    let w = world();
     w.fault(Fault::NeedsCapture);
-    let attempt = w.attempt("ideal");
+    let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
     let ask = |wish| {
@@ -93,9 +95,9 @@ fn an_authorisation_is_captured_on_finish_alone_and_once() {
 
 #[test]
 fn a_capture_whose_answer_is_lost_is_repeated_without_a_second_capture() {
-    let w = World::new();
+    let w = world();
     w.fault(Fault::NeedsCapture);
-    let attempt = w.attempt("ideal");
+    let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
     // The first call is the read, the second the capture: both answers break off.
@@ -113,8 +115,8 @@ fn a_capture_whose_answer_is_lost_is_repeated_without_a_second_capture() {
 
 #[test]
 fn a_held_payment_is_told_with_its_money_whatever_the_wish() {
-    let w = World::new();
-    let attempt = w.attempt("ideal");
+    let w = world();
+    let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));
     w.choose(&started, "review");
     for wish in [Wish::Look, Wish::Finish, Wish::Close] {
@@ -132,11 +134,11 @@ fn a_held_payment_is_told_with_its_money_whatever_the_wish() {
 
 #[test]
 fn closing_voids_what_was_approved_and_proves_that_nothing_can_be_paid() {
-    let w = World::new();
+    let w = world();
     // One approval, which only authorises.
     w.fault(Fault::NeedsCapture);
     for outcome in ["pending", "decline", "approve"] {
-        let attempt = w.attempt("ideal");
+        let attempt = w.attempt("ideal", "EUR");
         let started = open(w.start(&attempt));
         w.choose(&started, outcome);
         let report = w
@@ -147,7 +149,7 @@ fn closing_voids_what_was_approved_and_proves_that_nothing_can_be_paid() {
             (Status::Declined, 0),
             "{outcome}"
         );
-        assert_eq!(w.choose(&started, "approve"), 409, "{outcome}");
+        assert_eq!(w.choose(&started, "approve").0, 409, "{outcome}");
         assert!(
             matches!(w.start(&attempt), Err(Failure::Declined(_))),
             "{outcome}"
@@ -158,10 +160,10 @@ fn closing_voids_what_was_approved_and_proves_that_nothing_can_be_paid() {
 
 #[test]
 fn what_was_received_is_told_as_the_vendor_took_it() {
-    let w = World::new();
+    let w = world();
     w.fault(Fault::WrongAmount);
     w.fault(Fault::WrongCurrency);
-    let attempt = w.attempt("ideal");
+    let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
     let report = w.query(&attempt, None, Wish::Look).unwrap();
@@ -176,8 +178,8 @@ fn what_was_received_is_told_as_the_vendor_took_it() {
 
 #[test]
 fn refunds_and_disputes_are_told() {
-    let w = World::new();
-    let attempt = w.attempt("ideal");
+    let w = world();
+    let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
     w.choose(&started, "dispute");
@@ -196,8 +198,8 @@ fn refunds_and_disputes_are_told() {
 
 #[test]
 fn a_session_that_ran_out_of_time_is_expired() {
-    let w = World::new();
-    let attempt = w.attempt("ideal");
+    let w = world();
+    let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));
     w.advance(3_600_000);
     let report = w
@@ -208,8 +210,8 @@ fn a_session_that_ran_out_of_time_is_expired() {
 
 #[test]
 fn an_unknown_attempt_is_absent() {
-    let w = World::new();
-    let attempt = w.attempt("ideal");
+    let w = world();
+    let attempt = w.attempt("ideal", "EUR");
     for reference in [None, Some("sbx_unknown"), Some("../account")] {
         assert_eq!(
             w.query(&attempt, reference, Wish::Close),
@@ -220,10 +222,10 @@ fn an_unknown_attempt_is_absent() {
 
 #[test]
 fn a_reference_of_another_attempt_tells_nothing() {
-    let w = World::new();
-    let other = open(w.start(&w.attempt("ideal")));
+    let w = world();
+    let other = open(w.start(&w.attempt("ideal", "EUR")));
     w.choose(&other, "approve");
-    let mine: Attempt = w.attempt("ideal");
+    let mine: Attempt = w.attempt("ideal", "EUR");
     let asked = w.query(&mine, Some(&other.reference), Wish::Look);
     assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
 }

@@ -2,7 +2,9 @@
 use kassette_plugin::provider::{Refused, Status, Subject};
 use kassette_sim::Fault;
 
-use crate::world::{World, open};
+use kassette_world::open;
+
+use crate::world;
 
 #[test]
 fn callbacks_are_believed_when_signed_by_the_account_and_not_otherwise() {
@@ -11,8 +13,8 @@ fn callbacks_are_believed_when_signed_by_the_account_and_not_otherwise() {
         ("decline", None),
         ("review", Some(Status::Review)),
     ] {
-        let w = World::new();
-        let attempt = w.attempt("ideal");
+        let w = world();
+        let attempt = w.attempt("ideal", "EUR");
         let started = open(w.start(&attempt));
         w.choose(&started, outcome);
         let news = w.next_callback();
@@ -32,9 +34,9 @@ fn callbacks_are_believed_when_signed_by_the_account_and_not_otherwise() {
             "{outcome}"
         );
     }
-    let w = World::new();
+    let w = world();
     w.fault(Fault::CallbackForged);
-    let started = open(w.start(&w.attempt("ideal")));
+    let started = open(w.start(&w.attempt("ideal", "EUR")));
     w.choose(&started, "decline");
     assert!(matches!(
         w.callback(&w.next_callback()),

@@ -8,4 +8,14 @@
 mod asking;
 mod callbacks;
 mod starting;
-mod world;
+
+use kassette_provider_sandbox::Sandbox;
+
+type World = kassette_world::World<Sandbox>;
+
+/// The account.
+const ID: &str = "sandbox-test";
+
+fn world() -> World {
+    World::new("sandbox")
+}

@@ -4,12 +4,14 @@ use kassette_plugin::provider::{
 };
 use kassette_sim::Fault;
 
-use crate::world::{World, open};
+use kassette_world::open;
+
+use crate::world;
 
 #[test]
 fn a_payment_is_started_approved_and_completed() {
-    let w = World::new();
-    let attempt = w.attempt("ideal");
+    let w = world();
+    let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));
     assert!(matches!(&started.action, Action::Redirect(url) if url.starts_with(&w.payer_base())));
     assert_eq!(started.until, Some(attempt.expires));
@@ -28,7 +30,7 @@ fn a_payment_is_started_approved_and_completed() {
 
 #[test]
 fn every_method_has_an_action() {
-    let w = World::new();
+    let w = world();
     for method in [
         "credit_card",
         "paypal",
@@ -40,19 +42,19 @@ fn every_method_has_an_action() {
     ] {
         assert!(
             matches!(
-                open(w.start(&w.attempt(method))).action,
+                open(w.start(&w.attempt(method, "EUR"))).action,
                 Action::Redirect(_)
             ),
             "{method}"
         );
     }
     for method in ["crypto", "upi_imps"] {
-        let Action::Show(show) = open(w.start(&w.attempt(method))).action else {
+        let Action::Show(show) = open(w.start(&w.attempt(method, "EUR"))).action else {
             panic!("{method} shows instructions");
         };
         assert!(show.qr.is_some() && show.link.unwrap().starts_with(&w.payer_base()));
     }
-    let Action::Post(form) = open(w.start(&w.attempt("klarna"))).action else {
+    let Action::Post(form) = open(w.start(&w.attempt("klarna", "EUR"))).action else {
         panic!("klarna posts a form");
     };
     assert!(form.url.starts_with(&w.payer_base()) && !form.fields.is_empty());
@@ -60,8 +62,8 @@ fn every_method_has_an_action() {
 
 #[test]
 fn a_repeated_start_finds_the_same_session_whatever_was_learnt_of_the_payer() {
-    let w = World::new();
-    let attempt = w.attempt("ideal");
+    let w = world();
+    let attempt = w.attempt("ideal", "EUR");
     let first = open(w.start(&attempt));
     assert_eq!(open(w.start(&attempt)), first);
     let mut known = attempt;
@@ -73,18 +75,21 @@ fn a_repeated_start_finds_the_same_session_whatever_was_learnt_of_the_payer() {
 #[test]
 fn what_surely_did_nothing_is_unavailable() {
     for fault in [Fault::Status429, Fault::Down] {
-        let w = World::new();
+        let w = world();
         w.fault(fault);
         assert!(
-            matches!(w.start(&w.attempt("ideal")), Err(Failure::Unavailable(_))),
+            matches!(
+                w.start(&w.attempt("ideal", "EUR")),
+                Err(Failure::Unavailable(_))
+            ),
             "{fault}"
         );
         assert!(w.entries().is_empty());
     }
-    let w = World::new();
+    let w = world();
     w.refuse_connections();
     assert!(matches!(
-        w.start(&w.attempt("ideal")),
+        w.start(&w.attempt("ideal", "EUR")),
         Err(Failure::Unavailable(_))
     ));
     assert!(w.entries().is_empty());
@@ -99,8 +104,8 @@ fn what_may_have_done_something_is_uncertain_and_a_repeat_makes_it_certain() {
         (Fault::Malformed, 1),
         (Fault::Truncated, 1),
     ] {
-        let w = World::new();
-        let attempt = w.attempt("ideal");
+        let w = world();
+        let attempt = w.attempt("ideal", "EUR");
         w.fault(fault);
         assert!(
             matches!(w.start(&attempt), Err(Failure::Uncertain(_))),
@@ -119,9 +124,9 @@ fn what_may_have_done_something_is_uncertain_and_a_repeat_makes_it_certain() {
 
 #[test]
 fn the_vendors_questions_are_asked_and_answered() {
-    let w = World::new();
+    let w = world();
     w.fault(Fault::Ask);
-    let mut attempt = w.attempt("ideal");
+    let mut attempt = w.attempt("ideal", "EUR");
     attempt.payer.email = Some("payer@shop.example".into());
     let Ok(Started::Ask(questions)) = w.start(&attempt) else {
         panic!("asks")
@@ -138,8 +143,8 @@ fn the_vendors_questions_are_asked_and_answered() {
 
 #[test]
 fn a_token_that_the_vendor_forgot_is_fetched_again() {
-    let mut w = World::new();
-    let attempt = w.attempt("ideal");
+    let mut w = world();
+    let attempt = w.attempt("ideal", "EUR");
     open(w.start(&attempt));
     w.restart();
     open(w.start(&attempt));
@@ -148,7 +153,7 @@ fn a_token_that_the_vendor_forgot_is_fetched_again() {
 
 #[test]
 fn health_tells_whether_the_vendor_can_be_reached() {
-    let w = World::new();
+    let w = world();
     assert_eq!(w.health(), Condition::Operational);
     w.fault(Fault::Down);
     assert!(matches!(w.health(), Condition::Down(_)));

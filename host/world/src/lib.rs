@@ -1,0 +1,456 @@
+//! A simulator and a host around a provider module, natively: HTTP that really goes out, secrets,
+//! tokens, callbacks that arrive.
+//!
+//! Tests of a module against its simulator are plain `cargo test`, without a compile to wasm: the
+//! module runs as the library that it also is, in the place of the host's `http`, `secrets` and clock
+//! stand [`NativeHost`](host::NativeHost) and [`World`]. What only the real host does (limits, hosts that
+//! may be asked, blanking of secrets in answers) is tested where the host is.
+//!
+//! With `KASSETTE_RECORDED_REQUESTS` set to a folder, every request that a simulator gets is written down
+//! there; see `record` in [`kassette_sim::SimConfig`].
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    clippy::allow_attributes,
+    reason = "part of tests: a panic is how it says what is wrong"
+)]
+
+mod host;
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    marker::PhantomData,
+    net::SocketAddr,
+    path::Path,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use kassette_plugin::{
+    provider::{
+        Account, Acknowledged, Action, Attempt, Condition, Environment, Failure, Incoming, Money,
+        Open, Payer, Provider, QueryFailure, Refused, Report, Started, Verb, Wish,
+    },
+    testing::with_host,
+};
+use kassette_sim::{BookEntry, Fault, Sim, SimAccount, SimConfig};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    runtime::Runtime,
+};
+
+use host::{NativeHost, Secret, client};
+
+/// When every world begins, milliseconds since 1970.
+pub const BEGIN_MS: u64 = 1_800_000_000_000;
+
+/// A simulated account of one vendor, and the module that speaks to it.
+pub struct World<P> {
+    /// The simulators.
+    pub sim: Sim,
+    module: &'static str,
+    id: String,
+    environment: Environment,
+    runtime: Runtime,
+    clock: Arc<AtomicU64>,
+    folder: tempfile::TempDir,
+    tokens: Rc<RefCell<HashMap<String, String>>>,
+    secrets: RefCell<HashMap<String, Secret>>,
+    settings: RefCell<Vec<(String, String)>>,
+    lose: Rc<RefCell<Option<&'static str>>>,
+    sent: Rc<RefCell<Vec<String>>>,
+    news: TcpListener,
+    attempts: AtomicU64,
+    provider: PhantomData<P>,
+}
+
+/// The open payment that a start led to.
+pub fn open(started: Result<Started, Failure>) -> Open {
+    match started {
+        Ok(Started::Open(open)) => open,
+        other => panic!("not open: {other:?}"),
+    }
+}
+
+fn start(
+    runtime: &Runtime,
+    folder: &Path,
+    clock: &Arc<AtomicU64>,
+    module: &str,
+    environment: Environment,
+) -> Sim {
+    let clock = Arc::clone(clock);
+    let environment = match environment {
+        Environment::Test => kassette_sim::Environment::Test,
+        Environment::Live => kassette_sim::Environment::Live,
+    };
+    let config = SimConfig {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        data_dir: folder.to_owned(),
+        accounts: vec![SimAccount {
+            provider_id: format!("{module}-{}", environment.as_str()),
+            module: module.into(),
+            environment,
+            client_id: "clientOfTheWorld".into(),
+            api_key: "secretOfTheWorld".into(),
+            callback_secret: "newsOfTheWorld".into(),
+            callback_url: None,
+            public_base: None,
+        }],
+        clock: Arc::new(move || clock.load(Ordering::SeqCst)),
+        record: std::env::var_os("KASSETTE_RECORDED_REQUESTS").map(Into::into),
+    };
+    runtime.block_on(Sim::start(config)).unwrap()
+}
+
+impl<P: Provider> World<P> {
+    /// With a test account `<module>-test` at that module's simulator.
+    #[must_use]
+    pub fn new(module: &'static str) -> Self {
+        Self::of(module, Environment::Test)
+    }
+
+    /// With an account of that environment.
+    #[must_use]
+    pub fn of(module: &'static str, environment: Environment) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(AtomicU64::new(BEGIN_MS));
+        let sim = start(&runtime, folder.path(), &clock, module, environment);
+        let id = sim.provider_ids().remove(0);
+        let news = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let world = Self {
+            sim,
+            module,
+            id,
+            environment,
+            runtime,
+            clock,
+            folder,
+            tokens: Rc::default(),
+            secrets: RefCell::default(),
+            settings: RefCell::default(),
+            lose: Rc::default(),
+            sent: Rc::default(),
+            news,
+            attempts: AtomicU64::new(0),
+            provider: PhantomData,
+        };
+        world
+            .sim
+            .set_callback_url(&world.id, &world.callback_url())
+            .unwrap();
+        world.configure();
+        world
+    }
+
+    /// Takes the account's settings and secrets from the simulator's profile.
+    fn configure(&self) {
+        let profile = self.sim.profile(&self.id).unwrap();
+        let description = P::describe();
+        let known = |name: &str| description.settings.iter().any(|need| need.name == name);
+        for (name, _) in &profile.settings {
+            assert!(known(name), "the module does not know the setting {name}");
+        }
+        for need in description.settings.iter().filter(|need| need.required) {
+            let given = profile.settings.iter().any(|(name, _)| *name == need.name);
+            assert!(given, "the simulator gives no setting {}", need.name);
+        }
+        let secrets = description.secrets.iter().filter_map(|need| {
+            let given = profile.secrets.iter().find(|(name, _)| *name == need.name);
+            assert!(
+                given.is_some() || !need.required,
+                "the simulator gives no secret {}",
+                need.name
+            );
+            let (name, value) = given?;
+            Some((name.clone(), Secret::new(value, need.encoding)))
+        });
+        *self.secrets.borrow_mut() = secrets.collect();
+        *self.settings.borrow_mut() = profile.settings;
+    }
+
+    /// The account's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where the simulator's callbacks go.
+    pub fn callback_url(&self) -> String {
+        format!(
+            "http://{}/callbacks/{}",
+            self.news.local_addr().unwrap(),
+            self.id
+        )
+    }
+
+    /// The vendor goes down and comes back; it keeps its books and forgets its tokens.
+    pub fn restart(&mut self) {
+        let placeholder = tempfile::tempdir().unwrap();
+        let begin = |folder: &Path| {
+            start(
+                &self.runtime,
+                folder,
+                &self.clock,
+                self.module,
+                self.environment,
+            )
+        };
+        let other = begin(placeholder.path());
+        let old = std::mem::replace(&mut self.sim, other);
+        self.runtime.block_on(old.shutdown());
+        self.sim = begin(self.folder.path());
+        self.sim
+            .set_callback_url(&self.id, &self.callback_url())
+            .unwrap();
+    }
+
+    /// Where the payer's form is posted to.
+    pub fn payer_base(&self) -> String {
+        format!("http://{}/{}/pay", self.sim.addr(), self.id)
+    }
+
+    /// Puts another value in the place of a secret: of the gateway's side alone.
+    pub fn change_secret(&self, name: &str, value: &str) {
+        let needs = P::describe().secrets;
+        let need = needs.iter().find(|need| need.name == name).unwrap();
+        let secret = Secret::new(value, need.encoding);
+        self.secrets.borrow_mut().insert(name.to_owned(), secret);
+        self.tokens.borrow_mut().clear();
+    }
+
+    /// Lets the value before count as well, as during a rotation: for signatures alone.
+    pub fn rotate_secret(&self, name: &str, value: &str) {
+        let mut secrets = self.secrets.borrow_mut();
+        secrets.get_mut(name).unwrap().rotate(value);
+    }
+
+    /// Puts another value in the place of a setting.
+    pub fn change_setting(&self, name: &str, value: &str) {
+        let mut settings = self.settings.borrow_mut();
+        settings.retain(|(known, _)| known != name);
+        settings.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// The account as the host tells the module.
+    pub fn account(&self) -> Account {
+        Account {
+            id: self.id.clone(),
+            environment: self.environment,
+            now: self.now(),
+            callback_url: self.callback_url(),
+            settings: self.settings.borrow().clone(),
+        }
+    }
+
+    /// The time, milliseconds since 1970.
+    pub fn now(&self) -> u64 {
+        self.clock.load(Ordering::SeqCst)
+    }
+
+    /// A new attempt over 49.90 of a currency that expires in an hour.
+    pub fn attempt(&self, method: &str, currency: &str) -> Attempt {
+        let number = self.attempts.fetch_add(1, Ordering::SeqCst);
+        Attempt {
+            id: format!("{number:032x}"),
+            method: method.into(),
+            due: Money {
+                amount: 4990,
+                currency: currency.into(),
+            },
+            order: "order-1".into(),
+            merchant: "Demo shop".into(),
+            return_url: "http://127.0.0.1:1/return".into(),
+            cancel_url: "http://127.0.0.1:1/cancel".into(),
+            expires: self.now() + 3_600_000,
+            payer: Payer {
+                email: None,
+                ip: None,
+                language: None,
+                country: None,
+            },
+            answers: Vec::new(),
+        }
+    }
+
+    fn within<T>(&self, act: impl FnOnce() -> T) -> T {
+        let host = NativeHost {
+            runtime: self.runtime.handle().clone(),
+            tokens: Rc::clone(&self.tokens),
+            secrets: self.secrets.borrow().clone(),
+            lose: Rc::clone(&self.lose),
+            sent: Rc::clone(&self.sent),
+        };
+        with_host(host, act)
+    }
+
+    /// Calls the module.
+    ///
+    /// # Errors
+    /// The module's.
+    pub fn start(&self, attempt: &Attempt) -> Result<Started, Failure> {
+        self.within(|| P::start(self.account(), attempt.clone()))
+    }
+
+    /// Calls the module, with a query that the payer came back with.
+    ///
+    /// # Errors
+    /// The module's.
+    pub fn query_returned(
+        &self,
+        attempt: &Attempt,
+        reference: Option<&str>,
+        wish: Wish,
+        returned: Option<&str>,
+    ) -> Result<Report, QueryFailure> {
+        let (reference, returned) = (reference.map(str::to_owned), returned.map(str::to_owned));
+        self.within(|| P::query(self.account(), attempt.clone(), reference, wish, returned))
+    }
+
+    /// Calls the module.
+    ///
+    /// # Errors
+    /// The module's.
+    pub fn query(
+        &self,
+        attempt: &Attempt,
+        reference: Option<&str>,
+        wish: Wish,
+    ) -> Result<Report, QueryFailure> {
+        self.query_returned(attempt, reference, wish, None)
+    }
+
+    /// Calls the module.
+    ///
+    /// # Errors
+    /// The module's.
+    pub fn callback(&self, incoming: &Incoming) -> Result<Acknowledged, Refused> {
+        self.within(|| P::callback(self.account(), incoming.clone()))
+    }
+
+    /// Calls the module.
+    pub fn health(&self) -> Condition {
+        self.within(|| P::health(self.account()))
+    }
+
+    /// Makes the simulator misbehave once.
+    pub fn fault(&self, fault: Fault) {
+        self.sim.set_fault(&self.id, fault, 1).unwrap();
+    }
+
+    /// Closes the account's port and waits until it is closed.
+    pub fn refuse_connections(&self) {
+        self.sim
+            .set_fault(&self.id, Fault::RefuseConnection, 12)
+            .unwrap();
+        while std::net::TcpStream::connect(self.sim.api_addr(&self.id).unwrap()).is_ok() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// The next answer to an address that ends so is lost on the way: the call took effect.
+    pub fn lose_answer_of(&self, end: &'static str) {
+        *self.lose.borrow_mut() = Some(end);
+    }
+
+    /// The requests sent so far, as `POST /v1/sessions`, oldest first.
+    pub fn sent(&self) -> Vec<String> {
+        self.sent.borrow().clone()
+    }
+
+    /// Moves the clock of module and simulator.
+    pub fn advance(&self, ms: u64) {
+        self.clock.fetch_add(ms, Ordering::SeqCst);
+        self.sim.clock_moved();
+    }
+
+    /// The simulator's books.
+    pub fn entries(&self) -> Vec<BookEntry> {
+        self.sim.books(&self.id).unwrap()
+    }
+
+    /// The one entry of the simulator's books.
+    pub fn entry(&self) -> BookEntry {
+        let mut entries = self.entries();
+        assert_eq!(entries.len(), 1);
+        entries.remove(0)
+    }
+
+    /// What the payer's form sends: `approve`, `decline`, `review`, `pending`, `refund` or `dispute`; the
+    /// answer's status and where it leads.
+    pub fn choose(&self, started: &Open, outcome: &str) -> (u16, Option<String>) {
+        let Action::Redirect(page) = &started.action else {
+            panic!("only redirects are paid here");
+        };
+        let token = page.rsplit('/').next().unwrap();
+        let form = [("session", token), ("outcome", outcome)];
+        let call = async {
+            let client = client(Duration::from_secs(30));
+            client.post(self.payer_base()).form(&form).send().await
+        };
+        let answer = self.runtime.block_on(call).unwrap();
+        let location = answer.headers().get("location");
+        let location = location.map(|value| value.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), location)
+    }
+
+    /// Waits for a callback and answers it with 200.
+    pub fn next_callback(&self) -> Incoming {
+        self.runtime.block_on(async {
+            let (mut stream, _) = self.news.accept().await.unwrap();
+            let mut bytes = Vec::new();
+            let (head, body) = loop {
+                let mut part = [0; 4096];
+                let read = stream.read(&mut part).await.unwrap();
+                assert!(read > 0, "the callback breaks off");
+                bytes.extend_from_slice(&part[..read]);
+                if let Some(whole) = split(&bytes) {
+                    break whole;
+                }
+            };
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                .await
+                .unwrap();
+            incoming(&head, body, &self.id)
+        })
+    }
+}
+
+/// The request as the host hands it on.
+fn incoming(head: &str, body: Vec<u8>, id: &str) -> Incoming {
+    let header = |line: &str| {
+        let (name, value) = line.split_once(": ")?;
+        Some((name.to_ascii_lowercase(), value.to_owned()))
+    };
+    let target = head.split(' ').nth(1).unwrap();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let prefix = format!("/callbacks/{id}");
+    Incoming {
+        verb: Verb::Post,
+        path: path.strip_prefix(&prefix).unwrap().to_owned(),
+        query: query.to_owned(),
+        headers: head.lines().filter_map(header).collect(),
+        body,
+    }
+}
+
+/// Head and body of a request, once it is whole.
+fn split(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
+    let at = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let head = String::from_utf8(bytes[..at].to_vec()).unwrap();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "))?;
+    let body = &bytes[at + 4..];
+    (body.len() == length.parse::<usize>().unwrap()).then(|| (head, body.to_vec()))
+}
