@@ -49,6 +49,7 @@ mod reseller_signing;
 mod reseller_walk;
 mod return_urls;
 mod review;
+mod samples;
 #[path = "../serving.rs"]
 mod serving;
 mod slow;

@@ -244,7 +244,11 @@ fn stem(path: &Path) -> String {
         .into_owned()
 }
 
-/// The `*.toml` of a folder in order of their names; none where there is no folder.
+/// How the stem of a sample ends, which is there to be copied and is never read.
+const SAMPLE: &str = ".example";
+
+/// The `*.toml` of a folder in order of their names, without samples (`*.example.toml`); none where
+/// there is no folder.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     if !folder.exists() {
         return Ok(Vec::new());
@@ -255,8 +259,9 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, ConfigError> {
         let path = entry
             .map_err(|error| ConfigError::new(folder, error))?
             .path();
-        let hidden = stem(&path).starts_with('.');
-        if !hidden && path.extension().is_some_and(|ending| ending == "toml") {
+        let stem = stem(&path);
+        let other = stem.starts_with('.') || stem.ends_with(SAMPLE);
+        if !other && path.extension().is_some_and(|ending| ending == "toml") {
             found.push(path);
         }
     }
@@ -360,6 +365,20 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
         let account = &settings.accounts[&AccountId::parse("sandbox-test").unwrap()];
         assert_eq!(account.methods[&MethodId::Ideal].priority, 5);
         assert!(!settings.live_default);
+    }
+
+    #[test]
+    fn a_sample_is_no_account() {
+        let folder = folder(&[
+            ("kassette.toml", "public_url = \"https://pay.example\"\n"),
+            (
+                "providers/stripe.example.toml",
+                "nothing that could be read",
+            ),
+        ]);
+        let config = Config::read(folder.path(), Profile::Serve).unwrap();
+        let settings = config.settings("https://pay.example/", Profile::Serve);
+        assert!(settings.accounts.is_empty());
     }
 
     #[test]
