@@ -31,6 +31,7 @@ mod record;
 mod sandbox;
 mod session;
 mod sim;
+mod stripe;
 mod vendor;
 
 pub use books::BookEntry;

@@ -77,20 +77,7 @@ pub(crate) trait Vendor: Send + Sync {
         outcome: Outcome,
         now: u64,
     ) -> Result<Option<Happened>, Conflict> {
-        match outcome {
-            Outcome::Approve if session.held => session.release(now).map(Some),
-            Outcome::Approve | Outcome::Review if !session.is_payable(now) => Err(Conflict),
-            Outcome::Approve if account.faults.take(Fault::NeedsCapture) => {
-                session.approve(now, None).map(Some)
-            }
-            Outcome::Approve => session.approve(now, Some(account.taken(session))).map(Some),
-            Outcome::Decline => session.decline(now).map(Some),
-            Outcome::Review => session.hold(now, account.taken(session)).map(Some),
-            Outcome::Pending if session.is_payable(now) => Ok(None),
-            Outcome::Pending => Err(Conflict),
-            Outcome::Refund => session.refund(now, session.left()).map(Some),
-            Outcome::Dispute => session.dispute(now).map(Some),
-        }
+        usually(account, session, outcome, now)
     }
 
     /// The callback about an event; none where the vendor sends none.
@@ -113,13 +100,40 @@ pub(crate) trait Vendor: Send + Sync {
     }
 }
 
+/// What a choice does where the vendor has no ways of its own.
+///
+/// # Errors
+/// [`Conflict`] where the payment is not in a state that allows it.
+pub(crate) fn usually(
+    account: &Account,
+    session: &mut Session,
+    outcome: Outcome,
+    now: u64,
+) -> Result<Option<Happened>, Conflict> {
+    match outcome {
+        Outcome::Approve if session.held => session.release(now).map(Some),
+        Outcome::Approve | Outcome::Review if !session.is_payable(now) => Err(Conflict),
+        Outcome::Approve if account.faults.take(Fault::NeedsCapture) => {
+            session.approve(now, None).map(Some)
+        }
+        Outcome::Approve => session.approve(now, Some(account.taken(session))).map(Some),
+        Outcome::Decline => session.decline(now).map(Some),
+        Outcome::Review => session.hold(now, account.taken(session)).map(Some),
+        Outcome::Pending if session.is_payable(now) => Ok(None),
+        Outcome::Pending => Err(Conflict),
+        Outcome::Refund => session.refund(now, session.left()).map(Some),
+        Outcome::Dispute => session.dispute(now).map(Some),
+    }
+}
+
 /// The modules whose vendors are simulated, the sandbox first.
-pub(crate) const MODULES: [&str; 1] = ["sandbox"];
+pub(crate) const MODULES: [&str; 2] = ["sandbox", "stripe"];
 
 /// The vendor of that module name.
 pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
     Some(match module {
         "sandbox" => Arc::new(crate::sandbox::Sandbox::default()) as Arc<dyn Vendor>,
+        "stripe" => Arc::new(crate::stripe::Stripe),
         _ => return None,
     })
 }

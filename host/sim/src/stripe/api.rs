@@ -1,0 +1,458 @@
+//! Stripe's endpoints, as far as a Checkout Session needs them.
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, FromRequestParts, Path, RawQuery, State},
+    http::{HeaderMap, HeaderValue, StatusCode, request::Parts},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    account::{Account, Created},
+    http::{self, MOST_BODY},
+    ids,
+    money::{Amount, Money},
+    session::{Conflict, Happened, Opening, Session, State as Stands},
+    stripe::{create::Create, params::Params, problem::Problem, secret_key, wire},
+};
+
+/// The version that the gateway's module pins.
+const VERSION: &str = "2025-03-31.basil";
+
+/// How long keys are remembered: a day, as Stripe promises at least.
+const KEY_LIFE_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Changes of one payment whose keys are remembered.
+const MOST_KEYS: usize = 32;
+
+/// One account's API.
+#[derive(Clone)]
+pub(crate) struct Api {
+    pub(crate) account: Arc<Account>,
+}
+
+pub(crate) fn routes(api: Api) -> Router {
+    Router::new()
+        .route("/v1/balance", get(balance))
+        .route("/v1/checkout/sessions", post(create).get(list))
+        .route("/v1/checkout/sessions/{id}", get(read))
+        .route("/v1/checkout/sessions/{id}/expire", post(expire))
+        .route("/v1/payment_intents/{id}", get(read_payment))
+        .route("/v1/payment_intents/{id}/capture", post(capture))
+        .route("/v1/payment_intents/{id}/cancel", post(cancel))
+        .route("/v1/disputes", get(disputes))
+        .fallback(async || Problem::no_such_address())
+        .method_not_allowed_fallback(async || Problem::no_such_address())
+        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .with_state(api)
+}
+
+/// Proof of the secret key: no handler that takes it can be reached without.
+struct Authorised;
+
+impl FromRequestParts<Api> for Authorised {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let key = http::bearer(&parts.headers).ok_or_else(Problem::unauthorized)?;
+        if !http::same(key, &secret_key(&api.account.settings)) {
+            return Err(Problem::unauthorized());
+        }
+        match parts.headers.get("stripe-version") {
+            Some(version) if version != VERSION => {
+                Err(Problem::invalid("Invalid Stripe API version"))
+            }
+            _ => Ok(Self),
+        }
+    }
+}
+
+/// The request's `Idempotency-Key`, or one that nobody else uses.
+struct Key(String);
+
+impl FromRequestParts<Api> for Key {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        if !parts.headers.contains_key("idempotency-key") {
+            return Ok(Self(ids::random("none-")?));
+        }
+        let key = http::only(&parts.headers, "idempotency-key");
+        key.filter(|key| (1..=255).contains(&key.len()))
+            .map(|key| Self(key.to_owned()))
+            .ok_or_else(|| Problem::invalid("Idempotency-Key: at most 255 characters"))
+    }
+}
+
+async fn balance(State(api): State<Api>, _: Authorised) -> Json<Value> {
+    Json(json!({
+        "object": "balance",
+        "available": [],
+        "livemode": wire::is_live(&api.account),
+        "pending": [],
+    }))
+}
+
+async fn create(
+    State(api): State<Api>,
+    _: Authorised,
+    Key(key): Key,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let now = api.account.now();
+    let known = api.account.by_key(&key);
+    let fingerprint = http::fingerprint(&body);
+    if let Some(known) = known.filter(|known| now < known.created_at + KEY_LIFE_MS) {
+        return replay(&api, &known, &fingerprint);
+    }
+    let asked = Create::read(Params::of_body(&headers, &body)?, now)?;
+    let session = opening(&api, asked, key, fingerprint.clone(), now)?;
+    match api.account.create(session).await? {
+        Created::New(session) => Ok(api.session(&session, &[]).into_response()),
+        Created::Replay(session) => replay(&api, &session, &fingerprint),
+        Created::Differs => Err(Problem::key_reused()),
+    }
+}
+
+/// What was answered when the session was made.
+fn replay(api: &Api, known: &Session, fingerprint: &str) -> Result<Response, Problem> {
+    if known.fingerprint != fingerprint {
+        return Err(Problem::key_reused());
+    }
+    let mut then = known.clone();
+    then.state = Stands::Open;
+    then.payable = true;
+    then.received = None;
+    let told = wire::session(&api.account, &then, then.created_at, &[]);
+    Ok(replayed(Json(told).into_response()))
+}
+
+fn replayed(mut answer: Response) -> Response {
+    let yes = HeaderValue::from_static("true");
+    answer.headers_mut().insert("idempotent-replayed", yes);
+    answer
+}
+
+fn opening(
+    api: &Api,
+    asked: Create,
+    key: String,
+    fingerprint: String,
+    now: u64,
+) -> Result<Session, Problem> {
+    let mut session = Session::open(Opening {
+        reference: ids::random(wire::prefix(&api.account))?,
+        attempt_id: asked.attempt_id,
+        key,
+        fingerprint,
+        due: asked.due,
+        method: asked.method,
+        order: asked.order,
+        merchant: asked.description,
+        return_url: asked.success_url,
+        cancel_url: asked.cancel_url,
+        now,
+        expires_at: asked.expires_at.saturating_mul(1_000),
+    })?;
+    if asked.manual {
+        session.extra.insert(wire::MANUAL.into(), String::new());
+    }
+    if let Some(email) = asked.email {
+        session.extra.insert(wire::EMAIL.into(), email);
+    }
+    Ok(session)
+}
+
+/// Newest first; by time of creation, not by the merchant's reference.
+async fn list(
+    State(api): State<Api>,
+    _: Authorised,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, Problem> {
+    let mut params = Params::of_query(query.as_deref())?;
+    let limit = params.whole("limit")?.unwrap_or(10);
+    let from = params.whole("created[gte]")?.unwrap_or(0);
+    let to = params.whole("created[lte]")?.unwrap_or(u64::MAX);
+    let after = params.take("starting_after");
+    params.finish()?;
+    let limit = usize::try_from(limit)
+        .ok()
+        .filter(|limit| (1..=100).contains(limit))
+        .ok_or_else(|| Problem::invalid("limit: 1 to 100").param("limit"))?;
+    let mut sessions: Vec<Session> = api
+        .account
+        .entries()
+        .iter()
+        .rev()
+        .filter_map(|entry| api.account.by_reference(&entry.reference))
+        .filter(|session| (from..=to).contains(&(session.created_at / 1_000)))
+        .collect();
+    if let Some(after) = after {
+        let at = sessions
+            .iter()
+            .position(|session| session.reference == after)
+            .ok_or_else(|| Problem::not_found("checkout.session", &after))?;
+        sessions.drain(..=at);
+    }
+    let now = api.account.now();
+    let page: Vec<Value> = sessions
+        .iter()
+        .take(limit)
+        .map(|session| wire::session(&api.account, session, now, &[]))
+        .collect();
+    let more = sessions.len() > limit;
+    Ok(Json(wire::list("/v1/checkout/sessions", &page, more)))
+}
+
+async fn read(
+    State(api): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, Problem> {
+    let mut params = Params::of_query(query.as_deref())?;
+    let expand = params.expand(&wire::EXPANDABLE)?;
+    params.finish()?;
+    Ok(api.session(&api.known(&id)?, &expand))
+}
+
+async fn expire(
+    State(api): State<Api>,
+    _: Authorised,
+    Key(key): Key,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let mut params = Params::of_body(&headers, &body)?;
+    let expand = params.expand(&wire::EXPANDABLE)?;
+    params.finish()?;
+    let act = |session: &mut Session, _: &Account, now: u64| {
+        // An authorisation is given back through its payment.
+        let open = matches!(session.state, Stands::Open | Stands::Declined);
+        if !open || !session.is_payable(now) {
+            return Err(Conflict);
+        }
+        session.close(now).map(|()| None)
+    };
+    let (session, was) = api.change(&id, "expire", &key, &body, act).await?;
+    let refusal = "Only Checkout Sessions with a status in [\"open\"] can be expired.";
+    Ok(was.answer(refusal, || api.session(&session, &expand)))
+}
+
+async fn read_payment(
+    State(api): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, Problem> {
+    let mut params = Params::of_query(query.as_deref())?;
+    let expand = params.expand(&wire::EXPANDABLE_IN_PAYMENT)?;
+    params.finish()?;
+    Ok(api.payment(&api.of_payment(&id)?, &expand))
+}
+
+async fn capture(
+    State(api): State<Api>,
+    _: Authorised,
+    Key(key): Key,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let mut params = Params::of_body(&headers, &body)?;
+    let expand = params.expand(&wire::EXPANDABLE_IN_PAYMENT)?;
+    let amount = params.whole("amount_to_capture")?;
+    params.finish()?;
+    let known = api.of_payment(&id)?;
+    let due = known.due.value.0;
+    let amount = amount.unwrap_or(due);
+    if amount == 0 || amount > due {
+        let message = "The amount to capture is greater than what was authorised.";
+        return Err(Problem::invalid(message)
+            .code("amount_too_large")
+            .param("amount_to_capture"));
+    }
+    let act = move |session: &mut Session, account: &Account, now: u64| {
+        if session.state != Stands::Authorised {
+            return Err(Conflict);
+        }
+        let money = if amount == due {
+            account.taken(session)
+        } else {
+            Money {
+                value: Amount(amount),
+                currency: session.due.currency.clone(),
+            }
+        };
+        session.capture_key = Some(String::new());
+        session.capture(now, money).map(Some)
+    };
+    let (session, was) = api
+        .change(&known.reference, "capture", &key, &body, act)
+        .await?;
+    let refusal = "This PaymentIntent could not be captured because of its status.";
+    Ok(was.answer(refusal, || api.payment(&session, &expand)))
+}
+
+async fn cancel(
+    State(api): State<Api>,
+    _: Authorised,
+    Key(key): Key,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let mut params = Params::of_body(&headers, &body)?;
+    let expand = params.expand(&wire::EXPANDABLE_IN_PAYMENT)?;
+    params.choice(
+        "cancellation_reason",
+        &[
+            "duplicate",
+            "fraudulent",
+            "requested_by_customer",
+            "abandoned",
+        ],
+    )?;
+    params.finish()?;
+    let known = api.of_payment(&id)?;
+    let act = |session: &mut Session, _: &Account, now: u64| {
+        // The payment of an open session ends with the session alone.
+        if session.state != Stands::Authorised {
+            return Err(Conflict);
+        }
+        session.extra.insert(wire::VOIDED.into(), String::new());
+        session.close(now).map(|()| None)
+    };
+    let (session, was) = api
+        .change(&known.reference, "cancel", &key, &body, act)
+        .await?;
+    let refusal = "You cannot cancel this PaymentIntent because of its status.";
+    Ok(was.answer(refusal, || api.payment(&session, &expand)))
+}
+
+async fn disputes(
+    State(api): State<Api>,
+    _: Authorised,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, Problem> {
+    let mut params = Params::of_query(query.as_deref())?;
+    let payment = params.need("payment_intent")?;
+    params.whole("limit")?;
+    params.finish()?;
+    let session = api.of_payment(&payment)?;
+    let disputes: Vec<Value> = session
+        .disputed
+        .then(|| wire::dispute(&api.account, &session))
+        .into_iter()
+        .collect();
+    Ok(Json(wire::list("/v1/disputes", &disputes, false)))
+}
+
+/// What became of a change under its key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Was {
+    done: bool,
+    replayed: bool,
+}
+
+impl Was {
+    fn answer(self, refusal: &str, told: impl FnOnce() -> Json<Value>) -> Response {
+        let answer = if self.done {
+            told().into_response()
+        } else {
+            Problem::state(refusal)
+                .code("payment_intent_unexpected_state")
+                .into_response()
+        };
+        if self.replayed {
+            replayed(answer)
+        } else {
+            answer
+        }
+    }
+}
+
+impl Api {
+    fn known(&self, id: &str) -> Result<Session, Problem> {
+        let known = self.account.by_reference(id);
+        known.ok_or_else(|| Problem::not_found("checkout.session", id))
+    }
+
+    fn of_payment(&self, id: &str) -> Result<Session, Problem> {
+        wire::session_id(&self.account, id)
+            .and_then(|session| self.account.by_reference(&session))
+            .ok_or_else(|| Problem::not_found("payment_intent", id))
+    }
+
+    fn session(&self, session: &Session, expand: &[String]) -> Json<Value> {
+        let now = self.account.now();
+        Json(wire::session(&self.account, session, now, expand))
+    }
+
+    fn payment(&self, session: &Session, expand: &[String]) -> Json<Value> {
+        let now = self.account.now();
+        Json(wire::payment(&self.account, session, now, expand))
+    }
+
+    /// Makes a change once per key. A refusal is kept under its key too, as Stripe does.
+    async fn change(
+        &self,
+        id: &str,
+        operation: &str,
+        key: &str,
+        body: &[u8],
+        act: impl FnOnce(&mut Session, &Account, u64) -> Result<Option<Happened>, Conflict>
+        + Send
+        + 'static,
+    ) -> Result<(Session, Was), Problem> {
+        let session = self.known(id)?;
+        let name = format!("key {key}");
+        let asked = format!("{operation} {}", http::fingerprint(body));
+        if let Some(kept) = session.extra.get(&name) {
+            let (before, done) = kept.rsplit_once(' ').unwrap_or_default();
+            if before != asked {
+                return Err(Problem::key_reused());
+            }
+            let was = Was {
+                done: done == "done",
+                replayed: true,
+            };
+            return Ok((session, was));
+        }
+        let place = name.clone();
+        let changed = self
+            .account
+            .change(id.to_owned(), move |session, account, now| {
+                let outcome = act(session, account, now);
+                let word = if outcome.is_ok() { "done" } else { "refused" };
+                let keys = session
+                    .extra
+                    .keys()
+                    .filter(|known| known.starts_with("key "));
+                if keys.count() < MOST_KEYS {
+                    session.extra.insert(place, format!("{asked} {word}"));
+                } else if outcome.is_err() {
+                    return outcome;
+                }
+                Ok(outcome.unwrap_or(None))
+            })
+            .await?;
+        let kept = changed.extra.get(&name);
+        let was = Was {
+            done: kept.is_none_or(|kept| kept.ends_with(" done")),
+            replayed: false,
+        };
+        Ok((changed, was))
+    }
+}
+
+/// A failure of Stripe's own.
+pub(crate) fn failure(status: StatusCode) -> Response {
+    Problem::of_vendor(status).into_response()
+}

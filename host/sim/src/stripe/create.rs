@@ -1,0 +1,280 @@
+//! What `POST /v1/checkout/sessions` takes, and what it refuses.
+use url::Url;
+
+use crate::{
+    money::{Amount, Money},
+    stripe::{params::Params, problem::Problem, wire},
+};
+
+/// Shortest and longest life of a session, in seconds.
+const LIFE: std::ops::RangeInclusive<u64> = 30 * 60..=24 * 60 * 60;
+
+/// Payment methods with the currencies that they are presented in; none: all.
+const TYPES: [(&str, &str, &[&str]); 5] = [
+    ("card", "credit_card", &[]),
+    ("ideal", "ideal", &["eur"]),
+    (
+        "klarna",
+        "klarna",
+        &[
+            "aud", "cad", "chf", "czk", "dkk", "eur", "gbp", "nok", "nzd", "pln", "ron", "sek",
+            "usd",
+        ],
+    ),
+    ("cashapp", "cash_app", &["usd"]),
+    ("revolut_pay", "revolut", &["eur", "gbp"]),
+];
+
+/// The least that a card is charged, in minor units: "Minimum and maximum charge amounts".
+const LEAST: [(&str, u64); 10] = [
+    ("aed", 200),
+    ("czk", 1_500),
+    ("dkk", 250),
+    ("gbp", 30),
+    ("huf", 17_500),
+    ("mxn", 1_000),
+    ("nok", 300),
+    ("pln", 200),
+    ("ron", 200),
+    ("sek", 300),
+];
+/// The least in every other currency.
+const LEAST_ELSEWHERE: u64 = 50;
+/// Eight digits.
+const MOST: u64 = 99_999_999;
+
+/// A session that may be made.
+#[derive(Debug)]
+pub(crate) struct Create {
+    pub(crate) attempt_id: String,
+    pub(crate) due: Money,
+    pub(crate) method: String,
+    pub(crate) order: String,
+    pub(crate) description: String,
+    pub(crate) manual: bool,
+    pub(crate) email: Option<String>,
+    pub(crate) success_url: String,
+    pub(crate) cancel_url: String,
+    /// Seconds since 1970.
+    pub(crate) expires_at: u64,
+}
+
+impl Create {
+    /// Reads and checks every parameter.
+    pub(crate) fn read(mut params: Params, now: u64) -> Result<Self, Problem> {
+        params
+            .choice("mode", &["payment"])?
+            .ok_or_else(|| Problem::missing("mode"))?;
+        params.choice("adaptive_pricing[enabled]", &["true", "false"])?;
+        params.expand(&wire::EXPANDABLE)?;
+        let attempt_id = params.text("client_reference_id", 200)?;
+        metadata(&mut params, "metadata")?;
+        let in_payment = metadata(&mut params, "payment_intent_data[metadata]")?;
+        let capture = params.choice(
+            "payment_intent_data[capture_method]",
+            &["automatic", "automatic_async", "manual"],
+        )?;
+        params.text("payment_intent_data[description]", 1_000)?;
+        let due = line_item(&mut params)?;
+        let name = params
+            .text("line_items[0][price_data][product_data][name]", 5_000)?
+            .ok_or_else(|| Problem::missing("line_items[0][price_data][product_data][name]"))?;
+        let description = params.text(
+            "line_items[0][price_data][product_data][description]",
+            40_000,
+        )?;
+        let manual = capture.as_deref() == Some("manual");
+        let method = method(&mut params, &due.currency, manual)?;
+        let email = email(&mut params)?;
+        let success_url =
+            address(&mut params, "success_url")?.ok_or_else(|| Problem::missing("success_url"))?;
+        let cancel_url = address(&mut params, "cancel_url")?;
+        let expires_at = expires_at(&mut params, now)?;
+        params.finish()?;
+        Ok(Self {
+            // The books tell payments apart by what the merchant calls them.
+            attempt_id: attempt_id
+                .filter(|id| in_payment.as_ref().is_none_or(|other| other == id))
+                .ok_or_else(|| Problem::missing("client_reference_id"))?,
+            due: Money {
+                currency: due.currency.to_ascii_uppercase(),
+                ..due
+            },
+            method,
+            order: name,
+            description: description.unwrap_or_default(),
+            manual,
+            email,
+            cancel_url: cancel_url.unwrap_or_else(|| success_url.clone()),
+            success_url,
+            expires_at,
+        })
+    }
+}
+
+/// At most 50 keys of 40 characters with values of 500; the attempt's id, where it is among them.
+fn metadata(params: &mut Params, name: &str) -> Result<Option<String>, Problem> {
+    let metadata = params.map(name);
+    let long =
+        |(key, value): (&String, &String)| key.chars().count() > 40 || value.chars().count() > 500;
+    if metadata.len() > 50 || metadata.iter().any(long) {
+        return Err(Problem::invalid("Metadata is too long.").param(name));
+    }
+    Ok(metadata.get("attempt").cloned())
+}
+
+/// The one thing that is sold.
+fn line_item(params: &mut Params) -> Result<Money, Problem> {
+    let name = "line_items[0][quantity]";
+    if params.whole(name)? != Some(1) {
+        return Err(Problem::missing(name));
+    }
+    let name = "line_items[0][price_data][currency]";
+    let currency = params.need(name)?;
+    if currency.len() != 3 || !currency.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return Err(Problem::invalid(format!("Invalid currency: {currency}.")).param(name));
+    }
+    let name = "line_items[0][price_data][unit_amount]";
+    let amount = params.whole(name)?.ok_or_else(|| Problem::missing(name))?;
+    let least = LEAST
+        .iter()
+        .find(|(code, _)| *code == currency)
+        .map_or(LEAST_ELSEWHERE, |(_, least)| *least);
+    if amount < least {
+        let message =
+            "The Checkout Session's total amount due must add up to at least the minimum.";
+        return Err(Problem::invalid(message).code("amount_too_small"));
+    }
+    if amount > MOST {
+        let message = "The Checkout Session's total amount must be no more than 999,999.99.";
+        return Err(Problem::invalid(message).code("amount_too_large"));
+    }
+    Ok(Money {
+        value: Amount(amount),
+        currency,
+    })
+}
+
+/// The wire id of the one method that the payer may use.
+fn method(params: &mut Params, currency: &str, manual: bool) -> Result<String, Problem> {
+    let name = "payment_method_types";
+    let types = params.list(name);
+    let [kind] = types.as_slice() else {
+        return Err(Problem::invalid("one payment method type is expected here").param(name));
+    };
+    let known = TYPES.iter().find(|(known, ..)| known == kind);
+    let Some((_, method, currencies)) = known else {
+        let message = format!("Invalid payment_method_types[0]: must be one of …, not {kind}");
+        return Err(Problem::invalid(message).param(name));
+    };
+    if !currencies.is_empty() && !currencies.contains(&currency) {
+        let message = format!("The payment method `{kind}` cannot be used with {currency}.");
+        return Err(Problem::invalid(message).param(name));
+    }
+    if manual && *kind == "ideal" {
+        let message = "The payment method `ideal` does not support `capture_method=manual`.";
+        return Err(Problem::invalid(message).param("payment_intent_data[capture_method]"));
+    }
+    Ok((*method).to_owned())
+}
+
+fn email(params: &mut Params) -> Result<Option<String>, Problem> {
+    let email = params.text("customer_email", 800)?;
+    let good = |email: &String| {
+        email
+            .split_once('@')
+            .is_some_and(|(user, host)| !user.is_empty() && host.contains('.'))
+    };
+    match email {
+        Some(email) if !good(&email) => Err(Problem::invalid("Invalid email address")
+            .code("email_invalid")
+            .param("customer_email")),
+        other => Ok(other),
+    }
+}
+
+fn address(params: &mut Params, name: &'static str) -> Result<Option<String>, Problem> {
+    let address = params.text(name, 5_000)?;
+    let good =
+        |text: &String| Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+    match address {
+        Some(text) if !good(&text) => Err(Problem::invalid("Not a valid URL")
+            .code("url_invalid")
+            .param(name)),
+        other => Ok(other),
+    }
+}
+
+fn expires_at(params: &mut Params, now: u64) -> Result<u64, Problem> {
+    let name = "expires_at";
+    let now = now / 1_000;
+    let Some(at) = params.whole(name)? else {
+        return Ok(now.saturating_add(*LIFE.end()));
+    };
+    let life = at.checked_sub(now);
+    if life.is_some_and(|life| LIFE.contains(&life)) {
+        return Ok(at);
+    }
+    let message = "The `expires_at` timestamp must be between 30 minutes and 24 hours from \
+                   Checkout Session creation.";
+    Err(Problem::invalid(message).param(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_800_000_000_000;
+
+    fn form(changes: &[(&str, Option<&str>)]) -> String {
+        let mut fields = vec![
+            ("mode", "payment"),
+            ("client_reference_id", "a1"),
+            ("payment_intent_data[metadata][attempt]", "a1"),
+            ("payment_method_types[0]", "ideal"),
+            ("line_items[0][quantity]", "1"),
+            ("line_items[0][price_data][currency]", "eur"),
+            ("line_items[0][price_data][unit_amount]", "4990"),
+            ("line_items[0][price_data][product_data][name]", "order"),
+            ("success_url", "https://x.example/r"),
+            ("expires_at", "1800001800"),
+        ];
+        for (name, value) in changes {
+            fields.retain(|(known, _)| known != name);
+            fields.extend(value.map(|value| (*name, value)));
+        }
+        let mut form = url::form_urlencoded::Serializer::new(String::new());
+        form.extend_pairs(fields);
+        form.finish()
+    }
+
+    fn read(changes: &[(&str, Option<&str>)]) -> Result<Create, Problem> {
+        Create::read(Params::of_query(Some(&form(changes)))?, NOW)
+    }
+
+    #[test]
+    fn what_stripe_would_refuse_is_refused() {
+        assert_eq!(read(&[]).unwrap().due.value, Amount(4990));
+        for change in [
+            ("mode", None),
+            ("mode", Some("setup")),
+            ("success_url", None),
+            ("success_url", Some("javascript:1")),
+            ("line_items[0][price_data][unit_amount]", Some("49.90")),
+            ("line_items[0][price_data][unit_amount]", Some("49")),
+            ("line_items[0][price_data][unit_amount]", Some("100000000")),
+            ("line_items[0][price_data][currency]", Some("EUR")),
+            ("line_items[0][price_data][currency]", Some("usd")),
+            ("line_items[0][price_data][product_data][name]", None),
+            ("payment_method_types[0]", Some("cash_app")),
+            ("payment_intent_data[capture_method]", Some("manual")),
+            ("customer_email", Some("nobody")),
+            ("expires_at", Some("1800001799")),
+            ("expires_at", Some("1800086401")),
+            ("amount", Some("4990")),
+        ] {
+            assert!(read(&[change]).is_err(), "{change:?}");
+        }
+        assert!(read(&[("expires_at", Some("1800086400"))]).is_ok());
+    }
+}

@@ -1,0 +1,147 @@
+//! Stripe: Checkout Sessions, their `PaymentIntents`, and events as its webhooks send them.
+mod api;
+mod create;
+mod params;
+mod problem;
+mod wire;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    http::{Method, StatusCode},
+    response::Response,
+};
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::json;
+use sha2::Sha256;
+
+use crate::{
+    account::Account,
+    config::{Environment, Profile, SimAccount},
+    session::{Conflict, Happened, Outcome, Session},
+    vendor::{Call, Event, Message, Vendor, usually},
+};
+
+/// Every account of Stripe's speaks the same.
+pub(crate) struct Stripe;
+
+/// What the account's API key is.
+fn secret_key(account: &SimAccount) -> String {
+    let prefix = match account.environment {
+        Environment::Test => "sk_test_",
+        Environment::Live => "sk_live_",
+    };
+    format!("{prefix}{}", account.api_key)
+}
+
+/// What signs events: the whole text, its prefix included.
+fn webhook_secret(secret: &str) -> String {
+    format!("whsec_{secret}")
+}
+
+impl Vendor for Stripe {
+    fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
+        api::routes(api::Api { account })
+    }
+
+    fn profile(&self, account: &SimAccount, api: &str) -> Profile {
+        let pair = |name: &str, value: String| (name.to_owned(), value);
+        Profile {
+            name: "Stripe",
+            methods: &["credit_card", "ideal", "klarna", "cash_app", "revolut"],
+            settings: vec![pair("base-url", api.to_owned())],
+            secrets: vec![
+                pair("secret-key", secret_key(account)),
+                pair("webhook-secret", webhook_secret(&account.callback_secret)),
+            ],
+        }
+    }
+
+    fn call(&self, _: &Method, path: &str) -> Call {
+        if path == "/v1/balance" {
+            Call::Other
+        } else {
+            Call::Payment
+        }
+    }
+
+    fn failure(&self, status: StatusCode) -> Response {
+        api::failure(status)
+    }
+
+    fn choose(
+        &self,
+        account: &Account,
+        session: &mut Session,
+        outcome: Outcome,
+        now: u64,
+    ) -> Result<Option<Happened>, Conflict> {
+        if outcome == Outcome::Approve && !session.held && session.extra.contains_key(wire::MANUAL)
+        {
+            return session.approve(now, None).map(Some);
+        }
+        let happened = usually(account, session, outcome, now)?;
+        if happened == Some(Happened::InReview) {
+            session.extra.insert(wire::REVIEWED.into(), String::new());
+        }
+        Ok(happened)
+    }
+
+    /// Of the events that Stripe sends about one change, the one that tells it. A merchant's own
+    /// expiry is not told.
+    fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {
+        let of = event.session;
+        let session = || wire::session(account, of, event.at, &[]);
+        let payment = || wire::payment(account, of, event.at, &[]);
+        let (kind, object) = match event.happened {
+            Happened::Opened => ("payment_intent.created", payment()),
+            Happened::Declined => ("payment_intent.payment_failed", payment()),
+            Happened::Authorised => ("payment_intent.amount_capturable_updated", payment()),
+            Happened::InReview => ("review.opened", wire::review(account, of)),
+            Happened::Captured if of.extra.contains_key(wire::REVIEWED) => {
+                ("review.closed", wire::review(account, of))
+            }
+            // The session was complete when the payer approved.
+            Happened::Captured if of.capture_key.is_some() => {
+                ("payment_intent.succeeded", payment())
+            }
+            Happened::Captured => ("checkout.session.completed", session()),
+            Happened::Refunded => ("charge.refunded", wire::charge(account, of)),
+            Happened::Disputed => ("charge.dispute.created", wire::dispute(account, of)),
+        };
+        Some(Message::json(&json!({
+            "id": event.id,
+            "object": "event",
+            "api_version": "2025-03-31.basil",
+            "created": event.at / 1_000,
+            "data": { "object": object },
+            "livemode": wire::is_live(account),
+            "pending_webhooks": 1,
+            "request": { "id": null, "idempotency_key": null },
+            "type": kind,
+        })))
+    }
+
+    fn sign(
+        &self,
+        _: &Account,
+        secret: &str,
+        body: &str,
+        now_ms: u64,
+    ) -> Vec<(&'static str, String)> {
+        let seconds = now_ms / 1_000;
+        // A key of any length is taken, so that this cannot fail; no signature is refused anyway.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(webhook_secret(secret).as_bytes()) else {
+            return Vec::new();
+        };
+        mac.update(format!("{seconds}.{body}").as_bytes());
+        let code = hex::encode(mac.finalize().into_bytes());
+        vec![("stripe-signature", format!("t={seconds},v1={code}"))]
+    }
+
+    /// Stripe appends nothing: what the merchant wants to know stands in the address already.
+    fn returns(&self, _: &Session, _: Outcome) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}

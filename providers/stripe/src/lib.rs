@@ -1,0 +1,187 @@
+//! Stripe: cards, iDEAL, Klarna, Cash App Pay and Revolut Pay through Checkout Sessions.
+//! `providers/README.md` says what is mapped to what and names the documents.
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `start.rs` | creating a session; what each refusal means |
+//! | `query.rs` | finding a session, capturing, voiding and expiring it |
+//! | `report.rs` | what a session and its payment say in the host's words |
+//! | `callback.rs` | the signature of an event and whom it is about |
+//! | `api.rs` | requests: version, key, idempotency |
+//! | `wire.rs` | the vendor's objects, read strictly |
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod api;
+mod callback;
+mod query;
+mod report;
+mod start;
+mod wire;
+
+use kassette_plugin::provider::call::BASE_URL;
+use kassette_plugin::provider::{
+    Account, Acknowledged, Attempt, Condition, Description, Encoding, Environment, Failure,
+    Incoming, Need, Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+};
+
+/// Every currency of the gateway; each has two decimals at Stripe too.
+const CARD_CURRENCIES: [&str; 21] = [
+    "USD", "EUR", "GBP", "PHP", "CAD", "AUD", "CHF", "SGD", "NZD", "INR", "AED", "BRL", "MXN",
+    "ZAR", "PLN", "SEK", "NOK", "DKK", "CZK", "RON", "HUF",
+];
+
+/// Klarna's presentment currencies.
+const KLARNA_CURRENCIES: [&str; 13] = [
+    "EUR", "USD", "GBP", "AUD", "CAD", "CHF", "CZK", "DKK", "NOK", "NZD", "PLN", "RON", "SEK",
+];
+
+/// A method of ours with the vendor's name for it and its currencies there.
+const METHODS: [(&str, &str, &[&str]); 5] = [
+    ("credit_card", "card", &CARD_CURRENCIES),
+    ("ideal", "ideal", &["EUR"]),
+    ("klarna", "klarna", &KLARNA_CURRENCIES),
+    ("cash_app", "cashapp", &["USD"]),
+    ("revolut", "revolut_pay", &["EUR", "GBP"]),
+];
+
+/// The module's answers.
+pub struct Stripe;
+
+impl Provider for Stripe {
+    fn describe() -> Description {
+        let service = |(method, _, currencies): (&str, &str, &[&str])| Service {
+            method: method.into(),
+            currencies: currencies.iter().map(|&code| code.into()).collect(),
+        };
+        let setting = |name: &str, help: &str| Need {
+            name: name.into(),
+            help: help.into(),
+            required: false,
+        };
+        let secret = |name: &str, help: &str| SecretNeed {
+            name: name.into(),
+            help: help.into(),
+            required: true,
+            // The whole text is the key, its prefix included.
+            encoding: Encoding::Text,
+        };
+        Description {
+            id: "stripe".into(),
+            label: "Stripe".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            services: METHODS.into_iter().map(service).collect(),
+            settings: vec![
+                setting(
+                    start::CAPTURE,
+                    "\"manual\" only authorises; the money is captured once risk review has passed. \
+                     Default \"automatic\". iDEAL is always captured at once.",
+                ),
+                setting(
+                    query::KEEP_OPEN,
+                    "\"true\" lets a payer whose try was declined try again on Stripe's page until \
+                     they come back; default \"false\": the session is closed, so that another \
+                     method or provider can be chosen at once",
+                ),
+                setting(
+                    BASE_URL,
+                    "Left out for a real account: https://api.stripe.com. A simulator's address.",
+                ),
+            ],
+            secrets: vec![
+                secret(
+                    api::SECRET_KEY,
+                    "Dashboard, Developers, API keys: the secret key sk_live_… (sk_test_… in test \
+                     mode), or a restricted key rk_… with write access to Checkout Sessions and \
+                     PaymentIntents and read access to Balance, Charges, Disputes and Reviews",
+                ),
+                secret(
+                    callback::SECRET,
+                    "Dashboard, Developers, Webhooks, the endpoint with this account's callback \
+                     address: the signing secret whsec_…",
+                ),
+            ],
+            tokens: Vec::new(),
+        }
+    }
+
+    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
+        start::start(&account, &attempt)
+    }
+
+    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
+        callback::read(&account, &incoming)
+    }
+
+    fn query(
+        account: Account,
+        attempt: Attempt,
+        reference: Option<String>,
+        wish: Wish,
+        returned: Option<String>,
+    ) -> Result<Report, QueryFailure> {
+        let came_back = returned.is_some();
+        query::query(&account, &attempt, reference.as_deref(), wish, came_back)
+    }
+
+    fn health(account: Account) -> Condition {
+        match api::get(&account, "/v1/balance") {
+            Ok(answer) if answer.is_success() => condition(&answer.body, account.environment),
+            // The key is good, but a restricted one that may not tell which environment it is for.
+            Ok(answer) if answer.status == 403 => {
+                Condition::Degraded("the key has no read access to Balance".into())
+            }
+            Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
+            Ok(answer) => Condition::Down(wire::problem(&answer).to_string()),
+            Err(broken) => Condition::Down(api::why(broken)),
+        }
+    }
+}
+
+/// The vendor's name for a method.
+fn payment_method_type(method: &str) -> Option<&'static str> {
+    let (_, name, _) = METHODS.into_iter().find(|(ours, ..)| *ours == method)?;
+    Some(name)
+}
+
+/// An account of the other environment must not be used, however well it works.
+fn condition(body: &[u8], wanted: Environment) -> Condition {
+    match wire::is_live(body) {
+        Some(live) if live == (wanted == Environment::Live) => Condition::Operational,
+        Some(live) => Condition::Down(format!(
+            "the key is for {} mode",
+            if live { "live" } else { "test" }
+        )),
+        None => Condition::Down("the answer cannot be read".into()),
+    }
+}
+
+kassette_plugin::provider::export!(Stripe);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_of_the_other_environment_is_down() {
+        let body = br#"{"object":"balance","livemode":false}"#;
+        assert_eq!(condition(body, Environment::Test), Condition::Operational);
+        assert!(matches!(
+            condition(body, Environment::Live),
+            Condition::Down(_)
+        ));
+        assert!(matches!(
+            condition(b"{}", Environment::Test),
+            Condition::Down(_)
+        ));
+    }
+
+    #[test]
+    fn every_method_has_the_vendors_name() {
+        for service in Stripe::describe().services {
+            assert!(payment_method_type(&service.method).is_some());
+        }
+        assert_eq!(payment_method_type("revolut"), Some("revolut_pay"));
+        assert_eq!(payment_method_type("paypal"), None);
+    }
+}

@@ -1,0 +1,336 @@
+//! Asking where a session stands, after doing what the host wishes.
+use kassette_plugin::encode;
+use kassette_plugin::provider::call::Answer;
+use kassette_plugin::provider::{Account, Attempt, Environment, QueryFailure, Report, Wish};
+use kassette_plugin::settings;
+
+use crate::api;
+use crate::report;
+use crate::start::{self, LONGER_MS, SESSIONS, Uncreated};
+use crate::wire::{self, Dispute, Payment, Phase, Session, Stage};
+
+/// Setting: whether a session stays open after a decline.
+pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
+
+/// A session's payment with its charge and review comes along.
+const EXPAND: [(&str, &str); 2] = [
+    ("expand[0]", "payment_intent.latest_charge"),
+    ("expand[1]", "payment_intent.review"),
+];
+
+/// The same for an answer that is the payment itself.
+const EXPAND_PAYMENT: [(&str, &str); 2] = [("expand[0]", "latest_charge"), ("expand[1]", "review")];
+
+/// Pages of 100 sessions that a search reads. With what else a call asks for it stays within the
+/// host's 16 requests.
+const MOST_PAGES: usize = 10;
+
+/// Sessions live, and keys are kept, for a day.
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+
+/// What is done to a session before it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    /// Takes an authorisation.
+    Capture,
+    /// Gives it back.
+    Void,
+    /// Closes Stripe's page.
+    Expire,
+}
+
+/// Finds the session, fulfils the wish, and tells.
+pub(crate) fn query(
+    account: &Account,
+    attempt: &Attempt,
+    reference: Option<&str>,
+    wish: Wish,
+    came_back: bool,
+) -> Result<Report, QueryFailure> {
+    let keep = settings::flag(&account.settings, KEEP_OPEN, false)
+        .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
+    // While the payer is at Stripe's page they may try again; back here they chose not to.
+    let kept_open = keep && !came_back && wish != Wish::Close;
+    let mut session = match reference.filter(|reference| is_id(reference)) {
+        Some(reference) => read(account, attempt, reference)?,
+        None => locate(account, attempt, wish)?,
+    };
+    if let Some(act) = needed(&session, wish, kept_open) {
+        session = perform(account, attempt, session, act)?;
+    }
+    let disputes = match &session.payment {
+        Some(payment) if payment.disputed => disputes(account, payment)?,
+        _ => Vec::new(),
+    };
+    report::report(&session, &disputes, kept_open, account.now)
+        .ok_or_else(|| unavailable("declined, but not yet closed"))
+}
+
+/// What the wish asks of a session that stands so. A declined payer could still come back and pay, so
+/// that session is closed whatever the wish: then `declined` is certain.
+fn needed(session: &Session, wish: Wish, kept_open: bool) -> Option<Act> {
+    let payment = session.payment.as_ref();
+    let phase = payment.map(|payment| payment.phase);
+    let declined = phase == Some(Phase::RequiresPaymentMethod)
+        && payment.is_some_and(|payment| payment.failed.is_some());
+    match (phase, session.stage, wish) {
+        (Some(Phase::RequiresCapture), _, Wish::Finish) => Some(Act::Capture),
+        (Some(Phase::RequiresCapture), _, Wish::Close) => Some(Act::Void),
+        (Some(Phase::Succeeded | Phase::Processing), ..) => None,
+        (_, Stage::Open, Wish::Close) => Some(Act::Expire),
+        (_, Stage::Open, _) if declined && !kept_open => Some(Act::Expire),
+        _ => None,
+    }
+}
+
+fn perform(
+    account: &Account,
+    attempt: &Attempt,
+    session: Session,
+    act: Act,
+) -> Result<Session, QueryFailure> {
+    let answer = match (act, &session.payment) {
+        (Act::Expire, _) => {
+            let path = format!("{SESSIONS}/{}/expire", session.id);
+            let key = format!("{}-expire", attempt.id);
+            api::change(account, &path, &key, &EXPAND)?
+        }
+        (Act::Capture, Some(payment)) => {
+            // Never more or less than was approved for this attempt.
+            if payment.capturable != attempt.due.amount || session.due != attempt.due {
+                return Err(unavailable("what was authorised is not what is due"));
+            }
+            let amount = payment.capturable.to_string();
+            change_payment(
+                account,
+                attempt,
+                payment,
+                "capture",
+                &[("amount_to_capture", &amount)],
+            )?
+        }
+        (Act::Void, Some(payment)) => {
+            let reason = [("cancellation_reason", "abandoned")];
+            change_payment(account, attempt, payment, "cancel", &reason)?
+        }
+        (Act::Capture | Act::Void, None) => return Ok(session),
+    };
+    match (answer.status, act) {
+        (200, Act::Expire) => ours(account, attempt, wire::session(&answer.body)),
+        (200, _) => {
+            let payment = wire::payment(&answer.body).ok_or_else(unreadable)?;
+            Ok(Session {
+                payment: Some(payment),
+                ..session
+            })
+        }
+        // It has moved on meanwhile, or cannot be done: what it is now is the answer.
+        (400 | 402 | 409, _) => read(account, attempt, &session.id),
+        _ => Err(refused(&answer)),
+    }
+}
+
+fn change_payment(
+    account: &Account,
+    attempt: &Attempt,
+    payment: &Payment,
+    operation: &str,
+    fields: &[(&str, &str)],
+) -> Result<Answer, QueryFailure> {
+    let path = format!("/v1/payment_intents/{}/{operation}", payment.id);
+    let key = format!("{}-{operation}", attempt.id);
+    let fields = [fields, &EXPAND_PAYMENT].concat();
+    Ok(api::change(account, &path, &key, &fields)?)
+}
+
+/// Reads a session by its id.
+pub(crate) fn read(
+    account: &Account,
+    attempt: &Attempt,
+    id: &str,
+) -> Result<Session, QueryFailure> {
+    let path = format!("{SESSIONS}/{id}?{}", encode::form(&EXPAND));
+    let answer = api::get(account, &path)?;
+    match answer.status {
+        200 => ours(account, attempt, wire::session(&answer.body)),
+        // Stripe forgets no session: the key is of another account, which proves nothing.
+        404 => Err(unavailable(&format!("{id} is not known to this account"))),
+        _ => Err(refused(&answer)),
+    }
+}
+
+/// Finds a session whose id was never heard. Repeating the creation under its key is certain and
+/// cheap, but makes one where there is none: not for a mere look. From the attempt's end on it cannot
+/// make one any more, because Stripe refuses such an end.
+fn locate(account: &Account, attempt: &Attempt, wish: Wish) -> Result<Session, QueryFailure> {
+    let could_create = account.now < attempt.expires.saturating_add(LONGER_MS);
+    if wish != Wish::Look || !could_create {
+        match start::create(account, attempt) {
+            Ok(created) if created.replayed => return read(account, attempt, &created.session.id),
+            Ok(created) => return ours(account, attempt, Some(created.session)),
+            // Stripe keeps a key for a day at least, and lets no session end later than a day after
+            // it was made. Until the attempt's end, then, no session under the key means none at all.
+            Err(Uncreated::Nothing(problem))
+                if problem.status == 400 && account.now <= attempt.expires =>
+            {
+                return Err(QueryFailure::Absent);
+            }
+            Err(Uncreated::Nothing(problem)) if problem.status != 400 => {
+                return Err(QueryFailure::Unavailable(problem.to_string()));
+            }
+            Err(Uncreated::NotSent(why)) => return Err(QueryFailure::Unavailable(why)),
+            // A 500 stays under its key for good: the list knows better.
+            Err(Uncreated::Nothing(_) | Uncreated::Differs | Uncreated::Unknown(_)) => {}
+        }
+    }
+    list(account, attempt)?.ok_or(QueryFailure::Absent)
+}
+
+/// Looks through the sessions that can be this attempt's, newest first: Stripe cannot search them by
+/// the merchant's reference. None where all were read and it is not among them.
+pub(crate) fn list(account: &Account, attempt: &Attempt) -> Result<Option<Session>, QueryFailure> {
+    let ends = attempt.expires / 1_000;
+    let (from, to) = (
+        ends.saturating_sub(DAY_SECONDS).to_string(),
+        ends.to_string(),
+    );
+    let mut after = String::new();
+    for _ in 0..MOST_PAGES {
+        let mut query = vec![
+            ("limit", "100"),
+            ("created[gte]", from.as_str()),
+            ("created[lte]", to.as_str()),
+        ];
+        if !after.is_empty() {
+            query.push(("starting_after", after.as_str()));
+        }
+        let path = format!("{SESSIONS}?{}", encode::form(&query));
+        let answer = api::get(account, &path)?;
+        if answer.status != 200 {
+            return Err(refused(&answer));
+        }
+        let (page, more) = wire::listed(&answer.body).ok_or_else(unreadable)?;
+        let found = page.iter().find(|(_, of)| of.as_ref() == Some(&attempt.id));
+        if let Some((id, _)) = found {
+            return read(account, attempt, id).map(Some);
+        }
+        match page.last() {
+            Some((last, _)) if more => after.clone_from(last),
+            _ => return Ok(None),
+        }
+    }
+    Err(unavailable("too many sessions to look through"))
+}
+
+fn disputes(account: &Account, payment: &Payment) -> Result<Vec<Dispute>, QueryFailure> {
+    let query = [("payment_intent", payment.id.as_str()), ("limit", "100")];
+    let answer = api::get(account, &format!("/v1/disputes?{}", encode::form(&query)))?;
+    if answer.status != 200 {
+        return Err(refused(&answer));
+    }
+    wire::disputes(&answer.body).ok_or_else(unreadable)
+}
+
+fn ours(
+    account: &Account,
+    attempt: &Attempt,
+    session: Option<Session>,
+) -> Result<Session, QueryFailure> {
+    let session = session.ok_or_else(unreadable)?;
+    let same_world = session.live == (account.environment == Environment::Live);
+    if session.attempt.as_ref() == Some(&attempt.id) && same_world {
+        return Ok(session);
+    }
+    Err(unavailable(&format!(
+        "{} belongs to another attempt or environment",
+        session.id
+    )))
+}
+
+/// The vendor's ids need no escaping in a path; anything else is not one.
+pub(crate) fn is_id(reference: &str) -> bool {
+    !reference.is_empty()
+        && reference
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn refused(answer: &Answer) -> QueryFailure {
+    QueryFailure::Unavailable(wire::problem(answer).to_string())
+}
+
+fn unreadable() -> QueryFailure {
+    unavailable("the answer cannot be read")
+}
+
+fn unavailable(why: &str) -> QueryFailure {
+    QueryFailure::Unavailable(why.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::tests::{paid, paying, read, told};
+    use serde_json::{Value, json};
+
+    const WISHES: [Wish; 3] = [Wish::Finish, Wish::Look, Wish::Close];
+
+    fn act(told: &Value, wish: Wish) -> Option<Act> {
+        needed(&read(told).unwrap(), wish, false)
+    }
+
+    fn declined() -> Value {
+        let mut told = paying("open", "requires_payment_method");
+        told["payment_intent"]["last_payment_error"] = json!({ "code": "card_declined" });
+        told
+    }
+
+    #[test]
+    fn only_finish_captures_and_only_what_the_payer_approved() {
+        let authorised = paying("complete", "requires_capture");
+        assert_eq!(act(&authorised, Wish::Finish), Some(Act::Capture));
+        assert_eq!(act(&authorised, Wish::Look), None);
+        assert_eq!(act(&authorised, Wish::Close), Some(Act::Void));
+        for other in [told("open"), paid(), paying("complete", "processing")] {
+            assert_eq!(act(&other, Wish::Finish), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn look_leaves_open_what_an_undeclined_payer_could_still_pay() {
+        for told in [told("open"), paying("open", "requires_action")] {
+            assert_eq!(act(&told, Wish::Look), None);
+            assert_eq!(act(&told, Wish::Close), Some(Act::Expire));
+        }
+    }
+
+    #[test]
+    fn a_decline_is_made_certain_unless_it_may_be_tried_again() {
+        for wish in WISHES {
+            assert_eq!(act(&declined(), wish), Some(Act::Expire));
+        }
+        let session = read(&declined()).unwrap();
+        assert_eq!(needed(&session, Wish::Look, true), None);
+    }
+
+    #[test]
+    fn close_leaves_alone_what_is_paid_or_over() {
+        for told in [
+            paid(),
+            told("expired"),
+            paying("complete", "canceled"),
+            paying("complete", "requires_payment_method"),
+            paying("complete", "processing"),
+        ] {
+            assert_eq!(act(&told, Wish::Close), None, "{told}");
+        }
+    }
+
+    #[test]
+    fn a_reference_that_could_change_the_path_is_not_used() {
+        assert!(is_id("cs_test_a1B2"));
+        for odd in ["", "a/b", "a?b", "..", "a%2fb"] {
+            assert!(!is_id(odd), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Which news is believed.
+use kassette_plugin::provider::{
+    Acknowledged, Environment, Incoming, Refused, Status, Subject, Wish,
+};
+use kassette_sim::Fault;
+use kassette_world::open;
+
+use crate::{World, world};
+
+/// The attempts that a callback made the host ask about; no callback brings its own report.
+fn about(answer: Result<Acknowledged, Refused>) -> Vec<Subject> {
+    let answer = answer.unwrap();
+    assert_eq!(answer.status, 200);
+    assert!(answer.notices.iter().all(|notice| notice.report.is_none()));
+    answer
+        .notices
+        .into_iter()
+        .map(|notice| notice.about)
+        .collect()
+}
+
+fn kind(news: &Incoming) -> String {
+    let event: serde_json::Value = serde_json::from_slice(&news.body).unwrap();
+    event["type"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_piece_of_news_makes_the_host_ask_and_grows_old() {
+    for (choices, event) in [
+        (&["approve"][..], "checkout.session.completed"),
+        (&["decline"], "payment_intent.payment_failed"),
+        (&["review"], "review.opened"),
+        (&["review", "approve"], "review.closed"),
+        (&["approve", "refund"], "charge.refunded"),
+        (&["approve", "dispute"], "charge.dispute.created"),
+    ] {
+        let w = world();
+        let attempt = w.attempt("credit_card", "EUR");
+        let started = open(w.start(&attempt));
+        for choice in choices {
+            w.choose(&started, choice);
+        }
+        let mut news = w.next_callback();
+        for _ in 1..choices.len() {
+            news = w.next_callback();
+        }
+        assert_eq!(kind(&news), event);
+        assert_eq!(
+            about(w.callback(&news)),
+            [Subject::Attempt(attempt.id)],
+            "{event}"
+        );
+        w.advance(301_000);
+        assert!(
+            matches!(w.callback(&news), Err(Refused::Forged(_))),
+            "{event}"
+        );
+    }
+}
+
+#[test]
+fn an_authorisation_and_its_capture_are_told() {
+    let w = world();
+    w.fault(Fault::NeedsCapture);
+    let attempt = w.attempt("credit_card", "EUR");
+    let started = open(w.start(&attempt));
+    w.choose(&started, "approve");
+    let news = w.next_callback();
+    assert_eq!(kind(&news), "payment_intent.amount_capturable_updated");
+    assert_eq!(
+        about(w.callback(&news)),
+        [Subject::Attempt(attempt.id.clone())]
+    );
+    w.query(&attempt, Some(&started.reference), Wish::Finish)
+        .unwrap();
+    let news = w.next_callback();
+    assert_eq!(kind(&news), "payment_intent.succeeded");
+    assert_eq!(about(w.callback(&news)), [Subject::Attempt(attempt.id)]);
+}
+
+#[test]
+fn forged_news_is_refused() {
+    let w = world();
+    w.fault(Fault::CallbackForged);
+    let started = open(w.start(&w.attempt("ideal", "EUR")));
+    w.choose(&started, "decline");
+    let forged = w.callback(&w.next_callback());
+    assert!(matches!(forged, Err(Refused::Forged(_))));
+}
+
+#[test]
+fn news_signed_with_the_secret_before_counts_during_a_rotation_alone() {
+    let w = world();
+    let started = open(w.start(&w.attempt("ideal", "EUR")));
+    w.choose(&started, "approve");
+    let news = w.next_callback();
+    w.rotate_secret("webhook-secret", "whsec_new");
+    assert_eq!(about(w.callback(&news)).len(), 1);
+    w.change_secret("webhook-secret", "whsec_new");
+    assert!(matches!(w.callback(&news), Err(Refused::Forged(_))));
+}
+
+#[test]
+fn news_of_the_other_environment_is_refused_even_where_it_is_signed() {
+    let live = World::of("stripe", Environment::Live);
+    let started = open(live.start(&live.attempt("ideal", "EUR")));
+    live.choose(&started, "approve");
+    let news = live.next_callback();
+    assert!(matches!(
+        world().callback(&news),
+        Err(Refused::Malformed(_))
+    ));
+}
+
+#[test]
+fn news_told_twice_or_in_the_wrong_order_changes_nothing() {
+    for fault in [Fault::CallbackTwice, Fault::CallbackReordered] {
+        let w = world();
+        w.fault(fault);
+        let attempt = w.attempt("ideal", "EUR");
+        let started = open(w.start(&attempt));
+        w.choose(&started, "approve");
+        let first = w.next_callback();
+        w.advance(1_000);
+        for news in [first, w.next_callback()] {
+            assert_eq!(
+                about(w.callback(&news)),
+                [Subject::Attempt(attempt.id.clone())],
+                "{fault}"
+            );
+        }
+        let report = w.query(&attempt, Some(&started.reference), Wish::Look);
+        assert_eq!(report.unwrap().status, Status::Completed, "{fault}");
+    }
+}
+
+#[test]
+fn a_dispute_whose_payment_cannot_be_asked_about_is_told_again() {
+    let w = world();
+    let started = open(w.start(&w.attempt("credit_card", "EUR")));
+    w.choose(&started, "approve");
+    w.choose(&started, "dispute");
+    w.next_callback();
+    let news = w.next_callback();
+    w.fault(Fault::Status500);
+    assert!(matches!(w.callback(&news), Err(Refused::Later(_))));
+    assert_eq!(about(w.callback(&news)).len(), 1);
+}
