@@ -124,8 +124,9 @@ async fn send(account: &Account, client: &Courier, url: &Url, news: &News) -> Re
     {
         request = request.header(name, value);
     }
+    let body = account.vendor.sealed(secret, &news.body);
     let request = request
-        .body(Full::new(Bytes::from(news.body.clone())))
+        .body(Full::new(Bytes::from(body)))
         .map_err(|error| error.to_string())?;
     let response = client
         .request(request)

@@ -271,7 +271,7 @@ impl Sim {
 /// The modules whose vendors are simulated, the sandbox first.
 #[must_use]
 pub const fn modules() -> &'static [&'static str] {
-    &vendor::MODULES
+    vendor::MODULES
 }
 
 /// Ids that name files safely, and name one account each.

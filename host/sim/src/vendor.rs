@@ -93,6 +93,12 @@ pub(crate) trait Vendor: Send + Sync {
         now_ms: u64,
     ) -> Vec<(&'static str, String)>;
 
+    /// The body of a callback as it is sent, for a vendor that signs inside it.
+    fn sealed(&self, secret: &str, body: &str) -> String {
+        let _ = secret;
+        body.to_owned()
+    }
+
     /// What is appended to the address that the payer returns to.
     fn returns(&self, session: &Session, outcome: Outcome) -> Vec<(&'static str, String)> {
         let _ = outcome;
@@ -127,13 +133,14 @@ pub(crate) fn usually(
 }
 
 /// The modules whose vendors are simulated, the sandbox first.
-pub(crate) const MODULES: [&str; 2] = ["sandbox", "stripe"];
+pub(crate) const MODULES: &[&str] = &["sandbox", "adyen", "stripe"];
 
 /// The vendor of that module name.
 pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
     Some(match module {
         "sandbox" => Arc::new(crate::sandbox::Sandbox::default()) as Arc<dyn Vendor>,
         "stripe" => Arc::new(crate::stripe::Stripe),
+        "adyen" => Arc::new(crate::adyen::Adyen),
         _ => return None,
     })
 }
@@ -144,7 +151,7 @@ mod tests {
 
     #[test]
     fn every_module_that_is_named_has_a_vendor() {
-        for module in MODULES {
+        for module in MODULES.iter().copied() {
             assert!(by_module(module).is_some(), "{module}");
         }
         assert!(by_module("nobody").is_none());

@@ -1,0 +1,258 @@
+//! Checkout's endpoints, as far as payment links need them.
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, FromRequestParts, Path, State},
+    http::{HeaderMap, StatusCode, request::Parts},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::{
+    account::{Account, Created},
+    adyen::{
+        api_key, merchant_account,
+        problem::Problem,
+        wire::{self, Create, Methods, Modify, Update},
+    },
+    config::SimError,
+    http::{MOST_BODY, json_body, only, same},
+    ids,
+    money::Money,
+    session::{Conflict, Happened, Opening, Session, State as Stands},
+};
+
+/// Longest idempotency key.
+const KEY: usize = 64;
+
+/// One account's API.
+#[derive(Clone)]
+struct Api(Arc<Account>);
+
+pub(crate) fn routes(account: Arc<Account>) -> Router {
+    Router::new()
+        .route("/v72/paymentLinks", post(create))
+        .route("/v72/paymentLinks/{id}", get(read).patch(update))
+        .route("/v72/payments/{payment}/captures", post(capture))
+        .route("/v72/payments/{payment}/cancels", post(cancel))
+        .route("/v72/paymentMethods", post(methods))
+        .fallback(async || Problem::not_found())
+        .method_not_allowed_fallback(async || Problem::not_found())
+        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .with_state(Api(account))
+}
+
+/// Proof of the right API key.
+struct Authorised;
+
+impl FromRequestParts<Api> for Authorised {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let given = only(&parts.headers, "x-api-key").unwrap_or_default();
+        if same(given, &api_key(&api.0.settings)) {
+            Ok(Self)
+        } else {
+            Err(Problem::unauthorized())
+        }
+    }
+}
+
+/// What a request is repeated under. Keys are the company's: one is good for one operation.
+struct Key(String);
+
+impl FromRequestParts<Api> for Key {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        match only(&parts.headers, "idempotency-key") {
+            Some(key) if (1..=KEY).contains(&key.len()) => Ok(Self(key.to_owned())),
+            Some(_) => Err(Problem::unreadable(
+                "Idempotency-Key: at most 64 characters",
+            )),
+            // Every such request is one of its own.
+            None => id("").map(Self),
+        }
+    }
+}
+
+async fn create(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Key(key): Key,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    // A repeated key has its first answer, whatever is asked under it now.
+    if let Some(known) = account.by_key(&key) {
+        return Ok(answer(wire::created(&account, &known)));
+    }
+    let asked: Create = read_json(&headers, &body)?;
+    of_account(&account, &asked.merchant_account)?;
+    let now = account.now();
+    let checked = wire::check(&asked, now)?;
+    let opening = Opening {
+        reference: id("PL")?,
+        attempt_id: asked.reference,
+        key,
+        fingerprint: String::new(),
+        due: asked.amount.into(),
+        method: checked.method.to_owned(),
+        order: asked.merchant_order_reference.unwrap_or_default(),
+        merchant: asked.description.unwrap_or_default(),
+        cancel_url: checked.return_url.clone(),
+        return_url: checked.return_url,
+        now,
+        expires_at: checked.expires_at,
+    };
+    let session = Session::open(opening).map_err(|error| no_randomness(&error))?;
+    match account.create(session).await? {
+        Created::New(session) | Created::Replay(session) => {
+            Ok(answer(wire::created(&account, &session)))
+        }
+        Created::Differs => Err(Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)),
+    }
+}
+
+async fn read(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
+    Ok(Json(wire::link(&account, &session, account.now())))
+}
+
+async fn update(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let asked: Update = read_json(&headers, &body)?;
+    if asked.status != "expired" {
+        return Err(Problem::invalid("29_001", "status can only become expired"));
+    }
+    let act = |session: &mut Session, _: &Account, now| {
+        if !session.is_payable(now) {
+            return Err(Conflict);
+        }
+        session.close(now).map(|()| None)
+    };
+    let session = account.change(id, act).await?;
+    Ok(Json(wire::link(&account, &session, account.now())))
+}
+
+async fn capture(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Key(key): Key,
+    Path(payment): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let asked: Modify = read_json(&headers, &body)?;
+    let known = paid(&account, &asked, &payment)?;
+    let amount = asked.amount.clone().map(Money::from);
+    if amount != Some(known.due) {
+        return Err(Problem::invalid("137", "Invalid amount specified"));
+    }
+    let act = move |session: &mut Session, account: &Account, now| {
+        // A second request is taken in as well; it finds nothing left to capture.
+        if session.state != Stands::Authorised {
+            return Ok(None);
+        }
+        let happened = session.capture(now, account.taken(session))?;
+        session.capture_key = Some(key);
+        Ok(Some(happened))
+    };
+    account.change(known.reference, act).await?;
+    Ok(answer(wire::received(&payment, &id("")?, &asked)))
+}
+
+async fn cancel(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Key(_): Key,
+    Path(payment): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let asked: Modify = read_json(&headers, &body)?;
+    if asked.amount.is_some() {
+        return Err(Problem::unreadable("a cancellation has no amount"));
+    }
+    let known = paid(&account, &asked, &payment)?;
+    let act = |session: &mut Session, _: &Account, now| {
+        // What was captured is not cancelled; the request is taken in all the same.
+        if session.state != Stands::Authorised {
+            return Ok(None);
+        }
+        session.close(now)?;
+        Ok(Some(Happened::Declined))
+    };
+    account.change(known.reference, act).await?;
+    Ok(answer(wire::received(&payment, &id("")?, &asked)))
+}
+
+async fn methods(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let asked: Methods = read_json(&headers, &body)?;
+    of_account(&account, &asked.merchant_account)?;
+    Ok(Json(
+        json!({ "paymentMethods": [{ "name": "Cards", "type": "scheme" }] }),
+    ))
+}
+
+/// The payment that is to be modified: one that a payer has made through a link.
+fn paid(account: &Account, asked: &Modify, payment: &str) -> Result<Session, Problem> {
+    of_account(account, &asked.merchant_account)?;
+    if asked
+        .reference
+        .as_ref()
+        .is_some_and(|reference| reference.len() > 80)
+    {
+        return Err(Problem::invalid("702", "reference: at most 80 characters"));
+    }
+    account
+        .by_reference(&format!("PL{payment}"))
+        .filter(|session| session.extra.contains_key(wire::PAID))
+        .ok_or_else(|| Problem::invalid("167", "Original pspReference required for this operation"))
+}
+
+fn of_account(account: &Account, named: &str) -> Result<(), Problem> {
+    if named == merchant_account(&account.settings) {
+        Ok(())
+    } else {
+        Err(Problem::wrong_account())
+    }
+}
+
+fn answer(body: Value) -> Response {
+    (StatusCode::CREATED, Json(body)).into_response()
+}
+
+/// An id as Adyen forms them. A link's is `PL` and the id of the payment made through it.
+fn id(prefix: &str) -> Result<String, Problem> {
+    let random = ids::random("").map_err(|error| no_randomness(&error))?;
+    let short = random.get(..16).unwrap_or(&random);
+    Ok(format!("{prefix}{}", short.to_uppercase()))
+}
+
+fn no_randomness(error: &SimError) -> Problem {
+    tracing::error!(%error, "no id can be made");
+    Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+fn read_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
+    json_body(headers, body).map_err(Problem::unreadable)
+}

@@ -1,0 +1,118 @@
+//! Requests to Checkout: address, credential, idempotency key.
+use kassette_plugin::json::Json;
+use kassette_plugin::provider::call::{Answer, Broken, Call, base_url};
+use kassette_plugin::provider::{Account, Environment, Verb, call};
+use kassette_plugin::settings;
+
+/// Setting: on whose account payments are made.
+pub(crate) const MERCHANT_ACCOUNT: &str = "merchant-account";
+/// Setting: what the company's own live addresses begin with.
+pub(crate) const LIVE_URL_PREFIX: &str = "live-url-prefix";
+/// Secret: the credential of every request.
+pub(crate) const API_KEY: &str = "api-key";
+
+const TEST: &str = "https://checkout-test.adyen.com";
+const VERSION: &str = "v72";
+
+/// The merchant account that every request names; empty where the setting is missing, which the
+/// host does not let happen.
+pub(crate) fn merchant_account(account: &Account) -> &str {
+    settings::text(&account.settings, MERCHANT_ACCOUNT).unwrap_or_default()
+}
+
+/// A read.
+pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
+    call(account, Verb::Get, path)?.send()
+}
+
+/// A change that Adyen does once per key: keys are the company's, so that each operation needs one
+/// of its own.
+pub(crate) fn post(
+    account: &Account,
+    path: &str,
+    key: &str,
+    body: &Json,
+) -> Result<Answer, Broken> {
+    call(account, Verb::Post, path)?
+        .header("idempotency-key", key)
+        .json(body)
+        .send()
+}
+
+/// A question that is asked with a body, and changes nothing.
+pub(crate) fn ask(account: &Account, path: &str, body: &Json) -> Result<Answer, Broken> {
+    call(account, Verb::Post, path)?.json(body).send()
+}
+
+/// A change that is the same however often it is made.
+pub(crate) fn patch(account: &Account, path: &str, body: &Json) -> Result<Answer, Broken> {
+    call(account, Verb::Patch, path)?.json(body).send()
+}
+
+fn call(account: &Account, verb: Verb, path: &str) -> Result<Call, Broken> {
+    let url = format!("{}/{VERSION}{path}", base(account)?);
+    Ok(Call::new(verb, url)
+        .header("accept", "application/json")
+        .secret_header("x-api-key", "", API_KEY))
+}
+
+/// Every company has live addresses of its own.
+fn base(account: &Account) -> Result<String, Broken> {
+    let prefix = settings::text(&account.settings, LIVE_URL_PREFIX);
+    let named = settings::text(&account.settings, call::BASE_URL).is_some();
+    let live = match (account.environment, prefix) {
+        (Environment::Live, Some(prefix)) => {
+            format!("https://{prefix}-checkout-live.adyenpayments.com/checkout")
+        }
+        (Environment::Live, None) if !named => {
+            return Err(Broken::NotSent(format!(
+                "setting {LIVE_URL_PREFIX} is missing"
+            )));
+        }
+        _ => String::new(),
+    };
+    Ok(base_url(account, &live, TEST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(environment: Environment, settings: &[(&str, &str)]) -> Account {
+        Account {
+            id: "adyen".into(),
+            environment,
+            now: 0,
+            callback_url: String::new(),
+            settings: settings
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn live_money_goes_to_the_companys_own_address() {
+        let live = account(
+            Environment::Live,
+            &[(LIVE_URL_PREFIX, "1797a841fbb37ca7-Shop")],
+        );
+        assert_eq!(
+            base(&live).unwrap(),
+            "https://1797a841fbb37ca7-Shop-checkout-live.adyenpayments.com/checkout"
+        );
+        let test = account(
+            Environment::Test,
+            &[(LIVE_URL_PREFIX, "1797a841fbb37ca7-Shop")],
+        );
+        assert_eq!(base(&test).unwrap(), TEST);
+    }
+
+    #[test]
+    fn without_an_address_nothing_is_sent() {
+        let none = account(Environment::Live, &[]);
+        assert!(matches!(base(&none), Err(Broken::NotSent(_))));
+        let named = account(Environment::Live, &[("base-url", "http://127.0.0.1:9")]);
+        assert_eq!(base(&named).unwrap(), "http://127.0.0.1:9");
+    }
+}

@@ -1,0 +1,167 @@
+//! Adyen: payment links (Pay by Link) of the Checkout API, version 72, and the standard webhook.
+//!
+//! Adyen's documents, by title: "Checkout API v72", "Pay by Link through the API", "Verify HMAC
+//! signatures", "Webhook structure and types", "Capture", "Cancel", "API idempotency".
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `methods.rs` | Adyen's names of the methods, and which of them are captured by us |
+//! | `start.rs` | creating a link; what each refusal means |
+//! | `query.rs` | reading and expiring a link, capturing and cancelling a payment |
+//! | `known.rs` | what notifications have proved, kept in the reference |
+//! | `callback.rs` | notifications and what each event reports |
+//! | `notification.rs` | one item: its signature, what is signed and what is not |
+//! | `api.rs` | requests: address, credential, key |
+//! | `wire.rs` | Checkout's JSON, read strictly |
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod api;
+mod callback;
+mod known;
+mod methods;
+mod notification;
+mod query;
+mod start;
+mod wire;
+
+use kassette_plugin::provider::call::{BASE_URL, Broken};
+use kassette_plugin::provider::{
+    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
+    Provider, QueryFailure, Refused, Report, SecretNeed, Started, Wish,
+};
+
+/// The module's answers.
+pub struct Adyen;
+
+impl Provider for Adyen {
+    fn describe() -> Description {
+        let setting = |name: &str, required, help: &str| Need {
+            name: name.into(),
+            help: help.into(),
+            required,
+        };
+        let secret = |name: &str, encoding, help: &str| SecretNeed {
+            name: name.into(),
+            help: help.into(),
+            required: true,
+            encoding,
+        };
+        Description {
+            id: "adyen".into(),
+            label: "Adyen".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            services: methods::services(),
+            settings: vec![
+                setting(
+                    api::MERCHANT_ACCOUNT,
+                    true,
+                    "Name of the merchant account that is paid. Customer Area: the account \
+                     switcher at the top left, or Settings, Merchant accounts",
+                ),
+                setting(
+                    api::LIVE_URL_PREFIX,
+                    false,
+                    "What the company's live addresses begin with, needed in live. Customer Area \
+                     of the live environment: Developers, API URLs, Prefix",
+                ),
+                setting(
+                    BASE_URL,
+                    false,
+                    "Another address for Checkout than Adyen's own, without /v72; left out for a \
+                     real account",
+                ),
+            ],
+            secrets: vec![
+                secret(
+                    api::API_KEY,
+                    Encoding::Text,
+                    "API key of a credential with the roles Checkout webservice and Pay by Link. \
+                     Customer Area: Developers, API credentials, Server settings, Authentication",
+                ),
+                secret(
+                    notification::HMAC_KEY,
+                    Encoding::Hex,
+                    "HMAC key of the standard webhook that posts to this account's callback \
+                     address, 64 hexadecimal digits. Customer Area: Developers, Webhooks, the \
+                     webhook, Security",
+                ),
+            ],
+            tokens: Vec::new(),
+        }
+    }
+
+    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
+        start::start(&account, &attempt)
+    }
+
+    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
+        callback::read(&account, &incoming)
+    }
+
+    fn query(
+        account: Account,
+        attempt: Attempt,
+        reference: Option<String>,
+        wish: Wish,
+        // A link's return address comes back as it was sent.
+        _: Option<String>,
+    ) -> Result<Report, QueryFailure> {
+        query::query(&account, &attempt, reference.as_deref(), wish)
+    }
+
+    fn health(account: Account) -> Condition {
+        match query::methods_of(&account) {
+            Ok(answer) if answer.status == 200 => Condition::Operational,
+            Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
+            Ok(answer) => Condition::Down(wire::problem(&answer).to_string()),
+            Err(Broken::NotSent(why) | Broken::NoAnswer(why)) => Condition::Down(why),
+        }
+    }
+}
+
+kassette_plugin::provider::export!(Adyen);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kassette_plugin::provider::{Environment, Money, Payer};
+
+    pub(crate) fn account() -> Account {
+        Account {
+            id: "adyen-test".into(),
+            environment: Environment::Test,
+            now: 1_799_996_400_000,
+            callback_url: String::new(),
+            settings: vec![("merchant-account".into(), "ShopECOM".into())],
+        }
+    }
+
+    pub(crate) fn attempt(method: &str) -> Attempt {
+        Attempt {
+            id: "attempt-1".into(),
+            method: method.into(),
+            due: Money {
+                amount: 4990,
+                currency: "EUR".into(),
+            },
+            order: "order-1".into(),
+            merchant: "Demo shop".into(),
+            return_url: "https://pay.example/return/1".into(),
+            cancel_url: "https://pay.example/return/1".into(),
+            expires: 1_800_003_600_000,
+            payer: Payer {
+                email: None,
+                ip: None,
+                language: None,
+                country: None,
+            },
+            answers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn without_a_network_it_is_down() {
+        assert!(matches!(Adyen::health(account()), Condition::Down(_)));
+    }
+}
