@@ -151,6 +151,11 @@ impl Account {
         self.books.lock().by_attempt(attempt_id)
     }
 
+    /// Payments from the newest on, or from that one on to older ones; none where there is no such one.
+    pub(crate) fn newest(&self, from: Option<&str>, most: usize) -> Option<Vec<Session>> {
+        self.books.lock().newest(from, most)
+    }
+
     /// The payment made under that idempotency key.
     pub(crate) fn by_key(&self, key: &str) -> Option<Session> {
         self.books.lock().by_key(key).cloned()

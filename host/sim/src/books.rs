@@ -214,6 +214,17 @@ impl Books {
             .collect()
     }
 
+    /// At most so many payments from the newest on, or from that one on to older ones; none where there
+    /// is no such one.
+    pub(crate) fn newest(&self, from: Option<&str>, most: usize) -> Option<Vec<Session>> {
+        let end = match from {
+            Some(reference) => self.by_reference.get(reference)? + 1,
+            None => self.sessions.len(),
+        };
+        let older = self.sessions.get(..end)?;
+        Some(older.iter().rev().take(most).cloned().collect())
+    }
+
     /// News that is due, oldest first, at most `most`, without what is on its way already.
     pub(crate) fn due(&self, now: u64, most: usize, except: &dyn Fn(u64) -> bool) -> Vec<News> {
         let waiting = self.news.values().filter(|item| !except(item.number));

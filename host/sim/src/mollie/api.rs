@@ -1,0 +1,266 @@
+//! Mollie's endpoints.
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, FromRequestParts, Path, Query, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request::Parts},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde_json::json;
+
+use crate::{
+    account::{Account, Created},
+    http::{self, MOST_BODY},
+    ids,
+    mollie::{
+        api_key,
+        problem::{Problem, hal},
+        wire::{self, Capture, Create, Nothing},
+    },
+    session::{Conflict, Opening, Session, State as Stands},
+};
+
+/// Items a page has where the caller does not say, and at most.
+const PAGE: usize = 50;
+const MOST_PAGE: usize = 250;
+
+pub(crate) fn routes(account: Arc<Account>) -> Router {
+    Router::new()
+        .route("/v2/profiles/me", get(profile))
+        .route("/v2/payments", post(create).get(list))
+        .route("/v2/payments/{id}", get(read).delete(cancel))
+        .route("/v2/payments/{id}/captures", post(capture))
+        .route("/v2/payments/{id}/release-authorization", post(release))
+        .fallback(async || Problem::not_found("no such endpoint"))
+        .method_not_allowed_fallback(async || Problem::method_not_allowed())
+        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .with_state(account)
+}
+
+/// Proof of the right API key: no handler that takes it can be reached without.
+struct Authorised;
+
+impl FromRequestParts<Arc<Account>> for Authorised {
+    type Rejection = Problem;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        account: &Arc<Account>,
+    ) -> Result<Self, Problem> {
+        let given = http::bearer(&parts.headers).unwrap_or_default();
+        if http::same(given, &api_key(&account.settings)) {
+            Ok(Self)
+        } else {
+            Err(Problem::unauthorized())
+        }
+    }
+}
+
+/// The idempotency key; the vendor takes requests without one, a gateway must not make such.
+fn key(headers: &HeaderMap) -> Result<String, Problem> {
+    http::only(headers, "idempotency-key")
+        .filter(|key| !key.is_empty())
+        .map(str::to_owned)
+        .ok_or_else(|| Problem::bad_request("Idempotency-Key is expected once"))
+}
+
+async fn profile(State(account): State<Arc<Account>>, _: Authorised) -> Response {
+    let mode = account.settings.environment.as_str();
+    let body = json!({
+        "resource": "profile",
+        "id": wire::PROFILE,
+        "mode": mode,
+        "name": account.settings.provider_id,
+        "website": "https://shop.example",
+        "email": "shop@shop.example",
+        "phone": "+31208202070",
+        "businessCategory": "OTHER_MERCHANDISE",
+        "status": "verified",
+        "createdAt": wire::time(0),
+        "_links": { "self": { "href": "https://api.mollie.com/v2/profiles/me", "type": "application/hal+json" } },
+    });
+    hal(StatusCode::OK, &body)
+}
+
+async fn create(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let key = key(&headers)?;
+    let fingerprint = http::fingerprint(&body);
+    let asked: Create = http::json_body(&headers, &body).map_err(Problem::unprocessable)?;
+    let now = account.now();
+    let method = match account.by_key(&key) {
+        Some(known) => known.method,
+        None => wire::check(&asked)?.to_owned(),
+    };
+    let mut session = Session::open(Opening {
+        reference: ids::random("tr_")?,
+        attempt_id: asked.metadata,
+        key,
+        fingerprint,
+        due: asked.amount,
+        expires_at: now.saturating_add(wire::life_ms(&method)),
+        method,
+        order: asked.description,
+        merchant: account.settings.provider_id.clone(),
+        cancel_url: asked
+            .cancel_url
+            .unwrap_or_else(|| asked.redirect_url.clone()),
+        return_url: asked.redirect_url,
+        now,
+    })?;
+    if let Some(mode) = asked.capture_mode {
+        session.extra.insert(wire::CAPTURE_MODE.to_owned(), mode);
+    }
+    match account.create(session).await? {
+        Created::New(session) => Ok(tell(&account, StatusCode::CREATED, &session)),
+        Created::Replay(session) => {
+            // The first answer again, whatever has become of the payment.
+            let first = wire::at_creation(&session);
+            let body = wire::payment(&account, &first, first.created_at);
+            let replayed = (
+                HeaderName::from_static("idempotent-replayed"),
+                HeaderValue::from_static("true"),
+            );
+            Ok(([replayed], hal(StatusCode::CREATED, &body)).into_response())
+        }
+        Created::Differs => Err(Problem::bad_request(
+            "this Idempotency-Key was used with other parameters",
+        )),
+    }
+}
+
+async fn list(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    Query(query): Query<HashMap<String, String>>,
+) -> Result<Response, Problem> {
+    let mut most = PAGE;
+    let mut from = None;
+    for (name, value) in &query {
+        match name.as_str() {
+            "limit" => {
+                most = value
+                    .parse()
+                    .ok()
+                    .filter(|most| (1..=MOST_PAGE).contains(most))
+                    .ok_or_else(|| Problem::bad_request("limit: 1 to 250"))?;
+            }
+            "from" => from = Some(value.as_str()),
+            _ => return Err(Problem::bad_request(format!("{name}: unknown parameter"))),
+        }
+    }
+    let mut found = account
+        .newest(from, most + 1)
+        .ok_or_else(|| Problem::not_found("from: no such payment"))?;
+    let next = (found.len() > most).then(|| found.pop()).flatten();
+    let now = account.now();
+    let payments: Vec<_> = found
+        .iter()
+        .map(|session| wire::payment(&account, session, now))
+        .collect();
+    let link = |from: &str| {
+        let href = format!("https://api.mollie.com/v2/payments?from={from}&limit={most}");
+        json!({ "href": href, "type": "application/hal+json" })
+    };
+    let body = json!({
+        "count": payments.len(),
+        "_embedded": { "payments": payments },
+        "_links": {
+            "self": link(from.unwrap_or_default()),
+            "previous": null,
+            "next": next.map(|session| link(&session.reference)),
+        },
+    });
+    Ok(hal(StatusCode::OK, &body))
+}
+
+async fn read(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let session = known(&account, &id)?;
+    Ok(tell(&account, StatusCode::OK, &session))
+}
+
+async fn cancel(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    // No news of it: the merchant knows.
+    let act = |session: &mut Session, _: &Account, now| {
+        if !wire::is_cancelable(session, now) {
+            return Err(Conflict);
+        }
+        session.close(now).map(|()| None)
+    };
+    let session = account.change(id, act).await?;
+    Ok(tell(&account, StatusCode::OK, &session))
+}
+
+async fn capture(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let key = key(&headers)?;
+    let asked: Capture = http::json_body(&headers, &body).map_err(Problem::unprocessable)?;
+    let known = known(&account, &id)?;
+    if asked.amount != known.due {
+        let detail = "the whole amount that was authorized is captured, or nothing";
+        return Err(Problem::field("amount", detail));
+    }
+    let act = move |session: &mut Session, account: &Account, now| {
+        if session.capture_key.as_ref() == Some(&key) {
+            return Ok(None);
+        }
+        if session.state != Stands::Authorised {
+            return Err(Conflict);
+        }
+        let happened = session.capture(now, account.taken(session))?;
+        session.capture_key = Some(key);
+        Ok(Some(happened))
+    };
+    let session = account.change(id, act).await?;
+    let body = wire::capture(&account, &session);
+    Ok(hal(StatusCode::CREATED, &body))
+}
+
+async fn release(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    key(&headers)?;
+    let Nothing {} = http::json_body(&headers, &body).map_err(Problem::unprocessable)?;
+    let act = |session: &mut Session, _: &Account, now| {
+        if session.state != Stands::Authorised {
+            return Err(Conflict);
+        }
+        session.close(now).map(|()| None)
+    };
+    account.change(id, act).await?;
+    Ok(StatusCode::ACCEPTED.into_response())
+}
+
+fn known(account: &Account, id: &str) -> Result<Session, Problem> {
+    account
+        .by_reference(id)
+        .ok_or_else(|| Problem::not_found(format!("No payment exists with token '{id}'")))
+}
+
+fn tell(account: &Account, status: StatusCode, session: &Session) -> Response {
+    hal(status, &wire::payment(account, session, account.now()))
+}

@@ -1,0 +1,102 @@
+//! Mollie's Payments API v2, as far as the module `mollie` uses it.
+//!
+//! What differs from the vendor: idempotency keys are kept as long as the books are, an authorisation is
+//! captured as a whole or not at all, and the payer never chooses among methods.
+mod api;
+mod problem;
+mod wire;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    http::{Method, StatusCode},
+    response::{IntoResponse, Response},
+};
+
+use crate::{
+    account::Account,
+    config::{Environment, Profile, SimAccount},
+    session::{Conflict, Happened, Outcome, Session},
+    vendor::{self, Call, Event, Message, Vendor},
+};
+
+/// The simulated Mollie.
+pub(crate) struct Mollie;
+
+/// The account's API key, as its dashboard shows it.
+fn api_key(account: &SimAccount) -> String {
+    let mode = match account.environment {
+        Environment::Test => "test",
+        Environment::Live => "live",
+    };
+    format!("{mode}_{}", account.api_key)
+}
+
+impl Vendor for Mollie {
+    fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
+        api::routes(account)
+    }
+
+    fn profile(&self, account: &SimAccount, api: &str) -> Profile {
+        Profile {
+            name: "Mollie",
+            methods: &["credit_card", "ideal", "klarna", "paypal"],
+            settings: vec![("base-url".to_owned(), api.to_owned())],
+            secrets: vec![("api-key".to_owned(), api_key(account))],
+        }
+    }
+
+    fn call(&self, _: &Method, path: &str) -> Call {
+        if path.starts_with("/v2/payments") {
+            Call::Payment
+        } else {
+            Call::Other
+        }
+    }
+
+    fn failure(&self, status: StatusCode) -> Response {
+        problem::Problem::of_vendor(status).into_response()
+    }
+
+    fn choose(
+        &self,
+        account: &Account,
+        session: &mut Session,
+        outcome: Outcome,
+        now: u64,
+    ) -> Result<Option<Happened>, Conflict> {
+        match outcome {
+            Outcome::Approve if wire::is_manual(session) && session.is_payable(now) => {
+                session.approve(now, None).map(Some)
+            }
+            // A payment that failed is over: the payer tries again with a new one.
+            Outcome::Decline => {
+                let happened = session.decline(now)?;
+                session.close(now)?;
+                Ok(Some(happened))
+            }
+            // Mollie reviews nothing. What a person has to look at is a chargeback, here one that comes
+            // at once; letting it go is the bank's taking it back.
+            _ => vendor::usually(account, session, outcome, now),
+        }
+    }
+
+    fn event(&self, _: &Account, event: Event<'_>) -> Option<Message> {
+        if event.happened == Happened::Opened {
+            return None;
+        }
+        Some(Message {
+            body: format!("id={}", event.session.reference),
+            media_type: "application/x-www-form-urlencoded",
+        })
+    }
+
+    fn sign(&self, _: &Account, _: &str, _: &str, _: u64) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn returns(&self, _: &Session, _: Outcome) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}

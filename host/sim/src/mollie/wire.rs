@@ -1,0 +1,398 @@
+//! Mollie's JSON: what it takes and what it tells.
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::{
+    account::Account,
+    mollie::problem::Problem,
+    money::{Amount, Money},
+    rfc3339,
+    session::{Phase, Session, State},
+};
+
+/// The website profile of every account.
+pub(crate) const PROFILE: &str = "pfl_simulated";
+
+/// What a session keeps beside: when the money is taken.
+pub(crate) const CAPTURE_MODE: &str = "captureMode";
+
+/// Longest description.
+const DESCRIPTION: usize = 255;
+
+/// Longest metadata, in bytes.
+const METADATA: usize = 1_024;
+
+const MINUTE: u64 = 60_000;
+
+/// A method: Mollie's name, the gateway's, how long a payment waits for its payer, whether it can be
+/// captured later, and in what it can be paid.
+struct Method {
+    id: &'static str,
+    wire_id: &'static str,
+    life_ms: u64,
+    captures: bool,
+    currencies: &'static [&'static str],
+}
+
+const METHODS: [Method; 4] = [
+    Method {
+        id: "creditcard",
+        wire_id: "credit_card",
+        life_ms: 30 * MINUTE,
+        captures: true,
+        currencies: &[
+            "AED", "AUD", "CAD", "CHF", "CZK", "DKK", "EUR", "GBP", "HUF", "NOK", "NZD", "PHP",
+            "PLN", "RON", "SEK", "SGD", "USD", "ZAR",
+        ],
+    },
+    Method {
+        id: "ideal",
+        wire_id: "ideal",
+        life_ms: 15 * MINUTE,
+        captures: false,
+        currencies: &["EUR"],
+    },
+    Method {
+        id: "klarna",
+        wire_id: "klarna",
+        life_ms: 48 * 60 * MINUTE,
+        captures: true,
+        currencies: &[
+            "CHF", "CZK", "DKK", "EUR", "GBP", "HUF", "NOK", "PLN", "RON", "SEK",
+        ],
+    },
+    Method {
+        id: "paypal",
+        wire_id: "paypal",
+        life_ms: 3 * 60 * MINUTE,
+        captures: false,
+        currencies: &[
+            "AUD", "BRL", "CAD", "CHF", "CZK", "DKK", "EUR", "GBP", "HUF", "MXN", "NOK", "NZD",
+            "PHP", "PLN", "SEK", "SGD", "USD",
+        ],
+    },
+];
+
+/// Body of `POST /v2/payments`. The fields that the gateway has no use for are not simulated.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct Create {
+    pub(crate) amount: Money,
+    pub(crate) description: String,
+    pub(crate) redirect_url: String,
+    pub(crate) cancel_url: Option<String>,
+    webhook_url: Option<String>,
+    method: String,
+    /// Any JSON at the vendor's; the gateway's is its attempt's id.
+    pub(crate) metadata: String,
+    locale: Option<String>,
+    pub(crate) capture_mode: Option<String>,
+    billing_address: Option<Address>,
+    lines: Option<Vec<Line>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Address {
+    email: Option<String>,
+    given_name: Option<String>,
+    family_name: Option<String>,
+    street_and_number: Option<String>,
+    postal_code: Option<String>,
+    city: Option<String>,
+    country: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Line {
+    description: String,
+    quantity: u64,
+    unit_price: Money,
+    total_amount: Money,
+}
+
+/// Body of `POST /v2/payments/{id}/captures`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Capture {
+    pub(crate) amount: Money,
+}
+
+/// Body of `POST /v2/payments/{id}/release-authorization`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// Checks a creation as the vendor would. The method's wire id.
+pub(crate) fn check(create: &Create) -> Result<&'static str, Problem> {
+    let method = METHODS
+        .iter()
+        .find(|method| method.id == create.method)
+        .ok_or_else(|| Problem::field("method", "The payment method is unknown"))?;
+    if !method.currencies.contains(&create.amount.currency.as_str()) {
+        let detail = "The payment method does not support this currency";
+        return Err(Problem::field("amount", detail));
+    }
+    if create.amount.value.0 == 0 {
+        return Err(Problem::field("amount", "The amount is too low"));
+    }
+    let length = create.description.chars().count();
+    if length == 0 || length > DESCRIPTION {
+        return Err(Problem::field("description", "1-255 characters"));
+    }
+    if create.metadata.is_empty() || create.metadata.len() > METADATA {
+        return Err(Problem::field("metadata", "about 1 kB at most"));
+    }
+    for (field, text) in [
+        ("redirectUrl", Some(&create.redirect_url)),
+        ("cancelUrl", create.cancel_url.as_ref()),
+        ("webhookUrl", create.webhook_url.as_ref()),
+    ] {
+        let good = |text: &String| {
+            Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+        };
+        if !text.is_none_or(good) {
+            return Err(Problem::field(field, "The URL is invalid"));
+        }
+    }
+    if create
+        .locale
+        .as_ref()
+        .is_some_and(|locale| !is_locale(locale))
+    {
+        return Err(Problem::field("locale", "The locale is invalid"));
+    }
+    match create.capture_mode.as_deref() {
+        None | Some("automatic") => {}
+        Some("manual") if method.captures => {}
+        Some(_) => {
+            let detail = "The payment method does not support this capture mode";
+            return Err(Problem::field(CAPTURE_MODE, detail));
+        }
+    }
+    if method.id == "klarna" {
+        check_klarna(create)?;
+    }
+    Ok(method.wire_id)
+}
+
+fn is_locale(locale: &str) -> bool {
+    matches!(locale.as_bytes(), [a, b, b'_', c, d]
+        if a.is_ascii_lowercase() && b.is_ascii_lowercase() && c.is_ascii_uppercase() && d.is_ascii_uppercase())
+}
+
+/// Klarna needs the payer's address, and lines that add up.
+fn check_klarna(create: &Create) -> Result<(), Problem> {
+    let missing = |field: &str| {
+        let detail = "The field is required for this payment method";
+        Err(Problem::field(field, detail))
+    };
+    let Some(address) = &create.billing_address else {
+        return missing("billingAddress");
+    };
+    for (field, value) in [
+        ("billingAddress.givenName", &address.given_name),
+        ("billingAddress.familyName", &address.family_name),
+        ("billingAddress.email", &address.email),
+        ("billingAddress.streetAndNumber", &address.street_and_number),
+        ("billingAddress.postalCode", &address.postal_code),
+        ("billingAddress.city", &address.city),
+        ("billingAddress.country", &address.country),
+    ] {
+        if value.as_deref().is_none_or(|text| text.trim().is_empty()) {
+            return missing(field);
+        }
+    }
+    let email = address.email.as_deref().unwrap_or_default();
+    if !email.contains('@') {
+        return Err(Problem::field(
+            "billingAddress.email",
+            "not an e-mail address",
+        ));
+    }
+    let country = address.country.as_deref().unwrap_or_default();
+    if country.len() != 2 || !country.bytes().all(|b| b.is_ascii_uppercase()) {
+        return Err(Problem::field(
+            "billingAddress.country",
+            "not a country code",
+        ));
+    }
+    let Some(lines) = create.lines.as_deref().filter(|lines| !lines.is_empty()) else {
+        return missing("lines");
+    };
+    let mut sum: u64 = 0;
+    for line in lines {
+        let total = line.unit_price.value.0.checked_mul(line.quantity);
+        let fits = line.total_amount.currency == create.amount.currency
+            && line.unit_price.currency == create.amount.currency
+            && total == Some(line.total_amount.value.0);
+        if !fits || line.description.is_empty() {
+            return Err(Problem::field("lines", "a line does not add up"));
+        }
+        sum = sum.saturating_add(line.total_amount.value.0);
+    }
+    if sum != create.amount.value.0 {
+        return Err(Problem::field(
+            "lines",
+            "the lines do not add up to the amount",
+        ));
+    }
+    Ok(())
+}
+
+/// How long a payment of that method waits for its payer: the vendor's own time, which nobody can
+/// shorten.
+pub(crate) fn life_ms(wire_id: &str) -> u64 {
+    method(wire_id).map_or(15 * MINUTE, |method| method.life_ms)
+}
+
+fn method(wire_id: &str) -> Option<&'static Method> {
+    METHODS.iter().find(|method| method.wire_id == wire_id)
+}
+
+/// Whether the merchant takes the money himself.
+pub(crate) fn is_manual(session: &Session) -> bool {
+    session.extra.get(CAPTURE_MODE).map(String::as_str) == Some("manual")
+}
+
+/// Whether the payment can be called off as it stands. The vendor says only that it depends on the
+/// method; here these can: Klarna's while it waits for the payer, a card's while it is authorised.
+pub(crate) fn is_cancelable(session: &Session, now: u64) -> bool {
+    match session.phase(now) {
+        Phase::Open => session.method == "klarna",
+        Phase::Authorised => session.method == "credit_card",
+        _ => false,
+    }
+}
+
+/// The payment as it was when it was made.
+pub(crate) fn at_creation(session: &Session) -> Session {
+    Session {
+        state: State::Open,
+        payable: true,
+        held: false,
+        disputed: false,
+        received: None,
+        returned: Amount(0),
+        updated_at: session.created_at,
+        ..session.clone()
+    }
+}
+
+/// A payment as the API tells it.
+pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
+    let method = method(&session.method);
+    let captures = method.is_some_and(|method| method.captures);
+    let phase = session.phase(now);
+    let status = match phase {
+        Phase::Open => "open",
+        Phase::Declined => "failed",
+        Phase::Authorised => "authorized",
+        Phase::InReview | Phase::Captured | Phase::Disputed | Phase::Refunded => "paid",
+        Phase::Closed => "canceled",
+        Phase::Expired => "expired",
+    };
+    let own = format!("https://api.mollie.com/v2/payments/{}", session.reference);
+    let link = |href: &str, media: &str| json!({ "href": href, "type": media });
+    let mut told = json!({
+        "resource": "payment",
+        "id": session.reference,
+        "mode": account.settings.environment.as_str(),
+        "createdAt": time(session.created_at),
+        "amount": session.due,
+        "description": session.order,
+        "method": method.map(|method| method.id),
+        "metadata": session.attempt_id,
+        "status": status,
+        "profileId": PROFILE,
+        "sequenceType": "oneoff",
+        "redirectUrl": session.return_url,
+        "cancelUrl": session.cancel_url,
+        "webhookUrl": account.callback_url(),
+        "_links": {
+            "self": link(&own, "application/hal+json"),
+            "dashboard": link("https://my.mollie.com/dashboard", "text/html"),
+        },
+    });
+    let mut put = |name: &str, value: Value| {
+        told[name] = value;
+    };
+    if captures {
+        let mode = if is_manual(session) {
+            "manual"
+        } else {
+            "automatic"
+        };
+        put(CAPTURE_MODE, mode.into());
+    }
+    if let Some(received) = &session.received {
+        let of_received = |value| {
+            json!(Money {
+                value,
+                currency: received.currency.clone()
+            })
+        };
+        // Where a method knows no captures, the amount itself is what was paid.
+        put(
+            if captures { "amountCaptured" } else { "amount" },
+            json!(received),
+        );
+        put("amountRefunded", of_received(session.returned));
+        put("amountRemaining", of_received(session.left()));
+        put("paidAt", time(session.updated_at).into());
+        if matches!(phase, Phase::InReview | Phase::Disputed) {
+            put("amountChargedBack", json!(received));
+        }
+    }
+    let changed = match phase {
+        Phase::Authorised => Some("authorizedAt"),
+        Phase::Closed => Some("canceledAt"),
+        Phase::Declined => Some("failedAt"),
+        _ => None,
+    };
+    if let Some(name) = changed {
+        put(name, time(session.updated_at).into());
+    }
+    match phase {
+        Phase::Open | Phase::Authorised => {
+            put("isCancelable", is_cancelable(session, now).into());
+        }
+        Phase::Expired => put("expiredAt", time(session.expires_at).into()),
+        Phase::Declined if session.method == "credit_card" => {
+            put("details", json!({ "failureReason": "insufficient_funds" }));
+        }
+        _ => {}
+    }
+    if phase == Phase::Open {
+        put("expiresAt", time(session.expires_at).into());
+        told["_links"]["checkout"] = link(&account.page_url(session), "text/html");
+    }
+    told
+}
+
+/// A capture as the API tells it.
+pub(crate) fn capture(account: &Account, session: &Session) -> Value {
+    let id = session.reference.replacen("tr_", "cpt_", 1);
+    let own = format!("https://api.mollie.com/v2/payments/{}", session.reference);
+    json!({
+        "resource": "capture",
+        "id": id,
+        "mode": account.settings.environment.as_str(),
+        "amount": session.received,
+        "status": "succeeded",
+        "paymentId": session.reference,
+        "createdAt": time(session.updated_at),
+        "_links": {
+            "self": { "href": format!("{own}/captures/{id}"), "type": "application/hal+json" },
+            "payment": { "href": own, "type": "application/hal+json" },
+            "documentation": { "href": "https://docs.mollie.com", "type": "text/html" },
+        },
+    })
+}
+
+/// A time as the vendor writes it.
+pub(crate) fn time(ms: u64) -> String {
+    rfc3339::utc(ms).replace('Z', "+00:00")
+}

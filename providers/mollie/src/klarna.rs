@@ -1,0 +1,248 @@
+//! What Klarna must know of the payer, and of what he buys.
+use kassette_plugin::json::{Json, object};
+use kassette_plugin::provider::{Attempt, Kind, Question};
+
+use crate::wire;
+
+/// Where Klarna serves payers through Mollie, by the currency that they pay in there.
+const COUNTRIES: [(&str, &str, &str); 21] = [
+    ("EUR", "AT", "Austria"),
+    ("EUR", "BE", "Belgium"),
+    ("EUR", "FI", "Finland"),
+    ("EUR", "FR", "France"),
+    ("EUR", "DE", "Germany"),
+    ("EUR", "GR", "Greece"),
+    ("EUR", "IE", "Ireland"),
+    ("EUR", "IT", "Italy"),
+    ("EUR", "NL", "Netherlands"),
+    ("EUR", "PT", "Portugal"),
+    ("EUR", "SK", "Slovakia"),
+    ("EUR", "ES", "Spain"),
+    ("CHF", "CH", "Switzerland"),
+    ("CZK", "CZ", "Czechia"),
+    ("DKK", "DK", "Denmark"),
+    ("GBP", "GB", "United Kingdom"),
+    ("HUF", "HU", "Hungary"),
+    ("NOK", "NO", "Norway"),
+    ("PLN", "PL", "Poland"),
+    ("RON", "RO", "Romania"),
+    ("SEK", "SE", "Sweden"),
+];
+
+/// One field of the billing address: Mollie's name and our question.
+struct Detail {
+    field: &'static str,
+    name: &'static str,
+    label: &'static str,
+    kind: Kind,
+}
+
+const COUNTRY: &str = "country";
+
+/// Every field that "Create payment" requires for Klarna.
+const DETAILS: [Detail; 7] = [
+    Detail {
+        field: "email",
+        name: "email",
+        label: "E-mail address",
+        kind: Kind::Email,
+    },
+    Detail {
+        field: "givenName",
+        name: "given-name",
+        label: "First name",
+        kind: Kind::GivenName,
+    },
+    Detail {
+        field: "familyName",
+        name: "family-name",
+        label: "Last name",
+        kind: Kind::FamilyName,
+    },
+    Detail {
+        field: "streetAndNumber",
+        name: "street",
+        label: "Street and number",
+        kind: Kind::Text,
+    },
+    Detail {
+        field: "postalCode",
+        name: "postal-code",
+        label: "Postal code",
+        kind: Kind::Text,
+    },
+    Detail {
+        field: "city",
+        name: "city",
+        label: "City",
+        kind: Kind::Text,
+    },
+    Detail {
+        field: COUNTRY,
+        name: COUNTRY,
+        label: "Country",
+        kind: Kind::Choice,
+    },
+];
+
+/// The billing address, or what must be asked first.
+pub(crate) fn address(attempt: &Attempt) -> Result<Json, Vec<Question>> {
+    let missing: Vec<Question> = DETAILS
+        .iter()
+        .filter(|detail| known(attempt, detail).is_none())
+        .map(|detail| question(detail, &attempt.due.currency))
+        .collect();
+    if !missing.is_empty() {
+        return Err(missing);
+    }
+    let field = |detail: &Detail| Some((detail.field.to_owned(), known(attempt, detail)?.into()));
+    Ok(Json::Object(DETAILS.iter().filter_map(field).collect()))
+}
+
+/// The order as its only line: Klarna shows it to the payer.
+pub(crate) fn lines(attempt: &Attempt) -> Json {
+    vec![object([
+        ("description", attempt.order.as_str().into()),
+        ("quantity", 1_u64.into()),
+        ("unitPrice", wire::money_json(&attempt.due)),
+        ("totalAmount", wire::money_json(&attempt.due)),
+    ])]
+    .into()
+}
+
+/// What is known of the payer: his answers first.
+fn known<'a>(attempt: &'a Attempt, detail: &Detail) -> Option<&'a str> {
+    let answer = attempt
+        .answers
+        .iter()
+        .find(|(name, _)| name == detail.name)
+        .map(|(_, answer)| answer.trim())
+        .filter(|answer| !answer.is_empty());
+    let payer = &attempt.payer;
+    match detail.field {
+        COUNTRY => {
+            let served = |country: &&str| choices(&attempt.due.currency).any(|c| c.1 == *country);
+            let only = || {
+                let mut served = choices(&attempt.due.currency);
+                served.next().filter(|_| served.next().is_none())
+            };
+            answer
+                .or(payer.country.as_deref())
+                .filter(served)
+                .or_else(|| only().map(|country| country.1))
+        }
+        "email" => answer.or(payer.email.as_deref()),
+        _ => answer,
+    }
+}
+
+fn choices(
+    currency: &str,
+) -> impl Iterator<Item = &'static (&'static str, &'static str, &'static str)> {
+    COUNTRIES
+        .iter()
+        .filter(move |(paid_in, _, _)| *paid_in == currency)
+}
+
+fn question(detail: &Detail, currency: &str) -> Question {
+    let choice = |country: &(&str, &str, &str)| (country.1.to_owned(), country.2.to_owned());
+    Question {
+        name: detail.name.into(),
+        label: detail.label.into(),
+        kind: detail.kind,
+        required: true,
+        choices: match detail.kind {
+            Kind::Choice => choices(currency).map(choice).collect(),
+            _ => Vec::new(),
+        },
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::method::Method;
+    use crate::start::tests::attempt;
+
+    /// Answers to everything that can be asked.
+    pub(crate) fn answers() -> Vec<(String, String)> {
+        [
+            ("email", "ada@shop.example"),
+            ("given-name", "Ada"),
+            ("family-name", "Lovelace"),
+            ("street", "Keizersgracht 126"),
+            ("postal-code", "1015 CW"),
+            ("city", "Amsterdam"),
+            ("country", "NL"),
+        ]
+        .map(|(name, answer)| (name.to_owned(), answer.to_owned()))
+        .to_vec()
+    }
+
+    #[test]
+    fn what_is_not_known_is_asked() {
+        let mut attempt = attempt("klarna");
+        attempt.answers = Vec::new();
+        attempt.payer.country = Some("NL".into());
+        let asked: Vec<String> = address(&attempt)
+            .unwrap_err()
+            .into_iter()
+            .map(|question| question.name)
+            .collect();
+        // The merchant has told the e-mail address.
+        assert_eq!(
+            asked,
+            ["given-name", "family-name", "street", "postal-code", "city"]
+        );
+    }
+
+    #[test]
+    fn a_country_is_asked_only_where_the_currency_leaves_a_choice() {
+        let mut attempt = attempt("klarna");
+        attempt.payer.country = Some("US".into());
+        let asked = address(&attempt).unwrap_err();
+        let country = asked.iter().find(|question| question.name == "country");
+        let choices = &country.unwrap().choices;
+        assert!(choices.contains(&("NL".into(), "Netherlands".into())));
+        assert!(choices.iter().all(|(code, _)| code != "SE"));
+        attempt.due.currency = "SEK".into();
+        assert!(
+            address(&attempt)
+                .unwrap_err()
+                .iter()
+                .all(|question| question.name != "country")
+        );
+    }
+
+    #[test]
+    fn answers_become_the_billing_address() {
+        let mut attempt = attempt("klarna");
+        attempt.answers = answers();
+        let address = address(&attempt).unwrap();
+        for (field, value) in [
+            ("email", "ada@shop.example"),
+            ("givenName", "Ada"),
+            ("familyName", "Lovelace"),
+            ("streetAndNumber", "Keizersgracht 126"),
+            ("postalCode", "1015 CW"),
+            ("city", "Amsterdam"),
+            ("country", "NL"),
+        ] {
+            assert_eq!(
+                address.get(field).and_then(Json::text),
+                Some(value),
+                "{field}"
+            );
+        }
+        attempt.answers.push(("country".into(), "XX".into()));
+        attempt.answers.retain(|(_, answer)| answer != "NL");
+        assert!(super::address(&attempt).is_err());
+    }
+
+    #[test]
+    fn every_currency_of_klarna_has_a_country() {
+        for currency in Method::Klarna.currencies() {
+            assert!(choices(currency).next().is_some(), "{currency}");
+        }
+    }
+}

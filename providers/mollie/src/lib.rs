@@ -1,0 +1,192 @@
+//! Mollie, over its Payments API v2. `providers/README.md` says what is mapped to what.
+//!
+//! Written after Mollie's own documents "Payments API" (create, get, list and cancel payment, create
+//! capture, release authorization), "Profiles API" (get current profile), "Webhooks", "Handling
+//! payment status", "API idempotency", "Place a hold for a payment", "Multicurrency" and "Klarna".
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `start.rs` | creating a payment; what each refusal means |
+//! | `klarna.rs` | what Klarna must know of the payer: questions, address, order line |
+//! | `method.rs` | the methods and what they can be paid in |
+//! | `locale.rs` | the languages of Mollie's pages |
+//! | `query.rs` | capturing, cancelling and reading a payment |
+//! | `search.rs` | finding a payment whose creation got no answer |
+//! | `callback.rs` | the webhook, which names a payment and proves nothing |
+//! | `api.rs` | addresses and headers of the requests |
+//! | `wire.rs` | the vendor's JSON, read strictly |
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod api;
+mod callback;
+mod klarna;
+mod locale;
+mod method;
+mod query;
+mod search;
+mod start;
+mod wire;
+
+use kassette_plugin::provider::call::BASE_URL;
+use kassette_plugin::provider::{
+    Account, Acknowledged, Attempt, Condition, Description, Encoding, Environment, Failure,
+    Incoming, Need, Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+};
+
+use method::Method;
+
+/// The module's answers.
+pub struct Mollie;
+
+impl Provider for Mollie {
+    fn describe() -> Description {
+        let service = |method: Method| Service {
+            method: method.wire_id().into(),
+            currencies: method
+                .currencies()
+                .iter()
+                .map(|code| (*code).into())
+                .collect(),
+        };
+        Description {
+            id: "mollie".into(),
+            label: "Mollie".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            services: Method::ALL.into_iter().map(service).collect(),
+            settings: vec![
+                Need {
+                    name: start::CAPTURE.into(),
+                    help:
+                        "automatic (default): the money is taken when the payer approves. manual: \
+                           cards and Klarna are only authorised then, and captured once the \
+                           gateway's own checks are through."
+                            .into(),
+                    required: false,
+                },
+                Need {
+                    name: BASE_URL.into(),
+                    help: "Another address than https://api.mollie.com; leave it out for a real \
+                           account."
+                        .into(),
+                    required: false,
+                },
+            ],
+            secrets: vec![SecretNeed {
+                name: api::KEY.into(),
+                help: "The website profile's API key. Mollie dashboard, Developers, API keys: it \
+                       starts with live_ for an account of the live environment, with test_ for \
+                       one of the test environment."
+                    .into(),
+                required: true,
+                encoding: Encoding::Text,
+            }],
+            tokens: Vec::new(),
+        }
+    }
+
+    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
+        start::start(&account, &attempt)
+    }
+
+    fn callback(_: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
+        callback::read(&incoming)
+    }
+
+    fn query(
+        account: Account,
+        attempt: Attempt,
+        reference: Option<String>,
+        wish: Wish,
+        // Mollie appends nothing to the return address.
+        _: Option<String>,
+    ) -> Result<Report, QueryFailure> {
+        query::query(&account, &attempt, reference.as_deref(), wish)
+    }
+
+    fn health(account: Account) -> Condition {
+        match api::get(&account, "/v2/profiles/me") {
+            Ok(answer) if answer.status == 200 => condition(&answer.body, account.environment),
+            Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
+            Ok(answer) => Condition::Down(wire::problem(&answer).to_string()),
+            Err(broken) => Condition::Down(api::why(broken)),
+        }
+    }
+}
+
+/// A key of the other mode must not be used, however well it works; and a profile that Mollie has
+/// not verified takes no real money.
+fn condition(body: &[u8], environment: Environment) -> Condition {
+    let Some(profile) = wire::profile(body) else {
+        return Condition::Down("the answer cannot be read".into());
+    };
+    if profile.environment != environment {
+        return Condition::Down("the API key is one of the other mode".into());
+    }
+    match (profile.status.as_str(), environment) {
+        ("blocked", _) => Condition::Down("the profile is blocked".into()),
+        ("verified", _) | (_, Environment::Test) => Condition::Operational,
+        (status, Environment::Live) => Condition::Down(format!("the profile is {status}")),
+    }
+}
+
+kassette_plugin::provider::export!(Mollie);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(mode: &str, status: &str) -> String {
+        format!(r#"{{"resource":"profile","id":"pfl_1","mode":"{mode}","status":"{status}"}}"#)
+    }
+
+    #[test]
+    fn a_key_of_the_other_mode_is_down() {
+        let live = told("live", "verified");
+        assert_eq!(
+            condition(live.as_bytes(), Environment::Live),
+            Condition::Operational
+        );
+        for (mode, environment) in [("live", Environment::Test), ("test", Environment::Live)] {
+            let told = told(mode, "verified");
+            assert!(matches!(
+                condition(told.as_bytes(), environment),
+                Condition::Down(_)
+            ));
+        }
+        assert!(matches!(
+            condition(b"{}", Environment::Test),
+            Condition::Down(_)
+        ));
+    }
+
+    #[test]
+    fn real_money_needs_a_verified_profile() {
+        for (mode, status, environment, good) in [
+            ("test", "unverified", Environment::Test, true),
+            ("live", "unverified", Environment::Live, false),
+            ("live", "blocked", Environment::Live, false),
+            ("test", "blocked", Environment::Test, false),
+        ] {
+            let condition = condition(told(mode, status).as_bytes(), environment);
+            assert_eq!(condition == Condition::Operational, good, "{mode} {status}");
+        }
+    }
+
+    #[test]
+    fn every_method_has_currencies_of_its_own() {
+        let description = Mollie::describe();
+        let ideal = description
+            .services
+            .iter()
+            .find(|service| service.method == "ideal")
+            .unwrap();
+        assert_eq!(ideal.currencies, ["EUR"]);
+        assert!(
+            description
+                .services
+                .iter()
+                .all(|service| !service.currencies.is_empty())
+        );
+    }
+}

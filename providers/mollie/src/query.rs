@@ -1,0 +1,189 @@
+//! Asking where a payment stands, after doing what the host wishes.
+use kassette_plugin::json::object;
+use kassette_plugin::provider::call::Answer;
+use kassette_plugin::provider::{Account, Attempt, Money, QueryFailure, Report, Wish};
+
+use crate::wire::{self, Payment, Stands};
+use crate::{api, search};
+
+/// What is done to a payment before it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Capture,
+    Cancel,
+    /// Gives an authorisation back where the method knows no canceling.
+    Release,
+}
+
+/// Finds the payment, fulfils the wish, and tells.
+pub(crate) fn query(
+    account: &Account,
+    attempt: &Attempt,
+    reference: Option<&str>,
+    wish: Wish,
+) -> Result<Report, QueryFailure> {
+    let payment = locate(account, attempt, reference)?;
+    let payment = match needed(&payment, wish) {
+        Some(act) => perform(account, attempt, &payment, act)?,
+        None => payment,
+    };
+    Ok(payment.report())
+}
+
+/// What the wish asks of a payment as it stands. Most methods cannot be called off while they wait
+/// for the payer; such a payment is told as open until it expires by itself.
+fn needed(payment: &Payment, wish: Wish) -> Option<Act> {
+    match (payment.stands, wish) {
+        (Stands::Authorized, Wish::Finish) if !payment.is_captured_whole() => Some(Act::Capture),
+        (Stands::Open | Stands::Pending | Stands::Authorized, Wish::Close)
+            if payment.is_cancelable =>
+        {
+            Some(Act::Cancel)
+        }
+        (Stands::Authorized, Wish::Close) => Some(Act::Release),
+        _ => None,
+    }
+}
+
+fn perform(
+    account: &Account,
+    attempt: &Attempt,
+    payment: &Payment,
+    act: Act,
+) -> Result<Payment, QueryFailure> {
+    let path = format!("/v2/payments/{}", payment.id);
+    let answer = match act {
+        Act::Capture => api::post(
+            account,
+            &format!("{path}/captures"),
+            &format!("{}-capture", attempt.id),
+            &object([("amount", wire::money_json(&left(payment)))]),
+        )?,
+        Act::Release => api::post(
+            account,
+            &format!("{path}/release-authorization"),
+            &format!("{}-release", attempt.id),
+            &object([]),
+        )?,
+        Act::Cancel => api::delete(account, &path)?,
+    };
+    match answer.status {
+        // The answers tell of the capture, or of nothing; and at 422 the payment has moved on
+        // meanwhile. What it is now is the answer.
+        200..=299 | 422 => ours(search::read(account, &payment.id)?, account, attempt),
+        _ => Err(refused(&answer)),
+    }
+}
+
+/// What of an authorisation has not been captured.
+fn left(payment: &Payment) -> Money {
+    let captured = payment.captured.as_ref().map_or(0, |money| money.amount);
+    Money {
+        amount: payment.amount.amount.saturating_sub(captured),
+        currency: payment.amount.currency.clone(),
+    }
+}
+
+fn locate(
+    account: &Account,
+    attempt: &Attempt,
+    reference: Option<&str>,
+) -> Result<Payment, QueryFailure> {
+    if let Some(id) = reference.filter(|reference| wire::is_id(reference)) {
+        match search::read(account, id) {
+            Err(QueryFailure::Absent) => {}
+            read => return ours(read?, account, attempt),
+        }
+    }
+    let found = search::find(account, &attempt.id)?.ok_or(QueryFailure::Absent)?;
+    ours(found, account, attempt)
+}
+
+fn ours(payment: Payment, account: &Account, attempt: &Attempt) -> Result<Payment, QueryFailure> {
+    if payment.environment != account.environment {
+        let why = format!("{} is of the other mode", payment.id);
+        return Err(QueryFailure::Unavailable(why));
+    }
+    if payment.attempt.as_ref() != Some(&attempt.id) {
+        let why = format!("{} belongs to another attempt", payment.id);
+        return Err(QueryFailure::Unavailable(why));
+    }
+    Ok(payment)
+}
+
+fn refused(answer: &Answer) -> QueryFailure {
+    QueryFailure::Unavailable(wire::problem(answer).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::tests::{read, told};
+    use serde_json::json;
+
+    fn payment(status: &str, is_cancelable: bool) -> Payment {
+        let mut told = told(status);
+        told["isCancelable"] = json!(is_cancelable);
+        read(&told).unwrap()
+    }
+
+    #[test]
+    fn only_finish_captures_and_only_what_the_payer_approved() {
+        for cancelable in [true, false] {
+            let authorized = payment("authorized", cancelable);
+            assert_eq!(needed(&authorized, Wish::Finish), Some(Act::Capture));
+            assert_eq!(needed(&authorized, Wish::Look), None);
+            assert_ne!(needed(&authorized, Wish::Close), Some(Act::Capture));
+        }
+        for status in ["open", "pending", "paid", "canceled", "expired", "failed"] {
+            assert_eq!(
+                needed(&payment(status, true), Wish::Finish),
+                None,
+                "{status}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_captured_already_is_not_captured_again() {
+        let mut authorized = payment("authorized", false);
+        authorized.captured = Some(authorized.amount.clone());
+        assert_eq!(needed(&authorized, Wish::Finish), None);
+        authorized.captured = Some(Money {
+            amount: 990,
+            currency: "EUR".into(),
+        });
+        assert_eq!(left(&authorized).amount, 4000);
+    }
+
+    #[test]
+    fn close_does_what_mollie_allows() {
+        assert_eq!(
+            needed(&payment("open", true), Wish::Close),
+            Some(Act::Cancel)
+        );
+        assert_eq!(needed(&payment("open", false), Wish::Close), None);
+        assert_eq!(
+            needed(&payment("authorized", true), Wish::Close),
+            Some(Act::Cancel)
+        );
+        assert_eq!(
+            needed(&payment("authorized", false), Wish::Close),
+            Some(Act::Release)
+        );
+        for status in ["paid", "canceled", "expired", "failed"] {
+            assert_eq!(
+                needed(&payment(status, true), Wish::Close),
+                None,
+                "{status}"
+            );
+        }
+    }
+
+    #[test]
+    fn look_touches_nothing() {
+        for status in ["open", "pending", "authorized", "paid"] {
+            assert_eq!(needed(&payment(status, true), Wish::Look), None, "{status}");
+        }
+    }
+}
