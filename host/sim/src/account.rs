@@ -225,6 +225,10 @@ impl Account {
         outcome: Outcome,
     ) -> Result<Session, Unchanged> {
         self.change(reference, move |session, account, now| {
+            let late = outcome == Outcome::Approve && session.is_over(now);
+            if late && account.faults.take(Fault::LateMoney) {
+                session.reopen(now);
+            }
             account.vendor.choose(account, session, outcome, now)
         })
         .await

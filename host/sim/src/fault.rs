@@ -42,6 +42,9 @@ pub enum Fault {
     Ask,
     /// Approving only authorises: the merchant has to capture.
     NeedsCapture,
+    /// The payer's approval is taken although the payment was called off, declined for good or out of
+    /// time.
+    LateMoney,
     /// Every call is answered 503, until the faults are cleared.
     Down,
 }
@@ -51,7 +54,7 @@ impl Fault {
     pub const MOST_TIMES: u32 = 1_000_000;
 
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::RefuseConnection,
         Self::TimeoutBeforeEffect,
         Self::TimeoutAfterEffect,
@@ -68,6 +71,7 @@ impl Fault {
         Self::WrongCurrency,
         Self::Ask,
         Self::NeedsCapture,
+        Self::LateMoney,
         Self::Down,
     ];
 
@@ -91,6 +95,7 @@ impl Fault {
             Self::WrongCurrency => "wrong-currency",
             Self::Ask => "ask",
             Self::NeedsCapture => "needs-capture",
+            Self::LateMoney => "late-money",
             Self::Down => "down",
         }
     }

@@ -178,6 +178,23 @@ impl Session {
         self.payable && now < self.expires_at
     }
 
+    /// Whether it has ended without money.
+    pub(crate) fn is_over(&self, now: u64) -> bool {
+        let unpaid = matches!(self.state, State::Open | State::Declined | State::Closed);
+        unpaid && !self.is_payable(now)
+    }
+
+    /// Takes back that it has ended: a payer was on his way already.
+    pub(crate) fn reopen(&mut self, now: u64) {
+        /// Long enough for a click.
+        const MINUTE_MS: u64 = 60_000;
+        if self.is_over(now) {
+            self.state = State::Open;
+            self.payable = true;
+            self.expires_at = self.expires_at.max(now.saturating_add(MINUTE_MS));
+        }
+    }
+
     /// Where it stands now.
     pub(crate) fn phase(&self, now: u64) -> Phase {
         match self.state {
@@ -368,6 +385,21 @@ mod tests {
         s.approve(99, None).unwrap();
         let due = s.due.clone();
         assert_eq!(s.capture(200, due), Ok(Happened::Captured));
+    }
+
+    #[test]
+    fn what_is_reopened_is_paid_once_and_money_is_never_reopened() {
+        let mut s = session();
+        let due = s.due.clone();
+        s.close(1).unwrap();
+        assert!(s.is_over(2));
+        s.reopen(2);
+        s.approve(2, Some(due.clone())).unwrap();
+        s.reopen(3);
+        assert_eq!(
+            (s.approve(3, Some(due)), s.captured_times),
+            (Err(Conflict), 1)
+        );
     }
 
     #[test]

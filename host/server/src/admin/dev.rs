@@ -1,4 +1,4 @@
-//! What only `dev` has: the clock, the simulators' faults and their books. 404 under `serve`.
+//! What only `dev` has: the clock, the simulators' faults, books and callbacks. 404 under `serve`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,6 +70,20 @@ pub(super) async fn faults(
     ))
 }
 
+/// `POST /dev/callbacks`: where an account's simulator sends its callbacks from now on.
+pub(super) async fn callbacks(
+    _: Changes,
+    Controls(controls): Controls,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let any = |text: &str| Ok::<_, &str>(text.to_owned());
+    let provider = fields.required("provider_id", text(any))?;
+    let url = fields.required("url", text(any))?;
+    fields.finish()?;
+    controls.call_back_to(&provider, &url).map_err(refused)?;
+    Ok(Json(json!({ "provider_id": provider, "url": url })))
+}
+
 /// `GET /dev/books`
 pub(super) async fn books(
     _: Viewer,
@@ -88,7 +102,7 @@ fn refused(error: ControlError) -> ApiError {
         ControlError::UnknownAccount(_) => {
             ApiError::NotFound("provider_id: no such simulated account")
         }
-        ControlError::UnknownFault(_) | ControlError::Times(_) => {
+        ControlError::UnknownFault(_) | ControlError::Times(_) | ControlError::Address(_) => {
             ApiError::Invalid(error.to_string().into())
         }
         ControlError::Simulator(why) => ApiError::internal(why),

@@ -142,6 +142,7 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/backup", post(upkeep::backup))
         .route("/dev/clock", post(dev::clock))
         .route("/dev/faults", post(dev::faults))
+        .route("/dev/callbacks", post(dev::callbacks))
         .route("/dev/books", get(dev::books))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed);

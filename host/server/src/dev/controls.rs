@@ -29,6 +29,9 @@ pub(crate) enum ControlError {
     /// 422.
     #[error("times: {0}")]
     Times(String),
+    /// 422.
+    #[error("url: {0}")]
+    Address(String),
     /// 500.
     #[error("{0}")]
     Simulator(String),
@@ -39,6 +42,7 @@ impl From<SimError> for ControlError {
         match error {
             SimError::UnknownAccount(id) => Self::UnknownAccount(id),
             SimError::Times { .. } => Self::Times(error.to_string()),
+            SimError::Account { reason, .. } => Self::Address(reason),
             other => Self::Simulator(other.to_string()),
         }
     }
@@ -81,6 +85,15 @@ impl DevControls {
             ControlError::UnknownFault(error.to_string())
         })?;
         Ok(self.sim.set_fault(provider_id, fault, times)?)
+    }
+
+    /// Sends an account's callbacks elsewhere until the process ends, so that somebody can look at
+    /// them on their way.
+    ///
+    /// # Errors
+    /// Where the account is not known, or the address is not plain http on loopback.
+    pub(crate) fn call_back_to(&self, provider_id: &str, url: &str) -> Result<(), ControlError> {
+        Ok(self.sim.set_callback_url(provider_id, url)?)
     }
 
     /// What an account's simulator believes; of all accounts where none is named.

@@ -91,6 +91,7 @@ const CHANGES: &[(&str, &str, Role)] = &[
     ("PUT", "/resellers/1/delegations/1", Role::Operator),
     ("POST", "/merchants/1/consent-codes", Role::Operator),
     ("POST", "/dev/clock", Role::Operator),
+    ("POST", "/dev/callbacks", Role::Operator),
 ];
 
 /// Every list and object.

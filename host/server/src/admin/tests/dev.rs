@@ -15,6 +15,8 @@ async fn without_its_handles_there_is_nothing_at_the_paths_of_dev() {
         .refused(404);
     let fault = json!({ "provider_id": "first-test", "fault": "none", "times": 1 });
     world.post("/dev/faults", fault).await.refused(404);
+    let elsewhere = json!({ "provider_id": "first-test", "url": "http://127.0.0.1:9/" });
+    world.post("/dev/callbacks", elsewhere).await.refused(404);
     world
         .get("/dev/books?provider_id=first-test")
         .await
