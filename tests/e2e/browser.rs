@@ -95,7 +95,7 @@ impl Form {
     }
 
     /// The fields with what the person entered or pressed.
-    fn with<'a>(&'a self, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    pub(crate) fn with<'a>(&'a self, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
         let hidden = self
             .hidden
             .iter()
@@ -110,7 +110,7 @@ pub(crate) fn primary_link(html: &str) -> Option<String> {
 }
 
 /// An attribute of the first tag of a fragment.
-fn attribute(tag: &str, name: &str) -> Option<String> {
+pub(crate) fn attribute(tag: &str, name: &str) -> Option<String> {
     let tag = tag.split('>').next()?;
     let from = tag.find(&format!(" {name}=\""))? + name.len() + 3;
     let value = tag[from..].split('"').next()?;

@@ -12,6 +12,9 @@ use tokio::sync::OnceCell;
 /// Longest that a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The provider module that most tests need alone.
+const SANDBOX: &str = "sandbox";
+
 /// A running `kassette dev` on a folder of its own.
 pub(crate) struct Server {
     child: Mutex<Option<Child>>,
@@ -76,16 +79,22 @@ impl Server {
 
     /// The same with a `kassette.toml`.
     pub(crate) async fn configured(main: &str) -> Self {
+        Self::simulating(&[SANDBOX], main).await
+    }
+
+    /// The same with these provider modules and their vendors.
+    pub(crate) async fn simulating(providers: &[&str], main: &str) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let config = folder.path().join("config");
         std::fs::create_dir_all(&config).unwrap();
         std::fs::write(config.join("kassette.toml"), main).unwrap();
-        Self::with_modules(folder).await
+        add_modules(folder.path(), providers);
+        Self::in_folder(folder).await
     }
 
     /// Starts on a folder that holds at most a configuration.
     pub(crate) async fn with_modules(folder: Arc<tempfile::TempDir>) -> Self {
-        add_modules(folder.path());
+        add_modules(folder.path(), &[SANDBOX]);
         Self::in_folder(folder).await
     }
 
@@ -106,7 +115,7 @@ impl Server {
                 "dev",
                 "--no-watch",
                 "--simulate",
-                "sandbox",
+                &simulated(folder.path()),
                 "--listen",
                 "127.0.0.1:0",
                 "--admin-listen",
@@ -362,16 +371,25 @@ impl Server {
 /// A folder with the modules of this build and nothing else.
 pub(crate) fn fresh_folder() -> Arc<tempfile::TempDir> {
     let folder = Arc::new(tempfile::tempdir().unwrap());
-    add_modules(folder.path());
+    add_modules(folder.path(), &[SANDBOX]);
     folder
 }
 
-fn add_modules(folder: &Path) {
+fn add_modules(folder: &Path, providers: &[&str]) {
     let plugins = folder.join("data/plugins");
     std::fs::create_dir_all(&plugins).unwrap();
-    for guest in kassette_build::guests_with(&["sandbox"]) {
+    for guest in kassette_build::guests_with(providers) {
         std::fs::copy(&guest.path, plugins.join(format!("{}.wasm", guest.slot))).unwrap();
     }
+}
+
+/// The vendors to simulate: those whose modules are in the folder, and the sandbox's.
+fn simulated(folder: &Path) -> String {
+    let plugins = folder.join("data/plugins");
+    let is_there = |module: &str| plugins.join(format!("provider.{module}.wasm")).exists();
+    let mut modules = kassette_sim::modules().to_vec();
+    modules.retain(|module| *module == SANDBOX || is_there(module));
+    modules.join(",")
 }
 
 impl Drop for Server {

@@ -1,0 +1,166 @@
+//! Payments that end without money: their time passes, an operator calls them off, the payer chooses
+//! another way. What is over cannot be paid at the vendor either.
+
+use serde_json::{Value, json};
+
+use crate::browser::Form;
+use crate::table::currency;
+use crate::visit::Visit;
+use crate::world::{Desk, calm, hurried};
+
+/// An attempt's life.
+const ATTEMPT: u64 = 60 * 60;
+/// A payment's life.
+const PAYMENT: u64 = 24 * 60 * 60;
+
+/// The vendor lets nobody pay any more.
+async fn is_shut(visit: &Visit) {
+    for entry in visit.entries().await {
+        let state = entry["state"].as_str().unwrap();
+        assert!(["closed", "declined"].contains(&state), "{entry}");
+    }
+    visit.press_in_vain("approve").await;
+    visit.is_unpaid().await;
+}
+
+#[tokio::test]
+async fn time_ends_the_attempt_and_then_the_payment() {
+    let (world, _turn) = hurried().await;
+    let visits = tokio::sync::Mutex::new(Vec::new());
+    let open = async |desk: Desk| {
+        for method in &desk.module.methods {
+            let visit = desk.visit(method).await;
+            visits.lock().await.push(visit);
+        }
+    };
+    world.each(open).await;
+    let visits = visits.into_inner();
+    world.server.advance(ATTEMPT + 1).await;
+    for visit in &visits {
+        visit.until("created").await;
+        is_shut(visit).await;
+    }
+    world.server.advance(PAYMENT).await;
+    for visit in &visits {
+        let over = visit.until("expired").await;
+        assert_eq!(over["settlement_status"], "pending");
+        is_shut(visit).await;
+    }
+}
+
+#[tokio::test]
+async fn an_operators_cancel_closes_the_payment_at_the_vendor() {
+    let world = calm().await;
+    let each = async |desk: Desk| {
+        for method in &desk.module.methods {
+            let visit = desk.visit(method).await;
+            desk.server().cancel(&visit.payment).await.expect(200);
+            assert_eq!(visit.now().await["status"], "cancelled", "{method}");
+            is_shut(&visit).await;
+        }
+    };
+    world.each(each).await;
+}
+
+#[tokio::test]
+async fn a_cancel_that_comes_after_the_money_is_refused_and_the_order_paid() {
+    let world = calm().await;
+    let each = async |desk: Desk| {
+        let visit = desk.visit(desk.any_method()).await;
+        desk.fault("callback-never").await;
+        visit.press("approve").await.expect(303);
+        desk.server()
+            .cancel(&visit.payment)
+            .await
+            .expect(409)
+            .error();
+        visit.is_paid().await;
+    };
+    world.each(each).await;
+}
+
+/// A hosted payment whose payer stands at this module's page, with the choice that is still open in
+/// another tab.
+async fn hosted(desk: Desk, method: &str) -> (Visit, Form) {
+    let payment = desk.create(json!({ "currency": currency(method) })).await;
+    let url = payment["checkout_url"].as_str().unwrap();
+    let choice = Form::first(&desk.server().open(url).await.expect(200).text, url);
+    let it = [("payment_method", method)];
+    let chosen = desk.server().submit(&choice, &it).await.expect(303);
+    let to = format!(
+        "{}{}",
+        desk.server().base(),
+        chosen.header("location").unwrap()
+    );
+    let (page, form) = desk.server().to_the_vendor(&to).await;
+    let visit = Visit {
+        desk,
+        payment,
+        page,
+        form,
+    };
+    (visit, choice)
+}
+
+/// A method that takes this currency and goes to the sandbox.
+fn other_method(desk: &Desk, currency: &str) -> Option<&'static str> {
+    let fits: &[&'static str] = match currency {
+        "EUR" => &[
+            "ideal",
+            "klarna",
+            "credit_card",
+            "paypal",
+            "revolut",
+            "crypto",
+        ],
+        _ => &["credit_card", "paypal", "crypto", "revolut"],
+    };
+    let own = &desk.module.methods;
+    fits.iter()
+        .copied()
+        .find(|method| !own.iter().any(|own| own == method))
+}
+
+#[tokio::test]
+async fn choosing_another_method_closes_the_one_that_was_left() {
+    let world = calm().await;
+    let each = async |desk: Desk| {
+        for method in &desk.module.methods {
+            // The sandbox takes every method, so there it is another one of its own.
+            let other = other_method(&desk, currency(method)).unwrap_or("credit_card");
+            if other == method {
+                continue;
+            }
+            let (left, choice) = hosted(desk, method).await;
+            let server = desk.server();
+            let other_one = [("payment_method", other)];
+            let chosen = server.submit(&choice, &other_one).await.expect(303);
+            let to = format!("{}{}", server.base(), chosen.header("location").unwrap());
+            let (_, form) = server.to_the_vendor(&to).await;
+            left.press_in_vain("approve").await;
+            server.press(&form, "approve").await.expect(303);
+            let now = left.until("completed").await;
+            assert_eq!(now["payment_method"], json!(other));
+            assert_eq!(left.attempts().await, ["closed", "captured"], "{method}");
+            let mut taken = 0;
+            let attempts = server.attempts(&left.payment).await;
+            for account in [desk.account(), "sandbox-test"] {
+                let books = server.books(account).await;
+                let own = |entry: &&Value| {
+                    let mut ids = attempts.iter().map(|attempt| &attempt["attempt_id"]);
+                    entry["provider_id"] == account && ids.any(|id| *id == entry["attempt_id"])
+                };
+                let times = books
+                    .iter()
+                    .filter(own)
+                    .map(|entry| &entry["captured_times"]);
+                taken += times.map(|times| times.as_u64().unwrap()).sum::<u64>();
+                if desk.account() == "sandbox-test" {
+                    break;
+                }
+            }
+            assert_eq!(taken, 1, "one of the two was paid");
+        }
+    };
+    world.each(each).await;
+}

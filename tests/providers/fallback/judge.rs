@@ -1,0 +1,192 @@
+//! The judgement: every payment by the simulators' books and by what operators see.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::{self, Display, Formatter};
+
+use serde_json::Value;
+
+use crate::fallback::payer::Payer;
+use crate::harness::Server;
+
+/// States in which a payment would still wait for somebody.
+const WAITING: [&str; 4] = ["created", "pending", "processing", "verification_pending"];
+/// Verdicts that are printed whole.
+const MOST_TOLD: usize = 5;
+
+/// The books and the work list at the end of a run.
+pub(crate) struct Judge<'a> {
+    server: &'a Server,
+    /// By attempt.
+    entries: HashMap<String, Vec<Value>>,
+    /// By payment.
+    work: HashMap<String, Vec<Value>>,
+}
+
+/// What a run has shown.
+#[derive(Default)]
+pub(crate) struct Shown {
+    /// No account was well when the shop asked.
+    not_created: usize,
+    ends: BTreeMap<String, usize>,
+    /// Attempts by their state at the end.
+    attempts: BTreeMap<String, usize>,
+    work: BTreeMap<String, usize>,
+    /// Payments that more than one provider was tried for.
+    fell_back: usize,
+    /// Of these, those that were paid.
+    paid_elsewhere: usize,
+    captured: u64,
+}
+
+impl Display for Shown {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} not created, ends {:?}; {} fell back to another provider, {} of them paid; attempts \
+             {:?}; {} captures; work list {:?}",
+            self.not_created,
+            self.ends,
+            self.fell_back,
+            self.paid_elsewhere,
+            self.attempts,
+            self.captured,
+            self.work
+        )
+    }
+}
+
+impl<'a> Judge<'a> {
+    pub(crate) async fn of(server: &'a Server, accounts: &BTreeSet<String>) -> Self {
+        let mut entries: HashMap<String, Vec<Value>> = HashMap::new();
+        for account in accounts {
+            for entry in server.books(account).await {
+                let attempt = entry["attempt_id"].as_str().unwrap().to_owned();
+                entries.entry(attempt).or_default().push(entry);
+            }
+        }
+        let mut work: HashMap<String, Vec<Value>> = HashMap::new();
+        let mut cursor = String::new();
+        loop {
+            let path = format!("/work?limit=100{cursor}");
+            let page = server.admin("GET", &path, None).await.expect(200).json();
+            for line in page["work"].as_array().unwrap() {
+                let payment = line["payment_id"].as_str().unwrap().to_owned();
+                work.entry(payment).or_default().push(line.clone());
+            }
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        Self {
+            server,
+            entries,
+            work,
+        }
+    }
+
+    /// Judges all payments; fails where one of them is wrong.
+    pub(crate) async fn judge(mut self, payers: &[Payer]) -> Shown {
+        let (mut shown, mut wrong) = (Shown::default(), Vec::new());
+        for payer in payers {
+            if payer.payment.is_null() {
+                shown.not_created += 1;
+                continue;
+            }
+            let inside = self.server.inside(&payer.payment).await;
+            if let Err(why) = self.one(payer, &inside, &mut shown) {
+                wrong.push(format!("{why}\n{payer:?}\n{inside:#}"));
+            }
+        }
+        // Whatever is left in the books is no attempt's: money of which nobody knows.
+        for entry in self.entries.into_values().flatten() {
+            if entry["captured_times"] != 0 {
+                wrong.push(format!("money that belongs to no attempt: {entry}"));
+            }
+        }
+        let told = wrong.iter().take(MOST_TOLD).cloned().collect::<Vec<_>>();
+        assert!(
+            wrong.is_empty(),
+            "{shown}\n{} wrong\n{}",
+            wrong.len(),
+            told.join("\n\n")
+        );
+        let paid = shown.ends.get("completed").copied().unwrap_or_default();
+        assert!(paid * 3 > payers.len(), "a run that shows little: {shown}");
+        shown
+    }
+
+    fn one(&mut self, payer: &Payer, inside: &Value, shown: &mut Shown) -> Result<(), String> {
+        let payment = &inside["payment"];
+        let status = payment["status"].as_str().unwrap();
+        *shown.ends.entry(status.to_owned()).or_default() += 1;
+        let id = payment["payment_id"].as_str().unwrap();
+        let work = self.work.remove(id).unwrap_or_default();
+        for line in &work {
+            let kind = line["kind"].as_str().unwrap().to_owned();
+            *shown.work.entry(kind).or_default() += 1;
+        }
+        let attempts = inside["attempts"].as_array().unwrap();
+        let (mut taken, mut own, mut authorised) = (Vec::new(), 0, false);
+        for attempt in attempts {
+            let state = attempt["state"].as_str().unwrap();
+            *shown.attempts.entry(state.to_owned()).or_default() += 1;
+            own += usize::from(state == "captured");
+            let id = attempt["attempt_id"].as_str().unwrap();
+            for entry in self.entries.remove(id).unwrap_or_default() {
+                authorised |= entry["state"] == "authorised";
+                if entry["captured_times"] != 0 {
+                    taken.push((entry, state));
+                }
+            }
+        }
+        let times = taken
+            .iter()
+            .map(|(entry, _)| entry["captured_times"].as_u64().unwrap());
+        let times: u64 = times.sum();
+        shown.captured += times;
+        let providers: BTreeSet<&str> = attempts
+            .iter()
+            .map(|attempt| attempt["provider_id"].as_str().unwrap())
+            .collect();
+        if providers.len() > 1 {
+            shown.fell_back += 1;
+            shown.paid_elsewhere += usize::from(status == "completed");
+        }
+        if times > 1 {
+            return Err(format!("captured {times} times: {taken:?}"));
+        }
+        if WAITING.contains(&status) {
+            return Err("still waiting after two days".into());
+        }
+        if let Some((entry, state)) = taken.first() {
+            let listed = work
+                .iter()
+                .any(|line| line["attempt_id"] == entry["attempt_id"]);
+            let held =
+                matches!(status, "completed" | "review") && ["captured", "review"].contains(state);
+            if !held && !listed {
+                return Err(format!("money of which no operator knows: {entry}"));
+            }
+        } else if payer.approved {
+            return Err("the vendor had acknowledged an approval and has no money".into());
+        }
+        let due = |(entry, _): &(Value, &str)| {
+            entry["amount"] == payment["amount"] && entry["currency"] == payment["currency"]
+        };
+        if status == "completed" && (own != 1 || !taken.iter().any(due)) {
+            return Err(format!("completed without its money: {taken:?}"));
+        }
+        let events = inside["events"].as_array().unwrap().iter();
+        let told = events
+            .filter(|event| event["type"] == "payment.completed")
+            .count();
+        if told > 1 || (told == 1) != (payment["settlement_status"] == "confirmed") {
+            return Err(format!("payment.completed was told {told} times"));
+        }
+        if authorised && status != "review" {
+            return Err("an authorisation that nobody captured or voided".into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! The gateway through its lives: killed with `kill -9`, started again on the same folder, while payers
+//! go on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::harness::{Answer, Server};
+use crate::world::wanted;
+
+/// An advance of a day does everything that thousands of payments have due.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// One gateway with its simulators, in one folder.
+pub(crate) struct Lives {
+    /// The server of now; none between a kill and the next start.
+    server: watch::Sender<Option<Arc<Server>>>,
+    /// Where its lives have listened: payers hold addresses of earlier ones.
+    bases: Mutex<Vec<String>>,
+    kills: AtomicUsize,
+    /// Connections stay open: a run's requests must not use up the system's ports.
+    http: reqwest::Client,
+}
+
+impl Lives {
+    /// The first life, on a fresh folder with a `kassette.toml`.
+    pub(crate) async fn begin(settings: &str) -> Self {
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .timeout(PATIENCE)
+            .build()
+            .unwrap();
+        let first = Server::simulating(&wanted(), settings).await;
+        let lives = Self {
+            server: watch::Sender::new(None),
+            bases: Mutex::default(),
+            kills: AtomicUsize::new(0),
+            http,
+        };
+        lives.live(first);
+        lives
+    }
+
+    fn live(&self, mut server: Server) {
+        server.http = self.http.clone();
+        self.bases.lock().push(server.base().to_owned());
+        self.server.send_replace(Some(Arc::new(server)));
+    }
+
+    /// The server of now, once there is one.
+    pub(crate) async fn server(&self) -> Arc<Server> {
+        let mut server = self.server.subscribe();
+        let server = server.wait_for(Option::is_some).await.unwrap().clone();
+        server.unwrap()
+    }
+
+    /// Ends it at once and starts it again.
+    pub(crate) async fn kill(&self) {
+        let server = self.server.send_replace(None).unwrap();
+        let folder = server.kill();
+        self.kills.fetch_add(1, Ordering::Relaxed);
+        self.live(Server::in_folder(folder).await);
+    }
+
+    pub(crate) fn kills(&self) -> usize {
+        self.kills.load(Ordering::Relaxed)
+    }
+
+    /// Orders a fault.
+    pub(crate) async fn fault(&self, account: &str, fault: &str, times: u32) {
+        self.server().await.fault(account, fault, times).await;
+    }
+
+    /// Moves the clock.
+    pub(crate) async fn advance(&self, seconds: u64) {
+        self.server().await.advance(seconds).await;
+    }
+
+    /// Moves the clock where the gateway is there to hear it.
+    pub(crate) async fn nudge(&self, seconds: u64) {
+        let server = self.server().await;
+        let request = self.http.post(format!("{}/dev/clock", server.admin_base()));
+        let body = json!({ "advance_seconds": seconds });
+        let request = request.bearer_auth(server.operator_token()).json(&body);
+        let _ = self.send(request).await;
+    }
+
+    /// Lets everything come to its end: questions, late callbacks, attempts' ends, payments' ends.
+    pub(crate) async fn reconcile(&self) {
+        for seconds in [11, 301, 3600, 3600, 24 * 3600, 24 * 3600] {
+            self.advance(seconds).await;
+        }
+    }
+
+    /// Sends a request of a payer or a shop; none where it was not answered.
+    pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Option<Answer> {
+        let response = request.send().await.ok()?;
+        Some(Answer {
+            status: response.status().as_u16(),
+            headers: response.headers().clone(),
+            text: response.text().await.ok()?,
+        })
+    }
+
+    /// A request to where an address leads now.
+    pub(crate) async fn to(&self, method: reqwest::Method, url: &str) -> reqwest::RequestBuilder {
+        let base = self.server().await.base().to_owned();
+        let bases = self.bases.lock().clone();
+        let path = bases.iter().find_map(|old| url.strip_prefix(old.as_str()));
+        let url = path.map_or_else(|| url.to_owned(), |path| format!("{base}{path}"));
+        // Forms of our own pages are taken from our own pages alone.
+        self.http.request(method, url).header("origin", base)
+    }
+
+    /// A call of a shop; none where it was not answered.
+    pub(crate) async fn call(
+        &self,
+        key: &str,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Option<Answer> {
+        let url = format!("{}{path}", self.server().await.base());
+        let request = self.http.post(url).bearer_auth(key).json(body);
+        self.send(request).await
+    }
+
+    /// A payment as operators see it.
+    pub(crate) async fn status(&self, key: &str, payment: &str) -> Option<String> {
+        let url = format!("{}/api/v1/payments/{payment}", self.server().await.base());
+        let answer = self.send(self.http.get(url).bearer_auth(key)).await?;
+        let found = answer.json().get("status").cloned().unwrap_or(json!(null));
+        found.as_str().map(str::to_owned)
+    }
+}

@@ -1,0 +1,140 @@
+//! What a payer can do at the vendor's page, for every method of every module.
+
+use serde_json::json;
+
+use crate::table::{Has, lacks};
+use crate::world::{Desk, calm};
+
+#[tokio::test]
+async fn an_approved_payment_is_a_paid_order_once_for_every_method() {
+    let world = calm().await;
+    let each = async |desk: Desk| {
+        for method in &desk.module.methods {
+            let visit = desk.visit(method).await;
+            assert_eq!(visit.now().await["status"], "pending");
+            let back = visit.press("approve").await.expect(303);
+            visit.is_paid().await;
+            visit.come_back(&back).await;
+            assert_eq!(visit.attempts().await, ["captured"], "{method}");
+            assert!(visit.work().await.is_empty(), "nothing is left to do");
+        }
+    };
+    world.each(each).await;
+}
+
+#[tokio::test]
+async fn a_declined_payer_can_begin_anew_and_never_pays_what_he_left() {
+    let world = calm().await;
+    let each = async |desk: Desk| {
+        for method in &desk.module.methods {
+            let visit = desk.visit(method).await;
+            visit.press("decline").await.expect(303);
+            visit.until("created").await;
+            visit.is_unpaid().await;
+            // Whoever still has that page open pays nothing there.
+            visit.press_in_vain("approve").await;
+            let again = desk.visit_of(visit.payment.clone()).await;
+            assert_ne!(again.form.hidden, visit.form.hidden, "a page of its own");
+            again.press("approve").await.expect(303);
+            again.is_paid().await;
+            assert_eq!(again.attempts().await, ["declined", "captured"], "{method}");
+        }
+    };
+    world.each(each).await;
+}
+
+#[tokio::test]
+async fn what_the_vendor_holds_for_review_waits_for_an_operator() {
+    let world = calm().await;
+    let each = async |desk: Desk| {
+        for method in &desk.module.methods {
+            let visit = desk.visit(method).await;
+            visit.press("review").await.expect(303);
+            visit.until("review").await;
+            let events = visit.events().await;
+            assert!(
+                !events.contains(&"payment.completed".to_owned()),
+                "{events:?}"
+            );
+            let decided = desk.server().decide(&visit.payment, "approve", json!({}));
+            decided.await.expect(200);
+            visit.until("completed").await;
+            assert_eq!(
+                visit.taken().await,
+                1,
+                "{method}: {:?}",
+                visit.entries().await
+            );
+        }
+    };
+    world.each(each).await;
+}
+
+#[tokio::test]
+async fn a_payment_that_is_left_pending_can_still_be_paid() {
+    let world = calm().await;
+    let each = async |desk: Desk| {
+        let visit = desk.visit(desk.any_method()).await;
+        let back = visit.press("pending").await.expect(303);
+        visit.come_back(&back).await;
+        assert_eq!(visit.now().await["status"], "pending");
+        visit.is_unpaid().await;
+        assert_eq!(
+            desk.start(&visit.payment).await,
+            desk.start(&visit.payment).await
+        );
+        visit.press("approve").await.expect(303);
+        visit.is_paid().await;
+    };
+    world.each(each).await;
+}
+
+#[tokio::test]
+async fn what_is_only_authorised_is_captured_once_by_the_gateway() {
+    let world = calm().await;
+    let each = async |desk: Desk| {
+        let mut captured = 0;
+        for method in &desk.module.methods {
+            let visit = desk.visit(method).await;
+            desk.fault("needs-capture").await;
+            visit.press("approve").await.expect(303);
+            visit.is_paid().await;
+            desk.no_fault().await;
+            let moves = desk.server().moves(&visit.payment).await;
+            captured += usize::from(moves.contains(&"pending>processing".to_owned()));
+        }
+        match lacks(&desk.module.name, Has::Capture) {
+            None => assert!(captured > 0, "no method has an authorised state"),
+            Some(why) => assert_eq!(captured, 0, "{why}"),
+        }
+    };
+    world.each(each).await;
+}
+
+#[tokio::test]
+async fn what_the_vendor_must_know_is_asked_on_our_page_first() {
+    let world = calm().await;
+    let each = async |desk: Desk| {
+        let mut asked = 0;
+        for method in &desk.module.methods {
+            desk.fault("ask").await;
+            let fields = json!({
+                "checkout_mode": "direct", "payment_method": method,
+                "currency": crate::table::currency(method), "customer_email": null,
+            });
+            let payment = desk.create(fields).await;
+            let url = desk.start(&payment).await;
+            let first = desk.server().open(&url).await;
+            asked += usize::from(first.text.contains("class=\"questions\""));
+            let visit = desk.visit_of(payment).await;
+            visit.press("approve").await.expect(303);
+            visit.is_paid().await;
+            desk.no_fault().await;
+        }
+        match lacks(&desk.module.name, Has::Questions) {
+            None => assert!(asked > 0, "nothing was asked"),
+            Some(why) => assert_eq!(asked, 0, "{why}"),
+        }
+    };
+    world.each(each).await;
+}

@@ -1,0 +1,323 @@
+//! A payer's way from the start to the vendor's page, whatever pages of ours stand between, and what
+//! became of the payment by the vendor's books and by ours.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::browser::{Form, attribute, primary_link};
+use crate::harness::{Answer, Server, merge, new_payment};
+use crate::table::currency;
+use crate::world::Desk;
+
+/// Pages of ours before a vendor's: questions, instructions, a link, a form.
+pub(crate) const MOST_PAGES: usize = 6;
+/// How long an approval may take to be a paid order, without anybody's help.
+const PAID_WITHIN: Duration = Duration::from_secs(30);
+
+/// A payer who stands at the vendor's page.
+pub(crate) struct Visit {
+    pub(crate) desk: Desk,
+    pub(crate) payment: Value,
+    /// The vendor's page.
+    pub(crate) page: String,
+    /// Its form, with everything but an outcome.
+    pub(crate) form: Form,
+}
+
+impl Desk {
+    /// A direct payment of a method, not started.
+    pub(crate) async fn direct(&self, method: &str) -> Value {
+        let fields = json!({
+            "checkout_mode": "direct", "payment_method": method, "currency": currency(method),
+        });
+        self.create(fields).await
+    }
+
+    /// A payment of this module's shop.
+    pub(crate) async fn create(&self, more: Value) -> Value {
+        let mut body = new_payment();
+        merge(&mut body, json!({ "customer_email": "ann@example.com" }));
+        merge(&mut body, more);
+        let answer = self.server().post(self.key(), "/api/v1/payments", &body);
+        answer.await.expect(201).json()
+    }
+
+    /// Starts a payment at this account; answers where its payer is sent.
+    pub(crate) async fn start(&self, payment: &Value) -> String {
+        let body = json!({
+            "payment_id": payment["payment_id"], "payment_method": payment["payment_method"],
+            "provider_id": self.account(),
+        });
+        let path = "/api/v1/payments/start";
+        let answer = self
+            .server()
+            .post(self.key(), path, &body)
+            .await
+            .expect(200);
+        answer.json()["redirect_url"].as_str().unwrap().to_owned()
+    }
+
+    /// A payer of a new payment, at the vendor's page.
+    pub(crate) async fn visit(&self, method: &str) -> Visit {
+        let payment = self.direct(method).await;
+        self.visit_of(payment).await
+    }
+
+    /// A payer who starts a payment that is there.
+    pub(crate) async fn visit_of(&self, payment: Value) -> Visit {
+        let url = self.start(&payment).await;
+        let (page, form) = self.server().to_the_vendor(&url).await;
+        Visit {
+            desk: *self,
+            payment,
+            page,
+            form,
+        }
+    }
+
+    /// A payment that was approved and has become a paid order.
+    pub(crate) async fn paid(&self, method: &str) -> Visit {
+        let visit = self.visit(method).await;
+        visit.press("approve").await.expect(303);
+        visit.is_paid().await;
+        visit
+    }
+}
+
+/// What a payer's browser does next on the way to the vendor's buttons.
+pub(crate) enum Step {
+    /// These are the buttons.
+    There(Form),
+    Open(String),
+    /// A form of ours, with what the payer says.
+    Answer(Form, Vec<(String, String)>),
+    /// A form that leads off our origin.
+    Post(Form),
+}
+
+impl Step {
+    /// What a page at this address asks for.
+    pub(crate) fn of(page: &Answer, url: &str) -> Self {
+        let text = &page.text;
+        if let Some(to) = page.header("location") {
+            Self::Open(url::Url::parse(url).unwrap().join(to).unwrap().into())
+        } else if text.contains("name=\"outcome\"") {
+            Self::There(Form::first(text, url))
+        } else if let Some(form) = text.split("<form class=\"questions\"").nth(1) {
+            let form = form.split("</form>").next().unwrap();
+            Self::Answer(Form::first(text, url), answers(form))
+        } else if let Some(link) = primary_link(text) {
+            Self::Open(link)
+        } else {
+            Self::Post(Form::first(text, url))
+        }
+    }
+}
+
+/// What a payer answers to each question of a form.
+fn answers(form: &str) -> Vec<(String, String)> {
+    let inputs = form.split("<input").skip(1).filter_map(|tag| {
+        let name = attribute(tag, "name")?;
+        let said = match attribute(tag, "type")?.as_str() {
+            "email" => "ann@example.com",
+            "tel" => "+14165550123",
+            _ if name.contains("family") => "Bee",
+            _ => "Ann",
+        };
+        Some((name, said.to_owned()))
+    });
+    let choices = form.split("<select").skip(1).filter_map(|tag| {
+        let mut options = tag.split("<option").skip(1);
+        let first = options
+            .find_map(|option| attribute(option, "value").filter(|value| !value.is_empty()))?;
+        Some((attribute(tag, "name")?, first))
+    });
+    inputs.chain(choices).collect()
+}
+
+/// The parts of fields.
+pub(crate) fn fields(said: &[(String, String)]) -> Vec<(&str, &str)> {
+    said.iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect()
+}
+
+impl Server {
+    /// Follows our own pages to the one that has the vendor's buttons.
+    pub(crate) async fn to_the_vendor(&self, url: &str) -> (String, Form) {
+        let mut url = url.to_owned();
+        let mut page = self.open(&url).await;
+        for _ in 0..MOST_PAGES {
+            page = match Step::of(&page, &url) {
+                Step::There(form) => return (url, form),
+                Step::Open(to) => {
+                    url = to;
+                    self.open(&url).await
+                }
+                Step::Answer(form, said) => self.submit(&form, &fields(&said)).await,
+                Step::Post(form) => {
+                    let sent = self.http.post(&form.action).form(&form.hidden);
+                    url = form.action;
+                    self.send(sent).await
+                }
+            };
+        }
+        panic!("no vendor's page behind {url}: {page:?}");
+    }
+}
+
+impl Visit {
+    pub(crate) fn server(&self) -> &Server {
+        self.desk.server()
+    }
+
+    /// Presses a button of the vendor's page; answers where the browser goes.
+    pub(crate) async fn press(&self, outcome: &str) -> Answer {
+        self.server().press(&self.form, outcome).await
+    }
+
+    /// Presses what the vendor no longer takes: nothing happens.
+    pub(crate) async fn press_in_vain(&self, outcome: &str) {
+        let before = self.entries().await;
+        self.press(outcome).await.expect(409);
+        assert_eq!(self.entries().await, before, "the books are as they were");
+    }
+
+    /// The payer follows the vendor's redirect back to us.
+    pub(crate) async fn come_back(&self, answer: &Answer) {
+        let back = answer.header("location").expect("a way back");
+        let page = self.server().open(back).await;
+        assert!([200, 303].contains(&page.status), "{page:?}");
+    }
+
+    /// The payment as merchants see it.
+    pub(crate) async fn now(&self) -> Value {
+        self.server().payment(self.desk.key(), &self.payment).await
+    }
+
+    pub(crate) async fn until(&self, status: &str) -> Value {
+        self.server()
+            .until(self.desk.key(), &self.payment, status)
+            .await
+    }
+
+    pub(crate) async fn inside(&self) -> Value {
+        self.server().inside(&self.payment).await
+    }
+
+    pub(crate) async fn events(&self) -> Vec<String> {
+        self.server().events(&self.payment).await
+    }
+
+    pub(crate) async fn work(&self) -> Vec<Value> {
+        self.server().work(&self.payment).await
+    }
+
+    /// The states of its attempts, oldest first.
+    pub(crate) async fn attempts(&self) -> Vec<String> {
+        let attempts = self.server().attempts(&self.payment).await;
+        let state = |attempt: &Value| attempt["state"].as_str().unwrap().to_owned();
+        attempts.iter().map(state).collect()
+    }
+
+    /// What this vendor's books say about its attempts, in the attempts' order.
+    pub(crate) async fn entries(&self) -> Vec<Value> {
+        let attempts = self.server().attempts(&self.payment).await;
+        let books = self.server().books(self.desk.account()).await;
+        let of = |attempt: &Value| {
+            let own = |entry: &&Value| entry["attempt_id"] == attempt["attempt_id"];
+            books.iter().find(own).cloned()
+        };
+        attempts.iter().filter_map(of).collect()
+    }
+
+    /// Words by which a callback about it can be told from others.
+    pub(crate) async fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for attempt in self.server().attempts(&self.payment).await {
+            words.extend(attempt["attempt_id"].as_str().map(str::to_owned));
+            words.extend(attempt["reference"].as_str().map(str::to_owned));
+        }
+        for entry in self.entries().await {
+            words.extend(entry["reference"].as_str().map(str::to_owned));
+        }
+        words
+    }
+
+    /// How often money was taken, by the books.
+    pub(crate) async fn taken(&self) -> u64 {
+        let entries = self.entries().await;
+        let times = |entry: &Value| entry["captured_times"].as_u64().unwrap();
+        entries.iter().map(times).sum()
+    }
+
+    /// What a merchant may deliver for: paid once, confirmed, told once.
+    pub(crate) async fn is_paid(&self) {
+        let began = Instant::now();
+        let mut now = self.now().await;
+        while (&now["status"], &now["settlement_status"])
+            != (&json!("completed"), &json!("confirmed"))
+        {
+            assert!(
+                began.elapsed() < PAID_WITHIN,
+                "not paid: {:#}\nbooks {:#?}",
+                self.inside().await,
+                self.entries().await
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            now = self.now().await;
+        }
+        assert_eq!(now["test_mode"], true);
+        self.was_told_once().await;
+        let entries = self.entries().await;
+        let paid: Vec<&Value> = entries
+            .iter()
+            .filter(|entry| entry["captured_times"] != 0)
+            .collect();
+        assert_eq!(paid.len(), 1, "taken once: {entries:?}");
+        assert_eq!(paid[0]["captured_times"], 1, "{entries:?}");
+        assert_eq!(paid[0]["state"], "captured", "{entries:?}");
+        assert_eq!(paid[0]["amount"], self.payment["amount"]);
+        assert_eq!(paid[0]["currency"], self.payment["currency"]);
+        let captured = self.attempts().await;
+        let captured = captured.iter().filter(|state| *state == "captured").count();
+        assert_eq!(captured, 1, "one attempt has the payment's money");
+    }
+
+    /// The merchant has got exactly one signed `payment.completed`, with the payment's own figures.
+    async fn was_told_once(&self) {
+        let world = self.desk.world;
+        let completed = || {
+            let mut told = world.told(&self.payment);
+            told.retain(|got| got.kind() == "payment.completed");
+            told
+        };
+        let ask = async || (!completed().is_empty()).then_some(());
+        self.server().wait_for("payment.completed", ask).await;
+        let events = self.events().await;
+        let in_outbox = events.iter().filter(|event| *event == "payment.completed");
+        assert_eq!(in_outbox.count(), 1, "{events:?}");
+        let told = completed();
+        assert_eq!(told.len(), 1, "told once");
+        assert!(told[0].is_signed_by(self.desk.secret()), "{}", told[0].head);
+        let data = &told[0].event()["data"];
+        for field in ["payment_id", "order_id", "amount", "currency", "usd_amount"] {
+            assert_eq!(data[field], self.payment[field], "{field}");
+        }
+        assert_eq!(data["status"], "completed");
+        assert_eq!(data["settlement_status"], "confirmed");
+        assert_eq!(data["test_mode"], true);
+    }
+
+    /// Nobody has paid, and nothing says so.
+    pub(crate) async fn is_unpaid(&self) {
+        assert_eq!(self.taken().await, 0, "{:?}", self.entries().await);
+        let events = self.events().await;
+        assert!(
+            !events.contains(&"payment.completed".to_owned()),
+            "{events:?}"
+        );
+        assert_ne!(self.now().await["status"], "completed");
+    }
+}

@@ -1,0 +1,236 @@
+//! A server with every module's simulated account, a shop for each, and a wiretap on all callbacks.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, LazyLock};
+
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+use crate::harness::{Server, unique};
+use crate::receiver::{Got, Receiver};
+use crate::tap::Tap;
+
+/// What outlives the tests' own runtimes: taps and receivers of servers that tests share.
+static BACKGROUND: LazyLock<Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap()
+});
+
+/// A module as `dev` configures it.
+#[derive(Clone, Debug)]
+pub(crate) struct Module {
+    pub(crate) name: String,
+    /// The test environment's account, and the live one's.
+    pub(crate) account: String,
+    pub(crate) live_account: String,
+    pub(crate) methods: Vec<String>,
+}
+
+/// A merchant whose methods go to one account.
+pub(crate) struct Shop {
+    pub(crate) key: String,
+    secret: String,
+}
+
+/// A running `dev` with everything that the paths need.
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) tap: Tap,
+    pub(crate) modules: Vec<Module>,
+    receiver: Receiver,
+    shops: HashMap<String, Shop>,
+    turns: HashMap<String, Mutex<()>>,
+}
+
+/// The world whose clock nobody moves.
+pub(crate) async fn calm() -> &'static World {
+    static CALM: OnceCell<World> = OnceCell::const_new();
+    CALM.get_or_init(World::new).await
+}
+
+/// The world whose clock tests move, one at a time.
+pub(crate) async fn hurried() -> (&'static World, MutexGuard<'static, ()>) {
+    static HURRIED: OnceCell<World> = OnceCell::const_new();
+    static TURN: Mutex<()> = Mutex::const_new(());
+    let turn = TURN.lock().await;
+    (HURRIED.get_or_init(World::new).await, turn)
+}
+
+impl World {
+    async fn new() -> Self {
+        let server = Arc::new(Server::simulating(&wanted(), "").await);
+        let inside = Arc::clone(&server);
+        // Whatever listens must live as long as the server.
+        let made = BACKGROUND.spawn(async move {
+            let modules = modules(&inside).await;
+            let both = |module: &Module| [module.account.clone(), module.live_account.clone()];
+            let accounts: Vec<String> = modules.iter().flat_map(both).collect();
+            let tap = Tap::before(&inside, &accounts).await;
+            let receiver = Receiver::new().await;
+            let mut shops = HashMap::new();
+            for module in &modules {
+                let shop = Shop::open(&inside, module, &receiver).await;
+                shops.insert(module.account.clone(), shop);
+            }
+            (modules, tap, receiver, shops)
+        });
+        let (modules, tap, receiver, shops) = made.await.unwrap();
+        let turn = |module: &Module| (module.account.clone(), Mutex::default());
+        Self {
+            server: Arc::into_inner(server).unwrap(),
+            tap,
+            turns: modules.iter().map(turn).collect(),
+            modules,
+            receiver,
+            shops,
+        }
+    }
+
+    /// Does something with each module, all at once, each as the only one at its account; fails with
+    /// the names of those that failed.
+    pub(crate) async fn each(&'static self, act: impl AsyncFn(Desk)) {
+        let act = &act;
+        let one = |module: &'static Module| async move {
+            let turn = self.turns[&module.account].lock().await;
+            let desk = Desk {
+                world: self,
+                module,
+            };
+            let ended = AssertUnwindSafe(act(desk)).catch_unwind().await;
+            // What it left behind must not spoil the next one's.
+            self.tap.pass(&module.account);
+            self.server.fault(&module.account, "none", 1).await;
+            drop(turn);
+            ended.err().map(|_| module.name.as_str())
+        };
+        let ended = join_all(self.modules.iter().map(one)).await;
+        let failed: Vec<&str> = ended.into_iter().flatten().collect();
+        assert!(failed.is_empty(), "failed for {failed:?}, as told above");
+    }
+
+    /// What merchants were told about a payment, oldest first.
+    pub(crate) fn told(&self, payment: &Value) -> Vec<Got> {
+        let mut got = self.receiver.got();
+        got.retain(|got| got.event()["data"]["payment_id"] == payment["payment_id"]);
+        got
+    }
+}
+
+/// One module in a world.
+#[derive(Clone, Copy)]
+pub(crate) struct Desk {
+    pub(crate) world: &'static World,
+    pub(crate) module: &'static Module,
+}
+
+impl Desk {
+    pub(crate) fn server(&self) -> &'static Server {
+        &self.world.server
+    }
+
+    pub(crate) fn account(&self) -> &'static str {
+        &self.module.account
+    }
+
+    pub(crate) fn key(&self) -> &'static str {
+        &self.shop().key
+    }
+
+    /// The secret that signs what this shop is told.
+    pub(crate) fn secret(&self) -> &'static str {
+        &self.shop().secret
+    }
+
+    fn shop(&self) -> &'static Shop {
+        &self.world.shops[&self.module.account]
+    }
+
+    /// A method of it where it is the same which.
+    pub(crate) fn any_method(&self) -> &'static str {
+        &self.module.methods[0]
+    }
+
+    /// Spoils the account's next call or news of that kind.
+    pub(crate) async fn fault(&self, fault: &str) {
+        self.server().fault(self.account(), fault, 1).await;
+    }
+
+    /// All faults are over.
+    pub(crate) async fn no_fault(&self) {
+        self.fault("none").await;
+    }
+}
+
+/// All modules whose vendors are simulated, or those that were asked for.
+pub(crate) fn wanted() -> Vec<&'static str> {
+    let mut modules = kassette_sim::modules().to_vec();
+    if let Ok(asked) = std::env::var("KASSETTE_MODULES") {
+        modules.retain(|module| asked.split(',').any(|asked| asked == *module));
+        assert!(!modules.is_empty(), "no module of {asked}");
+    }
+    modules
+}
+
+/// The modules that a server is configured for, by name; the sandbox is always one of them.
+pub(crate) async fn modules(server: &Server) -> Vec<Module> {
+    let listed = server.admin("GET", "/providers?limit=100", None).await;
+    let listed = listed.expect(200).json();
+    let accounts = listed["providers"].as_array().unwrap();
+    let text = |account: &Value, field: &str| account[field].as_str().unwrap().to_owned();
+    let of = |account: &Value| {
+        let name = text(account, "module");
+        let methods = account["methods"].as_array().unwrap().iter();
+        Module {
+            account: text(account, "id"),
+            live_account: format!("{name}-live"),
+            methods: methods
+                .map(|method| method.as_str().unwrap().to_owned())
+                .collect(),
+            name,
+        }
+    };
+    let simulated = accounts
+        .iter()
+        .filter(|account| account["simulated"] == true && account["environment"] == "test");
+    let mut modules: Vec<Module> = simulated.map(of).collect();
+    modules.sort_by(|one, other| one.name.cmp(&other.name));
+    modules
+}
+
+impl Shop {
+    async fn open(server: &Server, module: &Module, receiver: &Receiver) -> Self {
+        let to_it = json!({ "enabled": true, "providers": [module.account] });
+        let methods: serde_json::Map<String, Value> = module
+            .methods
+            .iter()
+            .map(|method| (method.clone(), to_it.clone()))
+            .collect();
+        let body = json!({
+            "name": format!("Shop {} {}", module.name, unique()),
+            "live_approved": false,
+            "fx_rates": { "EUR": "1.08", "GBP": "1.27", "INR": "0.012", "CAD": "0.73" },
+            "policy": { "provider_choice": true, "methods": methods },
+        });
+        let made = server.admin("POST", "/merchants", Some(&body)).await;
+        let id = made.expect(201).json()["merchant_id"].as_u64().unwrap();
+        let body = json!({ "environment": "test" });
+        let path = format!("/merchants/{id}/keys");
+        let issued = server.admin("POST", &path, Some(&body)).await;
+        let key = issued.expect(201).json()["key"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let hook = server.hook(id, receiver, json!({})).await;
+        Self {
+            key,
+            secret: hook.secret,
+        }
+    }
+}
