@@ -133,7 +133,7 @@ pub(crate) fn usually(
 }
 
 /// The modules whose vendors are simulated, the sandbox first.
-pub(crate) const MODULES: &[&str] = &["sandbox", "adyen", "mollie", "stripe"];
+pub(crate) const MODULES: &[&str] = &["sandbox", "adyen", "mollie", "razorpay", "stripe"];
 
 /// The vendor of that module name.
 pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
@@ -142,6 +142,7 @@ pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
         "stripe" => Arc::new(crate::stripe::Stripe),
         "adyen" => Arc::new(crate::adyen::Adyen),
         "mollie" => Arc::new(crate::mollie::Mollie),
+        "razorpay" => Arc::new(crate::razorpay::Razorpay),
         _ => return None,
     })
 }

@@ -1,0 +1,151 @@
+//! Razorpay: Payment Links, their payments, and events as its webhooks send them.
+mod api;
+mod problem;
+mod wire;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    http::{Method, StatusCode},
+    response::Response,
+};
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Map, Value, json};
+use sha2::Sha256;
+
+use crate::{
+    account::Account,
+    config::{Environment, Profile, SimAccount},
+    session::{Conflict, Happened, Outcome, Session},
+    vendor::{Call, Event, Message, Vendor, usually},
+};
+
+/// Every account of Razorpay's speaks the same.
+pub(crate) struct Razorpay;
+
+/// The public half of the account's API key.
+fn key_id(account: &SimAccount) -> String {
+    let prefix = match account.environment {
+        Environment::Test => "rzp_test_",
+        Environment::Live => "rzp_live_",
+    };
+    format!("{prefix}{}", account.client_id)
+}
+
+impl Vendor for Razorpay {
+    fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
+        api::routes(api::Api { account })
+    }
+
+    fn profile(&self, account: &SimAccount, api: &str) -> Profile {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        Profile {
+            name: "Razorpay",
+            methods: &["upi_imps"],
+            settings: vec![pair("base-url", api)],
+            secrets: vec![
+                pair("key-id", &key_id(account)),
+                pair("key-secret", &account.api_key),
+                pair("webhook-secret", &account.callback_secret),
+            ],
+        }
+    }
+
+    fn call(&self, _: &Method, path: &str) -> Call {
+        if path == "/v1/payments" {
+            Call::Other
+        } else {
+            Call::Payment
+        }
+    }
+
+    fn failure(&self, status: StatusCode) -> Response {
+        api::failure(status)
+    }
+
+    /// What is held for review here is a payment that the bank suspects.
+    fn choose(
+        &self,
+        account: &Account,
+        session: &mut Session,
+        outcome: Outcome,
+        now: u64,
+    ) -> Result<Option<Happened>, Conflict> {
+        let happened = usually(account, session, outcome, now)?;
+        if happened == Some(Happened::InReview) {
+            session.extra.insert(wire::ASKED.into(), String::new());
+        }
+        Ok(happened)
+    }
+
+    /// Of the events that Razorpay sends about one change, the one that tells it. None of a link that
+    /// is made; and a merchant's own cancellation is not told.
+    fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {
+        let of = event.session;
+        let kind = match event.happened {
+            Happened::Opened => return None,
+            Happened::Declined => "payment.failed",
+            Happened::Authorised => "payment.authorized",
+            Happened::InReview | Happened::Disputed => "payment.dispute.created",
+            Happened::Captured if of.extra.contains_key(wire::ASKED) => "payment.dispute.closed",
+            Happened::Captured if of.capture_key.is_some() => "payment.captured",
+            Happened::Captured => "payment_link.paid",
+            Happened::Refunded => "refund.processed",
+        };
+        let entities = [
+            ("payment", wire::payment(of)),
+            (
+                "payment_link",
+                (kind == "payment_link.paid").then(|| wire::link(account, of, event.at)),
+            ),
+            (
+                "refund",
+                (kind == "refund.processed").then(|| wire::refund(of)),
+            ),
+            (
+                "dispute",
+                wire::dispute(of).filter(|_| kind.starts_with("payment.dispute.")),
+            ),
+        ];
+        let entities = entities
+            .into_iter()
+            .filter_map(|(name, entity)| Some((name.to_owned(), json!({ "entity": entity? }))));
+        let payload: Map<String, Value> = entities.collect();
+        Some(Message::json(&json!({
+            "entity": "event",
+            "account_id": format!("acc_{}", account.settings.client_id),
+            "event": kind,
+            "contains": payload.keys().collect::<Vec<_>>(),
+            "payload": payload,
+            "created_at": event.at / 1_000,
+        })))
+    }
+
+    /// The signature covers the body alone, whenever it is delivered.
+    fn sign(&self, _: &Account, secret: &str, body: &str, _: u64) -> Vec<(&'static str, String)> {
+        // A key of any length is taken, so that this cannot fail; no signature is refused anyway.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {
+            return Vec::new();
+        };
+        mac.update(body.as_bytes());
+        let code = hex::encode(mac.finalize().into_bytes());
+        vec![("x-razorpay-signature", code)]
+    }
+
+    /// A payer who has paid comes back with what was paid; nobody else is sent back.
+    fn returns(&self, session: &Session, outcome: Outcome) -> Vec<(&'static str, String)> {
+        if !matches!(outcome, Outcome::Approve | Outcome::Review) {
+            return Vec::new();
+        }
+        vec![
+            ("razorpay_payment_id", wire::payment_id(session)),
+            ("razorpay_payment_link_id", session.reference.clone()),
+            (
+                "razorpay_payment_link_reference_id",
+                session.attempt_id.clone(),
+            ),
+            ("razorpay_payment_link_status", "paid".to_owned()),
+        ]
+    }
+}

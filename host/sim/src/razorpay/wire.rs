@@ -1,0 +1,379 @@
+//! Razorpay's JSON: what it takes and what it tells.
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::{
+    account::Account,
+    config::Environment,
+    razorpay::problem::Problem,
+    session::{Phase, Session, State},
+};
+
+/// Kept with a payment: the bank asked about it.
+pub(crate) const ASKED: &str = "asked";
+
+/// A link lives a quarter of an hour at least, in seconds.
+const LEAST_LIFE: u64 = 15 * 60;
+/// And half a year at most.
+const MOST_LIFE: u64 = 183 * 24 * 60 * 60;
+/// One rupee.
+const LEAST: u64 = 100;
+/// What UPI takes in one payment: 1 lakh rupees.
+const MOST: u64 = 10_000_000;
+
+/// Body of `POST /v1/payment_links`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Create {
+    pub(crate) amount: u64,
+    #[serde(default = "inr")]
+    pub(crate) currency: String,
+    #[serde(default)]
+    accept_partial: bool,
+    #[serde(default)]
+    upi_link: bool,
+    pub(crate) expire_by: Option<u64>,
+    #[serde(default)]
+    pub(crate) reference_id: String,
+    #[serde(default)]
+    pub(crate) description: String,
+    #[serde(default)]
+    #[expect(dead_code, reason = "nobody is notified here; the shape is checked")]
+    notify: Notify,
+    #[serde(default)]
+    #[expect(dead_code, reason = "nobody is reminded here; the shape is checked")]
+    reminder_enable: bool,
+    #[serde(default)]
+    notes: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) callback_url: String,
+    callback_method: Option<String>,
+    options: Option<Options>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Notify {
+    sms: bool,
+    email: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    checkout: Checkout,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Checkout {
+    method: BTreeMap<String, String>,
+}
+
+fn inr() -> String {
+    "INR".to_owned()
+}
+
+/// Body of a capture.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Capture {
+    pub(crate) amount: u64,
+    pub(crate) currency: String,
+}
+
+/// Body of a cancellation.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// Checks every value of a creation as Razorpay would.
+pub(crate) fn check(create: &Create, environment: Environment, now: u64) -> Result<(), Problem> {
+    if create.amount < LEAST {
+        return Err(Problem::bad("The amount must be atleast INR 1.00").field("amount"));
+    }
+    if create.amount > MOST {
+        return Err(Problem::bad("Amount exceeds maximum amount allowed.").field("amount"));
+    }
+    if create.currency != "INR" {
+        return Err(Problem::bad("Currency is not supported").field("currency"));
+    }
+    if create.upi_link && environment == Environment::Test {
+        return Err(Problem::bad(
+            "UPI Payment Links is not supported in Test Mode",
+        ));
+    }
+    if create.accept_partial {
+        return Err(Problem::bad("partial payments are not taken here").field("accept_partial"));
+    }
+    let too_long = |text: &str, most: usize| text.chars().count() > most;
+    if create.reference_id.is_empty() || too_long(&create.reference_id, 40) {
+        return Err(
+            Problem::bad("The reference id may not be greater than 40 characters.")
+                .field("reference_id"),
+        );
+    }
+    if too_long(&create.description, 2_048) {
+        return Err(Problem::bad("The description is too long.").field("description"));
+    }
+    let long_note = |(key, value): (&String, &String)| too_long(key, 256) || too_long(value, 256);
+    if create.notes.len() > 15 || create.notes.iter().any(long_note) {
+        return Err(Problem::bad("Notes are too many or too long.").field("notes"));
+    }
+    let address = Url::parse(&create.callback_url);
+    if !address.is_ok_and(|url| matches!(url.scheme(), "http" | "https")) {
+        return Err(Problem::bad("The callback url format is invalid.").field("callback_url"));
+    }
+    if create.callback_method.as_deref() != Some("get") {
+        return Err(Problem::bad("callback_method must be get").field("callback_method"));
+    }
+    if create
+        .options
+        .as_ref()
+        .is_some_and(|options| !options.is_known())
+    {
+        return Err(Problem::bad(
+            "options is/are not required and should not be sent",
+        ));
+    }
+    let life = create.expire_by.map(|at| at.checked_sub(now / 1_000));
+    let good = life
+        .is_none_or(|life| life.is_some_and(|seconds| (LEAST_LIFE..=MOST_LIFE).contains(&seconds)));
+    if !good {
+        let description = "expire_by should be at least 15 minutes after current time.";
+        return Err(Problem::bad(description).field("expire_by"));
+    }
+    Ok(())
+}
+
+impl Options {
+    fn is_known(&self) -> bool {
+        let known = |(name, value): (&String, &String)| {
+            matches!(name.as_str(), "upi" | "card" | "netbanking" | "wallet")
+                && matches!(value.as_str(), "0" | "1")
+        };
+        // Some method must be left, and here that is UPI.
+        self.checkout.method.iter().all(known)
+            && self.checkout.method.get("upi").is_some_and(|on| on == "1")
+    }
+}
+
+/// When a link without an end of its own expires, milliseconds.
+pub(crate) fn expires_at(create: &Create, now: u64) -> u64 {
+    let at = create.expire_by.unwrap_or(now / 1_000 + MOST_LIFE);
+    at.saturating_mul(1_000)
+}
+
+/// All ids of one payment have the same end.
+pub(crate) fn payment_id(session: &Session) -> String {
+    format!("pay_{}", end(session))
+}
+
+fn end(session: &Session) -> &str {
+    session.reference.rsplit('_').next().unwrap_or_default()
+}
+
+/// The link that a payment's id belongs to.
+pub(crate) fn link_id(payment_id: &str) -> Option<String> {
+    Some(format!("plink_{}", payment_id.strip_prefix("pay_")?))
+}
+
+/// `status` of the payment; none while nobody has tried to pay.
+fn payment_status(session: &Session) -> Option<&'static str> {
+    Some(match session.state {
+        State::Open | State::Closed => return None,
+        State::Declined => "failed",
+        State::Authorised => "authorized",
+        State::Captured => "captured",
+        State::Refunded => "refunded",
+    })
+}
+
+/// A Payment Link.
+pub(crate) fn link(account: &Account, of: &Session, now: u64) -> Value {
+    let status = match of.phase(now) {
+        Phase::Open | Phase::Authorised => "created",
+        Phase::Declined if of.payable => "created",
+        Phase::Declined | Phase::Closed => "cancelled",
+        Phase::Expired => "expired",
+        Phase::InReview | Phase::Captured | Phase::Disputed | Phase::Refunded => "paid",
+    };
+    let payments = payment_status(of).map(|status| {
+        json!([{
+            "amount": of.received.as_ref().unwrap_or(&of.due).value.0,
+            "created_at": of.updated_at / 1_000,
+            "method": "upi",
+            "payment_id": payment_id(of),
+            "status": status,
+        }])
+    });
+    let seconds = |yes: bool, at: u64| if yes { at / 1_000 } else { 0 };
+    json!({
+        "accept_partial": false,
+        "amount": of.due.value.0,
+        "amount_paid": of.received.as_ref().map_or(0, |money| money.value.0),
+        "callback_method": "get",
+        "callback_url": of.return_url,
+        "cancelled_at": seconds(status == "cancelled", of.updated_at),
+        "created_at": of.created_at / 1_000,
+        "currency": of.due.currency,
+        "customer": {},
+        "description": of.order,
+        "expire_by": of.expires_at / 1_000,
+        "expired_at": seconds(status == "expired", of.expires_at),
+        "first_min_partial_amount": 0,
+        "id": of.reference,
+        "notes": { "attempt": of.attempt_id },
+        "notify": { "email": false, "sms": false },
+        "payments": payments,
+        "reference_id": of.attempt_id,
+        "reminder_enable": false,
+        "reminders": [],
+        "short_url": account.page_url(of),
+        "status": status,
+        "updated_at": of.updated_at / 1_000,
+        "upi_link": account.settings.environment == Environment::Live,
+        "user_id": "",
+    })
+}
+
+/// A payment, where there is one.
+pub(crate) fn payment(of: &Session) -> Option<Value> {
+    let status = payment_status(of)?;
+    // What was taken, or else what is due: a wrong currency is wrong in the whole payment.
+    let money = of.received.as_ref().unwrap_or(&of.due);
+    let failed = status == "failed";
+    Some(json!({
+        "id": payment_id(of),
+        "entity": "payment",
+        "amount": money.value.0,
+        "currency": money.currency,
+        "status": status,
+        "order_id": format!("order_{}", end(of)),
+        "invoice_id": null,
+        "international": false,
+        "method": "upi",
+        "amount_refunded": of.returned.0,
+        "refund_status": match status {
+            "refunded" => json!("full"),
+            _ if of.returned.0 > 0 => json!("partial"),
+            _ => Value::Null,
+        },
+        "captured": of.received.is_some(),
+        "description": format!("#{}", end(of)),
+        "card_id": null,
+        "bank": null,
+        "wallet": null,
+        "vpa": "payer@upi",
+        "email": "payer@example.com",
+        "contact": "+919000090000",
+        "notes": [],
+        "fee": null,
+        "tax": null,
+        "error_code": failed.then_some("BAD_REQUEST_ERROR"),
+        "error_description": failed.then_some("Payment was unsuccessful."),
+        "error_source": failed.then_some("customer"),
+        "error_step": failed.then_some("payment_authorization"),
+        "error_reason": failed.then_some("payment_failed"),
+        "acquirer_data": { "rrn": null },
+        "created_at": of.created_at / 1_000,
+    }))
+}
+
+/// What is disputed; none where nothing is. An inquiry of the bank's is one of phase `fraud`.
+pub(crate) fn dispute(of: &Session) -> Option<Value> {
+    let asked = of.extra.contains_key(ASKED);
+    if !asked && !of.disputed {
+        return None;
+    }
+    let money = of.received.as_ref().unwrap_or(&of.due);
+    let refunded = of.state == State::Refunded;
+    let open = (of.held || of.disputed) && !refunded;
+    Some(json!({
+        "id": format!("disp_{}", end(of)),
+        "entity": "dispute",
+        "payment_id": payment_id(of),
+        "amount": money.value.0,
+        "currency": money.currency,
+        "amount_deducted": 0,
+        "reason_code": if of.disputed { "chargeback" } else { "fraud" },
+        "respond_by": (of.updated_at / 1_000).saturating_add(7 * 24 * 60 * 60),
+        "status": if open { "open" } else { "closed" },
+        "phase": if of.disputed { "chargeback" } else { "fraud" },
+        "created_at": of.updated_at / 1_000,
+    }))
+}
+
+/// A refund of all that was refunded so far.
+pub(crate) fn refund(of: &Session) -> Value {
+    let money = of.received.as_ref().unwrap_or(&of.due);
+    json!({
+        "id": format!("rfnd_{}", end(of)),
+        "entity": "refund",
+        "amount": of.returned.0,
+        "currency": money.currency,
+        "payment_id": payment_id(of),
+        "notes": [],
+        "receipt": null,
+        "acquirer_data": { "arn": null },
+        "created_at": of.updated_at / 1_000,
+        "batch_id": null,
+        "status": "processed",
+        "speed_processed": "normal",
+        "speed_requested": "normal",
+    })
+}
+
+/// A collection.
+pub(crate) fn collection(items: &[Value]) -> Value {
+    json!({ "entity": "collection", "count": items.len(), "items": items })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_800_000_000_000;
+
+    fn read(change: &Value, environment: Environment) -> Result<(), String> {
+        let mut body = json!({
+            "amount": 4990, "currency": "INR", "reference_id": "a1", "expire_by": 1_800_000_900,
+            "callback_url": "https://x.example/r", "callback_method": "get",
+        });
+        for (name, value) in change.as_object().unwrap() {
+            body[name.as_str()] = value.clone();
+        }
+        let create: Create = serde_json::from_value(body).map_err(|error| error.to_string())?;
+        check(&create, environment, NOW).map_err(|problem| format!("{problem:?}"))
+    }
+
+    #[test]
+    fn what_razorpay_would_refuse_is_refused() {
+        assert_eq!(read(&json!({}), Environment::Test), Ok(()));
+        assert_eq!(
+            read(&json!({ "upi_link": true }), Environment::Live),
+            Ok(())
+        );
+        for change in [
+            json!({ "amount": 99 }),
+            json!({ "amount": 10_000_001 }),
+            json!({ "amount": "4990" }),
+            json!({ "amount": 49.9 }),
+            json!({ "currency": "EUR" }),
+            json!({ "upi_link": true }),
+            json!({ "reference_id": "a".repeat(41) }),
+            json!({ "reference_id": "" }),
+            json!({ "description": "a".repeat(2_049) }),
+            json!({ "expire_by": 1_800_000_899 }),
+            json!({ "callback_url": "nowhere" }),
+            json!({ "callback_method": "post" }),
+            json!({ "options": { "checkout": { "method": { "upi": "0" } } } }),
+            json!({ "idempotency_key": "a1" }),
+        ] {
+            assert!(read(&change, Environment::Test).is_err(), "{change}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Razorpay: UPI through Payment Links. `providers/README.md` says what is mapped to what and names
+//! the documents.
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `start.rs` | creating a link; what each refusal means |
+//! | `query.rs` | finding a link, capturing, cancelling |
+//! | `report.rs` | what a link and its payments say in the host's words |
+//! | `callback.rs` | the signature of an event and whom it is about |
+//! | `api.rs` | requests: address and key |
+//! | `wire.rs` | the vendor's JSON, read strictly |
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod api;
+mod callback;
+mod query;
+mod report;
+mod start;
+mod wire;
+
+use kassette_plugin::provider::call::BASE_URL;
+use kassette_plugin::provider::{
+    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
+    Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+};
+
+/// The module's answers.
+pub struct Razorpay;
+
+impl Provider for Razorpay {
+    fn describe() -> Description {
+        let setting = |name: &str, help: &str| Need {
+            name: name.into(),
+            help: help.into(),
+            required: false,
+        };
+        let secret = |name: &str, help: &str| SecretNeed {
+            name: name.into(),
+            help: help.into(),
+            required: true,
+            encoding: Encoding::Text,
+        };
+        Description {
+            id: "razorpay".into(),
+            label: "Razorpay".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            services: vec![Service {
+                method: "upi_imps".into(),
+                currencies: vec!["INR".into()],
+            }],
+            settings: vec![
+                setting(
+                    query::KEEP_OPEN,
+                    "\"true\" lets a payer whose try failed try again on Razorpay's page until the \
+                     link expires; default \"false\": the link is cancelled, so that another \
+                     method or provider can be chosen at once",
+                ),
+                setting(
+                    BASE_URL,
+                    "Left out for a real account: https://api.razorpay.com. A simulator's address.",
+                ),
+            ],
+            secrets: vec![
+                secret(
+                    api::KEY_ID,
+                    "Dashboard, Account & Settings, API keys: the key id rzp_live_… (rzp_test_… in \
+                     test mode)",
+                ),
+                secret(
+                    api::KEY_SECRET,
+                    "Shown once with the key id when the key is generated",
+                ),
+                secret(
+                    callback::SECRET,
+                    "Dashboard, Account & Settings, Webhooks: the secret that you set for the \
+                     webhook with this account's callback address",
+                ),
+            ],
+            tokens: Vec::new(),
+        }
+    }
+
+    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
+        start::start(&account, &attempt)
+    }
+
+    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
+        callback::read(&account, &incoming)
+    }
+
+    fn query(
+        account: Account,
+        attempt: Attempt,
+        reference: Option<String>,
+        wish: Wish,
+        // A link is always found by the attempt's id, so the payer's word is not needed.
+        _: Option<String>,
+    ) -> Result<Report, QueryFailure> {
+        query::query(&account, &attempt, reference.as_deref(), wish)
+    }
+
+    fn health(account: Account) -> Condition {
+        match api::get(&account, "/v1/payments?count=1") {
+            Ok(answer) if answer.is_success() => Condition::Operational,
+            Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
+            Ok(answer) => Condition::Down(wire::problem(&answer).to_string()),
+            Err(broken) => Condition::Down(api::why(broken)),
+        }
+    }
+}
+
+kassette_plugin::provider::export!(Razorpay);

@@ -1,0 +1,120 @@
+//! Which news is believed.
+use kassette_plugin::provider::{Acknowledged, Incoming, Refused, Status, Subject, Wish};
+use kassette_sim::Fault;
+use kassette_world::open;
+
+use crate::{attempt, world};
+
+/// The attempts that a callback made the host ask about; no callback brings its own report.
+fn about(answer: Result<Acknowledged, Refused>) -> Vec<Subject> {
+    let answer = answer.unwrap();
+    assert_eq!(answer.status, 200);
+    assert!(answer.notices.iter().all(|notice| notice.report.is_none()));
+    answer
+        .notices
+        .into_iter()
+        .map(|notice| notice.about)
+        .collect()
+}
+
+fn kind(news: &Incoming) -> String {
+    let event: serde_json::Value = serde_json::from_slice(&news.body).unwrap();
+    event["event"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_piece_of_news_makes_the_host_ask() {
+    for (choices, event) in [
+        (&["approve"][..], "payment_link.paid"),
+        (&["decline"], "payment.failed"),
+        (&["review"], "payment.dispute.created"),
+        (&["review", "approve"], "payment.dispute.closed"),
+        (&["approve", "refund"], "refund.processed"),
+        (&["approve", "dispute"], "payment.dispute.created"),
+    ] {
+        let w = world();
+        let attempt = attempt(&w);
+        let started = open(w.start(&attempt));
+        for choice in choices {
+            w.choose(&started, choice);
+        }
+        let mut news = w.next_callback();
+        for _ in 1..choices.len() {
+            news = w.next_callback();
+        }
+        assert_eq!(kind(&news), event);
+        let told = about(w.callback(&news));
+        assert_eq!(told, [Subject::Attempt(attempt.id)], "{event}");
+    }
+}
+
+#[test]
+fn an_authorisation_and_its_capture_are_told() {
+    let w = world();
+    w.fault(Fault::NeedsCapture);
+    let attempt = attempt(&w);
+    let started = open(w.start(&attempt));
+    w.choose(&started, "approve");
+    let about_it = [Subject::Attempt(attempt.id.clone())];
+    let news = w.next_callback();
+    assert_eq!(kind(&news), "payment.authorized");
+    assert_eq!(about(w.callback(&news)), about_it);
+    w.query(&attempt, Some(&started.reference), Wish::Finish)
+        .unwrap();
+    let news = w.next_callback();
+    assert_eq!(kind(&news), "payment.captured");
+    assert_eq!(about(w.callback(&news)), about_it);
+}
+
+#[test]
+fn forged_news_is_refused() {
+    let w = world();
+    w.fault(Fault::CallbackForged);
+    let started = open(w.start(&attempt(&w)));
+    w.choose(&started, "decline");
+    let forged = w.callback(&w.next_callback());
+    assert!(matches!(forged, Err(Refused::Forged(_))));
+}
+
+#[test]
+fn news_signed_with_the_secret_before_counts_during_a_rotation_alone() {
+    let w = world();
+    let started = open(w.start(&attempt(&w)));
+    w.choose(&started, "approve");
+    let news = w.next_callback();
+    w.rotate_secret("webhook-secret", "new");
+    assert_eq!(about(w.callback(&news)).len(), 1);
+    // Another account's secret.
+    w.change_secret("webhook-secret", "new");
+    assert!(matches!(w.callback(&news), Err(Refused::Forged(_))));
+}
+
+#[test]
+fn news_told_twice_or_in_the_wrong_order_changes_nothing() {
+    for fault in [Fault::CallbackTwice, Fault::CallbackReordered] {
+        let w = world();
+        w.fault(fault);
+        let attempt = attempt(&w);
+        let started = open(w.start(&attempt));
+        w.choose(&started, "approve");
+        let first = w.next_callback();
+        w.advance(1_000);
+        for news in [first, w.next_callback()] {
+            let told = about(w.callback(&news));
+            assert_eq!(told, [Subject::Attempt(attempt.id.clone())], "{fault}");
+        }
+        let report = w.query(&attempt, Some(&started.reference), Wish::Look);
+        assert_eq!(report.unwrap().status, Status::Completed, "{fault}");
+    }
+}
+
+#[test]
+fn a_payment_whose_link_cannot_be_asked_for_is_told_again() {
+    let w = world();
+    let started = open(w.start(&attempt(&w)));
+    w.choose(&started, "decline");
+    let news = w.next_callback();
+    w.fault(Fault::Status500);
+    assert!(matches!(w.callback(&news), Err(Refused::Later(_))));
+    assert_eq!(about(w.callback(&news)).len(), 1);
+}
