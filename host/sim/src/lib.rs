@@ -29,6 +29,7 @@ mod misbehave;
 mod mollie;
 mod money;
 mod payer;
+mod paypal;
 mod razorpay;
 mod record;
 mod rfc3339;

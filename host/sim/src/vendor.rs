@@ -133,7 +133,7 @@ pub(crate) fn usually(
 }
 
 /// The modules whose vendors are simulated, the sandbox first.
-pub(crate) const MODULES: &[&str] = &["sandbox", "adyen", "mollie", "razorpay", "stripe"];
+pub(crate) const MODULES: &[&str] = &["sandbox", "adyen", "mollie", "paypal", "razorpay", "stripe"];
 
 /// The vendor of that module name.
 pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
@@ -143,6 +143,7 @@ pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
         "adyen" => Arc::new(crate::adyen::Adyen),
         "mollie" => Arc::new(crate::mollie::Mollie),
         "razorpay" => Arc::new(crate::razorpay::Razorpay),
+        "paypal" => Arc::new(crate::paypal::PayPal::default()),
         _ => return None,
     })
 }

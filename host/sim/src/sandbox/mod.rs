@@ -2,7 +2,7 @@
 //! the protocol for those who write modules.
 mod api;
 mod problem;
-mod tokens;
+pub(crate) mod tokens;
 mod wire;
 
 use std::sync::Arc;

@@ -1,0 +1,373 @@
+//! The JSON of orders: what is taken, and what is told.
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::{
+    account::Account,
+    money::{Amount, Money},
+    paypal::{ids, problem::Problem, time},
+    session::{Phase, Session, State},
+};
+
+/// What PayPal takes of the gateway's invoice currencies, and more.
+const CURRENCIES: [&str; 24] = [
+    "AUD", "BRL", "CAD", "CNY", "CZK", "DKK", "EUR", "HKD", "HUF", "ILS", "JPY", "MYR", "MXN",
+    "TWD", "NZD", "NOK", "PHP", "PLN", "GBP", "SGD", "SEK", "CHF", "THB", "USD",
+];
+/// Without decimals.
+const WHOLE: [&str; 3] = ["HUF", "JPY", "TWD"];
+
+/// Extra fields of a session: the `custom_id` as it was patched, and the mark of an approval whose
+/// capture PayPal will hold.
+pub(crate) const CUSTOM_ID: &str = "custom_id";
+pub(crate) const TO_BE_HELD: &str = "to_be_held";
+/// The order's description as it was sent.
+const INVOICE_ID: &str = "invoice_id";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Create {
+    intent: String,
+    purchase_units: Vec<Unit>,
+    payment_source: Source,
+    #[serde(default)]
+    application_context: Context,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unit {
+    #[serde(default)]
+    reference_id: Option<String>,
+    amount: Wanted,
+    custom_id: Option<String>,
+    invoice_id: Option<String>,
+    description: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    currency_code: String,
+    value: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Source {
+    paypal: Option<Wallet>,
+    venmo: Option<Wallet>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wallet {
+    #[serde(default)]
+    experience_context: Context,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Context {
+    brand_name: Option<String>,
+    shipping_preference: Option<String>,
+    user_action: Option<String>,
+    payment_method_preference: Option<String>,
+    return_url: Option<String>,
+    cancel_url: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Patch {
+    pub(crate) op: String,
+    pub(crate) path: String,
+    pub(crate) value: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// A creation that PayPal would take.
+pub(crate) struct Asked {
+    pub(crate) due: Money,
+    pub(crate) custom_id: String,
+    pub(crate) invoice_id: String,
+    pub(crate) method: &'static str,
+    pub(crate) order: String,
+    pub(crate) merchant: String,
+    pub(crate) return_url: String,
+    pub(crate) cancel_url: String,
+}
+
+/// Checks every value of a creation as PayPal would.
+pub(crate) fn check(create: Create) -> Result<Asked, Problem> {
+    if create.intent != "CAPTURE" {
+        return Err(Problem::refused("UNSUPPORTED_INTENT"));
+    }
+    let mut units = create.purchase_units;
+    let (Some(unit), None) = (units.pop(), units.pop()) else {
+        return Err(Problem::invalid(
+            "INVALID_ARRAY_MAX_ITEMS",
+            "one purchase unit is simulated",
+        ));
+    };
+    let order = create.application_context;
+    let (method, context) = match (create.payment_source.paypal, create.payment_source.venmo) {
+        (Some(paypal), None) => ("paypal", paypal.experience_context),
+        (None, Some(venmo)) => ("venmo", venmo.experience_context),
+        _ => return Err(Problem::refused("ONE_OF_PARAMETERS_REQUIRED")),
+    };
+    if method == "venmo" && (context.return_url.is_some() || context.cancel_url.is_some()) {
+        return Err(Problem::invalid(
+            "INVALID_PARAMETER_SYNTAX",
+            "Venmo's context has no addresses",
+        ));
+    }
+    check_words(&context)?;
+    check_words(&order)?;
+    let due = wanted(&unit.amount)?;
+    if method == "venmo" && due.currency != "USD" {
+        return Err(Problem::refused("INVALID_CURRENCY_CODE"));
+    }
+    let text = |text: Option<String>, most: usize| match text {
+        Some(text) if text.is_empty() || text.chars().count() > most => Err(Problem::invalid(
+            "INVALID_STRING_LENGTH",
+            format!("1-{most} characters"),
+        )),
+        text => Ok(text.unwrap_or_default()),
+    };
+    text(unit.reference_id, 256)?;
+    let address = |one: Option<String>, other: Option<String>| {
+        let url = one.or(other).unwrap_or_default();
+        let good = Url::parse(&url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+        if good {
+            Ok(url)
+        } else {
+            Err(Problem::invalid(
+                "INVALID_PARAMETER_SYNTAX",
+                "an address is expected",
+            ))
+        }
+    };
+    Ok(Asked {
+        due,
+        custom_id: text(unit.custom_id, 127)?,
+        invoice_id: text(unit.invoice_id, 127)?,
+        method,
+        order: text(unit.description, 127)?,
+        merchant: text(context.brand_name.or(order.brand_name), 127)?,
+        return_url: address(context.return_url, order.return_url)?,
+        cancel_url: address(context.cancel_url, order.cancel_url)?,
+    })
+}
+
+fn check_words(context: &Context) -> Result<(), Problem> {
+    let known = |word: &Option<String>, words: &[&str]| {
+        word.as_deref().is_none_or(|word| words.contains(&word))
+    };
+    let good = known(
+        &context.shipping_preference,
+        &["GET_FROM_FILE", "NO_SHIPPING", "SET_PROVIDED_ADDRESS"],
+    ) && known(&context.user_action, &["CONTINUE", "PAY_NOW"])
+        && known(
+            &context.payment_method_preference,
+            &["UNRESTRICTED", "IMMEDIATE_PAYMENT_REQUIRED"],
+        );
+    if good {
+        Ok(())
+    } else {
+        Err(Problem::invalid(
+            "INVALID_PARAMETER_VALUE",
+            "an unknown word",
+        ))
+    }
+}
+
+fn wanted(amount: &Wanted) -> Result<Money, Problem> {
+    let currency = amount.currency_code.clone();
+    if !CURRENCIES.contains(&currency.as_str()) {
+        return Err(Problem::refused("INVALID_CURRENCY_CODE"));
+    }
+    let value = match amount.value.split_once('.') {
+        Some(_) if WHOLE.contains(&currency.as_str()) => {
+            return Err(Problem::refused("DECIMAL_PRECISION"));
+        }
+        Some(_) => Amount::parse(&amount.value),
+        None => Amount::parse(&format!("{}.00", amount.value)),
+    };
+    match value {
+        Some(Amount(0)) => Err(Problem::refused("CANNOT_BE_ZERO_OR_NEGATIVE")),
+        Some(value) => Ok(Money { value, currency }),
+        None => Err(Problem::invalid("INVALID_PARAMETER_SYNTAX", "amount.value")),
+    }
+}
+
+/// An amount as PayPal tells it.
+fn money(money: &Money) -> Value {
+    let whole = WHOLE.contains(&money.currency.as_str()) && money.value.0.is_multiple_of(100);
+    let value = if whole {
+        (money.value.0 / 100).to_string()
+    } else {
+        money.value.to_string()
+    };
+    json!({ "currency_code": money.currency, "value": value })
+}
+
+/// The `custom_id` as it stands.
+fn custom_id(session: &Session) -> &str {
+    let patched = session.extra.get(CUSTOM_ID);
+    patched.map_or(&session.attempt_id, |patched| patched)
+}
+
+/// Keeps what only PayPal needs of a creation.
+pub(crate) fn remember(session: &mut Session, invoice_id: String) {
+    session.extra.insert(INVOICE_ID.to_owned(), invoice_id);
+}
+
+fn invoice_id(session: &Session) -> &str {
+    session.extra.get(INVOICE_ID).map_or("", String::as_str)
+}
+
+/// An order as the API tells it.
+pub(crate) fn order(account: &Account, session: &Session, now: u64) -> Value {
+    let status = match session.phase(now) {
+        Phase::Open | Phase::Expired => "PAYER_ACTION_REQUIRED",
+        Phase::Declined | Phase::Closed => "VOIDED",
+        Phase::Authorised => "APPROVED",
+        Phase::InReview | Phase::Captured | Phase::Disputed | Phase::Refunded => "COMPLETED",
+    };
+    let mut unit = json!({
+        "reference_id": "default",
+        "amount": money(&session.due),
+        "custom_id": custom_id(session),
+        "invoice_id": invoice_id(session),
+        "description": session.order,
+        "payee": { "email_address": "merchant@shop.example", "merchant_id": "7KNGBPH2U58GQ" },
+    });
+    if session.received.is_some() {
+        let mut payments = json!({ "captures": [capture(session)] });
+        if session.returned.0 > 0 {
+            payments["refunds"] = json!([refund(session)]);
+        }
+        unit["payments"] = payments;
+    }
+    json!({
+        "id": session.reference,
+        "intent": "CAPTURE",
+        "status": status,
+        "payment_source": { &session.method: {} },
+        "purchase_units": [unit],
+        "create_time": time::rfc3339(session.created_at),
+        "update_time": time::rfc3339(session.updated_at),
+        "links": links(account, session, now),
+    })
+}
+
+/// Without `Prefer: return=representation`.
+pub(crate) fn minimal(whole: &Value) -> Value {
+    json!({ "id": whole["id"], "status": whole["status"], "links": whole["links"] })
+}
+
+fn links(account: &Account, session: &Session, now: u64) -> Value {
+    let link = |href: String, rel: &str, method: &str| json!({ "href": href, "rel": rel, "method": method });
+    let own = format!(
+        "https://api.paypal.example/v2/checkout/orders/{}",
+        session.reference
+    );
+    let mut links = vec![link(own.clone(), "self", "GET")];
+    if session.is_payable(now) {
+        links.push(link(account.page_url(session), "payer-action", "GET"));
+    }
+    if session.state == State::Authorised {
+        links.push(link(format!("{own}/capture"), "capture", "POST"));
+    }
+    links.into()
+}
+
+/// The order's capture.
+pub(crate) fn capture(session: &Session) -> Value {
+    let received = session.received.as_ref().unwrap_or(&session.due);
+    let (status, reason) = match session.state {
+        State::Refunded => ("REFUNDED", None),
+        _ if session.held => ("PENDING", Some("PENDING_REVIEW")),
+        _ if session.returned.0 > 0 => ("PARTIALLY_REFUNDED", None),
+        _ => ("COMPLETED", None),
+    };
+    let mut capture = json!({
+        "id": ids::capture(&session.reference),
+        "status": status,
+        "amount": money(received),
+        "final_capture": true,
+        "custom_id": custom_id(session),
+        "invoice_id": invoice_id(session),
+        "supplementary_data": { "related_ids": { "order_id": session.reference } },
+        "create_time": time::rfc3339(session.updated_at),
+        "update_time": time::rfc3339(session.updated_at),
+        "links": [{
+            "href": format!("https://api.paypal.example/v2/checkout/orders/{}", session.reference),
+            "rel": "up",
+            "method": "GET",
+        }],
+    });
+    if let Some(reason) = reason {
+        capture["status_details"] = json!({ "reason": reason });
+    }
+    capture
+}
+
+/// The order's refund. The real one may name neither `custom_id` nor `invoice_id`, so this does not.
+pub(crate) fn refund(session: &Session) -> Value {
+    let received = session.received.as_ref().unwrap_or(&session.due);
+    let returned = money(&Money {
+        value: session.returned,
+        currency: received.currency.clone(),
+    });
+    json!({
+        "id": ids::refund(&session.reference),
+        "status": "COMPLETED",
+        "amount": returned,
+        "seller_payable_breakdown": { "gross_amount": returned, "total_refunded_amount": returned },
+        "create_time": time::rfc3339(session.updated_at),
+        "links": [{
+            "href": format!("https://api.paypal.example/v2/payments/captures/{}", ids::capture(&session.reference)),
+            "rel": "up",
+            "method": "GET",
+        }],
+    })
+}
+
+/// A dispute about the order's capture.
+pub(crate) fn dispute(session: &Session) -> Value {
+    let received = session.received.as_ref().unwrap_or(&session.due);
+    json!({
+        "dispute_id": format!("PP-D-{}", ids::capture(&session.reference)),
+        "reason": "UNAUTHORISED",
+        "status": "OPEN",
+        "dispute_life_cycle_stage": "INQUIRY",
+        "dispute_amount": money(received),
+        "create_time": time::rfc3339(session.updated_at),
+        "disputed_transactions": [{
+            "seller_transaction_id": ids::capture(&session.reference),
+            "gross_amount": money(received),
+            "transaction_status": "COMPLETED",
+            "custom": custom_id(session),
+            "invoice_number": invoice_id(session),
+        }],
+    })
+}
+
+/// An approval that PayPal took back before it was captured.
+pub(crate) fn reversal(session: &Session) -> Value {
+    json!({
+        "order_id": session.reference,
+        "purchase_units": [{
+            "reference_id": "default",
+            "custom_id": custom_id(session),
+            "invoice_id": invoice_id(session),
+        }],
+        "payment_source": { &session.method: {} },
+    })
+}

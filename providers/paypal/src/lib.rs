@@ -1,0 +1,100 @@
+//! PayPal: the Orders API v2, paid with a PayPal or a Venmo wallet.
+//!
+//! Written after PayPal's documents "Orders API v2", "Payments API v2", "Webhooks management API v1",
+//! "Webhook event names", "API idempotency", "Currency codes" and "Handle uncaptured payments".
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `start.rs` | creating an order; what each refusal proves |
+//! | `query.rs` | capturing, closing and reading an order |
+//! | `callback.rs` | which webhooks matter, and reading them back from PayPal |
+//! | `api.rs` | requests: token, headers, refusals |
+//! | `wire.rs` | orders and captures, read strictly |
+//! | `money.rs` | amounts as PayPal writes them |
+//!
+//! Money moves in one place only: the capture that the host asks for with the wish `finish`. A payer's
+//! approval reserves nothing, so an order that nobody captures costs nobody anything.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod api;
+mod callback;
+mod money;
+mod query;
+mod start;
+mod wire;
+
+use kassette_plugin::provider::{
+    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
+    Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+};
+
+/// The module's answers.
+pub struct PayPal;
+
+impl Provider for PayPal {
+    fn describe() -> Description {
+        let service = |method: &str, currencies: &[&str]| Service {
+            method: method.into(),
+            currencies: currencies.iter().map(|code| (*code).into()).collect(),
+        };
+        let secret = |name: &str, help: &str| SecretNeed {
+            name: name.into(),
+            help: help.into(),
+            required: true,
+            encoding: Encoding::Text,
+        };
+        Description {
+            id: "paypal".into(),
+            label: "PayPal".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            services: vec![
+                service("paypal", &money::CURRENCIES),
+                service("venmo", &["USD"]),
+            ],
+            settings: vec![Need {
+                name: "base-url".into(),
+                help:
+                    "Another address of the API than PayPal's own. Leave it out for a real account."
+                        .into(),
+                required: false,
+            }],
+            secrets: vec![
+                secret(
+                    api::CLIENT_ID,
+                    "Client ID of the REST app: Developer Dashboard, Apps & Credentials, your app",
+                ),
+                secret(
+                    api::CLIENT_SECRET,
+                    "Secret of the REST app: beside its client ID in the Developer Dashboard",
+                ),
+            ],
+            tokens: vec![api::TOKEN.into()],
+        }
+    }
+
+    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
+        start::start(&account, &attempt)
+    }
+
+    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
+        callback::read(&account, &incoming)
+    }
+
+    fn query(
+        account: Account,
+        attempt: Attempt,
+        reference: Option<String>,
+        wish: Wish,
+        // The order's id stands in it, but only an order whose id we know was shown to a payer.
+        _: Option<String>,
+    ) -> Result<Report, QueryFailure> {
+        query::query(&account, &attempt, reference.as_deref(), wish)
+    }
+
+    fn health(account: Account) -> Condition {
+        callback::health(&account)
+    }
+}
+
+kassette_plugin::provider::export!(PayPal);

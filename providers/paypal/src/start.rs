@@ -1,0 +1,288 @@
+//! Creating an order. What matters is what each refusal proves: the host tries another provider only
+//! where PayPal surely did nothing.
+use kassette_plugin::json::{Json, object};
+use kassette_plugin::provider::call::Answer;
+use kassette_plugin::provider::{Account, Action, Attempt, Failure, Open, Started};
+
+use crate::api::{self, Problem};
+use crate::money;
+use crate::wire::{self, Order};
+
+/// Longest description and brand name that PayPal takes, in characters.
+const LONGEST_TEXT: usize = 127;
+
+/// Creates the order, or finds the one that an earlier call made: PayPal keeps the request id for six
+/// hours and answers a repeat with the order as it stands.
+pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
+    let body = body(attempt).ok_or_else(|| {
+        let currency = &attempt.due.currency;
+        Failure::Unavailable(format!("PayPal takes {currency} without decimals"))
+    })?;
+    let answer = api::post(account, "/v2/checkout/orders", &attempt.id, &body)?;
+    judged(&answer, attempt)
+}
+
+/// The order as PayPal wants it. Nothing in it is learnt later (the payer's address, answers), so that
+/// a repeat is the same request.
+fn body(attempt: &Attempt) -> Option<Json> {
+    let mut unit = vec![
+        ("amount".to_owned(), money::written(&attempt.due)?),
+        ("custom_id".to_owned(), attempt.id.as_str().into()),
+        // Unique for the merchant: an account that blocks repeated invoice ids never captures twice.
+        ("invoice_id".to_owned(), attempt.id.as_str().into()),
+    ];
+    if let Some(order) = text(&attempt.order) {
+        unit.push(("description".to_owned(), order));
+    }
+    let mut look = vec![("shipping_preference".to_owned(), "NO_SHIPPING".into())];
+    if let Some(merchant) = text(&attempt.merchant) {
+        look.push(("brand_name".to_owned(), merchant));
+    }
+    let way = [
+        ("user_action".to_owned(), Json::from("PAY_NOW")),
+        ("return_url".to_owned(), attempt.return_url.as_str().into()),
+        ("cancel_url".to_owned(), attempt.cancel_url.as_str().into()),
+    ];
+    let units = vec![Json::Object(unit)];
+    Some(if attempt.method == "venmo" {
+        // Venmo's own context has no addresses; they stand in the order's.
+        object([
+            ("intent", "CAPTURE".into()),
+            ("purchase_units", units.into()),
+            ("payment_source", source("venmo", look)),
+            ("application_context", Json::Object(way.into())),
+        ])
+    } else {
+        look.extend(way);
+        // No eChecks: they take days, and the payer waits.
+        let instant = "IMMEDIATE_PAYMENT_REQUIRED".into();
+        look.push(("payment_method_preference".to_owned(), instant));
+        object([
+            ("intent", "CAPTURE".into()),
+            ("purchase_units", units.into()),
+            ("payment_source", source("paypal", look)),
+        ])
+    })
+}
+
+fn source(name: &str, context: Vec<(String, Json)>) -> Json {
+    let wallet = object([("experience_context", Json::Object(context))]);
+    object([(name, wallet)])
+}
+
+/// Text for the payer, as long as PayPal takes it; none where nothing of it is left.
+fn text(text: &str) -> Option<Json> {
+    let plain = text.chars().filter(|c| !c.is_control());
+    let cut: String = plain.take(LONGEST_TEXT).collect();
+    (!cut.trim().is_empty()).then(|| cut.into())
+}
+
+/// What the answer to a creation proves.
+fn judged(answer: &Answer, attempt: &Attempt) -> Result<Started, Failure> {
+    if matches!(answer.status, 200 | 201) {
+        let order = answer.json().as_ref().and_then(wire::order);
+        let order = order.ok_or_else(|| Failure::Uncertain("the answer cannot be read".into()))?;
+        return opened(order, attempt);
+    }
+    Err(refused(&api::problem(answer)))
+}
+
+/// Goes on with an order, where it is ours and can still be approved.
+fn opened(order: Order, attempt: &Attempt) -> Result<Started, Failure> {
+    let id = &order.id;
+    if order.attempt != attempt.id || order.amount != attempt.due || !wire::is_id(id) {
+        return Err(Failure::Uncertain("the order is another one".into()));
+    }
+    if order.is_over() {
+        return Err(Failure::Declined(format!("order {id} is over")));
+    }
+    let Some(approve) = order.approve else {
+        // Approved or captured: the payer has nothing left to do, and the host asks what became of it.
+        return Err(Failure::Uncertain(format!(
+            "order {id} waits for no payer any more"
+        )));
+    };
+    Ok(Started::Open(Open {
+        reference: order.id,
+        action: Action::Redirect(approve),
+        // PayPal does not say how long an order lives; the host's own time is shorter.
+        until: None,
+    }))
+}
+
+/// What a refusal proves.
+///
+/// A creation moves no money, and nobody can approve or capture an order whose id nobody has learnt.
+/// So what PayPal says is believed, and only an answer that says nothing leaves a doubt.
+fn refused(problem: &Problem) -> Failure {
+    let why = problem.to_string();
+    match (problem.status, problem.issue.as_str()) {
+        // This attempt was paid before, by an order that PayPal has forgotten the request of.
+        (_, "DUPLICATE_INVOICE_ID" | "DUPLICATE_REQUEST_ID") => Failure::Uncertain(why),
+        // The payer's wallet, not the request.
+        (422, issue) if crate::query::DECLINES.contains(&issue) => Failure::Declined(why),
+        (400..=499 | 503, _) => Failure::Unavailable(why),
+        _ => Failure::Uncertain(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::tests::{answer, refusal};
+    use crate::wire::tests::{captured, told};
+    use kassette_plugin::provider::{Money, Payer};
+    use serde_json::{Value, json};
+
+    fn attempt(method: &str, amount: u64, currency: &str) -> Attempt {
+        Attempt {
+            id: "attempt-1".into(),
+            method: method.into(),
+            due: Money {
+                amount,
+                currency: currency.into(),
+            },
+            order: "No. 7 \u{1F4BF}".repeat(30),
+            merchant: "Shop\u{7} & Söhne".into(),
+            return_url: "https://pay.example/return/t".into(),
+            cancel_url: "https://pay.example/return/t?cancelled=1".into(),
+            expires: 3,
+            payer: Payer {
+                email: Some("a@shop.example".into()),
+                ip: None,
+                language: None,
+                country: None,
+            },
+            answers: Vec::new(),
+        }
+    }
+
+    fn written(attempt: &Attempt) -> Value {
+        serde_json::from_str(&body(attempt).unwrap().to_string()).unwrap()
+    }
+
+    #[test]
+    fn the_attempt_is_paypals_reference_twice_and_texts_are_cut() {
+        let body = written(&attempt("paypal", 4990, "EUR"));
+        let unit = &body["purchase_units"][0];
+        assert_eq!(unit["custom_id"], "attempt-1");
+        assert_eq!(unit["invoice_id"], "attempt-1");
+        assert_eq!(
+            unit["amount"],
+            json!({ "currency_code": "EUR", "value": "49.90" })
+        );
+        assert_eq!(unit["description"].as_str().unwrap().chars().count(), 127);
+        let context = &body["payment_source"]["paypal"]["experience_context"];
+        assert_eq!(context["brand_name"], "Shop & Söhne");
+        assert_eq!(context["return_url"], "https://pay.example/return/t");
+        assert_eq!(context["user_action"], "PAY_NOW");
+        assert!(body.get("application_context").is_none());
+    }
+
+    #[test]
+    fn venmos_addresses_stand_in_the_orders_own_context() {
+        let body = written(&attempt("venmo", 4990, "USD"));
+        let context = &body["payment_source"]["venmo"]["experience_context"];
+        assert_eq!(context["shipping_preference"], "NO_SHIPPING");
+        assert!(context.get("return_url").is_none());
+        let order = &body["application_context"];
+        assert_eq!(
+            order["cancel_url"],
+            "https://pay.example/return/t?cancelled=1"
+        );
+    }
+
+    #[test]
+    fn forints_with_decimals_go_to_another_provider() {
+        assert!(body(&attempt("paypal", 499_050, "HUF")).is_none());
+        let whole = written(&attempt("paypal", 499_000, "HUF"));
+        assert_eq!(whole["purchase_units"][0]["amount"]["value"], "4990");
+    }
+
+    #[test]
+    fn what_becomes_known_of_the_payer_does_not_change_the_request() {
+        let first = attempt("paypal", 4990, "EUR");
+        let mut later = first.clone();
+        later.payer = Payer {
+            email: None,
+            ip: Some("192.0.2.1".into()),
+            language: Some("de".into()),
+            country: Some("DE".into()),
+        };
+        assert_eq!(body(&first), body(&later));
+    }
+
+    fn judge(status: u16, body: &Value) -> Result<Started, Failure> {
+        let attempt = attempt("paypal", 4990, "EUR");
+        judged(&answer(status, &body.to_string()), &attempt)
+    }
+
+    #[test]
+    fn a_created_and_a_repeated_order_lead_to_the_payers_page() {
+        for status in [200, 201] {
+            let Ok(Started::Open(open)) = judge(status, &told("PAYER_ACTION_REQUIRED", &[])) else {
+                panic!("not open");
+            };
+            assert_eq!(open.reference, "5O190127TN364715T");
+            let page = "https://www.paypal.com/checkoutnow?token=5O190127TN364715T";
+            assert_eq!(open.action, Action::Redirect(page.into()));
+        }
+    }
+
+    #[test]
+    fn an_order_that_is_over_is_declined_and_a_paid_one_is_asked_about() {
+        assert!(matches!(
+            judge(200, &told("VOIDED", &[])),
+            Err(Failure::Declined(_))
+        ));
+        let refused = told("COMPLETED", &[captured("DECLINED", None)]);
+        assert!(matches!(judge(200, &refused), Err(Failure::Declined(_))));
+        let mut approved = told("APPROVED", &[]);
+        approved["links"] = json!([]);
+        assert!(matches!(judge(200, &approved), Err(Failure::Uncertain(_))));
+    }
+
+    #[test]
+    fn an_order_about_something_else_is_not_ours() {
+        let mut other = told("CREATED", &[]);
+        other["purchase_units"][0]["amount"]["value"] = "49.91".into();
+        assert!(matches!(judge(201, &other), Err(Failure::Uncertain(_))));
+        let mut other = told("CREATED", &[]);
+        other["purchase_units"][0]["custom_id"] = "attempt-2".into();
+        assert!(matches!(judge(201, &other), Err(Failure::Uncertain(_))));
+        assert!(matches!(judge(201, &json!({})), Err(Failure::Uncertain(_))));
+    }
+
+    #[test]
+    fn a_refusal_means_what_it_proves() {
+        let failure = |status, issue| refused(&api::problem(&refusal(status, issue)));
+        for (status, issue) in [
+            (400, "INVALID_PARAMETER_VALUE"),
+            (401, "INVALID_ACCOUNT_STATUS"),
+            (403, "PERMISSION_DENIED"),
+            (422, "PAYEE_ACCOUNT_RESTRICTED"),
+            (429, "RATE_LIMIT_REACHED"),
+            (503, "SERVICE_UNAVAILABLE"),
+        ] {
+            assert!(
+                matches!(failure(status, issue), Failure::Unavailable(_)),
+                "{issue}"
+            );
+        }
+        for (status, issue) in [
+            (422, "DUPLICATE_INVOICE_ID"),
+            (500, "INTERNAL_SERVER_ERROR"),
+            (502, ""),
+            (302, ""),
+        ] {
+            assert!(
+                matches!(failure(status, issue), Failure::Uncertain(_)),
+                "{issue}"
+            );
+        }
+        assert!(matches!(
+            failure(422, "PAYER_CANNOT_PAY"),
+            Failure::Declined(_)
+        ));
+    }
+}

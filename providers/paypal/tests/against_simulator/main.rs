@@ -1,0 +1,17 @@
+//! The module against the simulator: every outcome, every fault, over real sockets.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod asking;
+mod callbacks;
+mod starting;
+
+use kassette_provider_paypal::PayPal;
+use kassette_world::World;
+
+fn world() -> World<PayPal> {
+    World::new("paypal")
+}
