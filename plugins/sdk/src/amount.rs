@@ -12,11 +12,41 @@ pub const fn units(units: u64) -> u64 {
 /// The wire form with its currency, for refusals and reasons: `1250.00 EUR`.
 #[must_use]
 pub fn format(amount: u64, currency: &str) -> String {
-    format!(
-        "{}.{:02} {currency}",
-        amount / MINOR_UNITS,
-        amount % MINOR_UNITS
-    )
+    let mut text = String::new();
+    push(&mut text, amount, currency);
+    text
+}
+
+/// The same at the end of a text. Reasons are written for every candidate of every question, and
+/// the machinery behind `format!` would be a good part of the whole call.
+pub(crate) fn push(text: &mut String, amount: u64, currency: &str) {
+    push_number(text, amount / MINOR_UNITS);
+    text.push('.');
+    if amount % MINOR_UNITS < 10 {
+        text.push('0');
+    }
+    push_number(text, amount % MINOR_UNITS);
+    text.push(' ');
+    text.push_str(currency);
+}
+
+/// A number in decimal digits at the end of a text.
+pub(crate) fn push_number(text: &mut String, number: u64) {
+    /// Digits of the largest u64.
+    const MOST: usize = 20;
+    let mut digits = ['0'; MOST];
+    let mut rest = number;
+    let mut count = 0;
+    for digit in &mut digits {
+        // less than ten
+        *digit = char::from(b'0' + (rest % 10) as u8);
+        rest /= 10;
+        count += 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    text.extend(digits.iter().take(count).rev());
 }
 
 /// Reads the wire form `0.50`: digits, a point and exactly two digits. None for anything else, or

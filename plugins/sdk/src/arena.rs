@@ -14,11 +14,16 @@ const SIZE: usize = 32 << 10;
 /// Alignment of the arena's first byte, and so the largest that it can serve.
 const ALIGN: usize = 16;
 
-#[repr(C, align(16))]
+/// The count stands before the bytes: a short call then dirties one page with both, and every dirty
+/// page is cleared after the call.
+#[repr(C)]
 struct Arena {
-    bytes: UnsafeCell<[u8; SIZE]>,
     used: UnsafeCell<usize>,
+    bytes: Bytes,
 }
+
+#[repr(C, align(16))]
+struct Bytes(UnsafeCell<[u8; SIZE]>);
 
 // SAFETY: a core instance of a component has one thread; wasm32 without the threads proposal
 // cannot have another.
@@ -26,15 +31,15 @@ unsafe impl Sync for Arena {}
 
 #[global_allocator]
 static ARENA: Arena = Arena {
-    bytes: UnsafeCell::new([0; SIZE]),
     used: UnsafeCell::new(0),
+    bytes: Bytes(UnsafeCell::new([0; SIZE])),
 };
 
 impl Arena {
     /// Offset of `pointer` in the arena, where it lies in it.
     fn offset(&self, pointer: *mut u8) -> Option<usize> {
         (pointer as usize)
-            .checked_sub(self.bytes.get() as usize)
+            .checked_sub(self.bytes.0.get() as usize)
             .filter(|offset| *offset < SIZE)
     }
 }
@@ -51,7 +56,7 @@ unsafe impl GlobalAlloc for Arena {
             Some(end) if end <= SIZE && start < SIZE && layout.align() <= ALIGN => {
                 *used = end;
                 // SAFETY: `start` is within the arena.
-                unsafe { self.bytes.get().cast::<u8>().add(start) }
+                unsafe { self.bytes.0.get().cast::<u8>().add(start) }
             }
             // SAFETY: the caller's promises are passed on.
             _ => unsafe { System.alloc(layout) },

@@ -84,8 +84,10 @@ pub struct Ranking<'a> {
     context: &'a Context,
     order: Order,
     success_floor: u64,
-    check: Check<'a>,
-    demotion: Demotion<'a>,
+    // None rather than one that does nothing: in a fresh instance the first call of a function by
+    // its address costs more than a candidate's whole judgement.
+    check: Option<Check<'a>>,
+    demotion: Option<Demotion<'a>>,
 }
 
 impl<'a> Ranking<'a> {
@@ -98,22 +100,22 @@ impl<'a> Ranking<'a> {
             context,
             order: settings::choice(&context.settings, "order", &Order::WORDS, order)?,
             success_floor: settings::number(&context.settings, "success-floor")?.unwrap_or(0),
-            check: &|_| Ok(()),
-            demotion: &|_| None,
+            check: None,
+            demotion: None,
         })
     }
 
     /// Adds the method's own judgement of a candidate.
     #[must_use]
     pub fn check(mut self, check: Check<'a>) -> Self {
-        self.check = check;
+        self.check = Some(check);
         self
     }
 
     /// Adds the method's own reason to rank a candidate later.
     #[must_use]
     pub fn demote(mut self, demotion: Demotion<'a>) -> Self {
-        self.demotion = demotion;
+        self.demotion = Some(demotion);
         self
     }
 
@@ -127,7 +129,8 @@ impl<'a> Ranking<'a> {
             match self.judge(candidate) {
                 Ok(()) => {
                     let new = self.eligible(candidate);
-                    let at = eligible.partition_point(|other| self.key(other) < self.key(&new));
+                    let key = self.key(&new);
+                    let at = eligible.partition_point(|other| self.key(other) < key);
                     eligible.insert(at, new);
                 }
                 Err(refusal) => {
@@ -168,7 +171,7 @@ impl<'a> Ranking<'a> {
                 return Err(refusal(Ground::Amount, format!("above its {maximum}")));
             }
         }
-        (self.check)(candidate)
+        self.check.map_or(Ok(()), |check| check(candidate))
     }
 
     fn eligible<'b>(&self, candidate: &'b Candidate) -> Eligible<'b> {
@@ -179,7 +182,7 @@ impl<'a> Ranking<'a> {
         let later = if unsteady {
             Some("below the success floor")
         } else {
-            (self.demotion)(candidate)
+            self.demotion.and_then(|demotion| demotion(candidate))
         };
         Eligible { candidate, later }
     }
@@ -217,16 +220,28 @@ impl<'a> Ranking<'a> {
             Availability::Degraded => "degraded",
             _ => "operational",
         };
-        let mut reason = format!(
-            "{place} of {count}: {health}, priority {}",
-            candidate.priority
-        );
+        // A text of usual length in one piece, written without `format!`: see `amount::push`.
+        let mut reason = String::with_capacity(96);
+        amount::push_number(&mut reason, place as u64);
+        reason.push_str(" of ");
+        amount::push_number(&mut reason, count as u64);
+        reason.push_str(": ");
+        reason.push_str(health);
+        reason.push_str(", priority ");
+        if candidate.priority < 0 {
+            reason.push('-');
+        }
+        amount::push_number(&mut reason, candidate.priority.unsigned_abs().into());
         if let Some(fee) = candidate.fee {
             reason.push_str(", fee ");
-            reason.push_str(&amount::format(fee, &self.context.currency));
+            amount::push(&mut reason, fee, &self.context.currency);
         }
         if let Some(success) = candidate.health.success {
-            reason.push_str(&format!(", {}.{} % work", success / 10, success % 10));
+            reason.push_str(", ");
+            amount::push_number(&mut reason, (success / 10).into());
+            reason.push('.');
+            amount::push_number(&mut reason, (success % 10).into());
+            reason.push_str(" % work");
         }
         if let Some(later) = eligible.later {
             reason.push_str(", later because ");
@@ -380,6 +395,13 @@ mod tests {
         assert_eq!(
             reason,
             "1 of 2: operational, priority 3, fee 0.29 EUR, 98.7 % work"
+        );
+        let context = with(vec![of("one", i32::MIN, Some(12_305))]);
+        let verdicts = Ranking::of(&context, Order::Priority).unwrap().verdicts();
+        let reason = verdicts.first().unwrap().outcome.clone().unwrap();
+        assert_eq!(
+            reason,
+            "1 of 1: operational, priority -2147483648, fee 123.05 EUR"
         );
     }
 
