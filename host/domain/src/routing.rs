@@ -26,7 +26,7 @@ pub struct MethodDescription {
 }
 
 /// The question: may this payment use this method, and through whom?
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Context {
     /// Absent while somebody only browses the list.
     pub amount: Option<Minor>,
@@ -40,7 +40,7 @@ pub struct Context {
     pub email_known: bool,
     /// The payer's country, ISO 3166-1 alpha-2, where known.
     pub country: Option<String>,
-    /// The time of the question.
+    /// The time of the question, to the second.
     pub now: Time,
     /// The operator's settings for this method.
     pub settings: Vec<(String, String)>,
@@ -52,7 +52,7 @@ pub struct Context {
 pub const MAX_CANDIDATES: usize = 64;
 
 /// A provider account that could take the payment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Candidate {
     /// The configured account.
     pub id: AccountId,
@@ -69,7 +69,7 @@ pub struct Candidate {
 }
 
 /// What the host measured over the last minutes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Health {
     /// In one word.
     pub status: Availability,

@@ -32,6 +32,12 @@ impl Time {
         self.0 / 1000
     }
 
+    /// The second that this time lies in.
+    #[must_use]
+    pub const fn whole_second(self) -> Self {
+        Self(self.0 - self.0 % 1000)
+    }
+
     /// This time plus `duration`; saturates at the end of time.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {

@@ -56,9 +56,9 @@ impl Measured {
     }
 
     fn of(&self, account: &AccountId, max_age: Duration, now: Time) -> AccountHealth {
-        let records = self.records.lock();
-        let unknown = Record::default();
-        let record = records.get(account).unwrap_or(&unknown);
+        let mut records = self.records.lock();
+        let mut unknown = Record::default();
+        let record = records.get_mut(account).unwrap_or(&mut unknown);
         AccountHealth {
             health: record.health(max_age, now),
             checked_at: record.checked_at(),
@@ -92,6 +92,16 @@ impl Gateway {
     pub fn account_health(&self, account: &AccountId) -> AccountHealth {
         let max_age = self.settings().health_max_age;
         self.inner.measured.of(account, max_age, self.now())
+    }
+
+    /// The figures that routing sees, for callers who know age and time already.
+    pub(crate) fn measured_health(
+        &self,
+        account: &AccountId,
+        max_age: Duration,
+        now: Time,
+    ) -> Health {
+        self.inner.measured.of(account, max_age, now).health
     }
 
     /// Gets ready to serve: reads the operators' switches, and probes every account so that none is

@@ -58,17 +58,19 @@ impl Gateway {
     /// The eligible methods, each with its eligible providers, in the order of the specification.
     /// A method whose module is missing, fails, or is late is omitted.
     pub async fn offers(&self, question: Question<'_>) -> Vec<Offer> {
-        let settings = self.settings();
+        let configured = self.configured();
+        let settings = &configured.settings;
         let deadline = Instant::now() + settings.listing_deadline;
         let question = &question;
+        let field = &self.field(&configured, question, None);
         let asked = MethodId::ALL.map(|method| async move {
-            let ranking = timeout_at(deadline, self.rank(method, question, None, None)).await;
-            (method, ranking)
+            let ranking = self.rank_in(field, method, question, None);
+            (method, timeout_at(deadline, ranking).await)
         });
         let mut offers = Vec::new();
         for (method, ranking) in join_all(asked).await {
             match ranking {
-                Ok(Ok(ranking)) => offers.push(offer(method, ranking, &settings)),
+                Ok(Ok(ranking)) => offers.push(offer(method, ranking, settings)),
                 Ok(Err(_)) => {}
                 Err(_) => {
                     tracing::warn!(method.id = %method, "a method was late and is omitted");

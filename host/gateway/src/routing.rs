@@ -6,14 +6,16 @@ use kassette_domain::id::{AccountId, Digest, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{Decision, Judgement, Purpose};
-use kassette_domain::routing::{Candidate, Context, Ground, MAX_CANDIDATES, Refusal, Verdict};
+use kassette_domain::routing::{
+    Candidate, Context, Ground, Health, MAX_CANDIDATES, Refusal, Verdict,
+};
 use kassette_domain::time::Time;
 
 use crate::Gateway;
-use crate::access::lacks;
+use crate::access::{Configured, lacks};
 use crate::methods::Question;
-use crate::modules::Method;
-use crate::settings::{Account, Merchants, Settings, Terms};
+use crate::modules::{Method, Provider};
+use crate::settings::{Account, Merchants, Terms};
 
 /// A method that can be used now, and through whom.
 #[derive(Clone, Debug)]
@@ -88,6 +90,65 @@ impl Ranking {
     }
 }
 
+/// The accounts that could take a payment of one kind at all, each looked at once for every method
+/// that is asked about: a listing asks ten.
+pub(crate) struct Field<'a> {
+    configured: &'a Configured,
+    standings: Vec<Standing<'a>>,
+}
+
+/// An account of the field.
+struct Standing<'a> {
+    account: &'a Account,
+    module: Arc<dyn Provider>,
+    health: Health,
+}
+
+impl Standing<'_> {
+    /// Whether the account's module takes the method in this currency.
+    fn takes(&self, method: MethodId, currency: Currency) -> bool {
+        self.module.description().services.iter().any(|service| {
+            let any = service.currencies.is_empty();
+            service.method == method && (any || service.currencies.contains(&currency))
+        })
+    }
+
+    fn candidate(&self, terms: &Terms, question: &Question<'_>) -> Candidate {
+        let limits = terms.limits.get(&question.currency);
+        let (minimum, maximum) = limits.copied().unwrap_or_default();
+        Candidate {
+            id: self.account.id.clone(),
+            minimum,
+            maximum,
+            fee: question
+                .amount
+                .and_then(|amount| fee(terms, amount, question.currency)),
+            priority: terms.priority,
+            health: self.health,
+        }
+    }
+}
+
+impl Field<'_> {
+    /// Accounts that could take a payment by this method, the operator's favourites first where
+    /// there are too many.
+    fn candidates(&self, method: MethodId, question: &Question<'_>) -> Vec<Candidate> {
+        let policy = &question.merchant.policy;
+        let standings = self.standings.iter();
+        let mut candidates: Vec<Candidate> = standings
+            .filter(|standing| policy.allows_account(method, &standing.account.id))
+            .filter_map(|standing| Some((standing, standing.account.methods.get(&method)?)))
+            .filter(|(standing, _)| standing.takes(method, question.currency))
+            .map(|(standing, terms)| standing.candidate(terms, question))
+            .collect();
+        if candidates.len() > MAX_CANDIDATES {
+            candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.priority));
+            candidates.truncate(MAX_CANDIDATES);
+        }
+        candidates
+    }
+}
+
 impl Gateway {
     /// Asks a method's module about a payment. `only` leaves every other account out.
     pub(crate) async fn rank(
@@ -98,7 +159,53 @@ impl Gateway {
         country: Option<String>,
     ) -> Result<Ranking, Barred> {
         let configured = self.configured();
+        let field = self.field(&configured, question, only);
+        self.rank_in(&field, method, question, country).await
+    }
+
+    /// The accounts that serve the payment's merchant and environment, are switched on, and have a
+    /// module and what it needs. `only` leaves every other account out.
+    pub(crate) fn field<'a>(
+        &self,
+        configured: &'a Configured,
+        question: &Question<'_>,
+        only: Option<&AccountId>,
+    ) -> Field<'a> {
         let settings = &configured.settings;
+        let now = self.now();
+        let accounts = settings.accounts.values();
+        let standings = accounts
+            .filter(|account| only.is_none_or(|only| *only == account.id))
+            .filter(|account| serves(account, question))
+            .filter(|account| self.is_switched_on(account))
+            .filter_map(|account| {
+                let slot = configured.slot(&account.id)?;
+                let module = self.modules().provider(slot.name())?;
+                if lacks(account, module.description()).is_some() {
+                    return None;
+                }
+                let health = self.measured_health(&account.id, settings.health_max_age, now);
+                Some(Standing {
+                    account,
+                    module,
+                    health,
+                })
+            });
+        Field {
+            configured,
+            standings: standings.collect(),
+        }
+    }
+
+    /// Asks a method's module about a payment that accounts of this field may take.
+    pub(crate) async fn rank_in(
+        &self,
+        field: &Field<'_>,
+        method: MethodId,
+        question: &Question<'_>,
+        country: Option<String>,
+    ) -> Result<Ranking, Barred> {
+        let settings = &field.configured.settings;
         let policy = &question.merchant.policy;
         let default = settings.live_default;
         if !policy.allows(method, question.environment, question.usd, default) {
@@ -113,10 +220,11 @@ impl Gateway {
         if !currencies.is_empty() && !currencies.contains(&question.currency) {
             return Err(Barred::Refused(Ground::Currency));
         }
-        let candidates = self.candidates(settings, method, question, only);
+        let candidates = field.candidates(method, question);
         if candidates.is_empty() {
             return Err(Barred::NoAccount);
         }
+        let at = self.now();
         let context = Context {
             amount: question.amount,
             currency: question.currency,
@@ -124,73 +232,12 @@ impl Gateway {
             environment: question.environment,
             email_known: question.email_known,
             country,
-            now: self.now(),
+            // Not finer, so that a question may be asked twice: what was answered is remembered.
+            now: at.whole_second(),
             settings: settings.methods.get(&method).cloned().unwrap_or_default(),
             candidates,
         };
-        judge(&module, context).await
-    }
-
-    /// Accounts that could take a payment, the operator's favourites first where there are too many.
-    fn candidates(
-        &self,
-        settings: &Settings,
-        method: MethodId,
-        question: &Question<'_>,
-        only: Option<&AccountId>,
-    ) -> Vec<Candidate> {
-        let accounts = settings.accounts.values();
-        let mut candidates: Vec<Candidate> = accounts
-            .filter(|account| only.is_none_or(|only| *only == account.id))
-            .filter(|account| serves(account, question))
-            .filter(|account| self.is_switched_on(account))
-            .filter(|account| {
-                let policy = &question.merchant.policy;
-                policy.allows_account(method, &account.id)
-            })
-            .filter(|account| self.module_takes(account, method, question.currency))
-            .filter_map(|account| {
-                let terms = account.methods.get(&method)?;
-                Some(self.candidate(account, terms, question))
-            })
-            .collect();
-        if candidates.len() > MAX_CANDIDATES {
-            candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.priority));
-            candidates.truncate(MAX_CANDIDATES);
-        }
-        candidates
-    }
-
-    /// Whether an account's module is there, has what it needs, and takes the method.
-    fn module_takes(&self, account: &Account, method: MethodId, currency: Currency) -> bool {
-        let configured = self.configured();
-        let Some(slot) = configured.slot(&account.id) else {
-            return false;
-        };
-        let Some(module) = self.modules().provider(slot.name()) else {
-            return false;
-        };
-        let described = module.description();
-        lacks(account, described).is_none()
-            && described.services.iter().any(|service| {
-                let any = service.currencies.is_empty();
-                service.method == method && (any || service.currencies.contains(&currency))
-            })
-    }
-
-    fn candidate(&self, account: &Account, terms: &Terms, question: &Question<'_>) -> Candidate {
-        let limits = terms.limits.get(&question.currency);
-        let (minimum, maximum) = limits.copied().unwrap_or_default();
-        Candidate {
-            id: account.id.clone(),
-            minimum,
-            maximum,
-            fee: question
-                .amount
-                .and_then(|amount| fee(terms, amount, question.currency)),
-            priority: terms.priority,
-            health: self.account_health(&account.id).health,
-        }
+        judge(&module, &context, at).await
     }
 }
 
@@ -216,8 +263,8 @@ fn fee(terms: &Terms, amount: Minor, currency: Currency) -> Option<Minor> {
     u64::try_from(fee).ok().map(Minor)
 }
 
-async fn judge(module: &Arc<dyn Method>, context: Context) -> Result<Ranking, Barred> {
-    let verdicts = match module.rank(&context).await {
+async fn judge(module: &Arc<dyn Method>, context: &Context, at: Time) -> Result<Ranking, Barred> {
+    let verdicts = match module.rank(context).await {
         Ok(Ok(verdicts)) => verdicts,
         Ok(Err(Refusal { ground, .. })) => return Err(Barred::Refused(ground)),
         // The runtime has logged it, with slot, digest and function.
@@ -238,7 +285,7 @@ async fn judge(module: &Arc<dyn Method>, context: Context) -> Result<Ranking, Ba
         label: module.description().label.clone(),
         eligible,
         verdicts,
-        at: context.now,
+        at,
     })
 }
 

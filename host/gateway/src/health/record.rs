@@ -40,11 +40,28 @@ pub(crate) struct Record {
     /// What the last probe said, until calls tell something newer.
     probe: Option<Availability>,
     checked_at: Option<Time>,
+    /// What the calls amount to; none until somebody asks.
+    figures: Option<Figures>,
+}
+
+/// What the calls amount to. Hundreds of them are looked through for it, and every listing and start
+/// asks, so it is kept until a call is added or leaves the window.
+#[derive(Clone, Copy, Debug)]
+struct Figures {
+    success: Option<u16>,
+    latency: Option<u32>,
+    samples: u32,
+    /// The word that the calls alone amount to.
+    measured: Availability,
+    /// From when until when nothing enters or leaves the window by itself.
+    from: Time,
+    until: Time,
 }
 
 impl Record {
     pub(crate) fn call(&mut self, call: Call, now: Time) {
         self.forget(now);
+        self.figures = None;
         if self.calls.len() == MOST {
             self.calls.pop_front();
         }
@@ -59,6 +76,7 @@ impl Record {
     /// alone could not, because none is sent there.
     pub(crate) fn probed(&mut self, condition: &Condition, now: Time) {
         self.forget(now);
+        self.figures = None;
         let said = match condition {
             Condition::Operational => Availability::Operational,
             Condition::Degraded(_) => Availability::Degraded,
@@ -76,29 +94,46 @@ impl Record {
     }
 
     pub(crate) fn is_well(&self, max_age: Duration, now: Time) -> bool {
-        self.status(max_age, now) == Availability::Operational
+        self.status(self.measured(), max_age, now) == Availability::Operational
     }
 
     /// The figures that routing sees.
-    pub(crate) fn health(&self, max_age: Duration, now: Time) -> Health {
-        let recent = self.calls.iter().filter(|(at, _)| now.since(*at) <= WINDOW);
-        let starts: Vec<Call> = recent
-            .map(|(_, call)| *call)
-            .filter(|call| call.start)
-            .collect();
-        let worked = starts.iter().filter(|call| call.worked).count();
-        let samples = u32::try_from(starts.len()).unwrap_or(u32::MAX);
-        let success =
-            (samples >= FEW).then(|| u16::try_from(worked * 1000 / starts.len()).unwrap_or(1000));
+    pub(crate) fn health(&mut self, max_age: Duration, now: Time) -> Health {
+        let figures = match self.figures {
+            Some(known) if known.from <= now && now <= known.until => known,
+            _ => self.figures(now),
+        };
+        self.figures = Some(figures);
         Health {
-            status: self.status(max_age, now),
-            success,
-            latency: median_ms(&starts),
-            samples,
+            status: self.status(figures.measured, max_age, now),
+            success: figures.success,
+            latency: figures.latency,
+            samples: figures.samples,
         }
     }
 
-    fn status(&self, max_age: Duration, now: Time) -> Availability {
+    fn figures(&self, now: Time) -> Figures {
+        let recent = || self.calls.iter().filter(|(at, _)| now.since(*at) <= WINDOW);
+        let starts = || recent().filter(|(_, call)| call.start);
+        let samples = starts().count();
+        let mut took: Vec<Duration> = starts()
+            .filter(|(_, call)| call.worked)
+            .map(|(_, call)| call.took)
+            .collect();
+        let enough = u32::try_from(samples).is_ok_and(|samples| samples >= FEW);
+        let success = took.len() * 1000 / samples.max(1);
+        let until = recent().map(|(at, _)| at.after(WINDOW)).min();
+        Figures {
+            success: enough.then(|| u16::try_from(success).unwrap_or(1000)),
+            latency: median_ms(&mut took),
+            samples: u32::try_from(samples).unwrap_or(u32::MAX),
+            measured: self.measured(),
+            from: now,
+            until: until.unwrap_or(Time::from_millis(u64::MAX)),
+        }
+    }
+
+    fn status(&self, measured: Availability, max_age: Duration, now: Time) -> Availability {
         let fresh = self
             .checked_at
             .is_some_and(|checked| now.since(checked) <= max_age);
@@ -106,7 +141,7 @@ impl Record {
             return Availability::Stale;
         }
         let probe = self.probe.unwrap_or(Availability::Operational);
-        self.measured().max(probe)
+        measured.max(probe)
     }
 
     /// The word that the calls alone amount to.
@@ -133,15 +168,13 @@ impl Record {
     }
 }
 
-/// The median time of the starts that worked, in milliseconds.
-fn median_ms(starts: &[Call]) -> Option<u32> {
-    let mut took: Vec<Duration> = starts
-        .iter()
-        .filter(|call| call.worked)
-        .map(|call| call.took)
-        .collect();
-    took.sort_unstable();
-    let median = took.get(took.len() / 2)?;
+/// The median in milliseconds; where there is an even number, the longer of the two in the middle.
+fn median_ms(took: &mut [Duration]) -> Option<u32> {
+    let middle = took.len() / 2;
+    if took.is_empty() {
+        return None;
+    }
+    let (_, median, _) = took.select_nth_unstable(middle);
     Some(u32::try_from(median.as_millis()).unwrap_or(u32::MAX))
 }
 
@@ -159,17 +192,17 @@ mod tests {
         }
     }
 
-    fn status(record: &Record, now: u64) -> Availability {
+    fn status(record: &mut Record, now: u64) -> Availability {
         record.health(AGE, Time::from_secs(now)).status
     }
 
     #[test]
     fn nothing_known_or_nothing_recent_is_stale() {
         let mut record = Record::default();
-        assert_eq!(status(&record, 1000), Availability::Stale);
+        assert_eq!(status(&mut record, 1000), Availability::Stale);
         record.probed(&Condition::Operational, Time::from_secs(1000));
-        assert_eq!(status(&record, 1900), Availability::Operational);
-        assert_eq!(status(&record, 1901), Availability::Stale);
+        assert_eq!(status(&mut record, 1900), Availability::Operational);
+        assert_eq!(status(&mut record, 1901), Availability::Stale);
     }
 
     #[test]
@@ -178,11 +211,11 @@ mod tests {
         for second in 0..6 {
             record.call(start(false), Time::from_secs(1000 + second));
         }
-        assert_eq!(status(&record, 1010), Availability::Down);
+        assert_eq!(status(&mut record, 1010), Availability::Down);
         for second in 0..14 {
             record.call(start(second % 2 == 0), Time::from_secs(1010 + second));
         }
-        assert_eq!(status(&record, 1030), Availability::Down);
+        assert_eq!(status(&mut record, 1030), Availability::Down);
     }
 
     #[test]
@@ -192,7 +225,7 @@ mod tests {
             record.call(start(false), Time::from_secs(1000));
         }
         record.probed(&Condition::Operational, Time::from_secs(1005));
-        assert_eq!(status(&record, 1005), Availability::Operational);
+        assert_eq!(status(&mut record, 1005), Availability::Operational);
     }
 
     #[test]
@@ -200,9 +233,9 @@ mod tests {
         let mut record = Record::default();
         record.call(start(true), Time::from_secs(1000));
         record.probed(&Condition::Down("503".into()), Time::from_secs(1001));
-        assert_eq!(status(&record, 1001), Availability::Down);
+        assert_eq!(status(&mut record, 1001), Availability::Down);
         record.call(start(true), Time::from_secs(1002));
-        assert_eq!(status(&record, 1002), Availability::Operational);
+        assert_eq!(status(&mut record, 1002), Availability::Operational);
     }
 
     #[test]
@@ -222,5 +255,24 @@ mod tests {
         record.call(start(false), Time::from_secs(1021));
         let health = record.health(AGE, Time::from_secs(1021));
         assert_eq!((health.success, health.samples), (Some(950), 20));
+    }
+
+    #[test]
+    fn a_call_that_leaves_the_window_or_arrives_changes_what_was_told_before() {
+        let mut record = Record::default();
+        for second in 0..3 {
+            record.call(start(true), Time::from_secs(1000 + second));
+        }
+        let samples = |record: &mut Record, now| record.health(AGE, Time::from_secs(now)).samples;
+        assert_eq!(samples(&mut record, 1003), 3);
+        assert_eq!(samples(&mut record, 1600), 3);
+        assert_eq!(samples(&mut record, 1601), 2);
+        // A clock that goes back finds what it found before.
+        assert_eq!(samples(&mut record, 1003), 3);
+        record.call(start(false), Time::from_secs(1004));
+        assert_eq!(samples(&mut record, 1004), 4);
+        assert_eq!(samples(&mut record, 1700), 0);
+        record.probed(&Condition::Down("503".into()), Time::from_secs(1701));
+        assert_eq!(status(&mut record, 1701), Availability::Down);
     }
 }
