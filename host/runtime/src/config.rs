@@ -135,6 +135,9 @@ pub struct RuntimeConfig {
     /// Where the versions of each slot are kept, so that attempts under way, going back and the last
     /// good version outlive a restart; none: they last as long as the process.
     pub versions_dir: Option<PathBuf>,
+    /// Memory for answers of methods to questions that were asked before, bytes; 0: every question
+    /// is a call. See [`crate::MethodModule::rank`].
+    pub remembered: usize,
     /// The time, for what is shown to operators.
     pub clock: Clock,
 }
@@ -152,6 +155,7 @@ impl RuntimeConfig {
             compiler: Compiler::InProcess,
             benching: Benching::default(),
             versions_dir: None,
+            remembered: 0,
             clock,
         }
     }
@@ -169,6 +173,7 @@ impl fmt::Debug for RuntimeConfig {
             .field("compiler", &self.compiler)
             .field("benching", &self.benching)
             .field("versions_dir", &self.versions_dir)
+            .field("remembered", &self.remembered)
             .finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use metrics::{Histogram, counter, histogram};
+use metrics::{Counter, Histogram, counter, histogram};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use wasmtime::Engine;
@@ -20,6 +20,7 @@ use crate::engine::{INTERPRETED_AT_ONCE, engine};
 use crate::error::{CallError, LoadError, RuntimeError, short};
 use crate::gate::{Gate, Place};
 use crate::outgoing::Outgoing;
+use crate::recall::Recall;
 
 /// How long a provider's call waits for a place before the answer is "busy".
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -34,6 +35,8 @@ pub(crate) struct Host {
     providers: Semaphore,
     /// Modules with an interpreter take dozens of the pool's parts each.
     interpreted: Semaphore,
+    /// What methods answered before.
+    pub(crate) recall: Recall,
     /// Components that were compiled before their turn came, at the start alone.
     pub(crate) ahead: Mutex<HashMap<Digest, Result<Component, LoadError>>>,
 }
@@ -57,6 +60,7 @@ impl Host {
             methods: Gate::new(config.pool.methods),
             providers: Semaphore::new(config.pool.providers as usize),
             interpreted: Semaphore::new(INTERPRETED_AT_ONCE as usize),
+            recall: Recall::new(config.remembered),
             ahead: Mutex::default(),
             config,
         })
@@ -119,6 +123,12 @@ impl Identity {
     pub(crate) fn calls(&self, function: &'static str) -> Histogram {
         let slot = self.slot.as_str().to_owned();
         histogram!("kassette_plugin_call_seconds", "slot" => slot, "function" => function)
+    }
+
+    /// Counts answers that took no call.
+    pub(crate) fn recalled(&self) -> Counter {
+        let slot = self.slot.as_str().to_owned();
+        counter!("kassette_plugin_remembered_total", "slot" => slot)
     }
 
     /// Counts and logs a call that failed. `detail` may quote the engine, never the guest's reply.

@@ -43,6 +43,7 @@ mod method;
 mod outcome;
 mod outgoing;
 mod provider;
+mod recall;
 mod record;
 mod runtime;
 mod slots;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::routing::{self, Context, Ground, MethodDescription, Refusal, Verdict};
-use metrics::Histogram;
+use metrics::{Counter, Histogram};
 use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, Linker};
 
@@ -30,6 +30,7 @@ pub struct MethodModule {
     /// Whether it imports any of WASI, which then has to be told the context.
     wasi: bool,
     ranks: Histogram,
+    recalled: Counter,
 }
 
 impl MethodModule {
@@ -61,7 +62,9 @@ impl MethodModule {
     /// Asks who may take a payment, best first. Runs on the caller's thread, for microseconds.
     ///
     /// The answer is checked against the host's own rules. A currency that the description leaves
-    /// out is refused without a call.
+    /// out is refused without a call; so is a question answered that this very version was asked
+    /// before, to the last figure and the second, where the runtime remembers
+    /// ([`RuntimeConfig::remembered`](crate::RuntimeConfig::remembered)).
     ///
     /// # Errors
     /// Why there is no answer that can be believed; then the method is to be omitted.
@@ -74,6 +77,9 @@ impl MethodModule {
                 detail,
             }));
         }
+        if let Some(answer) = self.recall(context) {
+            return Ok(answer);
+        }
         let answer = self.ask(context).inspect_err(|error| {
             if matches!(
                 error,
@@ -83,6 +89,17 @@ impl MethodModule {
             }
         })?;
         Ok(answer)
+    }
+
+    /// What this version answered to this very question before, where that is remembered: without
+    /// a call, whatever the module's class.
+    pub fn recall(&self, context: &Context) -> Option<Result<Vec<Verdict>, Refusal>> {
+        let answer = self.host.recall.find(&self.who.digest, context)?;
+        // It counts as a call that went well: a fault among many good answers is a rare one, however
+        // they came about.
+        self.who.conduct.call();
+        self.recalled.increment(1);
+        Some(answer)
     }
 
     fn ask(&self, context: &Context) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
@@ -95,13 +112,16 @@ impl MethodModule {
             false => Wasi::without_question(),
         };
         let state = MethodState::new(Arc::clone(&self.who), wasi);
-        let answer = call(&self.host, state, &self.pre, "rank", |method, store| {
+        let (answer, silent) = call(&self.host, state, &self.pre, "rank", |method, store| {
             method.kassette_plugin_routing().call_rank(store, &question)
         })?;
         self.ranks.record(started.elapsed());
         let answer = v0_1::method::verdicts(answer)?;
         if let Ok(verdicts) = &answer {
             routing::check(context, verdicts).map_err(CallError::Faulty)?;
+        }
+        if silent {
+            self.host.recall.keep(&self.who.digest, context, &answer);
         }
         Ok(answer)
     }
@@ -129,6 +149,7 @@ impl MethodModule {
         load::same_id(&said.id, &who.slot)?;
         let description = v0_1::method::description(id, said).map_err(LoadError::Describe)?;
         let ranks = who.calls("rank");
+        let recalled = who.recalled();
         Ok(Self {
             who,
             host: Arc::clone(host),
@@ -136,6 +157,7 @@ impl MethodModule {
             description,
             wasi,
             ranks,
+            recalled,
         })
     }
 }
@@ -160,17 +182,19 @@ fn describe(
     call(host, state, pre, "describe", |method, store| {
         method.kassette_plugin_routing().call_describe(store)
     })
+    .map(|(said, _)| said)
     .map_err(LoadError::Describe)
 }
 
-/// One call in a fresh instance, under the module's limits.
+/// One call in a fresh instance, under the module's limits; with its answer whether it wrote nothing
+/// to the log.
 fn call<T>(
     host: &Host,
     state: MethodState,
     pre: &MethodPre<MethodState>,
     function: &'static str,
     call: impl FnOnce(&Method, &mut Store<MethodState>) -> wasmtime::Result<T>,
-) -> Result<T, CallError> {
+) -> Result<(T, bool), CallError> {
     let who = Arc::clone(&state.who);
     let mut store = Store::new(&host.engine, state);
     limit(&mut store, &who.limits);
@@ -178,7 +202,8 @@ fn call<T>(
         .instantiate(&mut store)
         .and_then(|method| call(&method, &mut store));
     store.data_mut().end_lines();
-    outcome.map_err(|error| {
+    let silent = store.data().lines.silent();
+    outcome.map(|answer| (answer, silent)).map_err(|error| {
         let kind = diagnose(&error, store.data_mut().meter());
         who.failed(function, &kind, &format!("{error:#}"));
         kind

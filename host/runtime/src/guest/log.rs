@@ -24,6 +24,11 @@ impl Default for Lines {
 }
 
 impl Lines {
+    /// Whether the call has written nothing.
+    pub(crate) const fn silent(&self) -> bool {
+        self.0 == LINES
+    }
+
     /// Passes one line on, without anything that could forge another.
     pub(crate) fn write(&mut self, who: &Identity, level: Level, message: &str) {
         let Some(left) = self.0.checked_sub(1) else {

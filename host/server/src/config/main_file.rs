@@ -58,6 +58,8 @@ pub(crate) struct MainFile {
     pub(crate) webhooks: Webhooks,
     /// The store.
     pub(crate) store: Store,
+    /// The modules.
+    pub(crate) plugins: Plugins,
     /// What is not kept for ever.
     pub(crate) retention: Retention,
     /// The log.
@@ -140,6 +142,14 @@ pub(crate) struct Store {
     pub(crate) cache_mib: u64,
 }
 
+/// What the runtime of the modules may use.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Plugins {
+    /// Memory for remembered answers of methods, MiB; 0: none is remembered.
+    pub(crate) remembered_mib: usize,
+}
+
 /// How many days something is kept; 0 for ever.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -195,6 +205,7 @@ impl Default for MainFile {
             payments: Payments::default(),
             webhooks: Webhooks::default(),
             store: Store::default(),
+            plugins: Plugins::default(),
             retention: Retention::default(),
             log: Log::default(),
         }
@@ -218,6 +229,13 @@ impl Default for Payments {
 impl Default for Store {
     fn default() -> Self {
         Self { cache_mib: 16 }
+    }
+}
+
+impl Default for Plugins {
+    fn default() -> Self {
+        // Some thousand questions: those of a few seconds, which is how long one can be asked again.
+        Self { remembered_mib: 4 }
     }
 }
 
@@ -349,6 +367,9 @@ impl MainFile {
         }
         if !(8..=65_536).contains(&self.store.cache_mib) {
             problems.push("store.cache_mib must be between 8 and 65536".into());
+        }
+        if self.plugins.remembered_mib > 1024 {
+            problems.push("plugins.remembered_mib must be between 0 and 1024".into());
         }
         if self.tls_cert.is_some() != self.tls_key.is_some()
             || self.admin_tls_cert.is_some() != self.admin_tls_key.is_some()

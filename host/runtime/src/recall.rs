@@ -1,0 +1,259 @@
+//! What methods answered, remembered: a method's module is pure, so a question that was asked
+//! before needs no call.
+//!
+//! An answer is found by the version's digest and the whole question: amount, currency, settings,
+//! candidates with their health, the second. Nothing else decides, so nothing has to be forgotten
+//! when a module is swapped, a setting changes or an account fails: the next question is another
+//! one. Only answers that the host believed are kept, and none of a call that wrote to the log,
+//! because the operator is to read every line.
+//!
+//! Of each part the two latest generations are kept: what is found again moves to the younger, and
+//! when that is full the elder goes. So what is asked again and again stays, and the seconds that
+//! are over fall out by themselves.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::mem;
+
+use kassette_domain::id::Digest;
+use kassette_domain::routing::{Context, Refusal, Verdict};
+use parking_lot::Mutex;
+
+/// An answer that was believed.
+pub(crate) type Answer = Result<Vec<Verdict>, Refusal>;
+
+/// Parts with a lock each, so that threads seldom meet.
+const PARTS: usize = 16;
+/// What an entry takes beside its texts: itself, its place in the table, the heads of its blocks.
+const ENTRY: usize = 512;
+/// What a candidate, a verdict or a setting takes beside its texts.
+const ITEM: usize = 160;
+
+/// The answers of all methods.
+#[derive(Debug)]
+pub(crate) struct Recall {
+    /// Bytes that one generation of one part may hold; 0 where nothing is remembered.
+    most: usize,
+    hashes: RandomState,
+    parts: [Mutex<Part>; PARTS],
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    young: Generation,
+    old: Generation,
+}
+
+/// Entries by the hash of their question. One that has another's hash takes its place.
+#[derive(Debug, Default)]
+struct Generation {
+    entries: HashMap<u64, Entry>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    digest: Digest,
+    question: Context,
+    answer: Answer,
+    bytes: usize,
+}
+
+impl Recall {
+    /// Remembers answers in about so many bytes; 0: none.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self {
+            most: bytes / (2 * PARTS),
+            hashes: RandomState::new(),
+            parts: Default::default(),
+        }
+    }
+
+    /// What a version answered to this very question.
+    pub(crate) fn find(&self, digest: &Digest, question: &Context) -> Option<Answer> {
+        if self.most == 0 {
+            return None;
+        }
+        let hash = self.hashes.hash_one((digest, question));
+        let mut part = self.part(hash)?.lock();
+        let same = |entry: &&Entry| entry.digest == *digest && entry.question == *question;
+        if let Some(entry) = part.young.entries.get(&hash).filter(same) {
+            return Some(entry.answer.clone());
+        }
+        let entry = part.old.entries.get(&hash).filter(same)?;
+        let answer = entry.answer.clone();
+        if let Some(entry) = part.old.take(hash) {
+            part.put(hash, entry, self.most);
+        }
+        Some(answer)
+    }
+
+    /// Keeps an answer.
+    pub(crate) fn keep(&self, digest: &Digest, question: &Context, answer: &Answer) {
+        let bytes = size(question, answer);
+        if bytes > self.most {
+            return;
+        }
+        let hash = self.hashes.hash_one((digest, question));
+        let Some(part) = self.part(hash) else { return };
+        let entry = Entry {
+            digest: *digest,
+            question: question.clone(),
+            answer: answer.clone(),
+            bytes,
+        };
+        part.lock().put(hash, entry, self.most);
+    }
+
+    fn part(&self, hash: u64) -> Option<&Mutex<Part>> {
+        // The table uses the other end of the hash.
+        self.parts.get((hash >> 32) as usize % PARTS)
+    }
+}
+
+impl Part {
+    fn put(&mut self, hash: u64, entry: Entry, most: usize) {
+        if self.young.bytes + entry.bytes > most {
+            self.old = mem::take(&mut self.young);
+        }
+        self.young.take(hash);
+        self.young.bytes += entry.bytes;
+        self.young.entries.insert(hash, entry);
+    }
+}
+
+impl Generation {
+    fn take(&mut self, hash: u64) -> Option<Entry> {
+        let entry = self.entries.remove(&hash)?;
+        self.bytes -= entry.bytes;
+        Some(entry)
+    }
+}
+
+/// About what an entry takes, bytes.
+fn size(question: &Context, answer: &Answer) -> usize {
+    let setting = |(name, value): &(String, String)| ITEM + name.len() + value.len();
+    let settings = question.settings.iter().map(setting);
+    let candidates = question.candidates.iter();
+    let candidates = candidates.map(|candidate| ITEM + candidate.id.as_str().len());
+    let verdicts = answer.iter().flatten().map(|verdict| {
+        let text = match &verdict.outcome {
+            Ok(reason) => reason.len(),
+            Err(refusal) => refusal.detail.len(),
+        };
+        ITEM + verdict.id.as_str().len() + text
+    });
+    let refusal = answer.as_ref().err().map_or(0, |no| no.detail.len());
+    ENTRY + refusal + settings.chain(candidates).chain(verdicts).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use kassette_domain::id::AccountId;
+    use kassette_domain::key::Environment;
+    use kassette_domain::money::{Currency, Minor};
+    use kassette_domain::routing::{Availability, Candidate, Ground, Health};
+    use kassette_domain::time::Time;
+
+    use super::*;
+
+    const DIGEST: Digest = Digest([7; 32]);
+
+    fn question(amount: u64) -> Context {
+        let id = AccountId::parse("stripe").unwrap();
+        Context {
+            amount: Some(Minor(amount)),
+            currency: Currency::EUR,
+            usd: None,
+            environment: Environment::Test,
+            email_known: false,
+            country: None,
+            now: Time::from_secs(1_795_000_000),
+            settings: vec![("order".into(), "cost".into())],
+            candidates: vec![Candidate {
+                id,
+                minimum: None,
+                maximum: None,
+                fee: None,
+                priority: 0,
+                health: Health {
+                    status: Availability::Operational,
+                    success: None,
+                    latency: None,
+                    samples: 3,
+                },
+            }],
+        }
+    }
+
+    fn answer(reason: &str) -> Answer {
+        let id = AccountId::parse("stripe").unwrap();
+        let outcome = Ok(reason.to_owned());
+        Ok(vec![Verdict { id, outcome }])
+    }
+
+    #[test]
+    fn only_the_very_same_question_to_the_very_same_version_is_remembered() {
+        let recall = Recall::new(1 << 20);
+        recall.keep(&DIGEST, &question(1), &answer("first"));
+        assert_eq!(recall.find(&DIGEST, &question(1)), Some(answer("first")));
+        assert_eq!(recall.find(&Digest([8; 32]), &question(1)), None);
+        let changes: [fn(&mut Context); 9] = [
+            |other| other.amount = Some(Minor(2)),
+            |other| other.currency = Currency::USD,
+            |other| other.usd = Some(Minor(1)),
+            |other| other.environment = Environment::Live,
+            |other| other.email_known = true,
+            |other| other.country = Some("NL".into()),
+            |other| other.now = Time::from_secs(1_795_000_001),
+            |other| other.settings[0].1 = "speed".into(),
+            |other| other.candidates[0].health.samples = 4,
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let mut other = question(1);
+            change(&mut other);
+            assert_eq!(recall.find(&DIGEST, &other), None, "change {number}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_an_answer_too() {
+        let recall = Recall::new(1 << 20);
+        let no = Err(Refusal {
+            ground: Ground::Country,
+            detail: "not there".into(),
+        });
+        recall.keep(&DIGEST, &question(1), &no);
+        assert_eq!(recall.find(&DIGEST, &question(1)), Some(no));
+    }
+
+    #[test]
+    fn without_room_nothing_is_remembered() {
+        let recall = Recall::new(0);
+        recall.keep(&DIGEST, &question(1), &answer("x"));
+        assert_eq!(recall.find(&DIGEST, &question(1)), None);
+    }
+
+    #[test]
+    fn memory_stays_within_its_bound_and_what_is_asked_again_stays() {
+        const BOUND: usize = 1 << 20;
+        let recall = Recall::new(BOUND);
+        recall.keep(&DIGEST, &question(0), &answer("asked again and again"));
+        for amount in 1..20_000 {
+            recall.keep(&DIGEST, &question(amount), &answer("asked once"));
+            assert!(recall.find(&DIGEST, &question(0)).is_some(), "{amount}");
+        }
+        let bytes = |generation: &Generation| {
+            let entries = generation.entries.values();
+            let sum = entries.map(|entry| entry.bytes).sum::<usize>();
+            assert_eq!(sum, generation.bytes);
+            sum
+        };
+        let held = recall.parts.iter().map(|part| {
+            let part = part.lock();
+            bytes(&part.young) + bytes(&part.old)
+        });
+        assert!(held.sum::<usize>() <= BOUND);
+        assert_eq!(recall.find(&DIGEST, &question(1)), None, "the oldest went");
+    }
+}
