@@ -17,6 +17,8 @@ use super::requests::{Creates, Draw, get, post};
 pub(crate) const CONNECTIONS: usize = 32;
 /// Payments that are there to be read.
 const STORED: usize = 10_000;
+/// The methods for one amount.
+const LISTING: &str = "/api/v1/methods?amount=49.90&currency=EUR";
 /// Longest time for preparing something that is measured afterwards.
 const PREPARING: Duration = Duration::from_secs(60);
 
@@ -29,6 +31,7 @@ enum Case {
     Create,
     Replay,
     Methods,
+    MethodsRemembered,
     CreateDirect,
     Start,
     Page,
@@ -36,13 +39,14 @@ enum Case {
 
 impl Case {
     /// In the order of measuring: what is compared most closely stands side by side.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::FloorGet,
         Self::ReadPayment,
+        Self::Methods,
+        Self::MethodsRemembered,
         Self::FloorPost,
         Self::Create,
         Self::Replay,
-        Self::Methods,
         Self::CreateDirect,
         Self::Start,
         Self::Page,
@@ -69,6 +73,7 @@ impl Case {
             Self::Create => "create, hosted",
             Self::Replay => "create, replayed",
             Self::Methods => "GET methods (10 ranks)",
+            Self::MethodsRemembered => "GET methods, remembered",
             Self::CreateDirect => "create, direct (1 rank)",
             Self::Start => "start at the simulator",
             Self::Page => "GET checkout page (10 ranks)",
@@ -87,7 +92,9 @@ impl Case {
     const fn floor(self) -> Option<Self> {
         match self {
             Self::FloorGet | Self::FloorPost => None,
-            Self::ReadPayment | Self::Methods | Self::Page => Some(Self::FloorGet),
+            Self::ReadPayment | Self::Methods | Self::MethodsRemembered | Self::Page => {
+                Some(Self::FloorGet)
+            }
             Self::Create | Self::Replay | Self::CreateDirect | Self::Start => Some(Self::FloorPost),
         }
     }
@@ -96,6 +103,8 @@ impl Case {
         match self {
             Self::ReadPayment => Some(Goal::Ratio(0.8)),
             Self::Create => Some(Goal::Ratio(0.35)),
+            Self::Methods => Some(Goal::Ratio(0.25)),
+            Self::MethodsRemembered => Some(Goal::Ratio(0.6)),
             _ => None,
         }
     }
@@ -113,6 +122,8 @@ impl Case {
 struct World {
     floor: Floor,
     gateway: Gateway,
+    /// The same, but that no answer of a method is remembered.
+    forgetful: Gateway,
     /// Ids and checkout paths of stored payments.
     stored: Rc<Vec<(String, String)>>,
 }
@@ -131,6 +142,7 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
     let world = World {
         floor: Floor::start(),
         gateway,
+        forgetful: Gateway::fresh("[plugins]\nremembered_mib = 0"),
         stored: Rc::new(stored),
     };
     let mut rounds: [Rounds; Case::ALL.len()] = Default::default();
@@ -208,10 +220,11 @@ impl World {
                 client::once(address, &once);
                 closed(address, same(once))
             }
-            Case::Methods => closed(
-                address,
-                same(get(key, "/api/v1/methods?amount=49.90&currency=EUR")),
-            ),
+            Case::Methods => {
+                let Gateway { address, key, .. } = &self.forgetful;
+                closed(*address, same(get(key, LISTING)))
+            }
+            Case::MethodsRemembered => closed(address, same(get(key, LISTING))),
             Case::Start => closed(address, self.starts(time)),
             Case::Page => closed(address, self.pages()),
         };

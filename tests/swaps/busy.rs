@@ -43,7 +43,9 @@ async fn no_innocent_call_is_ended_while_the_machine_is_busy() {
     let _alone = crate::ALONE.lock().await;
     let length = crate::length("KASSETTE_BUSY_SECONDS", 5);
     let server = Server::configured("[store]\ncache_mib = 8\n").await;
-    let caller = Caller::new(&server, server.test_key());
+    let unlimited = json!({ "per_second": crate::NO_LIMIT, "burst": crate::NO_LIMIT });
+    let (_, key, _) = server.merchant(json!({ "rate_limit": unlimited })).await;
+    let caller = Caller::new(&server, &key);
     let offered = caller.listing().await;
     assert!(offered.len() > 5, "{offered:?}");
 
@@ -70,8 +72,7 @@ async fn no_innocent_call_is_ended_while_the_machine_is_busy() {
     drop(busy);
     let payments = payments.concat();
     for payment in &payments {
-        let key = server.test_key();
-        server.until(key, payment, "completed").await;
+        server.until(&key, payment, "completed").await;
     }
     println!(
         "{} calls in {:?} beside {LOOPS} busy loops, {} payments",

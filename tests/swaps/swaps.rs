@@ -50,7 +50,10 @@ impl World {
             providers.any(|one| one["id"] == ACCOUNTS[1]).then_some(())
         };
         server.wait_for("the second account", there).await;
-        let policy = json!({ "methods": { "ideal": { "enabled": true, "providers": ACCOUNTS } } });
+        let policy = json!({
+            "methods": { "ideal": { "enabled": true, "providers": ACCOUNTS } },
+            "rate_limit": { "per_second": crate::NO_LIMIT, "burst": crate::NO_LIMIT },
+        });
         let (_, key, _) = server.merchant(policy).await;
         Self {
             server,
