@@ -220,6 +220,11 @@ async fn modules_replaced_every_50_ms_under_load_are_felt_by_nobody() {
         counted(&world.server, "kassette_plugin_refusals_total", "").await,
         0
     );
+    let remembered = "kassette_plugin_remembered_total";
+    assert!(
+        counted(&world.server, remembered, "method.ideal").await > 0,
+        "answers of both versions were remembered meanwhile"
+    );
     let most = warm + GROWTH_KIB + payments * PAYMENT_KIB;
     assert!(end < most, "{end} KiB resident, from {warm}");
 }
