@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
 use crate::harness::{PATIENCE, Server};
-use crate::traffic::{Caller, Simulator, counted, resident};
+use crate::traffic::{Caller, Simulator, assert_no_faults, counted, resident};
 use crate::versions::{ACCOUNTS, Kind, Versions};
 
 /// From one swap to the next.
@@ -212,10 +212,7 @@ async fn modules_replaced_every_50_ms_under_load_are_felt_by_nobody() {
         decided.0.lock(),
     );
     assert_eq!(swaps - before, u64::from(dropped));
-    assert_eq!(
-        counted(&world.server, "kassette_plugin_faults_total", "").await,
-        0
-    );
+    assert_no_faults(&world.server).await;
     assert_eq!(
         counted(&world.server, "kassette_plugin_refusals_total", "").await,
         0

@@ -85,6 +85,14 @@ pub(crate) async fn counted(server: &Server, name: &str, label: &str) -> u64 {
         .sum()
 }
 
+/// No call of any module failed; else what the log says of those that did.
+pub(crate) async fn assert_no_faults(server: &Server) {
+    let faults = counted(server, "kassette_plugin_faults_total", "").await;
+    let log = server.log();
+    let failed = log.lines().filter(|line| line.contains("plugin.fault"));
+    assert_eq!(faults, 0, "{:#?}", failed.collect::<Vec<_>>());
+}
+
 /// Resident memory of the gateway, in KiB.
 pub(crate) fn resident(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
