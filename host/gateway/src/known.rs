@@ -1,4 +1,4 @@
-//! Keys, merchants and resellers as they were last read.
+//! Keys, merchants, resellers and delegations as they were last read.
 //!
 //! Every request shows a key, and all of these rows change about never. So they are read once and
 //! remembered for as long as the store says that none of them has changed; with the change that is
@@ -10,6 +10,7 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use kassette_domain::delegation::Delegation;
 use kassette_domain::id::{MerchantId, ResellerId};
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
@@ -63,6 +64,7 @@ pub(crate) struct Known {
     merchants: Remembered<MerchantId, Merchant>,
     reseller_keys: Remembered<TokenHash, KnownKey<Reseller>>,
     resellers: Remembered<ResellerId, Reseller>,
+    delegations: Remembered<(ResellerId, MerchantId), Delegation>,
 }
 
 impl Known {
@@ -132,6 +134,25 @@ impl Known {
             self.resellers.put(id, version, reseller);
         }
         Ok(reseller)
+    }
+
+    /// What a merchant has granted a reseller, revoked or not.
+    pub(crate) async fn delegation(
+        &self,
+        store: &dyn Store,
+        reseller: ResellerId,
+        merchant: MerchantId,
+    ) -> Result<Option<Arc<Delegation>>, Fault> {
+        let version = store.directory_version();
+        if let Some(known) = self.delegations.get(&(reseller, merchant), version) {
+            return Ok(Some(known));
+        }
+        let delegation = store.delegation(reseller, merchant).await?.map(Arc::new);
+        if let Some(delegation) = &delegation {
+            self.delegations
+                .put((reseller, merchant), version, delegation);
+        }
+        Ok(delegation)
     }
 
     /// A merchant.

@@ -1,8 +1,9 @@
 //! What a reseller does for merchants, and how merchants let it.
 //!
 //! A payment that a reseller makes belongs to the merchant: its keys read it, its webhooks tell it,
-//! its policy routes it. The reseller alone starts it. Whether it may at all is looked up at every
-//! call, and by the store once more when it writes, so a revocation holds at once.
+//! its policy routes it. The reseller alone starts it. Whether it may at all is asked at every call, of
+//! what is known as long as the store says that it has not changed, and by the store once more when it
+//! writes: a revocation holds at once.
 
 mod consent;
 mod invite;
@@ -79,8 +80,10 @@ impl Gateway {
         merchant: MerchantId,
         environment: Environment,
     ) -> Result<Result<(), Barred>, Fault> {
-        let delegation = self.store().delegation(reseller.id, merchant).await?;
-        Ok(may_work(reseller, delegation.as_ref(), environment))
+        let known = &self.inner.known;
+        let delegation = known.delegation(self.store().as_ref(), reseller.id, merchant);
+        let delegation = delegation.await?;
+        Ok(may_work(reseller, delegation.as_deref(), environment))
     }
 
     /// The same, where the merchant has to be approved for live too.

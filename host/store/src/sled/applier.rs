@@ -35,9 +35,14 @@ const GROUP_ROWS: usize = 1024;
 /// groups that can be unsynced stay below a segment: see `pipeline`.
 pub(super) const GROUP_BYTES: usize = super::open::SEGMENT_BYTES / 32;
 
-/// Rows that are read with every request, and so remembered by callers: keys, merchants and resellers.
-/// When a key was last used is none of them.
-const DIRECTORY: [&[u8]; 3] = [keys::API_KEYS, keys::MERCHANTS, reseller_keys::RESELLERS];
+/// Rows that are read with every request, and so remembered by callers: keys, merchants, resellers and
+/// what merchants have granted them. When a key was last used is none of them.
+const DIRECTORY: [&[u8]; 4] = [
+    keys::API_KEYS,
+    keys::MERCHANTS,
+    reseller_keys::RESELLERS,
+    reseller_keys::DELEGATIONS,
+];
 
 /// One thing that can happen to the store. No closures from outside: what can happen is a list.
 pub(super) trait Operation: Send + 'static {
@@ -91,7 +96,7 @@ impl<O: Operation> Job for Asked<O> {
 pub(super) struct Shared {
     inbox: Inbox,
     pub(super) unsynced: Unsynced,
-    /// Counts the groups that changed keys or merchants, and those of which it is not known.
+    /// Counts the groups that changed rows of [`DIRECTORY`], and those of which it is not known.
     directory: AtomicU64,
     recent: Recent,
     stats: Stats,
@@ -174,7 +179,7 @@ impl Applier {
         Listener::to(&self.shared)
     }
 
-    /// Changes before a change to keys or merchants is answered.
+    /// Changes before a change to rows of the directory is answered.
     pub(super) fn directory(&self) -> u64 {
         self.shared.directory.load(Ordering::Acquire)
     }

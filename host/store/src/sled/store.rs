@@ -96,7 +96,7 @@ impl SledStore {
         }
     }
 
-    /// Changes before a change to keys or merchants is answered.
+    /// Changes before a change to rows of the directory is answered.
     pub(super) fn directory(&self) -> u64 {
         self.applier.directory()
     }

@@ -36,9 +36,11 @@ async fn roll_out(store: &Arc<dyn Store>, enabled: bool) -> Reseller {
 }
 
 async fn delegate(store: &Arc<dyn Store>, merchant: u64, authorized: bool, at: Time) {
+    let version = store.directory_version();
     let line = audited("delegation");
     let set = store.set_delegation(ResellerId(1), MerchantId(merchant), authorized, line, at);
     set.await.unwrap().unwrap();
+    assert!(version.is_none() || store.directory_version() != version);
 }
 
 /// Issues a key of reseller 1; its name is the key.
@@ -256,9 +258,11 @@ pub async fn an_invitation_is_accepted_with_a_code_once(harness: &dyn Harness) {
         Answered::Not(NotAnswered::WrongCode)
     );
     assert_eq!(accept("nobody", "x", NOW).await, Answered::Unknown);
+    let version = store.directory_version();
     let Answered::Accepted(delegation) = accept("a", "x", later(5)).await else {
         panic!("it was not accepted");
     };
+    assert!(version.is_none() || store.directory_version() != version);
     assert_eq!(delegation.merchant, merchant);
     assert_eq!(
         store.delegation(ResellerId(1), merchant).await.unwrap(),
