@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::routing::{get, post};
 use axum::serve::ListenerExt as _;
@@ -16,6 +16,8 @@ use kassette_domain::signing::{Nonce, SignedRequest, Stamp};
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead as _, BufReader};
+
+use super::gateway::process_time;
 
 /// Starts this program as a floor.
 pub(crate) const ARGUMENT: &str = "floor";
@@ -157,6 +159,11 @@ impl Floor {
             child,
             address: line.trim().parse().unwrap(),
         }
+    }
+
+    /// Processor time used so far.
+    pub(crate) fn cpu(&self) -> Duration {
+        process_time(self.child.id())
     }
 }
 

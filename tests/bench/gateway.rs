@@ -138,6 +138,11 @@ impl Gateway {
         key["key"].as_str().unwrap().to_owned()
     }
 
+    /// Processor time used so far.
+    pub(crate) fn cpu(&self) -> Duration {
+        process_time(self.child.id())
+    }
+
     /// Resident memory now, bytes.
     pub(crate) fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
@@ -145,6 +150,22 @@ impl Gateway {
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
         kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap() << 10
     }
+}
+
+/// Processor time that a process has used so far, with all its threads, those that ended too.
+pub(crate) fn process_time(process: u32) -> Duration {
+    /// What the kernel counts in, on every machine that Linux still runs on.
+    const TICKS_A_SECOND: u64 = 100;
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // The name stands in parentheses and may hold anything; what follows it are numbers.
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks: u64 = fields
+        .split_ascii_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|ticks| ticks.parse::<u64>().unwrap())
+        .sum();
+    Duration::from_millis(ticks * 1000 / TICKS_A_SECOND)
 }
 
 impl Drop for Gateway {

@@ -134,6 +134,8 @@ struct Rounds {
     rates: Vec<f64>,
     p50: Vec<f64>,
     p99: Vec<f64>,
+    /// Processor time of the server for each answer, microseconds.
+    cpu: Vec<f64>,
 }
 
 pub(crate) fn run(options: &Options) -> Vec<Figure> {
@@ -153,7 +155,11 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
     for _ in 0..options.rounds() {
         for case in &chosen {
             let rounds = &mut rounds[*case as usize];
+            let before = world.cpu(*case);
             let measured = world.measure(*case, options.slice());
+            let took = world.cpu(*case).saturating_sub(before);
+            let answers: u64 = measured.statuses.values().sum();
+            rounds.cpu.push(took.as_secs_f64() * 1e6 / answers as f64);
             rounds.rates.push(measured.rate(&[case.status()]));
             rounds.p50.push(measured.percentile_ms(50.0));
             rounds.p99.push(measured.percentile_ms(99.0));
@@ -183,10 +189,20 @@ fn figures_of(case: Case, all: &[Rounds]) -> Vec<Figure> {
     if let Some(most) = case.p99() {
         p99 = p99.goal(Goal::AtMost(most));
     }
-    vec![rate, p50, p99]
+    let cpu = format!("{}, processor time of the server", case.name());
+    let cpu = Figure::new(cpu, median(&measured.cpu), "us");
+    vec![rate, p50, p99, cpu]
 }
 
 impl World {
+    /// Processor time that the server of a case has used since it was started.
+    fn cpu(&self, case: Case) -> Duration {
+        match case {
+            Case::FloorGet | Case::FloorPost => self.floor.cpu(),
+            _ => self.gateway.cpu(),
+        }
+    }
+
     /// Measures a case for a while. Anything but the expected answer ends the benchmark: a failure is
     /// quick, and would look like a good figure.
     fn measure(&self, case: Case, time: Duration) -> Measured {

@@ -1,6 +1,11 @@
 //! Twice what the service can carry: whether it still carries as much, how the rest is answered, and
-//! whether all is well again right afterwards.
+//! whether all is well again right afterwards. And a crowd of slow clients, beside whom it has to carry
+//! as much as without them.
 
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::client::{self, Measured, Requests};
@@ -12,14 +17,20 @@ use super::requests::Creates;
 
 /// Connections of the crowd. Fewer than the doors let in, and the crowd would wait on its own side.
 const CROWD: usize = 2000;
+/// Slow clients: connections that send a byte a second. With the others they stay below what one address
+/// may have.
+const SLOW: usize = 1000;
+/// Connections on which nothing is sent.
+const SILENT: usize = 900;
 /// How long each part of a round takes.
 const PART: Duration = Duration::from_secs(3);
 
-/// One round: before, at twice the rate of before, after.
+/// One round: before, at twice the rate of before, after, beside slow clients.
 struct Round {
     before: Measured,
     twice: Measured,
     after: Measured,
+    beside: Measured,
 }
 
 pub(crate) fn run(options: &Options) -> Vec<Figure> {
@@ -51,6 +62,13 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
             "ms",
         ),
         compared("creates right afterwards", &|round| good(&round.after)).goal(Goal::Ratio(0.9)),
+        compared("creates beside slow clients", &|round| good(&round.beside))
+            .goal(Goal::Ratio(0.9)),
+        Figure::new(
+            "  their p99",
+            of(&|round| round.beside.percentile_ms(99.0)),
+            "ms",
+        ),
     ]
 }
 
@@ -79,9 +97,53 @@ fn round(gateway: &Gateway) -> Round {
         .keys()
         .find(|status| ![201, 503].contains(status));
     assert!(other.is_none(), "answered with {other:?}");
+    let after = closed();
+    let slow = SlowClients::come(gateway.address);
+    let beside = closed();
+    drop(slow);
     Round {
         before,
         twice,
-        after: closed(),
+        after,
+        beside,
+    }
+}
+
+/// Slow and silent connections, as long as this lives.
+struct SlowClients(Option<(Sender<()>, JoinHandle<()>)>);
+
+impl SlowClients {
+    /// Opens them all.
+    fn come(address: SocketAddr) -> Self {
+        /// What the slow ones send, and never come to the end of.
+        const HEAD: &[u8] = b"POST /api/v1/payments HTTP/1.1\r\nhost: pay.example\r\n";
+        let open = |count| -> Vec<TcpStream> {
+            let streams = (0..count).map(|_| TcpStream::connect(address));
+            streams.collect::<Result<_, _>>().unwrap()
+        };
+        let (mut slow, silent) = (open(SLOW), open(SILENT));
+        let (here, gone) = channel();
+        let thread = std::thread::spawn(move || {
+            for byte in HEAD {
+                for stream in &mut slow {
+                    // Whoever was too slow for too long has been shown the door.
+                    let _ended = stream.write_all(&[*byte]);
+                }
+                if gone.recv_timeout(Duration::from_secs(1)) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
+            }
+            drop(silent);
+        });
+        Self(Some((here, thread)))
+    }
+}
+
+impl Drop for SlowClients {
+    fn drop(&mut self) {
+        if let Some((here, thread)) = self.0.take() {
+            drop(here);
+            thread.join().unwrap();
+        }
     }
 }
