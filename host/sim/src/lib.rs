@@ -32,6 +32,7 @@ mod payer;
 mod paypal;
 mod razorpay;
 mod record;
+mod revolut;
 mod rfc3339;
 mod sandbox;
 mod session;

@@ -133,7 +133,9 @@ pub(crate) fn usually(
 }
 
 /// The modules whose vendors are simulated, the sandbox first.
-pub(crate) const MODULES: &[&str] = &["sandbox", "adyen", "mollie", "paypal", "razorpay", "stripe"];
+pub(crate) const MODULES: &[&str] = &[
+    "sandbox", "adyen", "mollie", "paypal", "razorpay", "revolut", "stripe",
+];
 
 /// The vendor of that module name.
 pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
@@ -144,6 +146,7 @@ pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
         "mollie" => Arc::new(crate::mollie::Mollie),
         "razorpay" => Arc::new(crate::razorpay::Razorpay),
         "paypal" => Arc::new(crate::paypal::PayPal::default()),
+        "revolut" => Arc::new(crate::revolut::Revolut),
         _ => return None,
     })
 }

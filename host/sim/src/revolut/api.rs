@@ -1,0 +1,227 @@
+//! Revolut's endpoints.
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, FromRequestParts, Path, Query, State},
+    http::{HeaderMap, StatusCode, request::Parts},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    account::{Account, Created},
+    http::{self, MOST_BODY},
+    ids,
+    money::{Amount, Money},
+    revolut::{
+        problem::Problem,
+        secret_key,
+        wire::{self, Capture, Create, Kin},
+    },
+    session::{Conflict, Opening, Session, State as Stands},
+};
+
+/// Orders that a list has where the caller does not say, and at most.
+const PAGE: usize = 100;
+const MOST_PAGE: usize = 500;
+
+pub(crate) fn routes(account: Arc<Account>) -> Router {
+    Router::new()
+        .route("/api/orders", post(create).get(list))
+        .route("/api/orders/{id}", get(read))
+        .route("/api/orders/{id}/capture", post(capture))
+        .route("/api/orders/{id}/cancel", post(cancel))
+        .route("/api/disputes", get(disputes))
+        .route("/api/disputes/{id}", get(dispute))
+        .fallback(async || Problem::not_found())
+        .method_not_allowed_fallback(async || Problem::method_not_allowed())
+        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .with_state(account)
+}
+
+/// Proof of the right key and of a version: no handler that takes it can be reached without.
+struct Authorised;
+
+impl FromRequestParts<Arc<Account>> for Authorised {
+    type Rejection = Problem;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        account: &Arc<Account>,
+    ) -> Result<Self, Problem> {
+        let given = http::bearer(&parts.headers).unwrap_or_default();
+        if !http::same(given, &secret_key(&account.settings)) {
+            return Err(Problem::unauthorised());
+        }
+        let version = http::only(&parts.headers, "revolut-api-version");
+        if version == Some(wire::VERSION) {
+            Ok(Self)
+        } else {
+            let message = format!("Revolut-Api-Version: {} is simulated", wire::VERSION);
+            Err(Problem::bad_request(message))
+        }
+    }
+}
+
+async fn create(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let asked: Create = http::json_body(&headers, &body).map_err(Problem::bad_request)?;
+    let life = wire::check(&asked)?;
+    let reference = wire::order_id(&ids::random("")?);
+    let now = account.now();
+    let mut session = Session::open(Opening {
+        // No idempotency here: the same request twice makes two orders.
+        key: reference.clone(),
+        reference,
+        attempt_id: asked.merchant_order_data.reference,
+        fingerprint: http::fingerprint(&body),
+        due: Money {
+            value: Amount(asked.amount),
+            currency: asked.currency,
+        },
+        method: "revolut".to_owned(),
+        order: asked.description,
+        merchant: account.settings.provider_id.clone(),
+        cancel_url: asked.redirect_url.clone(),
+        return_url: asked.redirect_url,
+        now,
+        expires_at: now.saturating_add(life),
+    })?;
+    let mode = asked.capture_mode.unwrap_or_else(|| "automatic".to_owned());
+    session.extra.insert(wire::CAPTURE_MODE.to_owned(), mode);
+    match account.create(session).await? {
+        Created::New(session) | Created::Replay(session) => {
+            let order = wire::order(&account, &session, account.now());
+            Ok((StatusCode::CREATED, Json(order)).into_response())
+        }
+        Created::Differs => Err(Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)),
+    }
+}
+
+async fn list(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    Query(query): Query<HashMap<String, String>>,
+) -> Result<Json<Value>, Problem> {
+    let mut most = PAGE;
+    let mut reference = None;
+    for (name, value) in &query {
+        match name.as_str() {
+            "limit" => {
+                most = value
+                    .parse()
+                    .ok()
+                    .filter(|most| (1..=MOST_PAGE).contains(most))
+                    .ok_or_else(|| Problem::validation("limit: 1 to 500"))?;
+            }
+            "merchant_order_data_reference" => reference = Some(value),
+            _ => return Err(Problem::bad_request(format!("{name} is not simulated"))),
+        }
+    }
+    let found = match reference {
+        Some(reference) => {
+            let mut found = account.by_attempt(reference);
+            found.reverse();
+            found.truncate(most);
+            found
+        }
+        None => account.newest(None, most).unwrap_or_default(),
+    };
+    let now = account.now();
+    let orders: Vec<Value> = found
+        .iter()
+        .map(|session| wire::simplified(&account, session, now))
+        .collect();
+    Ok(Json(json!({ "orders": orders })))
+}
+
+async fn read(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let now = account.now();
+    if let Some(session) = of_kin(&account, &id, Kin::Refund) {
+        return Ok(Json(wire::refund(&session).ok_or_else(Problem::not_found)?));
+    }
+    let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
+    Ok(Json(wire::order(&account, &session, now)))
+}
+
+async fn capture(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let asked: Capture = http::json_body(&headers, &body).map_err(Problem::bad_request)?;
+    let known = account.by_reference(&id).ok_or_else(Problem::not_found)?;
+    if asked
+        .amount
+        .is_some_and(|amount| amount != known.due.value.0)
+    {
+        let message = "the whole amount that was authorised is captured, or nothing";
+        return Err(Problem::validation(message));
+    }
+    let act = |session: &mut Session, account: &Account, now| match session.state {
+        // Sent again: nothing more is taken.
+        Stands::Captured | Stands::Refunded => Ok(None),
+        Stands::Authorised => session.capture(now, account.taken(session)).map(Some),
+        _ => Err(Conflict),
+    };
+    let session = account.change(id, act).await?;
+    Ok(Json(wire::order(&account, &session, account.now())))
+}
+
+async fn cancel(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    // No news of it: the merchant knows.
+    let act = |session: &mut Session, _: &Account, now| {
+        if !session.is_payable(now) && session.state != Stands::Authorised {
+            return Err(Conflict);
+        }
+        session.close(now).map(|()| None)
+    };
+    let session = account.change(id, act).await?;
+    Ok(Json(wire::order(&account, &session, account.now())))
+}
+
+async fn disputes(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    Query(query): Query<HashMap<String, String>>,
+) -> Result<Json<Value>, Problem> {
+    let payment = query
+        .get("payment_id")
+        .filter(|_| query.len() == 1)
+        .ok_or_else(|| Problem::bad_request("exactly payment_id is simulated"))?;
+    let session = of_kin(&account, payment, Kin::Payment);
+    let dispute = session.and_then(|session| wire::dispute(&session, account.now()));
+    Ok(Json(dispute.into_iter().collect()))
+}
+
+async fn dispute(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let session = of_kin(&account, &id, Kin::Dispute);
+    let dispute = session.and_then(|session| wire::dispute(&session, account.now()));
+    dispute.map(Json).ok_or_else(Problem::not_found)
+}
+
+/// The order to whose payment, refund or dispute an id belongs.
+fn of_kin(account: &Account, id: &str, kin: Kin) -> Option<Session> {
+    account.by_reference(&wire::order_of(id, kin)?)
+}

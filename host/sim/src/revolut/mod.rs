@@ -1,0 +1,151 @@
+//! Revolut's Merchant API, the orders and disputes that the module `revolut` uses.
+//!
+//! What differs from the vendor: addresses of this machine are taken as redirect addresses, disputes can
+//! be asked for in the test environment too, and an order is captured as a whole or not at all.
+mod api;
+mod problem;
+mod wire;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    http::{Method, StatusCode},
+    response::{IntoResponse, Response},
+};
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::json;
+use sha2::Sha256;
+
+use crate::{
+    account::Account,
+    config::{Profile, SimAccount},
+    session::{Conflict, Happened, Outcome, Session},
+    vendor::{self, Call, Event, Message, Vendor},
+};
+
+/// The simulated Revolut.
+pub(crate) struct Revolut;
+
+/// The Merchant API's Secret key of an account.
+fn secret_key(account: &SimAccount) -> String {
+    format!("sk_{}", account.api_key)
+}
+
+/// A webhook's signing secret.
+fn signing_secret(secret: &str) -> String {
+    format!("wsk_{secret}")
+}
+
+impl Vendor for Revolut {
+    fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
+        api::routes(account)
+    }
+
+    fn profile(&self, account: &SimAccount, api: &str) -> Profile {
+        let webhook_secret = signing_secret(&account.callback_secret);
+        Profile {
+            name: "Revolut",
+            methods: &["revolut", "credit_card"],
+            settings: vec![("base-url".to_owned(), api.to_owned())],
+            secrets: vec![
+                ("secret-key".to_owned(), secret_key(account)),
+                ("webhook-secret".to_owned(), webhook_secret),
+            ],
+        }
+    }
+
+    /// Searching for an order is no call about one: what is ordered for a payment is not spent on the
+    /// look before a creation.
+    fn call(&self, method: &Method, path: &str) -> Call {
+        let search = method == Method::GET && path == "/api/orders";
+        if path.starts_with("/api/orders") && !search {
+            Call::Payment
+        } else {
+            Call::Other
+        }
+    }
+
+    fn failure(&self, status: StatusCode) -> Response {
+        problem::Problem::of_vendor(status).into_response()
+    }
+
+    fn choose(
+        &self,
+        account: &Account,
+        session: &mut Session,
+        outcome: Outcome,
+        now: u64,
+    ) -> Result<Option<Happened>, Conflict> {
+        match outcome {
+            Outcome::Approve if wire::is_manual(session) && session.is_payable(now) => {
+                session.approve(now, None).map(Some)
+            }
+            // Revolut reviews nothing. What a person has to look at is a dispute, here one that comes at
+            // once; letting it go is winning it.
+            Outcome::Approve if session.held => {
+                let happened = session.release(now)?;
+                session
+                    .extra
+                    .insert(wire::DISPUTE.to_owned(), "won".to_owned());
+                Ok(Some(happened))
+            }
+            _ => vendor::usually(account, session, outcome, now),
+        }
+    }
+
+    fn event(&self, _: &Account, event: Event<'_>) -> Option<Message> {
+        let session = event.session;
+        let of_order = |name: &str| {
+            json!({
+                "event": name,
+                "order_id": session.reference,
+                "merchant_order_ext_ref": session.attempt_id,
+            })
+        };
+        let of_dispute = |name: &str| {
+            let id = wire::kin(&session.reference, wire::Kin::Dispute);
+            json!({ "event": name, "dispute_id": id })
+        };
+        let body = match event.happened {
+            Happened::Opened => return None,
+            Happened::Declined => of_order("ORDER_PAYMENT_DECLINED"),
+            Happened::Authorised => of_order("ORDER_AUTHORISED"),
+            Happened::Captured if session.extra.contains_key(wire::DISPUTE) => {
+                of_dispute("DISPUTE_WON")
+            }
+            Happened::Captured => of_order("ORDER_COMPLETED"),
+            Happened::InReview => of_dispute("DISPUTE_UNDER_REVIEW"),
+            Happened::Disputed => of_dispute("DISPUTE_ACTION_REQUIRED"),
+            // A refund is an order of its own, without the merchant's reference.
+            Happened::Refunded => json!({
+                "event": "ORDER_COMPLETED",
+                "order_id": wire::kin(&session.reference, wire::Kin::Refund),
+            }),
+        };
+        Some(Message::json(&body))
+    }
+
+    fn sign(
+        &self,
+        _: &Account,
+        secret: &str,
+        body: &str,
+        now_ms: u64,
+    ) -> Vec<(&'static str, String)> {
+        // A key of any length is taken, so that this cannot fail; no signature is refused anyway.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(signing_secret(secret).as_bytes()) else {
+            return Vec::new();
+        };
+        mac.update(format!("v1.{now_ms}.{body}").as_bytes());
+        let code = hex::encode(mac.finalize().into_bytes());
+        vec![
+            ("revolut-request-timestamp", now_ms.to_string()),
+            ("revolut-signature", format!("v1={code}")),
+        ]
+    }
+
+    fn returns(&self, _: &Session, _: Outcome) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}

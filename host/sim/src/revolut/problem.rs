@@ -1,0 +1,92 @@
+//! How Revolut says no.
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+
+use crate::{account::Unchanged, config::SimError};
+
+/// A refusal with its status: `{"code","message","timestamp"}`.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+}
+
+impl Problem {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// The request cannot be understood.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
+    }
+
+    /// It is understood, and a value is wrong.
+    pub(crate) fn validation(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "validation", message)
+    }
+
+    /// The order's state does not allow it.
+    pub(crate) fn bad_state() -> Self {
+        let message = "the order's state does not allow this";
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_state", message)
+    }
+
+    pub(crate) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "there is no such thing")
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        Self::new(status, "method_not_allowed", "not like that")
+    }
+
+    pub(crate) fn unauthorised() -> Self {
+        let message = "the secret key is missing or wrong";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
+    }
+
+    /// A failure of the vendor's own.
+    pub(crate) fn of_vendor(status: StatusCode) -> Self {
+        let (code, message) = match status {
+            StatusCode::TOO_MANY_REQUESTS => ("too_many_requests", "too many requests"),
+            StatusCode::SERVICE_UNAVAILABLE => ("unavailable", "not available for a while"),
+            _ => ("internal_server_error", "something went wrong"),
+        };
+        Self::new(status, code, message)
+    }
+}
+
+impl From<Unchanged> for Problem {
+    fn from(unchanged: Unchanged) -> Self {
+        match unchanged {
+            Unchanged::Unknown => Self::not_found(),
+            Unchanged::Conflict => Self::bad_state(),
+            Unchanged::Books(error) => error.into(),
+        }
+    }
+}
+
+impl From<SimError> for Problem {
+    fn from(error: SimError) -> Self {
+        tracing::error!(%error, "the simulated Revolut cannot go on");
+        Self::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        // When it happened plays no part for anybody here.
+        let body = json!({ "code": self.code, "message": self.message, "timestamp": 0 });
+        (self.status, Json(body)).into_response()
+    }
+}

@@ -1,0 +1,302 @@
+//! Revolut's JSON: what it takes and what it tells.
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::{
+    account::Account,
+    revolut::problem::Problem,
+    rfc3339,
+    session::{Phase, Session, State},
+};
+
+/// The version of the API that is simulated.
+pub(crate) const VERSION: &str = "2026-04-20";
+
+/// What a session keeps beside: when the money is taken, and how a dispute ended.
+pub(crate) const CAPTURE_MODE: &str = "capture_mode";
+pub(crate) const DISPUTE: &str = "dispute";
+
+/// What orders are taken in.
+const CURRENCIES: [&str; 22] = [
+    "AED", "AUD", "BGN", "CAD", "CHF", "CZK", "DKK", "EUR", "GBP", "HKD", "HUF", "ILS", "JPY",
+    "NOK", "NZD", "PLN", "RON", "SEK", "SGD", "THB", "USD", "ZAR",
+];
+
+/// How long an order may wait for its payer, in seconds: a minute to 30 days.
+const WAITS: std::ops::RangeInclusive<u64> = 60..=720 * 3_600;
+
+/// How long it waits where nobody says.
+const WAITS_USUALLY: u64 = 720 * 3_600;
+
+/// Longest address.
+const ADDRESS: usize = 2_000;
+
+/// Body of `POST /api/orders`. The fields that the gateway has no use for are not simulated.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Create {
+    pub(crate) amount: u64,
+    pub(crate) currency: String,
+    pub(crate) description: String,
+    pub(crate) capture_mode: Option<String>,
+    expire_pending_after: Option<String>,
+    pub(crate) merchant_order_data: MerchantOrder,
+    pub(crate) redirect_url: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MerchantOrder {
+    pub(crate) reference: String,
+}
+
+/// Body of `POST /api/orders/{id}/capture`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Capture {
+    pub(crate) amount: Option<u64>,
+}
+
+/// Checks a creation as the vendor would. How long the order waits, in milliseconds.
+pub(crate) fn check(create: &Create) -> Result<u64, Problem> {
+    if !CURRENCIES.contains(&create.currency.as_str()) {
+        return Err(Problem::validation("currency is not supported"));
+    }
+    if create.amount == 0 {
+        return Err(Problem::validation("amount is too small"));
+    }
+    let mode = create.capture_mode.as_deref();
+    if !matches!(mode, None | Some("automatic" | "manual")) {
+        return Err(Problem::validation("capture_mode: automatic or manual"));
+    }
+    let good =
+        Url::parse(&create.redirect_url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+    if !good || create.redirect_url.len() > ADDRESS {
+        return Err(Problem::validation("redirect_url is not an address"));
+    }
+    let waits = match &create.expire_pending_after {
+        None => WAITS_USUALLY,
+        Some(period) => duration(period)
+            .filter(|seconds| WAITS.contains(seconds))
+            .ok_or_else(|| Problem::validation("expire_pending_after: PT1M to PT720H"))?,
+    };
+    Ok(waits.saturating_mul(1_000))
+}
+
+/// Seconds of `PT90S`, `PT15M` or `PT2H`.
+fn duration(text: &str) -> Option<u64> {
+    let text = text.strip_prefix("PT")?;
+    let (unit, factor) = [('S', 1), ('M', 60), ('H', 3_600)]
+        .into_iter()
+        .find(|(unit, _)| text.ends_with(*unit))?;
+    let number = text.strip_suffix(unit)?;
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = number.parse().ok().filter(|_| digits)?;
+    number.checked_mul(factor)
+}
+
+/// What belongs to an order and has an id of its own: the order's with another first digit.
+#[derive(Clone, Copy)]
+pub(crate) enum Kin {
+    Payment,
+    Dispute,
+    Refund,
+}
+
+const ORDER_DIGIT: char = '0';
+
+impl Kin {
+    const fn digit(self) -> char {
+        match self {
+            Self::Payment => '1',
+            Self::Dispute => '2',
+            Self::Refund => '3',
+        }
+    }
+}
+
+/// An order's id out of 32 random hexadecimal characters: a UUID.
+pub(crate) fn order_id(random: &str) -> String {
+    let mut id = String::with_capacity(36);
+    for (at, digit) in random.chars().enumerate() {
+        if matches!(at, 8 | 12 | 16 | 20) {
+            id.push('-');
+        }
+        id.push(if at == 0 { ORDER_DIGIT } else { digit });
+    }
+    id
+}
+
+/// The id of what belongs to an order.
+pub(crate) fn kin(order: &str, kin: Kin) -> String {
+    order.replacen(ORDER_DIGIT, &kin.digit().to_string(), 1)
+}
+
+/// The order that an id belongs to; none where it is of another kind.
+pub(crate) fn order_of(id: &str, kin: Kin) -> Option<String> {
+    let rest = id.strip_prefix(kin.digit())?;
+    Some(format!("{ORDER_DIGIT}{rest}"))
+}
+
+/// Whether the merchant takes the money himself.
+pub(crate) fn is_manual(session: &Session) -> bool {
+    session.extra.get(CAPTURE_MODE).map(String::as_str) == Some("manual")
+}
+
+fn state(session: &Session, now: u64) -> &'static str {
+    match session.phase(now) {
+        Phase::Open => "pending",
+        // The payer may try again, until somebody cancels.
+        Phase::Declined if session.payable => "pending",
+        Phase::Declined | Phase::Closed => "cancelled",
+        Phase::Authorised => "authorised",
+        Phase::InReview | Phase::Captured | Phase::Disputed | Phase::Refunded => "completed",
+        Phase::Expired => "failed",
+    }
+}
+
+/// An order as a list tells it.
+pub(crate) fn simplified(account: &Account, session: &Session, now: u64) -> Value {
+    let mut order = order(account, session, now);
+    if let Some(fields) = order.as_object_mut() {
+        for name in [
+            "payments",
+            "checkout_url",
+            "redirect_url",
+            "refunded_amount",
+        ] {
+            fields.remove(name);
+        }
+    }
+    order
+}
+
+/// An order as the API tells it.
+pub(crate) fn order(account: &Account, session: &Session, now: u64) -> Value {
+    let outstanding = match session.received {
+        Some(_) => 0,
+        None => session.due.value.0,
+    };
+    let mut told = json!({
+        "id": session.reference,
+        "token": session.token,
+        "type": "payment",
+        "state": state(session, now),
+        "created_at": rfc3339::utc(session.created_at),
+        "updated_at": rfc3339::utc(session.updated_at),
+        "description": session.order,
+        "capture_mode": session.extra.get(CAPTURE_MODE),
+        "authorisation_type": "final",
+        "amount": session.due.value.0,
+        "outstanding_amount": outstanding,
+        "currency": session.due.currency,
+        "merchant_order_data": { "reference": session.attempt_id },
+        "checkout_url": account.page_url(session),
+        "redirect_url": session.return_url,
+        "enforce_challenge": "automatic",
+    });
+    if let Some(payment) = payment(session) {
+        told["payments"] = json!([payment]);
+    }
+    if session.returned.0 > 0 {
+        told["refunded_amount"] = session.returned.0.into();
+    }
+    told
+}
+
+/// The payer's try, where there was one.
+fn payment(session: &Session) -> Option<Value> {
+    let state = match session.state {
+        State::Open | State::Closed => return None,
+        State::Declined => "declined",
+        State::Authorised => "authorised",
+        State::Captured | State::Refunded => "completed",
+    };
+    let money = session.received.as_ref().unwrap_or(&session.due);
+    let mut told = json!({
+        "id": kin(&session.reference, Kin::Payment),
+        "state": state,
+        "created_at": rfc3339::utc(session.updated_at),
+        "updated_at": rfc3339::utc(session.updated_at),
+        "amount": money.value.0,
+        "currency": money.currency,
+        "payment_method": { "type": "revolut_pay_account" },
+    });
+    if session.state == State::Declined {
+        told["decline_reason"] = "insufficient_funds".into();
+    }
+    Some(told)
+}
+
+/// The order that gives back what was taken; none where nothing was given back.
+pub(crate) fn refund(session: &Session) -> Option<Value> {
+    let received = session.received.as_ref()?;
+    (session.returned.0 > 0).then(|| {
+        json!({
+            "id": kin(&session.reference, Kin::Refund),
+            "type": "refund",
+            "state": "completed",
+            "created_at": rfc3339::utc(session.updated_at),
+            "updated_at": rfc3339::utc(session.updated_at),
+            "amount": session.returned.0,
+            "currency": received.currency,
+            "outstanding_amount": 0,
+            "capture_mode": "automatic",
+            "related_order_id": session.reference,
+        })
+    })
+}
+
+/// The payer's objection; none where there is none.
+pub(crate) fn dispute(session: &Session, now: u64) -> Option<Value> {
+    let received = session.received.as_ref()?;
+    let (state, substate) = match session.phase(now) {
+        Phase::InReview => ("under_review", "representment"),
+        Phase::Disputed => ("needs_response", "new"),
+        // Over by the merchant's giving the money back, or by the bank's word.
+        _ if session.disputed || session.extra.contains_key(DISPUTE) => ("won", "won_reversal"),
+        _ => return None,
+    };
+    Some(json!({
+        "id": kin(&session.reference, Kin::Dispute),
+        "state": state,
+        "substate": substate,
+        "created_at": rfc3339::utc(session.updated_at),
+        "updated_at": rfc3339::utc(session.updated_at),
+        "amount": received.value.0,
+        "currency": received.currency,
+        "payment": {
+            "id": kin(&session.reference, Kin::Payment),
+            "order_id": session.reference,
+            "amount": received.value.0,
+            "currency": received.currency,
+        },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_an_order_leads_back_to_it() {
+        let order = order_id(&"a".repeat(32));
+        assert_eq!(order, "0aaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa");
+        for relative in [Kin::Payment, Kin::Dispute, Kin::Refund] {
+            let id = kin(&order, relative);
+            assert_eq!(order_of(&id, relative), Some(order.clone()));
+        }
+        assert_eq!(order_of(&order, Kin::Payment), None);
+    }
+
+    #[test]
+    fn periods_are_read_in_one_unit() {
+        for (text, seconds) in [("PT90S", 90), ("PT15M", 900), ("PT2H", 7_200)] {
+            assert_eq!(duration(text), Some(seconds));
+        }
+        for wrong in ["", "PT", "PTS", "PT-1S", "PT1", "P1D", "90S", "PT+1S"] {
+            assert_eq!(duration(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Requests to Revolut: address, version, key.
+use kassette_plugin::json::Json;
+use kassette_plugin::provider::call::{Answer, Broken, Call, base_url};
+use kassette_plugin::provider::{Account, Verb};
+
+const LIVE: &str = "https://merchant.revolut.com";
+const TEST: &str = "https://sandbox-merchant.revolut.com";
+
+/// The version of the API that this module is written for.
+pub(crate) const VERSION: &str = "2026-04-20";
+
+/// Secret: the Merchant API's Secret key.
+pub(crate) const KEY: &str = "secret-key";
+
+/// A read.
+pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
+    call(account, Verb::Get, path).send()
+}
+
+/// A change that says what is wanted.
+pub(crate) fn post(account: &Account, path: &str, body: &Json) -> Result<Answer, Broken> {
+    call(account, Verb::Post, path).json(body).send()
+}
+
+/// A change that its address says all about.
+pub(crate) fn act(account: &Account, path: &str) -> Result<Answer, Broken> {
+    call(account, Verb::Post, path).send()
+}
+
+fn call(account: &Account, verb: Verb, path: &str) -> Call {
+    let base = base_url(account, LIVE, TEST);
+    Call::new(verb, format!("{base}{path}"))
+        .header("accept", "application/json")
+        .header("revolut-api-version", VERSION)
+        .bearer(KEY)
+}

@@ -1,0 +1,130 @@
+//! Revolut, over the orders of its Merchant API. `providers/README.md` says what is mapped to what.
+//!
+//! Written after Revolut's own documents "Merchant API" (create, retrieve, list, capture and cancel
+//! orders, retrieve disputes, webhook event), "Order and payment lifecycle", "Hosted Checkout Page"
+//! and "Webhook signature verification", version 2026-04-20.
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `start.rs` | creating an order; what each refusal means |
+//! | `query.rs` | finding, capturing, cancelling and reading an order |
+//! | `callback.rs` | which order a webhook is about |
+//! | `signature.rs` | the webhook's signature |
+//! | `api.rs` | addresses and headers of the requests |
+//! | `wire.rs` | the vendor's JSON, read strictly |
+//! | `report.rs` | what an order and its disputes say |
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod api;
+mod callback;
+mod query;
+mod report;
+mod signature;
+mod start;
+mod wire;
+
+use kassette_plugin::provider::call::{BASE_URL, Broken};
+use kassette_plugin::provider::{
+    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
+    Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+};
+
+/// The methods, by their wire ids. Revolut's page offers what the merchant has switched on there: an
+/// order cannot be bound to one of them.
+const METHODS: [&str; 2] = ["revolut", "credit_card"];
+
+/// What orders are taken in, as far as the gateway has the currency.
+const CURRENCIES: [&str; 17] = [
+    "AED", "AUD", "CAD", "CHF", "CZK", "DKK", "EUR", "GBP", "HUF", "NOK", "NZD", "PLN", "RON",
+    "SEK", "SGD", "USD", "ZAR",
+];
+
+/// The module's answers.
+pub struct Revolut;
+
+impl Provider for Revolut {
+    fn describe() -> Description {
+        let service = |method: &str| Service {
+            method: method.into(),
+            currencies: CURRENCIES.map(str::to_owned).to_vec(),
+        };
+        let secret = |name: &str, help: &str| SecretNeed {
+            name: name.into(),
+            help: help.into(),
+            required: true,
+            encoding: Encoding::Text,
+        };
+        Description {
+            id: "revolut".into(),
+            label: "Revolut".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            services: METHODS.into_iter().map(service).collect(),
+            settings: vec![
+                Need {
+                    name: start::CAPTURE.into(),
+                    help:
+                        "automatic (default): the money is taken when the payer approves. manual: \
+                           it is only authorised then, and captured once the gateway's own checks \
+                           are through."
+                            .into(),
+                    required: false,
+                },
+                Need {
+                    name: BASE_URL.into(),
+                    help: "Another address than https://merchant.revolut.com, or \
+                           https://sandbox-merchant.revolut.com in the test environment; leave it \
+                           out for a real account."
+                        .into(),
+                    required: false,
+                },
+            ],
+            secrets: vec![
+                secret(
+                    api::KEY,
+                    "The Merchant API's Secret key (sk_…). Revolut Business, Merchant, Settings, \
+                     APIs; a test account's in Sandbox Revolut Business.",
+                ),
+                secret(
+                    signature::SECRET,
+                    "The signing secret of the webhook (wsk_…) that posts to the account's callback \
+                     address. Revolut tells it when the webhook is created, and when it is \
+                     retrieved.",
+                ),
+            ],
+            tokens: Vec::new(),
+        }
+    }
+
+    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
+        start::start(&account, &attempt)
+    }
+
+    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
+        callback::read(&account, &incoming)
+    }
+
+    fn query(
+        account: Account,
+        attempt: Attempt,
+        reference: Option<String>,
+        wish: Wish,
+        // An order is always found by the attempt's id, so the payer's word is not needed.
+        _: Option<String>,
+    ) -> Result<Report, QueryFailure> {
+        query::query(&account, &attempt, reference.as_deref(), wish)
+    }
+
+    /// The keys of the two environments are taken at different addresses, so that one that is taken
+    /// is of the right one.
+    fn health(account: Account) -> Condition {
+        match api::get(&account, "/api/orders?limit=1") {
+            Ok(answer) if answer.status == 200 => Condition::Operational,
+            Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
+            Ok(answer) => Condition::Down(wire::problem(&answer).to_string()),
+            Err(Broken::NotSent(why) | Broken::NoAnswer(why)) => Condition::Down(why),
+        }
+    }
+}
+
+kassette_plugin::provider::export!(Revolut);

@@ -1,0 +1,229 @@
+//! Asking where an order stands, after doing what the host wishes.
+use kassette_plugin::encode;
+use kassette_plugin::json::object;
+use kassette_plugin::provider::call::Answer;
+use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Wish};
+
+use crate::api;
+use crate::report::{is_declined, report};
+use crate::wire::{self, Dispute, Order, Stands, Tried};
+
+/// Orders of one attempt that are looked at. More than one is there only where two starts met, and
+/// then the payer was shown the address of one.
+const ORDERS: usize = 4;
+
+/// What is done to an order before it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Capture,
+    Cancel,
+}
+
+/// Finds the order, fulfils the wish, and tells.
+pub(crate) fn query(
+    account: &Account,
+    attempt: &Attempt,
+    reference: Option<&str>,
+    wish: Wish,
+) -> Result<Report, QueryFailure> {
+    let mut order = locate(account, attempt, reference)?;
+    if let Some(act) = needed(&order, wish) {
+        order = perform(account, attempt, &order, act)?;
+    }
+    if is_declined(&order) {
+        // It was not cancelled, and could still be paid.
+        return Err(unavailable("declined, but not yet cancelled"));
+    }
+    let disputes = disputes(account, &order)?;
+    Ok(report(order, &disputes, account.now >= attempt.expires))
+}
+
+/// What the wish asks of an order as it stands. A declined payer could still try again, so that order
+/// is cancelled whatever the wish: then `declined` is certain.
+fn needed(order: &Order, wish: Wish) -> Option<Act> {
+    match (order.stands, wish) {
+        (Stands::Pending, _) if is_declined(order) => Some(Act::Cancel),
+        (Stands::Authorised, Wish::Finish) => Some(Act::Capture),
+        (Stands::Pending | Stands::Authorised, Wish::Close) => Some(Act::Cancel),
+        _ => None,
+    }
+}
+
+fn perform(
+    account: &Account,
+    attempt: &Attempt,
+    order: &Order,
+    act: Act,
+) -> Result<Order, QueryFailure> {
+    let path = format!("/api/orders/{}", order.id);
+    // Neither takes an idempotency key: an order is captured once and cancelled once, whoever repeats it.
+    let answer = match act {
+        Act::Capture => {
+            let body = object([("amount", order.amount.amount.into())]);
+            api::post(account, &format!("{path}/capture"), &body)?
+        }
+        Act::Cancel => api::act(account, &format!("{path}/cancel"))?,
+    };
+    match answer.status {
+        200..=299 => ours(wire::order(&answer.body), attempt),
+        // It has moved on meanwhile: what it is now is the answer.
+        400 | 409 | 422 => ours(Some(read(account, &order.id)?), attempt),
+        _ => Err(refused(&answer)),
+    }
+}
+
+fn locate(
+    account: &Account,
+    attempt: &Attempt,
+    reference: Option<&str>,
+) -> Result<Order, QueryFailure> {
+    if let Some(id) = reference.filter(|reference| wire::is_id(reference)) {
+        match read(account, id) {
+            Err(QueryFailure::Absent) => {}
+            read => return ours(Some(read?), attempt),
+        }
+    }
+    let found = find(account, &attempt.id)?.ok_or(QueryFailure::Absent)?;
+    ours(Some(found), attempt)
+}
+
+/// Looks the attempt up by its id, which is the merchant's reference. Of several orders the one that
+/// went furthest counts.
+pub(crate) fn find(account: &Account, attempt: &str) -> Result<Option<Order>, QueryFailure> {
+    let path = format!(
+        "/api/orders?merchant_order_data_reference={}&limit={ORDERS}",
+        encode::percent(attempt)
+    );
+    let answer = api::get(account, &path)?;
+    if answer.status != 200 {
+        return Err(refused(&answer));
+    }
+    let ids = wire::listed(&answer.body).ok_or_else(unreadable)?;
+    let mut best: Option<Order> = None;
+    for id in ids.iter().take(ORDERS) {
+        let order = read(account, id)?;
+        if best.as_ref().is_none_or(|best| rank(best) < rank(&order)) {
+            best = Some(order);
+        }
+    }
+    Ok(best)
+}
+
+const fn rank(order: &Order) -> u8 {
+    match order.stands {
+        Stands::Cancelled | Stands::Failed => 0,
+        Stands::Pending => 1,
+        Stands::Processing => 2,
+        Stands::Authorised => 3,
+        Stands::Completed => 4,
+    }
+}
+
+fn read(account: &Account, id: &str) -> Result<Order, QueryFailure> {
+    let answer = api::get(account, &format!("/api/orders/{id}"))?;
+    match answer.status {
+        200 => wire::order(&answer.body).ok_or_else(unreadable),
+        404 => Err(QueryFailure::Absent),
+        _ => Err(refused(&answer)),
+    }
+}
+
+/// The disputes about what was taken. Revolut knows them in production alone; elsewhere, and for a key
+/// that may not ask, there are none.
+fn disputes(account: &Account, order: &Order) -> Result<Vec<Dispute>, QueryFailure> {
+    let taken = order
+        .payments
+        .iter()
+        .find(|payment| payment.tried == Tried::Captured);
+    let Some(payment) = taken.filter(|_| order.stands == Stands::Completed) else {
+        return Ok(Vec::new());
+    };
+    let answer = api::get(account, &format!("/api/disputes?payment_id={}", payment.id))?;
+    match answer.status {
+        200 => wire::disputes(&answer.body).ok_or_else(unreadable),
+        403 | 404 => Ok(Vec::new()),
+        _ => Err(refused(&answer)),
+    }
+}
+
+fn ours(order: Option<Order>, attempt: &Attempt) -> Result<Order, QueryFailure> {
+    match order {
+        Some(order) if order.attempt.as_ref() == Some(&attempt.id) => Ok(order),
+        Some(order) => Err(unavailable(&format!(
+            "{} belongs to another attempt",
+            order.id
+        ))),
+        None => Err(unreadable()),
+    }
+}
+
+fn refused(answer: &Answer) -> QueryFailure {
+    QueryFailure::Unavailable(wire::problem(answer).to_string())
+}
+
+fn unreadable() -> QueryFailure {
+    unavailable("the answer cannot be read")
+}
+
+fn unavailable(why: &str) -> QueryFailure {
+    QueryFailure::Unavailable(why.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::tests::{read as told_order, told, tried};
+
+    fn order(state: &str) -> Order {
+        told_order(&told(state)).unwrap()
+    }
+
+    #[test]
+    fn only_finish_captures_and_only_what_the_payer_approved() {
+        assert_eq!(
+            needed(&order("authorised"), Wish::Finish),
+            Some(Act::Capture)
+        );
+        assert_eq!(needed(&order("authorised"), Wish::Look), None);
+        assert_eq!(needed(&order("authorised"), Wish::Close), Some(Act::Cancel));
+        for state in ["pending", "processing", "completed", "cancelled", "failed"] {
+            assert_eq!(needed(&order(state), Wish::Finish), None, "{state}");
+        }
+    }
+
+    #[test]
+    fn a_decline_is_made_certain_whatever_the_wish() {
+        let declined = told_order(&tried("pending", "declined", 4990)).unwrap();
+        for wish in [Wish::Finish, Wish::Look, Wish::Close] {
+            assert_eq!(needed(&declined, wish), Some(Act::Cancel));
+        }
+    }
+
+    #[test]
+    fn look_leaves_alone_what_could_still_be_paid() {
+        for state in ["pending", "processing", "authorised", "completed"] {
+            assert_eq!(needed(&order(state), Wish::Look), None, "{state}");
+        }
+    }
+
+    #[test]
+    fn close_leaves_alone_what_is_paid_or_over_or_under_way() {
+        for state in ["processing", "completed", "cancelled", "failed"] {
+            assert_eq!(needed(&order(state), Wish::Close), None, "{state}");
+        }
+        assert_eq!(needed(&order("pending"), Wish::Close), Some(Act::Cancel));
+    }
+
+    #[test]
+    fn of_several_orders_the_furthest_counts() {
+        let states = [
+            "cancelled",
+            "pending",
+            "processing",
+            "authorised",
+            "completed",
+        ];
+        let ranks: Vec<u8> = states.iter().map(|state| rank(&order(state))).collect();
+        assert!(ranks.is_sorted_by(|a, b| a < b));
+    }
+}

@@ -1,0 +1,334 @@
+//! Revolut's JSON. Reading is strict: an answer that is not as documented is no answer.
+use std::fmt;
+
+use kassette_plugin::json::Json;
+use kassette_plugin::provider::Money;
+use kassette_plugin::provider::call::Answer;
+
+/// Where an order stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stands {
+    Pending,
+    Processing,
+    Authorised,
+    Completed,
+    Cancelled,
+    Failed,
+}
+
+/// What has become of one of an order's payments, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tried {
+    /// Under way, or not paid yet.
+    Underway,
+    /// Taken.
+    Captured,
+    /// Over without money.
+    Ended,
+}
+
+/// One try of the payer to pay an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Payment {
+    pub(crate) id: String,
+    pub(crate) tried: Tried,
+    pub(crate) amount: Money,
+    /// Why it was declined, in Revolut's words.
+    pub(crate) decline: Option<String>,
+}
+
+/// An order as Revolut tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub(crate) id: String,
+    /// Our attempt; none where the order was made by somebody else.
+    pub(crate) attempt: Option<String>,
+    pub(crate) stands: Stands,
+    pub(crate) amount: Money,
+    /// Of the amount, what has not been paid.
+    pub(crate) outstanding: u64,
+    pub(crate) refunded: u64,
+    pub(crate) payments: Vec<Payment>,
+    /// Where the payer pays.
+    pub(crate) checkout: Option<String>,
+    /// Of a refund: the order that it is about.
+    pub(crate) related: Option<String>,
+}
+
+/// How a dispute stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nobody knows yet.
+    Open,
+    Won,
+    Lost,
+}
+
+/// A payer's objection at his bank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dispute {
+    pub(crate) verdict: Verdict,
+    pub(crate) amount: Money,
+    pub(crate) order: String,
+}
+
+/// A refusal: Revolut's code and its words.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) status: u16,
+    pub(crate) code: String,
+    pub(crate) message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "status {} {} {}", self.status, self.code, self.message)
+    }
+}
+
+/// Reads an order; none where anything in it is not as documented.
+pub(crate) fn order(body: &[u8]) -> Option<Order> {
+    let value = Json::parse(body)?;
+    let currency = text(&value, "currency")?;
+    let optional = |name| match value.get(name) {
+        None | Some(Json::Null) => Some(None),
+        Some(number) => number.whole().map(Some),
+    };
+    let payments = value.get("payments").map_or(&[][..], Json::items);
+    let payments = payments
+        .iter()
+        .map(|payment| read_payment(payment, &currency));
+    let attempt = value.path(&["merchant_order_data", "reference"]);
+    Some(Order {
+        id: text(&value, "id").filter(|id| is_id(id))?,
+        attempt: attempt.and_then(Json::text).map(str::to_owned),
+        stands: stands(value.get("state")?.text()?)?,
+        amount: Money {
+            amount: value.get("amount")?.whole()?,
+            currency: currency.clone(),
+        },
+        outstanding: optional("outstanding_amount")?.unwrap_or_default(),
+        refunded: optional("refunded_amount")?.unwrap_or_default(),
+        payments: payments.collect::<Option<_>>()?,
+        checkout: text(&value, "checkout_url"),
+        related: text(&value, "related_order_id").filter(|id| is_id(id)),
+    })
+}
+
+fn read_payment(value: &Json, currency: &str) -> Option<Payment> {
+    Some(Payment {
+        id: text(value, "id").filter(|id| is_id(id))?,
+        tried: match value.get("state")?.text()? {
+            "captured" | "completing" | "completed" => Tried::Captured,
+            "declined" | "cancelled" | "failed" => Tried::Ended,
+            // A soft decline is followed by the bank's question to the payer.
+            _ => Tried::Underway,
+        },
+        amount: Money {
+            amount: value.get("amount")?.whole()?,
+            currency: text(value, "currency").unwrap_or_else(|| currency.to_owned()),
+        },
+        decline: text(value, "decline_reason"),
+    })
+}
+
+/// Reads the ids of listed orders, newest first as Revolut lists them.
+pub(crate) fn listed(body: &[u8]) -> Option<Vec<String>> {
+    let value = Json::parse(body)?;
+    let Json::List(orders) = value.get("orders")? else {
+        return None;
+    };
+    let payments = orders.iter().filter(|order| {
+        // Refunds and chargebacks may carry the same reference.
+        order.get("type").and_then(Json::text) == Some("payment")
+    });
+    payments
+        .map(|order| text(order, "id").filter(|id| is_id(id)))
+        .collect()
+}
+
+/// Reads one dispute.
+pub(crate) fn dispute(body: &[u8]) -> Option<Dispute> {
+    read_dispute(&Json::parse(body)?)
+}
+
+/// Reads a list of disputes.
+pub(crate) fn disputes(body: &[u8]) -> Option<Vec<Dispute>> {
+    match Json::parse(body)? {
+        Json::List(disputes) => disputes.iter().map(read_dispute).collect(),
+        _ => None,
+    }
+}
+
+fn read_dispute(value: &Json) -> Option<Dispute> {
+    let order = value.path(&["payment", "order_id"])?.text()?;
+    Some(Dispute {
+        verdict: match value.get("state")?.text()? {
+            "needs_response" | "under_review" => Verdict::Open,
+            "won" => Verdict::Won,
+            "lost" => Verdict::Lost,
+            _ => return None,
+        },
+        amount: Money {
+            amount: value.get("amount")?.whole()?,
+            currency: text(value, "currency")?,
+        },
+        order: Some(order).filter(|id| is_id(id))?.to_owned(),
+    })
+}
+
+/// Reads a refusal; its texts are empty where there are none.
+pub(crate) fn problem(answer: &Answer) -> Problem {
+    let body = answer.json().unwrap_or(Json::Null);
+    let code = body.get("code");
+    let code = code.and_then(|code| code.text().or_else(|| code.number()));
+    Problem {
+        status: answer.status,
+        code: code.unwrap_or_default().to_owned(),
+        message: text(&body, "message").unwrap_or_default(),
+    }
+}
+
+/// Whether this is an id as Revolut makes them, a UUID, and nothing that could change a path.
+pub(crate) fn is_id(id: &str) -> bool {
+    id.len() == 36
+        && id.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+fn stands(state: &str) -> Option<Stands> {
+    Some(match state {
+        "pending" => Stands::Pending,
+        "processing" => Stands::Processing,
+        "authorised" => Stands::Authorised,
+        "completed" => Stands::Completed,
+        "cancelled" => Stands::Cancelled,
+        "failed" => Stands::Failed,
+        _ => return None,
+    })
+}
+
+fn text(value: &Json, name: &str) -> Option<String> {
+    value.get(name)?.text().map(str::to_owned)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    pub(crate) const ID: &str = "6516e61c-d279-a454-a837-bc52ce55ed49";
+    pub(crate) const PAYMENT: &str = "6516f38a-a12b-aca3-83f2-6ed16d6ed246";
+
+    /// An order as Revolut would tell it.
+    pub(crate) fn told(state: &str) -> Value {
+        json!({
+            "id": ID, "token": "0adc0e3c-ab44-4f33-bcc0-534ded7354ce", "type": "payment", "state": state,
+            "created_at": "2027-01-15T08:00:00Z", "updated_at": "2027-01-15T08:00:00Z",
+            "amount": 4990, "currency": "EUR", "outstanding_amount": 4990, "capture_mode": "automatic",
+            "merchant_order_data": { "reference": "attempt-1" },
+            "checkout_url": "https://checkout.revolut.com/payment-link/0adc0e3c",
+        })
+    }
+
+    /// The same with a payment.
+    pub(crate) fn tried(state: &str, payment: &str, amount: u64) -> Value {
+        let mut told = told(state);
+        told["payments"] = json!([{
+            "id": PAYMENT, "state": payment, "amount": amount, "currency": "EUR",
+            "created_at": "2027-01-15T08:00:00Z", "updated_at": "2027-01-15T08:00:00Z",
+        }]);
+        told
+    }
+
+    pub(crate) fn read(value: &Value) -> Option<Order> {
+        order(value.to_string().as_bytes())
+    }
+
+    #[test]
+    fn an_answer_that_lacks_anything_is_no_answer() {
+        assert_eq!(order(b"{"), None);
+        for field in ["id", "state", "amount", "currency"] {
+            let mut told = told("pending");
+            told.as_object_mut().unwrap().remove(field);
+            assert_eq!(read(&told), None, "{field}");
+        }
+        for (field, value) in [
+            ("state", json!("captured_maybe")),
+            ("id", json!("../orders")),
+            ("amount", json!("49.90")),
+            ("amount", json!(49.9)),
+            ("refunded_amount", json!("all")),
+            ("payments", json!([{ "id": PAYMENT, "state": "completed" }])),
+        ] {
+            let mut told = told("completed");
+            told[field] = value.clone();
+            assert_eq!(read(&told), None, "{field} {value}");
+        }
+    }
+
+    #[test]
+    fn a_try_is_over_only_where_revolut_says_so() {
+        for (state, expected) in [
+            ("completed", Tried::Captured),
+            ("captured", Tried::Captured),
+            ("declined", Tried::Ended),
+            ("failed", Tried::Ended),
+            ("soft_declined", Tried::Underway),
+            ("authentication_challenge", Tried::Underway),
+            ("declining", Tried::Underway),
+        ] {
+            let order = read(&tried("pending", state, 4990)).unwrap();
+            assert_eq!(order.payments[0].tried, expected, "{state}");
+        }
+    }
+
+    #[test]
+    fn of_what_is_listed_only_payments_count() {
+        let other = "a1b2c3d4-0003-0000-0000-000000000003";
+        let list = json!({ "orders": [
+            { "id": other, "type": "refund", "state": "completed" },
+            { "id": ID, "type": "payment", "state": "completed" },
+        ] });
+        assert_eq!(
+            listed(list.to_string().as_bytes()),
+            Some(vec![ID.to_owned()])
+        );
+        assert_eq!(listed(b"{\"orders\":[]}"), Some(Vec::new()));
+        assert_eq!(listed(b"[]"), None);
+    }
+
+    #[test]
+    fn codes_of_refusals_are_words_or_numbers() {
+        for (body, code) in [
+            (
+                r#"{"code":"bad_state","message":"no","timestamp":1}"#,
+                "bad_state",
+            ),
+            (r#"{"code":1005,"timestamp":1}"#, "1005"),
+            ("<html>", ""),
+        ] {
+            let answer = Answer {
+                status: 422,
+                headers: Vec::new(),
+                body: body.into(),
+            };
+            assert_eq!(problem(&answer).code, code);
+        }
+    }
+
+    #[test]
+    fn only_uuids_are_used_in_paths() {
+        assert!(is_id(ID));
+        for odd in [
+            "",
+            "a/b",
+            "6516e61c-d279-a454-a837-bc52ce55ed4",
+            "6516e61c/d279/a454/a837/bc52ce55ed49",
+        ] {
+            assert!(!is_id(odd), "{odd}");
+        }
+    }
+}
