@@ -1,5 +1,10 @@
 //! Does for a module what the real host does.
-use std::{cell::RefCell, collections::HashMap, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    time::Duration,
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
@@ -12,8 +17,11 @@ use kassette_plugin::{
     testing::Host,
 };
 
-/// How long a module waits for an answer: the time-out faults are met with it.
-const DEADLINE: Duration = Duration::from_millis(500);
+/// How long a module waits for an answer: a loaded machine may take its time.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long it waits where a time-out was ordered: time enough for what takes effect before it.
+const HASTE: Duration = Duration::from_secs(2);
 
 /// A secret: what credentials carry, and what signatures are computed with.
 #[derive(Clone)]
@@ -60,6 +68,8 @@ pub(crate) struct NativeHost {
     pub(crate) tokens: Rc<RefCell<HashMap<String, String>>>,
     pub(crate) secrets: HashMap<String, Secret>,
     pub(crate) lose: Rc<RefCell<Option<&'static str>>>,
+    /// A time-out was ordered and has not been met yet.
+    pub(crate) hasty: Rc<Cell<bool>>,
     pub(crate) sent: Rc<RefCell<Vec<String>>>,
 }
 
@@ -80,7 +90,8 @@ impl NativeHost {
             Verb::Delete => reqwest::Method::DELETE,
         };
         let mut body = request.body.clone();
-        let mut call = client(DEADLINE).request(method, &request.url);
+        let patience = if self.hasty.get() { HASTE } else { PATIENCE };
+        let mut call = client(patience).request(method, &request.url);
         for (name, value) in &request.headers {
             call = call.header(name, value);
         }
@@ -108,6 +119,9 @@ impl NativeHost {
             };
         }
         let answer = call.body(body).send().await.map_err(|error| {
+            if error.is_timeout() {
+                self.hasty.set(false);
+            }
             if error.is_connect() {
                 Failure::NotSent(error.to_string())
             } else {

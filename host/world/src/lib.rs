@@ -21,7 +21,7 @@
 mod host;
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::HashMap,
     marker::PhantomData,
     net::SocketAddr,
@@ -67,6 +67,7 @@ pub struct World<P> {
     secrets: RefCell<HashMap<String, Secret>>,
     settings: RefCell<Vec<(String, String)>>,
     lose: Rc<RefCell<Option<&'static str>>>,
+    hasty: Rc<Cell<bool>>,
     sent: Rc<RefCell<Vec<String>>>,
     news: TcpListener,
     attempts: AtomicU64,
@@ -140,6 +141,7 @@ impl<P: Provider> World<P> {
             secrets: RefCell::default(),
             settings: RefCell::default(),
             lose: Rc::default(),
+            hasty: Rc::default(),
             sent: Rc::default(),
             news,
             attempts: AtomicU64::new(0),
@@ -288,6 +290,7 @@ impl<P: Provider> World<P> {
             tokens: Rc::clone(&self.tokens),
             secrets: self.secrets.borrow().clone(),
             lose: Rc::clone(&self.lose),
+            hasty: Rc::clone(&self.hasty),
             sent: Rc::clone(&self.sent),
         };
         with_host(host, act)
@@ -344,6 +347,12 @@ impl<P: Provider> World<P> {
 
     /// Makes the simulator misbehave once.
     pub fn fault(&self, fault: Fault) {
+        if matches!(
+            fault,
+            Fault::TimeoutBeforeEffect | Fault::TimeoutAfterEffect
+        ) {
+            self.hasty.set(true);
+        }
         self.sim.set_fault(&self.id, fault, 1).unwrap();
     }
 
