@@ -59,7 +59,7 @@ pub(crate) struct Order {
     pub(crate) phase: Phase,
     pub(crate) amount: Money,
     pub(crate) captures: Vec<Capture>,
-    /// Sum of its refunds, in the order's currency.
+    /// Sum of its refunds, in the currency that was captured.
     pub(crate) refunds: u64,
     /// Where the payer approves; there is none once he has.
     pub(crate) approve: Option<String>,
@@ -84,17 +84,21 @@ pub(crate) fn order(value: &Json) -> Option<Order> {
         None => &[],
     };
     let amount = money::read(unit.get("amount")?)?;
+    let captures: Vec<Capture> = listed("captures")
+        .iter()
+        .map(capture)
+        .collect::<Option<_>>()?;
+    // Given back in what was taken, which an odd capture makes another currency than the order's.
+    let captured = captures.first().map_or(&amount, |capture| &capture.amount);
+    let captured = captured.currency.as_str();
     Some(Order {
         id: value.get("id")?.text()?.to_owned(),
         attempt: custom.strip_suffix(CLOSED).unwrap_or(custom).to_owned(),
         closed: custom.ends_with(CLOSED),
         phase: phase(value.get("status")?.text()?)?,
-        captures: listed("captures")
-            .iter()
-            .map(capture)
-            .collect::<Option<_>>()?,
-        refunds: refunds(listed("refunds"), &amount.currency)?,
+        refunds: refunds(listed("refunds"), captured)?,
         approve: link(value, "payer-action").or_else(|| link(value, "approve")),
+        captures,
         amount,
     })
 }
@@ -146,7 +150,7 @@ pub(crate) fn lone(value: &Json) -> Option<Lone> {
     })
 }
 
-/// What was given back: refunds that are done or on their way, in the order's currency.
+/// What was given back: refunds that are done or on their way, in this currency. Another is no answer.
 fn refunds(list: &[Json], currency: &str) -> Option<u64> {
     list.iter()
         .try_fold(0_u64, |sum, refund| match refund.get("status")?.text()? {

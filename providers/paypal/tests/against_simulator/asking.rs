@@ -153,12 +153,14 @@ fn what_was_received_is_told_as_paypal_took_it() {
     w.choose(&started, "approve");
     w.fault(Fault::WrongAmount);
     w.fault(Fault::WrongCurrency);
-    let report = w.query(&attempt, Some(&started.reference), Wish::Finish);
+    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
     let taken = Money {
         amount: 4989,
         currency: "USD".into(),
     };
-    assert_eq!(report.unwrap().received, taken);
+    assert_eq!(ask(Wish::Finish).received, taken);
+    w.choose(&started, "refund");
+    assert_eq!(ask(Wish::Look).returned, taken.amount);
 }
 
 #[test]
