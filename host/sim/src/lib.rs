@@ -30,6 +30,7 @@ mod mollie;
 mod money;
 mod payer;
 mod paypal;
+mod paysafe;
 mod razorpay;
 mod record;
 mod revolut;

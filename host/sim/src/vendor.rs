@@ -135,6 +135,7 @@ pub(crate) fn usually(
 /// The modules whose vendors are simulated, the sandbox first.
 pub(crate) const MODULES: &[&str] = &[
     "sandbox", "adyen", "mollie", "paypal", "razorpay", "revolut", "stripe",
+    "sandbox", "adyen", "mollie", "paypal", "paysafe", "razorpay", "stripe",
 ];
 
 /// The vendor of that module name.
@@ -147,6 +148,7 @@ pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
         "razorpay" => Arc::new(crate::razorpay::Razorpay),
         "paypal" => Arc::new(crate::paypal::PayPal::default()),
         "revolut" => Arc::new(crate::revolut::Revolut),
+        "paysafe" => Arc::new(crate::paysafe::Paysafe),
         _ => return None,
     })
 }

@@ -1,0 +1,208 @@
+//! Paysafe's endpoints.
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, FromRequestParts, RawQuery, State},
+    http::{HeaderMap, StatusCode, request::Parts},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::{
+    account::{Account, Created},
+    config::SimError,
+    http::{self, MOST_BODY},
+    ids,
+    paysafe::{
+        problem::Problem,
+        wire::{self, CreateHandle, CreatePayment},
+    },
+    session::{Conflict, Happened, Opening, Session, State as Stands},
+};
+
+type Api = Arc<Account>;
+
+pub(crate) fn routes(account: Api) -> Router {
+    let hub = Router::new()
+        .route("/paymenthandles", post(create_handle).get(find_handles))
+        .route("/payments", post(create_payment).get(find_payments))
+        .route("/settlements", get(find_settlements))
+        .route("/paymentmethods", get(methods));
+    Router::new()
+        .nest("/paymenthub/v1", hub)
+        .fallback(async || Problem::not_found())
+        .method_not_allowed_fallback(async || Problem::not_allowed())
+        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .with_state(account)
+}
+
+/// Proof of a good API key: no handler that takes it can be reached without.
+struct Authorised;
+
+impl FromRequestParts<Api> for Authorised {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, account: &Api) -> Result<Self, Problem> {
+        let (user, password) = http::basic(&parts.headers).unwrap_or_default();
+        let known = http::same(&user, &account.settings.client_id);
+        if http::same(&password, &account.settings.api_key) && known {
+            Ok(Self)
+        } else {
+            Err(Problem::unauthorized())
+        }
+    }
+}
+
+async fn create_handle(
+    State(account): State<Api>,
+    _: Authorised,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let asked: CreateHandle = json_body(&headers, &body)?;
+    wire::check(&asked)?;
+    let session = session(&asked, &body, account.now()).map_err(|error| {
+        tracing::error!(%error, "no handle can be made");
+        Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+    })?;
+    match account.create(session).await? {
+        Created::New(session) => {
+            let told = wire::handle(&account, &session, account.now());
+            Ok((StatusCode::CREATED, Json(told)).into_response())
+        }
+        // What was made before is never told again.
+        Created::Replay(_) | Created::Differs => Err(Problem::repeated()),
+    }
+}
+
+fn session(asked: &CreateHandle, body: &[u8], now: u64) -> Result<Session, SimError> {
+    // Without the check nothing keeps a second handle from being made.
+    let key = if asked.dup_check == Some(true) {
+        asked.merchant_ref_num.clone()
+    } else {
+        ids::random("unchecked_")?
+    };
+    let mut session = Session::open(Opening {
+        reference: ids::random("")?,
+        attempt_id: asked.merchant_ref_num.clone(),
+        key,
+        fingerprint: http::fingerprint(body),
+        due: asked.due(),
+        method: "interac".to_owned(),
+        order: asked.merchant_ref_num.clone(),
+        merchant: "Merchant of the Paysafe account".to_owned(),
+        return_url: asked.link("on_completed"),
+        cancel_url: asked.link("on_failed"),
+        now,
+        expires_at: now.saturating_add(wire::LIFE_MS),
+    })?;
+    wire::set_token(&mut session, ids::random("PH")?);
+    Ok(session)
+}
+
+async fn create_payment(
+    State(account): State<Api>,
+    _: Authorised,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let asked: CreatePayment = json_body(&headers, &body)?;
+    let made = account.by_attempt(&asked.merchant_ref_num);
+    let paid = made.iter().any(|session| session.received.is_some());
+    if asked.dup_check == Some(true) && paid {
+        return Err(Problem::repeated());
+    }
+    let handle = made
+        .into_iter()
+        .find(|session| http::same(wire::token(session), &asked.payment_handle_token));
+    let handle = handle.ok_or_else(|| Problem::invalid("paymentHandleToken"))?;
+    if handle.due.value.0 != asked.amount {
+        return Err(Problem::invalid("amount: another than the handle's"));
+    }
+    if handle.due.currency != asked.currency_code {
+        return Err(Problem::invalid("currencyCode: another than the handle's"));
+    }
+    if !asked.settle_with_auth {
+        return Err(Problem::invalid("settleWithAuth: Interac settles at once"));
+    }
+    let act = |session: &mut Session, account: &Account, now| {
+        if session.state != Stands::Authorised || now >= session.expires_at {
+            return Err(Conflict);
+        }
+        let happened = session.capture(now, account.taken(session))?;
+        session.held = wire::is_to_be_held(session);
+        Ok(Some(if session.held {
+            Happened::InReview
+        } else {
+            happened
+        }))
+    };
+    let session = account.change(handle.reference, act).await?;
+    let mut told = wire::payment(&session).unwrap_or_default();
+    // How it ends is told by the webhook and by later looks.
+    told["status"] = "PROCESSING".into();
+    Ok((StatusCode::CREATED, Json(told)).into_response())
+}
+
+async fn find_handles(
+    State(account): State<Api>,
+    _: Authorised,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, Problem> {
+    let now = account.now();
+    let tell = |session: &Session| Some(wire::handle(&account, session, now));
+    listed(&account, query.as_deref(), "paymentHandles", tell)
+}
+
+async fn find_payments(
+    State(account): State<Api>,
+    _: Authorised,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, Problem> {
+    listed(&account, query.as_deref(), "payments", wire::payment)
+}
+
+async fn find_settlements(
+    State(account): State<Api>,
+    _: Authorised,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, Problem> {
+    listed(&account, query.as_deref(), "settlements", wire::settlement)
+}
+
+fn listed(
+    account: &Account,
+    query: Option<&str>,
+    name: &str,
+    tell: impl Fn(&Session) -> Option<Value>,
+) -> Result<Json<Value>, Problem> {
+    let reference = query
+        .and_then(|query| query.strip_prefix("merchantRefNum="))
+        .filter(|reference| !reference.is_empty() && !reference.contains('&'))
+        .ok_or_else(|| Problem::invalid("merchantRefNum"))?;
+    let found = account.by_attempt(reference);
+    let items: Vec<Value> = found.iter().filter_map(tell).collect();
+    let meta = json!({ "numberOfRecords": items.len(), "limit": 10, "page": 1 });
+    Ok(Json(json!({ name: items, "meta": meta })))
+}
+
+async fn methods(_: Authorised, RawQuery(query): RawQuery) -> Result<Json<Value>, Problem> {
+    if query.as_deref() != Some("currencyCode=CAD") {
+        return Err(Problem::invalid("currencyCode"));
+    }
+    Ok(Json(json!({
+        "paymentMethods": [{
+            "paymentMethod": "INTERAC_ETRANSFER",
+            "currencyCode": "CAD",
+            "accountId": "1002786770",
+        }],
+    })))
+}
+
+fn json_body<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
+    http::json_body(headers, body).map_err(Problem::invalid)
+}

@@ -1,0 +1,86 @@
+//! How Paysafe says no.
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+
+use crate::account::Unchanged;
+
+/// `{"error":{"code","message"}}` with its status.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+}
+
+impl Problem {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// A field is missing, unknown or wrong.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "5068", message)
+    }
+
+    /// The handle cannot be paid with.
+    pub(crate) fn not_payable() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "5283", "the handle is not payable")
+    }
+
+    /// The `merchantRefNum` was used before.
+    pub(crate) fn repeated() -> Self {
+        Self::new(StatusCode::CONFLICT, "5031", "processed before")
+    }
+
+    /// No such address.
+    pub(crate) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "5269", "not found")
+    }
+
+    /// A verb that the address does not have.
+    pub(crate) fn not_allowed() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "5271", "not like that")
+    }
+
+    /// The API key is missing or wrong.
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "5279", "invalid credentials")
+    }
+
+    /// A failure of Paysafe's own.
+    pub(crate) fn of_vendor(status: StatusCode) -> Self {
+        let code = match status {
+            StatusCode::TOO_MANY_REQUESTS => "1200",
+            StatusCode::SERVICE_UNAVAILABLE => "1008",
+            _ => "1000",
+        };
+        Self::new(status, code, "simulated")
+    }
+}
+
+impl From<Unchanged> for Problem {
+    fn from(unchanged: Unchanged) -> Self {
+        match unchanged {
+            Unchanged::Unknown | Unchanged::Conflict => Self::not_payable(),
+            Unchanged::Books(error) => {
+                tracing::error!(%error, "the simulator's books cannot be written");
+                Self::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let error = json!({ "code": self.code, "message": self.message });
+        (self.status, Json(json!({ "error": error }))).into_response()
+    }
+}

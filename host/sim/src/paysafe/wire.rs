@@ -1,0 +1,247 @@
+//! The JSON of handles and payments: what is taken, and what is told.
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::{
+    account::Account,
+    money::{Amount, Money},
+    paysafe::problem::Problem,
+    session::{Happened, Session, State},
+    vendor::Event,
+};
+
+/// How long a handle lives, in milliseconds.
+pub(crate) const LIFE_MS: u64 = 15 * 60_000;
+
+/// Extra fields of a session: the mark of an approval whose payment will be held, and the handle's token.
+const TO_BE_HELD: &str = "to_be_held";
+const TOKEN: &str = "token";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct CreateHandle {
+    pub(crate) merchant_ref_num: String,
+    transaction_type: String,
+    payment_type: String,
+    pub(crate) amount: u64,
+    currency_code: String,
+    pub(crate) dup_check: Option<bool>,
+    account_id: Option<String>,
+    customer_ip: Option<std::net::IpAddr>,
+    interac_etransfer: Interac,
+    profile: Profile,
+    return_links: Vec<Link>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Interac {
+    consumer_id: String,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Profile {
+    email: Option<String>,
+    first_name: Option<String>,
+    last_name: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Link {
+    rel: String,
+    href: String,
+    method: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct CreatePayment {
+    pub(crate) merchant_ref_num: String,
+    pub(crate) amount: u64,
+    pub(crate) currency_code: String,
+    pub(crate) payment_handle_token: String,
+    pub(crate) settle_with_auth: bool,
+    pub(crate) dup_check: Option<bool>,
+}
+
+impl CreateHandle {
+    /// What is to be paid.
+    pub(crate) fn due(&self) -> Money {
+        Money {
+            value: Amount(self.amount),
+            currency: self.currency_code.clone(),
+        }
+    }
+
+    /// Where the payer comes back to; the default one where there is none of that kind.
+    pub(crate) fn link(&self, rel: &str) -> String {
+        let of = |rel: &str| self.return_links.iter().find(|link| link.rel == rel);
+        let link = of(rel).or_else(|| of("default"));
+        link.map(|link| link.href.clone()).unwrap_or_default()
+    }
+}
+
+/// Checks every value of a handle as Paysafe would.
+pub(crate) fn check(asked: &CreateHandle) -> Result<(), Problem> {
+    let field = |good: bool, name: &str| {
+        if good {
+            Ok(())
+        } else {
+            Err(Problem::invalid(name))
+        }
+    };
+    let is_address = |text: &String| {
+        let whole = text.split_once('@');
+        whole.is_some_and(|(name, host)| !name.is_empty() && host.contains('.'))
+    };
+    let names = [&asked.profile.first_name, &asked.profile.last_name];
+    let short = |text: &String| text.chars().count() <= 80;
+    let rels = ["default", "on_completed", "on_failed", "on_cancelled"];
+    let is_link = |link: &Link| {
+        rels.contains(&link.rel.as_str())
+            && link.method.as_deref().is_none_or(|method| method == "GET")
+            && Url::parse(&link.href).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+    };
+    let reference = asked.merchant_ref_num.chars().count();
+    field((1..=255).contains(&reference), "merchantRefNum")?;
+    field(asked.transaction_type == "PAYMENT", "transactionType")?;
+    field(asked.payment_type == "INTERAC_ETRANSFER", "paymentType")?;
+    field((1..=999_999_999).contains(&asked.amount), "amount")?;
+    field(asked.currency_code == "CAD", "currencyCode")?;
+    field(
+        is_address(&asked.interac_etransfer.consumer_id),
+        "interacEtransfer.consumerId",
+    )?;
+    field(
+        asked.interac_etransfer.kind == "EMAIL",
+        "interacEtransfer.type",
+    )?;
+    field(asked.profile.email.iter().all(is_address), "profile.email")?;
+    field(names.into_iter().flatten().all(short), "profile")?;
+    let digits = |id: &String| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+    field(asked.account_id.iter().all(digits), "accountId")?;
+    let _any_address_of_the_payer = asked.customer_ip;
+    let good = asked.return_links.iter().all(is_link);
+    field(good && !asked.return_links.is_empty(), "returnLinks")
+}
+
+/// The mark of an approval whose payment will be held.
+pub(crate) fn to_be_held() -> (String, String) {
+    (TO_BE_HELD.to_owned(), String::new())
+}
+
+/// Whether the payment will be held.
+pub(crate) fn is_to_be_held(session: &Session) -> bool {
+    session.extra.contains_key(TO_BE_HELD)
+}
+
+/// Gives a new session its handle's token.
+pub(crate) fn set_token(session: &mut Session, token: String) {
+    session.extra.insert(TOKEN.to_owned(), token);
+}
+
+/// The handle's token.
+pub(crate) fn token(session: &Session) -> &str {
+    session.extra.get(TOKEN).map_or("", String::as_str)
+}
+
+/// A handle as the API tells it.
+pub(crate) fn handle(account: &Account, session: &Session, now: u64) -> Value {
+    let over = now >= session.expires_at;
+    let status = match session.state {
+        State::Open | State::Authorised if over => "EXPIRED",
+        State::Open => "INITIATED",
+        State::Authorised => "PAYABLE",
+        State::Declined | State::Closed => "FAILED",
+        State::Captured | State::Refunded => "COMPLETED",
+    };
+    json!({
+        "id": session.reference,
+        "paymentHandleToken": token(session),
+        "merchantRefNum": session.attempt_id,
+        "paymentType": "INTERAC_ETRANSFER",
+        "transactionType": "PAYMENT",
+        "status": status,
+        "usage": "SINGLE_USE",
+        "action": "REDIRECT",
+        "executionMode": "SYNCHRONOUS",
+        "amount": session.due.value.0,
+        "currencyCode": session.due.currency,
+        "timeToLiveSeconds": session.expires_at.saturating_sub(now) / 1_000,
+        "liveMode": account.settings.environment.as_str() == "live",
+        "links": [{ "rel": "redirect_payment", "href": account.page_url(session) }],
+    })
+}
+
+/// The payment made with a handle; none where none was.
+pub(crate) fn payment(session: &Session) -> Option<Value> {
+    let received = session.received.as_ref()?;
+    let status = if session.held || session.disputed {
+        "HELD"
+    } else {
+        "COMPLETED"
+    };
+    Some(json!({
+        "id": payment_id(session),
+        "merchantRefNum": session.attempt_id,
+        "paymentHandleToken": token(session),
+        "paymentType": "INTERAC_ETRANSFER",
+        "status": status,
+        "amount": received.value.0,
+        "currencyCode": received.currency,
+        "settleWithAuth": true,
+        "availableToSettle": 0,
+    }))
+}
+
+/// The settlement of a payment; none where there is none.
+pub(crate) fn settlement(session: &Session) -> Option<Value> {
+    let received = session.received.as_ref()?;
+    Some(json!({
+        "id": format!("s{}", session.reference),
+        "merchantRefNum": session.attempt_id,
+        "status": "COMPLETED",
+        "amount": received.value.0,
+        "refundedAmount": session.returned.0,
+        "availableToRefund": session.left().0,
+    }))
+}
+
+fn payment_id(session: &Session) -> String {
+    format!("p{}", session.reference)
+}
+
+/// The body of a webhook; none where Paysafe tells nothing.
+pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
+    let session = event.session;
+    let (name, payload) = match event.happened {
+        Happened::Opened => return None,
+        Happened::Authorised => ("PAYMENT_HANDLE_PAYABLE", handle(account, session, event.at)),
+        Happened::Declined => ("PAYMENT_HANDLE_FAILED", handle(account, session, event.at)),
+        Happened::InReview | Happened::Disputed => ("PAYMENT_HELD", payment(session)?),
+        Happened::Captured => ("PAYMENT_COMPLETED", payment(session)?),
+        Happened::Refunded => ("REFUND_COMPLETED", refund(session)),
+    };
+    Some(json!({
+        "eventType": name,
+        "eventId": event.id,
+        "attemptNumber": "1",
+        "resourceId": payload["id"],
+        "mode": account.settings.environment.as_str(),
+        "payload": payload,
+    }))
+}
+
+fn refund(session: &Session) -> Value {
+    json!({
+        "id": format!("r{}", session.reference),
+        "merchantRefNum": session.attempt_id,
+        "status": "COMPLETED",
+        "amount": session.returned.0,
+    })
+}

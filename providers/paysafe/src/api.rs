@@ -1,0 +1,118 @@
+//! Requests to Paysafe: address, credentials, and what a refusal says.
+use std::fmt;
+
+use kassette_plugin::json::Json;
+use kassette_plugin::provider::call::{Answer, Broken, Call, base_url};
+use kassette_plugin::provider::{Account, Verb};
+
+/// Secrets: the private API key, in its two parts.
+pub(crate) const USER: &str = "api-user";
+pub(crate) const PASSWORD: &str = "api-password";
+
+const LIVE: &str = "https://api.paysafe.com";
+const TEST: &str = "https://api.test.paysafe.com";
+
+/// A read.
+pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
+    call(account, Verb::Get, path).send()
+}
+
+/// A change. Paysafe has no idempotency header: the body's `merchantRefNum` and `dupCheck` are it.
+pub(crate) fn post(account: &Account, path: &str, body: &Json) -> Result<Answer, Broken> {
+    call(account, Verb::Post, path).json(body).send()
+}
+
+fn call(account: &Account, verb: Verb, path: &str) -> Call {
+    let base = base_url(account, LIVE, TEST);
+    Call::new(verb, format!("{base}/paymenthub/v1{path}"))
+        .header("accept", "application/json")
+        .basic(USER, Some(PASSWORD))
+}
+
+/// A refusal: `{"error":{"code","message"}}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) status: u16,
+    /// Paysafe's number of the error; empty where there is none.
+    pub(crate) code: String,
+}
+
+impl Problem {
+    /// Whether a request with this `merchantRefNum` was taken before.
+    pub(crate) fn is_repeat(&self) -> bool {
+        self.status == 409 || matches!(self.code.as_str(), "5031" | "3044")
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "status {} error {}", self.status, self.code)
+    }
+}
+
+/// Reads a refusal.
+pub(crate) fn problem(answer: &Answer) -> Problem {
+    let body = answer.json();
+    let code = body.as_ref().and_then(|body| body.path(&["error", "code"]));
+    let code = code.and_then(Json::text).unwrap_or_default();
+    // It goes into logs: a number, no prose.
+    let plain = code.len() <= 40 && code.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    Problem {
+        status: answer.status,
+        code: if plain {
+            code.to_owned()
+        } else {
+            String::new()
+        },
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An answer with this body.
+    pub(crate) fn answer(status: u16, body: &str) -> Answer {
+        Answer {
+            status,
+            headers: Vec::new(),
+            body: body.as_bytes().to_vec(),
+        }
+    }
+
+    /// A refusal as Paysafe words it.
+    pub(crate) fn refusal(status: u16, code: &str) -> Answer {
+        answer(
+            status,
+            &format!(r#"{{"error":{{"code":"{code}","message":"m"}}}}"#),
+        )
+    }
+
+    #[test]
+    fn a_refusal_is_told_by_its_code_alone() {
+        let said = problem(&refusal(402, "3022"));
+        assert_eq!(said.to_string(), "status 402 error 3022");
+        assert_eq!(problem(&refusal(400, "<b>")).code, "");
+        assert_eq!(
+            problem(&answer(502, "<html>")).to_string(),
+            "status 502 error "
+        );
+    }
+
+    #[test]
+    fn a_repeat_is_known_by_status_or_code() {
+        for (status, code, repeat) in [
+            (409, "5031", true),
+            (409, "", true),
+            (402, "3044", true),
+            (402, "3022", false),
+            (400, "5068", false),
+        ] {
+            assert_eq!(
+                problem(&refusal(status, code)).is_repeat(),
+                repeat,
+                "{code}"
+            );
+        }
+    }
+}

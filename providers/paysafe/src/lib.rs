@@ -1,0 +1,146 @@
+//! Paysafe: the Payments API (Payment Hub), paid by Interac e-Transfer in Canadian dollars.
+//!
+//! Written after Paysafe's documents "Payments API", "Interac e-Transfer", "Configure Webhooks" and
+//! "Get available payment methods".
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `start.rs` | creating a payment handle; what each refusal proves |
+//! | `query.rs` | asking for the money, and reading where it is |
+//! | `callback.rs` | the signature of a webhook and its news |
+//! | `api.rs` | requests: address, credentials, refusals |
+//! | `wire.rs` | handles, payments and settlements, read strictly |
+//!
+//! A payment has two halves. The handle leads the payer to Interac and moves no money; once the payer is
+//! there it is payable, and the payment made with it asks for the money. That second step is the capture
+//! that the host asks for with the wish `finish`.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod api;
+mod callback;
+mod query;
+mod start;
+mod wire;
+
+use kassette_plugin::json::Json;
+use kassette_plugin::provider::call::Broken;
+use kassette_plugin::provider::{
+    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
+    Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+};
+
+/// The module's answers.
+pub struct Paysafe;
+
+impl Provider for Paysafe {
+    fn describe() -> Description {
+        let setting = |name: &str, help: &str| Need {
+            name: name.into(),
+            help: help.into(),
+            required: false,
+        };
+        let secret = |name: &str, help: &str| SecretNeed {
+            name: name.into(),
+            help: help.into(),
+            required: true,
+            encoding: Encoding::Text,
+        };
+        Description {
+            id: "paysafe".into(),
+            label: "Paysafe".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            services: vec![Service {
+                method: "interac".into(),
+                currencies: vec![wire::CURRENCY.into()],
+            }],
+            settings: vec![
+                setting(
+                    "base-url",
+                    "Another address of the API than Paysafe's own. Leave it out for a real account.",
+                ),
+                setting(
+                    start::ACCOUNT_ID,
+                    "Number of the merchant account for Interac in CAD. Needed only where there are \
+                     several: Business Portal, Accounts.",
+                ),
+            ],
+            secrets: vec![
+                secret(
+                    api::USER,
+                    "User name of the private API key: Business Portal, Developer, API Keys",
+                ),
+                secret(
+                    api::PASSWORD,
+                    "Password of the private API key: beside its user name in the Business Portal",
+                ),
+                secret(
+                    callback::KEY,
+                    "HMAC key of the webhook: Business Portal, Developer, Webhooks",
+                ),
+            ],
+            tokens: Vec::new(),
+        }
+    }
+
+    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
+        start::start(&account, &attempt)
+    }
+
+    fn callback(_: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
+        callback::read(&incoming)
+    }
+
+    fn query(
+        account: Account,
+        attempt: Attempt,
+        // Handles and payments are found by the attempt's id alone.
+        _: Option<String>,
+        wish: Wish,
+        _: Option<String>,
+    ) -> Result<Report, QueryFailure> {
+        query::query(&account, &attempt, wish)
+    }
+
+    fn health(account: Account) -> Condition {
+        let path = format!("/paymentmethods?currencyCode={}", wire::CURRENCY);
+        match api::get(&account, &path) {
+            Ok(answer) if answer.status == 200 => condition(answer.json().as_ref()),
+            Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
+            Ok(answer) => Condition::Down(api::problem(&answer).to_string()),
+            Err(Broken::NotSent(why) | Broken::NoAnswer(why)) => Condition::Down(why),
+        }
+    }
+}
+
+/// The account must be able to take Interac e-Transfers.
+fn condition(body: Option<&Json>) -> Condition {
+    let Some(Json::List(methods)) = body.and_then(|body| body.get("paymentMethods")) else {
+        return Condition::Down("the answer cannot be read".into());
+    };
+    let interac = |method: &Json| {
+        method.get("paymentMethod").and_then(Json::text) == Some(wire::PAYMENT_TYPE)
+    };
+    if methods.iter().any(interac) {
+        Condition::Operational
+    } else {
+        Condition::Degraded("Interac e-Transfer is not enabled for the account".into())
+    }
+}
+
+kassette_plugin::provider::export!(Paysafe);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_without_interac_is_degraded() {
+        let condition = |body: &str| condition(Json::parse(body.as_bytes()).as_ref());
+        let with = r#"{"paymentMethods":[{"paymentMethod":"CARD"},{"paymentMethod":"INTERAC_ETRANSFER"}]}"#;
+        assert_eq!(condition(with), Condition::Operational);
+        let without = r#"{"paymentMethods":[{"paymentMethod":"CARD"}]}"#;
+        assert!(matches!(condition(without), Condition::Degraded(_)));
+        assert!(matches!(condition("{}"), Condition::Down(_)));
+    }
+}

@@ -1,0 +1,138 @@
+//! Which news is believed.
+use kassette_plugin::provider::{
+    Acknowledged, Environment, Notice, Refused, Settlement, Status, Subject, Wish,
+};
+use kassette_provider_paysafe::Paysafe;
+use kassette_sim::Fault;
+use kassette_world::World;
+
+use crate::{chosen, world};
+
+/// The one notice of an acknowledgement.
+fn notice(answer: Result<Acknowledged, Refused>) -> Notice {
+    let mut notices = answer.unwrap().notices;
+    assert_eq!(notices.len(), 1);
+    notices.remove(0)
+}
+
+#[test]
+fn a_payable_handle_makes_the_host_ask_and_a_completed_payment_is_told() {
+    let w = world();
+    let (attempt, started) = chosen(&w, "approve");
+    let payable = notice(w.callback(&w.next_callback()));
+    assert_eq!(
+        (payable.about, payable.report),
+        (Subject::Attempt(attempt.id.clone()), None)
+    );
+    w.query(&attempt, Some(&started.reference), Wish::Finish)
+        .unwrap();
+    let completed = notice(w.callback(&w.next_callback()));
+    assert_eq!(completed.about, Subject::Attempt(attempt.id));
+    let report = completed.report.unwrap();
+    assert_eq!(
+        (report.status, report.settlement, report.received),
+        (Status::Completed, Settlement::Confirmed, attempt.due)
+    );
+}
+
+#[test]
+fn declines_holds_refunds_and_disputes_make_the_host_ask() {
+    let w = world();
+    let (attempt, _) = chosen(&w, "decline");
+    let told = notice(w.callback(&w.next_callback()));
+    assert_eq!(
+        (told.about, told.report),
+        (Subject::Attempt(attempt.id), None)
+    );
+
+    for (outcome, after) in [
+        ("review", None),
+        ("approve", Some("refund")),
+        ("approve", Some("dispute")),
+    ] {
+        let w = world();
+        let (attempt, started) = chosen(&w, outcome);
+        w.next_callback();
+        w.query(&attempt, Some(&started.reference), Wish::Finish)
+            .unwrap();
+        let mut news = w.next_callback();
+        if let Some(after) = after {
+            w.choose(&started, after);
+            news = w.next_callback();
+        }
+        let told = notice(w.callback(&news));
+        assert_eq!(
+            (told.about, told.report),
+            (Subject::Attempt(attempt.id), None),
+            "{after:?}"
+        );
+    }
+}
+
+#[test]
+fn a_forgery_and_a_changed_byte_are_refused() {
+    let w = world();
+    w.fault(Fault::CallbackForged);
+    chosen(&w, "decline");
+    assert!(matches!(
+        w.callback(&w.next_callback()),
+        Err(Refused::Forged(_))
+    ));
+
+    let w = world();
+    chosen(&w, "approve");
+    let news = w.next_callback();
+    let mut longer = news.clone();
+    longer.body.push(b' ');
+    assert!(matches!(w.callback(&longer), Err(Refused::Forged(_))));
+    assert!(w.callback(&news).is_ok());
+}
+
+#[test]
+fn news_under_another_key_is_a_forgery_but_during_a_rotation() {
+    let w = world();
+    chosen(&w, "approve");
+    let news = w.next_callback();
+    w.rotate_secret("webhook-key", "theNewKey");
+    assert!(w.callback(&news).is_ok());
+    w.change_secret("webhook-key", "theNewKey");
+    assert!(matches!(w.callback(&news), Err(Refused::Forged(_))));
+}
+
+#[test]
+fn a_replay_is_the_same_news_and_never_takes_anything_back() {
+    let w = world();
+    w.fault(Fault::CallbackTwice);
+    chosen(&w, "approve");
+    let (first, second) = (w.next_callback(), w.next_callback());
+    assert_eq!(first.body, second.body);
+    w.advance(86_400_000);
+    // Paysafe signs no time: what is old only makes the host ask.
+    assert_eq!(notice(w.callback(&second)).report, None);
+}
+
+#[test]
+fn an_older_event_that_comes_later_makes_the_host_ask() {
+    let w = world();
+    let (attempt, started) = chosen(&w, "approve");
+    w.next_callback();
+    w.fault(Fault::CallbackReordered);
+    w.query(&attempt, Some(&started.reference), Wish::Finish)
+        .unwrap();
+    assert!(notice(w.callback(&w.next_callback())).report.is_some());
+    w.advance(1_000);
+    assert_eq!(notice(w.callback(&w.next_callback())).report, None);
+}
+
+#[test]
+fn news_of_another_account_reaches_no_attempt_of_this_one() {
+    // Both worlds have the same key, as two accounts of one merchant may.
+    let (w, other) = (world(), World::<Paysafe>::of("paysafe", Environment::Live));
+    let (attempt, _) = chosen(&other, "approve");
+    let told = notice(w.callback(&other.next_callback()));
+    assert_eq!(
+        (told.about, told.report),
+        (Subject::Attempt(attempt.id), None)
+    );
+    assert!(w.entries().is_empty());
+}
