@@ -18,6 +18,7 @@
 mod account;
 mod adyen;
 mod books;
+mod btcpay;
 mod config;
 mod courier;
 mod door;

@@ -134,21 +134,21 @@ pub(crate) fn usually(
 
 /// The modules whose vendors are simulated, the sandbox first.
 pub(crate) const MODULES: &[&str] = &[
-    "sandbox", "adyen", "mollie", "paypal", "razorpay", "revolut", "stripe",
-    "sandbox", "adyen", "mollie", "paypal", "paysafe", "razorpay", "stripe",
+    "sandbox", "adyen", "btcpay", "mollie", "paypal", "paysafe", "razorpay", "revolut", "stripe",
 ];
 
 /// The vendor of that module name.
 pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
     Some(match module {
         "sandbox" => Arc::new(crate::sandbox::Sandbox::default()) as Arc<dyn Vendor>,
-        "stripe" => Arc::new(crate::stripe::Stripe),
         "adyen" => Arc::new(crate::adyen::Adyen),
+        "btcpay" => Arc::new(crate::btcpay::BtcPay),
         "mollie" => Arc::new(crate::mollie::Mollie),
-        "razorpay" => Arc::new(crate::razorpay::Razorpay),
         "paypal" => Arc::new(crate::paypal::PayPal::default()),
-        "revolut" => Arc::new(crate::revolut::Revolut),
         "paysafe" => Arc::new(crate::paysafe::Paysafe),
+        "razorpay" => Arc::new(crate::razorpay::Razorpay),
+        "revolut" => Arc::new(crate::revolut::Revolut),
+        "stripe" => Arc::new(crate::stripe::Stripe),
         _ => return None,
     })
 }

@@ -1,0 +1,188 @@
+//! The Greenfield API's endpoints, as far as invoices need them.
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, FromRequestParts, Path, RawQuery, State},
+    http::{HeaderMap, StatusCode, request::Parts},
+    routing::{get, post},
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{
+    account::{Account, Created},
+    btcpay::{
+        problem::Problem,
+        store_id,
+        wire::{self, Create, Mark, Update},
+    },
+    config::SimError,
+    http::{MOST_BODY, json_body, only, same},
+    ids,
+    session::{Conflict, Happened, Opening, Session},
+};
+
+/// One account's API.
+#[derive(Clone)]
+struct Api(Arc<Account>);
+
+pub(crate) fn routes(account: Arc<Account>) -> Router {
+    Router::new()
+        .route("/api/v1/stores/{store}/invoices", post(create).get(find))
+        .route("/api/v1/invoices/{id}", get(read).put(describe))
+        .route("/api/v1/invoices/{id}/status", post(mark))
+        .fallback(async || Problem::not_found())
+        .method_not_allowed_fallback(async || Problem::not_found())
+        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .with_state(Api(account))
+}
+
+/// Proof of the right API key.
+struct Authorised;
+
+impl FromRequestParts<Api> for Authorised {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let given = only(&parts.headers, "authorization")
+            .and_then(|value| value.strip_prefix("token "))
+            .unwrap_or_default();
+        if same(given, &api.0.settings.api_key) {
+            Ok(Self)
+        } else {
+            Err(Problem::unauthenticated())
+        }
+    }
+}
+
+async fn create(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Path(store): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    of_store(&account, &store)?;
+    let now = account.now();
+    let asked: Create = read_json(&headers, &body)?;
+    let (due, attempt_id) = wire::check(asked)?;
+    let random = ids::random("").map_err(|error| no_randomness(&error))?;
+    let opening = Opening {
+        reference: random.get(..22).unwrap_or(&random).to_owned(),
+        attempt_id,
+        // The server knows no idempotency keys: every creation is one of its own.
+        key: random,
+        fingerprint: String::new(),
+        due,
+        method: "crypto".to_owned(),
+        order: String::new(),
+        merchant: store,
+        return_url: String::new(),
+        cancel_url: String::new(),
+        now,
+        expires_at: now.saturating_add(wire::LIFE_MS),
+    };
+    let mut session = Session::open(opening).map_err(|error| no_randomness(&error))?;
+    // Nobody is led back to the merchant: the checkout ends on its own page.
+    session.return_url = account.page_url(&session);
+    session.cancel_url = session.return_url.clone();
+    match account.create(session).await? {
+        Created::New(session) | Created::Replay(session) => {
+            Ok(Json(wire::invoice(&account, &session, now)))
+        }
+        Created::Differs => Err(Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)),
+    }
+}
+
+/// Newest first, as the server lists them.
+async fn find(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Path(store): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, Problem> {
+    of_store(&account, &store)?;
+    let now = account.now();
+    let query = query.unwrap_or_default();
+    let found = match query.split_once('=') {
+        Some(("textSearch", term)) if !term.is_empty() && !term.contains('&') => {
+            account.by_attempt(term)
+        }
+        // Of a probe, which looks at nothing in the answer.
+        Some(("take", "1")) => Vec::new(),
+        _ => return Err(Problem::field("query", "textSearch or take=1 is expected")),
+    };
+    let found = found.iter().rev();
+    let invoices = found.map(|session| wire::invoice(&account, session, now));
+    Ok(Json(invoices.collect()))
+}
+
+async fn read(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
+    Ok(Json(wire::invoice(&account, &session, account.now())))
+}
+
+async fn describe(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let asked: Update = read_json(&headers, &body)?;
+    let act = move |session: &mut Session, _: &Account, _| {
+        if let Some(item) = asked.metadata.get("itemDesc").and_then(Value::as_str) {
+            item.clone_into(&mut session.order);
+        }
+        let kept = Value::Object(asked.metadata).to_string();
+        session.extra.insert(wire::METADATA.into(), kept);
+        Ok(None)
+    };
+    let session = account.change(id, act).await?;
+    Ok(Json(wire::invoice(&account, &session, account.now())))
+}
+
+async fn mark(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let asked: Mark = read_json(&headers, &body)?;
+    if asked.status != "Invalid" {
+        return Err(Problem::field("status", "only Invalid is played here"));
+    }
+    let act = |session: &mut Session, _: &Account, now| {
+        if !session.is_payable(now) {
+            return Err(Conflict);
+        }
+        session.close(now)?;
+        Ok(Some(Happened::Declined))
+    };
+    let session = account.change(id, act).await?;
+    Ok(Json(wire::invoice(&account, &session, account.now())))
+}
+
+fn of_store(account: &Account, store: &str) -> Result<(), Problem> {
+    if store == store_id(&account.settings) {
+        Ok(())
+    } else {
+        Err(Problem::forbidden())
+    }
+}
+
+fn no_randomness(error: &SimError) -> Problem {
+    tracing::error!(%error, "no id can be made");
+    Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+fn read_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
+    json_body(headers, body).map_err(|why| Problem::unreadable(&why))
+}

@@ -1,0 +1,117 @@
+//! BTCPay Server: invoices of the Greenfield API and their webhooks. What it refuses it refuses as
+//! the server does.
+//!
+//! A chain knows no declines, disputes or captures. Here a payer who declines lets the invoice
+//! expire, a dispute is a conflict, and `needs-capture` leaves a payment unconfirmed until the payer
+//! page is sent `approve` once more.
+mod api;
+mod problem;
+mod wire;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    http::{Method, StatusCode},
+    response::{IntoResponse, Response},
+};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::{
+    account::Account,
+    config::{Profile, SimAccount},
+    fault::Fault,
+    session::{Conflict, Happened, Outcome, Session, State},
+    vendor::{Call, Event, Message, Vendor},
+};
+
+/// The vendor; it keeps nothing beside the books.
+pub(crate) struct BtcPay;
+
+/// Id of the store.
+fn store_id(account: &SimAccount) -> &str {
+    &account.client_id
+}
+
+impl Vendor for BtcPay {
+    fn routes(self: Arc<Self>, account: Arc<Account>) -> Router {
+        api::routes(account)
+    }
+
+    fn profile(&self, account: &SimAccount, api: &str) -> Profile {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        Profile {
+            name: "BTCPay",
+            methods: &["crypto"],
+            settings: vec![pair("base-url", api), pair("store-id", store_id(account))],
+            secrets: vec![
+                pair("api-key", &account.api_key),
+                pair("webhook-secret", &account.callback_secret),
+            ],
+        }
+    }
+
+    /// Looking for invoices changes nothing and precedes every creation: a fault ordered for a
+    /// payment is not spent on it.
+    fn call(&self, method: &Method, path: &str) -> Call {
+        let looks = method == Method::GET && path.starts_with("/api/v1/stores/");
+        if looks { Call::Other } else { Call::Payment }
+    }
+
+    fn failure(&self, status: StatusCode) -> Response {
+        problem::Problem::of_vendor(status).into_response()
+    }
+
+    fn choose(
+        &self,
+        account: &Account,
+        session: &mut Session,
+        outcome: Outcome,
+        now: u64,
+    ) -> Result<Option<Happened>, Conflict> {
+        match outcome {
+            // The chain confirms what was paid.
+            Outcome::Approve if session.state == State::Authorised => {
+                session.capture(now, account.taken(session)).map(Some)
+            }
+            Outcome::Approve | Outcome::Review | Outcome::Decline | Outcome::Pending
+                if !session.is_payable(now) =>
+            {
+                Err(Conflict)
+            }
+            Outcome::Approve if account.faults.take(Fault::NeedsCapture) => {
+                session.approve(now, None).map(Some)
+            }
+            Outcome::Approve => session.approve(now, Some(account.taken(session))).map(Some),
+            Outcome::Review => session.hold(now, account.taken(session)).map(Some),
+            Outcome::Decline => {
+                let happened = session.decline(now)?;
+                session.payable = false;
+                Ok(Some(happened))
+            }
+            Outcome::Pending => Ok(None),
+            Outcome::Refund => session.refund(now, session.left()).map(Some),
+            Outcome::Dispute => Err(Conflict),
+        }
+    }
+
+    fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {
+        wire::event(account, &event).map(|body| Message::json(&body))
+    }
+
+    fn sign(&self, _: &Account, secret: &str, body: &str, _: u64) -> Vec<(&'static str, String)> {
+        // A key of any length is taken, so that this cannot fail; no signature is refused anyway.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {
+            return Vec::new();
+        };
+        mac.update(body.as_bytes());
+        let code = hex::encode(mac.finalize().into_bytes());
+        vec![("btcpay-sig", format!("sha256={code}"))]
+    }
+
+    /// The checkout leads back to the address as it was given.
+    fn returns(&self, _: &Session, _: Outcome) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,182 @@
+//! Requests, answers and events of the Greenfield API.
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    account::Account,
+    btcpay::{problem::Problem, store_id},
+    money::{Amount, Money},
+    session::{Happened, Phase, Session, State},
+    vendor::Event,
+};
+
+/// How long an invoice can be paid, as the simulated store is set.
+pub(crate) const LIFE_MS: u64 = 3_600_000;
+const DAY_SECONDS: u64 = 86_400;
+
+/// In a payment's extra: what the invoice was told to be for.
+pub(crate) const METADATA: &str = "metadata";
+
+/// The fields that the document's schema of a creation allows.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Create {
+    /// A top-up invoice has none; this store makes no such.
+    amount: String,
+    currency: String,
+    additional_search_terms: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Update {
+    pub(crate) metadata: Map<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mark {
+    pub(crate) status: String,
+}
+
+/// Refuses what the server would refuse; what is to be paid, and the term that finds it.
+pub(crate) fn check(asked: Create) -> Result<(Money, String), Problem> {
+    let money = Amount::parse(&asked.amount).map(|value| Money {
+        value,
+        currency: asked.currency,
+    });
+    let Some(due) = money.filter(|due| due.value.0 > 0) else {
+        return Err(Problem::field("amount", "The amount should be more than 0"));
+    };
+    if !due.has_currency_code() {
+        return Err(Problem::field("currency", "Invalid currency"));
+    }
+    match <[String; 1]>::try_from(asked.additional_search_terms) {
+        Ok([term]) if !term.is_empty() => Ok((due, term)),
+        _ => Err(Problem::field(
+            "additionalSearchTerms",
+            "one term is expected here",
+        )),
+    }
+}
+
+/// Status and additional status.
+fn status(session: &Session, now: u64) -> (&'static str, &'static str) {
+    let over = |received: &Money| received.value > session.due.value;
+    match session.phase(now) {
+        Phase::Open => ("New", "None"),
+        // A payer who has declined lets the time pass.
+        Phase::Declined | Phase::Expired => ("Expired", "None"),
+        Phase::Authorised => ("Processing", "None"),
+        Phase::InReview => ("Settled", "PaidLate"),
+        Phase::Closed => ("Invalid", "Marked"),
+        _ if session.received.as_ref().is_some_and(over) => ("Settled", "PaidOver"),
+        _ => ("Settled", "None"),
+    }
+}
+
+/// An invoice as it stands. One that was settled in another currency than asked for is told in that.
+pub(crate) fn invoice(account: &Account, session: &Session, now: u64) -> Value {
+    let (status, additional) = status(session, now);
+    let received = session.received.as_ref();
+    // Unconfirmed coins count as paid as well.
+    let paid = match session.state {
+        State::Authorised => session.due.value,
+        _ => received.map_or(Amount(0), |money| money.value),
+    };
+    let currency = received.map_or(&session.due.currency, |money| &money.currency);
+    let marks: &[&str] = match status {
+        "New" | "Processing" | "Expired" => &["Settled", "Invalid"],
+        _ => &[],
+    };
+    json!({
+        "id": session.reference,
+        "storeId": store_id(&account.settings),
+        "amount": session.due.value,
+        "paidAmount": paid,
+        "currency": currency,
+        "type": "Standard",
+        "checkoutLink": account.page_url(session),
+        "createdTime": session.created_at / 1_000,
+        "expirationTime": session.expires_at / 1_000,
+        "monitoringExpiration": session.expires_at / 1_000 + DAY_SECONDS,
+        "status": status,
+        "additionalStatus": additional,
+        "availableStatusesForManualMarking": marks,
+        "archived": false,
+        "metadata": metadata(session),
+        "checkout": {},
+        "receipt": {},
+    })
+}
+
+fn metadata(session: &Session) -> Value {
+    let kept = session.extra.get(METADATA);
+    kept.and_then(|kept| serde_json::from_str(kept).ok())
+        .unwrap_or_else(|| json!({}))
+}
+
+/// The webhook about an event; none where the server sends none: refunds are payouts of their own.
+pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
+    let session = event.session;
+    let mut told = json!({
+        "deliveryId": event.id,
+        "webhookId": "webhook",
+        "originalDeliveryId": event.id,
+        "isRedelivery": false,
+        "timestamp": event.at / 1_000,
+        "storeId": store_id(&account.settings),
+        "invoiceId": session.reference,
+        "metadata": metadata(session),
+    });
+    let over = status(session, event.at).1 == "PaidOver";
+    let (kind, name, value) = match event.happened {
+        Happened::Opened => ("InvoiceCreated", "", false),
+        Happened::Authorised => ("InvoiceProcessing", "overPaid", over),
+        Happened::Captured | Happened::InReview => ("InvoiceSettled", "overPaid", over),
+        Happened::Declined if session.state == State::Closed => {
+            ("InvoiceInvalid", "manuallyMarked", true)
+        }
+        Happened::Declined => ("InvoiceExpired", "partiallyPaid", false),
+        Happened::Refunded | Happened::Disputed => return None,
+    };
+    let fields = told.as_object_mut()?;
+    fields.insert("type".into(), kind.into());
+    if !name.is_empty() {
+        fields.insert(name.into(), value.into());
+    }
+    if kind == "InvoiceSettled" {
+        fields.insert("manuallyMarked".into(), false.into());
+    }
+    Some(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(field: &str, value: Value) -> bool {
+        let mut asked =
+            json!({ "amount": "49.90", "currency": "EUR", "additionalSearchTerms": ["attempt-1"] });
+        asked[field] = value;
+        let read: Result<Create, _> = serde_json::from_value(asked);
+        read.map_or(true, |asked| check(asked).is_err())
+    }
+
+    #[test]
+    fn what_the_server_would_refuse_is_refused() {
+        assert!(!refused("amount", json!("49.90")));
+        for (field, odd) in [
+            ("amount", json!("0.00")),
+            ("amount", json!(49.9)),
+            ("amount", json!("49,90")),
+            ("currency", json!("eur")),
+            ("orderId", json!("attempt-1")),
+            ("metadata", json!({ "orderId": "attempt-1" })),
+            ("additionalSearchTerms", json!([])),
+            ("additionalSearchTerms", json!("attempt-1")),
+        ] {
+            assert!(refused(field, odd.clone()), "{field}: {odd}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! BTCPay Server: invoices of the Greenfield API, version 1, and its webhooks.
+//!
+//! The documents, by title: "BTCPay Greenfield API", "Webhooks", "Invoices" of BTCPay Server's
+//! documentation.
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `start.rs` | creating an invoice; what each refusal means |
+//! | `query.rs` | finding, closing and reading an invoice |
+//! | `callback.rs` | the signature of a webhook and whom it is about |
+//! | `api.rs` | requests: address, credential |
+//! | `wire.rs` | the server's JSON, read strictly, and what each state reports |
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod api;
+mod callback;
+mod query;
+mod start;
+mod wire;
+
+use kassette_plugin::provider::call::{BASE_URL, Broken};
+use kassette_plugin::provider::{
+    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
+    Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+};
+
+/// The module's answers.
+pub struct BtcPay;
+
+impl Provider for BtcPay {
+    fn describe() -> Description {
+        let setting = |name: &str, required, help: &str| Need {
+            name: name.into(),
+            help: help.into(),
+            required,
+        };
+        let secret = |name: &str, help: &str| SecretNeed {
+            name: name.into(),
+            help: help.into(),
+            required: true,
+            encoding: Encoding::Text,
+        };
+        Description {
+            id: "btcpay".into(),
+            label: "BTCPay".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            services: vec![Service {
+                method: "crypto".into(),
+                currencies: Vec::new(),
+            }],
+            settings: vec![
+                setting(
+                    BASE_URL,
+                    true,
+                    "Address of the BTCPay Server, such as https://btcpay.shop.example",
+                ),
+                setting(
+                    api::STORE_ID,
+                    true,
+                    "Id of the store that is paid. In the store: Settings, General, Store ID",
+                ),
+            ],
+            secrets: vec![
+                secret(
+                    api::API_KEY,
+                    "API key with btcpay.store.canviewinvoices, btcpay.store.cancreateinvoice and \
+                     btcpay.store.canmodifyinvoices for the one store. Account, Manage account, \
+                     API keys",
+                ),
+                secret(
+                    callback::WEBHOOK_SECRET,
+                    "Secret of the webhook that posts to this account's callback address. In the \
+                     store: Settings, Webhooks, Secret",
+                ),
+            ],
+            tokens: Vec::new(),
+        }
+    }
+
+    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
+        start::start(&account, &attempt)
+    }
+
+    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
+        callback::read(&account, &incoming)
+    }
+
+    fn query(
+        account: Account,
+        attempt: Attempt,
+        reference: Option<String>,
+        wish: Wish,
+        // An invoice is always found by the attempt's id, so the payer's word is not needed.
+        _: Option<String>,
+    ) -> Result<Report, QueryFailure> {
+        query::query(&account, &attempt, reference.as_deref(), wish)
+    }
+
+    fn health(account: Account) -> Condition {
+        // Proves address, key and store.
+        match api::get(&account, &format!("{}?take=1", api::invoices(&account))) {
+            Ok(answer) if answer.status == 200 => Condition::Operational,
+            Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
+            Ok(answer) => Condition::Down(wire::refusal(&answer)),
+            Err(Broken::NotSent(why) | Broken::NoAnswer(why)) => Condition::Down(why),
+        }
+    }
+}
+
+kassette_plugin::provider::export!(BtcPay);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kassette_plugin::provider::{Environment, Money, Payer};
+
+    pub(crate) fn account() -> Account {
+        Account {
+            id: "btcpay-test".into(),
+            environment: Environment::Test,
+            now: 1_800_000_000_000,
+            callback_url: String::new(),
+            settings: vec![
+                ("base-url".into(), "https://btcpay.shop.example".into()),
+                ("store-id".into(), "shop".into()),
+            ],
+        }
+    }
+
+    pub(crate) fn attempt() -> Attempt {
+        Attempt {
+            id: "attempt-1".into(),
+            method: "crypto".into(),
+            due: Money {
+                amount: 4990,
+                currency: "EUR".into(),
+            },
+            order: "order-1".into(),
+            merchant: "Demo shop".into(),
+            return_url: "https://pay.example/return/1".into(),
+            cancel_url: "https://pay.example/return/1".into(),
+            expires: 1_800_003_599_999,
+            payer: Payer {
+                email: None,
+                ip: None,
+                language: None,
+                country: None,
+            },
+            answers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn without_a_network_it_is_down() {
+        assert!(matches!(BtcPay::health(account()), Condition::Down(_)));
+    }
+}
