@@ -310,6 +310,11 @@ impl Runtime {
         let digest = module.who().digest;
         let kept = self.shelf.keep(slot, &digest, bytes);
         let activated = self.slots.activate(slot, module, cause, now);
+        if activated.new {
+            // At once: whoever sees the version serve finds it counted, however slow the disk is.
+            counter!("kassette_plugin_swaps_total", "slot" => slot.as_str().to_owned())
+                .increment(1);
+        }
         // What cannot be written down serves all the same: a full disk must not hold a fix back.
         if let Err(error) = kept.and_then(|()| self.shelf.note(slot, &self.slots.book(slot))) {
             tracing::error!(
@@ -321,8 +326,6 @@ impl Runtime {
             if cause == Cause::Folder {
                 self.dropped(slot, digest, activated.before, now);
             }
-            counter!("kassette_plugin_swaps_total", "slot" => slot.as_str().to_owned())
-                .increment(1);
         }
         if activated.forgotten {
             self.clean_cache();
