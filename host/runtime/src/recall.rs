@@ -235,6 +235,15 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_larger_than_its_room_is_not_kept() {
+        let recall = Recall::new(2 * PARTS * 1500);
+        recall.keep(&DIGEST, &question(1), &answer("short"));
+        recall.keep(&DIGEST, &question(2), &answer(&"x".repeat(1500)));
+        assert!(recall.find(&DIGEST, &question(1)).is_some());
+        assert_eq!(recall.find(&DIGEST, &question(2)), None);
+    }
+
+    #[test]
     fn memory_stays_within_its_bound_and_what_is_asked_again_stays() {
         const BOUND: usize = 1 << 20;
         let recall = Recall::new(BOUND);
