@@ -322,10 +322,8 @@ impl Runtime {
                 "version {} of {slot} serves, but is not kept over a restart: {error}", short(&digest),
             );
         }
-        if activated.new {
-            if cause == Cause::Folder {
-                self.dropped(slot, digest, activated.before, now);
-            }
+        if activated.new && cause == Cause::Folder {
+            self.dropped(slot, digest, activated.before, now);
         }
         if activated.forgotten {
             self.clean_cache();

@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn what_is_no_notification_of_this_environment_is_malformed() {
         let item = signed_item("CAPTURE", true, "882617898204183A", json!({}));
-        let mut live = incoming(&[item.clone()]);
+        let mut live = incoming(std::slice::from_ref(&item));
         live.body = json!({ "live": "true", "notificationItems": [item] })
             .to_string()
             .into_bytes();

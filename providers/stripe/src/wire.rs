@@ -110,8 +110,11 @@ pub(crate) fn payment(body: &[u8]) -> Option<Payment> {
     payment_of(&Json::parse(body)?)
 }
 
-/// A page of a list of sessions: id and attempt of each, and whether there are more.
-pub(crate) fn listed(body: &[u8]) -> Option<(Vec<(String, Option<String>)>, bool)> {
+/// The id of a session, and the attempt that it belongs to where it names one.
+type Entry = (String, Option<String>);
+
+/// A page of a list of sessions, and whether there are more.
+pub(crate) fn listed(body: &[u8]) -> Option<(Vec<Entry>, bool)> {
     let list = Json::parse(body)?;
     let (items, more) = list_of(&list)?;
     let entry = |item: &Json| {

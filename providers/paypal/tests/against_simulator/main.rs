@@ -1,9 +1,5 @@
 //! The module against the simulator: every outcome, every fault, over real sockets.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on has failed"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod asking;
 mod callbacks;
