@@ -2,8 +2,7 @@
 //! the server does.
 //!
 //! A chain knows no declines, disputes or captures. Here a payer who declines lets the invoice
-//! expire, a dispute is a conflict, and `needs-capture` leaves a payment unconfirmed until the payer
-//! page is sent `approve` once more.
+//! expire, a dispute is a conflict, and `needs-capture` does nothing.
 mod api;
 mod problem;
 mod wire;
@@ -22,7 +21,7 @@ use crate::{
     account::Account,
     config::{Profile, SimAccount},
     fault::Fault,
-    session::{Conflict, Happened, Outcome, Session, State},
+    session::{Conflict, Happened, Outcome, Session},
     vendor::{Call, Event, Message, Vendor},
 };
 
@@ -71,19 +70,15 @@ impl Vendor for BtcPay {
         now: u64,
     ) -> Result<Option<Happened>, Conflict> {
         match outcome {
-            // The chain confirms what was paid.
-            Outcome::Approve if session.state == State::Authorised => {
-                session.capture(now, account.taken(session)).map(Some)
-            }
             Outcome::Approve | Outcome::Review | Outcome::Decline | Outcome::Pending
                 if !session.is_payable(now) =>
             {
                 Err(Conflict)
             }
-            Outcome::Approve if account.faults.take(Fault::NeedsCapture) => {
-                session.approve(now, None).map(Some)
+            Outcome::Approve => {
+                account.faults.take(Fault::NeedsCapture);
+                session.approve(now, Some(account.taken(session))).map(Some)
             }
-            Outcome::Approve => session.approve(now, Some(account.taken(session))).map(Some),
             Outcome::Review => session.hold(now, account.taken(session)).map(Some),
             Outcome::Decline => {
                 let happened = session.decline(now)?;

@@ -26,22 +26,10 @@ fn a_settled_invoice_is_completed_with_what_was_paid() {
 }
 
 #[test]
-fn unconfirmed_coins_are_not_received() {
+fn there_is_nothing_to_capture() {
     let w = world();
     let (attempt, open) = started(&w);
     w.fault(Fault::NeedsCapture);
-    choose(&w, &open, "approve");
-    let report = told(&w, &attempt, &open);
-    assert_eq!(
-        (report.status, report.received.amount),
-        (Status::VerificationPending, 0)
-    );
-    for wish in [Wish::Finish, Wish::Close] {
-        let asked = w.query(&attempt, Some(&open.reference), wish).unwrap();
-        assert_eq!(asked.status, Status::VerificationPending);
-    }
-    assert_eq!(w.entry().state, State::Authorised);
-    // The chain confirms.
     choose(&w, &open, "approve");
     assert_eq!(told(&w, &attempt, &open).status, Status::Completed);
 }
