@@ -68,7 +68,9 @@ async fn a_forged_claim_of_money_is_never_believed() {
             Some(_) => drop(visit.until("created").await),
         }
         visit.come_back(&back).await;
-        visit.until("created").await;
+        if lacks(&desk.module.name, Has::AnswersAboutDeclines).is_none() {
+            visit.until("created").await;
+        }
         visit.is_unpaid().await;
     };
     world.each(each).await;
@@ -85,14 +87,20 @@ async fn a_letter_that_was_changed_on_its_way_is_refused() {
         let letter = world.tap.wait(&other.words().await, 1).await.remove(0);
         // What was paid for one payment is claimed for another, by each name that the letter has.
         let mut changed = letter.clone();
-        for (its, ours) in other.words().await.iter().zip(visit.words().await) {
+        for (its, ours) in other.names().await.iter().zip(visit.names().await) {
             changed = changed.with(its, &ours);
         }
         assert_ne!(changed.body, letter.body, "it names the payment");
         let before = essence(&visit).await;
-        assert_refused(&desk, &world.tap.send(&changed, desk.account()).await);
+        let answer = world.tap.send(&changed, desk.account()).await;
+        match lacks(&desk.module.name, Has::SealedBody) {
+            None => assert_eq!(answer.status, 401, "{answer:?}"),
+            // Whatever it says, the vendor is asked what is true.
+            Some(_) => assert!(answer.status < 500, "{answer:?}"),
+        }
         assert_eq!(essence(&visit).await, before);
         visit.is_unpaid().await;
+        world.tap.pass(desk.account());
         world.tap.send(&letter, desk.account()).await.expect(200);
         other.is_paid().await;
         // Asked by whatever letter, the vendor says that nobody has paid.
@@ -123,6 +131,7 @@ async fn a_letter_to_another_account_changes_nothing_there_or_here() {
             }
         }
         assert_eq!(essence(&visit).await, before, "nobody has heard of it");
+        world.tap.pass(desk.account());
         world.tap.send(&letter, desk.account()).await.expect(200);
         visit.is_paid().await;
     };
@@ -169,11 +178,12 @@ async fn a_decline_that_is_heard_after_the_payer_has_paid_takes_nothing_back() {
             assert_eq!(again.status, 409);
             world.tap.letters(&words)
         };
+        // What these cause the vendor to tell next goes through.
+        world.tap.pass(desk.account());
         for letter in letters.iter().rev() {
             let answer = world.tap.send(letter, desk.account()).await;
             assert_eq!(answer.status / 100, 2, "{answer:?}");
         }
-        world.tap.pass(desk.account());
         if again.status == 303 {
             visit.is_paid().await;
             assert_eq!(visit.attempts().await, ["captured"]);
@@ -195,15 +205,17 @@ async fn a_letter_that_is_sent_again_changes_nothing_at_once_or_a_day_later() {
         let before = essence(&paid).await;
         world.tap.send(&letter, desk.account()).await.expect(200);
         assert_eq!(essence(&paid).await, before);
-        // What is given back meanwhile is not taken again by an old letter.
-        paid.press("refund").await.expect(200);
-        let refunded = async || {
-            let events = paid.events().await;
-            events
-                .contains(&"payment.refunded".to_owned())
-                .then_some(())
-        };
-        desk.server().wait_for("the refund", refunded).await;
+        if lacks(&desk.module.name, Has::Refunds).is_none() {
+            // What is given back meanwhile is not taken again by an old letter.
+            paid.press("refund").await.expect(200);
+            let refunded = async || {
+                let events = paid.events().await;
+                events
+                    .contains(&"payment.refunded".to_owned())
+                    .then_some(())
+            };
+            desk.server().wait_for("the refund", refunded).await;
+        }
         let before = essence(&paid).await;
         world.tap.send(&letter, desk.account()).await;
         assert_eq!(essence(&paid).await, before);
@@ -226,7 +238,11 @@ async fn a_payer_who_comes_back_before_any_callback_has_paid() {
         desk.fault("callback-never").await;
         let back = visit.press("approve").await.expect(303);
         visit.come_back(&back).await;
-        visit.is_paid().await;
+        if lacks(&desk.module.name, Has::AnswersAboutMoney).is_none() {
+            visit.is_paid().await;
+        } else {
+            visit.until("processing").await;
+        }
     };
     world.each(each).await;
 }
@@ -248,6 +264,11 @@ async fn what_no_callback_told_is_found_by_asking_and_a_late_one_adds_nothing() 
     // One is asked about, the other's letter comes.
     world.server.advance(301).await;
     for (visit, fault) in waiting {
+        let told = lacks(&visit.desk.module.name, Has::AnswersAboutMoney);
+        if told.is_some() && fault == "callback-never" {
+            visit.until("processing").await;
+            continue;
+        }
         visit.is_paid().await;
         if fault == "callback-late" {
             let letters = world.tap.wait(&visit.words().await, 1).await;

@@ -6,10 +6,32 @@
 pub(crate) enum Has {
     /// Callbacks that prove who sent them.
     Signature,
+    /// Callbacks of which no byte can be changed.
+    SealedBody,
+    /// Tries that are declined.
+    Declines,
     /// A callback that says that a try was declined, while the payer may try again.
     NewsOfDeclines,
     /// A callback that is older than the one about the money, so that they can change places.
     EarlierNews,
+    /// An answer to a question that tells of the money.
+    AnswersAboutMoney,
+    /// An answer to a question that tells of a declined try.
+    AnswersAboutDeclines,
+    /// A way to call off whatever waits for its payer.
+    Close,
+    /// A page that leads the payer back to us.
+    WayBack,
+    /// Refunds that it tells of.
+    Refunds,
+    /// Disputes.
+    Disputes,
+    /// Money that is taken when the payer approves, by the method that is tried.
+    TakesAtOnce,
+    /// A page that lets nobody approve any more what was called off.
+    ShutPage,
+    /// Money that can move without our capture, and so after the end too.
+    LateMoney,
     /// A state between approval and capture, for one of its methods at least.
     Capture,
     /// Something that must be known about the payer before some payments.
@@ -20,8 +42,112 @@ pub(crate) enum Has {
     OtherAmount,
 }
 
-/// Vendors without it, each with the reason and what holds instead.
-const LACKING: &[(&str, Has, &str)] = &[];
+/// Vendors without it, each with the reason.
+const LACKING: &[(&str, Has, &str)] = &[
+    (
+        "adyen",
+        Has::AnswersAboutMoney,
+        "a link tells of no payment: notifications alone do",
+    ),
+    (
+        "adyen",
+        Has::AnswersAboutDeclines,
+        "a link tells of no refusal",
+    ),
+    (
+        "adyen",
+        Has::Questions,
+        "a payment link asks the payer itself",
+    ),
+    (
+        "adyen",
+        Has::TakesAtOnce,
+        "cards are authorised, and captured by us",
+    ),
+    (
+        "btcpay",
+        Has::Declines,
+        "a payer who does not pay lets the invoice expire",
+    ),
+    (
+        "btcpay",
+        Has::NewsOfDeclines,
+        "an invoice that has expired is over",
+    ),
+    (
+        "btcpay",
+        Has::WayBack,
+        "our own page shows the invoice, which leads nobody back",
+    ),
+    (
+        "btcpay",
+        Has::Refunds,
+        "refunds are payouts, which invoices do not show",
+    ),
+    ("btcpay", Has::Disputes, "a chain knows none"),
+    (
+        "btcpay",
+        Has::Capture,
+        "a chain confirms what was paid, nobody captures it",
+    ),
+    ("btcpay", Has::Questions, "an invoice needs nothing"),
+    (
+        "mollie",
+        Has::Signature,
+        "Mollie posts an id, which only makes the gateway ask",
+    ),
+    ("mollie", Has::SealedBody, "the same"),
+    (
+        "mollie",
+        Has::NewsOfDeclines,
+        "a failed payment is over: a new one is begun",
+    ),
+    (
+        "mollie",
+        Has::Close,
+        "what waits for its payer has its own end at Mollie, Klarna apart",
+    ),
+    (
+        "paypal",
+        Has::SealedBody,
+        "the event's id alone is believed, and the event read from PayPal",
+    ),
+    (
+        "paypal",
+        Has::NewsOfDeclines,
+        "a voided order is over: a new one is begun",
+    ),
+    (
+        "paypal",
+        Has::ShutPage,
+        "an order cannot be called off, but an approval moves no money",
+    ),
+    (
+        "paypal",
+        Has::LateMoney,
+        "nothing is taken but by the gateway's own capture",
+    ),
+    ("paypal", Has::Questions, "PayPal knows its payers"),
+    (
+        "paysafe",
+        Has::ShutPage,
+        "a handle cannot be called off, but an approval moves no money",
+    ),
+    (
+        "paysafe",
+        Has::LateMoney,
+        "nothing is taken but by a payment that the gateway makes",
+    ),
+    (
+        "razorpay",
+        Has::NewsOfDeclines,
+        "its letter names a payment alone, which the tap cannot tell",
+    ),
+    ("razorpay", Has::EarlierNews, "the same"),
+    ("revolut", Has::Questions, "an order needs nothing"),
+    ("razorpay", Has::Questions, "a payment link needs nothing"),
+    ("stripe", Has::Questions, "Checkout asks the payer itself"),
+];
 
 /// Why a module's vendor does not have something; none where it has.
 pub(crate) fn lacks(module: &str, what: Has) -> Option<&'static str> {

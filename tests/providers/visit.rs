@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::browser::{Form, attribute, primary_link};
 use crate::harness::{Answer, Server, merge, new_payment};
-use crate::table::currency;
+use crate::table::{Has, currency, lacks};
 use crate::world::Desk;
 
 /// Pages of ours before a vendor's: questions, instructions, a link, a form.
@@ -19,6 +19,8 @@ const PAID_WITHIN: Duration = Duration::from_secs(30);
 pub(crate) struct Visit {
     pub(crate) desk: Desk,
     pub(crate) payment: Value,
+    /// Where the start sent the payer.
+    pub(crate) begins: String,
     /// The vendor's page.
     pub(crate) page: String,
     /// Its form, with everything but an outcome.
@@ -71,6 +73,7 @@ impl Desk {
         Visit {
             desk: *self,
             payment,
+            begins: url,
             page,
             form,
         }
@@ -123,6 +126,7 @@ fn answers(form: &str) -> Vec<(String, String)> {
             "email" => "ann@example.com",
             "tel" => "+14165550123",
             _ if name.contains("family") => "Bee",
+            _ if name.contains("postal") => "1012 JS",
             _ => "Ann",
         };
         Some((name, said.to_owned()))
@@ -177,17 +181,34 @@ impl Visit {
         self.server().press(&self.form, outcome).await
     }
 
-    /// Presses what the vendor no longer takes: nothing happens.
-    pub(crate) async fn press_in_vain(&self, outcome: &str) {
-        let before = self.entries().await;
-        self.press(outcome).await.expect(409);
-        assert_eq!(self.entries().await, before, "the books are as they were");
+    /// Approves what the vendor no longer takes: no money moves, and we are told of none.
+    pub(crate) async fn approve_in_vain(&self) {
+        let (before, status) = (self.entries().await, self.now().await["status"].clone());
+        let pressed = self.press("approve").await;
+        if lacks(&self.desk.module.name, Has::ShutPage).is_none() {
+            pressed.expect(409);
+            assert_eq!(self.entries().await, before, "the books are as they were");
+            assert_eq!(self.now().await["status"], status);
+        } else {
+            // Where the vendor tells of an approval that comes too late, a person looks at it.
+            let now = self.now().await["status"].clone();
+            assert!(now == status || now == "review", "{status} and then {now}");
+        }
+        self.is_unpaid().await;
     }
 
     /// The payer follows the vendor's redirect back to us.
     pub(crate) async fn come_back(&self, answer: &Answer) {
-        let back = answer.header("location").expect("a way back");
-        let page = self.server().open(back).await;
+        let mut back = answer.header("location").expect("a way back").to_owned();
+        if lacks(&self.desk.module.name, Has::WayBack).is_some() {
+            // He says on our own page that he has paid, where it does not know yet.
+            let shown = self.server().open(&self.begins).await.text;
+            let link = shown.split("<a class=\"secondary\"").nth(1);
+            let link = link.and_then(|link| attribute(link, "href"));
+            let begins = url::Url::parse(&self.begins).unwrap();
+            back = begins.join(&link.unwrap_or_default()).unwrap().into();
+        }
+        let page = self.server().open(&back).await;
         assert!([200, 303].contains(&page.status), "{page:?}");
     }
 
@@ -230,6 +251,12 @@ impl Visit {
             books.iter().find(own).cloned()
         };
         attempts.iter().filter_map(of).collect()
+    }
+
+    /// Its attempt as the gateway and as the vendor call it.
+    pub(crate) async fn names(&self) -> [String; 2] {
+        let entry = self.entries().await.pop().unwrap();
+        ["attempt_id", "reference"].map(|name| entry[name].as_str().unwrap().to_owned())
     }
 
     /// Words by which a callback about it can be told from others.
@@ -308,6 +335,18 @@ impl Visit {
         assert_eq!(data["status"], "completed");
         assert_eq!(data["settlement_status"], "confirmed");
         assert_eq!(data["test_mode"], true);
+    }
+
+    /// An operator ends its review, again where the vendor has not answered for certain yet.
+    pub(crate) async fn decide(&self, decision: &str) {
+        let server = self.server();
+        let ask = async || {
+            let said = server.decide(&self.payment, decision, json!({})).await;
+            assert!([200, 409].contains(&said.status), "{said:?}");
+            let over = said.status == 200 || self.now().await["status"] != "review";
+            over.then_some(())
+        };
+        server.wait_for("the decision", ask).await;
     }
 
     /// Nobody has paid, and nothing says so.
