@@ -96,20 +96,20 @@ impl Calls {
         self.requests = requests;
     }
 
-    /// "12 / 40 us, 1 request": the median and the 99th percentile of those after the warming.
+    /// The median of those after the warming, and the requests.
     fn told(mut self) -> String {
         let mut took = self.took.split_off(WARMING.min(self.took.len()));
         took.sort_unstable();
-        let at = |share: usize| took[(took.len() * share / 100).min(took.len() - 1)].as_micros();
-        format!("{} / {} µs | {}", at(50), at(99), self.requests)
+        let median = took[took.len() / 2].as_micros();
+        format!("{median} µs | {}", self.requests)
     }
 }
 
 #[tokio::main]
 async fn main() {
     println!(
-        "| Module | File | Machine code | Memory at the start | `start`: median / p99 | requests | \
-         `callback`: median / p99 | requests |\n|---|---|---|---|---|---|---|---|"
+        "| Module | File | Machine code | Memory of a call | `start` | Requests | `callback` | Requests |\n\
+         |---|---|---|---|---|---|---|---|"
     );
     for module in kassette_sim::modules() {
         println!("{}", row(module).await);
