@@ -24,6 +24,10 @@ const USUAL: usize = 300;
 const AT_ONCE: usize = 16;
 /// Payments per kill: the full run has some dozen.
 const PAYMENTS_PER_KILL: usize = 800;
+/// An account that was found down is tried again after so many payments, because the clock moves on by
+/// the pause, in seconds, after which it is probed.
+const PROBED_EVERY: usize = 8;
+const PROBE: u64 = 6;
 /// Kills of a small run.
 const LEAST_KILLS: usize = 3;
 /// Calls that hang are given up sooner than in production, so that a run takes minutes.
@@ -76,7 +80,9 @@ async fn run(lives: &Lives, batch: &Batch, killed: bool) -> Vec<Payer> {
     let paying = stream::iter(batch.plans.iter().cloned())
         .map(|plan| async {
             let payer = Payer::new(plan).pay(lives).await;
-            over.fetch_add(1, Ordering::Relaxed);
+            if over.fetch_add(1, Ordering::Relaxed) % PROBED_EVERY == 0 {
+                lives.nudge(PROBE).await;
+            }
             payer
         })
         .buffer_unordered(AT_ONCE)

@@ -33,7 +33,7 @@ pub(crate) struct Shown {
     work: BTreeMap<String, usize>,
     /// Payments that more than one provider was tried for.
     fell_back: usize,
-    /// Of these, those that were paid.
+    /// Payments that were paid at another provider than the one that ranks first when all are well.
     paid_elsewhere: usize,
     captured: u64,
 }
@@ -42,8 +42,8 @@ impl Display for Shown {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} not created, ends {:?}; {} fell back to another provider, {} of them paid; attempts \
-             {:?}; {} captures; work list {:?}",
+            "{} not created, ends {:?}; {} fell back to another provider, {} were paid at another than \
+             the first; attempts {:?}; {} captures; work list {:?}",
             self.not_created,
             self.ends,
             self.fell_back,
@@ -151,13 +151,16 @@ impl<'a> Judge<'a> {
             .collect();
         if providers.len() > 1 {
             shown.fell_back += 1;
-            shown.paid_elsewhere += usize::from(status == "completed");
+        }
+        if let ("completed", Some((entry, _))) = (status, taken.first()) {
+            let first = payer.plan.route.first();
+            shown.paid_elsewhere += usize::from(entry["provider_id"] != first);
         }
         if times > 1 {
             return Err(format!("captured {times} times: {taken:?}"));
         }
         if WAITING.contains(&status) {
-            return Err("still waiting after two days".into());
+            return Err("still waiting after the last question".into());
         }
         if let Some((entry, state)) = taken.first() {
             let listed = work

@@ -90,9 +90,11 @@ impl Lives {
         let _ = self.send(request).await;
     }
 
-    /// Lets everything come to its end: questions, late callbacks, attempts' ends, payments' ends.
+    /// Lets everything come to its end: late callbacks, questions, attempts' ends, payments' ends, and
+    /// the last question of the schedule, after which a person looks.
     pub(crate) async fn reconcile(&self) {
-        for seconds in [11, 301, 3600, 3600, 24 * 3600, 24 * 3600] {
+        const DAY: u64 = 24 * 3600;
+        for seconds in [11, 301, 3600, 3600, DAY, DAY, DAY, DAY, DAY, DAY, DAY] {
             self.advance(seconds).await;
         }
     }

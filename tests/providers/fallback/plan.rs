@@ -31,9 +31,9 @@ const FAULTS: [&str; 18] = [
 ];
 /// Payments that make a batch worth its while.
 const LEAST: usize = 15;
-/// Calls that one order of a fault that hangs or refuses spoils: each costs a second and a half, and
-/// after six the account is not used anyway.
-const FEW: u32 = 8;
+/// Calls that one order of a fault that hangs or refuses spoils: each costs seconds, and after six the
+/// account is not used anyway.
+const FEW: u32 = 4;
 /// Calls that an order of any other fault spoils.
 const MANY: u32 = 1000;
 
@@ -68,6 +68,13 @@ pub(crate) struct Batch {
     pub(crate) fault: &'static str,
     pub(crate) times: u32,
     pub(crate) plans: Vec<Plan>,
+}
+
+impl Route {
+    /// Who takes it when all are well.
+    pub(crate) fn first(&self) -> &str {
+        &self.accounts[0]
+    }
 }
 
 impl Routes {
