@@ -96,7 +96,7 @@ pub struct SimConfig {
     pub accounts: Vec<SimAccount>,
     /// The injected clock.
     pub clock: Arc<dyn SimClock>,
-    /// Folder in which every request to an account's API is written down, a file for each module,
+    /// Folder in which every request to a real vendor's API is written down, a file for each module,
     /// a JSON object a line: `{"module","method","url","headers","body"}`, the values of secret
     /// headers masked. For checks against the vendors' own documents.
     pub record: Option<PathBuf>,

@@ -315,7 +315,9 @@ fn api(account: &Arc<Account>, record: Option<&Path>) -> Result<Router, SimError
         Arc::clone(account),
         misbehave::layer,
     ));
-    let Some(folder) = record else {
+    // The sandbox is its own vendor: its requests are held against no document.
+    let recorded = record.filter(|_| account.settings.module != vendor::SANDBOX);
+    let Some(folder) = recorded else {
         return Ok(routes);
     };
     let recorder = Arc::new(Recorder::open(folder, &account.settings.module)?);

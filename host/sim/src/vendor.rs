@@ -132,6 +132,9 @@ pub(crate) fn usually(
     }
 }
 
+/// The module whose vendor exists nowhere but here.
+pub(crate) const SANDBOX: &str = "sandbox";
+
 /// The modules whose vendors are simulated, the sandbox first.
 pub(crate) const MODULES: &[&str] = &[
     "sandbox", "adyen", "btcpay", "mollie", "paypal", "paysafe", "razorpay", "revolut", "stripe",
