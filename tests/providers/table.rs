@@ -20,6 +20,8 @@ pub(crate) enum Has {
     AnswersAboutDeclines,
     /// A way to call off whatever waits for its payer.
     Close,
+    /// A way to give an authorisation back.
+    Voids,
     /// A page that leads the payer back to us.
     WayBack,
     /// Refunds that it tells of.
@@ -144,6 +146,11 @@ const LACKING: &[(&str, Has, &str)] = &[
         "its letter names a payment alone, which the tap cannot tell",
     ),
     ("razorpay", Has::EarlierNews, "the same"),
+    (
+        "razorpay",
+        Has::Voids,
+        "an authorisation that nobody captures runs out by itself",
+    ),
     ("revolut", Has::Questions, "an order needs nothing"),
     ("razorpay", Has::Questions, "a payment link needs nothing"),
     ("stripe", Has::Questions, "Checkout asks the payer itself"),

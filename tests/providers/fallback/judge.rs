@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::fallback::payer::Payer;
 use crate::harness::Server;
+use crate::table::{Has, lacks};
 
 /// States in which a payment would still wait for somebody.
 const WAITING: [&str; 4] = ["created", "pending", "processing", "verification_pending"];
@@ -36,6 +37,26 @@ pub(crate) struct Shown {
     /// Payments that were paid at another provider than the one that ranks first when all are well.
     paid_elsewhere: usize,
     captured: u64,
+}
+
+/// Whether an approval at this account only allows us to take the money: where its news never comes, the
+/// allowance runs out and nobody has paid.
+fn only_allows(account: &str) -> bool {
+    let module = account.trim_end_matches("-test");
+    [Has::LateMoney, Has::TakesAtOnce]
+        .iter()
+        .any(|has| lacks(module, *has).is_some())
+}
+
+/// Whether an authorisation stays until we void it.
+fn is_ours_to_void(entry: &Value) -> bool {
+    let module = entry["provider_id"]
+        .as_str()
+        .unwrap()
+        .trim_end_matches("-test");
+    [Has::LateMoney, Has::Voids]
+        .iter()
+        .all(|has| lacks(module, *has).is_none())
 }
 
 impl Display for Shown {
@@ -134,7 +155,7 @@ impl<'a> Judge<'a> {
             own += usize::from(state == "captured");
             let id = attempt["attempt_id"].as_str().unwrap();
             for entry in self.entries.remove(id).unwrap_or_default() {
-                authorised |= entry["state"] == "authorised";
+                authorised |= entry["state"] == "authorised" && is_ours_to_void(&entry);
                 if entry["captured_times"] != 0 {
                     taken.push((entry, state));
                 }
@@ -171,7 +192,7 @@ impl<'a> Judge<'a> {
             if !held && !listed {
                 return Err(format!("money of which no operator knows: {entry}"));
             }
-        } else if payer.approved {
+        } else if payer.approved && !providers.iter().any(|account| only_allows(account)) {
             return Err("the vendor had acknowledged an approval and has no money".into());
         }
         let due = |(entry, _): &(Value, &str)| {
