@@ -10,7 +10,7 @@ use crate::harness::Server;
 use crate::table::{Has, lacks};
 
 /// States in which a payment would still wait for somebody.
-const WAITING: [&str; 4] = ["created", "pending", "processing", "verification_pending"];
+pub(crate) const WAITING: [&str; 4] = ["created", "pending", "processing", "verification_pending"];
 /// Verdicts that are printed whole.
 const MOST_TOLD: usize = 5;
 
