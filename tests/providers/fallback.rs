@@ -80,7 +80,10 @@ async fn run(lives: &Lives, batch: &Batch, killed: bool) -> Vec<Payer> {
     let paying = stream::iter(batch.plans.iter().cloned())
         .map(|plan| async {
             let payer = Payer::new(plan).pay(lives).await;
-            if over.fetch_add(1, Ordering::Relaxed) % PROBED_EVERY == 0 {
+            if over
+                .fetch_add(1, Ordering::Relaxed)
+                .is_multiple_of(PROBED_EVERY)
+            {
                 lives.nudge(PROBE).await;
             }
             payer
