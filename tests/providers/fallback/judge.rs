@@ -187,13 +187,8 @@ impl<'a> Judge<'a> {
             let listed = work
                 .iter()
                 .any(|line| line["attempt_id"] == entry["attempt_id"]);
-            // Where the vendor's news was lost for good and it cannot be asked, the payment is in review
-            // with its capture open: a person looks into the vendor's own books.
-            let held = match *state {
-                "captured" | "review" => matches!(status, "completed" | "review"),
-                "capturing" => status == "review",
-                _ => false,
-            };
+            // A payment in review is with an operator, whatever its attempt is known to be.
+            let held = status == "review" || (status == "completed" && *state == "captured");
             if !held && !listed {
                 return Err(format!("money of which no operator knows: {entry}"));
             }
