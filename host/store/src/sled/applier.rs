@@ -1,39 +1,44 @@
 //! The one thread that writes. It takes all waiting operations, applies them to one overlay of rows,
-//! and writes one batch; `pipeline` makes it durable and answers all.
+//! makes the rows durable with one write and one sync of the log, puts them into the tree, and has all
+//! answered.
+//!
+//! What the tree shows is therefore on the disk. Rows go in one by one: sled would make a batch of them
+//! whole in a crash, and for that has seven threads of its own write out twice what it has; whoever
+//! opens the store takes them from the log once more. While they go in, nobody reads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{channel, sync_channel};
 use std::time::Instant;
 
-use ::sled::{Batch, Tree};
+use ::sled::Tree;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{oneshot, watch};
 
-use super::engine::{Keeper, Reopened, Writable, drop_quietly, failing};
+use super::checkpoint::{self, Checkpoints};
+use super::engine::{BeforeSync, Keeper, Reopened, Syncing, Writable, drop_quietly, failing};
 use super::inbox::{Inbox, Next};
+use super::journal::{CHAPTER_BYTES, Journal};
 use super::nonces::AllTaken;
-use super::pipeline::{Batched, Group, Unsynced, flush, guarded, sync};
 use super::recent::Recent;
 use super::register::Register;
 use super::registered::{Entered, Tail};
 use super::rows::{Made, Rows, Span, Written};
 use super::stats::Stats;
 use super::tap::{Listener, Tap};
+use super::waiting::Callers;
 use super::{keys, records, reseller_keys};
 use crate::Fault;
 
 /// Most operations of one batch: beyond it a sync is no longer what the time goes to, and the first
 /// of the group would wait for the last.
 const GROUP: usize = 256;
-/// Rows from which on a group takes no further operation. sled lets nobody read while it writes a
-/// batch, at a few microseconds a row; more would save syncs that hardly count any more.
+/// Rows from which on a group takes no further operation. Nobody reads while they go into the tree, at
+/// a few microseconds a row; more would save syncs that hardly count any more.
 const GROUP_ROWS: usize = 1024;
-/// Bytes of rows from which on a group takes no further operation. sled writes each row about ten
-/// times in the worst case (with its page, that page's other rows, and their parent), so the three
-/// groups that can be unsynced stay below a segment: see `pipeline`.
-pub(super) const GROUP_BYTES: usize = super::open::SEGMENT_BYTES / 32;
+/// Bytes of rows from which on a group takes no further operation: a chapter of the log has room for it.
+const GROUP_BYTES: usize = CHAPTER_BYTES / 2;
 
 /// Rows that are read with every request, and so remembered by callers: keys, merchants, resellers and
 /// what merchants have granted them. When a key was last used is none of them.
@@ -91,30 +96,29 @@ impl<O: Operation> Job for Asked<O> {
     }
 }
 
-/// What the applier's threads and its callers share.
+/// What the thread and its callers share.
 #[derive(Default)]
 pub(super) struct Shared {
     inbox: Inbox,
-    pub(super) unsynced: Unsynced,
     /// Counts the groups that changed rows of [`DIRECTORY`], and those of which it is not known.
     directory: AtomicU64,
     recent: Recent,
+    callers: Callers,
     stats: Stats,
     pub(super) tap: Tap,
 }
 
 impl Shared {
-    /// A group is on disk, and nobody has heard of it.
-    fn committed(&self, number: u64, group: &Arc<Group>) {
+    /// A group is on disk and in the tree, and nobody has heard of it or can read it yet.
+    fn committed(&self, number: u64, written: &Arc<Written>) {
         let directory = DIRECTORY
             .iter()
-            .any(|prefix| Span::prefix(prefix).touches(group.written()));
+            .any(|prefix| Span::prefix(prefix).touches(written));
         if directory {
-            // After the tree shows it, so that nobody remembers the old row under the new number.
             self.directory.fetch_add(1, Ordering::AcqRel);
         }
-        self.recent.forget(group.written());
-        self.tap.committed(number, group);
+        self.recent.forget(written);
+        self.tap.committed(number, written);
     }
 }
 
@@ -157,6 +161,7 @@ impl Applier {
     /// Does an operation; answers when its effect is on disk.
     pub(super) async fn submit<O: Operation>(&self, operation: O) -> Result<O::Outcome, Fault> {
         let (reply, answer) = oneshot::channel();
+        self.shared.callers.note();
         self.shared
             .inbox
             .push(Box::new(Asked { operation, reply }))?;
@@ -167,11 +172,6 @@ impl Applier {
     pub(super) fn hand_over<O: Operation>(&self, operation: O) -> Result<(), Fault> {
         let (reply, _) = oneshot::channel();
         self.shared.inbox.push(Box::new(Asked { operation, reply }))
-    }
-
-    /// The last group that is not yet on disk and has written what `touches` looks for.
-    pub(super) fn unsynced(&self, touches: impl Fn(&Written) -> bool) -> Option<Arc<Group>> {
-        self.shared.unsynced.last(touches)
     }
 
     /// Listens to the groups that are committed from now on; none where somebody does already.
@@ -229,7 +229,6 @@ fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
         };
         tracing::error!(%why, "the disk failed: the store is closed and tried again");
         keeper.fail(&why);
-        shared.unsynced.give_up();
         // Whether those groups are there once the database is open again, nobody knows before.
         shared.tap.cut_off();
         shared.inbox.restart();
@@ -247,7 +246,7 @@ fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
     }
 }
 
-/// Writes groups until the store is shut down, with the threads that take them to the disk.
+/// Writes groups until the store is shut down, with the thread that brings the database behind them.
 fn write(
     keeper: &Keeper,
     writable: &mut Writable,
@@ -257,55 +256,46 @@ fn write(
     let Writable {
         tree,
         nudge,
-        durable,
+        files,
+        journal,
+        before_sync,
         last_group,
         register,
         tail,
         nonces,
     } = writable;
-    let Shared {
-        inbox,
-        unsynced,
-        stats,
-        ..
-    } = shared;
-    let (tree, nudge) = (&*tree, &*nudge);
-    // One group waits here at most: the next is written only when the flusher is free.
-    let (flushes, to_flush) = sync_channel(1);
-    // None waits here: a group is handed over when the one before is synced.
-    let (syncs, to_sync) = sync_channel(0);
+    let inbox = &shared.inbox;
+    let (tree, nudge, before_sync) = (&*tree, &*nudge, &**before_sync);
+    let (asked, to_checkpoint) = sync_channel(1);
+    let (done, checkpointed) = channel();
     std::thread::scope(move |threads| {
-        let thread = |name: &str| std::thread::Builder::new().name(name.into());
-        let started = thread("store-flusher")
-            .spawn_scoped(threads, move || {
-                guarded(inbox, || flush(&to_flush, &syncs, tree, nudge, inbox));
-            })
-            .and_then(|_| {
-                thread("store-syncer").spawn_scoped(threads, move || {
-                    guarded(inbox, || {
-                        sync(
-                            &to_sync,
-                            &mut **durable,
-                            acknowledged,
-                            unsynced,
-                            |number, group| shared.committed(number, group),
-                            inbox,
-                            stats,
-                        )
-                    });
-                })
+        let checkpoints = move || {
+            let run = AssertUnwindSafe(|| {
+                checkpoint::run(&to_checkpoint, &done, tree, nudge, files, before_sync)
             });
-        started.map_err(|error| format!("a thread was not started: {error}"))?;
+            let ended = catch_unwind(run);
+            if let Err(why) = ended.unwrap_or_else(|_| Err("the storage engine panicked".into())) {
+                inbox.fail(why);
+            }
+        };
+        std::thread::Builder::new()
+            .name("store-checkpoint".into())
+            .spawn_scoped(threads, checkpoints)
+            .map_err(|error| format!("a thread was not started: {error}"))?;
         let mut writer = Writer {
+            keeper,
             tree,
             register,
             nonces: &*nonces,
+            journal,
+            before_sync,
+            checkpoints: Checkpoints::new(asked, checkpointed),
             last_group,
             tail,
+            acknowledged,
             shared,
-            flushes,
         };
-        writer.run(keeper)
+        writer.run()
     })
     // The reason of a thread that failed comes first; one may have failed after all was written.
     .map_err(|why| inbox.restart().unwrap_or(why))?;
@@ -314,17 +304,21 @@ fn write(
 
 /// The thread's own side.
 struct Writer<'a> {
+    keeper: &'a Keeper,
     tree: &'a Tree,
     register: &'a RwLock<Register>,
     nonces: &'a Mutex<AllTaken>,
+    journal: &'a mut Journal,
+    before_sync: &'a BeforeSync,
+    checkpoints: Checkpoints,
     last_group: &'a mut u64,
     tail: &'a mut Tail,
+    acknowledged: &'a AtomicU64,
     shared: &'a Shared,
-    flushes: SyncSender<Batched>,
 }
 
 impl Writer<'_> {
-    fn run(&mut self, keeper: &Keeper) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), String> {
         let (tree, register, nonces) = (self.tree, self.register, self.nonces);
         let empty = || Rows::new(tree, register, nonces);
         let mut rows = empty();
@@ -334,16 +328,20 @@ impl Writer<'_> {
             let room =
                 settles.len() < GROUP && rows.len() < GROUP_ROWS && rows.bytes() < GROUP_BYTES;
             match self.shared.inbox.next(begun, room) {
-                Next::Job(job) if !begun => match keeper.room() {
+                Next::Job(job) if !begun => match self.keeper.room() {
                     Ok(()) => settles.push(job.apply(&mut rows)),
                     Err(full) => job.refuse(Fault::Unavailable(full.to_string())),
                 },
                 Next::Job(job) => settles.push(job.apply(&mut rows)),
                 Next::Write => {
                     let made = std::mem::replace(&mut rows, empty()).into_made();
-                    self.write(made, std::mem::take(&mut settles))?;
+                    let settles = std::mem::take(&mut settles);
+                    let waiting = self.shared.inbox.len();
+                    self.shared.stats.took(settles.len(), waiting);
+                    self.commit(made)?;
+                    self.shared.callers.answer(settles);
                 }
-                Next::Closed => return Ok(()),
+                Next::Closed => return self.end(),
                 Next::Failed(why) => {
                     // Nothing of these is written.
                     let fault = Fault::Unavailable(failing(&why));
@@ -356,60 +354,77 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a group and sends it on. What it writes is in `unsynced` before the tree shows it, and
-    /// until it is on disk.
-    fn write(&mut self, (mut written, entered): Made, settles: Vec<Settle>) -> Result<(), String> {
-        let Shared {
-            inbox,
-            unsynced,
-            stats,
-            ..
-        } = self.shared;
-        stats.took(settles.len(), inbox.len());
-        let mut batched = Batched {
-            group: None,
-            number: *self.last_group,
-            bytes: 0,
-            began: Instant::now(),
-            settles,
-        };
+    /// Makes a group durable and shows it. Where that fails whoever waits for it hears `Stopping`: it
+    /// may be on the disk or not.
+    fn commit(&mut self, (mut written, entered): Made) -> Result<(), String> {
         let mut nonces = self.nonces.lock();
-        if !(written.is_empty() && entered.is_empty() && !nonces.has_new()) {
-            batched.number += 1;
-            let row = records::encode(keys::GROUP, &batched.number);
-            let row = row.map_err(|fault| fault.to_string())?;
-            written.insert(keys::GROUP.to_vec(), Some(row));
-            self.tail
-                .write(&entered, &mut written)
-                .and_then(|()| nonces.write(batched.number, &mut written))
-                .map_err(|fault| fault.to_string())?;
-            drop(nonces);
-            let mut batch = Batch::default();
-            for (key, row) in &written {
-                batched.bytes += key.len() + row.as_ref().map_or(0, |row| row.len());
-                match row {
-                    Some(row) => batch.insert(key.as_slice(), row),
-                    None => batch.remove(key.as_slice()),
-                }
-            }
-            batched.group = Some(unsynced.add(written));
-            *self.last_group = batched.number;
-            self.tree
-                .apply_batch(batch)
-                .map_err(|error| format!("a batch was not written: {error}"))?;
-            self.enter(&entered);
+        if written.is_empty() && entered.is_empty() && !nonces.has_new() {
+            return Ok(());
         }
-        let gone = |_| "the thread that flushes has ended".to_owned();
-        self.flushes.send(batched).map_err(gone)
+        let began = Instant::now();
+        let number = *self.last_group + 1;
+        let row = records::encode(keys::GROUP, &number);
+        let row = row.map_err(|fault| fault.to_string())?;
+        written.insert(keys::GROUP.to_vec(), Some(row));
+        self.tail
+            .write(&entered, &mut written)
+            .and_then(|()| nonces.write(number, &mut written))
+            .map_err(|fault| fault.to_string())?;
+        drop(nonces);
+        self.log(number, &written)
+            .map_err(|error| format!("a group was not written: {error}"))?;
+        *self.last_group = number;
+        self.acknowledged.store(number, Ordering::Release);
+        let written = Arc::new(written);
+        self.show(number, &written, &entered)
+            .map_err(|error| format!("a group is not in the tree: {error}"))?;
+        let bytes = super::rows::bytes(&written);
+        self.shared.stats.committed(bytes, began.elapsed());
+        Ok(())
     }
 
-    /// From here on new payments are found; their rows are in the tree.
-    fn enter(&self, entered: &[Entered]) {
+    /// Returns when a group is on the disk.
+    fn log(&mut self, number: u64, written: &Written) -> std::io::Result<()> {
+        let ended = |checkpoint::Ended| std::io::Error::other("the database is not on the disk");
+        if !self.journal.has_room(written) {
+            // What the other file holds is written over, and what this one holds is next.
+            self.checkpoints.wait().map_err(ended)?;
+            if self.journal.turn()? {
+                self.checkpoints.ask(*self.last_group).map_err(ended)?;
+            }
+        }
+        self.journal.append(number, written)?;
+        (self.before_sync)(Syncing::Log)?;
+        self.journal.sync()?;
+        self.journal.acknowledge(number)
+    }
+
+    /// Puts a group that is on the disk into the tree, where it is seen as a whole.
+    fn show(&self, number: u64, written: &Arc<Written>, entered: &[Entered]) -> sled::Result<()> {
+        let _nobody_reads = self.keeper.exclusive();
+        for (key, row) in &**written {
+            match row {
+                Some(row) => self.tree.insert(key, row)?,
+                None => self.tree.remove(key)?,
+            };
+        }
         if !entered.is_empty() {
             let mut register = self.register.write();
             for new in entered {
                 register.enter(&new.entry);
             }
         }
+        self.shared.committed(number, written);
+        Ok(())
+    }
+
+    /// The last checkpoint. Whoever opens the database next finds a snapshot beside it, which must not
+    /// know of anything that a power cut can still take.
+    fn end(&mut self) -> Result<(), String> {
+        self.checkpoints
+            .wait()
+            .and_then(|()| self.checkpoints.ask(*self.last_group))
+            .and_then(|()| self.checkpoints.wait())
+            .map_err(|checkpoint::Ended| "the database is not on the disk".to_owned())
     }
 }

@@ -104,7 +104,7 @@ fn key_at(view: &View<'_>, hash: TokenHash) -> Result<Option<ApiKey>, Fault> {
         return Ok(None);
     };
     let seen = keys::api_key_seen(hash);
-    if let Some(row) = view.glance(&seen)? {
+    if let Some(row) = view.get(&seen)? {
         key.last_used_at = Some(records::decode(&seen, &row)?);
     }
     Ok(Some(key))

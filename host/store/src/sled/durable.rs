@@ -4,56 +4,27 @@
 //! writes neither a file's length nor the device's cache. All pages and the log are in the one file
 //! `db`; a page over about 128 KiB gets a file of its own under `blobs/`, which sled never syncs;
 //! `conf` is written once; snapshots are only a short cut and synced by sled itself.
-//!
-//! Where a page of the log does not read back, sled drops it and what follows, and opens as if nothing
-//! had been there. The file `acknowledged` beside it therefore holds the number of the last group
-//! that was answered. It is written after the group's sync and not synced itself, so it never runs
-//! ahead of the database: a database that is behind it has lost what was promised.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// Makes everything durable that the engine has flushed.
-pub(super) trait Durable: Send + 'static {
-    /// Returns when it is on the disk.
-    fn sync(&mut self) -> io::Result<()>;
-
-    /// Remembers that a group is on the disk, before anybody is answered.
-    fn acknowledge(&mut self, group: u64) -> io::Result<()>;
-}
-
 /// The files of a database.
 pub(super) struct Files {
     /// Our own descriptor of `db`: `fdatasync` is about the file, not about who wrote.
     database: File,
-    acknowledged: File,
     blobs: PathBuf,
     /// Blobs are named by a number that only grows.
     newest_blob: Option<i64>,
+    checkpointed: Mark,
 }
 
 impl Files {
     /// Opens the files of the database in a folder, and makes the folder and all that recovery found
     /// in it durable: what the kernel still held of a process that was killed may be shown from now on.
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
-        let database = File::options()
-            .read(true)
-            .write(true)
-            .open(folder.join("db"))?;
-        let acknowledged = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(folder.join("acknowledged"))?;
-        let mut files = Self {
-            database,
-            acknowledged,
-            blobs: folder.join("blobs"),
-            newest_blob: None,
-        };
+        let mut files = Self::unsynced(folder)?;
         File::open(folder.join("conf"))?.sync_all()?;
         files.sync_blobs()?;
         files.database.sync_all()?;
@@ -62,14 +33,35 @@ impl Files {
         Ok(files)
     }
 
-    /// The last group that was answered; none where there was none, or the file does not read back.
-    pub(super) fn last_acknowledged(&self) -> io::Result<Option<u64>> {
-        let mut mark = [0; MARK];
-        match self.acknowledged.read_exact_at(&mut mark, 0) {
-            Ok(()) => Ok(read_mark(mark)),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-            Err(error) => Err(error),
-        }
+    fn unsynced(folder: &Path) -> io::Result<Self> {
+        let database = File::options()
+            .read(true)
+            .write(true)
+            .open(folder.join("db"))?;
+        Ok(Self {
+            database,
+            blobs: folder.join("blobs"),
+            newest_blob: None,
+            checkpointed: Mark::open(folder, CHECKPOINTED)?,
+        })
+    }
+
+    /// The last group that the database is known to have on the disk, with all before it.
+    pub(super) fn last_checkpointed(&self) -> io::Result<Option<u64>> {
+        self.checkpointed.read()
+    }
+
+    /// Makes durable what the engine has flushed: all groups up to one.
+    pub(super) fn checkpoint(&mut self, group: u64) -> io::Result<()> {
+        self.sync()?;
+        self.checkpointed.write(group)
+    }
+
+    /// Makes durable what the engine has flushed.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        // First what the log points at, then the log.
+        self.sync_blobs()?;
+        self.database.sync_data()
     }
 
     fn sync_blobs(&mut self) -> io::Result<()> {
@@ -102,15 +94,13 @@ impl Files {
     }
 }
 
-impl Durable for Files {
-    fn sync(&mut self) -> io::Result<()> {
-        // First what the log points at, then the log.
-        self.sync_blobs()?;
-        self.database.sync_data()
-    }
-
-    fn acknowledge(&mut self, group: u64) -> io::Result<()> {
-        self.acknowledged.write_all_at(&write_mark(group), 0)
+/// Makes durable what the kernel still holds of a database that no engine has open. An engine that
+/// opens it writes a snapshot that says where each page stands, and syncs only that.
+pub(super) fn settle(folder: &Path) -> io::Result<()> {
+    match Files::unsynced(folder).and_then(|mut files| files.sync()) {
+        // It has not been made yet, or not whole.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        settled => settled,
     }
 }
 
@@ -158,6 +148,42 @@ pub(super) fn forget_cached(folder: &Path) -> io::Result<()> {
 pub(super) fn free_bytes(folder: &File) -> io::Result<u64> {
     let system = rustix::fs::fstatvfs(folder)?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
+}
+
+/// The last group that was answered.
+pub(super) const ACKNOWLEDGED: &str = "acknowledged";
+/// The last group that the database has on the disk.
+pub(super) const CHECKPOINTED: &str = "checkpointed";
+
+/// The number of a group, in a file of its own. It is written once the group is on the disk, and not
+/// synced itself: it never runs ahead. What does not read back at the end of sled's log, or of ours, is
+/// passed over as if nothing had been there, so a store that is behind it has lost what was promised.
+pub(super) struct Mark(File);
+
+impl Mark {
+    pub(super) fn open(folder: &Path, name: &str) -> io::Result<Self> {
+        let mark = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(folder.join(name))?;
+        Ok(Self(mark))
+    }
+
+    /// None where there was none, or the file does not read back.
+    pub(super) fn read(&self) -> io::Result<Option<u64>> {
+        let mut mark = [0; MARK];
+        match self.0.read_exact_at(&mut mark, 0) {
+            Ok(()) => Ok(read_mark(mark)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn write(&self, group: u64) -> io::Result<()> {
+        self.0.write_all_at(&write_mark(group), 0)
+    }
 }
 
 /// A number and its checksum.

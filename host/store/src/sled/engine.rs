@@ -16,7 +16,8 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use super::Secrets;
-use super::durable::{Durable, forget_cached, free_bytes};
+use super::durable::{Files, forget_cached, free_bytes};
+use super::journal::Journal;
 use super::nonces::AllTaken;
 use super::nudge::Nudge;
 use super::open::{Folder, OpenError, Opened, open};
@@ -62,13 +63,21 @@ pub(super) fn failing(why: &str) -> String {
 /// as long as the read lasts.
 pub(super) type Shared = Arc<RwLock<Engine>>;
 
-/// Puts something around the files of a database.
-pub(super) type Around = Box<dyn FnMut(Box<dyn Durable>) -> Box<dyn Durable> + Send>;
+/// What is about to be synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Syncing {
+    /// A group in the log.
+    Log,
+    /// The database.
+    Database,
+}
+
+/// Called before a sync, which does not happen where it fails.
+pub(super) type BeforeSync = Box<dyn Fn(Syncing) -> io::Result<()> + Send + Sync>;
 
 /// What stands between the store and its disk; tests hold syncs back, let them fail, or fill the disk.
 pub(super) struct Seams {
-    /// Called at each opening.
-    pub(super) durable: Around,
+    pub(super) before_sync: BeforeSync,
     /// Free bytes on the file system of a folder.
     pub(super) free_bytes: fn(&File) -> io::Result<u64>,
 }
@@ -76,7 +85,7 @@ pub(super) struct Seams {
 impl Default for Seams {
     fn default() -> Self {
         Self {
-            durable: Box::new(|durable| durable),
+            before_sync: Box::new(|_| Ok(())),
             free_bytes,
         }
     }
@@ -86,7 +95,9 @@ impl Default for Seams {
 pub(super) struct Writable {
     pub(super) tree: sled::Tree,
     pub(super) nudge: Nudge,
-    pub(super) durable: Box<dyn Durable>,
+    pub(super) files: Files,
+    pub(super) journal: Journal,
+    pub(super) before_sync: Arc<BeforeSync>,
     /// The number of the last group in the tree.
     pub(super) last_group: u64,
     pub(super) register: Arc<RwLock<Register>>,
@@ -120,7 +131,8 @@ pub(super) struct Keeper {
     descriptor: File,
     secrets: Arc<Secrets>,
     shared: Shared,
-    seams: Seams,
+    before_sync: Arc<BeforeSync>,
+    free_bytes: fn(&File) -> io::Result<u64>,
 }
 
 impl Keeper {
@@ -140,7 +152,8 @@ impl Keeper {
             descriptor,
             secrets,
             shared: Arc::new(RwLock::new(Engine::Closed)),
-            seams,
+            before_sync: Arc::new(seams.before_sync),
+            free_bytes: seams.free_bytes,
         };
         let writable = keeper
             .show(opened)
@@ -153,12 +166,19 @@ impl Keeper {
         Arc::clone(&self.shared)
     }
 
+    /// Keeps everybody from reading until it is dropped: what is written meanwhile is seen whole.
+    pub(super) fn exclusive(&self) -> impl Drop + '_ {
+        self.shared.write()
+    }
+
     fn show(&mut self, opened: Opened) -> io::Result<Writable> {
         let register = Arc::new(RwLock::new(opened.register));
         let writable = Writable {
             tree: (*opened.db).clone(),
             nudge: Nudge::over(&opened.db)?,
-            durable: (self.seams.durable)(Box::new(opened.files)),
+            files: opened.files,
+            journal: opened.journal,
+            before_sync: Arc::clone(&self.before_sync),
             last_group: opened.last_group,
             register: Arc::clone(&register),
             tail: opened.tail,
@@ -174,7 +194,7 @@ impl Keeper {
     /// # Errors
     /// That the disk is full, or what the file system said.
     pub(super) fn room(&self) -> io::Result<()> {
-        let free = (self.seams.free_bytes)(&self.descriptor)?;
+        let free = (self.free_bytes)(&self.descriptor)?;
         if free < RESERVE {
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,

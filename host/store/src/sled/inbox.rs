@@ -1,4 +1,4 @@
-//! What waits for the writing thread, and how far the group before has come.
+//! What waits for the writing thread.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -37,8 +37,6 @@ struct State {
     jobs: VecDeque<Box<dyn Job>>,
     /// Takes no more.
     closed: bool,
-    /// The group before has not been handed to the disk yet.
-    busy: bool,
     failed: Option<String>,
 }
 
@@ -79,8 +77,7 @@ impl Inbox {
         drop(dropped);
     }
 
-    /// What to do next. A group that is begun grows as long as there is `room` in it and the one
-    /// before still keeps the disk busy: it could not be written any sooner.
+    /// What to do next. A group that is begun takes all that waits, as long as there is `room` in it.
     pub(super) fn next(&self, begun: bool, room: bool) -> Next {
         let mut state = self.state.lock();
         loop {
@@ -90,21 +87,14 @@ impl Inbox {
             if room && let Some(job) = state.jobs.pop_front() {
                 return Next::Job(job);
             }
-            if begun && !state.busy {
-                state.busy = true;
+            if begun {
                 return Next::Write;
             }
-            if state.closed && !begun && state.jobs.is_empty() {
+            if state.closed && state.jobs.is_empty() {
                 return Next::Closed;
             }
             self.changed.wait(&mut state);
         }
-    }
-
-    /// The group before is with the disk: the next can be written.
-    pub(super) fn handed_over(&self) {
-        self.state.lock().busy = false;
-        self.changed.notify_all();
     }
 
     /// A group could not be written. The first reason counts.
@@ -115,9 +105,7 @@ impl Inbox {
 
     /// Why groups could not be written, if they could not; from here on they can again.
     pub(super) fn restart(&self) -> Option<String> {
-        let mut state = self.state.lock();
-        state.busy = false;
-        state.failed.take()
+        self.state.lock().failed.take()
     }
 
     /// Refuses what is asked for some time.

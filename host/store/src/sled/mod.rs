@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `open`, `durable` | opening, and what makes a write survive a crash of the machine |
 //! | `engine`, `nudge` | the open database, and how the store goes on after a disk that failed |
-//! | `applier`, `inbox`, `stats` | the writing thread: groups of operations, one batch and one sync each |
-//! | `pipeline` | a group's way to the disk, while the next is made |
+//! | `applier`, `inbox`, `stats` | the writing thread: groups of operations, one write and one sync each |
+//! | `journal`, `checkpoint`, `waiting` | the log that makes a group durable; the database behind it; callers |
 //! | `register`, `registered` | every payment in memory, by what it is found, and the rows of that |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
@@ -21,6 +21,7 @@
 mod api_keys;
 mod applier;
 mod audits;
+mod checkpoint;
 mod claims;
 mod connect_keys;
 mod connects;
@@ -37,6 +38,7 @@ mod engine;
 mod hook_keys;
 mod inbox;
 mod invitations;
+mod journal;
 mod keys;
 mod ledgers;
 mod lists;
@@ -48,7 +50,6 @@ mod operators;
 mod outbox;
 mod parking;
 mod payments;
-mod pipeline;
 mod recent;
 mod records;
 mod register;
@@ -66,6 +67,7 @@ mod stored;
 mod tap;
 mod upkeep;
 mod view;
+mod waiting;
 mod works;
 
 #[cfg(test)]

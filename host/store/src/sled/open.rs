@@ -11,7 +11,8 @@ use ::sled::{Batch, IVec};
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-use super::durable::{Durable, Files};
+use super::durable::{Files, settle};
+use super::journal::{Journal, Logged};
 use super::nonces::AllTaken;
 use super::register::Register;
 use super::registered::{self, Tail};
@@ -21,7 +22,7 @@ use crate::Fault;
 
 /// The version of the rows' layout that this program reads and writes.
 pub(super) const FORMAT: u32 = 2;
-/// Bytes of a segment of sled's log. More than is written between two syncs, see `pipeline`. A quarter
+/// Bytes of a segment of sled's log. More than is written between two syncs, see `checkpoint`. A quarter
 /// of it is more than a page of sixteen of our longest rows: what is longer sled would put into a
 /// file of its own, which it never syncs.
 pub(super) const SEGMENT_BYTES: usize = 8 << 20;
@@ -163,6 +164,8 @@ impl Folder {
 pub(super) struct Opened {
     pub(super) db: sled::Db,
     pub(super) files: Files,
+    /// Nothing in it is still needed.
+    pub(super) journal: Journal,
     pub(super) marker: Marker,
     /// The number of the last group in the database.
     pub(super) last_group: u64,
@@ -182,9 +185,19 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
     remove_unfinished(path).map_err(io)?;
     maintenance::remove_leftovers(path).map_err(io)?;
     settle_conf(path).map_err(io)?;
+    settle(path).map_err(io)?;
     let db = open_engine(folder)?;
+    let (journal, logged) = Journal::open(path).map_err(io)?;
+    // The names of the log's files too.
     let mut files = folder.files().map_err(io)?;
+    let acknowledged = journal.last_acknowledged().map_err(io)?;
     if db.is_empty() {
+        if acknowledged.is_some() || !logged.is_empty() {
+            return Err(OpenError::Damaged {
+                path: path.to_owned(),
+                detail: "its database is empty".into(),
+            });
+        }
         let rows = first_rows(sealer).map_err(|fault| OpenError::System(fault.to_string()))?;
         db.apply_batch(rows)
             .and_then(|()| db.flush())
@@ -193,7 +206,7 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
     }
     check_format(path, &db)?;
     let marker = unseal(path, &db, sealer)?;
-    let acknowledged = files.last_acknowledged().map_err(io)?;
+    take_from_log(path, &db, &mut files, logged)?;
     let last_group = check_whole(path, &db, acknowledged)?;
     // sled panics over some kinds of damage.
     let loaded = catch_unwind(AssertUnwindSafe(|| {
@@ -207,6 +220,7 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
     Ok(Opened {
         db,
         files,
+        journal,
         marker,
         last_group,
         register,
@@ -374,23 +388,92 @@ fn check_format(path: &Path, db: &sled::Db) -> Result<(), OpenError> {
     }
 }
 
+/// The number of the last group in the database.
+fn last_group(path: &Path, db: &sled::Db) -> Result<u64, OpenError> {
+    let row = db.get(keys::GROUP).map_err(|error| engine(path, error))?;
+    let last = row.map(|row| records::decode(keys::GROUP, &row));
+    last.transpose()
+        .map(Option::unwrap_or_default)
+        .map_err(|fault| OpenError::Damaged {
+            path: path.to_owned(),
+            detail: fault.to_string(),
+        })
+}
+
+/// Brings into the database what the log has beyond the last checkpoint, and to the disk.
+///
+/// Of groups that came after it the database may have some rows and not others, but none of a group that
+/// the log does not have: so they are all written once more, in order.
+fn take_from_log(
+    path: &Path,
+    db: &sled::Db,
+    files: &mut Files,
+    logged: Vec<Logged>,
+) -> Result<(), OpenError> {
+    let io = |source| OpenError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let damaged = |detail: &str| OpenError::Damaged {
+        path: path.to_owned(),
+        detail: detail.to_owned(),
+    };
+    let checkpointed = files.last_checkpointed().map_err(io)?;
+    let shown = last_group(path, db)?;
+    if checkpointed.is_some_and(|checkpointed| shown < checkpointed) {
+        return Err(damaged(
+            "changes that were on the disk are missing in its database",
+        ));
+    }
+    let log = logged.first().zip(logged.last());
+    let log = log.map(|(first, last)| (first.number, last.number));
+    match log {
+        Some((first, _)) if first > shown + 1 => {
+            return Err(damaged(
+                "changes between its database and its log are missing",
+            ));
+        }
+        // None is shown before it is in the log.
+        Some((_, last)) if shown > last && Some(shown) != checkpointed => {
+            return Err(damaged("the end of its log does not read back"));
+        }
+        // One that was just made, or restored, or packed anew, has none.
+        None if shown > 0 && Some(shown) != checkpointed => {
+            return Err(damaged("its log is missing"));
+        }
+        _ => {}
+    }
+    let after = checkpointed.unwrap_or_default();
+    let mut taken = logged
+        .iter()
+        .filter(|group| group.number > after)
+        .peekable();
+    let Some(last) = log.map(|(_, last)| last).filter(|_| taken.peek().is_some()) else {
+        return Ok(());
+    };
+    tracing::info!(groups = last - after, "changes are taken from the log");
+    for (key, row) in taken.flat_map(|group| &group.rows) {
+        let written = match row {
+            Some(row) => db.insert(key, row),
+            None => db.remove(key),
+        };
+        written.map_err(|error| engine(path, error))?;
+    }
+    db.flush().map_err(|error| engine(path, error))?;
+    files.checkpoint(last).map_err(io)
+}
+
 /// Whether everything is there that was ever answered; the number of the last group.
 fn check_whole(path: &Path, db: &sled::Db, acknowledged: Option<u64>) -> Result<u64, OpenError> {
-    let row = db.get(keys::GROUP).map_err(|error| engine(path, error))?;
-    let damaged = |detail: String| OpenError::Damaged {
-        path: path.to_owned(),
-        detail,
-    };
-    let last: u64 = row
-        .map(|row| records::decode(keys::GROUP, &row))
-        .transpose()
-        .map_err(|fault| damaged(fault.to_string()))?
-        .unwrap_or_default();
+    let last = last_group(path, db)?;
     match acknowledged {
-        Some(acknowledged) if last < acknowledged => Err(damaged(format!(
-            "its last {} groups of changes, which were acknowledged, are missing",
-            acknowledged - last
-        ))),
+        Some(acknowledged) if last < acknowledged => Err(OpenError::Damaged {
+            path: path.to_owned(),
+            detail: format!(
+                "its last {} groups of changes, which were acknowledged, are missing",
+                acknowledged - last
+            ),
+        }),
         _ => Ok(last),
     }
 }

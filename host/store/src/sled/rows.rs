@@ -19,6 +19,13 @@ use crate::Fault;
 /// Rows written by one group of operations; none for one that was removed.
 pub(super) type Written = BTreeMap<Key, Option<IVec>>;
 
+/// Bytes of keys and values.
+pub(super) fn bytes(written: &Written) -> usize {
+    let bytes =
+        |(key, row): (&Key, &Option<IVec>)| key.len() + row.as_ref().map_or(0, |row| row.len());
+    written.iter().map(bytes).sum()
+}
+
 /// A range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Span {

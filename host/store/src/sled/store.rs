@@ -122,27 +122,18 @@ impl SledStore {
         Box::pin(async move { self.applier.hand_over(operation) })
     }
 
-    /// Reads on the caller, and waits for what it saw to be on disk.
+    /// Reads on the caller, from what is on the disk.
     pub(super) fn read<'a, T: Send + 'a>(
         &'a self,
         read: impl FnOnce(&View<'_>) -> Result<T, Fault> + Send + 'a,
     ) -> Answer<'a, T> {
         Box::pin(async move {
-            let (seen, unsynced) = {
-                let engine = self.engine.read();
-                let (db, register) = engine.open()?;
-                let view = View::new(db, register);
-                // sled panics over some kinds of damage.
-                let seen = catch_unwind(AssertUnwindSafe(|| read(&view)))
-                    .unwrap_or_else(|_| Err(records::unreadable()))?;
-                // After the read: what it saw of a group was in `unsynced` before it was in the tree.
-                let unsynced = self.applier.unsynced(|written| view.touches(written));
-                (seen, unsynced)
-            };
-            if let Some(group) = unsynced {
-                group.settled().await?;
-            }
-            Ok(seen)
+            let engine = self.engine.read();
+            let (db, register) = engine.open()?;
+            let view = View::new(db, register);
+            // sled panics over some kinds of damage.
+            catch_unwind(AssertUnwindSafe(|| read(&view)))
+                .unwrap_or_else(|_| Err(records::unreadable()))
         })
     }
 

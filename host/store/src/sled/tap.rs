@@ -1,7 +1,8 @@
 //! Where a backup hears of the groups that are committed while it reads the tree.
 //!
-//! The syncing thread hands every group over after its sync, and before anybody is answered. It never
-//! waits: what nobody has taken yet is bounded, and whoever listens too slowly is cut off.
+//! The writing thread hands every group over that is on the disk, while nobody can read: whoever listens
+//! hears of all that the tree does not show yet. It never waits: what nobody has taken yet is bounded,
+//! and whoever listens too slowly is cut off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,8 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
 use super::applier::Shared;
-use super::pipeline::Group;
-use crate::Fault;
+use super::rows::Written;
 
 /// Bytes of groups that may wait to be taken. A reader that falls this far behind what is written
 /// does not catch up; memory is needed for payments.
@@ -47,7 +47,7 @@ pub(super) struct Heard {
     /// Its number.
     pub(super) number: u64,
     /// What it wrote.
-    pub(super) group: Arc<Group>,
+    pub(super) written: Arc<Written>,
     cost: usize,
 }
 
@@ -67,14 +67,14 @@ impl Tap {
     }
 
     /// Hands a committed group over, where somebody listens.
-    pub(super) fn committed(&self, number: u64, group: &Arc<Group>) {
+    pub(super) fn committed(&self, number: u64, written: &Arc<Written>) {
         let mut ear = self.0.lock();
         let Some(listening) = &*ear else { return };
-        let cost = cost(group);
+        let cost = cost(written);
         let waiting = listening.state.waiting.fetch_add(cost, Ordering::SeqCst) + cost;
         let heard = Heard {
             number,
-            group: Arc::clone(group),
+            written: Arc::clone(written),
             cost,
         };
         let full = waiting > MAX_WAITING;
@@ -98,11 +98,11 @@ impl Tap {
     }
 }
 
-fn cost(group: &Group) -> usize {
+fn cost(written: &Written) -> usize {
     let row = |(key, value): (&Vec<u8>, &Option<sled::IVec>)| {
         ROW_COST + key.len() + value.as_ref().map_or(0, |value| value.len())
     };
-    group.written().iter().map(row).sum()
+    written.iter().map(row).sum()
 }
 
 /// Hears of groups, until it is dropped.
@@ -113,7 +113,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Listens to an applier: hears of every group whose sync ends from now on. None where somebody
+    /// Listens to an applier: hears of every group that is committed from now on. None where somebody
     /// listens already.
     pub(super) fn to(shared: &Arc<Shared>) -> Option<Self> {
         let (groups, state) = shared.tap.listen()?;
@@ -141,16 +141,6 @@ impl Listener {
         let told = self.state.told.notified();
         if !self.is_cut_off() {
             told.await;
-        }
-    }
-
-    /// Waits for the groups that are on their way to the disk: whatever the tree shows now was heard
-    /// of then.
-    pub(super) async fn settled(&self) -> Result<(), Fault> {
-        let last = self.shared.unsynced.last(|_| true);
-        match last {
-            Some(group) => group.settled().await,
-            None => Ok(()),
         }
     }
 

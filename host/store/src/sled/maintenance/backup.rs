@@ -258,8 +258,6 @@ impl Streaming {
             // Payments come first: at most half of one processor goes into a backup.
             tokio::time::sleep(began.elapsed()).await;
         }
-        // What was read may show a group that is in the tree and not yet on the disk.
-        self.listening.settled().await?;
         self.listening.close();
         self.groups(encoder).await
     }
@@ -267,7 +265,7 @@ impl Streaming {
     /// Sends the groups that were committed since.
     async fn groups(&mut self, encoder: &mut Encoder) -> Result<(), GivenUp> {
         while let Some(heard) = self.listening.take() {
-            let piece = encoder.group(heard.number, heard.group.written())?;
+            let piece = encoder.group(heard.number, &heard.written)?;
             self.send(piece).await?;
         }
         if self.listening.is_cut_off() {

@@ -14,7 +14,7 @@ use ::sled::Db;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::MaintenanceError;
-use crate::sled::durable::Durable as _;
+use crate::sled::durable::{ACKNOWLEDGED, Mark};
 use crate::sled::open::{Folder, open_engine};
 use crate::sled::{keys, records};
 
@@ -130,8 +130,8 @@ impl Rebuild {
         drop(db);
         let mut files = self.beside.files().map_err(&io)?;
         files
-            .sync()
-            .and_then(|()| files.acknowledge(last_group))
+            .checkpoint(last_group)
+            .and_then(|()| Mark::open(&self.beside.path, ACKNOWLEDGED)?.write(last_group))
             .map_err(&io)?;
         for file in files_under(&self.beside.path).map_err(&io)? {
             File::open(file)

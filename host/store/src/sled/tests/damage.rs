@@ -175,7 +175,7 @@ async fn read(path: &Path, before: &Before) -> Result<Met, String> {
     })
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

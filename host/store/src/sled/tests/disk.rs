@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::super::{OpenError, keys};
 use super::*;
 use crate::suite::fixtures::*;
-use crate::{Fault, Health as _, Payments as _, Stepped};
+use crate::{Created, Fault, Health as _, Payments as _, Stepped};
 
 async fn written(path: &Path) -> Arc<SledStore> {
     let store = SledStore::open(&options(path)).unwrap();
@@ -123,31 +123,138 @@ async fn a_database_that_is_none_of_ours_is_refused() {
     );
 }
 
-#[tokio::test]
-async fn a_database_that_lost_what_was_acknowledged_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    closed(folder.path()).await;
-    let path = options(folder.path()).path;
-    let early = fs::read(path.join("db")).unwrap();
-    let store = SledStore::open(&options(folder.path())).unwrap();
-    store.create(new_payment("b"), None, NOW).await.unwrap();
-    store.shut_down().await.unwrap();
-    drop(store);
-    let late = fs::read(path.join("db")).unwrap();
-    fs::write(path.join("db"), early).unwrap();
-    for file in files_under(&path) {
+/// A file as it was, or its lack.
+fn put_back(path: &Path, name: &str, bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => fs::write(path.join(name), bytes).unwrap(),
+        None => fs::remove_file(path.join(name)).unwrap(),
+    }
+    for file in files_under(path) {
         if file.to_string_lossy().contains("snap.") {
             fs::remove_file(file).unwrap();
         }
     }
-    let refused = SledStore::open(&options(folder.path()));
+}
+
+/// A store that is closed, with so many payments; its database as it was before them, and with them.
+async fn behind(path: &Path, payments: usize) -> [Vec<u8>; 2] {
+    closed(path).await;
+    let database = options(path).path.join("db");
+    let early = fs::read(&database).unwrap();
+    let store = SledStore::open(&options(path)).unwrap();
+    for number in 0..payments {
+        let new = new_payment(&number.to_string());
+        store.create(new, None, NOW).await.unwrap();
+    }
+    store.shut_down().await.unwrap();
+    [early, fs::read(&database).unwrap()]
+}
+
+/// What a kill leaves of a store that has made so many payments: what it has handed to the kernel.
+async fn killed(folder: &Path, payments: usize) -> PathBuf {
+    let store = written(&folder.join("alive")).await;
+    for number in 0..payments {
+        let new = new_payment(&number.to_string());
+        store.create(new, None, NOW).await.unwrap();
+    }
+    let left = folder.join("left");
+    damage::copy(&folder.join("alive"), &left);
+    store.shut_down().await.unwrap();
+    left
+}
+
+#[tokio::test]
+async fn what_the_database_lacks_is_taken_from_the_log() {
+    for payments in [0, 3, 150, 300, 700] {
+        let folder = tempfile::tempdir().unwrap();
+        let left = killed(folder.path(), payments).await;
+        // Twice: what was taken is in the database.
+        for again in [false, true] {
+            let store = SledStore::open(&options(&left)).unwrap();
+            let names = (0..payments).map(|number| number.to_string());
+            for name in names.chain(["a".into()]) {
+                let ledger = store.ledger(payment_of(&name)).await.unwrap();
+                assert!(ledger.is_some(), "{name} of {payments}");
+            }
+            let made = store.create(new_payment("b"), None, NOW).await.unwrap();
+            assert_eq!(matches!(made, Created::Replay(_)), again, "{made:?}");
+            store.shut_down().await.unwrap();
+        }
+    }
+}
+
+/// That a store is refused, and why.
+fn is_refused(folder: &Path, why: &str) {
+    let refused = SledStore::open(&options(folder));
     assert!(
-        matches!(&refused, Err(OpenError::Damaged { detail, .. }) if detail.contains("missing")),
+        matches!(&refused, Err(OpenError::Damaged { detail, .. }) if detail.contains(why)),
         "{refused:?}"
     );
-    fs::write(path.join("db"), late).unwrap();
+}
+
+#[tokio::test]
+async fn a_log_that_lost_what_the_database_may_have_in_part_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = killed(folder.path(), 20).await;
+    let path = options(&left).path;
+    let logs = ["log.0", "log.1"].map(|name| path.join(name));
+    let good = logs.each_ref().map(|log| fs::read(log).unwrap());
+    // Its end.
+    let log = usize::from(good[1].iter().any(|byte| *byte != 0));
+    let end = good[log].iter().rposition(|byte| *byte != 0).unwrap();
+    let mut bad = good[log].clone();
+    bad[end - 100] ^= 1;
+    fs::write(&logs[log], bad).unwrap();
+    is_refused(&left, "missing");
+    // All of it.
+    for log in &logs {
+        fs::remove_file(log).unwrap();
+    }
+    is_refused(&left, "missing");
+    for (log, good) in logs.iter().zip(good) {
+        fs::write(log, good).unwrap();
+    }
+    let store = SledStore::open(&options(&left)).unwrap();
+    assert!(store.ledger(payment_of("19")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_database_that_lost_what_was_acknowledged_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = options(folder.path()).path;
+    // The log has it, but not what sled may have moved meanwhile.
+    let [early, late] = behind(folder.path(), 1).await;
+    put_back(&path, "db", Some(&early));
+    is_refused(folder.path(), "missing");
+    fs::remove_file(path.join("checkpointed")).unwrap();
+    for log in ["log.0", "log.1"] {
+        fs::remove_file(path.join(log)).unwrap();
+    }
+    is_refused(folder.path(), "missing");
+    drop(late);
+    // More than the log keeps.
+    let folder = tempfile::tempdir().unwrap();
+    let path = options(folder.path()).path;
+    let [early, late] = behind(folder.path(), 1_000).await;
+    put_back(&path, "db", Some(&early));
+    fs::remove_file(path.join("checkpointed")).unwrap();
+    is_refused(folder.path(), "missing");
+    // Nothing was changed.
+    put_back(&path, "db", Some(&late));
     let store = SledStore::open(&options(folder.path())).unwrap();
-    assert!(store.ledger(payment_of("b")).await.unwrap().is_some());
+    assert!(store.ledger(payment_of("999")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_database_that_was_emptied_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    closed(folder.path()).await;
+    put_back(&options(folder.path()).path, "db", None);
+    let refused = SledStore::open(&options(folder.path()));
+    assert!(
+        matches!(&refused, Err(OpenError::Damaged { detail, .. }) if detail.contains("empty")),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::super::durable::Durable;
-use super::super::engine::Seams;
+use super::super::engine::{Seams, Syncing};
 use super::*;
 use crate::suite::fixtures::*;
 use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved};
@@ -23,32 +22,18 @@ enum Disk {
     Gone,
 }
 
-struct Faulty {
-    inner: Box<dyn Durable>,
-    disk: Arc<Mutex<Disk>>,
-}
-
-impl Durable for Faulty {
-    fn sync(&mut self) -> io::Result<()> {
-        match *self.disk.lock() {
-            Disk::Fine => self.inner.sync(),
-            _ => Err(io::Error::from_raw_os_error(5)),
-        }
-    }
-
-    fn acknowledge(&mut self, group: u64) -> io::Result<()> {
-        self.inner.acknowledge(group)
-    }
-}
-
 fn on(disk: &Arc<Mutex<Disk>>) -> Seams {
+    failing_at(disk, |_| true)
+}
+
+/// A disk that fails at some syncs.
+fn failing_at(disk: &Arc<Mutex<Disk>>, at: fn(Syncing) -> bool) -> Seams {
     let disk = Arc::clone(disk);
     Seams {
-        durable: Box::new(move |inner| {
-            Box::new(Faulty {
-                inner,
-                disk: Arc::clone(&disk),
-            })
+        before_sync: Box::new(move |syncing| match *disk.lock() {
+            Disk::Fine => Ok(()),
+            _ if at(syncing) => Err(io::Error::from_raw_os_error(5)),
+            _ => Ok(()),
         }),
         ..Seams::default()
     }
@@ -138,18 +123,58 @@ async fn a_store_is_shut_down_while_the_disk_is_gone() {
     assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
 }
 
+/// More than two chapters of the log.
+async fn created(store: &SledStore, payments: std::ops::Range<usize>) -> Result<(), Fault> {
+    for number in payments {
+        let new = new_payment(&number.to_string());
+        store.create(new, None, NOW).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_database_that_does_not_sync_is_told_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Mutex::new(Disk::Fine));
+    let seams = failing_at(&disk, |syncing| syncing == Syncing::Database);
+    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    store
+        .create(new_payment("before"), None, NOW)
+        .await
+        .unwrap();
+    *disk.lock() = Disk::FailsToSync;
+    let mut made = 0;
+    // The log takes groups until a chapter of it would be written over that the database lacks.
+    while created(&store, made..made + 1).await.is_ok() {
+        made += 1;
+    }
+    assert!(made > 100, "{made}");
+    *disk.lock() = Disk::Fine;
+    recovered(&store).await;
+    created(&store, made..made + 600).await.unwrap();
+    store.shut_down().await.unwrap();
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    for number in 0..made + 600 {
+        let there = store.ledger(payment_of(&number.to_string())).await.unwrap();
+        assert!(there.is_some(), "{number}");
+    }
+}
+
 #[tokio::test]
 async fn a_disk_that_lost_what_was_taken_ends_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = options(folder.path()).path;
     let disk = Arc::new(Mutex::new(Disk::Fine));
     let store = SledStore::start(&options(folder.path()), on(&disk)).unwrap();
-    let early = std::fs::read(path.join("db")).unwrap();
+    let files = ["db", "log.0", "log.1"].map(|name| path.join(name));
+    let early = files.each_ref().map(|file| std::fs::read(file).unwrap());
     store.create(new_payment("a"), None, NOW).await.unwrap();
     *disk.lock() = Disk::FailsToSync;
     store.create(new_payment("b"), None, NOW).await.unwrap_err();
     // Written in place, as a disk would forget it.
-    std::fs::write(path.join("db"), early).unwrap();
+    for (file, early) in files.iter().zip(early) {
+        std::fs::write(file, early).unwrap();
+    }
     let why = store.failed().await;
     assert!(why.contains("missing") || why.contains("lost"), "{why}");
     let read = store.ledger(payment_of("a")).await;

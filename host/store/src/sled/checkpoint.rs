@@ -1,0 +1,81 @@
+//! Bringing the database to the disk behind the log, by a thread of its own.
+//!
+//! **What is written between two syncs of the database stays below one segment of sled's log.** sled
+//! uses a segment anew once what replaced it lies at least one whole segment behind what was flushed,
+//! flushed as sled understands it: handed to the kernel. It is on the disk too if a sync lies in
+//! between, and it does as long as less than a segment is written between two. The database is synced
+//! for each chapter of the log, while the next one is written, and there is no third: so it is two
+//! chapters at most ([`super::journal::CHAPTER_BYTES`]), against [`super::open::SEGMENT_BYTES`].
+
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::time::Instant;
+
+use ::sled::Tree;
+
+use super::durable::Files;
+use super::engine::{BeforeSync, Syncing};
+use super::nudge::Nudge;
+
+/// The way to the thread.
+pub(super) struct Checkpoints {
+    asked: SyncSender<u64>,
+    done: Receiver<()>,
+    under_way: bool,
+}
+
+/// The thread has ended, and has said why.
+#[derive(Debug)]
+pub(super) struct Ended;
+
+impl Checkpoints {
+    pub(super) const fn new(asked: SyncSender<u64>, done: Receiver<()>) -> Self {
+        Self {
+            asked,
+            done,
+            under_way: false,
+        }
+    }
+
+    /// Waits until the database has on the disk what was last [asked](Self::ask) for.
+    pub(super) fn wait(&mut self) -> Result<(), Ended> {
+        if std::mem::take(&mut self.under_way) {
+            self.done.recv().map_err(|_| Ended)?;
+        }
+        Ok(())
+    }
+
+    /// Asks for all that the database has now, up to a group.
+    pub(super) fn ask(&mut self, group: u64) -> Result<(), Ended> {
+        self.under_way = true;
+        self.asked.send(group).map_err(|_| Ended)
+    }
+}
+
+/// The thread: brings the database to the disk whenever it is asked to.
+///
+/// # Errors
+/// The first time that fails, and why.
+pub(super) fn run(
+    asked: &Receiver<u64>,
+    done: &Sender<()>,
+    tree: &Tree,
+    nudge: &Nudge,
+    files: &mut Files,
+    before_sync: &BeforeSync,
+) -> Result<(), String> {
+    while let Ok(group) = asked.recv() {
+        let began = Instant::now();
+        nudge
+            .flush(tree)
+            .map_err(|error| format!("the database was not flushed: {error}"))?;
+        before_sync(Syncing::Database)
+            .and_then(|()| files.checkpoint(group))
+            .map_err(|error| format!("the database was not synced: {error}"))?;
+        metrics::histogram!("kassette_store_checkpoint_seconds")
+            .record(began.elapsed().as_secs_f64());
+        if done.send(()).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
