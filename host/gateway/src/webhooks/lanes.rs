@@ -163,6 +163,9 @@ struct UnderWay {
 pub(super) enum Action {
     /// Claim at most so many deliveries of an endpoint.
     Claim(EndpointId, usize),
+    /// Give back what was claimed and put aside untried. It stands before every claim that may meet
+    /// it, which would pass it over as being in hand, or get a lease that is ended with the old one.
+    GiveBack(Vec<DeliveryId>),
     /// Try one.
     Start(EndpointId, Box<DueDelivery>),
 }
@@ -202,6 +205,9 @@ pub(super) struct Lanes {
     claimers: VecDeque<EndpointId>,
     /// Claimed and put aside untried.
     dropped: Vec<DeliveryId>,
+    /// Lanes from which on idle ones are looked for again: where nearly all are busy, a look at all of
+    /// them for each new one would be the square of their number.
+    crowd: usize,
     /// How long an open circuit may hold back.
     hold: Duration,
 }
@@ -214,8 +220,10 @@ impl Lanes {
 
     /// Something is due for an endpoint at a time.
     pub(super) fn due(&mut self, endpoint: EndpointId, at: Time) {
-        if self.lanes.len() >= REMEMBERED && !self.lanes.contains_key(&endpoint) {
+        let many = REMEMBERED.max(self.crowd);
+        if self.lanes.len() >= many && !self.lanes.contains_key(&endpoint) {
             self.lanes.retain(|_, lane| !lane.is_idle());
+            self.crowd = 2 * self.lanes.len();
         }
         let lane = self.lanes.entry(endpoint).or_default();
         lane.was_rung |= lane.is_claiming;
@@ -233,6 +241,9 @@ impl Lanes {
                 lane.wakes_at = None;
             }
             self.give_turn(endpoint);
+        }
+        if !self.dropped.is_empty() {
+            return Some(Action::GiveBack(std::mem::take(&mut self.dropped)));
         }
         for standing in STANDINGS {
             while self.has_slot(standing) {
@@ -273,15 +284,16 @@ impl Lanes {
         let Some(lane) = self.lanes.get_mut(&endpoint) else {
             return;
         };
-        // A moved clock ends leases of what is in hand all the same.
+        // A moved clock, or a store that answers late, ends leases of what is in hand all the same.
         let (under_way, unrecorded) = (&self.under_way, &self.unrecorded);
-        let fresh = deliveries
-            .into_iter()
-            .filter(|due| !(under_way.contains_key(&due.id) || unrecorded.contains(&due.id)));
-        let before = lane.buffer.len();
         let until = now.after(KEPT);
-        lane.buffer.extend(fresh.map(|due| Kept { due, until }));
-        self.buffered += lane.buffer.len() - before;
+        for due in deliveries {
+            let is_kept = lane.buffer.iter().any(|kept| kept.due.id == due.id);
+            if !(is_kept || under_way.contains_key(&due.id) || unrecorded.contains(&due.id)) {
+                lane.buffer.push_back(Kept { due, until });
+                self.buffered += 1;
+            }
+        }
     }
 
     /// A claim brought nothing: the store failed, or the endpoint takes nothing. Look again then.
@@ -387,11 +399,6 @@ impl Lanes {
         Some(attempt.endpoint)
     }
 
-    /// What was claimed and put aside untried since the last call: others may have it.
-    pub(super) fn take_dropped(&mut self) -> Vec<DeliveryId> {
-        std::mem::take(&mut self.dropped)
-    }
-
     /// The circuit of an endpoint.
     pub(super) fn circuit(&self, endpoint: EndpointId) -> Circuit {
         let lane = self.lanes.get(&endpoint);
@@ -450,11 +457,13 @@ impl Lanes {
             return None;
         }
         if lane.buffer.front().is_some_and(|first| first.until <= now) {
-            // Its leases are about to end: claimed anew.
+            // Its leases are about to end: claimed anew. A claim under way has passed them over.
             self.buffered -= lane.buffer.len();
-            let dropped = lane.buffer.drain(..).map(|kept| kept.due.id);
-            self.dropped.extend(dropped);
+            let dropped = lane.buffer.drain(..).map(|kept| kept.due.id).collect();
+            lane.was_rung |= lane.is_claiming;
             lane.next = Some(now);
+            self.give_turn(endpoint);
+            return Some(Action::GiveBack(dropped));
         }
         if lane.buffer.len() * 2 <= lane.standing.page()
             && let Some(claim) = self.claim_for(endpoint, now)

@@ -203,22 +203,21 @@ impl Worker<'_> {
         while let Some(action) = self.lanes.next(now) {
             match action {
                 Action::Claim(endpoint, at_most) => self.claim(endpoint, at_most, now),
+                Action::GiveBack(dropped) => {
+                    if let Err(fault) = self.gateway.store().give_back(dropped).await {
+                        tracing::warn!(error = %fault, "deliveries were not given back");
+                    }
+                }
                 Action::Start(endpoint, due) => self.start(endpoint, *due),
             }
-        }
-        let dropped = self.lanes.take_dropped();
-        if !dropped.is_empty()
-            && let Err(fault) = self.gateway.store().give_back(dropped).await
-        {
-            tracing::warn!(error = %fault, "deliveries were not given back");
         }
     }
 
     fn claim(&mut self, endpoint: EndpointId, at_most: usize, now: Time) {
         let gateway = self.gateway.clone();
         self.jobs.spawn(async move {
-            let claimed = gateway.store().claim(endpoint, now, LEASE, at_most).await;
-            Done::Claimed(endpoint, claimed)
+            let claim = async { gateway.store().claim(endpoint, now, LEASE, at_most).await };
+            Done::Claimed(endpoint, caught(claim).await)
         });
     }
 
@@ -272,7 +271,8 @@ impl Worker<'_> {
         let gateway = self.gateway.clone();
         self.jobs.spawn(async move {
             let now = gateway.now();
-            let next = match gateway.store().sweep(endpoint, now).await {
+            let sweep = async { gateway.store().sweep(endpoint, now).await };
+            let next = match caught(sweep).await {
                 Ok(swept) => {
                     let count = |status: &'static str, ended: u64| {
                         let labels = [("status", status)];
@@ -333,7 +333,7 @@ impl Worker<'_> {
                     self.lanes.recorded(id, endpoint, again);
                 }
             }
-            // A read that panicked: it is done again.
+            // Whatever panics here is caught where it runs.
             None => {}
         }
     }
@@ -418,7 +418,26 @@ async fn record(gateway: &Gateway, attempt: Unrecorded) -> Option<Time> {
         .unwrap_or_else(|_| Some(again_after_panic(gateway)))
 }
 
+/// Nothing of the store should panic; where it does, its endpoint waits a moment and not for ever.
+async fn caught<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    let caught = AssertUnwindSafe(work).catch_unwind().await;
+    caught.unwrap_or_else(|_| Err(Fault::Unavailable("it panicked".into())))
+}
+
 /// Nothing of an attempt should panic; where it does, one delivery waits for its lease to end.
 fn again_after_panic(gateway: &Gateway) -> Time {
     gateway.now().after(LEASE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_store_that_panics_has_failed_and_its_endpoint_is_looked_at_again() {
+        let panics = async { panic!("on purpose") };
+        let failed: Result<(), Fault> = caught(panics).await;
+        assert!(matches!(failed, Err(Fault::Unavailable(_))));
+        assert_eq!(caught(async { Ok(7) }).await, Ok(7));
+    }
 }
