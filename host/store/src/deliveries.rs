@@ -96,6 +96,16 @@ pub enum Claimed {
     Held,
 }
 
+/// An endpoint's receiver is gone: its audit line is written where the endpoint is on and still has
+/// the address that said so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchOff {
+    /// Which address answered.
+    pub url: String,
+    /// The audit line.
+    pub audited: Audited,
+}
+
 /// What became of the record of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriedOutcome {
@@ -247,12 +257,12 @@ pub trait Deliveries: Send + Sync {
     /// Gives back what was claimed and not tried.
     fn give_back(&self, deliveries: Vec<DeliveryId>) -> Answer<'_, ()>;
     /// Records an attempt and ends its lease. `disable` switches the endpoint off in the same
-    /// transaction, with its audit line, unless it is off already.
+    /// transaction.
     fn tried(
         &self,
         id: DeliveryId,
         tried: Tried,
-        disable: Option<Audited>,
+        disable: Option<SwitchOff>,
         now: Time,
     ) -> Answer<'_, TriedOutcome>;
     /// Records attempts of several deliveries at once, all or none of them, and ends their leases; the

@@ -18,7 +18,7 @@ pub mod suite;
 pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};
 pub use crate::deliveries::{
     Backlog, Claimed, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated, EndpointRotated,
-    Pruned, Recovered, Redelivered, Swept, TRIED_MOST, TriedOutcome,
+    Pruned, Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
 pub use crate::resellers::{Answered, Invited, Resellers, Standing};

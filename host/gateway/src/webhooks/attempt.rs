@@ -11,7 +11,7 @@ use kassette_domain::webhook::{
 use kassette_http::{
     HeaderMap, HeaderValue, Method, NoAnswer, NotSent, Request, Response, SendError, StatusCode,
 };
-use kassette_store::{Answer, DueDelivery, Fault, TriedOutcome};
+use kassette_store::{Answer, DueDelivery, Fault, SwitchOff, TriedOutcome};
 
 use super::destination::{self, NotADestination};
 use super::lanes::Went;
@@ -34,6 +34,8 @@ pub(super) enum Attempted {
 /// An attempt that was made.
 pub(super) struct Unrecorded {
     pub(super) endpoint: EndpointId,
+    /// Where it went to: the endpoint's may be another one by now.
+    url: String,
     due: DueDelivery,
     sent: Sent,
     at: Time,
@@ -88,6 +90,7 @@ impl Gateway {
         metrics::histogram!("kassette_webhook_attempt_seconds").record(took.as_secs_f64());
         Attempted::Sent(Box::new(Unrecorded {
             endpoint: endpoint.id,
+            url: endpoint.url,
             due,
             sent,
             at,
@@ -151,7 +154,10 @@ impl Gateway {
     /// Records an attempt; says when to look at its endpoint again, if that follows from it.
     pub(super) async fn record(&self, attempt: Unrecorded) -> Option<Time> {
         let gone = attempt.sent.status == Some(StatusCode::GONE);
-        let disable = gone.then(|| switched_off(attempt.endpoint));
+        let disable = gone.then(|| SwitchOff {
+            url: attempt.url.clone(),
+            audited: switched_off(attempt.endpoint),
+        });
         let (about, tried) = self.told(attempt);
         let recorded = self.until_taken(|| {
             let (tried, disable) = (tried.clone(), disable.clone());
@@ -203,6 +209,7 @@ impl Gateway {
             sent,
             at,
             took,
+            ..
         } = attempt;
         let delivered = sent.went == Went::Delivered;
         let mut chance = [0; 2];
@@ -284,7 +291,7 @@ impl About {
             );
         }
         if gone {
-            tracing::warn!(endpoint.id = %self.endpoint, "a webhook endpoint answered 410 and is disabled");
+            tracing::warn!(endpoint.id = %self.endpoint, "a webhook endpoint answered 410: it is disabled, unless its address is another by now");
         }
         next_attempt_at
     }

@@ -11,7 +11,7 @@ use super::applier::Operation;
 use super::outbox::{self, DeliveryRow, SOME};
 use super::rows::{Rows, Source, Span};
 use super::{Secrets, audits, endpoints, hook_keys, records};
-use crate::{Fault, Pruned, Recovered, Redelivered, Swept, TriedOutcome};
+use crate::{Fault, Pruned, Recovered, Redelivered, Swept, SwitchOff, TriedOutcome};
 
 /// Queues a test.
 pub(super) struct QueueTest {
@@ -112,7 +112,7 @@ pub(super) fn trailing_id(key: &[u8]) -> Result<DeliveryId, Fault> {
 pub(super) struct RecordTried {
     pub(super) id: DeliveryId,
     pub(super) tried: Tried,
-    pub(super) disable: Option<Audited>,
+    pub(super) disable: Option<SwitchOff>,
     pub(super) now: Time,
     pub(super) secrets: Arc<Secrets>,
 }
@@ -124,9 +124,9 @@ impl Operation for RecordTried {
         let Some(mut row) = rows.load::<DeliveryRow>(&hook_keys::delivery(self.id))? else {
             return Ok(TriedOutcome::Unknown);
         };
-        if let Some(audited) = self.disable {
+        if let Some(off) = self.disable {
             let sealer = &self.secrets.sealer;
-            endpoints::disable(rows, sealer, row.endpoint, audited, self.now)?;
+            endpoints::disable(rows, sealer, row.endpoint, off, self.now)?;
         }
         let before = row.next_attempt_at;
         if row.record(self.id, self.tried) == Recorded::Late {

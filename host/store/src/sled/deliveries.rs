@@ -23,7 +23,7 @@ use super::store::SledStore;
 use super::{keys, records};
 use crate::{
     Answer, Backlog, Claimed, Deliveries, DeliveryFilter, EndpointCreated, EndpointRotated, Listed,
-    Paging, Pruned, Recovered, Redelivered, Replaced, Swept, TRIED_MOST, TriedOutcome,
+    Paging, Pruned, Recovered, Redelivered, Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 /// A time and an id.
@@ -243,7 +243,7 @@ impl Deliveries for SledStore {
         &self,
         id: DeliveryId,
         tried: Tried,
-        disable: Option<Audited>,
+        disable: Option<SwitchOff>,
         now: Time,
     ) -> Answer<'_, TriedOutcome> {
         let record = RecordTried {

@@ -16,7 +16,7 @@ use super::rows::{Rows, Source};
 use super::seal::Sealer;
 use super::stored::closed;
 use super::{Secrets, audits, hook_keys, keys, outbox, records};
-use crate::{EndpointCreated, EndpointRotated, Fault, Replaced};
+use crate::{EndpointCreated, EndpointRotated, Fault, Replaced, SwitchOff};
 
 /// An endpoint's row.
 #[derive(Serialize, Deserialize)]
@@ -230,24 +230,24 @@ impl Operation for ReplaceEndpoint {
     }
 }
 
-/// Switches an endpoint off, unless it is off or gone.
+/// Switches an endpoint off, unless it is off, gone, or at another address meanwhile.
 pub(super) fn disable(
     rows: &mut Rows<'_>,
     sealer: &Sealer,
     id: EndpointId,
-    audited: Audited,
+    off: SwitchOff,
     now: Time,
 ) -> Result<(), Fault> {
     let Some((mut endpoint, secrets)) = load_with_secrets(rows, sealer, id)? else {
         return Ok(());
     };
-    if !endpoint.enabled {
+    if !endpoint.enabled || endpoint.url != off.url {
         return Ok(());
     }
     endpoint.enabled = false;
     save(rows, sealer, &endpoint, &secrets)?;
     enlist(rows, &endpoint)?;
-    audits::append(rows, audited, now).map(drop)
+    audits::append(rows, off.audited, now).map(drop)
 }
 
 /// The end of an endpoint.

@@ -18,7 +18,7 @@ use super::Harness;
 use super::fixtures::*;
 use crate::{
     Claimed, DeliveryFilter, DueDelivery, Listed, Paging, Recovered, Redelivered, Store, Swept,
-    TriedOutcome,
+    SwitchOff, TriedOutcome,
 };
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -338,9 +338,19 @@ pub async fn several_attempts_are_recorded_at_once(harness: &dyn Harness) {
 pub async fn a_410_switches_the_endpoint_off_with_the_record(harness: &dyn Harness) {
     let store = harness.open().await;
     let (endpoint, id) = one_event(&store).await;
-    let line = audited("endpoint.disable");
+    let off = |url: &str| SwitchOff {
+        url: url.into(),
+        audited: audited("endpoint.disable"),
+    };
+    // What an address said that the endpoint had before means nothing for the one it has.
+    let old = Some(off("https://old.example/hook"));
+    let elsewhere = store.tried(id, failed(0, later(5)), old, NOW).await;
+    assert!(matches!(elsewhere, Ok(TriedOutcome::Taken { .. })));
+    let on = store.endpoint(endpoint.id).await.unwrap().unwrap();
+    assert!(on.enabled);
+    let line = off(&endpoint.url);
     let gone = store
-        .tried(id, failed(0, later(5)), Some(line.clone()), NOW)
+        .tried(id, failed(1, later(5)), Some(line.clone()), NOW)
         .await;
     assert!(matches!(gone, Ok(TriedOutcome::Taken { .. })));
     let off = store.endpoint(endpoint.id).await.unwrap().unwrap();
@@ -348,7 +358,7 @@ pub async fn a_410_switches_the_endpoint_off_with_the_record(harness: &dyn Harne
     let claimed = store.claim(endpoint.id, later(5), LEASE, 9).await;
     assert_eq!(claimed, Ok(Claimed::Held));
     // Off already: no second line.
-    let again = store.tried(id, failed(1, later(9)), Some(line), NOW).await;
+    let again = store.tried(id, failed(2, later(9)), Some(line), NOW).await;
     assert!(matches!(again, Ok(TriedOutcome::Taken { .. })));
     let lines = page(store.audit_log(first(9)).await.unwrap()).items;
     let disabled = lines
