@@ -61,7 +61,7 @@ impl fmt::Debug for Client {
 impl Client {
     /// A client behind a guard, on the system's network, that trusts the public authorities.
     pub fn new(guard: Guard) -> Self {
-        Self::over(guard, Arc::new(System), Trust::Public)
+        Self::over(guard, Arc::new(System::default()), Trust::Public)
     }
 
     /// A client on another network, or with other authorities.
