@@ -1,8 +1,8 @@
 //! How many events a second reach a fast receiver, beside a bare client that posts as many bodies to
 //! the same receiver in the same run, bare client, gateway and receiver in one process. The bare client
 //! does nothing but post the same headers and as many bytes: over as many connections as one endpoint
-//! gets, and as a plain loop, one after the other. Once with few delivered events in the store, and
-//! once with many.
+//! gets, and as a plain loop, one after the other. With few delivered events in the store and with
+//! many, by turns.
 //!
 //! ```sh
 //! cargo run --release -p kassette -p kassette-gateway --example deliveries -- \
@@ -48,6 +48,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Connections of either.
 const CONNECTIONS: usize = 8;
+/// Bytes of a `webhook.test`, which the bare client posts as many of.
+const BODY: usize = 305;
 /// Operations that wait for the store at once while events are queued.
 const QUEUERS: usize = 256;
 
@@ -93,51 +95,86 @@ async fn main() {
     let folder = format!("kassette-deliveries-{}", std::process::id());
     let folder = options.folder.join(folder);
     let receiver = Receiver::start().await;
-    let store = open(&folder);
-    let gateway = gateway(&store, &folder);
-    let endpoint = endpoint(&gateway, receiver.address).await;
-    let events = options.events;
-    let (mut filled, mut first) = (0, None);
-    for stored in options.stored {
-        let began = Instant::now();
-        queue(&store, endpoint, stored.saturating_sub(filled), true).await;
-        println!(
-            "{stored} delivered before, filled in {:.1?}",
-            began.elapsed()
-        );
-        let mut rounds = Vec::new();
-        for round in 1..=options.rounds {
-            let many = bare(&receiver, events, CONNECTIONS).await;
-            let one = bare(&receiver, events, 1).await;
-            let delivered = deliver(&gateway, &store, &receiver, endpoint, events).await;
+    let mut places: Vec<Option<Place>> = options.stored.iter().map(|_| None).collect();
+    let mut rounds = vec![Vec::new(); options.stored.len()];
+    // By turns, so that what else the machine does meets all of them.
+    for round in 1..=options.rounds {
+        for (at, stored) in options.stored.iter().enumerate() {
+            // The rounds themselves would make many out of few: then each has a store of its own.
+            let grows = options.events * options.rounds > stored / 2;
+            if let Some(place) = places[at].take_if(|_| grows) {
+                place.remove().await;
+            }
+            if places[at].is_none() {
+                let began = Instant::now();
+                let place = Place::new(&folder.join(at.to_string()), &receiver).await;
+                queue(&place.store, place.endpoint, *stored, true).await;
+                println!(
+                    "{stored} delivered before, filled in {:.1?}",
+                    began.elapsed()
+                );
+                places[at] = Some(place);
+            }
+            let place = places[at].as_ref().unwrap();
+            let many = bare(&receiver, options.events, CONNECTIONS).await;
+            let one = bare(&receiver, options.events, 1).await;
+            let delivered = deliver(place, &receiver, options.events).await;
             println!(
-                "  round {round}: {delivered:.0} deliveries/s; bare client {many:.0}/s over \
-                 {CONNECTIONS} connections, {one:.0}/s in a loop"
+                "  round {round}, {stored} stored: {delivered:.0} deliveries/s; bare client \
+                 {many:.0}/s over {CONNECTIONS} connections, {one:.0}/s in a loop"
             );
-            rounds.push([delivered, delivered / many, delivered / one]);
-            filled = filled.max(stored) + events;
+            rounds[at].push([delivered, delivered / many, delivered / one]);
         }
-        let [delivered, ratio, of_loop] = std::array::from_fn(|at| {
-            let mut values: Vec<f64> = rounds.iter().map(|round: &[f64; 3]| round[at]).collect();
+    }
+    let mut first = None;
+    for (stored, rounds) in options.stored.iter().zip(&rounds) {
+        let [delivered, ratio, of_loop] = std::array::from_fn(|which| {
+            let mut values: Vec<f64> = rounds.iter().map(|round: &[f64; 3]| round[which]).collect();
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]
         });
         println!(
-            "  median of {} rounds of {events} events: {delivered:.0} deliveries/s, ratio \
+            "{stored} stored, median of {} rounds of {} events: {delivered:.0} deliveries/s, ratio \
              {ratio:.2} to {CONNECTIONS} connections, {of_loop:.2} to a loop",
-            options.rounds
+            options.rounds, options.events
         );
         let (few, before) = *first.get_or_insert((stored, ratio));
         if few != stored {
-            println!(
-                "  with {stored} stored beside {few}: {:.2} times the ratio",
-                ratio / before
-            );
+            println!("  {:.2} times the ratio with {few} stored", ratio / before);
         }
     }
-    drop(gateway);
-    store.shut_down().await.unwrap();
+    for place in places.into_iter().flatten() {
+        place.remove().await;
+    }
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// A gateway on a store of its own, with one endpoint.
+struct Place {
+    folder: PathBuf,
+    store: Arc<dyn Store>,
+    gateway: Gateway,
+    endpoint: EndpointId,
+}
+
+impl Place {
+    async fn new(folder: &Path, receiver: &Receiver) -> Self {
+        let store = open(folder);
+        let gateway = gateway(&store, folder);
+        let endpoint = endpoint(&gateway, receiver.address).await;
+        Self {
+            folder: folder.to_owned(),
+            store,
+            gateway,
+            endpoint,
+        }
+    }
+
+    async fn remove(self) {
+        drop(self.gateway);
+        self.store.shut_down().await.unwrap();
+        std::fs::remove_dir_all(self.folder).unwrap();
+    }
 }
 
 fn open(folder: &Path) -> Arc<dyn Store> {
@@ -258,14 +295,9 @@ async fn queue(store: &Arc<dyn Store>, endpoint: EndpointId, events: usize, deli
 }
 
 /// Delivers what was queued beforehand; deliveries a second.
-async fn deliver(
-    gateway: &Gateway,
-    store: &Arc<dyn Store>,
-    receiver: &Receiver,
-    endpoint: EndpointId,
-    events: usize,
-) -> f64 {
-    queue(store, endpoint, events, false).await;
+async fn deliver(place: &Place, receiver: &Receiver, events: usize) -> f64 {
+    let (gateway, store) = (&place.gateway, &place.store);
+    queue(store, place.endpoint, events, false).await;
     let done = receiver.count() + events;
     let stop = Arc::new(Notify::new());
     let began = Instant::now();
@@ -313,7 +345,7 @@ async fn bare(receiver: &Receiver, events: usize, connections: usize) -> f64 {
                         method: Method::POST,
                         url: url.clone(),
                         headers: headers.clone(),
-                        body: vec![b'x'; 400].into(),
+                        body: vec![b'x'; BODY].into(),
                         deadline: Duration::from_secs(10),
                         max_response: 4096,
                         hosts: None,
