@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Server, shared};
 use crate::receiver::{Got, Receiver, Reply};
+use crate::reseller_calls::{PAYMENTS, START, delegated};
 
 /// The names of what arrived, in the order of the names: events may overtake one another.
 fn kinds(got: &[Got]) -> Vec<String> {
@@ -276,6 +277,42 @@ async fn an_endpoint_gets_what_it_wants_of_its_own_merchant_and_environment() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_resellers_payment_is_told_to_its_merchant_even_where_live_approval_ends() {
+    let server = shared().await;
+    let (reseller, merchant, key) = server.reselling().await;
+    let receiver = Receiver::new().await;
+    let live = json!({ "environment": "live" });
+    let live = server.hook(merchant, &receiver, live).await;
+    let test = server.hook(merchant, &receiver, json!({})).await;
+    let direct = json!({ "checkout_mode": "direct", "payment_method": "ideal" });
+    let asked = delegated(merchant, direct);
+    let made = server.reseller_post(&reseller.live, PAYMENTS, &asked).await;
+    let payment = made.expect(200).json();
+    let start = json!({ "payment_id": payment["payment_id"], "payment_method": "ideal" });
+    let started = server.reseller_post(&reseller.live, START, &start).await;
+    let started = started.expect(200).json();
+    server
+        .change_merchant(merchant, json!({ "live_approved": false }))
+        .await;
+    server
+        .pay(started["redirect_url"].as_str().unwrap(), "approve")
+        .await
+        .expect(303);
+    server.until(&key, &payment, "completed").await;
+    let got = receiver.wait(2).await;
+    assert_eq!(kinds(&got), ["payment.completed", "payment.pending"]);
+    for got in got {
+        assert!(got.is_signed_by(&live.secret));
+        let event = got.event();
+        assert_eq!(event["data"]["payment_id"], payment["payment_id"]);
+        assert_eq!(event["data"]["order_id"], asked["order_id"]);
+        assert_eq!(event["data"]["test_mode"], false);
+    }
+    assert_eq!(server.settled(&live).await.len(), 2);
+    assert_eq!(server.deliveries(&test).await, Vec::<Value>::new());
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! What operators do with endpoints: rotate, deliver again, recover; and what they are refused.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::harness::{Server, shared};
@@ -219,4 +221,65 @@ async fn a_secret_stands_in_no_list_no_log_no_audit_line_and_not_readable_on_dis
             assert!(!text.contains(secret), "{}", &text[..text.len().min(500)]);
         }
     }
+}
+
+/// `kassette …` as an operator types it; its JSON, or none where it was refused.
+fn kassette(server: &Server, words: &[&str]) -> Option<Value> {
+    let ran = Command::new(env!("CARGO_BIN_EXE_kassette"))
+        .args(words)
+        .args(["--json", "--admin-url", server.admin_base()])
+        .env("KASSETTE_OPERATOR_TOKEN", server.operator_token())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    match ran.status.code() {
+        Some(0) => Some(serde_json::from_slice(&ran.stdout).unwrap_or_default()),
+        Some(1) => None,
+        other => panic!("{words:?}: {other:?} {told}"),
+    }
+}
+
+#[tokio::test]
+async fn everything_about_endpoints_can_be_done_by_command() {
+    let server = shared().await;
+    let (merchant, ..) = server.merchant(json!({})).await;
+    let (merchant, receiver) = (merchant.to_string(), Receiver::new().await);
+    let done = |words: &[&str]| kassette(server, words).unwrap_or_else(|| panic!("{words:?}"));
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let of_merchant = ["--merchant-id", merchant.as_str()];
+    let url = receiver.url();
+    let create = ["--environment", "test", "--url", url.as_str()];
+    let made = done(&[&["endpoint", "create"], &of_merchant[..], &create].concat());
+    let (id, secret) = (text(&made["id"]), text(&made["secret"]));
+
+    let queued = text(&done(&["endpoint", "test", &id])["delivery_id"]);
+    assert!(receiver.wait(1).await[0].is_signed_by(&secret));
+    server.attempted(&json!(queued), 1).await;
+    let shown = done(&["delivery", "show", &queued]);
+    assert_eq!(shown["attempts"][0]["status"], 200);
+    let again = done(&["delivery", "redeliver", &queued]);
+    assert_eq!(again["event_id"], shown["event_id"]);
+    receiver.wait(2).await;
+    server.attempted(&again["id"], 1).await;
+    let filter = ["--endpoint-id", id.as_str(), "--status", "delivered"];
+    let listed = done(&[&["delivery", "list"], &filter[..]].concat());
+    assert_eq!(listed["deliveries"].as_array().unwrap().len(), 2);
+    let since = ["--since", "2026-01-01T00:00:00Z"];
+    let recovered = done(&[&["endpoint", "recover", &id], &since[..]].concat());
+    assert_eq!(recovered, json!({ "deliveries": 0 }));
+
+    let rotated = done(&["endpoint", "rotate", &id, "--overlap-hours", "1"]);
+    assert!(rotated["active_from"].is_string());
+    assert_ne!(rotated["secret"], made["secret"]);
+    let off = done(&["endpoint", "update", &id, "--enabled", "false"]);
+    assert_eq!(off["enabled"], false);
+    let listed = done(&[&["endpoint", "list"], &of_merchant[..]].concat());
+    let listed = listed["webhook_endpoints"].as_array().unwrap().clone();
+    assert_eq!((listed.len(), &listed[0]["id"]), (1, &made["id"]));
+    for shown in [&off, &listed[0], &done(&["endpoint", "show", &id])] {
+        assert!(!shown.to_string().contains("whsec_"), "{shown}");
+    }
+    done(&["endpoint", "delete", &id]);
+    assert_eq!(kassette(server, &["endpoint", "show", &id]), None);
+    assert_eq!(kassette(server, &["delivery", "redeliver", &queued]), None);
 }
