@@ -3,12 +3,15 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::crash::comparable;
 use crate::harness::{Answer, Server, fresh_folder, new_payment};
+use crate::receiver::{Receiver, Reply};
 
 /// What was created, with the request.
 type Made = Vec<(Value, Value)>;
@@ -96,14 +99,19 @@ pub(crate) fn limit_files(server: &Server, bytes: Option<u64>) {
     prlimit(Pid::from_raw(pid), Resource::Fsize, limit).unwrap();
 }
 
-#[tokio::test]
-async fn a_disk_that_refuses_writes_is_survived_without_a_restart() {
-    // A write beyond the limit fails, as it does on a full disk, and does not end the process.
+/// Runs the binary so that a write beyond the limit fails, as it does on a full disk, and does not end
+/// the process.
+fn surviving_refusals() -> Command {
     let mut command = Command::new("sh");
     command
         .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
         .arg(env!("CARGO_BIN_EXE_kassette"));
-    let server = Server::through(command, fresh_folder()).await;
+    command
+}
+
+#[tokio::test]
+async fn a_disk_that_refuses_writes_is_survived_without_a_restart() {
+    let server = Server::through(surviving_refusals(), fresh_folder()).await;
     let pid = server.pid();
     let mut made = Made::new();
     for _ in 0..20 {
@@ -136,6 +144,38 @@ async fn a_disk_that_refuses_writes_is_survived_without_a_restart() {
     let server = Server::in_folder(server.kill()).await;
     let doubtful = new_payment();
     whole(&server, &made, &doubtful).await;
+}
+
+#[tokio::test]
+async fn what_has_arrived_while_the_disk_refuses_writes_is_recorded_later_and_not_sent_again() {
+    let server = Server::through(surviving_refusals(), fresh_folder()).await;
+    let (merchant, ..) = server.merchant(json!({})).await;
+    let receiver = Receiver::new().await;
+    let hook = server.hook(merchant, &receiver, json!({})).await;
+    // The disk fails while an attempt is under way.
+    let told = Arc::new(Notify::new());
+    receiver.answer_next([Reply::Held(Arc::clone(&told))]);
+    server.hook_act(&hook, "test", json!({})).await;
+    receiver.wait(1).await;
+    limit_files(&server, Some(0));
+    told.notify_one();
+    // As long as it takes to lose patience.
+    let metrics = format!("{}/metrics", server.admin_root());
+    server
+        .wait_for("many tries", async || {
+            let shown = server.send(server.http.get(&metrics)).await.expect(200);
+            let name = "kassette_webhook_record_retries_total ";
+            let mut lines = shown.text.lines();
+            let tries = lines.find_map(|line| line.strip_prefix(name))?;
+            (tries.parse::<u32>().unwrap() >= 8).then_some(())
+        })
+        .await;
+    limit_files(&server, None);
+    ready(&server).await;
+    let done = server.settled(&hook).await.remove(0);
+    assert_eq!(done["status"], "delivered");
+    assert_eq!(done["attempts"].as_array().unwrap().len(), 1);
+    assert_eq!(receiver.got().len(), 1, "it was not sent again");
 }
 
 /// Runs the binary where the store is on a file system of its own, of 128 MiB.

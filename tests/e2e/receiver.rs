@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 use crate::harness::{PATIENCE, Server, merge};
 
@@ -23,6 +24,8 @@ pub(crate) enum Reply {
     Full(u16, String, Vec<u8>),
     /// Never answers.
     Silence,
+    /// Answers 200 when it is told to.
+    Held(Arc<Notify>),
     /// Breaks the connection with a reset.
     Reset,
     /// Closes the connection in the middle of the answer.
@@ -225,6 +228,10 @@ async fn serve(mut stream: TcpStream, script: &Script) -> std::io::Result<()> {
 pub(crate) async fn answer(stream: &mut TcpStream, reply: Reply) -> std::io::Result<bool> {
     let (status, headers, body) = match reply {
         Reply::Status(status) => (status, String::new(), b"said".to_vec()),
+        Reply::Held(told) => {
+            told.notified().await;
+            (200, String::new(), b"said".to_vec())
+        }
         Reply::Full(status, headers, body) => (status, headers, body),
         Reply::Silence => {
             // Until the other side gives up.

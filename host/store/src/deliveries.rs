@@ -138,7 +138,8 @@ pub struct Swept {
 pub struct Backlog {
     /// Deliveries that are pending.
     pub pending: u64,
-    /// When the oldest of them was queued. Where very many wait, the oldest of a part of them.
+    /// When the oldest of them was queued. Where very many wait, the oldest of a part of them: of each
+    /// endpoint those that are due first and last.
     pub oldest: Option<Time>,
 }
 

@@ -18,10 +18,11 @@ use super::lanes::Went;
 use super::retry_after::retry_after;
 use crate::Gateway;
 
-/// How often a record is tried that the store could not take.
-const RECORDS: u32 = 10;
-/// The pause before it is tried again.
-const RECORD_PAUSE: Duration = Duration::from_millis(500);
+/// The pause before a record is tried again that the store could not take; longer by as much each
+/// time.
+const RECORD_PAUSE: Duration = Duration::from_millis(100);
+/// The longest such pause.
+const RECORD_PAUSE_MOST: Duration = Duration::from_secs(5);
 
 /// What came of a delivery's turn.
 pub(super) enum Attempted {
@@ -190,7 +191,8 @@ impl Gateway {
             // One that is damaged must not cost the others their records.
             Err(_) => {
                 for (about, (id, tried)) in abouts.into_iter().zip(tried) {
-                    let at = match self.store().tried(id, tried, None, self.now()).await {
+                    let record = || self.store().tried(id, tried.clone(), None, self.now());
+                    let at = match self.until_taken(record).await {
                         Ok(outcome) => about.judge(outcome, false),
                         Err(fault) => Some(self.unrecorded(&about, &fault)),
                     };
@@ -240,18 +242,23 @@ impl Gateway {
         (about, tried)
     }
 
-    /// Records, again and again while the store takes nothing.
+    /// Records, again and again while the store takes nothing: what is not recorded is in hand as long,
+    /// and its slots are nobody's, so that a full disk is not told to receivers over and over. What the
+    /// store may have taken all the same comes too late the second time.
     async fn until_taken<'a, T>(&self, record: impl Fn() -> Answer<'a, T>) -> Result<T, Fault> {
         let mut tries = 0;
         loop {
-            tries += 1;
             match record().await {
-                Err(fault @ (Fault::Unavailable(_) | Fault::Busy)) if tries < RECORDS => {
-                    tracing::warn!(error = %fault, "an attempt is not recorded yet");
-                    tokio::time::sleep(RECORD_PAUSE).await;
+                Err(fault @ (Fault::Unavailable(_) | Fault::Busy | Fault::Stopping)) => {
+                    if tries == 0 {
+                        tracing::warn!(error = %fault, "an attempt is not recorded yet");
+                    }
+                    metrics::counter!("kassette_webhook_record_retries_total").increment(1);
                 }
                 outcome => return outcome,
             }
+            tries += 1;
+            tokio::time::sleep((RECORD_PAUSE * tries).min(RECORD_PAUSE_MOST)).await;
         }
     }
 

@@ -20,16 +20,20 @@ use super::lists::{self, Order};
 use super::outbox::{self, DeliveryRow, read_due};
 use super::rows::{Source, Span};
 use super::store::SledStore;
+use super::view::View;
 use super::{keys, records};
 use crate::{
-    Answer, Backlog, Claimed, Deliveries, DeliveryFilter, EndpointCreated, EndpointRotated, Listed,
-    Paging, Pruned, Recovered, Redelivered, Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    Answer, Backlog, Claimed, Deliveries, DeliveryFilter, EndpointCreated, EndpointRotated, Fault,
+    Listed, Paging, Pruned, Recovered, Redelivered, Replaced, Swept, SwitchOff, TRIED_MOST,
+    TriedOutcome,
 };
 
 /// A time and an id.
 const TIME_AND_ID: usize = 24;
 /// Rows of waiting deliveries that are looked at for the oldest.
 const OLDEST_OF: usize = 10_000;
+/// Rows that are looked at from either end of an endpoint's, where more wait than that.
+const ENDS: usize = 8;
 /// Most endpoints of one page of those that something waits for.
 const MAX_WAITING: usize = 1000;
 
@@ -44,6 +48,33 @@ impl SledStore {
                 .map(|(outcome, _ring)| outcome)
         })
     }
+}
+
+/// What waits for the endpoints behind one.
+fn past(endpoint: EndpointId) -> Span {
+    // Behind every row of this endpoint: no time has eight bytes of ones.
+    let mut end = hook_keys::due_of(endpoint);
+    end.extend([u8::MAX; ID]);
+    Span::prefix(hook_keys::DUE).after(&end)
+}
+
+/// Of what waits, rows of each endpoint that are due first, and last: what was tried often is due late.
+/// At most [`OLDEST_OF`] or some more.
+fn ends(view: &View<'_>) -> Result<Vec<(keys::Key, sled::IVec)>, Fault> {
+    let mut ends = Vec::new();
+    let mut span = Span::prefix(hook_keys::DUE);
+    while ends.len() < OLDEST_OF {
+        let found = view.scan(&span, 1)?;
+        let Some((key, _)) = found.first() else {
+            break;
+        };
+        let (endpoint, ..) = read_due(key)?;
+        let of_it = Span::prefix(&hook_keys::due_of(endpoint));
+        ends.extend(view.scan(&of_it, ENDS)?);
+        ends.extend(view.scan_back(&of_it, ENDS)?);
+        span = past(endpoint);
+    }
+    Ok(ends)
 }
 
 impl Deliveries for SledStore {
@@ -202,14 +233,7 @@ impl Deliveries for SledStore {
         at_most: usize,
     ) -> Answer<'_, Vec<(EndpointId, Time)>> {
         self.read(move |view| {
-            let all = Span::prefix(hook_keys::DUE);
-            let past = |endpoint| {
-                // Behind every row of this endpoint: no time has eight bytes of ones.
-                let mut end = hook_keys::due_of(endpoint);
-                end.extend([u8::MAX; ID]);
-                all.clone().after(&end)
-            };
-            let mut span = after.map_or_else(|| all.clone(), past);
+            let mut span = after.map_or_else(|| Span::prefix(hook_keys::DUE), past);
             let mut waiting = Vec::new();
             while waiting.len() < at_most.min(MAX_WAITING) {
                 let found = view.scan(&span, 1)?;
@@ -292,7 +316,11 @@ impl Deliveries for SledStore {
     fn backlog(&self) -> Answer<'_, Backlog> {
         self.read(|view| {
             let pending: u64 = view.load(hook_keys::PENDING)?.unwrap_or_default();
-            let waiting = view.scan(&Span::prefix(hook_keys::DUE), OLDEST_OF)?;
+            let all = Span::prefix(hook_keys::DUE);
+            let mut waiting = view.scan(&all, OLDEST_OF + 1)?;
+            if waiting.len() > OLDEST_OF {
+                waiting = ends(view)?;
+            }
             let drawn = |(key, _): &(keys::Key, sled::IVec)| {
                 read_due(key).map(|(_, _, id)| hook_keys::drawn_at(id))
             };

@@ -17,8 +17,8 @@ use kassette_domain::webhook::{
 use super::Harness;
 use super::fixtures::*;
 use crate::{
-    Claimed, DeliveryFilter, DueDelivery, Listed, Paging, Recovered, Redelivered, Store, Swept,
-    SwitchOff, TriedOutcome,
+    Backlog, Claimed, DeliveryFilter, DueDelivery, Listed, Paging, Recovered, Redelivered, Store,
+    Swept, SwitchOff, TriedOutcome,
 };
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -681,6 +681,31 @@ pub async fn waiting_endpoints_are_told_in_pages(harness: &dyn Harness) {
     }
     told.sort_unstable();
     assert_eq!(told, expected);
+}
+
+pub async fn the_oldest_is_told_however_many_wait(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let mut endpoints = Vec::new();
+    for at in 0..Endpoint::MAX_PER_MERCHANT {
+        endpoints.push(listen(&store, endpoint(&format!("e{at}"), NOW)).await.id);
+    }
+    let last = endpoints.into_iter().max().unwrap();
+    let early = NOW.before(Duration::from_secs(3600));
+    let oldest = store.queue_test(last, audited("endpoint.test"), early);
+    let oldest = oldest.await.unwrap().unwrap().id;
+    // It stands behind all others: at the last endpoint, and due last of what waits for it.
+    let tried = failed(0, later(36_000));
+    store.tried(oldest, tried, None, NOW).await.unwrap();
+    for at in 0..41 {
+        pay(&store, &format!("p{at}")).await;
+        let pending = Endpoint::MAX_PER_MERCHANT as u64 * (at + 1) + 1;
+        let expected = Backlog {
+            pending,
+            oldest: Some(early),
+        };
+        assert_eq!(store.backlog().await, Ok(expected));
+    }
 }
 
 pub async fn what_is_over_is_pruned_with_its_event(harness: &dyn Harness) {

@@ -114,6 +114,7 @@ macro_rules! store_suite {
             deliveries::whoever_delivers_hears_of_what_is_queued,
             deliveries::deliveries_survive_and_what_was_claimed_is_due_again,
             deliveries::waiting_endpoints_are_told_in_pages,
+            deliveries::the_oldest_is_told_however_many_wait,
             deliveries::what_is_over_is_pruned_with_its_event,
             nonces::of_many_who_ask_at_once_one_gets_a_nonce,
             nonces::a_nonce_is_taken_until_its_time_and_not_a_moment_longer,
