@@ -430,6 +430,8 @@ pub async fn a_deleted_endpoint_cancels_what_waits(harness: &dyn Harness) {
         .delete_endpoint(endpoint.id, audited("endpoint.delete"), NOW)
         .await
         .unwrap();
+    let left = store.backlog().await.unwrap().pending;
+    assert!(left < 449, "{left} wait on for an endpoint that is gone");
     let claimed = store.claim(endpoint.id, later(999), LEASE, 9).await;
     assert_eq!(claimed, Ok(Claimed::Held));
     for _ in 0..9 {
