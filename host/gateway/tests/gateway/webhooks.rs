@@ -8,7 +8,7 @@ use kassette_domain::key::Environment;
 use kassette_domain::policy::Policy;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{
-    Delivery, DeliveryStatus, Endpoint, EventFilter, MAX_RESPONSE, sign,
+    Delivery, DeliveryStatus, Endpoint, EventFilter, MAX_RESPONSE, Schedule, sign,
 };
 use kassette_gateway::settings::{Settings, Webhooks};
 use kassette_gateway::webhooks::{EndpointError, NewEndpoint, NotADestination};
@@ -321,6 +321,80 @@ async fn what_is_held_back_for_72_hours_is_exhausted_and_what_is_deleted_cancell
         (DeliveryStatus::Exhausted, 1)
     );
     assert_eq!(receiver.heard().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_its_slot_is_not_sent_once_the_endpoint_is_disabled() {
+    let mut settings = at_home();
+    settings.webhooks.timeout = Duration::from_secs(1);
+    settings.webhooks.schedule = Schedule::new([Duration::from_secs(3600); 7]);
+    let run = Running::with(settings).await;
+    let receiver = Receiver::start([OK, Reply::Silence]).await;
+    let (endpoint, _) = run.endpoint(&receiver).await;
+    // Of an endpoint that has answered quickly many are claimed at once, and eight are tried.
+    let known = run.test(endpoint.id).await;
+    run.attempts(known, 1).await;
+    let mut ids = Vec::new();
+    for _ in 0..30 {
+        ids.push(run.test(endpoint.id).await);
+    }
+    receiver.hears(2).await;
+    let off = Endpoint {
+        enabled: false,
+        ..endpoint.clone()
+    };
+    let gateway = &run.world.gateway;
+    let changed = gateway.change_endpoint(endpoint, off, audited()).await;
+    // What is under way ends.
+    run.later(1).await;
+    let sent = receiver.heard().len() - 1;
+    assert!((1..=8).contains(&sent), "{sent}");
+    let mut untried = Vec::new();
+    for id in ids {
+        let delivery = run.delivery(id).await;
+        assert_eq!(delivery.status, DeliveryStatus::Pending);
+        if delivery.attempts.is_empty() {
+            untried.push(id);
+        }
+    }
+    assert_eq!(untried.len(), 30 - sent);
+    // And what was given back goes on where it was.
+    receiver.reply(OK);
+    let off = changed.unwrap();
+    let on = Endpoint {
+        enabled: true,
+        ..off.clone()
+    };
+    gateway.change_endpoint(off, on, audited()).await.unwrap();
+    let began = Instant::now();
+    for id in untried {
+        let delivery = run.attempts(id, 1).await;
+        assert_eq!(delivery.status, DeliveryStatus::Delivered);
+    }
+    // Without the look at everything that is taken each minute.
+    assert!(began.elapsed() < Duration::from_secs(50));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_failed_together_comes_again_at_different_times() {
+    const HOUR: u64 = 3_600_000;
+    let mut settings = at_home();
+    settings.webhooks.schedule = Schedule::new([Duration::from_millis(10 * HOUR); 7]);
+    let run = Running::with(settings).await;
+    let receiver = Receiver::start([FAILURE]).await;
+    let (endpoint, _) = run.endpoint(&receiver).await;
+    let mut pauses = Vec::new();
+    for _ in 0..12 {
+        let id = run.test(endpoint.id).await;
+        let failed = run.attempts(id, 1).await;
+        let pause = failed.next_attempt_at.unwrap().since(failed.attempts[0].at);
+        pauses.push(u64::try_from(pause.as_millis()).unwrap());
+    }
+    pauses.sort_unstable();
+    let (least, most) = (pauses[0], pauses[11]);
+    assert!(least >= 9 * HOUR && most <= 11 * HOUR + 60_000);
+    // Two hours are drawn from.
+    assert!(most - least > HOUR / 12, "{pauses:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
