@@ -23,8 +23,11 @@ pub(super) const MAX_DECISIONS: u16 = 100;
 pub(super) const MAX_TRANSITIONS: u16 = 1000;
 /// From here on, lines that changed nothing are left out.
 const MAX_IDLE_TRANSITIONS: u16 = MAX_TRANSITIONS / 4;
-/// Most events of one payment: a vendor may report disputes over and over.
+/// Most events of one payment.
 pub(super) const MAX_EVENTS: u16 = 1000;
+/// From here on, events that a vendor can cause over and over are left out, so that whatever ends the
+/// payment is told all the same.
+pub(super) const MAX_REPEATED_EVENTS: u16 = MAX_EVENTS - MAX_EVENTS / 10;
 /// How often a read from outside is tried anew because the payment changed under it.
 const READ_TRIES: usize = 16;
 
@@ -246,6 +249,18 @@ fn append_transitions(
     Ok(())
 }
 
+/// Whether a vendor can cause an event as often as it likes, by reporting first one thing and then
+/// another.
+const fn repeats(kind: EventType) -> bool {
+    matches!(
+        kind,
+        EventType::PaymentProcessing
+            | EventType::PaymentVerificationPending
+            | EventType::PaymentRefunded
+            | EventType::PaymentDisputed
+    )
+}
+
 /// Writes events, and queues each for the webhooks that want it.
 fn append_events(
     rows: &mut Rows<'_>,
@@ -255,7 +270,12 @@ fn append_events(
     now: Time,
 ) -> Result<(), Fault> {
     for (kind, status, settlement) in events {
-        if books.events == MAX_EVENTS {
+        let most = if repeats(*kind) {
+            MAX_REPEATED_EVENTS
+        } else {
+            MAX_EVENTS
+        };
+        if books.events >= most {
             tracing::error!(payment.id = %payment.id, kind = kind.as_str(), "an event is not told: the payment has too many");
             continue;
         }

@@ -177,6 +177,30 @@ pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Har
     assert_eq!(to(&store, off.id).await, []);
 }
 
+pub async fn a_payment_s_end_is_told_however_often_its_vendor_changes_its_mind(
+    harness: &dyn Harness,
+) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let end = Endpoint {
+        event_types: EventFilter::only(&[EventType::PaymentCompleted]),
+        ..endpoint("a", NOW)
+    };
+    let end = listen(&store, end).await;
+    pay(&store, "a").await;
+    let says = async |status| {
+        let news = news("attempt of a", report("vendor-a", status));
+        done(&store, payment_of("a"), news, NOW).await
+    };
+    for _ in 0..520 {
+        says(VendorStatus::Processing).await;
+        says(VendorStatus::VerificationPending).await;
+    }
+    says(VendorStatus::Completed).await;
+    let told = to(&store, end.id).await;
+    assert_eq!(kinds(&told), [EventType::PaymentCompleted]);
+}
+
 pub async fn nothing_is_queued_where_nobody_wants_it(harness: &dyn Harness) {
     let store = harness.open().await;
     let only = Endpoint {

@@ -98,6 +98,7 @@ macro_rules! store_suite {
             connects::an_exchange_that_is_refused_leaves_nothing,
             connects::codes_are_listed_until_a_day_after_their_end,
             deliveries::an_event_goes_to_each_endpoint_that_wants_it_then,
+            deliveries::a_payment_s_end_is_told_however_often_its_vendor_changes_its_mind,
             deliveries::nothing_is_queued_where_nobody_wants_it,
             deliveries::a_refused_step_queues_nothing,
             deliveries::what_is_claimed_is_one_worker_s_until_its_lease_ends,

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use super::judge::Judge;
 use crate::Fault;
 use crate::sled::keys::{self, Line};
-use crate::sled::ledgers::{self, MAX_EVENTS, MAX_TRANSITIONS};
+use crate::sled::ledgers::{self, MAX_REPEATED_EVENTS, MAX_TRANSITIONS};
 use crate::sled::nonces::Taken;
 use crate::sled::register::{Entry, Place};
 use crate::sled::retention::AllReached;
@@ -309,7 +309,8 @@ fn contradiction(
     transitions: &[Transition],
     events: &[Event],
 ) -> Option<&'static str> {
-    if transitions.len() >= usize::from(MAX_TRANSITIONS) || events.len() >= usize::from(MAX_EVENTS)
+    if transitions.len() >= usize::from(MAX_TRANSITIONS)
+        || events.len() >= usize::from(MAX_REPEATED_EVENTS)
     {
         // What came after is not kept.
         return None;
