@@ -19,13 +19,16 @@ const WAITING: usize = 100;
 /// Receivers that do everything else that is wrong, and the pause between two events for them.
 const HOSTILE: usize = 30;
 const OTHERS_PAUSE: Duration = Duration::from_millis(25);
-/// What no slow machine explains: a silent receiver costs an attempt its whole 10 s, so whoever has to
-/// wait for one waits much longer than this.
+/// What no slow machine explains of nine events in ten, nor a disk that stalls: a silent receiver costs
+/// an attempt its whole 10 s, so whoever has to wait for one waits much longer than this.
 const BEHIND_MS: f64 = 2_500.0;
+/// And of nearly all: such an attempt.
+const FAR_BEHIND_MS: f64 = 9_000.0;
 
 /// Delays of a healthy receiver, milliseconds.
 struct Delays {
     median: f64,
+    p90: f64,
     p99: f64,
 }
 
@@ -50,12 +53,12 @@ async fn measure(server: &Server, what: &str, trap: &Receiver) -> Delays {
     healthy.receiver.wait(events()).await;
     let mut delays = delays(&healthy.receiver);
     assert_eq!(delays.len(), events());
-    let [median, p99] = [0.5, 0.99].map(|share| quantile(&mut delays, share));
+    let [median, p90, p99] = [0.5, 0.9, 0.99].map(|share| quantile(&mut delays, share));
     println!(
         "{what}: median {median:.1} ms, p99 {p99:.1} ms over {} events at {rate:.1}/s",
         events()
     );
-    Delays { median, p99 }
+    Delays { median, p90, p99 }
 }
 
 /// Measures while others get events all the time.
@@ -88,7 +91,12 @@ fn judge(beside: &Delays, without: &Delays) {
         beside.median / without.median,
         beside.p99 / without.p99,
     );
-    assert!(beside.p99 < BEHIND_MS, "{} ms behind others", beside.p99);
+    assert!(beside.p90 < BEHIND_MS, "{} ms behind others", beside.p90);
+    assert!(
+        beside.p99 < FAR_BEHIND_MS,
+        "{} ms behind others",
+        beside.p99
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
