@@ -285,7 +285,9 @@ async fn a_changing_request_is_never_sent_twice() {
     // Until the connection is back in the pool a new one is made, which answers.
     loop {
         sent += 1;
-        match client.send(request(Method::POST, server.url("/"))).await {
+        let outcome = client.send(request(Method::POST, server.url("/"))).await;
+        assert_eq!(server.seen().1, sent);
+        match outcome {
             Ok(_) => tokio::task::yield_now().await,
             Err(error) => {
                 assert_eq!(error, SendError::NoAnswer(NoAnswer::Broken));
@@ -293,7 +295,6 @@ async fn a_changing_request_is_never_sent_twice() {
             }
         }
     }
-    assert_eq!(server.seen().1, sent);
 }
 
 #[tokio::test]
