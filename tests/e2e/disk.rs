@@ -167,7 +167,7 @@ async fn what_has_arrived_while_the_disk_refuses_writes_is_recorded_later_and_no
             let name = "kassette_webhook_record_retries_total ";
             let mut lines = shown.text.lines();
             let tries = lines.find_map(|line| line.strip_prefix(name))?;
-            (tries.parse::<u32>().unwrap() >= 8).then_some(())
+            (tries.parse::<u32>().unwrap() >= 20).then_some(())
         })
         .await;
     limit_files(&server, None);

@@ -22,7 +22,7 @@ use crate::Gateway;
 /// time.
 const RECORD_PAUSE: Duration = Duration::from_millis(100);
 /// The longest such pause.
-const RECORD_PAUSE_MOST: Duration = Duration::from_secs(5);
+const RECORD_PAUSE_MOST: Duration = Duration::from_millis(500);
 
 /// What came of a delivery's turn.
 pub(super) enum Attempted {

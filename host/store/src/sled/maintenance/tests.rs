@@ -160,3 +160,13 @@ fn alone(folder: &TempDir) {
     let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["store"]);
 }
+
+#[tokio::test]
+async fn a_delivery_that_is_pruned_leaves_nothing_of_its_event_or_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = full(&options(&folder)).await;
+    let pruned = store.prune_deliveries(later(9), None, 100).await.unwrap();
+    assert_eq!(pruned.deliveries, 1);
+    closed(store).await;
+    whole(&options(&folder));
+}
