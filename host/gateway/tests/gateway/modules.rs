@@ -7,7 +7,7 @@ use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Acknowledged, Action, AttemptFacts, Condition, Incoming, Open, ProviderDescription,
+    Acknowledged, Action, AttemptFacts, Condition, Incoming, Need, Open, ProviderDescription,
     QueryFailure, Question, QuestionKind, Refused, Report, Service, StartFailure, Started,
     VendorSettlement, VendorStatus, Wish,
 };
@@ -46,6 +46,7 @@ pub(crate) struct Entry {
 
 #[derive(Default)]
 struct Books {
+    needs: Vec<Need>,
     entries: HashMap<AttemptId, Entry>,
     scripts: HashMap<AccountId, VecDeque<Script>>,
     callbacks: VecDeque<Result<Acknowledged, Refused>>,
@@ -93,6 +94,15 @@ impl Vendor {
 
     pub(crate) fn answer_callback(&self, answer: Result<Acknowledged, Refused>) {
         self.books.lock().callbacks.push_back(answer);
+    }
+
+    /// From now on its module's version is one that needs this setting of every account.
+    pub(crate) fn need(&self, name: &str) {
+        self.books.lock().needs.push(Need {
+            name: name.into(),
+            help: "shown beside the keys".into(),
+            required: true,
+        });
     }
 
     pub(crate) fn be_silent(&self, silent: bool) {
@@ -177,7 +187,14 @@ impl Modules for Scripted {
     }
 
     fn provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
-        (module == "sandbox").then(|| Arc::new(Speaks(Arc::clone(&self.0))) as Arc<dyn Provider>)
+        (module == "sandbox").then(|| {
+            let vendor = Arc::clone(&self.0);
+            let description = ProviderDescription {
+                settings: vendor.books.lock().needs.clone(),
+                ..vendor.description.clone()
+            };
+            Arc::new(Speaks(vendor, description)) as Arc<dyn Provider>
+        })
     }
 
     fn provider_version(&self, _: &Slot, _: &Digest) -> Option<Arc<dyn Provider>> {
@@ -238,7 +255,8 @@ impl Method for Ranks {
     }
 }
 
-struct Speaks(Arc<Vendor>);
+/// The version of the vendor's module that serves, and what it says of itself.
+struct Speaks(Arc<Vendor>, ProviderDescription);
 
 impl Speaks {
     fn begin(&self, account: &AccountId, attempt: AttemptId) -> Option<Script> {
@@ -276,7 +294,7 @@ impl Provider for Speaks {
     }
 
     fn description(&self) -> &ProviderDescription {
-        &self.0.description
+        &self.1
     }
 
     fn start<'a>(

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::attempt::AttemptState;
-use kassette_domain::payment::Status;
+use kassette_domain::payment::{CheckoutMode, Status};
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::{Subject, VendorStatus};
+use kassette_gateway::create::CreateError;
 use kassette_gateway::start::{Start, StartError};
 use tokio::sync::Notify;
 
@@ -226,7 +227,7 @@ async fn a_reference_of_another_attempt_is_not_believed() {
     world
         .vendor
         .script("alpha", vec![Script::Reference(taken); 3]);
-    let request = world.request("other", kassette_domain::payment::CheckoutMode::Direct);
+    let request = world.request("other", CheckoutMode::Direct);
     let other = match world.gateway.create(request, None).await.unwrap() {
         kassette_gateway::create::CreateOutcome::Created(payment) => payment,
         replayed => panic!("{replayed:?}"),
@@ -335,4 +336,28 @@ async fn a_switched_off_account_gets_no_new_attempt() {
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
     assert_eq!(at(&started.attempt), "beta");
     assert!(!world.second().await.account_enabled(&alpha));
+}
+
+/// A version of a module may need more than the one for which its accounts were configured.
+#[tokio::test]
+async fn an_account_that_lacks_what_its_module_needs_gets_no_new_attempt() {
+    let mut settings = settings();
+    let beta = settings.accounts.get_mut(&account_id("beta")).unwrap();
+    beta.settings = vec![("profile".into(), "pfl_1".into())];
+    let world = World::with(settings, Policy::default()).await;
+    let payment = world.direct().await;
+    let started = world.gateway.start(by_api(&payment)).await.unwrap();
+    assert_eq!(at(&started.attempt), "alpha");
+    world.vendor.need("profile");
+    let request = world.request("order-2", CheckoutMode::Direct);
+    let payment = world.made(request).await;
+    let started = world.gateway.start(by_api(&payment)).await.unwrap();
+    assert_eq!(at(&started.attempt), "beta");
+    world.vendor.need("region");
+    let request = world.request("order-3", CheckoutMode::Direct);
+    let refused = world.gateway.create(request, None).await;
+    assert!(
+        matches!(refused, Err(CreateError::NotEligible(_))),
+        "{refused:?}"
+    );
 }

@@ -180,10 +180,13 @@ impl World {
     }
 
     pub(crate) async fn pay(&self, mode: CheckoutMode) -> Payment {
-        let request = self.request("order", mode);
+        self.made(self.request("order", mode)).await
+    }
+
+    pub(crate) async fn made(&self, request: Request) -> Payment {
         match self.gateway.create(request, None).await.unwrap() {
             CreateOutcome::Created(payment) => payment,
-            CreateOutcome::Replayed(_) => panic!("the store was not empty"),
+            CreateOutcome::Replayed(_) => panic!("it was made before"),
         }
     }
 
