@@ -112,7 +112,7 @@ fn times(time: Duration, mut call: impl FnMut()) -> Histogram<u64> {
 }
 
 /// A fresh instance for each call against one that is asked again and again.
-fn calls(module: &MethodModule, options: &Options) -> Vec<Figure> {
+fn calls(module: &Arc<MethodModule>, options: &Options) -> Vec<Figure> {
     let question = question();
     let mut reused = module.reused().unwrap();
     let mut fresh = || drop(module.rank(&question).unwrap().unwrap());

@@ -168,16 +168,7 @@ impl AccountId {
     /// # Errors
     /// The text itself is refused with [`NotAnAccountId`].
     pub fn parse(text: &str) -> Result<Self, NotAnAccountId> {
-        let fits = text.len() <= Self::MAX
-            && text.starts_with(|c: char| c.is_ascii_lowercase())
-            && text
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-        if fits {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(NotAnAccountId)
-        }
+        Self::try_from(text.to_owned())
     }
 
     /// The id as text.
@@ -186,10 +177,27 @@ impl AccountId {
     }
 }
 
+impl TryFrom<String> for AccountId {
+    type Error = NotAnAccountId;
+
+    fn try_from(text: String) -> Result<Self, NotAnAccountId> {
+        let fits = text.len() <= Self::MAX
+            && text.starts_with(|c: char| c.is_ascii_lowercase())
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        if fits {
+            Ok(Self(text))
+        } else {
+            Err(NotAnAccountId)
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for AccountId {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).map_err(serde::de::Error::custom)
+        Self::try_from(text).map_err(serde::de::Error::custom)
     }
 }
 

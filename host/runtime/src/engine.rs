@@ -1,8 +1,17 @@
-//! The one engine: pooled instances, copy-on-write memories, a tick every millisecond.
+//! The engines: pooled instances, copy-on-write memories, a tick every millisecond.
+//!
+//! There are two, which differ in nothing but how they clear a memory after a call; each module is
+//! loaded for the one that suits it. Asking the system which pages a guest wrote takes longer than
+//! to clear a whole small memory, so that of a module which fits one page of WebAssembly, as methods
+//! do that are built with the SDK, is cleared unasked: a `rank` takes 1.4 us less. Larger ones are
+//! not: clearing the megabyte of a guest that is not tuned takes twice as long as asking.
 
 use std::time::Duration;
 
-use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::component::Component;
+use wasmtime::{
+    Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig,
+};
 
 use crate::config::{Limits, PoolSizes};
 use crate::error::RuntimeError;
@@ -25,20 +34,69 @@ const MEMORIES: u32 = 4;
 const KEEP_MEMORY: usize = 1 << 20;
 /// Likewise for tables.
 const KEEP_TABLE: usize = 64 << 10;
+/// A memory that begins with no more is cleared whole; what it grows by is given back.
+const PAGE: usize = 64 << 10;
 /// Stack of a guest. The SDK's guests live on 32 KiB of their own.
 const WASM_STACK: usize = 256 << 10;
 /// Stack of a fiber: the guest's and room for the host functions it calls.
 const FIBER_STACK: usize = 1 << 20;
 
-/// The engine, and the thread that ticks it for as long as anyone holds it.
-pub(crate) fn engine(sizes: PoolSizes, limits: &Limits) -> Result<Engine, RuntimeError> {
-    let failed = |error: wasmtime::Error| RuntimeError::Engine(format!("{error:#}"));
-    let engine = Engine::new(&config(sizes, limits)).map_err(failed)?;
-    tick(&engine).map_err(|error| RuntimeError::Engine(error.to_string()))?;
-    Ok(engine)
+/// The engines of one runtime. What one of them compiles is the other's too.
+pub(crate) struct Engines {
+    scanned: Engine,
+    cleared: Engine,
 }
 
-/// An engine that only compiles, for the one above: the same code comes out, and no address space
+impl Engines {
+    /// The engines, and the thread that ticks them for as long as anyone holds one.
+    pub(crate) fn new(sizes: PoolSizes, limits: &Limits) -> Result<Self, RuntimeError> {
+        let failed = |error: wasmtime::Error| RuntimeError::Engine(format!("{error:#}"));
+        let engine = |keep, scan| Engine::new(&config(sizes, limits, keep, scan)).map_err(failed);
+        let engines = Self {
+            scanned: engine(KEEP_MEMORY, Enabled::Auto)?,
+            cleared: engine(PAGE, Enabled::No)?,
+        };
+        tick(&engines).map_err(|error| RuntimeError::Engine(error.to_string()))?;
+        Ok(engines)
+    }
+
+    /// One that compiles for both.
+    pub(crate) const fn compiler(&self) -> &Engine {
+        &self.scanned
+    }
+
+    /// Loads machine code for the engine that suits the module.
+    pub(crate) fn load(
+        &self,
+        load: impl Fn(&Engine) -> wasmtime::Result<Component>,
+    ) -> wasmtime::Result<Component> {
+        let component = load(&self.scanned)?;
+        match fits_a_page(&component) {
+            true => load(&self.cleared),
+            false => Ok(component),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn alike(engine: Engine) -> Self {
+        Self {
+            scanned: engine.clone(),
+            cleared: engine,
+        }
+    }
+}
+
+/// Whether a module has one memory, of one page; one whose parts are not known in advance has not.
+fn fits_a_page(component: &Component) -> bool {
+    component.resources_required().is_some_and(|needs| {
+        needs.num_memories == 1
+            && needs
+                .max_initial_memory_size
+                .is_some_and(|pages| pages <= 1)
+    })
+}
+
+/// An engine that only compiles, for those above: the same code comes out, and no address space
 /// is reserved for a pool.
 pub(crate) fn compiler() -> wasmtime::Result<Engine> {
     Engine::new(&code())
@@ -63,7 +121,7 @@ fn code() -> Config {
     config
 }
 
-fn config(sizes: PoolSizes, limits: &Limits) -> Config {
+fn config(sizes: PoolSizes, limits: &Limits, keep: usize, scan: Enabled) -> Config {
     let calls = sizes.methods + sizes.providers;
     let parts = calls * PARTS_NATIVE + INTERPRETED_AT_ONCE * PARTS_INTERPRETED;
     let mut pool = PoolingAllocationConfig::default();
@@ -76,11 +134,11 @@ fn config(sizes: PoolSizes, limits: &Limits) -> Config {
         .max_tables_per_component(PARTS_INTERPRETED)
         .max_memories_per_component(MEMORIES)
         .max_memory_size(limits.native.memory.max(limits.interpreted.memory))
-        .linear_memory_keep_resident(KEEP_MEMORY)
+        .linear_memory_keep_resident(keep)
         .table_keep_resident(KEEP_TABLE)
         // Whatever was used stays ready: a slot that went cold is mapped anew.
         .max_unused_warm_slots(calls)
-        .pagemap_scan(Enabled::Auto);
+        .pagemap_scan(scan);
     let mut config = code();
     config
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool))
@@ -89,15 +147,18 @@ fn config(sizes: PoolSizes, limits: &Limits) -> Config {
     config
 }
 
-/// Raises the engine's epoch every [`TICK`]. Holds only a weak handle, so it ends with the engine.
-fn tick(engine: &Engine) -> std::io::Result<()> {
-    let engine = engine.weak();
+/// Raises the engines' epochs every [`TICK`]. Holds only weak handles, so it ends with them.
+fn tick(engines: &Engines) -> std::io::Result<()> {
+    let engines = [engines.scanned.weak(), engines.cleared.weak()];
     std::thread::Builder::new()
         .name("plugin-ticks".into())
         .spawn(move || {
-            while let Some(engine) = engine.upgrade() {
-                engine.increment_epoch();
-                drop(engine);
+            // A module may outlive its runtime, and with it one of the two.
+            let tick = || {
+                let left = engines.iter().filter_map(EngineWeak::upgrade);
+                left.inspect(Engine::increment_epoch).count()
+            };
+            while tick() > 0 {
                 std::thread::sleep(TICK);
             }
         })?;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use metrics::{Counter, Histogram, counter, histogram};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use kassette_domain::id::{Digest, Slot};
@@ -16,7 +15,7 @@ use kassette_domain::time::Time;
 use crate::artifacts::Artifacts;
 use crate::conduct::Conduct;
 use crate::config::{CallLimits, Class, Clock, RuntimeConfig};
-use crate::engine::{INTERPRETED_AT_ONCE, engine};
+use crate::engine::{Engines, INTERPRETED_AT_ONCE};
 use crate::error::{CallError, LoadError, RuntimeError, short};
 use crate::gate::{Gate, Place};
 use crate::outgoing::Outgoing;
@@ -27,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Shared by every module, and alive as long as one of them is.
 pub(crate) struct Host {
-    pub(crate) engine: Engine,
+    pub(crate) engines: Engines,
     pub(crate) artifacts: Artifacts,
     pub(crate) outgoing: Arc<dyn Outgoing>,
     pub(crate) config: RuntimeConfig,
@@ -52,10 +51,10 @@ impl Host {
         config: RuntimeConfig,
         outgoing: Arc<dyn Outgoing>,
     ) -> Result<Self, RuntimeError> {
-        let engine = engine(config.pool, &config.limits)?;
+        let engines = Engines::new(config.pool, &config.limits)?;
         Ok(Self {
-            artifacts: Artifacts::open(config.cache.as_ref(), &engine),
-            engine,
+            artifacts: Artifacts::open(config.cache.as_ref(), engines.compiler()),
+            engines,
             outgoing,
             methods: Gate::new(config.pool.methods),
             providers: Semaphore::new(config.pool.providers as usize),

@@ -7,8 +7,9 @@
 //! is known to the host itself; a secret is written into requests and blanked in answers, never
 //! shown. Where anything fails there is no answer, and what is not answered does not happen.
 //!
-//! The generated bindings contain `unsafe` code, so the crate cannot forbid it. Its own is one call:
-//! the loading of machine code that this host compiled (`artifacts/code.rs`).
+//! The generated bindings contain `unsafe` code, so the crate cannot forbid it. Its own are two
+//! places: the loading of machine code that this host compiled (`artifacts/code.rs`), and the call
+//! of a function whose type was compared once for all instances (`v0_1/routing.rs`).
 #![deny(unsafe_code)]
 #![cfg_attr(
     test,
@@ -53,6 +54,14 @@ mod tokens;
 mod v0_1;
 mod wasi;
 mod workbench;
+
+// Unit tests have the hand-written modules of the others, which know this crate by its name.
+#[cfg(test)]
+extern crate self as kassette_runtime;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+#[expect(unreachable_pub, reason = "it is the integration tests' module")]
+mod support;
 
 pub use access::{AccountAccess, Exchange, Recorder, SecretEntry};
 pub use artifacts::{CacheConfig, CacheKey};

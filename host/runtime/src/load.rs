@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kassette_domain::id::{Digest, Slot, SlotKind};
-use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::compile::invalid;
@@ -73,7 +72,7 @@ pub(crate) fn load_compiled(
     digest: Digest,
     bytes: &[u8],
 ) -> Option<Result<Module, LoadError>> {
-    let component = host.artifacts.get(&host.engine, &digest)?;
+    let component = host.artifacts.get(&host.engines, &digest)?;
     Some(link(host, slot, digest, bytes, &component))
 }
 
@@ -90,23 +89,23 @@ pub(crate) fn id(
     bytes: &[u8],
     component: &Component,
 ) -> Result<Slot, LoadError> {
-    let kind = kind(&host.engine, component)?;
+    let kind = kind(component)?;
     // Until it has said what it is called.
     let unnamed = match kind {
         SlotKind::Method => Slot::parse("method.unnamed"),
         SlotKind::Provider => Slot::parse("provider.unnamed"),
     };
     let unnamed = unnamed.ok_or(LoadError::NoWorld)?;
-    world(&host.engine, &unnamed, component)?;
+    world(&unnamed, component)?;
     let who = who(host, &unnamed, digest, bytes);
     let (says, slot) = match kind {
         SlotKind::Method => {
-            let says = MethodModule::id(host, &who, component)?;
+            let says = MethodModule::id(&who, component)?;
             let slot = Slot::parse(&format!("method.{says}"));
             (says, slot)
         }
         SlotKind::Provider => {
-            let says = ProviderModule::id(host, &who, component)?;
+            let says = ProviderModule::id(&who, component)?;
             let slot = Slot::of_provider(&says);
             (says, slot)
         }
@@ -115,9 +114,8 @@ pub(crate) fn id(
 }
 
 /// The world that a component was made for, by what it exports.
-fn kind(engine: &Engine, component: &Component) -> Result<SlotKind, LoadError> {
-    let component = component.component_type();
-    for (export, _) in component.exports(engine) {
+fn kind(component: &Component) -> Result<SlotKind, LoadError> {
+    for (export, _) in component.component_type().exports(component.engine()) {
         let kind = match Name::of(export) {
             Name::Ours {
                 interface: "routing",
@@ -154,7 +152,7 @@ pub(crate) fn link(
     bytes: &[u8],
     component: &Component,
 ) -> Result<Module, LoadError> {
-    world(&host.engine, slot, component)?;
+    world(slot, component)?;
     let who = who(host, slot, digest, bytes);
     Ok(match slot.kind() {
         SlotKind::Method => Module::Method(Arc::new(MethodModule::load(host, who, component)?)),
@@ -209,11 +207,14 @@ fn component(host: &Host, digest: &Digest, bytes: &[u8]) -> Result<Component, Lo
     if let Some(component) = ahead {
         return component;
     }
-    if let Some(component) = host.artifacts.get(&host.engine, digest) {
+    if let Some(component) = host.artifacts.get(&host.engines, digest) {
         return Ok(component);
     }
-    let code = host.config.compiler.compile(&host.engine, bytes)?;
-    let component = code.load(&host.engine);
+    let code = host
+        .config
+        .compiler
+        .compile(host.engines.compiler(), bytes)?;
+    let component = code.load(&host.engines);
     let component = component.map_err(|error| invalid(&format!("{error:#}")))?;
     host.artifacts.put(digest, &code);
     Ok(component)
@@ -236,13 +237,13 @@ pub(crate) fn same_id(says: &str, slot: &Slot) -> Result<(), LoadError> {
 }
 
 /// Checks by name that a component belongs to its slot's world.
-fn world(engine: &Engine, slot: &Slot, component: &Component) -> Result<(), LoadError> {
+fn world(slot: &Slot, component: &Component) -> Result<(), LoadError> {
     let (world, imports, export): (_, &[&str], _) = match slot.kind() {
         SlotKind::Method => ("method", &["types", "log"], "routing"),
         SlotKind::Provider => ("provider", &["types", "log", "http", "secrets"], "payments"),
     };
-    let component = component.component_type();
-    for (import, _) in component.imports(engine) {
+    let (engine, types) = (component.engine(), component.component_type());
+    for (import, _) in types.imports(engine) {
         match Name::of(import) {
             Name::Ours {
                 interface,
@@ -264,7 +265,7 @@ fn world(engine: &Engine, slot: &Slot, component: &Component) -> Result<(), Load
         }
     }
     let mut hint = "";
-    for (name, _) in component.exports(engine) {
+    for (name, _) in types.exports(engine) {
         match Name::of(name) {
             Name::Ours {
                 interface,

@@ -8,8 +8,8 @@ use kassette_domain::id::{Digest, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::routing::{self, Context, Ground, MethodDescription, Refusal, Verdict};
 use metrics::{Counter, Histogram};
-use wasmtime::Store;
-use wasmtime::component::{Component, HasSelf, Linker};
+use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
+use wasmtime::{Engine, Store};
 
 use crate::config::Class;
 use crate::error::{CallError, LoadError};
@@ -18,14 +18,15 @@ use crate::host::{Host, Identity};
 use crate::load;
 use crate::meter::{Metered as _, diagnose, limit};
 use crate::v0_1;
-use crate::v0_1::bindings::method::{Method, MethodPre};
+use crate::v0_1::bindings::method::Method;
+use crate::v0_1::routing::{Exports, Routing};
 use crate::wasi::{self, Wasi};
 
 /// One version of a payment method's module. Immutable; each call gets a fresh instance.
 pub struct MethodModule {
     who: Arc<Identity>,
     host: Arc<Host>,
-    pre: MethodPre<MethodState>,
+    routing: Routing<MethodState>,
     description: MethodDescription,
     /// Whether it imports any of WASI, which then has to be told the context.
     wasi: bool,
@@ -106,14 +107,16 @@ impl MethodModule {
         let _place = self.host.enter(self.who.class)?;
         self.who.conduct.call();
         let started = Instant::now();
-        let question = v0_1::method::context(context);
+        let question = v0_1::method::question(context);
         let wasi = match self.wasi {
             true => Wasi::about(context),
             false => Wasi::without_question(),
         };
         let state = MethodState::new(Arc::clone(&self.who), wasi);
-        let (answer, silent) = call(&self.host, state, &self.pre, "rank", |method, store| {
-            method.kassette_plugin_routing().call_rank(store, &question)
+        let engine = self.routing.engine();
+        let (answer, silent) = call(engine, state, "rank", |store| {
+            let instance = self.routing.instantiate(store)?;
+            self.routing.rank(store, instance, &question)
         })?;
         self.ranks.record(started.elapsed());
         let answer = v0_1::method::verdicts(answer)?;
@@ -127,13 +130,10 @@ impl MethodModule {
     }
 
     /// What a compiled component that has been found to belong to this world calls itself.
-    pub(crate) fn id(
-        host: &Host,
-        who: &Arc<Identity>,
-        component: &Component,
-    ) -> Result<String, LoadError> {
-        let (pre, _) = link(host, component)?;
-        Ok(describe(host, who, &pre)?.id)
+    pub(crate) fn id(who: &Arc<Identity>, component: &Component) -> Result<String, LoadError> {
+        let (linked, _) = link(component)?;
+        let (_, said) = describe(who, linked)?;
+        Ok(said.id)
     }
 
     /// Links and describes a compiled component that has been found to belong to this world.
@@ -144,8 +144,8 @@ impl MethodModule {
     ) -> Result<Self, LoadError> {
         let id = MethodId::parse(who.slot.name())
             .ok_or_else(|| LoadError::NoSuchMethod(who.slot.clone()))?;
-        let (pre, wasi) = link(host, component)?;
-        let said = describe(host, &who, &pre)?;
+        let (linked, wasi) = link(component)?;
+        let (routing, said) = describe(&who, linked)?;
         load::same_id(&said.id, &who.slot)?;
         let description = v0_1::method::description(id, said).map_err(LoadError::Describe)?;
         let ranks = who.calls("rank");
@@ -153,7 +153,7 @@ impl MethodModule {
         Ok(Self {
             who,
             host: Arc::clone(host),
-            pre,
+            routing,
             description,
             wasi,
             ranks,
@@ -162,45 +162,45 @@ impl MethodModule {
     }
 }
 
+/// A component that can be instantiated, and where its functions are.
+type Linked = (InstancePre<MethodState>, Exports);
+
 /// Links a compiled component; tells whether it imports any of WASI.
-fn link(host: &Host, component: &Component) -> Result<(MethodPre<MethodState>, bool), LoadError> {
-    let mut linker = Linker::new(&host.engine);
+fn link(component: &Component) -> Result<(Linked, bool), LoadError> {
+    let mut linker = Linker::new(component.engine());
     Method::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut MethodState| state)
         .map_err(load::types)?;
-    let wasi = wasi::link(&mut linker, &host.engine, component).map_err(load::types)?;
+    let wasi = wasi::link(&mut linker, component).map_err(load::types)?;
     let pre = linker.instantiate_pre(component).map_err(load::types)?;
-    Ok((MethodPre::new(pre).map_err(load::types)?, wasi))
+    let exports = Exports::of(component).map_err(load::types)?;
+    Ok(((pre, exports), wasi))
 }
 
 /// Asks a new module what it is.
 fn describe(
-    host: &Host,
     who: &Arc<Identity>,
-    pre: &MethodPre<MethodState>,
-) -> Result<v0_1::method::Said, LoadError> {
+    (pre, exports): Linked,
+) -> Result<(Routing<MethodState>, v0_1::method::Said), LoadError> {
     let state = MethodState::new(Arc::clone(who), Wasi::without_question());
-    call(host, state, pre, "describe", |method, store| {
-        method.kassette_plugin_routing().call_describe(store)
+    call(&pre.engine().clone(), state, "describe", |store| {
+        Routing::described(pre, exports, store)
     })
-    .map(|(said, _)| said)
+    .map(|(described, _)| described)
     .map_err(LoadError::Describe)
 }
 
-/// One call in a fresh instance, under the module's limits; with its answer whether it wrote nothing
-/// to the log.
+/// One call in a fresh store, under the module's limits; with its answer whether it wrote nothing to
+/// the log.
 fn call<T>(
-    host: &Host,
+    engine: &Engine,
     state: MethodState,
-    pre: &MethodPre<MethodState>,
     function: &'static str,
-    call: impl FnOnce(&Method, &mut Store<MethodState>) -> wasmtime::Result<T>,
+    call: impl FnOnce(&mut Store<MethodState>) -> wasmtime::Result<T>,
 ) -> Result<(T, bool), CallError> {
     let who = Arc::clone(&state.who);
-    let mut store = Store::new(&host.engine, state);
+    let mut store = Store::new(engine, state);
     limit(&mut store, &who.limits);
-    let outcome = pre
-        .instantiate(&mut store)
-        .and_then(|method| call(&method, &mut store));
+    let outcome = call(&mut store);
     store.data_mut().end_lines();
     let silent = store.data().lines.silent();
     outcome.map(|answer| (answer, silent)).map_err(|error| {
@@ -214,19 +214,20 @@ fn call<T>(
 /// for every call is measured against (`tests/bench/calls`).
 #[doc(hidden)]
 pub struct Reused {
+    module: Arc<MethodModule>,
     store: Store<MethodState>,
-    method: Method,
+    instance: Instance,
 }
 
 impl Reused {
     /// Asks once more.
     #[doc(hidden)]
     pub fn rank(&mut self, context: &Context) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
-        let question = v0_1::method::context(context);
-        let routing = self.method.kassette_plugin_routing();
         self.store.set_epoch_deadline(1 << 32);
         self.store.set_hostcall_fuel(usize::MAX);
-        let answer = routing.call_rank(&mut self.store, &question);
+        let question = v0_1::method::question(context);
+        let routing = &self.module.routing;
+        let answer = routing.rank(&mut self.store, self.instance, &question);
         v0_1::method::verdicts(answer.map_err(|_| CallError::Trap)?)
     }
 }
@@ -234,15 +235,18 @@ impl Reused {
 impl MethodModule {
     /// An instance for measurements.
     #[doc(hidden)]
-    pub fn reused(&self) -> Result<Reused, CallError> {
-        let mut store = Store::new(
-            &self.host.engine,
-            MethodState::new(Arc::clone(&self.who), Wasi::without_question()),
-        );
+    pub fn reused(self: &Arc<Self>) -> Result<Reused, CallError> {
+        let state = MethodState::new(Arc::clone(&self.who), Wasi::without_question());
+        let mut store = Store::new(self.routing.engine(), state);
         limit(&mut store, &self.who.limits);
-        let method = self.pre.instantiate(&mut store);
-        let method = method.map_err(|_| CallError::Trap)?;
-        Ok(Reused { store, method })
+        let instance = self.routing.instantiate(&mut store);
+        let instance = instance.map_err(|_| CallError::Trap)?;
+        let module = Arc::clone(self);
+        Ok(Reused {
+            module,
+            store,
+            instance,
+        })
     }
 }
 

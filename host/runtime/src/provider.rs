@@ -207,7 +207,7 @@ impl ProviderModule {
         let (description, host) = (Arc::clone(&self.description), Arc::clone(&self.host));
         let about = Call::new(access.clone(), description, host, ends);
         let state = ProviderState::new(Arc::clone(&self.who), Some(about));
-        let mut store = Store::new(&self.host.engine, state);
+        let mut store = Store::new(self.pre.engine(), state);
         limit(&mut store, &self.who.limits);
         let running = async {
             let provider = self.pre.instantiate_async(&mut store).await?;
@@ -241,13 +241,9 @@ impl ProviderModule {
     }
 
     /// What a compiled component that has been found to belong to this world calls itself.
-    pub(crate) fn id(
-        host: &Host,
-        who: &Arc<Identity>,
-        component: &Component,
-    ) -> Result<String, LoadError> {
-        let pre = link(host, component)?;
-        Ok(describe(host, who, &pre)?.id)
+    pub(crate) fn id(who: &Arc<Identity>, component: &Component) -> Result<String, LoadError> {
+        let pre = link(component)?;
+        Ok(describe(who, &pre)?.id)
     }
 
     /// Links and describes a compiled component that has been found to belong to this world.
@@ -256,8 +252,8 @@ impl ProviderModule {
         who: Arc<Identity>,
         component: &Component,
     ) -> Result<Self, LoadError> {
-        let pre = link(host, component)?;
-        let said = describe(host, &who, &pre)?;
+        let pre = link(component)?;
+        let said = describe(&who, &pre)?;
         load::same_id(&said.id, &who.slot)?;
         let description = v0_1::described::description(said).map_err(LoadError::Describe)?;
         let calls = Calls {
@@ -278,8 +274,8 @@ impl ProviderModule {
 }
 
 /// Links a compiled component.
-fn link(host: &Host, component: &Component) -> Result<ProviderPre<ProviderState>, LoadError> {
-    let mut linker = Linker::new(&host.engine);
+fn link(component: &Component) -> Result<ProviderPre<ProviderState>, LoadError> {
+    let mut linker = Linker::new(component.engine());
     Provider::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut ProviderState| state)
         .map_err(load::types)?;
     let pre = linker.instantiate_pre(component).map_err(load::types)?;
@@ -288,11 +284,10 @@ fn link(host: &Host, component: &Component) -> Result<ProviderPre<ProviderState>
 
 /// Asks a new module what it is.
 fn describe(
-    host: &Host,
     who: &Arc<Identity>,
     pre: &ProviderPre<ProviderState>,
 ) -> Result<v0_1::described::Said, LoadError> {
-    let mut store = Store::new(&host.engine, ProviderState::new(Arc::clone(who), None));
+    let mut store = Store::new(pre.engine(), ProviderState::new(Arc::clone(who), None));
     limit(&mut store, &who.limits);
     let outcome = {
         let running = pin!(async {

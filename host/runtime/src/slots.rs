@@ -284,3 +284,49 @@ impl Table {
         table
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kassette_http::{Client, Guard};
+
+    use super::*;
+    use crate::history::Line;
+    use crate::support::{Method, NOW, slot};
+    use crate::{OpenedModule, RuntimeConfig, Workbench};
+
+    fn module(reason: &str) -> Module {
+        let config = RuntimeConfig::new("", Arc::new(|| NOW));
+        let client = Client::new(Guard::default());
+        let workbench = Workbench::new(config, client).unwrap();
+        let bytes = Method::saying(&[("a", Ok(reason))]).build();
+        match workbench.open(&bytes).unwrap().module {
+            OpenedModule::Method(module) => Module::Method(module),
+            OpenedModule::Provider(_) => panic!("it is a method"),
+        }
+    }
+
+    /// After a start the versions that are kept are loaded one by one, the active one not always first.
+    #[test]
+    fn an_older_version_serves_nobody_while_the_active_one_is_not_loaded() {
+        let (active, older) = (module("active"), module("older"));
+        let digest = |module: &Module| module.who().digest;
+        let line = |module: &Module| Line {
+            digest: digest(module),
+            since: NOW,
+        };
+        let book = Book {
+            versions: vec![line(&active), line(&older)],
+            events: vec![],
+        };
+        let ideal = slot("method.ideal");
+        let slots = Slots::new(vec![(ideal.clone(), book)]);
+        let serving = || slots.method(MethodId::Ideal).map(|module| module.digest());
+        let (first, second) = (digest(&active), digest(&older));
+        slots.loaded(&ideal, &second, older);
+        assert_eq!(serving(), None);
+        slots.loaded(&ideal, &first, active);
+        assert_eq!(serving(), Some(first));
+    }
+}

@@ -83,7 +83,7 @@ impl Workbench {
         let name = load::id(&self.host, digest, bytes, &component)?;
         let module = load::link(&self.host, &name, digest, bytes, &component)?;
         let needs = component.resources_required();
-        let (imports, exports) = names(&self.host, &component);
+        let (imports, exports) = names(&component);
         let code = component.image_range();
         let who = module.who();
         Ok(Opened {
@@ -108,10 +108,14 @@ impl Workbench {
 }
 
 /// What a component imports and exports, in its order.
-fn names(host: &Host, component: &Component) -> (Vec<String>, Vec<String>) {
+fn names(component: &Component) -> (Vec<String>, Vec<String>) {
     let types = component.component_type();
-    let imports = types.imports(&host.engine).map(|(name, _)| name.to_owned());
-    let exports = types.exports(&host.engine).map(|(name, _)| name.to_owned());
+    let imports = types
+        .imports(component.engine())
+        .map(|(name, _)| name.to_owned());
+    let exports = types
+        .exports(component.engine())
+        .map(|(name, _)| name.to_owned());
     (imports.collect(), exports.collect())
 }
 

@@ -19,7 +19,7 @@ use kassette_domain::money::Currency;
 use kassette_domain::routing::{Availability, Faulty, Ground, Refusal};
 use kassette_runtime::{CallError, LoadError, MethodModule, SlotState};
 use std::sync::Arc;
-use support::{CONTEXT, Method, NOW, context, runtime, slot};
+use support::{CONTEXT, HEAP, Method, NOW, context, runtime, slot};
 
 /// Loads one hand-written iDEAL and gives its module.
 fn load(method: Method) -> Arc<MethodModule> {
@@ -82,6 +82,40 @@ fn each_call_has_a_fresh_instance() {
     for _ in 0..3 {
         let refusal = module.rank(&context(&["a"])).unwrap().unwrap_err();
         assert_eq!(refusal.detail, "a");
+    }
+}
+
+/// Whether its memory is cleared whole or where it was written (the engine of either kind), and what
+/// it grew by as well.
+#[test]
+fn nothing_stays_in_a_memory_however_large_it_is() {
+    for pages in [1, 2, 40] {
+        // Traps where anything is found that a call before it left in one of these places.
+        let places = [
+            u32::try_from(HEAP).unwrap() * 3,
+            pages * (64 << 10) - 8,
+            (pages + 1) * (64 << 10) - 8,
+        ];
+        let found = places.map(|place| {
+            format!(
+                "(if (i64.ne (i64.load (i32.const {place})) (i64.const 0)) (then unreachable))
+                 (i64.store (i32.const {place}) (i64.const -1))"
+            )
+        });
+        let saying = Method::saying(&[("a", Ok("fresh"))]);
+        let module = load(Method {
+            rank: format!(
+                "(drop (memory.grow (i32.const 1))) {} {}",
+                found.concat(),
+                saying.rank
+            ),
+            pages,
+            ..saying
+        });
+        for call in 0..50 {
+            let answer = module.rank(&context(&["a"]));
+            assert!(answer.is_ok(), "{pages} pages, call {call}: {answer:?}");
+        }
     }
 }
 

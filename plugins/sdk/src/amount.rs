@@ -32,21 +32,11 @@ pub(crate) fn push(text: &mut String, amount: u64, currency: &str) {
 
 /// A number in decimal digits at the end of a text.
 pub(crate) fn push_number(text: &mut String, number: u64) {
-    /// Digits of the largest u64.
-    const MOST: usize = 20;
-    let mut digits = ['0'; MOST];
-    let mut rest = number;
-    let mut count = 0;
-    for digit in &mut digits {
-        // less than ten
-        *digit = char::from(b'0' + (rest % 10) as u8);
-        rest /= 10;
-        count += 1;
-        if rest == 0 {
-            break;
-        }
+    if number > 9 {
+        push_number(text, number / 10);
     }
-    text.extend(digits.iter().take(count).rev());
+    // less than ten
+    text.push(char::from(b'0' + (number % 10) as u8));
 }
 
 /// Reads the wire form `0.50`: digits, a point and exactly two digits. None for anything else, or

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use crate::engine::Engines;
+
 /// Machine code that came out of this host's own compiler. Made in two places alone: by the
 /// compiler, and by opening a seal that only this host can have put on it.
 pub(crate) struct Code<'a>(Cow<'a, [u8]>);
@@ -24,13 +26,17 @@ impl<'a> Code<'a> {
         &self.0
     }
 
-    /// Maps the code so that it can run. The engine checks that it was made by its own version with
-    /// its own settings.
+    /// Maps the code so that it can run, for the engine that suits it.
+    pub(crate) fn load(&self, engines: &Engines) -> wasmtime::Result<Component> {
+        engines.load(|engine| self.load_for(engine))
+    }
+
+    /// The engine checks that it was made by its own version with its own settings.
     #[expect(
         unsafe_code,
         reason = "loading machine code is running it, which no type can make safe"
     )]
-    pub(crate) fn load(&self, engine: &Engine) -> wasmtime::Result<Component> {
+    fn load_for(&self, engine: &Engine) -> wasmtime::Result<Component> {
         // SAFETY: the bytes must be what `precompile_component` returned, unmodified. `compiled` is
         // called with just that. `authentic` is called after an HMAC-SHA256 over all of them proved
         // right under a key that is derived from the master key and never leaves this process; and

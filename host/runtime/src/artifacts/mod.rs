@@ -25,6 +25,7 @@ use zeroize::Zeroizing;
 pub(crate) use self::code::Code;
 use self::folder::Folder;
 use self::seal::Seal;
+use crate::engine::Engines;
 use crate::error::short;
 
 /// Room for every version of every slot with interpreters among them (60 MiB each) many times over.
@@ -100,7 +101,7 @@ impl Artifacts {
     }
 
     /// The component of a digest, where it was compiled before with these settings.
-    pub(crate) fn get(&self, engine: &Engine, digest: &Digest) -> Option<Component> {
+    pub(crate) fn get(&self, engines: &Engines, digest: &Digest) -> Option<Component> {
         let kept = self.0.as_ref()?;
         let name = kept.name(digest);
         let Some(file) = kept.folder.read(&name) else {
@@ -110,7 +111,7 @@ impl Artifacts {
         let opened = kept
             .seal
             .open(digest, &kept.settings, &file)
-            .map(|code| code.load(engine));
+            .map(|code| code.load(engines));
         if let Some(Ok(component)) = opened {
             count("hit");
             return Some(component);

@@ -12,16 +12,16 @@ fn key(byte: u8) -> CacheKey {
     CacheKey::from_bytes(Zeroizing::new([byte; 32]))
 }
 
-fn engine() -> Engine {
+fn engines() -> Engines {
     let sizes = PoolSizes {
         methods: 2,
         providers: 2,
     };
-    crate::engine::engine(sizes, &Limits::default()).unwrap()
+    Engines::new(sizes, &Limits::default()).unwrap()
 }
 
 struct Bench {
-    engine: Engine,
+    engines: Engines,
     parent: tempfile::TempDir,
     digest: Digest,
 }
@@ -29,7 +29,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         Self {
-            engine: engine(),
+            engines: engines(),
             parent: tempfile::tempdir().unwrap(),
             digest: Digest::of(EMPTY),
         }
@@ -49,11 +49,11 @@ impl Bench {
             key,
             most_bytes,
         };
-        Artifacts::open(Some(&config), &self.engine)
+        Artifacts::open(Some(&config), self.engines.compiler())
     }
 
     fn code(&self) -> Code<'static> {
-        Code::compiled(self.engine.precompile_component(EMPTY).unwrap())
+        Code::compiled(self.engines.compiler().precompile_component(EMPTY).unwrap())
     }
 
     fn filled(&self) -> Artifacts {
@@ -63,7 +63,7 @@ impl Bench {
     }
 
     fn has(&self, artifacts: &Artifacts) -> bool {
-        artifacts.get(&self.engine, &self.digest).is_some()
+        artifacts.get(&self.engines, &self.digest).is_some()
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -139,7 +139,7 @@ fn a_planted_artifact_is_never_loaded() {
     let path = bench.file();
     // Right machine code without a MAC, with one under another key, and one for another module.
     let bare = bench.code().bytes().to_vec();
-    let settings = Settings::of(&bench.engine);
+    let settings = Settings::of(bench.engines.compiler());
     let sealed = |key: &CacheKey, digest: &Digest| {
         let head = Seal::new(key).close(digest, &settings, &bench.code());
         [&head[..], bench.code().bytes()].concat()
@@ -193,9 +193,9 @@ fn another_master_key_reads_nothing() {
 fn other_settings_of_the_engine_never_meet_each_other_s_artifacts() {
     let mut bench = Bench::new();
     bench.filled();
-    let settings = Settings::of(&bench.engine);
+    let settings = Settings::of(bench.engines.compiler());
     assert!(
-        settings == Settings::of(&engine()),
+        settings == Settings::of(engines().compiler()),
         "the same in every engine"
     );
     let compiler = crate::engine::compiler().unwrap();
@@ -205,8 +205,8 @@ fn other_settings_of_the_engine_never_meet_each_other_s_artifacts() {
     );
     let mut config = wasmtime::Config::new();
     config.epoch_interruption(false);
-    bench.engine = Engine::new(&config).unwrap();
-    assert!(settings != Settings::of(&bench.engine));
+    bench.engines = Engines::alike(Engine::new(&config).unwrap());
+    assert!(settings != Settings::of(bench.engines.compiler()));
     let artifacts = bench.open();
     assert!(!bench.has(&artifacts));
     // A file renamed to what these settings look for is refused by its MAC.
@@ -252,14 +252,14 @@ fn what_no_version_needs_and_what_is_too_much_goes() {
     fs::write(bench.folder().join("stray"), "anything").unwrap();
     artifacts.retain(&digests[..3]);
     assert_eq!(bench.files().len(), 3);
-    assert!(artifacts.get(&bench.engine, &digests[3]).is_none());
+    assert!(artifacts.get(&bench.engines, &digests[3]).is_none());
     // Room for two: the last of three goes.
     let size = fs::metadata(&bench.files()[0]).unwrap().len();
     let small = bench.open_with(key(1), size * 2 + 1);
     small.retain(&digests[..3]);
-    assert!(small.get(&bench.engine, &digests[0]).is_some());
-    assert!(small.get(&bench.engine, &digests[1]).is_some());
-    assert!(small.get(&bench.engine, &digests[2]).is_none());
+    assert!(small.get(&bench.engines, &digests[0]).is_some());
+    assert!(small.get(&bench.engines, &digests[1]).is_some());
+    assert!(small.get(&bench.engines, &digests[2]).is_none());
 }
 
 #[test]

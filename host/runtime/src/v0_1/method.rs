@@ -6,6 +6,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::routing::{
     Availability, Candidate, Context, Ground, MAX_CANDIDATES, MethodDescription, Refusal, Verdict,
 };
+use wasmtime::component::{ComponentType, Lower};
 
 use super::bindings::method::exports::kassette::plugin::routing as wit;
 use crate::error::CallError;
@@ -13,29 +14,60 @@ use crate::text::{self, DETAIL};
 
 /// What a module says it is.
 pub(crate) type Said = wit::Method;
+/// What a module answers.
+pub(crate) type Answer = Result<Vec<wit::Verdict>, wit::Refusal>;
 
-/// The question, copied into the guest's terms.
-pub(crate) fn context(context: &Context) -> wit::Context {
-    wit::Context {
+/// The question. The generated record of that name owns its texts; this one has them lowered from
+/// where they stand.
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(crate) struct Question<'a> {
+    amount: Option<u64>,
+    currency: &'a str,
+    usd: Option<u64>,
+    environment: wit::Environment,
+    #[component(name = "email-known")]
+    email_known: bool,
+    country: Option<&'a str>,
+    now: u64,
+    settings: &'a [(String, String)],
+    candidates: Vec<Asked<'a>>,
+}
+
+/// A candidate of it, likewise.
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(crate) struct Asked<'a> {
+    id: &'a str,
+    minimum: Option<u64>,
+    maximum: Option<u64>,
+    fee: Option<u64>,
+    priority: i32,
+    health: wit::Health,
+}
+
+/// The question in the guest's terms.
+pub(crate) fn question(context: &Context) -> Question<'_> {
+    Question {
         amount: context.amount.map(|amount| amount.0),
-        currency: context.currency.code().to_owned(),
+        currency: context.currency.code(),
         usd: context.usd.map(|usd| usd.0),
         environment: match context.environment {
             Environment::Test => wit::Environment::Test,
             Environment::Live => wit::Environment::Live,
         },
         email_known: context.email_known,
-        country: context.country.clone(),
+        country: context.country.as_deref(),
         now: context.now.as_millis(),
-        settings: context.settings.clone(),
+        settings: &context.settings,
         candidates: context.candidates.iter().map(candidate).collect(),
     }
 }
 
-fn candidate(candidate: &Candidate) -> wit::Candidate {
+fn candidate(candidate: &Candidate) -> Asked<'_> {
     let health = &candidate.health;
-    wit::Candidate {
-        id: candidate.id.as_str().to_owned(),
+    Asked {
+        id: candidate.id.as_str(),
         minimum: candidate.minimum.map(|amount| amount.0),
         maximum: candidate.maximum.map(|amount| amount.0),
         fee: candidate.fee.map(|fee| fee.0),
@@ -55,9 +87,7 @@ fn candidate(candidate: &Candidate) -> wit::Candidate {
 }
 
 /// The answer, within the contract's limits; whether it is believable is judged elsewhere.
-pub(crate) fn verdicts(
-    answer: Result<Vec<wit::Verdict>, wit::Refusal>,
-) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
+pub(crate) fn verdicts(answer: Answer) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
     match answer {
         Err(no) => Ok(Err(refusal(no)?)),
         Ok(all) if all.len() > MAX_CANDIDATES => Err(CallError::BadReply("too many verdicts")),
@@ -70,7 +100,7 @@ pub(crate) fn verdicts(
 }
 
 fn verdict(verdict: wit::Verdict) -> Result<Verdict, CallError> {
-    let id = AccountId::parse(&verdict.id)
+    let id = AccountId::try_from(verdict.id)
         .map_err(|_| CallError::BadReply("a verdict's id is no candidate's"))?;
     let outcome = match verdict.outcome {
         Ok(reason) => Ok(text::within(

@@ -6,6 +6,7 @@
 pub(crate) mod described;
 pub(crate) mod method;
 pub(crate) mod provider;
+pub(crate) mod routing;
 
 /// The contract's version, as names of interfaces carry it.
 pub(crate) const VERSION: &str = "0.1.0";

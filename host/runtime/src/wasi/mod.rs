@@ -114,10 +114,9 @@ impl Wasi {
 /// found to be [`offered`].
 pub(crate) fn link(
     linker: &mut Linker<MethodState>,
-    engine: &Engine,
     component: &Component,
 ) -> wasmtime::Result<bool> {
-    let mut any = false;
+    let (mut any, engine) = (false, component.engine());
     for (import, item) in component.component_type().imports(engine) {
         let (Some(name), ComponentItem::ComponentInstance(wanted)) = (offered(import), item.ty)
         else {

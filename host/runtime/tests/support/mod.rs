@@ -66,12 +66,12 @@ pub fn pair(at: u32, len: usize) -> [u8; 8] {
     pair
 }
 
-/// A core module with memory and an allocator.
-fn core(data: &Data, imports: &str, functions: &str) -> String {
+/// A core module with memory, in pages, and an allocator.
+fn core(pages: u32, data: &Data, imports: &str, functions: &str) -> String {
     format!(
         r#"(module
           {imports}
-          (memory (export "memory") 1)
+          (memory (export "memory") {pages})
           (global $heap (mut i32) (i32.const {HEAP}))
           (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
             (local $at i32)
@@ -122,6 +122,8 @@ pub struct Method {
     pub more: String,
     /// What it imports.
     pub imports: String,
+    /// Its memory to begin with, in pages of 64 KiB.
+    pub pages: u32,
 }
 
 impl Method {
@@ -135,6 +137,7 @@ impl Method {
             rank: rank.into(),
             more: String::new(),
             imports: String::new(),
+            pages: 1,
         }
     }
 
@@ -178,7 +181,8 @@ impl Method {
                {}"#,
             self.rank, self.more
         );
-        component(wit, "method", &core(&self.data, &self.imports, &functions))
+        let core = core(self.pages, &self.data, &self.imports, &functions);
+        component(wit, "method", &core)
     }
 }
 
@@ -249,7 +253,11 @@ impl Provider {
                (func (export "{name}#health") (param i32 i32 i32 i64 i32 i32 i32 i32) (result i32)
                  unreachable)"#
         );
-        component(&wit(), "provider", &core(&self.data, imports, &functions))
+        component(
+            &wit(),
+            "provider",
+            &core(1, &self.data, imports, &functions),
+        )
     }
 }
 

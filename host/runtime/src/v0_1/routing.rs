@@ -1,0 +1,91 @@
+//! The interface `routing` of a module, called without what generated bindings do for every instance:
+//! they look up all functions and compare all their types, name by name, which takes a twentieth of a
+//! `rank`. A version's types never change, so they are compared once.
+
+use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, TypedFunc};
+use wasmtime::{Engine, Store};
+
+use super::VERSION;
+use super::method::{Answer, Question, Said};
+
+/// `rank` as the contract has it.
+type Rank<'a> = TypedFunc<(&'a Question<'a>,), (Answer,)>;
+
+/// Where the interface's functions stand among a component's exports.
+#[derive(Clone, Copy)]
+pub(crate) struct Exports {
+    describe: ComponentExportIndex,
+    rank: ComponentExportIndex,
+}
+
+impl Exports {
+    /// Finds them in a component.
+    pub(crate) fn of(component: &Component) -> wasmtime::Result<Self> {
+        let interface = format!("kassette:plugin/routing@{VERSION}");
+        let found = component.get_export_index(None, &*interface);
+        let function = |name: &str| {
+            let found = found.as_ref();
+            found
+                .and_then(|interface| component.get_export_index(Some(interface), name))
+                .ok_or_else(|| wasmtime::Error::msg(format!("{interface} has no function {name}")))
+        };
+        Ok(Self {
+            describe: function("describe")?,
+            rank: function("rank")?,
+        })
+    }
+}
+
+/// A linked component whose functions have been found to be of the contract's types.
+pub(crate) struct Routing<T: 'static> {
+    pre: InstancePre<T>,
+    exports: Exports,
+}
+
+impl<T: 'static> Routing<T> {
+    /// Asks a linked component what it is, once its types have been compared with the contract's.
+    pub(crate) fn described(
+        pre: InstancePre<T>,
+        exports: Exports,
+        mut store: &mut Store<T>,
+    ) -> wasmtime::Result<(Self, Said)> {
+        let instance = pre.instantiate(&mut store)?;
+        let _: Rank<'_> = instance.get_typed_func(&mut store, exports.rank)?;
+        let describe: TypedFunc<(), (Said,)> =
+            instance.get_typed_func(&mut store, exports.describe)?;
+        let (said,) = describe.call(store, ())?;
+        Ok((Self { pre, exports }, said))
+    }
+
+    /// The engine that it was loaded for.
+    pub(crate) fn engine(&self) -> &Engine {
+        self.pre.engine()
+    }
+
+    /// A fresh instance.
+    pub(crate) fn instantiate(&self, store: &mut Store<T>) -> wasmtime::Result<Instance> {
+        self.pre.instantiate(store)
+    }
+
+    /// Asks an instance of this very component; one that is not of the store is a panic.
+    pub(crate) fn rank(
+        &self,
+        mut store: &mut Store<T>,
+        instance: Instance,
+        question: &Question<'_>,
+    ) -> wasmtime::Result<Answer> {
+        let rank = instance.get_func(&mut store, self.exports.rank);
+        let rank = rank.ok_or_else(|| wasmtime::Error::msg("another component's instance"))?;
+        #[expect(
+            unsafe_code,
+            reason = "the type is not compared again for each instance"
+        )]
+        // SAFETY: the function must be of these types. `exports` is found only in instances of the
+        // component that `pre` instantiates, and `described`, the only way to make this, compared
+        // the type that this export has in that component; no resource is in it, so it is the same
+        // in every instance.
+        let rank = unsafe { Rank::new_unchecked(rank) };
+        let (answer,) = rank.call(store, (question,))?;
+        Ok(answer)
+    }
+}
