@@ -76,27 +76,49 @@ pub(crate) trait Metered: Send + 'static {
 /// Puts a store under its limits.
 ///
 /// A tick is wall-clock time, and a thread that the system parked has done nothing wrong. So the
-/// first alarm only starts the thread's own CPU clock, and the later ones judge by that. Between
-/// two waits a guest stays on one thread; after a wait the clock starts anew.
+/// first alarm only starts the thread's own CPU clock, and the later ones judge by that.
 pub(crate) fn limit<T: Metered>(store: &mut Store<T>, limits: &CallLimits) {
     let allowed = limits.cpu;
     let again = ticks(allowed / 4);
     store.limiter(|data| data.meter());
     store.set_hostcall_fuel(HOSTCALL_BYTES);
     store.set_epoch_deadline(ticks(allowed));
-    let mut started: Option<(u32, Duration)> = None;
+    let mut used = Used::default();
     store.epoch_deadline_callback(move |store| {
-        let (waits, now) = (store.data().waits(), ThreadTime::now().as_duration());
-        match started {
-            Some((seen, from)) if seen == waits => {
-                if now.saturating_sub(from) >= allowed {
-                    return Err(Trap::Interrupt.into());
-                }
-            }
-            _ => started = Some((waits, now)),
+        let now = ThreadTime::now().as_duration();
+        match used.is_over(store.data().waits(), now, allowed) {
+            true => Err(Trap::Interrupt.into()),
+            false => Ok(UpdateDeadline::Continue(again)),
         }
-        Ok(UpdateDeadline::Continue(again))
     });
+}
+
+/// The CPU time that a call has used since its first alarm.
+#[derive(Debug, Default)]
+struct Used {
+    time: Duration,
+    /// The thread's clock at the last alarm, and how often the call had waited by then.
+    last: Option<(u32, Duration)>,
+}
+
+impl Used {
+    /// Whether a call has used what it may; told at each alarm what the thread's clock says.
+    ///
+    /// Between two waits a guest stays on one thread; after a wait the clock starts anew. From one
+    /// alarm to the next at most half of what is allowed is counted: a guest that runs is seen every
+    /// few ticks, so a longer time was not its own. The system bills a thread for the interrupts
+    /// that it happens to serve and for the locks and other processors that it waits for in the
+    /// kernel; no single such pause may end a call.
+    fn is_over(&mut self, waits: u32, now: Duration, allowed: Duration) -> bool {
+        match self.last {
+            Some((seen, from)) if seen == waits => {
+                self.time += now.saturating_sub(from).min(allowed / 2);
+            }
+            _ => self.time = Duration::ZERO,
+        }
+        self.last = Some((waits, now));
+        self.time >= allowed
+    }
 }
 
 /// A duration in ticks, at least one.
@@ -113,5 +135,41 @@ pub(crate) fn diagnose(error: &wasmtime::Error, meter: &Meter) -> CallError {
         Some(Trap::StackOverflow) => CallError::Stack,
         _ if meter.refused => CallError::Memory,
         _ => CallError::Trap,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALLOWED: Duration = Duration::from_millis(5);
+
+    /// The alarm at which a call is over, of those at these times of the thread's clock.
+    fn over(waits_and_millis: &[(u32, u64)]) -> Option<usize> {
+        let mut used = Used::default();
+        let mut alarms = waits_and_millis.iter();
+        alarms.position(|(waits, millis)| {
+            used.is_over(*waits, Duration::from_millis(*millis), ALLOWED)
+        })
+    }
+
+    #[test]
+    fn a_guest_that_runs_on_is_over_once_it_has_used_its_time() {
+        assert_eq!(over(&[(0, 90), (0, 91), (0, 92), (0, 93), (0, 94)]), None);
+        let alarms = [(0, 90), (0, 91), (0, 92), (0, 93), (0, 94), (0, 95)];
+        assert_eq!(over(&alarms), Some(5));
+        // However late the alarms come.
+        assert_eq!(over(&[(0, 90), (0, 130), (0, 170)]), Some(2));
+    }
+
+    #[test]
+    fn one_pause_ends_no_call_whoever_is_billed_for_it() {
+        assert_eq!(over(&[(0, 90), (0, 190), (0, 191), (0, 192)]), None);
+    }
+
+    #[test]
+    fn a_wait_starts_the_clock_anew_on_whatever_thread_it_ends() {
+        assert_eq!(over(&[(0, 90), (0, 94), (1, 2), (1, 4), (2, 500)]), None);
+        assert_eq!(over(&[(0, 90), (1, 500), (1, 503), (1, 506)]), Some(3));
     }
 }
