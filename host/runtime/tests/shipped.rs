@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     clippy::allow_attributes,
     unreachable_pub,
     reason = "a test that cannot go on fails"
@@ -16,6 +17,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::Currency;
 use kassette_http::{Client, Guard};
 use kassette_runtime::{Class, Runtime, RuntimeConfig, Workbench};
+use std::process::Command;
 use std::sync::Arc;
 use support::{NOW, context, runtime, slot};
 
@@ -96,4 +98,46 @@ fn a_method_gives_the_same_answer_to_the_same_question() {
     for _ in 0..1_000 {
         assert_eq!(module.rank(&context(&["a", "b", "c", "d"])).unwrap(), first);
     }
+}
+
+/// Every word of what two methods decide about one question, by a runtime of its own.
+fn decided() -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = runtime(folder.path());
+    let decided = [MethodId::CreditCard, MethodId::Ideal].map(|method| {
+        let name = format!("method.{method}");
+        let mut guests = kassette_build::guests().iter();
+        let guest = guests.find(|guest| guest.slot == name).unwrap();
+        let bytes = std::fs::read(&guest.path).unwrap();
+        runtime.install(&slot(&name), &bytes, NOW).unwrap();
+        let module = runtime.method(method).unwrap();
+        module.rank(&context(&["a", "b", "c", "d"])).unwrap()
+    });
+    format!("{decided:?}")
+}
+
+#[test]
+#[ignore = "the test below runs it in a process of its own, and reads what it prints"]
+fn decides_where_another_process_asks() {
+    // A line of its own, after whatever the harness has written.
+    println!("\nanswer={}", decided());
+}
+
+#[test]
+fn a_decision_is_the_same_in_another_process_and_after_a_restart() {
+    let here = decided();
+    assert!(here.contains("Ok("), "{here}");
+    assert_eq!(decided(), here, "after a restart");
+    let there = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "decides_where_another_process_asks",
+            "--ignored",
+            "--nocapture",
+        ])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(there.stdout).unwrap();
+    let answer = text.lines().find_map(|line| line.strip_prefix("answer="));
+    assert_eq!(answer, Some(&*here), "{text}");
 }
