@@ -32,7 +32,11 @@ impl<'a> Caller<'a> {
     }
 
     async fn call(&self, request: reqwest::RequestBuilder, status: u16) -> Value {
-        let answer = self.server.send(request).await.expect(status);
+        let answer = self.server.send(request).await;
+        if answer.status != status {
+            println!("{}", complaints(self.server));
+        }
+        let answer = answer.expect(status);
         self.answered.fetch_add(1, Ordering::Relaxed);
         answer.json()
     }
@@ -83,6 +87,15 @@ pub(crate) async fn counted(server: &Server, name: &str, label: &str) -> u64 {
     lines
         .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
         .sum()
+}
+
+/// The last that the gateway complained of, for whoever has to explain a failure.
+fn complaints(server: &Server) -> String {
+    let log = server.log();
+    let bad = |line: &&str| line.contains("WARN") || line.contains("ERROR");
+    let mut lines: Vec<_> = log.lines().rev().filter(bad).take(20).collect();
+    lines.reverse();
+    lines.join("\n")
 }
 
 /// No call of any module failed; else what the log says of those that did.
