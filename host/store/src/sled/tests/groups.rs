@@ -175,6 +175,48 @@ fn futures_poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Option<T> 
     }
 }
 
+/// A chapter of the log holds fewer than this many groups of one payment each.
+const CHAPTER: u64 = 150;
+
+#[tokio::test]
+async fn the_log_is_not_written_over_before_the_database_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (verdict, verdicts) = mpsc::channel::<()>();
+    let verdicts = Mutex::new(verdicts);
+    let seams = Seams {
+        // Holds the database back until the test ends.
+        before_sync: Box::new(move |syncing| match syncing {
+            Syncing::Log => Ok(()),
+            Syncing::Database => verdicts.lock().recv().map_err(io::Error::other),
+        }),
+        ..Seams::default()
+    };
+    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    let writer = tokio::spawn({
+        let store = store.clone();
+        async move {
+            for name in 0..4 * CHAPTER {
+                let new = new_payment(&name.to_string());
+                store.create(new, None, NOW).await.unwrap();
+            }
+        }
+    });
+    // Until it stands still, for as long as many groups take.
+    let (mut commits, mut still) = (0, 0);
+    while still < 100_000 && !writer.is_finished() {
+        tokio::task::yield_now().await;
+        let now = store.counters().commits;
+        still = if now == commits { still + 1 } else { 0 };
+        commits = now;
+    }
+    assert!(commits < 2 * CHAPTER, "{commits}");
+    for _ in 0..8 {
+        verdict.send(()).unwrap();
+    }
+    writer.await.unwrap();
+    drop(verdict);
+}
+
 #[tokio::test]
 async fn a_caller_that_goes_away_takes_nothing_back() {
     let mut gated = gated();
