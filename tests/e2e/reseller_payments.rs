@@ -300,8 +300,7 @@ async fn pages_are_newest_first_and_whole_while_payments_arrive() {
             // Another merchant's are not in the list.
             server.make_delegated(key, second, json!({})).await;
         }
-        made.reverse();
-        let mut seen = Vec::new();
+        let mut seen: Vec<String> = Vec::new();
         let mut cursor = None::<String>;
         loop {
             let mut target = format!("{PAYMENTS}?merchant_id={merchant}&limit=7");
@@ -328,6 +327,11 @@ async fn pages_are_newest_first_and_whole_while_payments_arrive() {
                 None => break,
             }
         }
+        // Ids begin with the millisecond; those of the same one stand in any order.
+        let time = |id: &String| id[..12].to_owned();
+        assert!(seen.is_sorted_by(|newer, older| time(newer) >= time(older)));
+        seen.sort();
+        made.sort();
         assert_eq!(seen, made);
         let all = format!("{PAYMENTS}?merchant_id={merchant}&limit=100");
         let all = server.reseller_get(key, &all).await.expect(200).json();
