@@ -28,8 +28,6 @@ pub(super) const MAX_EVENTS: u16 = 1000;
 /// From here on, events that a vendor can cause over and over are left out, so that whatever ends the
 /// payment is told all the same.
 pub(super) const MAX_REPEATED_EVENTS: u16 = MAX_EVENTS - MAX_EVENTS / 10;
-/// How often a read from outside is tried anew because the payment changed under it.
-const READ_TRIES: usize = 16;
 
 /// A payment as it was loaded.
 pub(super) struct Loaded {
@@ -49,40 +47,23 @@ pub(super) fn resolve(source: &impl Source, about: &About) -> Result<Option<Paym
     Ok(place.map(|place| place.payment))
 }
 
-/// Loads a payment with its attempts.
-///
-/// Every change of an attempt writes the payment's row too, and no two rows of it are alike (each
-/// is sealed with a nonce of its own): where the row is the same before and after, so is the rest.
+/// Loads a payment with its attempts. All of it is of one moment: no group is seen in part.
 pub(super) fn load(
     source: &impl Source,
     sealer: &Sealer,
     id: PaymentId,
 ) -> Result<Option<Loaded>, Fault> {
     let key = keys::payment(id);
-    let mut before = source.get(&key)?;
-    for _ in 0..READ_TRIES {
-        let Some(row) = before else {
-            return Ok(None);
-        };
-        let stored = PaymentRow::decode(id, &key, &row)?;
-        let count = stored.books.attempts;
-        let attempts: Result<Vec<Attempt>, Fault> = (0..count)
-            .map(|ordinal| load_attempt(source, sealer, id, ordinal))
-            .collect();
-        let after = source.get(&key)?;
-        if after.as_ref() == Some(&row) {
-            let (payment, books) = stored.open(sealer)?;
-            let attempts = attempts?;
-            return Ok(Some(Loaded {
-                ledger: Ledger { payment, attempts },
-                books,
-            }));
-        }
-        before = after;
-    }
-    Err(Fault::Unavailable(
-        "the payment changes faster than it can be read".into(),
-    ))
+    let Some(row) = source.get(&key)? else {
+        return Ok(None);
+    };
+    let stored = PaymentRow::decode(id, &key, &row)?;
+    let attempts = (0..stored.books.attempts)
+        .map(|ordinal| load_attempt(source, sealer, id, ordinal))
+        .collect::<Result<_, _>>()?;
+    let (payment, books) = stored.open(sealer)?;
+    let ledger = Ledger { payment, attempts };
+    Ok(Some(Loaded { ledger, books }))
 }
 
 /// A payment that an index leads to.
