@@ -110,15 +110,15 @@ pub(super) struct Shared {
 
 impl Shared {
     /// A group is on disk and in the tree, and nobody has heard of it or can read it yet.
-    fn committed(&self, number: u64, written: &Arc<Written>) {
+    fn committed(&self, number: u64, made: &Arc<Made>) {
         let directory = DIRECTORY
             .iter()
-            .any(|prefix| Span::prefix(prefix).touches(written));
+            .any(|prefix| Span::prefix(prefix).touches(&made.written));
         if directory {
             self.directory.fetch_add(1, Ordering::AcqRel);
         }
-        self.recent.forget(written);
-        self.tap.committed(number, written);
+        self.recent.forget(&made.written);
+        self.tap.committed(number, made);
     }
 }
 
@@ -334,7 +334,7 @@ impl Writer<'_> {
                 },
                 Next::Job(job) => settles.push(job.apply(&mut rows)),
                 Next::Write => {
-                    let made = std::mem::replace(&mut rows, empty()).into_made();
+                    let made = std::mem::replace(&mut rows, empty()).into_parts();
                     let settles = std::mem::take(&mut settles);
                     let waiting = self.shared.inbox.len();
                     self.shared.stats.took(settles.len(), waiting);
@@ -356,7 +356,7 @@ impl Writer<'_> {
 
     /// Makes a group durable and shows it. Where that fails whoever waits for it hears `Stopping`: it
     /// may be on the disk or not.
-    fn commit(&mut self, (mut written, entered): Made) -> Result<(), String> {
+    fn commit(&mut self, (mut written, entered): (Written, Vec<Entered>)) -> Result<(), String> {
         let mut nonces = self.nonces.lock();
         if written.is_empty() && entered.is_empty() && !nonces.has_new() {
             return Ok(());
@@ -371,50 +371,49 @@ impl Writer<'_> {
             .and_then(|()| nonces.write(number, &mut written))
             .map_err(|fault| fault.to_string())?;
         drop(nonces);
-        self.log(number, &written)
+        let made = Arc::new(Made::new(written, entered));
+        self.log(number, &made)
             .map_err(|error| format!("a group was not written: {error}"))?;
         *self.last_group = number;
         self.acknowledged.store(number, Ordering::Release);
-        let written = Arc::new(written);
-        self.show(number, &written, &entered)
+        self.show(number, &made)
             .map_err(|error| format!("a group is not in the tree: {error}"))?;
-        let bytes = super::rows::bytes(&written);
-        self.shared.stats.committed(bytes, began.elapsed());
+        self.shared.stats.committed(made.bytes, began.elapsed());
         Ok(())
     }
 
     /// Returns when a group is on the disk.
-    fn log(&mut self, number: u64, written: &Written) -> std::io::Result<()> {
+    fn log(&mut self, number: u64, made: &Made) -> std::io::Result<()> {
         let ended = |checkpoint::Ended| std::io::Error::other("the database is not on the disk");
-        if !self.journal.has_room(written) {
+        if !self.journal.has_room(made) {
             // What the other file holds is written over, and what this one holds is next.
             self.checkpoints.wait().map_err(ended)?;
             if self.journal.turn()? {
                 self.checkpoints.ask(*self.last_group).map_err(ended)?;
             }
         }
-        self.journal.append(number, written)?;
+        self.journal.append(number, made)?;
         (self.before_sync)(Syncing::Log)?;
         self.journal.sync()?;
         self.journal.acknowledge(number)
     }
 
     /// Puts a group that is on the disk into the tree, where it is seen as a whole.
-    fn show(&self, number: u64, written: &Arc<Written>, entered: &[Entered]) -> sled::Result<()> {
+    fn show(&self, number: u64, made: &Arc<Made>) -> sled::Result<()> {
         let _nobody_reads = self.keeper.exclusive();
-        for (key, row) in &**written {
+        for (key, row) in &made.written {
             match row {
                 Some(row) => self.tree.insert(key, row)?,
                 None => self.tree.remove(key)?,
             };
         }
-        if !entered.is_empty() {
+        if !made.entered.is_empty() {
             let mut register = self.register.write();
-            for new in entered {
+            for new in &made.entered {
                 register.enter(&new.entry);
             }
         }
-        self.shared.committed(number, written);
+        self.shared.committed(number, made);
         Ok(())
     }
 

@@ -29,10 +29,10 @@ use std::path::Path;
 use ::sled::IVec;
 
 use super::durable::{ACKNOWLEDGED, Mark};
-use super::rows::{self, Written};
+use super::rows::Made;
 
 /// The two files.
-const NAMES: [&str; 2] = ["log.0", "log.1"];
+pub(super) const NAMES: [&str; 2] = ["log.0", "log.1"];
 /// Bytes of a file. A group that is longer than what is left of them makes its file longer.
 const FILE_BYTES: usize = 512 << 10;
 /// Bytes of keys and values of a chapter, unless its only group has more: see `checkpoint`.
@@ -115,9 +115,8 @@ impl Journal {
     }
 
     /// Whether the chapter under way takes a group.
-    pub(super) fn has_room(&self, rows: &Written) -> bool {
-        let (length, bytes) = length(rows);
-        self.end + length <= FILE_BYTES && self.bytes + bytes <= CHAPTER_BYTES
+    pub(super) fn has_room(&self, made: &Made) -> bool {
+        self.end + length(made) <= FILE_BYTES && self.bytes + made.bytes <= CHAPTER_BYTES
     }
 
     /// Begins a chapter, in the file of the one before the last: the database has to have that one on
@@ -136,14 +135,14 @@ impl Journal {
     }
 
     /// Writes a group behind the last one.
-    pub(super) fn append(&mut self, number: u64, rows: &Written) -> io::Result<()> {
+    pub(super) fn append(&mut self, number: u64, made: &Made) -> io::Result<()> {
         let Self { record, .. } = self;
         record.clear();
         record.extend([0; 8]);
         record.extend(self.chapter.to_be_bytes());
         record.extend(self.salt.to_be_bytes());
         record.extend(number.to_be_bytes());
-        for (key, row) in rows {
+        for (key, row) in &made.written {
             let of = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(io::Error::other);
             record.extend(of(key)?.to_be_bytes());
             record.extend(
@@ -162,7 +161,7 @@ impl Journal {
         self.files[self.current].write_all_at(record, self.end as u64)?;
         self.is_used = true;
         self.end += record.len();
-        self.bytes += rows::bytes(rows);
+        self.bytes += made.bytes;
         Ok(())
     }
 
@@ -177,13 +176,9 @@ impl Journal {
     }
 }
 
-/// How long a group's record is, and how many bytes of it are keys and values.
-fn length(rows: &Written) -> (usize, usize) {
-    let bytes = rows::bytes(rows);
-    (
-        (HEADER + 8 * rows.len() + bytes).next_multiple_of(PAGE),
-        bytes,
-    )
+/// How long a group's record is.
+fn length(made: &Made) -> usize {
+    (HEADER + 8 * made.written.len() + made.bytes).next_multiple_of(PAGE)
 }
 
 /// Of a record whose first four bytes are left out.
@@ -307,22 +302,23 @@ mod tests {
 
     use super::*;
 
-    fn rows(number: u64, length: usize) -> Written {
+    fn made(number: u64, length: usize) -> Made {
         let key = |name: &str| format!("{name} of {number}").into_bytes();
         let value = IVec::from(number.to_string().repeat(length).as_bytes());
-        Written::from([(key("written"), Some(value)), (key("removed"), None)])
+        let rows = [(key("written"), Some(value)), (key("removed"), None)];
+        Made::new(rows.into(), Vec::new())
     }
 
     fn append(journal: &mut Journal, number: u64, length: usize) {
-        let rows = rows(number, length);
-        if !journal.has_room(&rows) {
+        let made = made(number, length);
+        if !journal.has_room(&made) {
             journal.turn().unwrap();
         }
-        journal.append(number, &rows).unwrap();
+        journal.append(number, &made).unwrap();
     }
 
     fn logged(number: u64, length: usize) -> Logged {
-        let rows = rows(number, length).into_iter();
+        let rows = made(number, length).written.into_iter();
         let rows = rows.map(|(key, row)| (IVec::from(key), row)).collect();
         Logged { number, rows }
     }
@@ -445,8 +441,8 @@ mod tests {
             let mut ends = Vec::new();
             for (number, length) in (1..).zip(&lengths) {
                 append(&mut journal, number, *length);
-                let rows = rows(number, *length);
-                let filled = HEADER + 8 * rows.len() + rows::bytes(&rows);
+                let made = made(number, *length);
+                let filled = HEADER + 8 * made.written.len() + made.bytes;
                 ends.push((journal.end - filled.next_multiple_of(PAGE) + filled, journal.end));
             }
             let path = folder.path().join(NAMES[journal.current]);

@@ -20,7 +20,7 @@ use crate::Fault;
 pub(super) type Written = BTreeMap<Key, Option<IVec>>;
 
 /// Bytes of keys and values.
-pub(super) fn bytes(written: &Written) -> usize {
+fn bytes(written: &Written) -> usize {
     let bytes =
         |(key, row): (&Key, &Option<IVec>)| key.len() + row.as_ref().map_or(0, |row| row.len());
     written.iter().map(bytes).sum()
@@ -136,8 +136,26 @@ pub(super) fn engine(error: &sled::Error) -> Fault {
     }
 }
 
-/// What a group has done: its rows, and its new payments.
-pub(super) type Made = (Written, Vec<Entered>);
+/// What a group has done.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Made {
+    pub(super) written: Written,
+    /// New payments, in the order of their places.
+    pub(super) entered: Vec<Entered>,
+    /// Bytes of keys and values.
+    pub(super) bytes: usize,
+}
+
+impl Made {
+    pub(super) fn new(written: Written, entered: Vec<Entered>) -> Self {
+        let bytes = bytes(&written);
+        Self {
+            written,
+            entered,
+            bytes,
+        }
+    }
+}
 
 /// The rows of a group in the making. Each operation either keeps all that it wrote or nothing.
 pub(super) struct Rows<'a> {
@@ -246,8 +264,8 @@ impl<'a> Rows<'a> {
         self.bytes
     }
 
-    /// What the group has done.
-    pub(super) fn into_made(self) -> Made {
+    /// What the group has written, and its new payments.
+    pub(super) fn into_parts(self) -> (Written, Vec<Entered>) {
         (self.written, self.entered)
     }
 }
@@ -356,7 +374,7 @@ mod tests {
         rows.save(b"b".to_vec(), &3_u8).unwrap();
         rows.enter(entered(2)).unwrap();
         rows.roll_back();
-        assert_eq!(rows.into_made(), before);
+        assert_eq!(rows.into_parts(), before);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
 use super::applier::Shared;
-use super::rows::Written;
+use super::rows::{Made, Written};
 
 /// Bytes of groups that may wait to be taken. A reader that falls this far behind what is written
 /// does not catch up; memory is needed for payments.
@@ -46,8 +46,8 @@ impl State {
 pub(super) struct Heard {
     /// Its number.
     pub(super) number: u64,
-    /// What it wrote.
-    pub(super) written: Arc<Written>,
+    /// What it did.
+    pub(super) made: Arc<Made>,
     cost: usize,
 }
 
@@ -67,14 +67,14 @@ impl Tap {
     }
 
     /// Hands a committed group over, where somebody listens.
-    pub(super) fn committed(&self, number: u64, written: &Arc<Written>) {
+    pub(super) fn committed(&self, number: u64, made: &Arc<Made>) {
         let mut ear = self.0.lock();
         let Some(listening) = &*ear else { return };
-        let cost = cost(written);
+        let cost = cost(&made.written);
         let waiting = listening.state.waiting.fetch_add(cost, Ordering::SeqCst) + cost;
         let heard = Heard {
             number,
-            written: Arc::clone(written),
+            made: Arc::clone(made),
             cost,
         };
         let full = waiting > MAX_WAITING;

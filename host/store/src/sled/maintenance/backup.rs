@@ -265,7 +265,7 @@ impl Streaming {
     /// Sends the groups that were committed since.
     async fn groups(&mut self, encoder: &mut Encoder) -> Result<(), GivenUp> {
         while let Some(heard) = self.listening.take() {
-            let piece = encoder.group(heard.number, &heard.written)?;
+            let piece = encoder.group(heard.number, &heard.made.written)?;
             self.send(piece).await?;
         }
         if self.listening.is_cut_off() {
