@@ -16,6 +16,7 @@ use super::deliver::{
 };
 use super::endpoints::{self, CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint};
 use super::hook_keys::{self, ID};
+use super::keys::Key;
 use super::lists::{self, Order};
 use super::outbox::{self, DeliveryRow, read_due};
 use super::rows::{Source, Span};
@@ -32,6 +33,8 @@ use crate::{
 const TIME_AND_ID: usize = 24;
 /// Rows of waiting deliveries that are looked at for the oldest.
 const OLDEST_OF: usize = 10_000;
+/// Rows that are read at once: so long nothing can be written.
+const AT_ONCE: usize = 500;
 /// Rows that are looked at from either end of an endpoint's, where more wait than that.
 const ENDS: usize = 8;
 /// Most endpoints of one page of those that something waits for.
@@ -58,23 +61,59 @@ fn past(endpoint: EndpointId) -> Span {
     Span::prefix(hook_keys::DUE).after(&end)
 }
 
-/// Of what waits, rows of each endpoint that are due first, and last: what was tried often is due late.
-/// At most [`OLDEST_OF`] or some more.
-fn ends(view: &View<'_>) -> Result<Vec<(keys::Key, sled::IVec)>, Fault> {
+/// Of what waits in a span, rows of each endpoint that are due first, and last: what was tried often is
+/// due late. With what of the span is left after [`AT_ONCE`] of them, or some more.
+fn ends(view: &View<'_>, mut span: Span) -> Result<(Vec<Key>, Option<Span>), Fault> {
     let mut ends = Vec::new();
-    let mut span = Span::prefix(hook_keys::DUE);
-    while ends.len() < OLDEST_OF {
-        let found = view.scan(&span, 1)?;
-        let Some((key, _)) = found.first() else {
-            break;
+    while ends.len() < AT_ONCE {
+        let found = view.keys(&span, 1)?;
+        let Some(key) = found.first() else {
+            return Ok((ends, None));
         };
         let (endpoint, ..) = read_due(key)?;
         let of_it = Span::prefix(&hook_keys::due_of(endpoint));
-        ends.extend(view.scan(&of_it, ENDS)?);
-        ends.extend(view.scan_back(&of_it, ENDS)?);
+        ends.extend(view.keys(&of_it, ENDS)?);
+        let last = view.scan_back(&of_it, ENDS)?;
+        ends.extend(last.into_iter().map(|(key, _)| key));
         span = past(endpoint);
     }
-    Ok(ends)
+    Ok((ends, Some(span)))
+}
+
+/// When the oldest of some waiting deliveries was drawn.
+fn oldest_of(waiting: &[Key]) -> Result<Option<Time>, Fault> {
+    let drawn = |key: &Key| read_due(key).map(|(_, _, id)| hook_keys::drawn_at(id));
+    let drawn: Vec<_> = waiting.iter().map(drawn).collect::<Result<_, _>>()?;
+    Ok(drawn.into_iter().min())
+}
+
+impl SledStore {
+    /// When the oldest of all that waits was drawn; where there is more of it than [`OLDEST_OF`], of those
+    /// that are most likely to be.
+    async fn oldest_waiting(&self) -> Result<Option<Time>, Fault> {
+        let older = |one: Option<Time>, other| one.into_iter().chain(other).min();
+        let (mut oldest, mut seen) = (None, 0);
+        let mut span = Span::prefix(hook_keys::DUE);
+        while seen < OLDEST_OF {
+            let page = self.read(|view| view.keys(&span, AT_ONCE)).await?;
+            oldest = older(oldest, oldest_of(&page)?);
+            seen += page.len();
+            match page.last() {
+                Some(last) if page.len() == AT_ONCE => {
+                    span = Span::prefix(hook_keys::DUE).after(last);
+                }
+                _ => return Ok(oldest),
+            }
+        }
+        let (mut left, mut seen) = (Some(Span::prefix(hook_keys::DUE)), 0);
+        while let Some(span) = left.filter(|_| seen < OLDEST_OF) {
+            let (page, rest) = self.read(|view| ends(view, span)).await?;
+            oldest = older(oldest, oldest_of(&page)?);
+            seen += page.len();
+            left = rest;
+        }
+        Ok(oldest)
+    }
 }
 
 impl Deliveries for SledStore {
@@ -314,19 +353,12 @@ impl Deliveries for SledStore {
     }
 
     fn backlog(&self) -> Answer<'_, Backlog> {
-        self.read(|view| {
-            let pending: u64 = view.load(hook_keys::PENDING)?.unwrap_or_default();
-            let all = Span::prefix(hook_keys::DUE);
-            let mut waiting = view.scan(&all, OLDEST_OF + 1)?;
-            if waiting.len() > OLDEST_OF {
-                waiting = ends(view)?;
-            }
-            let drawn = |(key, _): &(keys::Key, sled::IVec)| {
-                read_due(key).map(|(_, _, id)| hook_keys::drawn_at(id))
-            };
-            let drawn: Vec<_> = waiting.iter().map(drawn).collect::<Result<_, _>>()?;
-            let oldest = drawn.into_iter().min();
-            Ok(Backlog { pending, oldest })
+        Box::pin(async move {
+            let pending = self.read(|view| view.load(hook_keys::PENDING)).await?;
+            Ok(Backlog {
+                pending: pending.unwrap_or_default(),
+                oldest: self.oldest_waiting().await?,
+            })
         })
     }
 
