@@ -107,6 +107,24 @@ pub enum OpenError {
     System(String),
 }
 
+impl OpenError {
+    /// That something in a folder does not read back as it was written.
+    fn damaged(path: &Path, detail: impl Into<String>) -> Self {
+        Self::Damaged {
+            path: path.to_owned(),
+            detail: detail.into(),
+        }
+    }
+
+    /// That the file system refused something in a folder.
+    fn io(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        |source| Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
 /// A folder that is ours for as long as this lives.
 pub(super) struct Folder {
     pub(super) path: PathBuf,
@@ -122,10 +140,7 @@ impl Folder {
             .recursive(true)
             .mode(0o700)
             .create(&path)
-            .map_err(|source| OpenError::Io {
-                path: path.clone(),
-                source,
-            })?;
+            .map_err(OpenError::io(&path))?;
         Ok(Self {
             lock: lock(&path)?,
             path,
@@ -138,10 +153,7 @@ impl Folder {
         DirBuilder::new()
             .mode(0o700)
             .create(&path)
-            .map_err(|source| OpenError::Io {
-                path: path.clone(),
-                source,
-            })?;
+            .map_err(OpenError::io(&path))?;
         Ok(Self {
             lock: lock(&path)?,
             path,
@@ -178,10 +190,7 @@ pub(super) struct Opened {
 /// Opens or makes the database in a folder.
 pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError> {
     let path = folder.path.as_path();
-    let io = |source| OpenError::Io {
-        path: path.to_owned(),
-        source,
-    };
+    let io = OpenError::io(path);
     remove_unfinished(path).map_err(io)?;
     maintenance::remove_leftovers(path).map_err(io)?;
     settle_conf(path).map_err(io)?;
@@ -193,10 +202,7 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
     let acknowledged = journal.last_acknowledged().map_err(io)?;
     if db.is_empty() {
         if acknowledged.is_some() || !logged.is_empty() {
-            return Err(OpenError::Damaged {
-                path: path.to_owned(),
-                detail: "its database is empty".into(),
-            });
+            return Err(OpenError::damaged(path, "its database is empty"));
         }
         let rows = first_rows(sealer).map_err(|fault| OpenError::System(fault.to_string()))?;
         db.apply_batch(rows)
@@ -213,10 +219,8 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
         Ok((registered::load(&db)?, AllTaken::load(&db)?))
     }))
     .unwrap_or_else(|_| Err(records::unreadable()));
-    let ((register, tail), nonces) = loaded.map_err(|fault| OpenError::Damaged {
-        path: path.to_owned(),
-        detail: fault.to_string(),
-    })?;
+    let ((register, tail), nonces) =
+        loaded.map_err(|fault| OpenError::damaged(path, fault.to_string()))?;
     Ok(Opened {
         db,
         files,
@@ -231,10 +235,7 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
 
 /// sled locks its file too, but says so in a text that cannot be told from other failures.
 fn lock(path: &Path) -> Result<File, OpenError> {
-    let io = |source| OpenError::Io {
-        path: path.to_owned(),
-        source,
-    };
+    let io = OpenError::io(path);
     let lock = File::options()
         .create(true)
         .truncate(false)
@@ -298,10 +299,7 @@ fn settle_conf(path: &Path) -> io::Result<()> {
 /// log by going through it, where sled passes over what does not read back. After this there is none:
 /// the next start goes through nothing, and a page that is damaged meanwhile is known by its checksum.
 pub(super) fn write_snapshot(folder: &Folder) -> Result<(), OpenError> {
-    remove_unfinished(&folder.path).map_err(|source| OpenError::Io {
-        path: folder.path.clone(),
-        source,
-    })?;
+    remove_unfinished(&folder.path).map_err(OpenError::io(&folder.path))?;
     open_engine(folder).map(drop)
 }
 
@@ -318,10 +316,8 @@ pub(super) fn open_engine(folder: &Folder) -> Result<sled::Db, OpenError> {
     let began = Instant::now();
     loop {
         // sled panics over some kinds of damage.
-        let opened = catch_unwind(|| config().open()).map_err(|_| OpenError::Damaged {
-            path: folder.path.clone(),
-            detail: "the storage engine cannot read it".into(),
-        })?;
+        let opened = catch_unwind(|| config().open())
+            .map_err(|_| OpenError::damaged(&folder.path, "the storage engine cannot read it"))?;
         match opened {
             Ok(db) => return Ok(db),
             Err(sled::Error::Io(error))
@@ -335,16 +331,12 @@ pub(super) fn open_engine(folder: &Folder) -> Result<sled::Db, OpenError> {
 }
 
 fn engine(path: &Path, error: sled::Error) -> OpenError {
-    let path = path.to_owned();
     match error {
-        sled::Error::Io(source) if source.to_string().contains("lock") => {
-            OpenError::Locked { path }
-        }
-        sled::Error::Io(source) => OpenError::Io { path, source },
-        other => OpenError::Damaged {
-            path,
-            detail: other.to_string(),
+        sled::Error::Io(source) if source.to_string().contains("lock") => OpenError::Locked {
+            path: path.to_owned(),
         },
+        sled::Error::Io(source) => OpenError::io(path)(source),
+        other => OpenError::damaged(path, other.to_string()),
     }
 }
 
@@ -363,10 +355,7 @@ fn first_rows(sealer: &Sealer) -> Result<Batch, Fault> {
 }
 
 fn check_format(path: &Path, db: &sled::Db) -> Result<(), OpenError> {
-    let damaged = |detail: &str| OpenError::Damaged {
-        path: path.to_owned(),
-        detail: detail.to_owned(),
-    };
+    let damaged = |detail: &str| OpenError::damaged(path, detail);
     let row = db
         .get(keys::FORMAT)
         .map_err(|error| engine(path, error))?
@@ -394,10 +383,7 @@ fn last_group(path: &Path, db: &sled::Db) -> Result<u64, OpenError> {
     let last = row.map(|row| records::decode(keys::GROUP, &row));
     last.transpose()
         .map(Option::unwrap_or_default)
-        .map_err(|fault| OpenError::Damaged {
-            path: path.to_owned(),
-            detail: fault.to_string(),
-        })
+        .map_err(|fault| OpenError::damaged(path, fault.to_string()))
 }
 
 /// Brings into the database what the log has beyond the last checkpoint, and to the disk.
@@ -410,14 +396,8 @@ fn take_from_log(
     files: &mut Files,
     logged: Vec<Logged>,
 ) -> Result<(), OpenError> {
-    let io = |source| OpenError::Io {
-        path: path.to_owned(),
-        source,
-    };
-    let damaged = |detail: &str| OpenError::Damaged {
-        path: path.to_owned(),
-        detail: detail.to_owned(),
-    };
+    let io = OpenError::io(path);
+    let damaged = |detail: &str| OpenError::damaged(path, detail);
     let checkpointed = files.last_checkpointed().map_err(io)?;
     let shown = last_group(path, db)?;
     if checkpointed.is_some_and(|checkpointed| shown < checkpointed) {
@@ -467,36 +447,35 @@ fn take_from_log(
 fn check_whole(path: &Path, db: &sled::Db, acknowledged: Option<u64>) -> Result<u64, OpenError> {
     let last = last_group(path, db)?;
     match acknowledged {
-        Some(acknowledged) if last < acknowledged => Err(OpenError::Damaged {
-            path: path.to_owned(),
-            detail: format!(
-                "its last {} groups of changes, which were acknowledged, are missing",
-                acknowledged - last
-            ),
-        }),
+        Some(acknowledged) if last < acknowledged => {
+            let lost = acknowledged - last;
+            let detail =
+                format!("its last {lost} groups of changes, which were acknowledged, are missing");
+            Err(OpenError::damaged(path, detail))
+        }
         _ => Ok(last),
     }
 }
 
 /// Proves the master key and reads the key of the e-mail mark.
 fn unseal(path: &Path, db: &sled::Db, sealer: &Sealer) -> Result<Marker, OpenError> {
-    let path = path.to_owned();
-    let damaged = |detail: String| OpenError::Damaged {
-        path: path.clone(),
-        detail,
-    };
     let row = |key: &[u8]| -> Result<IVec, OpenError> {
         db.get(key)
-            .map_err(|error| engine(&path, error))?
-            .ok_or_else(|| damaged("a row that every store has is missing".into()))
+            .map_err(|error| engine(path, error))?
+            .ok_or_else(|| OpenError::damaged(path, "a row that every store has is missing"))
     };
     let closed = |unsealed| match unsealed {
-        Unsealed::OtherKey => OpenError::WrongMasterKey { path: path.clone() },
-        Unsealed::Fault(fault) => damaged(fault.to_string()),
+        Unsealed::OtherKey => OpenError::WrongMasterKey {
+            path: path.to_owned(),
+        },
+        Unsealed::Fault(fault) => OpenError::damaged(path, fault.to_string()),
     };
     match prove(sealer, &row(keys::CANARY)?) {
         Ok(true) => {}
-        Ok(false) => return Err(damaged("the proof of the master key is another".into())),
+        Ok(false) => {
+            let detail = "the proof of the master key is another";
+            return Err(OpenError::damaged(path, detail));
+        }
         Err(unsealed) => return Err(closed(unsealed)),
     }
     mark(sealer, &row(keys::MARK)?).map_err(closed)
