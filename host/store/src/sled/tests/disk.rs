@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::super::{OpenError, keys};
+use super::super::durable::CHECKPOINTED;
+use super::super::{OpenError, journal, keys};
 use super::*;
 use crate::suite::fixtures::*;
 use crate::{Created, Fault, Health as _, Payments as _, Stepped};
@@ -203,7 +204,7 @@ async fn a_log_that_lost_what_the_database_may_have_in_part_is_refused() {
     damage::copy(&alive, &left);
     store.shut_down().await.unwrap();
     let path = options(&left).path;
-    let logs = ["log.0", "log.1"].map(|name| path.join(name));
+    let logs = journal::NAMES.map(|name| path.join(name));
     let good = logs.each_ref().map(|log| fs::read(log).unwrap());
     // Its end.
     let log = usize::from(good[1].iter().any(|byte| *byte != 0));
@@ -232,7 +233,7 @@ async fn a_database_that_lost_what_was_acknowledged_is_refused() {
     put_back(&path, "db", Some(&early));
     // The log has it, but not what sled may have moved meanwhile.
     is_refused(folder.path(), "missing in its database");
-    for name in ["checkpointed", "log.0", "log.1"] {
+    for name in [CHECKPOINTED].iter().chain(&journal::NAMES) {
         fs::remove_file(path.join(name)).unwrap();
     }
     is_refused(folder.path(), "missing");
@@ -244,7 +245,7 @@ async fn a_database_that_is_older_than_the_log_is_refused() {
     let path = options(folder.path()).path;
     let [early, late] = behind(folder.path(), 1_000).await;
     put_back(&path, "db", Some(&early));
-    fs::remove_file(path.join("checkpointed")).unwrap();
+    fs::remove_file(path.join(CHECKPOINTED)).unwrap();
     is_refused(folder.path(), "between its database and its log");
     // Nothing was changed.
     put_back(&path, "db", Some(&late));

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::super::engine::{Seams, Syncing};
+use super::super::journal;
 use super::*;
 use crate::suite::fixtures::*;
 use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved};
@@ -166,8 +167,12 @@ async fn a_disk_that_lost_what_was_taken_ends_the_store() {
     let path = options(folder.path()).path;
     let disk = Arc::new(Mutex::new(Disk::Fine));
     let store = SledStore::start(&options(folder.path()), on(&disk)).unwrap();
-    let files = ["db", "log.0", "log.1"].map(|name| path.join(name));
-    let early = files.each_ref().map(|file| std::fs::read(file).unwrap());
+    let files = ["db"].iter().chain(&journal::NAMES);
+    let files: Vec<_> = files.map(|name| path.join(name)).collect();
+    let early: Vec<_> = files
+        .iter()
+        .map(|file| std::fs::read(file).unwrap())
+        .collect();
     store.create(new_payment("a"), None, NOW).await.unwrap();
     *disk.lock() = Disk::FailsToSync;
     store.create(new_payment("b"), None, NOW).await.unwrap_err();

@@ -8,7 +8,7 @@ use kassette_domain::audit::{AuditEntry, ChainBreak};
 use super::super::kinds::{self, KINDS};
 use super::*;
 use crate::sled::stored::AttemptPlace;
-use crate::sled::{keys, records};
+use crate::sled::{journal, keys, records};
 
 /// Kinds whose rows can be gone without any trace: nothing else tells of them.
 const TRACELESS: [&str; 6] = [
@@ -28,7 +28,7 @@ async fn damaged(plant: impl FnOnce(&Db)) -> (TempDir, Result<Report, Maintenanc
     stopped.db.flush().unwrap();
     drop(stopped);
     // In any but so small a store the log does not reach back to the first group.
-    for log in ["log.0", "log.1"] {
+    for log in journal::NAMES {
         std::fs::remove_file(options(&folder).path.join(log)).unwrap();
     }
     let report = verify(&options(&folder), &());
