@@ -17,9 +17,8 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::Currency;
 use kassette_http::{Client, Guard};
 use kassette_runtime::{Class, Runtime, RuntimeConfig, Workbench};
-use std::process::Command;
 use std::sync::Arc;
-use support::{NOW, context, runtime, slot};
+use support::{NOW, answer_of_another_process, context, runtime, slot};
 
 fn shipped() -> Arc<Runtime> {
     let folder = tempfile::tempdir().unwrap();
@@ -128,16 +127,6 @@ fn a_decision_is_the_same_in_another_process_and_after_a_restart() {
     let here = decided();
     assert!(here.contains("Ok("), "{here}");
     assert_eq!(decided(), here, "after a restart");
-    let there = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "decides_where_another_process_asks",
-            "--ignored",
-            "--nocapture",
-        ])
-        .output()
-        .unwrap();
-    let text = String::from_utf8(there.stdout).unwrap();
-    let answer = text.lines().find_map(|line| line.strip_prefix("answer="));
-    assert_eq!(answer, Some(&*here), "{text}");
+    let there = answer_of_another_process("decides_where_another_process_asks");
+    assert_eq!(there, here);
 }

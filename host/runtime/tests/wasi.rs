@@ -13,7 +13,6 @@
 mod support;
 
 use std::collections::HashSet;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::routing::Context;
 use kassette_domain::time::Time;
 use kassette_runtime::{CacheConfig, CacheKey, CallError, LoadError, MethodModule};
-use support::{Method, NOW, context, runtime, runtime_with, slot};
+use support::{Method, NOW, answer_of_another_process, context, runtime, runtime_with, slot};
 
 /// Answers "<seconds of the clock> <a random number>", in hexadecimal digits, after a wait of a day.
 fn probe() -> Method {
@@ -122,19 +121,8 @@ fn answers_where_another_process_asks() {
 fn another_process_draws_the_same() {
     let here = reason(&load(probe()), &context(&["a"]));
     for _ in 0..3 {
-        let program = std::env::current_exe().unwrap();
-        let there = Command::new(program)
-            .args([
-                "--exact",
-                "answers_where_another_process_asks",
-                "--ignored",
-                "--nocapture",
-            ])
-            .output()
-            .unwrap();
-        let text = String::from_utf8(there.stdout).unwrap();
-        let answer = text.lines().find_map(|line| line.strip_prefix("answer="));
-        assert_eq!(answer, Some(&*here), "{text}");
+        let there = answer_of_another_process("answers_where_another_process_asks");
+        assert_eq!(there, here);
     }
 }
 

@@ -440,16 +440,22 @@ fn what_is_put_aside_is_given_back_before_it_is_claimed_anew() {
     }
 }
 
-#[test]
-fn a_claim_that_has_passed_over_what_is_given_back_is_made_again() {
+/// Twenty wait, what was started of them, and more is claimed.
+fn claiming_more() -> (World, Vec<(EndpointId, DeliveryId)>) {
     let mut world = World::default();
     world.befriend(1);
     world.queue(1, 20);
     let started = world.start(NOW);
-    // More is queued, and the store answers late.
     world.lanes.due(endpoint(1), NOW);
     let claim = world.lanes.next(NOW);
     assert!(matches!(claim, Some(Action::Claim(..))), "{claim:?}");
+    (world, started)
+}
+
+#[test]
+fn a_claim_that_has_passed_over_what_is_given_back_is_made_again() {
+    // More is queued, and the store answers late.
+    let (mut world, started) = claiming_more();
     assert_eq!(world.lanes.next(NOW), None);
     let later = NOW.after(KEPT);
     world.end_at(started[0].1, Went::Delivered, false, later);
@@ -462,14 +468,8 @@ fn a_claim_that_has_passed_over_what_is_given_back_is_made_again() {
 
 #[test]
 fn what_is_in_hand_is_not_taken_a_second_time() {
-    let mut world = World::default();
-    world.befriend(1);
-    world.queue(1, 20);
-    let started = world.start(NOW);
     // Its leases have ended while the store was slow to tell of them, and it tells of all anew.
-    world.lanes.due(endpoint(1), NOW);
-    let claim = world.lanes.next(NOW);
-    assert!(matches!(claim, Some(Action::Claim(..))), "{claim:?}");
+    let (mut world, started) = claiming_more();
     let all = (2..=21).map(due).collect();
     world.lanes.claimed(endpoint(1), all, None, NOW);
     let mut ids: Vec<_> = started.into_iter().map(|(_, id)| id).collect();

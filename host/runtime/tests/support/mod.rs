@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -382,4 +383,16 @@ pub fn attempt() -> AttemptFacts {
         payer: Payer::default(),
         answers: vec![],
     }
+}
+
+/// What an ignored test of this program prints behind `answer=`, run in a process of its own.
+pub fn answer_of_another_process(test: &str) -> String {
+    let program = std::env::current_exe().unwrap();
+    let there = Command::new(program)
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(there.stdout).unwrap();
+    let answer = text.lines().find_map(|line| line.strip_prefix("answer="));
+    answer.unwrap_or_else(|| panic!("no answer: {text}")).into()
 }
