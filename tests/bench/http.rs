@@ -199,6 +199,7 @@ impl World {
     fn cpu(&self, case: Case) -> Duration {
         match case {
             Case::FloorGet | Case::FloorPost => self.floor.cpu(),
+            Case::Methods => self.forgetful.cpu(),
             _ => self.gateway.cpu(),
         }
     }
