@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
@@ -41,6 +41,16 @@ const WRITE: Duration = Duration::from_secs(30);
 /// the connection ends. Closing at once would reset it, and the peer might never see the answer.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// How long a connection is not read whose request was refused for want of room. Whoever heeds
+/// `Retry-After` does not notice; whoever sends on regardless waits on his own side, at no cost to those
+/// who are served, where each refusal costs as much as a small answer.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Put into the extensions of an answer: the connection is to be read again only after a pause. On
+/// HTTP/2, where many requests share a connection, nothing follows from it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PutOff;
+
 /// How long a connection may take for what. Constants, but for tests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
@@ -54,6 +64,8 @@ pub(super) struct Times {
     pub(super) write: Duration,
     /// With the rest of a body that nobody wants.
     pub(super) linger: Duration,
+    /// Until it is read again after an answer with [`PutOff`].
+    pub(super) pause: Duration,
 }
 
 impl Times {
@@ -64,6 +76,7 @@ impl Times {
         idle: IDLE,
         write: WRITE,
         linger: LINGER,
+        pause: PAUSE,
     };
 }
 
@@ -87,9 +100,10 @@ pub(super) async fn run<S>(
         request.extensions_mut().insert(ConnectInfo(peer));
         let (router, phase) = (router.clone(), Arc::clone(&phase));
         async move {
-            let response: Result<Response<Body>, Infallible> = router.oneshot(request).await;
-            phase.set(Phase::IDLE);
-            response
+            let Ok(response): Result<Response<Body>, Infallible> = router.oneshot(request).await;
+            let put_off = response.extensions().get::<PutOff>().is_some();
+            phase.set(if put_off { Phase::PUT_OFF } else { Phase::IDLE });
+            Ok::<_, Infallible>(response)
         }
     });
     let mut builder = Builder::new(TokioExecutor::new());
@@ -113,7 +127,7 @@ pub(super) async fn run<S>(
 /// What a connection is doing, as far as its time-outs care, and since when.
 pub(super) struct Phase {
     now: AtomicU8,
-    /// Milliseconds from `opened` to its begin; kept for [`Phase::HEAD`] and [`Phase::IDLE`].
+    /// Milliseconds from `opened` to its begin; kept for phases that end by themselves.
     since: AtomicU64,
     opened: Instant,
     /// The last request was answered without its whole body having been read.
@@ -131,6 +145,8 @@ impl Phase {
     const HEAD: u8 = 3;
     /// HTTP/2 has begun: many requests share the connection, and its own pings watch it.
     const HTTP2: u8 = 4;
+    /// Refused; what comes next has to wait.
+    const PUT_OFF: u8 = 5;
 
     fn first() -> Self {
         Self {
@@ -149,7 +165,7 @@ impl Phase {
         if self.get() == Self::HTTP2 {
             return;
         }
-        if matches!(phase, Self::HEAD | Self::IDLE) {
+        if matches!(phase, Self::HEAD | Self::IDLE | Self::PUT_OFF) {
             let since = self.opened.elapsed().as_millis();
             let since = u64::try_from(since).unwrap_or(u64::MAX);
             self.since.store(since, Ordering::Relaxed);
@@ -175,6 +191,7 @@ struct Timed<S> {
     /// Since when our side is closed.
     closed: Option<Instant>,
     lingering: Option<Alarm>,
+    putting_off: Option<Alarm>,
     fresh: bool,
 }
 
@@ -189,6 +206,7 @@ impl<S> Timed<S> {
             writing: None,
             closed: None,
             lingering: None,
+            putting_off: None,
             fresh: true,
         }
     }
@@ -200,6 +218,18 @@ impl<S> Timed<S> {
         } else if self.phase.get() == Phase::IDLE {
             self.phase.set(Phase::HEAD);
         }
+    }
+
+    /// Ready once the pause is over, where there is one.
+    fn poll_put_off(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.phase.get() != Phase::PUT_OFF {
+            return Poll::Ready(());
+        }
+        let due = self.phase.since() + self.times.pause;
+        let alarm = self.putting_off.get_or_insert_with(|| Alarm::at(due));
+        ready!(alarm.poll(cx, due));
+        self.phase.set(Phase::IDLE);
+        Poll::Ready(())
     }
 
     /// Fails where the peer sends nothing although it is its turn, for too long.
@@ -285,6 +315,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        ready!(self.poll_put_off(cx));
         let before = buffer.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buffer) {
             Poll::Ready(Ok(())) => {

@@ -22,6 +22,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::connection::PutOff;
 use self::connection::Times;
 pub(crate) use self::descriptors::raise as raise_descriptors;
 
@@ -119,7 +120,8 @@ impl Listener {
         self
     }
 
-    /// Does not count the connections of these addresses against the cap per address.
+    /// Does not count the connections of these addresses against the cap per address, nor makes them
+    /// wait for what was refused.
     pub(crate) fn without_counting(mut self, proxies: &[IpAddr]) -> Self {
         self.uncounted = Arc::new(proxies.to_vec());
         self
@@ -154,7 +156,11 @@ impl Listener {
             };
             let _ = stream.set_nodelay(true);
             let (router, watcher, tls) = (router.clone(), graceful.watcher(), self.tls.clone());
-            let times = self.times;
+            let mut times = self.times;
+            if !counted {
+                // A proxy's connections are everybody's.
+                times.pause = Duration::ZERO;
+            }
             tokio::spawn(async move {
                 match tls {
                     None => connection::run(stream, peer, router, watcher, times).await,
@@ -265,6 +271,7 @@ pub(crate) fn tls_acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::Extension;
     use axum::routing::{get, post};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpStream;
@@ -276,21 +283,27 @@ mod tests {
         idle: Duration::from_secs(600),
         write: Duration::from_secs(600),
         linger: Duration::from_secs(600),
+        pause: Duration::from_secs(600),
     };
     const SOON: Duration = Duration::from_millis(50);
 
     async fn server(times: Times) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
-        let listener = Listener {
-            times,
-            ..Listener::bind(([127, 0, 0, 1], 0).into(), None)
-                .await
-                .unwrap()
-        };
+        served(times, &[]).await
+    }
+
+    async fn served(
+        times: Times,
+        proxies: &[IpAddr],
+    ) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
+        let listener = Listener::bind(([127, 0, 0, 1], 0).into(), None).await;
+        let listener = listener.unwrap().without_counting(proxies);
+        let listener = Listener { times, ..listener };
         let address = listener.address();
         let router = Router::new()
             .route("/", get(|| async { "hello" }))
             .route("/echo", post(|body: String| async { body }))
             .route("/deaf", post(|| async { "no" }))
+            .route("/full", get(|| async { (Extension(PutOff), "full") }))
             .route("/large", get(|| async { "x".repeat(64 << 20) }));
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener.serve(router, stop.clone()));
@@ -307,6 +320,32 @@ mod tests {
         stop.cancel();
         task.await.unwrap();
         assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn who_was_refused_is_heard_again_after_a_pause() {
+        let pause = Duration::from_millis(300);
+        let (address, _stop, _task) = server(Times { pause, ..PATIENT }).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let began = std::time::Instant::now();
+        ask_for("/full", &mut stream, "full").await;
+        ask(&mut stream, "hello").await;
+        assert!(began.elapsed() >= pause);
+        // Nobody else waits.
+        let (address, _stop, _task) = server(PATIENT).await;
+        let mut refused = TcpStream::connect(address).await.unwrap();
+        ask_for("/full", &mut refused, "full").await;
+        let mut other = TcpStream::connect(address).await.unwrap();
+        ask(&mut other, "hello").await;
+        ask(&mut other, "hello").await;
+    }
+
+    #[tokio::test]
+    async fn who_speaks_for_everybody_is_not_made_to_wait() {
+        let (address, _stop, _task) = served(PATIENT, &[[127, 0, 0, 1].into()]).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        ask_for("/full", &mut stream, "full").await;
+        ask(&mut stream, "hello").await;
     }
 
     #[tokio::test]
@@ -345,8 +384,13 @@ mod tests {
 
     /// Asks for `/` and reads the answer.
     async fn ask(stream: &mut TcpStream, answer: &str) {
-        let request = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
-        stream.write_all(request).await.unwrap();
+        ask_for("/", stream, answer).await;
+    }
+
+    /// Asks and reads the answer.
+    async fn ask_for(path: &str, stream: &mut TcpStream, answer: &str) {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
         let mut read = vec![0; 512];
         let length = stream.read(&mut read).await.unwrap();
         assert!(String::from_utf8_lossy(&read[..length]).ends_with(answer));

@@ -19,6 +19,7 @@ use tower::{Layer, Service};
 use super::request_id::{RequestId, X_REQUEST_ID};
 use super::requests::{Requests, UNMATCHED};
 use crate::admission::Admission;
+use crate::listen::PutOff;
 
 /// Put into the extensions of a 500: why, for the log. Callers never see it.
 #[derive(Clone, Debug)]
@@ -121,6 +122,7 @@ where
             let door = doors.admission.door(&seen.method, seen.route());
             let Some(admitted) = door.admit() else {
                 let mut response = (doors.on_refusal)();
+                response.extensions_mut().insert(PutOff);
                 seen.finish(&mut response, &edge.requests);
                 return Box::pin(std::future::ready(Ok(response)));
             };
@@ -278,6 +280,7 @@ mod tests {
         let refused = ask(router.clone(), "/").await;
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(refused.headers()[X_REQUEST_ID], "mine");
+        assert!(refused.extensions().get::<PutOff>().is_some());
         let write = Request::builder().uri("/").method("POST");
         let write = router.oneshot(write.body(Body::empty()).unwrap()).await;
         assert_eq!(write.unwrap().status(), StatusCode::OK);
