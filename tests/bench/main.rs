@@ -50,6 +50,10 @@ use clap::Parser as _;
 use self::figure::Figure;
 use self::options::{Group, Options};
 
+/// The gateway's: floor, store and runtime are measured with what they are served with.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(floor::ARGUMENT) {
         floor::serve();
