@@ -127,6 +127,9 @@ pub struct Verdict {
     pub outcome: Result<String, Refusal>,
 }
 
+/// What a method says to a question: its verdicts, best first, or why it cannot be used at all.
+pub type Answer = Result<Vec<Verdict>, Refusal>;
+
 /// An answer that breaks a hard rule: the method is omitted, the module is at fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Faulty {

@@ -159,7 +159,7 @@ impl Gateway {
         };
         match self.rank(method, &question, None, None).await {
             Ok(ranking) => {
-                let first: Option<&AccountId> = ranking.eligible.first();
+                let first: Option<&AccountId> = ranking.eligible().next();
                 Ok(first.map(|first| ranking.decision(first, Purpose::Create, "")))
             }
             Err(barred) => Err(CreateError::NotEligible(barred.words())),

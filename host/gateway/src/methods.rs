@@ -1,6 +1,9 @@
 //! Which methods are eligible now, through whom, in which order.
 
-use futures_util::future::join_all;
+use std::future::{Future as _, poll_fn};
+use std::task::Poll;
+
+use futures_util::future::{join_all, maybe_done};
 use kassette_domain::id::AccountId;
 use kassette_domain::key::Environment;
 use kassette_domain::merchant::Merchant;
@@ -61,32 +64,44 @@ impl Gateway {
         let configured = self.configured();
         let settings = &configured.settings;
         let deadline = Instant::now() + settings.listing_deadline;
-        let question = &question;
-        let field = &self.field(&configured, question, None);
-        let asked = MethodId::ALL.map(|method| async move {
-            let ranking = self.rank_in(field, method, question, None);
-            (method, timeout_at(deadline, ranking).await)
-        });
-        let mut offers = Vec::new();
-        for (method, ranking) in join_all(asked).await {
-            match ranking {
-                Ok(Ok(ranking)) => offers.push(offer(method, ranking, settings)),
-                Ok(Err(_)) => {}
-                Err(_) => {
+        let field = self.field(&configured, &question, None);
+        let mut offers = [const { None }; MethodId::ALL.len()];
+        let mut slow = Vec::new();
+        for (method, place) in MethodId::ALL.into_iter().zip(&mut offers) {
+            let Ok(asked) = self.asked(&field, method, &question, None) else {
+                continue;
+            };
+            if let Some(ranking) = asked.at_once() {
+                *place = ranking
+                    .ok()
+                    .map(|ranking| offer(method, &ranking, settings));
+                continue;
+            }
+            let mut ranking = Box::pin(maybe_done(timeout_at(deadline, asked.wait())));
+            // It begins now, beside the methods that follow.
+            poll_fn(|context| Poll::Ready(ranking.as_mut().poll(context).is_ready())).await;
+            slow.push((method, place, ranking));
+        }
+        join_all(slow.iter_mut().map(|(.., ranking)| ranking.as_mut())).await;
+        for (method, place, mut ranking) in slow {
+            match ranking.as_mut().take_output() {
+                Some(Ok(Ok(ranking))) => *place = Some(offer(method, &ranking, settings)),
+                Some(Ok(Err(_))) => {}
+                Some(Err(_)) | None => {
                     tracing::warn!(method.id = %method, "a method was late and is omitted");
                 }
             }
         }
-        offers
+        offers.into_iter().flatten().collect()
     }
 }
 
-fn offer(method: MethodId, ranking: Ranking, settings: &Settings) -> Offer {
-    let accounts = ranking.eligible.iter();
+fn offer(method: MethodId, ranking: &Ranking, settings: &Settings) -> Offer {
+    let accounts = ranking.eligible();
     let providers = accounts.filter_map(|id| settings.accounts.get(id));
     Offer {
         method,
-        label: ranking.label,
+        label: ranking.label().to_owned(),
         providers: providers
             .map(|account| OfferedProvider {
                 id: account.id.clone(),

@@ -12,7 +12,7 @@ use kassette_domain::provider::{
     Account, Acknowledged, AttemptFacts, Condition, Incoming, ProviderDescription, QueryFailure,
     Refused, Report, StartFailure, Started, Wish,
 };
-use kassette_domain::routing::{Context, MethodDescription, Refusal, Verdict};
+use kassette_domain::routing::{Answer, Context, MethodDescription};
 use kassette_domain::secret::Secret;
 use kassette_http::HostPattern;
 use kassette_runtime::CallError;
@@ -42,11 +42,14 @@ pub trait Method: Send + Sync {
     fn digest(&self) -> Digest;
     /// What it says it is.
     fn description(&self) -> &MethodDescription;
+    /// What [`Method::rank`] would answer, where nobody has to wait for that: it is remembered, or the
+    /// module's class is one that is called on the caller's thread.
+    fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>>;
     /// Judges the candidates; the host's hard rules have been checked.
     fn rank<'a>(
-        &'a self,
+        self: Arc<Self>,
         context: &'a Context,
-    ) -> Calling<'a, Result<Result<Vec<Verdict>, Refusal>, CallError>>;
+    ) -> Calling<'a, Result<Arc<Answer>, CallError>>;
 }
 
 /// A version of a provider's module.

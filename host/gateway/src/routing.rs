@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use kassette_domain::id::{AccountId, Digest, Slot};
+use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{Decision, Judgement, Purpose};
 use kassette_domain::routing::{
-    Candidate, Context, Ground, Health, MAX_CANDIDATES, Refusal, Verdict,
+    Answer, Candidate, Context, Ground, Health, MAX_CANDIDATES, Refusal, Verdict,
 };
 use kassette_domain::time::Time;
+use kassette_runtime::CallError;
 
 use crate::Gateway;
 use crate::access::{Configured, lacks};
@@ -18,17 +19,11 @@ use crate::modules::{Method, Provider};
 use crate::settings::{Account, Merchants, Terms};
 
 /// A method that can be used now, and through whom.
-#[derive(Clone, Debug)]
 pub(crate) struct Ranking {
     /// The module that decided.
-    pub(crate) slot: Slot,
-    /// Its version.
-    pub(crate) digest: Digest,
-    /// The method's name for payers.
-    pub(crate) label: String,
-    /// Eligible accounts, best first; at least one.
-    pub(crate) eligible: Vec<AccountId>,
-    verdicts: Vec<Verdict>,
+    module: Arc<dyn Method>,
+    /// What it said: verdicts, of which one at least is a yes.
+    answer: Arc<Answer>,
     at: Time,
 }
 
@@ -65,9 +60,28 @@ impl Barred {
 }
 
 impl Ranking {
+    /// The method's name for payers.
+    pub(crate) fn label(&self) -> &str {
+        &self.module.description().label
+    }
+
+    /// Eligible accounts, best first; at least one.
+    pub(crate) fn eligible(&self) -> impl Iterator<Item = &AccountId> {
+        let yes = |verdict: &&Verdict| verdict.outcome.is_ok();
+        self.verdicts()
+            .iter()
+            .filter(yes)
+            .map(|verdict| &verdict.id)
+    }
+
+    fn verdicts(&self) -> &[Verdict] {
+        self.answer.as_deref().unwrap_or_default()
+    }
+
     /// The decision as it is kept: this account, and why.
     pub(crate) fn decision(&self, chosen: &AccountId, purpose: Purpose, why: &str) -> Decision {
-        let verdict = self.verdicts.iter().find(|verdict| verdict.id == *chosen);
+        let verdicts = self.verdicts();
+        let verdict = verdicts.iter().find(|verdict| verdict.id == *chosen);
         let reason = verdict.and_then(|verdict| verdict.outcome.as_ref().ok());
         let reason = reason.map_or("", String::as_str);
         let judgement = |verdict: &Verdict| Judgement {
@@ -80,12 +94,12 @@ impl Ranking {
         };
         Decision {
             at: self.at,
-            slot: self.slot.clone(),
-            digest: self.digest,
+            slot: self.module.slot().clone(),
+            digest: self.module.digest(),
             purpose,
             chosen: Some(chosen.clone()),
             explanation: format!("{chosen} was chosen{why}: {reason}"),
-            verdicts: self.verdicts.iter().map(judgement).collect(),
+            verdicts: verdicts.iter().map(judgement).collect(),
         }
     }
 }
@@ -95,6 +109,8 @@ impl Ranking {
 pub(crate) struct Field<'a> {
     configured: &'a Configured,
     standings: Vec<Standing<'a>>,
+    /// When they were looked at, which is when the question is asked.
+    at: Time,
 }
 
 /// An account of the field.
@@ -160,7 +176,11 @@ impl Gateway {
     ) -> Result<Ranking, Barred> {
         let configured = self.configured();
         let field = self.field(&configured, question, only);
-        self.rank_in(&field, method, question, country).await
+        let asked = self.asked(&field, method, question, country)?;
+        match asked.at_once() {
+            Some(ranking) => ranking,
+            None => asked.wait().await,
+        }
     }
 
     /// The accounts that serve the payment's merchant and environment, are switched on, and have a
@@ -194,17 +214,19 @@ impl Gateway {
         Field {
             configured,
             standings: standings.collect(),
+            at: now,
         }
     }
 
-    /// Asks a method's module about a payment that accounts of this field may take.
-    pub(crate) async fn rank_in(
+    /// The question to a method's module about a payment that accounts of this field may take; none
+    /// where the host knows the answer: no.
+    pub(crate) fn asked(
         &self,
         field: &Field<'_>,
         method: MethodId,
         question: &Question<'_>,
         country: Option<String>,
-    ) -> Result<Ranking, Barred> {
+    ) -> Result<Asked, Barred> {
         let settings = &field.configured.settings;
         let policy = &question.merchant.policy;
         let default = settings.live_default;
@@ -224,7 +246,6 @@ impl Gateway {
         if candidates.is_empty() {
             return Err(Barred::NoAccount);
         }
-        let at = self.now();
         let context = Context {
             amount: question.amount,
             currency: question.currency,
@@ -233,11 +254,53 @@ impl Gateway {
             email_known: question.email_known,
             country,
             // Not finer, so that a question may be asked twice: what was answered is remembered.
-            now: at.whole_second(),
+            now: field.at.whole_second(),
             settings: settings.methods.get(&method).cloned().unwrap_or_default(),
             candidates,
         };
-        judge(&module, &context, at).await
+        Ok(Asked {
+            module,
+            context,
+            at: field.at,
+        })
+    }
+}
+
+/// A question that a method's module is to answer.
+pub(crate) struct Asked {
+    module: Arc<dyn Method>,
+    context: Context,
+    at: Time,
+}
+
+impl Asked {
+    /// The ranking, where the module answers without anybody having to wait for it.
+    pub(crate) fn at_once(&self) -> Option<Result<Ranking, Barred>> {
+        let answer = self.module.at_once(&self.context)?;
+        Some(self.judge(answer))
+    }
+
+    /// The ranking.
+    pub(crate) async fn wait(self) -> Result<Ranking, Barred> {
+        let answer = Arc::clone(&self.module).rank(&self.context).await;
+        self.judge(answer)
+    }
+
+    fn judge(&self, answer: Result<Arc<Answer>, CallError>) -> Result<Ranking, Barred> {
+        // The runtime has logged a failure, with slot, digest and function.
+        let answer = answer.map_err(|_| Barred::NoModule)?;
+        match &*answer {
+            Err(Refusal { ground, .. }) => return Err(Barred::Refused(*ground)),
+            Ok(verdicts) if verdicts.iter().all(|verdict| verdict.outcome.is_err()) => {
+                return Err(Barred::Refused(common_ground(verdicts)));
+            }
+            Ok(_) => {}
+        }
+        Ok(Ranking {
+            module: Arc::clone(&self.module),
+            answer,
+            at: self.at,
+        })
     }
 }
 
@@ -261,32 +324,6 @@ fn fee(terms: &Terms, amount: Minor, currency: Currency) -> Option<Minor> {
     let share = (u128::from(amount.0) * points + 5_000) / 10_000;
     let fee = share + u128::from(fixed.map_or(0, |fixed| fixed.0));
     u64::try_from(fee).ok().map(Minor)
-}
-
-async fn judge(module: &Arc<dyn Method>, context: &Context, at: Time) -> Result<Ranking, Barred> {
-    let verdicts = match module.rank(context).await {
-        Ok(Ok(verdicts)) => verdicts,
-        Ok(Err(Refusal { ground, .. })) => return Err(Barred::Refused(ground)),
-        // The runtime has logged it, with slot, digest and function.
-        Err(_) => return Err(Barred::NoModule),
-    };
-    let yes = |verdict: &&Verdict| verdict.outcome.is_ok();
-    let eligible: Vec<AccountId> = verdicts
-        .iter()
-        .filter(yes)
-        .map(|verdict| verdict.id.clone())
-        .collect();
-    if eligible.is_empty() {
-        return Err(Barred::Refused(common_ground(&verdicts)));
-    }
-    Ok(Ranking {
-        slot: module.slot().clone(),
-        digest: module.digest(),
-        label: module.description().label.clone(),
-        eligible,
-        verdicts,
-        at,
-    })
 }
 
 /// The ground that all refusals share; where they differ none is worth telling.

@@ -9,7 +9,7 @@ use kassette_domain::provider::{
     Acknowledged, AttemptFacts, Condition, Encoding, Incoming, ProviderDescription, QueryFailure,
     Refused, Report, StartFailure, Started,
 };
-use kassette_domain::routing::{Context, MethodDescription, Refusal, Verdict};
+use kassette_domain::routing::{Answer, Context, MethodDescription};
 use kassette_domain::secret::Secret;
 use kassette_runtime::{
     AccountAccess, CallError, Class, MethodModule, ProviderModule, Runtime, SecretEntry, TokenStore,
@@ -21,7 +21,7 @@ use crate::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
 
 /// Interpreted modules that rank at the same time: each takes a thread of the blocking pool for up
 /// to 50 ms.
-const INTERPRETED_AT_ONCE: usize = 8;
+static INTERPRETED: Semaphore = Semaphore::const_new(8);
 
 /// The tokens that modules obtained, per account, for the account's whole life.
 type Tokens = Arc<Mutex<HashMap<AccountId, Arc<TokenStore>>>>;
@@ -30,7 +30,6 @@ type Tokens = Arc<Mutex<HashMap<AccountId, Arc<TokenStore>>>>;
 pub struct WasmModules {
     runtime: Arc<Runtime>,
     tokens: Tokens,
-    interpreted: Arc<Semaphore>,
 }
 
 impl WasmModules {
@@ -39,7 +38,6 @@ impl WasmModules {
         Self {
             runtime,
             tokens: Tokens::default(),
-            interpreted: Arc::new(Semaphore::new(INTERPRETED_AT_ONCE)),
         }
     }
 
@@ -54,11 +52,7 @@ impl WasmModules {
 impl Modules for WasmModules {
     fn method(&self, method: MethodId) -> Option<Arc<dyn Method>> {
         let module = self.runtime.method(method)?;
-        let interpreted = Arc::clone(&self.interpreted);
-        Some(Arc::new(WasmMethod {
-            module,
-            interpreted,
-        }))
+        Some(module)
     }
 
     fn provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
@@ -84,41 +78,39 @@ impl Modules for WasmModules {
     }
 }
 
-struct WasmMethod {
-    module: Arc<MethodModule>,
-    interpreted: Arc<Semaphore>,
-}
-
-impl Method for WasmMethod {
+impl Method for MethodModule {
     fn slot(&self) -> &Slot {
-        self.module.slot()
+        self.slot()
     }
 
     fn digest(&self) -> Digest {
-        self.module.digest()
+        self.digest()
     }
 
     fn description(&self) -> &MethodDescription {
-        self.module.description()
+        self.description()
+    }
+
+    fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>> {
+        match self.class() {
+            Class::Native => Some(self.answer(context)),
+            Class::Interpreted => self.recall(context).map(Ok),
+        }
     }
 
     fn rank<'a>(
-        &'a self,
+        self: Arc<Self>,
         context: &'a Context,
-    ) -> Calling<'a, Result<Result<Vec<Verdict>, Refusal>, CallError>> {
+    ) -> Calling<'a, Result<Arc<Answer>, CallError>> {
         Box::pin(async move {
-            if self.module.class() == Class::Native {
-                return self.module.rank(context);
+            if let Some(answer) = self.at_once(context) {
+                return answer;
             }
-            if let Some(answer) = self.module.recall(context) {
-                return Ok(answer);
-            }
-            let permits = Arc::clone(&self.interpreted);
-            let permit = permits.acquire_owned().await.map_err(|_| CallError::Busy)?;
-            let (module, context) = (Arc::clone(&self.module), context.clone());
+            let permit = INTERPRETED.acquire().await.map_err(|_| CallError::Busy)?;
+            let context = context.clone();
             let ranked = tokio::task::spawn_blocking(move || {
                 let _permit = permit;
-                module.rank(&context)
+                self.answer(&context)
             });
             ranked.await.map_err(|_| CallError::Trap)?
         })

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::method::MethodId;
-use kassette_domain::routing::{self, Context, Ground, MethodDescription, Refusal, Verdict};
+use kassette_domain::routing::{self, Answer, Context, Ground, MethodDescription, Refusal};
 use metrics::{Counter, Histogram};
 use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store};
@@ -69,32 +69,39 @@ impl MethodModule {
     ///
     /// # Errors
     /// Why there is no answer that can be believed; then the method is to be omitted.
-    pub fn rank(&self, context: &Context) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
+    pub fn rank(&self, context: &Context) -> Result<Answer, CallError> {
+        self.answer(context).map(Arc::unwrap_or_clone)
+    }
+
+    /// The same, shared with what is remembered.
+    ///
+    /// # Errors
+    /// As [`MethodModule::rank`].
+    pub fn answer(&self, context: &Context) -> Result<Arc<Answer>, CallError> {
         let currencies = &self.description.currencies;
         if !currencies.is_empty() && !currencies.contains(&context.currency) {
             let detail = format!("not in {}", context.currency);
-            return Ok(Err(Refusal {
+            return Ok(Arc::new(Err(Refusal {
                 ground: Ground::Currency,
                 detail,
-            }));
+            })));
         }
         if let Some(answer) = self.recall(context) {
             return Ok(answer);
         }
-        let answer = self.ask(context).inspect_err(|error| {
+        self.ask(context).inspect_err(|error| {
             if matches!(
                 error,
                 CallError::Busy | CallError::BadReply(_) | CallError::Faulty(_)
             ) {
                 self.who.failed("rank", error, "");
             }
-        })?;
-        Ok(answer)
+        })
     }
 
     /// What this version answered to this very question before, where that is remembered: without
     /// a call, whatever the module's class.
-    pub fn recall(&self, context: &Context) -> Option<Result<Vec<Verdict>, Refusal>> {
+    pub fn recall(&self, context: &Context) -> Option<Arc<Answer>> {
         let answer = self.host.recall.find(&self.who.digest, context)?;
         // It counts as a call that went well: a fault among many good answers is a rare one, however
         // they came about.
@@ -103,7 +110,7 @@ impl MethodModule {
         Some(answer)
     }
 
-    fn ask(&self, context: &Context) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
+    fn ask(&self, context: &Context) -> Result<Arc<Answer>, CallError> {
         let _place = self.host.enter(self.who.class)?;
         self.who.conduct.call();
         let started = Instant::now();
@@ -123,6 +130,7 @@ impl MethodModule {
         if let Ok(verdicts) = &answer {
             routing::check(context, verdicts).map_err(CallError::Faulty)?;
         }
+        let answer = Arc::new(answer);
         if silent {
             self.host.recall.keep(&self.who.digest, context, &answer);
         }
@@ -197,14 +205,15 @@ fn call<T>(
     function: &'static str,
     call: impl FnOnce(&mut Store<MethodState>) -> wasmtime::Result<T>,
 ) -> Result<(T, bool), CallError> {
-    let who = Arc::clone(&state.who);
+    let limits = state.who.limits;
     let mut store = Store::new(engine, state);
-    limit(&mut store, &who.limits);
+    limit(&mut store, &limits);
     let outcome = call(&mut store);
     store.data_mut().end_lines();
     let silent = store.data().lines.silent();
     outcome.map(|answer| (answer, silent)).map_err(|error| {
         let kind = diagnose(&error, store.data_mut().meter());
+        let who = &store.data().who;
         who.failed(function, &kind, &format!("{error:#}"));
         kind
     })
@@ -222,7 +231,7 @@ pub struct Reused {
 impl Reused {
     /// Asks once more.
     #[doc(hidden)]
-    pub fn rank(&mut self, context: &Context) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
+    pub fn rank(&mut self, context: &Context) -> Result<Answer, CallError> {
         self.store.set_epoch_deadline(1 << 32);
         self.store.set_hostcall_fuel(usize::MAX);
         let question = v0_1::method::question(context);

@@ -12,15 +12,13 @@
 //! are over fall out by themselves.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hash as _, Hasher, RandomState};
 use std::mem;
+use std::sync::Arc;
 
 use kassette_domain::id::Digest;
-use kassette_domain::routing::{Context, Refusal, Verdict};
+use kassette_domain::routing::{Answer, Context};
 use parking_lot::Mutex;
-
-/// An answer that was believed.
-pub(crate) type Answer = Result<Vec<Verdict>, Refusal>;
 
 /// Parts with a lock each, so that threads seldom meet.
 const PARTS: usize = 16;
@@ -34,7 +32,8 @@ const ITEM: usize = 160;
 pub(crate) struct Recall {
     /// Bytes that one generation of one part may hold; 0 where nothing is remembered.
     most: usize,
-    hashes: RandomState,
+    /// Where every hash begins.
+    seed: u64,
     parts: [Mutex<Part>; PARTS],
 }
 
@@ -47,7 +46,7 @@ struct Part {
 /// Entries by the hash of their question. One that has another's hash takes its place.
 #[derive(Debug, Default)]
 struct Generation {
-    entries: HashMap<u64, Entry>,
+    entries: HashMap<u64, Entry, BuildHasherDefault<Hashed>>,
     bytes: usize,
 }
 
@@ -55,8 +54,93 @@ struct Generation {
 struct Entry {
     digest: Digest,
     question: Context,
-    answer: Answer,
+    answer: Arc<Answer>,
     bytes: usize,
+}
+
+/// The hash of a question: each word is mixed in by one multiplication. A listing asks for six of them,
+/// and the library's own hash took longer than all else about the answer. That somebody could make two
+/// questions collide, if he knew the seed, gains him nothing: the later takes the place of the earlier,
+/// and who is asked about it compares the questions themselves.
+#[derive(Clone, Copy, Debug)]
+struct Mixed(u64);
+
+impl Mixed {
+    /// An odd number without a pattern: the golden ratio's digits.
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    const fn mix(&mut self, word: u64) {
+        let product = (self.0 ^ word) as u128 * Self::FACTOR as u128;
+        self.0 = (product as u64) ^ ((product >> 64) as u64).rotate_left(29);
+    }
+}
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        let mut end = *self;
+        end.mix(Self::FACTOR);
+        end.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.mix(u64::from_le_bytes(*word));
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.mix(u64::from_le_bytes(last));
+        }
+    }
+
+    fn write_u8(&mut self, number: u8) {
+        self.mix(number.into());
+    }
+
+    fn write_u16(&mut self, number: u16) {
+        self.mix(number.into());
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.mix(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.mix(number);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.mix(number as u64);
+    }
+
+    fn write_i32(&mut self, number: i32) {
+        self.mix(number.cast_unsigned().into());
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.mix(number as u64);
+    }
+}
+
+/// The hash of a number that is one already.
+#[derive(Debug, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 << 8) | u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
 }
 
 impl Recall {
@@ -64,24 +148,24 @@ impl Recall {
     pub(crate) fn new(bytes: usize) -> Self {
         Self {
             most: bytes / (2 * PARTS),
-            hashes: RandomState::new(),
+            seed: RandomState::new().hash_one(bytes),
             parts: Default::default(),
         }
     }
 
     /// What a version answered to this very question.
-    pub(crate) fn find(&self, digest: &Digest, question: &Context) -> Option<Answer> {
+    pub(crate) fn find(&self, digest: &Digest, question: &Context) -> Option<Arc<Answer>> {
         if self.most == 0 {
             return None;
         }
-        let hash = self.hashes.hash_one((digest, question));
+        let hash = self.hash(digest, question);
         let mut part = self.part(hash)?.lock();
         let same = |entry: &&Entry| entry.digest == *digest && entry.question == *question;
         if let Some(entry) = part.young.entries.get(&hash).filter(same) {
-            return Some(entry.answer.clone());
+            return Some(Arc::clone(&entry.answer));
         }
         let entry = part.old.entries.get(&hash).filter(same)?;
-        let answer = entry.answer.clone();
+        let answer = Arc::clone(&entry.answer);
         if let Some(entry) = part.old.take(hash) {
             part.put(hash, entry, self.most);
         }
@@ -89,20 +173,30 @@ impl Recall {
     }
 
     /// Keeps an answer.
-    pub(crate) fn keep(&self, digest: &Digest, question: &Context, answer: &Answer) {
+    pub(crate) fn keep(&self, digest: &Digest, question: &Context, answer: &Arc<Answer>) {
+        if self.most == 0 {
+            return;
+        }
         let bytes = size(question, answer);
         if bytes > self.most {
             return;
         }
-        let hash = self.hashes.hash_one((digest, question));
+        let hash = self.hash(digest, question);
         let Some(part) = self.part(hash) else { return };
         let entry = Entry {
             digest: *digest,
             question: question.clone(),
-            answer: answer.clone(),
+            answer: Arc::clone(answer),
             bytes,
         };
         part.lock().put(hash, entry, self.most);
+    }
+
+    fn hash(&self, digest: &Digest, question: &Context) -> u64 {
+        let mut hash = Mixed(self.seed);
+        digest.hash(&mut hash);
+        question.hash(&mut hash);
+        hash.finish()
     }
 
     fn part(&self, hash: u64) -> Option<&Mutex<Part>> {
@@ -152,7 +246,7 @@ mod tests {
     use kassette_domain::id::AccountId;
     use kassette_domain::key::Environment;
     use kassette_domain::money::{Currency, Minor};
-    use kassette_domain::routing::{Availability, Candidate, Ground, Health};
+    use kassette_domain::routing::{Availability, Candidate, Ground, Health, Refusal, Verdict};
     use kassette_domain::time::Time;
 
     use super::*;
@@ -186,10 +280,10 @@ mod tests {
         }
     }
 
-    fn answer(reason: &str) -> Answer {
+    fn answer(reason: &str) -> Arc<Answer> {
         let id = AccountId::parse("stripe").unwrap();
         let outcome = Ok(reason.to_owned());
-        Ok(vec![Verdict { id, outcome }])
+        Arc::new(Ok(vec![Verdict { id, outcome }]))
     }
 
     #[test]
@@ -219,12 +313,37 @@ mod tests {
     #[test]
     fn a_refusal_is_an_answer_too() {
         let recall = Recall::new(1 << 20);
-        let no = Err(Refusal {
+        let no = Arc::new(Err(Refusal {
             ground: Ground::Country,
             detail: "not there".into(),
-        });
+        }));
         recall.keep(&DIGEST, &question(1), &no);
         assert_eq!(recall.find(&DIGEST, &question(1)), Some(no));
+    }
+
+    #[test]
+    fn questions_that_differ_in_a_figure_spread_over_all_hashes() {
+        let recall = Recall::new(1 << 20);
+        let hashes = (0..4096).map(|amount| recall.hash(&DIGEST, &question(amount)));
+        let (mut parts, mut low, mut high) = ([0; PARTS], [0; 64], [0; 128]);
+        for hash in hashes {
+            parts[(hash >> 32) as usize % PARTS] += 1;
+            low[hash as usize % 64] += 1;
+            high[(hash >> 57) as usize] += 1;
+        }
+        // As many each, give or take what chance does.
+        assert!(
+            parts.iter().all(|count| (128..=384).contains(count)),
+            "{parts:?}"
+        );
+        assert!(
+            low.iter().all(|count| (16..=128).contains(count)),
+            "{low:?}"
+        );
+        assert!(
+            high.iter().all(|count| (4..=96).contains(count)),
+            "{high:?}"
+        );
     }
 
     #[test]

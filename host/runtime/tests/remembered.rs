@@ -70,7 +70,7 @@ fn a_question_that_comes_again_is_answered_without_a_call_and_another_is_not() {
     let question = context(&["a"]);
     assert_eq!(module.recall(&question), None);
     let answer = module.rank(&question).unwrap();
-    assert_eq!(module.recall(&question), Some(answer));
+    assert_eq!(module.recall(&question).as_deref(), Some(&answer));
     let later = Context {
         now: NOW.after(Duration::from_secs(1)),
         ..question

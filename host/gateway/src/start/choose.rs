@@ -73,7 +73,7 @@ impl Run<'_> {
             ));
         }
         let ranking = self.ranked(ledger, &merchant).await?;
-        let mut rest: VecDeque<AccountId> = ranking.eligible.iter().cloned().collect();
+        let mut rest: VecDeque<AccountId> = ranking.eligible().cloned().collect();
         self.skip_the_lately_unavailable(ledger, &mut rest);
         Ok(Plan { ranking, rest })
     }

@@ -12,7 +12,7 @@ use kassette_domain::provider::{
     VendorSettlement, VendorStatus, Wish,
 };
 use kassette_domain::routing::{
-    Availability, Context, Ground, MethodDescription, Refusal, Verdict,
+    Answer, Availability, Context, Ground, MethodDescription, Refusal, Verdict,
 };
 use kassette_gateway::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
 use kassette_runtime::CallError;
@@ -226,10 +226,7 @@ impl Method for Ranks {
         &self.description
     }
 
-    fn rank<'a>(
-        &'a self,
-        context: &'a Context,
-    ) -> Calling<'a, Result<Result<Vec<Verdict>, Refusal>, CallError>> {
+    fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>> {
         let mut candidates = context.candidates.clone();
         candidates.sort_by_key(|each| std::cmp::Reverse(each.priority));
         let verdict = |candidate: &kassette_domain::routing::Candidate| {
@@ -251,7 +248,14 @@ impl Method for Ranks {
             }
         };
         let verdicts = candidates.iter().map(verdict).collect();
-        Box::pin(async move { Ok(Ok(verdicts)) })
+        Some(Ok(Arc::new(Ok(verdicts))))
+    }
+
+    fn rank<'a>(
+        self: Arc<Self>,
+        context: &'a Context,
+    ) -> Calling<'a, Result<Arc<Answer>, CallError>> {
+        Box::pin(async move { self.at_once(context).unwrap() })
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which methods can be used now.
 
-use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
+use kassette_domain::id::AccountId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_gateway::methods::{Offer, OfferedProvider, Question};
 use serde::Serialize;
@@ -14,7 +15,7 @@ use super::document::Authenticated;
 use super::error::ApiError;
 use super::payments::currency;
 use super::state::ApiState;
-use super::{formats, query};
+use super::{answer, formats, query};
 
 /// What can be used now.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -42,7 +43,7 @@ pub(super) struct MethodBody {
 #[schema(as = Provider)]
 pub(super) struct ProviderBody {
     #[schema(value_type = formats::ProviderId)]
-    id: String,
+    id: AccountId,
     /// Shown to people.
     #[schema(example = "Sandbox")]
     name: String,
@@ -67,7 +68,7 @@ impl From<Offer> for MethodBody {
 impl From<OfferedProvider> for ProviderBody {
     fn from(provider: OfferedProvider) -> Self {
         Self {
-            id: provider.id.as_str().to_owned(),
+            id: provider.id,
             name: provider.name,
             verification_note: provider.verification_note,
             verification_url: provider.verification_url,
@@ -134,7 +135,7 @@ fn read(query: Option<&str>) -> Result<(Option<Minor>, Currency), ApiError> {
 pub(super) async fn list(
     State(state): State<ApiState>,
     MerchantRead { caller, arrived }: MerchantRead,
-) -> Result<Json<MethodsBody>, ApiError> {
+) -> Result<Response, ApiError> {
     let (amount, currency) = read(arrived.parts.uri.query())?;
     let merchant = &caller.merchant;
     let Some(rate) = merchant.usable_rate(currency, state.now()) else {
@@ -151,7 +152,7 @@ pub(super) async fn list(
     };
     // A payment that the merchant's limit refuses has no method at all.
     if usd.is_some_and(|usd| merchant.policy.refuses(usd)) {
-        return Ok(Json(MethodsBody { methods: vec![] }));
+        return answer::json(&MethodsBody { methods: vec![] }, 16);
     }
     let question = Question {
         merchant,
@@ -162,9 +163,10 @@ pub(super) async fn list(
         email_known: false,
     };
     let offers = state.gateway().offers(question).await;
-    Ok(Json(MethodsBody {
+    let body = MethodsBody {
         methods: offers.into_iter().map(Into::into).collect(),
-    }))
+    };
+    answer::json(&body, 2048)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! the extractor in its signature and cannot be written without one.
 
 mod access;
+mod answer;
 pub(crate) mod body;
 mod cached;
 mod callbacks;

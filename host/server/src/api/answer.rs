@@ -1,0 +1,29 @@
+//! Answers in JSON, written into one block of the size that they usually have.
+
+use std::fmt::Display;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use serde::{Serialize, Serializer};
+
+use super::error::ApiError;
+
+/// 200 with a body that is about `usual` bytes long.
+///
+/// # Errors
+/// None for any type of ours: a body that cannot be JSON is a fault of ours.
+pub(super) fn json(body: &impl Serialize, usual: usize) -> Result<Response, ApiError> {
+    let mut text = Vec::with_capacity(usual);
+    serde_json::to_writer(&mut text, body).map_err(ApiError::internal)?;
+    let mut response = Response::new(Body::from(text));
+    let media_type = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, media_type);
+    Ok(response)
+}
+
+/// Serializes a value as the text that it is shown as.
+pub(super) fn shown<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
