@@ -1,5 +1,7 @@
 //! Creating a payment.
 
+use std::sync::Arc;
+
 use kassette_domain::id::{AccountId, MerchantId, PaymentId};
 use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::merchant::Merchant;
@@ -175,18 +177,21 @@ impl Gateway {
         merchant: MerchantId,
         environment: Environment,
         id: PaymentId,
-    ) -> Result<Option<Payment>, Fault> {
+    ) -> Result<Option<Arc<Payment>>, Fault> {
         let payment = self.store().payment(id).await?;
         Ok(payment.filter(|found| found.merchant == merchant && found.environment == environment))
     }
 
     /// `{public_url}/checkout/<token>`.
     pub fn checkout_url(&self, payment: &Payment) -> String {
-        format!(
-            "{}/checkout/{}",
-            self.settings().public_url,
-            payment.token.expose()
-        )
+        const PATH: &str = "/checkout/";
+        let configured = self.inner.configured.load();
+        let (origin, token) = (&configured.settings.public_url, payment.token.expose());
+        let mut url = String::with_capacity(origin.len() + PATH.len() + token.len());
+        url.push_str(origin);
+        url.push_str(PATH);
+        url.push_str(token);
+        url
     }
 }
 

@@ -26,6 +26,7 @@ pub use crate::sled::SledStore;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::{AuditEntry, Audited, Chain};
@@ -227,8 +228,8 @@ pub trait Payments: Send + Sync {
     /// When the next payment is due; none where none ever is.
     fn next_due(&self) -> Answer<'_, Option<Time>>;
 
-    /// A payment by its id.
-    fn payment(&self, id: PaymentId) -> Answer<'_, Option<Payment>>;
+    /// A payment by its id; shared with what a store remembers.
+    fn payment(&self, id: PaymentId) -> Answer<'_, Option<Arc<Payment>>>;
 
     /// A payment with its attempts.
     fn ledger(&self, about: About) -> Answer<'_, Option<Ledger>>;

@@ -1,5 +1,7 @@
 //! A reseller's payments: create, start, read, list.
 
+use std::sync::Arc;
+
 use kassette_domain::id::{AccountId, MerchantId, PaymentId};
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::{Origin, Payment, Request};
@@ -87,7 +89,7 @@ impl Gateway {
         &self,
         caller: &ResellerCaller,
         id: PaymentId,
-    ) -> Result<Payment, ResellerError> {
+    ) -> Result<Arc<Payment>, ResellerError> {
         let payment = self.made_by(caller, id).await?;
         let payment = payment.ok_or(ResellerError::NotFound)?;
         let (merchant, environment) = (payment.merchant, payment.environment);
@@ -122,9 +124,9 @@ impl Gateway {
         &self,
         caller: &ResellerCaller,
         id: PaymentId,
-    ) -> Result<Option<Payment>, kassette_store::Fault> {
+    ) -> Result<Option<Arc<Payment>>, kassette_store::Fault> {
         let payment = self.store().payment(id).await?;
-        let own = |payment: &Payment| match payment.origin {
+        let own = |payment: &Arc<Payment>| match payment.origin {
             Origin::Reseller { reseller, .. } => {
                 reseller == caller.reseller.id && payment.environment == caller.key.environment
             }

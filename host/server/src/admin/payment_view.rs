@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 /// The public fields and the operators'.
 pub(super) fn payment(gateway: &Gateway, payment: &Payment) -> Value {
-    let mut view = serde_json::to_value(crate::api::PaymentBody::of(payment.clone(), gateway))
-        .unwrap_or(Value::Null);
+    let mut view =
+        serde_json::to_value(crate::api::PaymentBody::of(payment, gateway)).unwrap_or(Value::Null);
     if let Value::Object(fields) = &mut view {
         let reseller = match &payment.origin {
             Origin::Merchant { .. } => None,

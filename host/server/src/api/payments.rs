@@ -22,9 +22,9 @@ use utoipa::ToSchema;
 use super::access::{MerchantCreate, MerchantRead};
 use super::document::{Authenticated, WithBody};
 use super::error::{ApiError, ErrorBody};
-use super::formats;
 use super::json::{Fields, Invalid, text};
 use super::state::ApiState;
+use super::{answer, formats};
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
@@ -147,28 +147,31 @@ pub(super) fn check_method(
 }
 
 /// A payment as merchants see it.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Payment, example = json!({
     "payment_id": "9f0c2b7e4d1a4f6e8b3c5d7e9f0a1b2c", "order_id": "order-1042",
     "status": "created", "settlement_status": "pending", "amount": "49.90", "currency": "EUR",
     "usd_amount": "53.89", "payment_method": null, "test_mode": true,
     "checkout_url": "https://pay.example/checkout/Zk3v8yq0S1n5m7Qw2E4r6T8y0U1i3O5p7A9s1D3f5G7"
 }))]
-pub(crate) struct PaymentBody {
+pub(crate) struct PaymentBody<'a> {
     #[schema(value_type = formats::PaymentId)]
-    payment_id: String,
+    #[serde(serialize_with = "answer::shown")]
+    payment_id: PaymentId,
     #[schema(value_type = formats::OrderId)]
-    order_id: String,
+    order_id: &'a str,
     #[schema(value_type = formats::PaymentStatus)]
     status: &'static str,
     #[schema(value_type = formats::SettlementStatus)]
     settlement_status: &'static str,
     #[schema(value_type = formats::InvoiceAmount)]
-    amount: String,
+    #[serde(serialize_with = "answer::shown")]
+    amount: Minor,
     #[schema(value_type = formats::Currency)]
     currency: &'static str,
     #[schema(value_type = formats::UsdAmount)]
-    usd_amount: String,
+    #[serde(serialize_with = "answer::shown")]
+    usd_amount: Minor,
     /// Null until a method is chosen.
     #[schema(value_type = Option<formats::PaymentMethod>, required)]
     payment_method: Option<&'static str>,
@@ -178,20 +181,20 @@ pub(crate) struct PaymentBody {
     checkout_url: String,
 }
 
-impl PaymentBody {
+impl<'a> PaymentBody<'a> {
     /// The public view of a payment.
-    pub(crate) fn of(payment: payment::Payment, gateway: &Gateway) -> Self {
+    pub(crate) fn of(payment: &'a payment::Payment, gateway: &Gateway) -> Self {
         Self {
-            payment_id: payment.id.to_string(),
-            checkout_url: gateway.checkout_url(&payment),
+            payment_id: payment.id,
+            checkout_url: gateway.checkout_url(payment),
             status: payment.status.as_str(),
             settlement_status: payment.settlement.as_str(),
-            amount: payment.due.amount.to_string(),
+            amount: payment.due.amount,
             currency: payment.due.currency.code(),
-            usd_amount: payment.usd.to_string(),
+            usd_amount: payment.usd,
             payment_method: payment.method.map(MethodId::as_str),
             test_mode: payment.environment == Environment::Test,
-            order_id: payment.order_id.as_str().to_owned(),
+            order_id: payment.order_id.as_str(),
         }
     }
 }
@@ -227,10 +230,10 @@ pub(super) async fn create(
             let origin = &gateway.settings().public_url;
             let location = format!("{origin}/api/v1/payments/{}", payment.id);
             let location = HeaderValue::try_from(location).map_err(ApiError::internal)?;
-            let body = Json(PaymentBody::of(payment, gateway));
+            let body = Json(PaymentBody::of(&payment, gateway));
             Ok((StatusCode::CREATED, [(LOCATION, location)], body).into_response())
         }
-        CreateOutcome::Replayed(payment) => Ok(replayed(Json(PaymentBody::of(payment, gateway)))),
+        CreateOutcome::Replayed(payment) => Ok(replayed(Json(PaymentBody::of(&payment, gateway)))),
     }
 }
 
@@ -253,7 +256,7 @@ pub(super) async fn read(
     State(state): State<ApiState>,
     id: Result<Path<String>, PathRejection>,
     MerchantRead { caller, arrived }: MerchantRead,
-) -> Result<Json<PaymentBody>, ApiError> {
+) -> Result<Response, ApiError> {
     const UNKNOWN: ApiError = ApiError::NotFound("payment not found");
     arrived.no_query()?;
     let Path(id) = id.map_err(|_| UNKNOWN)?;
@@ -261,7 +264,7 @@ pub(super) async fn read(
     let gateway = state.gateway();
     let found = gateway.payment_of(caller.merchant.id, caller.key.environment, id);
     let payment = found.await?.ok_or(UNKNOWN)?;
-    Ok(Json(PaymentBody::of(payment, gateway)))
+    answer::json(&PaymentBody::of(&payment, gateway), 512)
 }
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ impl Payments for SledStore {
         self.read(|view| due::next(view))
     }
 
-    fn payment(&self, id: PaymentId) -> Answer<'_, Option<Payment>> {
+    fn payment(&self, id: PaymentId) -> Answer<'_, Option<Arc<Payment>>> {
         Box::pin(async move {
             let began = match self.recall(id)? {
                 Ok(payment) => return Ok(Some(payment)),
@@ -112,7 +112,7 @@ impl Payments for SledStore {
                 let row = PaymentRow::load(view, id)?;
                 row.map(|row| self.opened(row)).transpose()
             });
-            let payment = read.await?;
+            let payment = read.await?.map(Arc::new);
             if let Some(payment) = &payment {
                 self.recent().remember(began, payment);
             }

@@ -5,6 +5,7 @@
 //! its sync and before anybody hears of it; a read that was under way meanwhile is not remembered.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::payment::Payment;
@@ -28,7 +29,7 @@ pub(super) struct Recent {
 struct Shard {
     /// Counts what was forgotten because it was written.
     written: u64,
-    payments: HashMap<PaymentId, Payment>,
+    payments: HashMap<PaymentId, Arc<Payment>>,
 }
 
 /// When a read began, as far as its payment's shard is concerned.
@@ -54,14 +55,14 @@ impl Recent {
     ///
     /// # Errors
     /// Where it has to be read: when that began.
-    pub(super) fn ask(&self, id: PaymentId) -> Result<Payment, Began> {
+    pub(super) fn ask(&self, id: PaymentId) -> Result<Arc<Payment>, Began> {
         let shard = self.shard(id).lock();
         let known = shard.payments.get(&id).cloned();
         known.ok_or(Began(shard.written))
     }
 
     /// Remembers a payment that was read, unless something was written since the read began.
-    pub(super) fn remember(&self, began: Began, payment: &Payment) {
+    pub(super) fn remember(&self, began: Began, payment: &Arc<Payment>) {
         let mut shard = self.shard(payment.id).lock();
         if shard.written != began.0 {
             return;
@@ -69,7 +70,7 @@ impl Recent {
         if shard.payments.len() >= SHARD_CAPACITY {
             shard.payments.clear();
         }
-        shard.payments.insert(payment.id, payment.clone());
+        shard.payments.insert(payment.id, Arc::clone(payment));
     }
 
     /// Forgets what a group has written.
@@ -96,8 +97,8 @@ mod tests {
     use super::*;
     use crate::suite::fixtures::{NOW, new_payment};
 
-    fn payment(name: &str) -> Payment {
-        Payment::new(new_payment(name), None, NOW)
+    fn payment(name: &str) -> Arc<Payment> {
+        Arc::new(Payment::new(new_payment(name), None, NOW))
     }
 
     fn began(recent: &Recent, id: PaymentId) -> Began {
@@ -135,9 +136,9 @@ mod tests {
         for at in 0..u32::try_from(SHARDS * SHARD_CAPACITY * 2).unwrap() {
             let mut bytes = [0; 16];
             bytes[12..].copy_from_slice(&at.to_be_bytes());
-            let mut payment = payment("a");
+            let mut payment = Payment::new(new_payment("a"), None, NOW);
             payment.id = PaymentId::from_bytes(bytes);
-            recent.remember(began(&recent, payment.id), &payment);
+            recent.remember(began(&recent, payment.id), &Arc::new(payment));
         }
         let shards = recent.shards.iter();
         let held: usize = shards.map(|shard| shard.lock().payments.len()).sum();

@@ -102,7 +102,7 @@ impl SledStore {
     }
 
     /// What is remembered of a payment, where the store can be read at all.
-    pub(super) fn recall(&self, id: PaymentId) -> Result<Result<Payment, Began>, Fault> {
+    pub(super) fn recall(&self, id: PaymentId) -> Result<Result<Arc<Payment>, Began>, Fault> {
         self.engine.read().open()?;
         Ok(self.recent().ask(id))
     }

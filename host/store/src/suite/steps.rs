@@ -60,15 +60,15 @@ pub async fn a_step_writes_payment_attempt_timeline_and_events_together(harness:
         // Twice, because what is read often may be remembered.
         for _ in 0..2 {
             let read = store.payment(payment.id).await.unwrap();
-            assert_eq!(read.as_ref(), Some(&ledger.payment));
+            assert_eq!(read.as_deref(), Some(&ledger.payment));
         }
         last = Some(ledger);
     }
     let ledger = last.unwrap();
     assert_eq!(ledger.payment.status, Status::Completed);
     assert_eq!(
-        store.payment(payment.id).await.unwrap(),
-        Some(ledger.payment)
+        store.payment(payment.id).await.unwrap().as_deref(),
+        Some(&ledger.payment)
     );
     let events = store.history(payment.id).await.unwrap().unwrap().events;
     assert!(events.len() >= 2 && events.iter().all(|event| event.payment == payment.id));

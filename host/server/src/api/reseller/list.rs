@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use kassette_domain::id::MerchantId;
 use kassette_store::Paging;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use super::signed::{Read, SignedReseller};
 use crate::api::document::Authenticated;
 use crate::api::error::{ApiError, ErrorBody};
 use crate::api::state::ApiState;
-use crate::api::{formats, query};
+use crate::api::{answer, formats, query};
 
 /// Payments of a page where `limit` is absent.
 const PAGE: usize = 50;
@@ -61,11 +61,11 @@ impl utoipa::IntoParams for ListQuery {
 }
 
 /// A page of payments.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ResellerPayments)]
-pub(super) struct ListBody {
+pub(super) struct ListBody<'a> {
     /// The newest first.
-    payments: Vec<DelegatedBody>,
+    payments: Vec<DelegatedBody<'a>>,
     /// `cursor` of the next page; null on the last. Stays good while payments are made.
     #[schema(value_type = Option<String>, required)]
     next_cursor: Option<String>,
@@ -87,7 +87,7 @@ pub(super) async fn list(
     SignedReseller {
         caller, arrived, ..
     }: SignedReseller<Read>,
-) -> Result<Json<ListBody>, ApiError> {
+) -> Result<Response, ApiError> {
     let query = arrived.parts.uri.query();
     let [merchant, limit, cursor] = query::read(query, ["merchant_id", "limit", "cursor"])?;
     let invalid = |message: &'static str| ApiError::Invalid(message.into());
@@ -105,14 +105,15 @@ pub(super) async fn list(
     };
     let gateway = state.gateway();
     let page = gateway.reseller_payments(&caller, merchant, paging).await?;
-    let payments = page.items.into_iter();
+    let payments = page.items.iter();
     let payments: Result<_, _> = payments
         .map(|payment| DelegatedBody::of(payment, gateway))
         .collect();
-    Ok(Json(ListBody {
+    let body = ListBody {
         payments: payments?,
         next_cursor: page.next,
-    }))
+    };
+    answer::json(&body, 512 * page.items.len() + 64)
 }
 
 fn limit_of(text: &str) -> Option<usize> {

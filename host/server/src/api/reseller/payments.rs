@@ -19,10 +19,10 @@ use utoipa::ToSchema;
 use super::signed::{Create, Read, SignedReseller};
 use crate::api::document::{Authenticated, WithBody};
 use crate::api::error::{ApiError, ErrorBody};
-use crate::api::formats;
 use crate::api::json::{Fields, Invalid, Value, Wrong, text};
 use crate::api::payments::{PaymentBody, check_method, currency, method, mode, replayed};
 use crate::api::state::ApiState;
+use crate::api::{answer, formats};
 
 /// What a reseller asks for.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
@@ -111,25 +111,25 @@ impl CreateBody {
 }
 
 /// A payment as the reseller that made it reads it.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ResellerPayment)]
-pub(super) struct DelegatedBody {
+pub(super) struct DelegatedBody<'a> {
     #[serde(flatten)]
-    payment: PaymentBody,
+    payment: PaymentBody<'a>,
     #[schema(value_type = formats::ClientRef)]
-    client_ref: String,
+    client_ref: &'a str,
     #[schema(value_type = formats::MerchantId)]
     merchant_id: u64,
 }
 
-impl DelegatedBody {
+impl<'a> DelegatedBody<'a> {
     /// A payment that a reseller made.
-    pub(super) fn of(payment: payment::Payment, gateway: &Gateway) -> Result<Self, ApiError> {
+    pub(super) fn of(payment: &'a payment::Payment, gateway: &Gateway) -> Result<Self, ApiError> {
         let Origin::Reseller { client_ref, .. } = &payment.origin else {
             return Err(ApiError::internal("a reseller's payment is a merchant's"));
         };
         Ok(Self {
-            client_ref: client_ref.as_str().to_owned(),
+            client_ref: client_ref.as_str(),
             merchant_id: payment.merchant.0,
             payment: PaymentBody::of(payment, gateway),
         })
@@ -163,8 +163,8 @@ pub(super) async fn create(
     let request = CreateBody::read(fields)?.into_request(&caller);
     let gateway = state.gateway();
     Ok(match gateway.reseller_create(&caller, request).await? {
-        CreateOutcome::Created(payment) => Json(PaymentBody::of(payment, gateway)).into_response(),
-        CreateOutcome::Replayed(payment) => replayed(Json(PaymentBody::of(payment, gateway))),
+        CreateOutcome::Created(payment) => Json(PaymentBody::of(&payment, gateway)).into_response(),
+        CreateOutcome::Replayed(payment) => replayed(Json(PaymentBody::of(&payment, gateway))),
     })
 }
 
@@ -187,14 +187,14 @@ pub(super) async fn read(
     SignedReseller {
         caller, arrived, ..
     }: SignedReseller<Read>,
-) -> Result<Json<DelegatedBody>, ApiError> {
+) -> Result<Response, ApiError> {
     const UNKNOWN: ApiError = ApiError::NotFound("payment not found");
     arrived.no_query()?;
     let Path(id) = id.map_err(|_| UNKNOWN)?;
     let id = PaymentId::parse(&id).map_err(|_| UNKNOWN)?;
     let gateway = state.gateway();
     let payment = gateway.reseller_payment(&caller, id).await?;
-    DelegatedBody::of(payment, gateway).map(Json)
+    answer::json(&DelegatedBody::of(&payment, gateway)?, 512)
 }
 
 #[cfg(test)]
