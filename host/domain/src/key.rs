@@ -87,14 +87,14 @@ pub fn base62<E>(
 }
 
 /// CRC-32 of a text in six base62 digits, most significant first.
-fn check_digits(text: &str) -> String {
+fn check_digits(text: &str) -> [u8; CHECK] {
     let mut rest = crc32fast::hash(text.as_bytes()) as usize;
     let mut digits = [b'0'; CHECK];
     for digit in digits.iter_mut().rev() {
         *digit = BASE62[rest % 62];
         rest /= 62;
     }
-    digits.iter().map(|digit| char::from(*digit)).collect()
+    digits
 }
 
 impl TokenKind {
@@ -138,12 +138,14 @@ impl TokenKind {
             CODE_RANDOM
         };
         let body = base62(length, random)?;
-        let check = if self.checked() {
-            check_digits(&format!("{prefix}{body}"))
-        } else {
-            String::new()
-        };
-        Ok(Secret::new(format!("{prefix}{body}{check}")))
+        let mut token = String::with_capacity(prefix.len() + body.len() + CHECK);
+        token.push_str(prefix);
+        token.push_str(&body);
+        if self.checked() {
+            let check = check_digits(&token);
+            token.extend(check.map(char::from));
+        }
+        Ok(Secret::new(token))
     }
 }
 
@@ -180,7 +182,7 @@ pub fn read_token(presented: &str) -> Option<(TokenKind, TokenHash)> {
     }
     if kind.checked() {
         let (said, check) = presented.split_at(presented.len() - CHECK);
-        if check_digits(said) != check {
+        if check_digits(said) != check.as_bytes() {
             return None;
         }
     }

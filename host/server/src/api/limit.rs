@@ -77,13 +77,17 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         // Any bits would do; these are not the ones that the map looks at first.
         let index = usize::try_from(hash >> 32).unwrap_or_default() % SHARDS;
         let mut shard = self.shards[index].lock();
-        take(shard.slot(key, now), limit, now)
+        if let Some(full_at) = shard.full_at.get_mut(key) {
+            return take(full_at, limit, now);
+        }
+        take(shard.make(key, now), limit, now)
     }
 }
 
 impl<K: Hash + Eq + Clone> Shard<K> {
-    fn slot(&mut self, key: &K, now: u64) -> &mut u64 {
-        if !self.full_at.contains_key(key) && self.full_at.len() >= SHARD_CAPACITY {
+    /// A bucket for a key that has none.
+    fn make(&mut self, key: &K, now: u64) -> &mut u64 {
+        if self.full_at.len() >= SHARD_CAPACITY {
             if now.saturating_sub(self.swept_at) >= SWEEP_EVERY {
                 self.swept_at = now;
                 self.full_at.retain(|_, full_at| *full_at > now);

@@ -13,6 +13,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::{Request, Response};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,7 +21,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::Watcher;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
-use tower::ServiceExt as _;
+use tower::Service as _;
 
 use super::body::TimedBody;
 
@@ -95,12 +96,17 @@ pub(super) async fn run<S>(
     let service = service_fn(move |request: Request<Incoming>| {
         phase.set(Phase::ANSWERING);
         phase.unread.store(false, Ordering::Relaxed);
-        let body = |body| Body::new(TimedBody::new(body, times.body, Arc::clone(&phase)));
+        // Where there is no body nothing has to be timed.
+        let body = |body: Incoming| match body.is_end_stream() {
+            true => Body::empty(),
+            false => Body::new(TimedBody::new(body, times.body, Arc::clone(&phase))),
+        };
         let mut request = request.map(body);
         request.extensions_mut().insert(ConnectInfo(peer));
-        let (router, phase) = (router.clone(), Arc::clone(&phase));
+        // A router is always ready.
+        let (answer, phase) = (router.clone().call(request), Arc::clone(&phase));
         async move {
-            let Ok(response): Result<Response<Body>, Infallible> = router.oneshot(request).await;
+            let Ok(response): Result<Response<Body>, Infallible> = answer.await;
             let put_off = response.extensions().get::<PutOff>().is_some();
             phase.set(if put_off { Phase::PUT_OFF } else { Phase::IDLE });
             Ok::<_, Infallible>(response)

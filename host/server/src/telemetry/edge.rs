@@ -3,22 +3,23 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
-use futures_util::FutureExt as _;
 use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method};
+use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
-use super::request_id::{RequestId, X_REQUEST_ID};
-use super::requests::{Requests, UNMATCHED};
-use crate::admission::Admission;
+use super::request_id::RequestId;
+use super::requests::{Requests, UNMATCHED, Usual};
+use crate::admission::{Admission, Place};
 use crate::listen::PutOff;
 
 /// Put into the extensions of a 500: why, for the log. Callers never see it.
@@ -74,9 +75,13 @@ impl<S> Layer<S> for Edge {
     type Service = EdgeService<S>;
 
     fn layer(&self, inner: S) -> EdgeService<S> {
+        let handler = Handler {
+            edge: self.clone(),
+            usual: Usual::default(),
+        };
         EdgeService {
             inner,
-            edge: self.clone(),
+            handler: Arc::new(handler),
         }
     }
 }
@@ -85,7 +90,13 @@ impl<S> Layer<S> for Edge {
 #[derive(Clone)]
 pub(crate) struct EdgeService<S> {
     inner: S,
+    handler: Arc<Handler>,
+}
+
+/// An edge around one handler: a router has one for each of its methods.
+struct Handler {
     edge: Edge,
+    usual: Usual,
 }
 
 /// What is remembered of a request until its answer is there.
@@ -99,11 +110,10 @@ struct Seen {
 impl<S> Service<Request> for EdgeService<S>
 where
     S: Service<Request, Response = Response, Error = Infallible>,
-    S::Future: Send + 'static,
 {
     type Response = Response;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+    type Future = Answering<S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(context)
@@ -116,46 +126,103 @@ where
             method: request.method().clone(),
             at: Instant::now(),
         };
-        let edge = Arc::clone(&self.edge.0);
+        let handler = Arc::clone(&self.handler);
+        let edge = &handler.edge.0;
         let mut place = None;
         if let Some(doors) = &edge.doors {
             let door = doors.admission.door(&seen.method, seen.route());
             let Some(admitted) = door.admit() else {
                 let mut response = (doors.on_refusal)();
                 response.extensions_mut().insert(PutOff);
-                seen.finish(&mut response, &edge.requests);
-                return Box::pin(std::future::ready(Ok(response)));
+                seen.finish(&mut response, &handler);
+                return Answering {
+                    answer: None,
+                    refused: Some(response),
+                    request: None,
+                    stood_back: false,
+                    handler,
+                };
             };
             request = request.map(|body| admitted.count_once_whole(body));
             place = Some(admitted);
         }
         // Nothing of it happens before it is polled.
         let answer = self.inner.call(request);
-        Box::pin(async move {
-            if let Some(place) = &place {
-                place.stand_back().await;
-            }
-            let mut response = edge.guarded(answer).await;
-            seen.finish(&mut response, &edge.requests);
-            Ok(response)
-        })
+        Answering {
+            answer: Some(answer),
+            refused: None,
+            request: Some(Asked { seen, place }),
+            stood_back: false,
+            handler,
+        }
+    }
+}
+
+pin_project! {
+    /// The answer to a request, with what every response has. A type of its own, because a router
+    /// boxes it anyway.
+    pub(crate) struct Answering<F> {
+        // None where nobody was let in.
+        #[pin]
+        answer: Option<F>,
+        // What is said then.
+        refused: Option<Response>,
+        // What is known of the request until it is answered.
+        request: Option<Asked>,
+        stood_back: bool,
+        handler: Arc<Handler>,
+    }
+}
+
+/// A request that was let in.
+struct Asked {
+    seen: Seen,
+    place: Option<Arc<Place>>,
+}
+
+impl<F: Future<Output = Result<Response, Infallible>>> Future for Answering<F> {
+    type Output = Result<Response, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Some(refused) = this.refused.take() {
+            return Poll::Ready(Ok(refused));
+        }
+        let (Some(answer), Some(asked)) = (this.answer.as_pin_mut(), &this.request) else {
+            // It has been answered, and nobody polls again.
+            return Poll::Pending;
+        };
+        if let Some(place) = &asked.place
+            && !mem::replace(this.stood_back, true)
+        {
+            // Woken once the others have had their turn.
+            ready!(pin!(place.stand_back()).poll(cx));
+        }
+        let mut response = ready!(this.handler.edge.0.guarded(answer, cx));
+        if let Some(Asked { seen, .. }) = this.request.take() {
+            seen.finish(&mut response, this.handler);
+        }
+        Poll::Ready(Ok(response))
     }
 }
 
 impl Inner {
     /// The answer of a handler, or ours where it panics.
-    async fn guarded(
+    fn guarded(
         &self,
-        answer: impl Future<Output = Result<Response, Infallible>>,
-    ) -> Response {
-        match AssertUnwindSafe(answer).catch_unwind().await {
-            Ok(Ok(response)) => response,
-            Ok(Err(never)) => match never {},
+        answer: Pin<&mut impl Future<Output = Result<Response, Infallible>>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Response> {
+        match catch_unwind(AssertUnwindSafe(|| answer.poll(cx))) {
+            Ok(answered) => answered.map(|answered| match answered {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }),
             Err(_) => {
                 let mut response = (self.on_panic)();
                 let cause = InternalCause("a handler panicked".to_owned());
                 response.extensions_mut().insert(cause);
-                response
+                Poll::Ready(response)
             }
         }
     }
@@ -167,28 +234,57 @@ impl Seen {
         self.route.as_ref().map_or(UNMATCHED, MatchedPath::as_str)
     }
 
-    fn finish(self, response: &mut Response, requests: &Requests) {
+    fn finish(self, response: &mut Response, handler: &Handler) {
         let took = self.at.elapsed();
         let headers = response.headers_mut();
-        headers.insert(X_REQUEST_ID, self.id.header());
+        self.id.mark(headers);
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers
             .entry(CACHE_CONTROL)
             .or_insert(HeaderValue::from_static("no-store"));
         let status = response.status().as_u16();
-        requests.record(self.route(), &self.method, status, took);
+        let answered = Answered {
+            route: self.route.as_ref().map_or(UNMATCHED, MatchedPath::as_str),
+            method: self.method,
+            status,
+            took,
+        };
+        handler.count(&answered);
         let cause = response.extensions_mut().remove::<InternalCause>();
-        self.log(status, took, cause);
+        answered.log(RequestId::marked(response.headers()), cause);
     }
+}
 
+/// A request with its answer.
+struct Answered<'a> {
+    route: &'a str,
+    method: Method,
+    status: u16,
+    took: Duration,
+}
+
+impl Handler {
+    fn count(&self, answered: &Answered<'_>) {
+        let Answered {
+            route,
+            method,
+            status,
+            took,
+        } = answered;
+        let requests = &self.edge.0.requests;
+        requests.record(&self.usual, route, method, *status, *took);
+    }
+}
+
+impl Answered<'_> {
     /// Tells the log what operators have to look at: failures. An ordinary answer is told at debug
     /// only, because its line costs more than the answer itself; metrics count them all, and each
     /// payment's timeline says what became of it.
-    fn log(&self, status: u16, took: Duration, cause: Option<InternalCause>) {
-        let route = self.route();
+    fn log(&self, id: &str, cause: Option<InternalCause>) {
+        let (route, status) = (self.route, self.status);
         if let Some(InternalCause(cause)) = cause {
             tracing::error!(
-                request.id = %self.id, http.method = %self.method, http.route = route, cause,
+                request.id = %id, http.method = %self.method, http.route = route, cause,
                 "the request failed inside"
             );
         }
@@ -197,11 +293,11 @@ impl Seen {
                 tracing::event!(
                     target: "access",
                     $level,
-                    request.id = %self.id,
+                    request.id = %id,
                     http.method = %self.method,
                     http.route = route,
                     http.status = status,
-                    duration_ms = took.as_secs_f64() * 1000.0,
+                    duration_ms = self.took.as_secs_f64() * 1000.0,
                     "answered {} {route} with {status}", self.method
                 )
             };
@@ -217,6 +313,7 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
+    use super::super::request_id::X_REQUEST_ID;
     use super::*;
     use axum::Router;
     use axum::body::Body;

@@ -1,7 +1,6 @@
 //! The name of a request, by which a caller and an operator find the same log lines.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -13,7 +12,7 @@ pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-i
 const MAX: usize = 128;
 
 /// A request's id: the caller's own, or 32 random hex characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct RequestId(HeaderValue);
 
 impl RequestId {
@@ -27,15 +26,15 @@ impl RequestId {
         }
     }
 
-    /// The id as a header's value.
-    pub(crate) fn header(&self) -> HeaderValue {
-        self.0.clone()
+    /// Puts the id into an answer.
+    pub(crate) fn mark(self, answer: &mut HeaderMap) {
+        answer.insert(X_REQUEST_ID, self.0);
     }
-}
 
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.to_str().unwrap_or_default())
+    /// The id that was put into an answer.
+    pub(crate) fn marked(answer: &HeaderMap) -> &str {
+        let id = answer.get(X_REQUEST_ID).map(HeaderValue::to_str);
+        id.and_then(Result::ok).unwrap_or_default()
     }
 }
 
@@ -98,7 +97,9 @@ mod tests {
         for value in values {
             headers.append(X_REQUEST_ID, HeaderValue::from_bytes(value).unwrap());
         }
-        RequestId::of(&headers).to_string()
+        let mut answer = HeaderMap::new();
+        RequestId::of(&headers).mark(&mut answer);
+        RequestId::marked(&answer).to_owned()
     }
 
     fn is_generated(id: &str) -> bool {
