@@ -11,6 +11,7 @@
 
 mod auth;
 mod create;
+mod listing;
 mod modules;
 mod news;
 mod operators;

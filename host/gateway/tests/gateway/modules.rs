@@ -17,7 +17,7 @@ use kassette_domain::routing::{
 use kassette_gateway::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
 use kassette_runtime::CallError;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Barrier, Notify, watch};
 
 /// What the vendor does on a start.
 #[derive(Clone)]
@@ -47,6 +47,7 @@ pub(crate) struct Entry {
 #[derive(Default)]
 struct Books {
     needs: Vec<Need>,
+    meetings: HashMap<MethodId, Arc<Barrier>>,
     entries: HashMap<AttemptId, Entry>,
     scripts: HashMap<AccountId, VecDeque<Script>>,
     callbacks: VecDeque<Result<Acknowledged, Refused>>,
@@ -103,6 +104,13 @@ impl Vendor {
             help: "shown beside the keys".into(),
             required: true,
         });
+    }
+
+    /// From now on the method's module answers once so many others have come to the meeting as it
+    /// waits for.
+    pub(crate) fn meet(&self, method: MethodId, meeting: &Arc<Barrier>) {
+        let mut books = self.books.lock();
+        books.meetings.insert(method, Arc::clone(meeting));
     }
 
     pub(crate) fn be_silent(&self, silent: bool) {
@@ -177,6 +185,7 @@ impl Modules for Scripted {
     fn method(&self, method: MethodId) -> Option<Arc<dyn Method>> {
         Some(Arc::new(Ranks {
             slot: Slot::of_method(method),
+            meeting: self.0.books.lock().meetings.get(&method).cloned(),
             description: MethodDescription {
                 id: method,
                 label: method.as_str().to_owned(),
@@ -210,23 +219,13 @@ impl Modules for Scripted {
 
 struct Ranks {
     slot: Slot,
+    /// Whom it has to wait for before it answers.
+    meeting: Option<Arc<Barrier>>,
     description: MethodDescription,
 }
 
-impl Method for Ranks {
-    fn slot(&self) -> &Slot {
-        &self.slot
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::of(b"method")
-    }
-
-    fn description(&self) -> &MethodDescription {
-        &self.description
-    }
-
-    fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>> {
+impl Ranks {
+    fn verdicts(&self, context: &Context) -> Arc<Answer> {
         let mut candidates = context.candidates.clone();
         candidates.sort_by_key(|each| std::cmp::Reverse(each.priority));
         let verdict = |candidate: &kassette_domain::routing::Candidate| {
@@ -247,15 +246,38 @@ impl Method for Ranks {
                 outcome,
             }
         };
-        let verdicts = candidates.iter().map(verdict).collect();
-        Some(Ok(Arc::new(Ok(verdicts))))
+        Arc::new(Ok(candidates.iter().map(verdict).collect()))
+    }
+}
+
+impl Method for Ranks {
+    fn slot(&self) -> &Slot {
+        &self.slot
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(b"method")
+    }
+
+    fn description(&self) -> &MethodDescription {
+        &self.description
+    }
+
+    fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>> {
+        let here = self.meeting.is_none();
+        here.then(|| Ok(self.verdicts(context)))
     }
 
     fn rank<'a>(
         self: Arc<Self>,
         context: &'a Context,
     ) -> Calling<'a, Result<Arc<Answer>, CallError>> {
-        Box::pin(async move { self.at_once(context).unwrap() })
+        Box::pin(async move {
+            if let Some(meeting) = &self.meeting {
+                meeting.wait().await;
+            }
+            Ok(self.verdicts(context))
+        })
     }
 }
 
