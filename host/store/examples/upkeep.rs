@@ -1,8 +1,9 @@
 //! How long backup, restore, verify and compact take, and how large a store is before and after.
 //!
-//! `cargo run --release -p kassette-store --features suite --example upkeep [payments] [folder]`
+//! `cargo run --release -p kassette-store --features suite --example upkeep [payments] [paid] [folder]`
 //!
-//! Every fourth payment has an attempt that was paid, with its timeline and events.
+//! Every fourth payment has an attempt that was paid, with its timeline and events; or every one, every
+//! other one, none, where `paid` is 1, 2, 0.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -29,6 +30,7 @@ async fn main() {
     let payments: usize = arguments
         .next()
         .map_or(20_000, |text| text.parse().unwrap());
+    let paid: usize = arguments.next().map_or(4, |text| text.parse().unwrap());
     let folder = arguments
         .next()
         .map_or_else(std::env::temp_dir, PathBuf::from);
@@ -40,7 +42,7 @@ async fn main() {
     };
     let store = SledStore::open(&options("store")).unwrap();
     let began = Instant::now();
-    fill(&store, payments).await;
+    fill(&store, payments, paid).await;
     told("fill", began, "");
     store.shut_down().await.unwrap();
     drop(store);
@@ -65,12 +67,12 @@ async fn main() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-async fn fill(store: &Arc<SledStore>, payments: usize) {
+async fn fill(store: &Arc<SledStore>, payments: usize, paid: usize) {
     let writers = (0..WRITERS).map(|writer| {
         let store = Arc::clone(store);
         tokio::spawn(async move {
             for each in (writer..payments).step_by(WRITERS) {
-                one(&store, each).await;
+                one(&store, each, paid).await;
             }
         })
     });
@@ -79,7 +81,7 @@ async fn fill(store: &Arc<SledStore>, payments: usize) {
     }
 }
 
-async fn one(store: &SledStore, number: usize) {
+async fn one(store: &SledStore, number: usize, paid: usize) {
     let at = NOW.after(Duration::from_millis(number as u64));
     let name = format!("{number}");
     let mut new = new_payment(&name);
@@ -88,7 +90,7 @@ async fn one(store: &SledStore, number: usize) {
     new.id = PaymentId::made_at(at, random);
     let about = About::Payment(new.id);
     store.create(new, None, at).await.unwrap();
-    if !number.is_multiple_of(4) {
+    if paid == 0 || !number.is_multiple_of(paid) {
         return;
     }
     let reference = format!("vendor-{name}");

@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::bulk::Bulk;
 use super::judge::{Judge, Report};
 use super::rebuild::{GoOn, Rebuild, always, disk_bytes};
 use super::{MaintenanceError, Progress, Stopped, Unit};
@@ -54,18 +53,17 @@ pub(super) fn compact_in_stages(
             report: Box::new(before),
         });
     }
-    let (rebuild, new) = Rebuild::begin(folder)?;
-    let written = rebuild.attempt(|rebuild| {
+    let written = Rebuild::begin(folder)?.attempt(|rebuild| {
         progress.begin("Writing", Unit::Rows, Some(before.rows.values().sum()));
-        let mut bulk = Bulk::new(&new);
+        let mut packed = rebuild.pack()?;
         for row in db.iter() {
             let (key, row) = row.map_err(|error| engine(&error))?;
-            bulk.push(key.to_vec(), row)?;
+            packed.push(key, row)?;
             progress.advance(1);
         }
-        bulk.write()?;
+        packed.finish()?;
         drop(db);
-        let new = rebuild.reopen(new)?;
+        let new = rebuild.open()?;
         let after = judged(&new, &secrets, "Verifying what was written", progress)?;
         match after == before {
             true => Ok((new, after)),

@@ -7,7 +7,8 @@
 //! | `format` | the file of a backup |
 //! | `backup`, `restore` | to that file and back |
 //! | `judge`, `checks`, `hook_checks`, `reseller_checks` | reading a store through from end to end |
-//! | `rebuild`, `bulk` | a new store beside the old one, and the exchange of the two |
+//! | `rebuild` | a new store beside the old one, and the exchange of the two |
+//! | `packed`, `bulk` | its database: written at once, or filled by way of the engine |
 //! | `compact`, `rekey`, `reseal` | what is rebuilt that way |
 //!
 //! All but a backup of a running store need the folder to themselves.
@@ -21,6 +22,7 @@ mod format;
 mod hook_checks;
 mod judge;
 mod kinds;
+mod packed;
 mod rebuild;
 mod rekey;
 mod reseal;

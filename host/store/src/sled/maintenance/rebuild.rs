@@ -14,6 +14,7 @@ use ::sled::Db;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::MaintenanceError;
+use super::packed::Packed;
 use crate::sled::durable::{ACKNOWLEDGED, Mark};
 use crate::sled::open::{Folder, open_engine};
 use crate::sled::{keys, records};
@@ -75,20 +76,29 @@ pub(super) struct Rebuild {
 
 impl Rebuild {
     /// Begins beside the place that the new store will have.
-    pub(super) fn begin(place: Folder) -> Result<(Self, Db), MaintenanceError> {
+    pub(super) fn begin(place: Folder) -> Result<Self, MaintenanceError> {
         let path = beside(&place.path);
         remove_leftovers(&place.path).map_err(MaintenanceError::io(&path))?;
         let beside = place.aside(path)?;
-        let db = open_engine(&beside)?;
-        Ok((Self { place, beside }, db))
+        Ok(Self { place, beside })
     }
 
-    /// Closes the new store and opens it again, as whoever starts next will find it.
+    /// Begins its database, to be written at once.
+    pub(super) fn pack(&self) -> Result<Packed, MaintenanceError> {
+        Packed::create(&self.beside.path)
+    }
+
+    /// Opens its database, as whoever starts next will find it.
+    pub(super) fn open(&self) -> Result<Db, MaintenanceError> {
+        Ok(open_engine(&self.beside)?)
+    }
+
+    /// Closes its database and opens it again.
     pub(super) fn reopen(&self, db: Db) -> Result<Db, MaintenanceError> {
         db.flush()
             .map_err(|error| crate::sled::rows::engine(&error))?;
         drop(db);
-        Ok(open_engine(&self.beside)?)
+        self.open()
     }
 
     /// Does a part of it; gives it up where that fails.

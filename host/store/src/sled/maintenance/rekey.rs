@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::bulk::Bulk;
 use super::compact::judged;
 use super::kinds;
 use super::rebuild::{GoOn, Rebuild, always};
@@ -60,11 +59,10 @@ pub(super) fn rekey_in_stages(
         sealer: Sealer::new(new_key),
         marker: secrets.marker.clone(),
     };
-    let (rebuild, new) = Rebuild::begin(folder)?;
     let mut resealed = BTreeMap::new();
-    let written = rebuild.attempt(|rebuild| {
+    let written = Rebuild::begin(folder)?.attempt(|rebuild| {
         progress.begin("Sealing anew", Unit::Rows, Some(before.rows.values().sum()));
-        let mut bulk = Bulk::new(&new);
+        let mut packed = rebuild.pack()?;
         for row in db.iter() {
             let (key, mut row) = row.map_err(|error| engine(&error))?;
             let (kind, _) = kinds::split(&key)?;
@@ -72,12 +70,12 @@ pub(super) fn rekey_in_stages(
                 row = reseal(&secrets.sealer, &new_secrets.sealer, &key, &row)?;
                 *resealed.entry(kind.name).or_default() += 1;
             }
-            bulk.push(key.to_vec(), row)?;
+            packed.push(key, row)?;
             progress.advance(1);
         }
-        bulk.write()?;
+        packed.finish()?;
         drop(db);
-        let new = rebuild.reopen(new)?;
+        let new = rebuild.open()?;
         // Opens every sealed value under the new key.
         let after = judged(&new, &new_secrets, "Verifying what was written", progress)?;
         match after == before {

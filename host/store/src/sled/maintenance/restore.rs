@@ -63,9 +63,8 @@ pub(super) fn restore_in_stages(
     prove_key(&sealer, &head)?;
     let place = Folder::take(options)?;
     refuse_full(store)?;
-    let (rebuild, db) = Rebuild::begin(place)?;
-    let built = rebuild.attempt(|rebuild| {
-        let (db, report) = build(rebuild, db, decoder, options, progress)?;
+    let built = Rebuild::begin(place)?.attempt(|rebuild| {
+        let (db, report) = build(rebuild, decoder, options, progress)?;
         match report.is_whole() || despite_findings {
             true => Ok((db, report)),
             false => Err(MaintenanceError::NotWhole {
@@ -95,9 +94,8 @@ pub fn verify_backup(
         let (decoder, head) = Decoder::open(input, FORMAT)?;
         let sealer = Sealer::new(&options.master);
         prove_key(&sealer, &head)?;
-        let (rebuild, db) = Rebuild::begin(Folder::take(options)?)?;
-        let report = rebuild.attempt(|rebuild| {
-            build(rebuild, db, decoder, options, progress).map(|(_, report)| report)
+        let report = Rebuild::begin(Folder::take(options)?)?.attempt(|rebuild| {
+            build(rebuild, decoder, options, progress).map(|(_, report)| report)
         });
         Ok(told(head, report?.1))
     })();
@@ -147,13 +145,13 @@ fn prove_key(sealer: &Sealer, head: &Head) -> Result<(), MaintenanceError> {
 /// Replays a backup into a new store and reads that through.
 fn build(
     rebuild: &Rebuild,
-    db: Db,
     mut decoder: Decoder<impl Read>,
     options: &OpenOptions,
     progress: &dyn Progress,
 ) -> Result<(Db, Report), MaintenanceError> {
     progress.begin("Reading the backup", Unit::Bytes, None);
     let mut read = 0;
+    let db = rebuild.open()?;
     let mut bulk = Bulk::new(&db);
     loop {
         let piece = decoder.next()?;

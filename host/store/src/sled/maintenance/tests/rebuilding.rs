@@ -1,11 +1,14 @@
 //! Compaction and another master key, ended at every stage.
 
+use ::sled::IVec;
+
 use super::super::compact::compact_in_stages;
 use super::super::rebuild::{Stage, disk_bytes};
 use super::super::rekey::rekey_in_stages;
 use super::super::restore::restore_in_stages;
 use super::*;
 use crate::Created;
+use crate::sled::open::SEGMENT_BYTES;
 
 /// Ends at a stage as a kill does: nothing after it is done.
 fn until(last: Stage) -> impl Fn(Stage) -> Result<(), MaintenanceError> {
@@ -35,6 +38,39 @@ async fn compaction_keeps_everything_and_tells_the_sizes() {
     assert_eq!(compacted.rows, report.rows.values().sum::<u64>());
     alone(&folder);
     assert_eq!(everything_under(&options(&folder)).await, before);
+}
+
+#[tokio::test]
+async fn a_compacted_store_is_little_more_than_its_rows() {
+    const PAYMENTS: usize = 4096;
+    let folder = tempfile::tempdir().unwrap();
+    let store = SledStore::open(&options(&folder)).unwrap();
+    let shared: Arc<dyn Store> = store.clone();
+    shop(&shared).await;
+    let paid = (0..PAYMENTS).map(|number| {
+        let (shared, name) = (shared.clone(), number.to_string());
+        tokio::spawn(async move {
+            pay(&shared, &name).await;
+            let paid = report(&format!("vendor-{name}"), VendorStatus::Completed);
+            let step = news(&format!("attempt of {name}"), paid);
+            done(&shared, payment_of(&name), step, later(1)).await;
+        })
+    });
+    for paid in paid.collect::<Vec<_>>() {
+        paid.await.unwrap();
+    }
+    drop(shared);
+    closed(store).await;
+    let compacted = compact(&options(&folder), &()).unwrap();
+    let stopped = Stopped::open(&options(&folder)).unwrap();
+    let bytes = |row: Result<(IVec, IVec), _>| row.map(|(key, row)| key.len() + row.len()).unwrap();
+    let alive: usize = stopped.db.iter().map(bytes).sum();
+    // The engine fills what is left of its last segment with zeros.
+    let most = alive + alive / 10 + SEGMENT_BYTES;
+    assert!(
+        compacted.bytes_after < most as u64,
+        "{compacted:?}, {alive} alive"
+    );
 }
 
 #[tokio::test]

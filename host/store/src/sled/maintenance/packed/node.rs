@@ -1,0 +1,115 @@
+//! How sled writes what a page holds.
+//!
+//! A page of a tree is the number of the page on its right, how many bytes all its keys begin with, the
+//! key that it begins at and the one that it ends before, then its rows or the pages below it: first all
+//! keys, without the bytes that they have in common, then all values. A leaf begins and ends at the
+//! shortest key that tells it from the leaf beside it.
+
+use ::sled::IVec;
+
+/// Most bytes that sled takes as common to all keys of a page.
+const MOST_IN_COMMON: usize = u8::MAX as usize;
+
+/// A number in as few bytes as it needs: up to 240 in one; the first byte of others says how they go on.
+pub(super) fn put_number(into: &mut Vec<u8>, number: u64) {
+    let split = |base: u64| {
+        let [low, high, ..] = (number - base).to_le_bytes();
+        (high, low)
+    };
+    match number {
+        0..=240 => into.push(number.to_le_bytes()[0]),
+        241..=2287 => {
+            let (high, low) = split(240);
+            into.extend([241 + high, low]);
+        }
+        2288..=67823 => {
+            let (high, low) = split(2288);
+            into.extend([249, high, low]);
+        }
+        _ => {
+            let bytes = number.to_le_bytes();
+            let zeros = bytes.iter().rev().take_while(|byte| **byte == 0);
+            let (mut head, mut width) = (u8::MAX, bytes.len());
+            for _ in zeros {
+                head -= 1;
+                width -= 1;
+            }
+            into.push(head);
+            into.extend_from_slice(&bytes[..width]);
+        }
+    }
+}
+
+fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(into, bytes.len() as u64);
+    into.extend_from_slice(bytes);
+}
+
+/// The page of the trees' roots, with one tree.
+pub(super) fn roots(tree: &[u8], root: u64) -> Vec<u8> {
+    let mut page = Vec::new();
+    put_bytes(&mut page, tree);
+    put_number(&mut page, root);
+    page
+}
+
+/// The page of a counter.
+pub(super) fn counter(count: u64) -> Vec<u8> {
+    let mut page = Vec::new();
+    put_number(&mut page, count);
+    page
+}
+
+/// The shortest key above `left` and not above `right`.
+pub(super) fn separator(left: &[u8], right: &[u8]) -> IVec {
+    IVec::from(&right[..right.len().min(in_common(left, right) + 1)])
+}
+
+fn in_common(left: &[u8], right: &[u8]) -> usize {
+    left.iter().zip(right).take_while(|(a, b)| a == b).count()
+}
+
+/// Where a page begins, and what it ends before; nothing where it is the first or the last.
+type Span<'a> = (&'a [u8], &'a [u8]);
+
+/// The head of a page, and how many bytes its keys leave out.
+fn head((from, to): Span<'_>, next: Option<u64>) -> (Vec<u8>, usize) {
+    let mut page = Vec::with_capacity(4096);
+    put_number(&mut page, next.unwrap_or_default());
+    // No page below it is being merged, nor is it.
+    page.extend([0, 0]);
+    let common = in_common(from, to).min(MOST_IN_COMMON);
+    // One byte, whatever it is.
+    page.push(u8::try_from(common).unwrap_or(u8::MAX));
+    put_bytes(&mut page, from);
+    put_bytes(&mut page, to);
+    (page, common)
+}
+
+/// A page with rows.
+pub(super) fn leaf(span: Span<'_>, next: Option<u64>, rows: &[(IVec, IVec)]) -> Vec<u8> {
+    let (mut page, common) = head(span, next);
+    page.push(0);
+    put_number(&mut page, rows.len() as u64);
+    for (key, _) in rows {
+        put_bytes(&mut page, &key[common..]);
+    }
+    for (_, row) in rows {
+        put_bytes(&mut page, row);
+    }
+    page
+}
+
+/// A page with pages below it.
+pub(super) fn index(span: Span<'_>, next: Option<u64>, children: &[(IVec, u64)]) -> Vec<u8> {
+    let (mut page, common) = head(span, next);
+    page.push(1);
+    put_number(&mut page, children.len() as u64);
+    for (from, _) in children {
+        put_bytes(&mut page, &from[common..]);
+    }
+    for (_, child) in children {
+        put_number(&mut page, *child);
+    }
+    page
+}
