@@ -5,10 +5,10 @@
 //! | `meta/` | a name | format, canary, mark key, counters, the last group, the audit chain's end, probe, how far retention is |
 //! | `pay/` | payment | the payment, sealed parts, book-keeping |
 //! | `att/` | payment, ordinal | an attempt, sealed parts |
-//! | `atx/` | attempt | its payment |
+//! | `atx/` | attempt | payment, ordinal |
 //! | `reg/` | place | some payments in order of arrival, by what they are found: see `register` |
-//! | `rtn/` | hash of the return token | attempt, payment |
-//! | `ref/` | account, vendor's reference | attempt, payment |
+//! | `rtn/` | half of the hash of the return token | payment, ordinal |
+//! | `ref/` | account, vendor's reference | payment, ordinal |
 //! | `due/` | time, payment; or time, place, number: payments made together | – |
 //! | `lag/` | time, rule, payment | – ; payments that were not over when they were to be forgotten |
 //! | `use/` | account, attempt | – |
@@ -110,6 +110,12 @@ pub(super) fn attempt(payment: PaymentId, ordinal: u8) -> Key {
     key(&[b"att/", payment.as_bytes(), &[ordinal]])
 }
 
+/// The payment in a key of `att/`.
+pub(super) fn payment_of_attempt(key: &[u8]) -> Option<PaymentId> {
+    let (_, id) = key.strip_prefix(b"att/")?.split_last()?;
+    Some(PaymentId::from_bytes(id.try_into().ok()?))
+}
+
 pub(super) fn attempt_index(id: AttemptId) -> Key {
     key(&[b"atx/", id.as_bytes()])
 }
@@ -124,8 +130,10 @@ pub(super) fn registered_first(key: &[u8]) -> Option<Place> {
     Some(Place::from_be_bytes(first))
 }
 
+/// By half of the hash, of which no two are alike either: whoever asks compares the whole.
 pub(super) fn returning(token: TokenHash) -> Key {
-    key(&[b"rtn/", &token.0])
+    let (half, _) = token.0.split_at(16);
+    key(&[b"rtn/", half])
 }
 
 /// An account's id holds no zero byte, so the rest is the reference.

@@ -12,7 +12,7 @@ use kassette_domain::time::Time;
 use super::keys::{self, Line};
 use super::rows::{Rows, Source};
 use super::seal::{Sealer, random_id};
-use super::stored::{AttemptPlace, Books, Due, PaymentRow, encode_attempt, load_attempt};
+use super::stored::{AttemptPlace, Books, Due, EventRow, PaymentRow, encode_attempt, load_attempt};
 use super::{outbox, records, works};
 use crate::{About, Fault};
 
@@ -110,12 +110,13 @@ pub(super) fn save(
     save_attempts(rows, sealer, before, ledger)?;
     books.attempts = count(ledger.attempts.len())?;
     for (attempt, reference) in &change.references {
-        let Some(account) = ledger.attempt(*attempt).map(|attempt| &attempt.account) else {
+        let mut all = ledger.attempts.iter().enumerate();
+        let Some((at, Attempt { account, .. })) = all.find(|(_, each)| each.id == *attempt) else {
             continue;
         };
         let place = AttemptPlace {
-            attempt: *attempt,
             payment: ledger.payment.id,
+            ordinal: count(at)?,
         };
         rows.save(keys::reference(account, reference), &place)?;
     }
@@ -149,8 +150,8 @@ fn save_attempts(
         }
         if old.is_none() {
             let place = AttemptPlace {
-                attempt: attempt.id,
                 payment: after.payment.id,
+                ordinal: count(at)?,
             };
             let token = TokenHash::of(attempt.return_token.expose());
             rows.save(keys::attempt_index(attempt.id), &place)?;
@@ -269,7 +270,7 @@ fn append_events(
             settlement: *settlement,
         };
         let ordinal = books.events;
-        rows.save(keys::event(payment.id, ordinal), &event)?;
+        rows.save(keys::event(payment.id, ordinal), &EventRow::of(&event))?;
         outbox::fan_out(rows, payment, &event)?;
         books.events += 1;
     }

@@ -25,7 +25,7 @@ use super::rows::{Source, Span};
 use super::seal::fingerprint;
 use super::step::DoStep;
 use super::store::SledStore;
-use super::stored::{AttemptPlace, PaymentRow};
+use super::stored::{AttemptPlace, EventRow, PaymentRow};
 use super::view::View;
 use super::works::WorkDone;
 use crate::{
@@ -146,7 +146,11 @@ impl Payments for SledStore {
                 return Ok(None);
             };
             let ledger = self.loaded(view, place.payment)?;
-            Ok(ledger.map(|ledger| (place.attempt, ledger)))
+            Ok(ledger.and_then(|ledger| {
+                let attempt = ledger.attempts.get(usize::from(place.ordinal))?;
+                let is_its = TokenHash::of(attempt.return_token.expose()) == token;
+                is_its.then_some((attempt.id, ledger))
+            }))
         })
     }
 
@@ -157,10 +161,11 @@ impl Payments for SledStore {
             }
             let decisions = keys::lines(id, Line::Decision);
             let transitions = keys::lines(id, Line::Transition);
+            let events: Vec<EventRow> = all(view, &keys::events(id), MAX_EVENTS)?;
             Ok(Some(History {
                 decisions: all(view, &decisions, MAX_DECISIONS)?,
                 transitions: all(view, &transitions, MAX_TRANSITIONS)?,
-                events: all(view, &keys::events(id), MAX_EVENTS)?,
+                events: events.into_iter().map(|row| row.event(id)).collect(),
             }))
         })
     }

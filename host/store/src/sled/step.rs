@@ -76,7 +76,11 @@ fn are_free(rows: &Rows<'_>, ledger: &Ledger, change: &Change) -> Result<bool, F
             continue;
         };
         let known: Option<AttemptPlace> = rows.load(&keys::reference(account, reference))?;
-        if known.is_some_and(|known| known.attempt != *attempt) {
+        let its = |known: AttemptPlace| {
+            let there = ledger.attempts.get(usize::from(known.ordinal));
+            known.payment == ledger.payment.id && there.is_some_and(|there| there.id == *attempt)
+        };
+        if known.is_some_and(|known| !its(known)) {
             return Ok(false);
         }
     }

@@ -4,14 +4,16 @@
 use std::borrow::Cow;
 
 use ::sled::IVec;
-use kassette_domain::attempt::Attempt;
-use kassette_domain::id::{AttemptId, MerchantId, PaymentId};
+use kassette_domain::attempt::{Attempt, AttemptState, VendorFacts};
+use kassette_domain::event::{Event, EventType};
+use kassette_domain::id::{AccountId, AttemptId, Digest, EventId, MerchantId, PaymentId, Slot};
 use kassette_domain::key::Environment;
+use kassette_domain::ledger::Via;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Minor, Money};
 use kassette_domain::order::{Email, OrderId};
 use kassette_domain::payment::{CheckoutMode, Origin, Payment, ReviewCause, Settlement, Status};
-use kassette_domain::provider::{Action, Payer};
+use kassette_domain::provider::{Action, Payer, VendorStatus};
 use kassette_domain::secret::Secret;
 use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
@@ -207,22 +209,46 @@ impl PaymentRow {
     }
 }
 
-/// An attempt's row.
+/// An attempt's row: what its key says is left out, and what is sealed.
 #[derive(Serialize, Deserialize)]
-struct AttemptRow {
-    /// Without what is in `AttemptSecrets`.
-    plain: Attempt,
-    sealed: Vec<u8>,
+struct AttemptRow<'a> {
+    id: AttemptId,
+    account: Cow<'a, AccountId>,
+    slot: Cow<'a, Slot>,
+    digest: Digest,
+    method: MethodId,
+    due: Money,
+    state: AttemptState,
+    until: Option<Time>,
+    references: Cow<'a, [String]>,
+    uncertain: bool,
+    vendor: Option<Cow<'a, VendorFacts>>,
+    busy_until: Option<Time>,
+    next_query: Option<Time>,
+    queries: u8,
+    watched_from: Time,
+    hold_until: Option<Time>,
+    retries: u8,
+    last_sent: Time,
+    closing: bool,
+    approved: bool,
+    given_back: Minor,
+    heard: Cow<'a, [(Via, VendorStatus)]>,
+    opened_at: Time,
+    expires_at: Time,
+    ended_at: Option<Time>,
+    detail: Cow<'a, str>,
+    sealed: Cow<'a, [u8]>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct AttemptSecrets {
-    return_token: Secret,
-    answers: Vec<(String, Secret)>,
-    payer: Payer,
-    returned: Option<Secret>,
+struct AttemptSecrets<'a> {
+    return_token: Cow<'a, Secret>,
+    answers: Cow<'a, [(String, Secret)]>,
+    payer: Cow<'a, Payer>,
+    returned: Option<Cow<'a, Secret>>,
     /// Links and forms that let anybody pay, or show who pays.
-    action: Option<Action>,
+    action: Option<Cow<'a, Action>>,
 }
 
 /// Encodes an attempt's row.
@@ -232,17 +258,51 @@ pub(super) fn encode_attempt(
     ordinal: u8,
 ) -> Result<(Key, IVec), Fault> {
     let key = keys::attempt(attempt.payment, ordinal);
-    let mut plain = attempt.clone();
     let secrets = AttemptSecrets {
-        return_token: std::mem::replace(&mut plain.return_token, Secret::new("")),
-        answers: std::mem::take(&mut plain.answers),
-        payer: std::mem::take(&mut plain.payer),
-        returned: plain.returned.take(),
-        action: plain.action.take(),
+        return_token: Cow::Borrowed(&attempt.return_token),
+        answers: Cow::Borrowed(&attempt.answers),
+        payer: Cow::Borrowed(&attempt.payer),
+        returned: attempt.returned.as_ref().map(Cow::Borrowed),
+        action: attempt.action.as_ref().map(Cow::Borrowed),
     };
-    let sealed = sealer.seal(&key, &secrets)?;
-    let row = records::encode(&key, &AttemptRow { plain, sealed })?;
+    let row = AttemptRow {
+        id: attempt.id,
+        account: Cow::Borrowed(&attempt.account),
+        slot: Cow::Borrowed(&attempt.slot),
+        digest: attempt.digest,
+        method: attempt.method,
+        due: attempt.due,
+        state: attempt.state,
+        until: attempt.until,
+        references: Cow::Borrowed(&attempt.references),
+        uncertain: attempt.uncertain,
+        vendor: attempt.vendor.as_ref().map(Cow::Borrowed),
+        busy_until: attempt.busy_until,
+        next_query: attempt.next_query,
+        queries: attempt.queries,
+        watched_from: attempt.watched_from,
+        hold_until: attempt.hold_until,
+        retries: attempt.retries,
+        last_sent: attempt.last_sent,
+        closing: attempt.closing,
+        approved: attempt.approved,
+        given_back: attempt.given_back,
+        heard: Cow::Borrowed(&attempt.heard),
+        opened_at: attempt.opened_at,
+        expires_at: attempt.expires_at,
+        ended_at: attempt.ended_at,
+        detail: Cow::Borrowed(&attempt.detail),
+        sealed: sealer.seal(&key, &secrets)?.into(),
+    };
+    let row = records::encode(&key, &row)?;
     Ok((key, row))
+}
+
+/// The row of one attempt of a payment.
+fn attempt_row(source: &impl Source, key: &[u8]) -> Result<IVec, Fault> {
+    source
+        .get(key)?
+        .ok_or_else(|| records::damaged(key, "it is missing"))
 }
 
 /// Reads one attempt of a payment.
@@ -253,25 +313,51 @@ pub(super) fn load_attempt(
     ordinal: u8,
 ) -> Result<Attempt, Fault> {
     let key = keys::attempt(payment, ordinal);
-    let row = source
-        .get(&key)?
-        .ok_or_else(|| records::damaged(&key, "it is missing"))?;
-    open_attempt(sealer, &key, &row)
+    open_attempt(sealer, &key, &attempt_row(source, &key)?)
 }
 
 /// Opens an attempt's row.
 pub(super) fn open_attempt(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<Attempt, Fault> {
-    let row: AttemptRow = records::decode(key, row)?;
-    let secrets: AttemptSecrets = sealer
+    let payment = keys::payment_of_attempt(key)
+        .ok_or_else(|| records::damaged(key, "it names no payment"))?;
+    let row: AttemptRow<'_> = records::decode(key, row)?;
+    let secrets: AttemptSecrets<'_> = sealer
         .open(key, &row.sealed)
         .map_err(|unopened| closed(key, unopened))?;
-    let mut attempt = row.plain;
-    attempt.return_token = secrets.return_token;
-    attempt.answers = secrets.answers;
-    attempt.payer = secrets.payer;
-    attempt.returned = secrets.returned;
-    attempt.action = secrets.action;
-    Ok(attempt)
+    Ok(Attempt {
+        id: row.id,
+        payment,
+        account: row.account.into_owned(),
+        slot: row.slot.into_owned(),
+        digest: row.digest,
+        method: row.method,
+        due: row.due,
+        state: row.state,
+        action: secrets.action.map(Cow::into_owned),
+        until: row.until,
+        references: row.references.into_owned(),
+        return_token: secrets.return_token.into_owned(),
+        answers: secrets.answers.into_owned(),
+        payer: secrets.payer.into_owned(),
+        returned: secrets.returned.map(Cow::into_owned),
+        uncertain: row.uncertain,
+        vendor: row.vendor.map(Cow::into_owned),
+        busy_until: row.busy_until,
+        next_query: row.next_query,
+        queries: row.queries,
+        watched_from: row.watched_from,
+        hold_until: row.hold_until,
+        retries: row.retries,
+        last_sent: row.last_sent,
+        closing: row.closing,
+        approved: row.approved,
+        given_back: row.given_back,
+        heard: row.heard.into_owned(),
+        opened_at: row.opened_at,
+        expires_at: row.expires_at,
+        ended_at: row.ended_at,
+        detail: row.detail.into_owned(),
+    })
 }
 
 /// A sealed part that does not open.
@@ -286,10 +372,54 @@ pub(super) fn closed(key: &[u8], unopened: Unopened) -> Fault {
 }
 
 /// Where an attempt stands.
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AttemptPlace {
-    pub(super) attempt: AttemptId,
     pub(super) payment: PaymentId,
+    pub(super) ordinal: u8,
+}
+
+impl AttemptPlace {
+    /// The id of the attempt that stands there.
+    pub(super) fn attempt(self, source: &impl Source) -> Result<AttemptId, Fault> {
+        let key = keys::attempt(self.payment, self.ordinal);
+        let row = attempt_row(source, &key)?;
+        let row: AttemptRow<'_> = records::decode(&key, &row)?;
+        Ok(row.id)
+    }
+}
+
+/// An event's row: what its key says is left out.
+#[derive(Serialize, Deserialize)]
+pub(super) struct EventRow {
+    id: EventId,
+    pub(super) kind: EventType,
+    pub(super) created_at: Time,
+    status: Status,
+    settlement: Settlement,
+}
+
+impl EventRow {
+    pub(super) const fn of(event: &Event) -> Self {
+        Self {
+            id: event.id,
+            kind: event.kind,
+            created_at: event.created_at,
+            status: event.status,
+            settlement: event.settlement,
+        }
+    }
+
+    /// The event of a payment.
+    pub(super) const fn event(self, payment: PaymentId) -> Event {
+        Event {
+            id: self.id,
+            kind: self.kind,
+            created_at: self.created_at,
+            payment,
+            status: self.status,
+            settlement: self.settlement,
+        }
+    }
 }
 
 /// A parked notice.

@@ -2,7 +2,7 @@
 
 use ::sled::IVec;
 use kassette_domain::audit::AuditEntry;
-use kassette_domain::event::{Event, EventType};
+use kassette_domain::event::EventType;
 use kassette_domain::id::{AccountId, PaymentId};
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::ledger::{Ledger, Transition};
@@ -21,7 +21,7 @@ use crate::sled::nonces::Taken;
 use crate::sled::register::{Entry, Place};
 use crate::sled::retention::AllReached;
 use crate::sled::rows::{Source as _, Span};
-use crate::sled::stored::{AttemptPlace, Books, Due, ParkedNotice, PaymentRow};
+use crate::sled::stored::{AttemptPlace, Books, Due, EventRow, ParkedNotice, PaymentRow};
 use crate::sled::{hook_keys, open, records, registered, reseller_keys};
 
 /// The row of the format is in a form of its own.
@@ -202,20 +202,17 @@ pub(super) fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(),
     if let Some(listed) = reseller_keys::payment_of(payment) {
         judge.promise(listed, &[])?;
     }
-    promise_attempts(judge, key, &ledger)?;
+    promise_attempts(judge, &ledger)?;
     history(judge, key, payment, &books)
 }
 
-fn promise_attempts(judge: &mut Judge<'_>, key: &[u8], ledger: &Ledger) -> Result<(), Fault> {
+fn promise_attempts(judge: &mut Judge<'_>, ledger: &Ledger) -> Result<(), Fault> {
     let payment = &ledger.payment;
     for (ordinal, attempt) in (0_u8..).zip(&ledger.attempts) {
-        if attempt.payment != payment.id {
-            judge.find(key, "one of its attempts is another payment's");
-        }
         judge.promise(keys::attempt(payment.id, ordinal), &[])?;
         let place = AttemptPlace {
-            attempt: attempt.id,
             payment: payment.id,
+            ordinal,
         };
         let token = TokenHash::of(attempt.return_token.expose());
         let mut places = vec![keys::attempt_index(attempt.id), keys::returning(token)];
@@ -252,7 +249,8 @@ fn history(
         books.transitions,
         |at| keys::line(id, Line::Transition, at),
     )?;
-    let events: Vec<Event> = lines(judge, key, "events", books.events, |at| keys::event(id, at))?;
+    let events: Vec<EventRow> =
+        lines(judge, key, "events", books.events, |at| keys::event(id, at))?;
     if let Some(what) = contradiction(payment, &transitions, &events) {
         judge.find(key, what);
     }
@@ -307,7 +305,7 @@ fn lines<T: DeserializeOwned>(
 fn contradiction(
     payment: &Payment,
     transitions: &[Transition],
-    events: &[Event],
+    events: &[EventRow],
 ) -> Option<&'static str> {
     if transitions.len() >= usize::from(MAX_TRANSITIONS)
         || events.len() >= usize::from(MAX_REPEATED_EVENTS)

@@ -2,7 +2,6 @@
 //! is damage, so a new kind of row needs one entry here and nothing else.
 
 use ::sled::{IVec, Tree};
-use kassette_domain::event::Event;
 use kassette_domain::id::{InvitationId, WorkId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::time::Time;
@@ -20,7 +19,7 @@ use crate::sled::register::Entry;
 use crate::sled::retention::AllReached;
 use crate::sled::rows::engine;
 use crate::sled::seal::Sealer;
-use crate::sled::stored::AttemptPlace;
+use crate::sled::stored::{AttemptPlace, EventRow};
 use crate::sled::{connect_keys, endpoints, hook_keys, invitations, reseller_keys};
 
 /// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself
@@ -136,7 +135,7 @@ pub(super) const KINDS: &[Kind] = &[
     own(8, "delivery-response", b"dlr/", checks::plain::<String>).following(Derived::Key),
     own(9, "delivery", hook_keys::DELIVERIES, hook_checks::delivery),
     own(10, "due", keys::DUE, checks::due),
-    own(11, "event", b"evt/", checks::plain::<Event>).following(Derived::Key),
+    own(11, "event", b"evt/", checks::plain::<EventRow>).following(Derived::Key),
     own(
         62,
         "invitation",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::id::EndpointId;
-use kassette_domain::key::{Environment, KeyOwner};
+use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::webhook::{DeliveryAttempt, Tried};
 use tempfile::TempDir;
@@ -18,7 +18,8 @@ use super::{
     MaintenanceError, OpenError, OpenOptions, Report, Stopped, backup, compact, rekey, restore,
     verify, verify_audit, verify_backup,
 };
-use crate::sled::{MasterKey, SledStore};
+use crate::sled::stored::AttemptPlace;
+use crate::sled::{MasterKey, SledStore, keys, records};
 use crate::suite::fixtures::{open, secrets as secrets_of, *};
 use crate::suite::resellers::{everything_of_a_reseller, opens};
 use crate::{
@@ -169,4 +170,24 @@ async fn a_delivery_that_is_pruned_leaves_nothing_of_its_event_or_log() {
     assert_eq!(pruned.deliveries, 1);
     closed(store).await;
     whole(&options(&folder));
+}
+
+#[tokio::test]
+async fn a_return_token_leads_to_an_attempt_by_all_of_its_hash() {
+    let folder = tempfile::tempdir().unwrap();
+    closed(full(&options(&folder)).await).await;
+    let of_a = TokenHash::of("return-token-of-attempt of a");
+    let of_another = TokenHash::of("another token");
+    // As if the other's hash began like that of "a".
+    let stopped = Stopped::open(&options(&folder)).unwrap();
+    let [key, alike] = [of_a, of_another].map(keys::returning);
+    let row = stopped.db.get(&key).unwrap().unwrap();
+    let place: AttemptPlace = records::decode(&key, &row).unwrap();
+    let row = records::encode(&alike, &place).unwrap();
+    stopped.db.insert(alike, row).unwrap();
+    drop(stopped);
+    let store = SledStore::open(&options(&folder)).unwrap();
+    assert!(store.by_return(of_a).await.unwrap().is_some());
+    assert_eq!(store.by_return(of_another).await, Ok(None));
+    closed(store).await;
 }

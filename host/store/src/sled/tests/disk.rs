@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::durable::CHECKPOINTED;
+use super::super::open::FORMAT;
 use super::super::{OpenError, journal, keys};
 use super::*;
 use crate::suite::fixtures::*;
@@ -98,14 +99,14 @@ async fn another_format_is_refused() {
         drop(store);
         SledStore::open(&options(folder.path())).map(drop)
     };
-    let later = format(3).await;
+    let later = format(FORMAT + 1).await;
     assert!(
-        matches!(later, Err(OpenError::Newer { found: 3, .. })),
+        matches!(later, Err(OpenError::Newer { found, .. }) if found == FORMAT + 1),
         "{later:?}"
     );
-    let earlier = format(1).await;
+    let earlier = format(FORMAT - 1).await;
     assert!(
-        matches!(earlier, Err(OpenError::Older { found: 1, .. })),
+        matches!(earlier, Err(OpenError::Older { found, .. }) if found == FORMAT - 1),
         "{earlier:?}"
     );
 }

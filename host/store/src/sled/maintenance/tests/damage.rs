@@ -7,8 +7,7 @@ use kassette_domain::audit::{AuditEntry, ChainBreak};
 
 use super::super::kinds::{self, KINDS};
 use super::*;
-use crate::sled::stored::AttemptPlace;
-use crate::sled::{journal, keys, records};
+use crate::sled::journal;
 
 /// Kinds whose rows can be gone without any trace: nothing else tells of them.
 const TRACELESS: [&str; 6] = [
@@ -39,7 +38,10 @@ async fn damaged(plant: impl FnOnce(&Db)) -> (TempDir, Result<Report, Maintenanc
 fn kinds_found(report: Result<Report, MaintenanceError>) -> Vec<&'static str> {
     match report {
         Ok(report) => report.findings.iter().map(|finding| finding.kind).collect(),
-        Err(MaintenanceError::Open(OpenError::Damaged { .. } | OpenError::Newer { .. })) => {
+        // The format's number is a row too.
+        Err(MaintenanceError::Open(
+            OpenError::Damaged { .. } | OpenError::Newer { .. } | OpenError::Older { .. },
+        )) => {
             vec!["none"]
         }
         Err(other) => panic!("{other}"),
