@@ -54,12 +54,12 @@ impl<W: Write> Log<W> {
         if SEGMENT_HEAD + MESSAGE_HEAD + says.len() > SEGMENT_BYTES {
             return Err(io::Error::other("a page is longer than a segment"));
         }
-        let mut message = message(kind, self.segment, page, says);
-        if self.left() < message.len().max(MESSAGE_HEAD) {
+        let mut written = message(kind, self.segment, page, says);
+        if self.left() < written.len().max(MESSAGE_HEAD) {
             self.next_segment()?;
-            message = self::message(kind, self.segment, page, says);
+            written = message(kind, self.segment, page, says);
         }
-        self.write(&message)
+        self.write(&written)
     }
 
     /// Hands everything to the file.
