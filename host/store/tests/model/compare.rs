@@ -152,7 +152,7 @@ pub(crate) async fn account(store: &dyn Store, expected: &Account) -> Verdict {
     let read = read.ok_or("a payment is gone")?;
     ledger(&read, &expected.payment)?;
     let row = store.payment(id).await.map_err(fault)?;
-    same!("the row alone", row.as_ref(), Some(&read.payment));
+    same!("the row alone", row.as_deref(), Some(&read.payment));
     let by_token = store.by_checkout(expected.token).await.map_err(fault)?;
     same!("by its checkout token", by_token.as_ref(), Some(&read));
     for attempt in &expected.payment.attempts {
