@@ -12,10 +12,11 @@
 //! are over fall out by themselves.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, BuildHasherDefault, Hash as _, Hasher, RandomState};
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher};
 use std::mem;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use kassette_domain::id::Digest;
 use kassette_domain::routing::{Answer, Context};
 use parking_lot::Mutex;
@@ -32,8 +33,10 @@ const ITEM: usize = 160;
 pub(crate) struct Recall {
     /// Bytes that one generation of one part may hold; 0 where nothing is remembered.
     most: usize,
-    /// Where every hash begins.
-    seed: u64,
+    /// A quick hash: a listing asks for six questions, and the standard library's took longer than all
+    /// else about the answer. That somebody could make two collide, if he knew the seed, gains him
+    /// nothing: the later takes the place of the earlier, and questions are compared themselves.
+    hashes: RandomState,
     parts: [Mutex<Part>; PARTS],
 }
 
@@ -56,71 +59,6 @@ struct Entry {
     question: Context,
     answer: Arc<Answer>,
     bytes: usize,
-}
-
-/// The hash of a question: each word is mixed in by one multiplication. A listing asks for six of them,
-/// and the library's own hash took longer than all else about the answer. That somebody could make two
-/// questions collide, if he knew the seed, gains him nothing: the later takes the place of the earlier,
-/// and who is asked about it compares the questions themselves.
-#[derive(Clone, Copy, Debug)]
-struct Mixed(u64);
-
-impl Mixed {
-    /// An odd number without a pattern: the golden ratio's digits.
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-
-    const fn mix(&mut self, word: u64) {
-        let product = (self.0 ^ word) as u128 * Self::FACTOR as u128;
-        self.0 = (product as u64) ^ ((product >> 64) as u64).rotate_left(29);
-    }
-}
-
-impl Hasher for Mixed {
-    fn finish(&self) -> u64 {
-        let mut end = *self;
-        end.mix(Self::FACTOR);
-        end.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.mix(u64::from_le_bytes(*word));
-        }
-        if !rest.is_empty() {
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            self.mix(u64::from_le_bytes(last));
-        }
-    }
-
-    fn write_u8(&mut self, number: u8) {
-        self.mix(number.into());
-    }
-
-    fn write_u16(&mut self, number: u16) {
-        self.mix(number.into());
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.mix(number.into());
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.mix(number);
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        self.mix(number as u64);
-    }
-
-    fn write_i32(&mut self, number: i32) {
-        self.mix(number.cast_unsigned().into());
-    }
-
-    fn write_isize(&mut self, number: isize) {
-        self.mix(number as u64);
-    }
 }
 
 /// The hash of a number that is one already.
@@ -148,7 +86,7 @@ impl Recall {
     pub(crate) fn new(bytes: usize) -> Self {
         Self {
             most: bytes / (2 * PARTS),
-            seed: RandomState::new().hash_one(bytes),
+            hashes: RandomState::default(),
             parts: Default::default(),
         }
     }
@@ -158,7 +96,7 @@ impl Recall {
         if self.most == 0 {
             return None;
         }
-        let hash = self.hash(digest, question);
+        let hash = self.hashes.hash_one((digest, question));
         let mut part = self.part(hash)?.lock();
         let same = |entry: &&Entry| entry.digest == *digest && entry.question == *question;
         if let Some(entry) = part.young.entries.get(&hash).filter(same) {
@@ -181,7 +119,7 @@ impl Recall {
         if bytes > self.most {
             return;
         }
-        let hash = self.hash(digest, question);
+        let hash = self.hashes.hash_one((digest, question));
         let Some(part) = self.part(hash) else { return };
         let entry = Entry {
             digest: *digest,
@@ -190,13 +128,6 @@ impl Recall {
             bytes,
         };
         part.lock().put(hash, entry, self.most);
-    }
-
-    fn hash(&self, digest: &Digest, question: &Context) -> u64 {
-        let mut hash = Mixed(self.seed);
-        digest.hash(&mut hash);
-        question.hash(&mut hash);
-        hash.finish()
     }
 
     fn part(&self, hash: u64) -> Option<&Mutex<Part>> {
@@ -319,31 +250,6 @@ mod tests {
         }));
         recall.keep(&DIGEST, &question(1), &no);
         assert_eq!(recall.find(&DIGEST, &question(1)), Some(no));
-    }
-
-    #[test]
-    fn questions_that_differ_in_a_figure_spread_over_all_hashes() {
-        let recall = Recall::new(1 << 20);
-        let hashes = (0..4096).map(|amount| recall.hash(&DIGEST, &question(amount)));
-        let (mut parts, mut low, mut high) = ([0; PARTS], [0; 64], [0; 128]);
-        for hash in hashes {
-            parts[(hash >> 32) as usize % PARTS] += 1;
-            low[hash as usize % 64] += 1;
-            high[(hash >> 57) as usize] += 1;
-        }
-        // As many each, give or take what chance does.
-        assert!(
-            parts.iter().all(|count| (128..=384).contains(count)),
-            "{parts:?}"
-        );
-        assert!(
-            low.iter().all(|count| (16..=128).contains(count)),
-            "{low:?}"
-        );
-        assert!(
-            high.iter().all(|count| (4..=96).contains(count)),
-            "{high:?}"
-        );
     }
 
     #[test]
