@@ -3,7 +3,8 @@
 //! sled splits a leaf in the middle once it holds more than sixteen rows. Rows that arrive in
 //! ascending order therefore leave every leaf half full behind them, for ever. Where every other row
 //! of a stretch comes first and the rest afterwards, the second half fills the leaves that the first
-//! has left half full. What it leaves behind is several times its rows all the same: see `packed`.
+//! has left half full. What it leaves behind is several times its rows all the same, and is packed in the
+//! end: see `packed`.
 
 use ::sled::{Batch, Db, IVec};
 

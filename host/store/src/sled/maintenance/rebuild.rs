@@ -93,12 +93,35 @@ impl Rebuild {
         Ok(open_engine(&self.beside)?)
     }
 
-    /// Closes its database and opens it again.
-    pub(super) fn reopen(&self, db: Db) -> Result<Db, MaintenanceError> {
-        db.flush()
-            .map_err(|error| crate::sled::rows::engine(&error))?;
+    /// Begins a database that is filled by way of the engine: somewhere below, until it is packed.
+    pub(super) fn fill(&self) -> Result<(Folder, Db), MaintenanceError> {
+        let filling = self.beside.aside(self.beside.path.join("filling"))?;
+        let db = open_engine(&filling)?;
+        Ok((filling, db))
+    }
+
+    /// Writes at once what was filled by way of the engine, and opens it.
+    pub(super) fn pack_filled(&self, filling: &Folder, db: Db) -> Result<Db, MaintenanceError> {
+        let engine = |error| crate::sled::rows::engine(&error);
+        let mut packed = self.pack()?;
+        for row in db.iter() {
+            let (key, row) = row.map_err(engine)?;
+            packed.push(key, row)?;
+        }
+        packed.finish()?;
+        let new = self.open()?;
+        let mut written = new.iter();
+        for row in db.iter() {
+            if written.next().transpose().map_err(engine)? != Some(row.map_err(engine)?) {
+                return Err(MaintenanceError::NotTheSame);
+            }
+        }
+        if written.next().is_some() {
+            return Err(MaintenanceError::NotTheSame);
+        }
         drop(db);
-        self.open()
+        fs::remove_dir_all(&filling.path).map_err(MaintenanceError::io(&filling.path))?;
+        Ok(new)
     }
 
     /// Does a part of it; gives it up where that fails.

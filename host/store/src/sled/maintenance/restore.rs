@@ -142,7 +142,8 @@ fn prove_key(sealer: &Sealer, head: &Head) -> Result<(), MaintenanceError> {
     }
 }
 
-/// Replays a backup into a new store and reads that through.
+/// Replays a backup into a new store and reads that through. Its groups change rows that came before
+/// them, so it is replayed by way of the engine and written at once afterwards.
 fn build(
     rebuild: &Rebuild,
     mut decoder: Decoder<impl Read>,
@@ -151,7 +152,7 @@ fn build(
 ) -> Result<(Db, Report), MaintenanceError> {
     progress.begin("Reading the backup", Unit::Bytes, None);
     let mut read = 0;
-    let db = rebuild.open()?;
+    let (filling, db) = rebuild.fill()?;
     let mut bulk = Bulk::new(&db);
     loop {
         let piece = decoder.next()?;
@@ -179,7 +180,7 @@ fn build(
         }
     }
     bulk.write()?;
-    let db = rebuild.reopen(db)?;
+    let db = rebuild.pack_filled(&filling, db)?;
     let sealer = Sealer::new(&options.master);
     let marker = marker(&db, &sealer)?;
     let report = judged(&db, &Secrets { sealer, marker }, "Verifying", progress)?;
