@@ -105,7 +105,7 @@ pub(super) fn settle(folder: &Path) -> io::Result<()> {
 }
 
 /// Makes a folder's name durable, and those of the folders that it is in: any of them may be new.
-fn sync_with_parents(folder: &Path) -> io::Result<()> {
+pub(super) fn sync_with_parents(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()?;
     let folder = fs::canonicalize(folder)?;
     for parent in folder.ancestors().skip(1) {

@@ -11,7 +11,7 @@ use ::sled::{Batch, IVec};
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-use super::durable::{Files, settle};
+use super::durable::{Files, settle, sync_with_parents};
 use super::journal::{Journal, Logged};
 use super::nonces::AllTaken;
 use super::register::Register;
@@ -319,7 +319,13 @@ pub(super) fn open_engine(folder: &Folder) -> Result<sled::Db, OpenError> {
         let opened = catch_unwind(|| config().open())
             .map_err(|_| OpenError::damaged(&folder.path, "the storage engine cannot read it"))?;
         match opened {
-            Ok(db) => return Ok(db),
+            Ok(db) => {
+                // sled has written a snapshot, under a name that it does not sync, and zeros over the
+                // segments that nothing is in. Zeros without the snapshot it would take for the end of
+                // its log, and throw away what comes behind them: so the name has to be there first.
+                sync_with_parents(&folder.path).map_err(OpenError::io(&folder.path))?;
+                return Ok(db);
+            }
             Err(sled::Error::Io(error))
                 if error.to_string().contains("lock") && began.elapsed() < LETTING_GO =>
             {
