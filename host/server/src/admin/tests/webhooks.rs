@@ -339,6 +339,8 @@ async fn a_test_is_queued_listed_and_queued_again() {
             "attempts": [],
         })
     );
+    // Ids begin with the millisecond; those of the same one stand in any order.
+    world.clock.advance(Duration::from_millis(1));
     let again = world
         .post(&format!("/deliveries/{first}/redeliver"), json!({}))
         .await
