@@ -103,9 +103,6 @@ impl Method for MethodModule {
         context: &'a Context,
     ) -> Calling<'a, Result<Arc<Answer>, CallError>> {
         Box::pin(async move {
-            if let Some(answer) = self.at_once(context) {
-                return answer;
-            }
             let permit = INTERPRETED.acquire().await.map_err(|_| CallError::Busy)?;
             let context = context.clone();
             let ranked = tokio::task::spawn_blocking(move || {
