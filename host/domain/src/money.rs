@@ -99,21 +99,8 @@ impl Minor {
 }
 
 impl fmt::Display for Minor {
-    /// In one piece, digit by digit from the last: every answer holds two amounts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = [b'0'; "184467440737095516.15".len()];
-        let (mut rest, mut first) = (self.0, text.len());
-        // Two decimals, the point, and at least one digit before it.
-        while rest > 0 || text.len() - first < 4 {
-            first -= 1;
-            if text.len() - first == 3 {
-                text[first] = b'.';
-                continue;
-            }
-            text[first] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        f.write_str(std::str::from_utf8(&text[first..]).map_err(|_| fmt::Error)?)
+        write!(f, "{}.{:02}", self.0 / 100, self.0 % 100)
     }
 }
 

@@ -184,14 +184,11 @@ impl Gateway {
 
     /// `{public_url}/checkout/<token>`.
     pub fn checkout_url(&self, payment: &Payment) -> String {
-        const PATH: &str = "/checkout/";
-        let configured = self.inner.configured.load();
-        let (origin, token) = (&configured.settings.public_url, payment.token.expose());
-        let mut url = String::with_capacity(origin.len() + PATH.len() + token.len());
-        url.push_str(origin);
-        url.push_str(PATH);
-        url.push_str(token);
-        url
+        format!(
+            "{}/checkout/{}",
+            self.settings().public_url,
+            payment.token.expose()
+        )
     }
 }
 
