@@ -72,8 +72,21 @@ fn in_common(left: &[u8], right: &[u8]) -> usize {
 /// Where a page begins, and what it ends before; nothing where it is the first or the last.
 type Span<'a> = (&'a [u8], &'a [u8]);
 
-/// The head of a page, and how many bytes its keys leave out.
-fn head((from, to): Span<'_>, next: Option<u64>) -> (Vec<u8>, usize) {
+/// What the rest of a page is.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Kind {
+    Leaf = 0,
+    Index = 1,
+}
+
+/// A page up to its values.
+fn page<'a>(
+    (from, to): Span<'_>,
+    next: Option<u64>,
+    kind: Kind,
+    keys: impl ExactSizeIterator<Item = &'a IVec>,
+) -> Vec<u8> {
     let mut page = Vec::with_capacity(4096);
     put_number(&mut page, next.unwrap_or_default());
     // No page below it is being merged, nor is it.
@@ -83,17 +96,17 @@ fn head((from, to): Span<'_>, next: Option<u64>) -> (Vec<u8>, usize) {
     page.push(u8::try_from(common).unwrap_or(u8::MAX));
     put_bytes(&mut page, from);
     put_bytes(&mut page, to);
-    (page, common)
+    page.push(kind as u8);
+    put_number(&mut page, keys.len() as u64);
+    for key in keys {
+        put_bytes(&mut page, &key[common..]);
+    }
+    page
 }
 
 /// A page with rows.
 pub(super) fn leaf(span: Span<'_>, next: Option<u64>, rows: &[(IVec, IVec)]) -> Vec<u8> {
-    let (mut page, common) = head(span, next);
-    page.push(0);
-    put_number(&mut page, rows.len() as u64);
-    for (key, _) in rows {
-        put_bytes(&mut page, &key[common..]);
-    }
+    let mut page = page(span, next, Kind::Leaf, rows.iter().map(|(key, _)| key));
     for (_, row) in rows {
         put_bytes(&mut page, row);
     }
@@ -102,12 +115,12 @@ pub(super) fn leaf(span: Span<'_>, next: Option<u64>, rows: &[(IVec, IVec)]) -> 
 
 /// A page with pages below it.
 pub(super) fn index(span: Span<'_>, next: Option<u64>, children: &[(IVec, u64)]) -> Vec<u8> {
-    let (mut page, common) = head(span, next);
-    page.push(1);
-    put_number(&mut page, children.len() as u64);
-    for (from, _) in children {
-        put_bytes(&mut page, &from[common..]);
-    }
+    let mut page = page(
+        span,
+        next,
+        Kind::Index,
+        children.iter().map(|(from, _)| from),
+    );
     for (_, child) in children {
         put_number(&mut page, *child);
     }
