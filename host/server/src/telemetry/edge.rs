@@ -94,13 +94,13 @@ pub(crate) struct EdgeService<S> {
 }
 
 /// An edge around one handler: a router has one for each of its methods.
-struct Handler {
+pub(crate) struct Handler {
     edge: Edge,
     usual: Usual,
 }
 
 /// What is remembered of a request until its answer is there.
-struct Seen {
+pub(crate) struct Seen {
     id: RequestId,
     route: Option<MatchedPath>,
     method: Method,
@@ -135,23 +135,18 @@ where
                 let mut response = (doors.on_refusal)();
                 response.extensions_mut().insert(PutOff);
                 seen.finish(&mut response, &handler);
-                return Answering {
-                    answer: None,
-                    refused: Some(response),
-                    request: None,
-                    stood_back: false,
-                    handler,
-                };
+                let response = Some(response);
+                return Answering::Refused { response };
             };
             request = request.map(|body| admitted.count_once_whole(body));
             place = Some(admitted);
         }
         // Nothing of it happens before it is polled.
         let answer = self.inner.call(request);
-        Answering {
-            answer: Some(answer),
-            refused: None,
-            request: Some(Asked { seen, place }),
+        Answering::Admitted {
+            answer,
+            seen: Some(seen),
+            place,
             stood_back: false,
             handler,
         }
@@ -161,48 +156,51 @@ where
 pin_project! {
     /// The answer to a request, with what every response has. A type of its own, because a router
     /// boxes it anyway.
-    pub(crate) struct Answering<F> {
-        // None where nobody was let in.
-        #[pin]
-        answer: Option<F>,
-        // What is said then.
-        refused: Option<Response>,
-        // What is known of the request until it is answered.
-        request: Option<Asked>,
-        stood_back: bool,
-        handler: Arc<Handler>,
+    #[project = Answered]
+    pub(crate) enum Answering<F> {
+        // Nobody was let in.
+        Refused { response: Option<Response> },
+        Admitted {
+            #[pin]
+            answer: F,
+            // Until it is answered.
+            seen: Option<Seen>,
+            place: Option<Arc<Place>>,
+            stood_back: bool,
+            handler: Arc<Handler>,
+        },
     }
-}
-
-/// A request that was let in.
-struct Asked {
-    seen: Seen,
-    place: Option<Arc<Place>>,
 }
 
 impl<F: Future<Output = Result<Response, Infallible>>> Future for Answering<F> {
     type Output = Result<Response, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        if let Some(refused) = this.refused.take() {
-            return Poll::Ready(Ok(refused));
-        }
-        let (Some(answer), Some(asked)) = (this.answer.as_pin_mut(), &this.request) else {
-            // It has been answered, and nobody polls again.
-            return Poll::Pending;
+        let response = match self.project() {
+            Answered::Refused { response } => response.take(),
+            Answered::Admitted {
+                answer,
+                seen,
+                place,
+                stood_back,
+                handler,
+            } => {
+                if let Some(place) = place
+                    && !mem::replace(stood_back, true)
+                {
+                    // Woken once the others have had their turn.
+                    ready!(pin!(place.stand_back()).poll(cx));
+                }
+                let mut response = ready!(handler.edge.0.guarded(answer, cx));
+                *place = None;
+                seen.take().map(|seen| {
+                    seen.finish(&mut response, handler);
+                    response
+                })
+            }
         };
-        if let Some(place) = &asked.place
-            && !mem::replace(this.stood_back, true)
-        {
-            // Woken once the others have had their turn.
-            ready!(pin!(place.stand_back()).poll(cx));
-        }
-        let mut response = ready!(this.handler.edge.0.guarded(answer, cx));
-        if let Some(Asked { seen, .. }) = this.request.take() {
-            seen.finish(&mut response, this.handler);
-        }
-        Poll::Ready(Ok(response))
+        // None where it has been given, and then nobody asks again.
+        response.map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
     }
 }
 
@@ -231,52 +229,49 @@ impl Inner {
 impl Seen {
     /// The route's template.
     fn route(&self) -> &str {
-        self.route.as_ref().map_or(UNMATCHED, MatchedPath::as_str)
+        template(self.route.as_ref())
     }
 
     fn finish(self, response: &mut Response, handler: &Handler) {
-        let took = self.at.elapsed();
+        let Self {
+            id,
+            route,
+            method,
+            at,
+        } = self;
+        let took = at.elapsed();
         let headers = response.headers_mut();
-        self.id.mark(headers);
+        id.mark(headers);
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers
             .entry(CACHE_CONTROL)
             .or_insert(HeaderValue::from_static("no-store"));
-        let status = response.status().as_u16();
-        let answered = Answered {
-            route: self.route.as_ref().map_or(UNMATCHED, MatchedPath::as_str),
-            method: self.method,
-            status,
+        let line = Line {
+            route: template(route.as_ref()),
+            method: &method,
+            status: response.status().as_u16(),
             took,
         };
-        handler.count(&answered);
+        let requests = &handler.edge.0.requests;
+        requests.record(&handler.usual, line.route, &method, line.status, took);
         let cause = response.extensions_mut().remove::<InternalCause>();
-        answered.log(RequestId::marked(response.headers()), cause);
+        line.log(RequestId::marked(response.headers()), cause);
     }
 }
 
-/// A request with its answer.
-struct Answered<'a> {
+fn template(route: Option<&MatchedPath>) -> &str {
+    route.map_or(UNMATCHED, MatchedPath::as_str)
+}
+
+/// What the log may say of a request and its answer.
+struct Line<'a> {
     route: &'a str,
-    method: Method,
+    method: &'a Method,
     status: u16,
     took: Duration,
 }
 
-impl Handler {
-    fn count(&self, answered: &Answered<'_>) {
-        let Answered {
-            route,
-            method,
-            status,
-            took,
-        } = answered;
-        let requests = &self.edge.0.requests;
-        requests.record(&self.usual, route, method, *status, *took);
-    }
-}
-
-impl Answered<'_> {
+impl Line<'_> {
     /// Tells the log what operators have to look at: failures. An ordinary answer is told at debug
     /// only, because its line costs more than the answer itself; metrics count them all, and each
     /// payment's timeline says what became of it.
