@@ -41,10 +41,14 @@ fn main() {
         return driver::main(&told);
     }
     let options = Options::parse(std::env::args().skip(1));
-    let tests: [Test; 3] = [
+    let tests: [Test; 4] = [
         (
             "what_was_acknowledged_outlives_a_power_cut",
             tests::what_was_acknowledged_outlives_a_power_cut,
+        ),
+        (
+            "a_snapshot_has_its_name_before_the_database_is_synced",
+            tests::a_snapshot_has_its_name_before_the_database_is_synced,
         ),
         (
             "a_store_without_data_syncs_is_found_to_lose",

@@ -16,6 +16,9 @@ const JUDGES: usize = 2;
 /// Every so many images are closed, opened once more and judged again.
 const AGAIN: usize = 8;
 
+/// The store's `SEGMENT_BYTES`.
+const SEGMENT: u64 = 8 << 20;
+
 /// What some processes did, one after the other, on a disk that began like this.
 pub(crate) struct Record {
     base: Disk,
@@ -73,8 +76,6 @@ impl Record {
 
     /// What is in it.
     pub(crate) fn content(&self) -> Content {
-        /// The store's `SEGMENT_BYTES`.
-        const SEGMENT: u64 = 8 << 20;
         let mut content = Content::default();
         let mut names = BTreeMap::new();
         let mut headers: BTreeMap<(usize, u64), usize> = BTreeMap::new();
@@ -105,6 +106,33 @@ impl Record {
         }
         content.reused = headers.values().filter(|written| **written > 1).count();
         content
+    }
+
+    /// How often the database was synced between a snapshot's getting its name and the sync of that name.
+    ///
+    /// Left out is a sync that comes right after zeros over a whole segment: so sled removes what is torn
+    /// off at the end of its log, which nobody misses.
+    pub(crate) fn syncs_before_a_snapshots_name(&self) -> usize {
+        let mut database = Vec::new();
+        let mut nameless = None;
+        let (mut early, mut zeroed) = (0, false);
+        for event in &self.events {
+            let Event::Began(_, op) = event else { continue };
+            match op {
+                Op::Add { name, node, .. } if name == "db" => database.push(*node),
+                Op::Rename { folder, to, .. } if to.starts_with("snap.") => {
+                    nameless = Some(Node::Folder(*folder));
+                }
+                Op::Sync { node, .. } if nameless == Some(*node) => nameless = None,
+                Op::Sync { node, .. } if database.contains(node) && !zeroed => {
+                    early += usize::from(nameless.is_some());
+                }
+                _ => {}
+            }
+            zeroed = matches!(op, Op::Write { at, data, .. }
+                if at % SEGMENT == 0 && data.len() as u64 == SEGMENT && data.iter().all(|byte| *byte == 0));
+        }
+        early
     }
 
     /// The same without the effect of some syncs.

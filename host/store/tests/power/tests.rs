@@ -84,6 +84,14 @@ pub(crate) fn what_was_acknowledged_outlives_a_power_cut(options: &Options) {
     );
 }
 
+/// Where nothing of the database is alive in a segment any more, sled writes zeros over it as soon as the
+/// snapshot has its name. Zeros without the snapshot it takes for the end of its log.
+pub(crate) fn a_snapshot_has_its_name_before_the_database_is_synced(options: &Options) {
+    let (_, record) = first(options);
+    assert!(record.content().snapshots >= 3);
+    assert_eq!(record.syncs_before_a_snapshots_name(), 0);
+}
+
 pub(crate) fn a_store_without_data_syncs_is_found_to_lose(options: &Options) {
     let (judge, record) = first(options);
     let without = record.without(|op| {
