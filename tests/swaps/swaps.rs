@@ -30,26 +30,28 @@ const GROWTH_KIB: u64 = 24 << 10;
 /// What one payment may leave in memory: its lines in the registers, its record in caches.
 const PAYMENT_KIB: u64 = 3;
 
-/// A server on which iDEAL is ours and two accounts take it.
+/// A server on which iDEAL is ours and two accounts take it. Both are simulated in processes of their
+/// own: a simulator keeps its books in memory.
 struct World {
     server: Server,
     key: String,
     versions: Mutex<Versions>,
-    _second: Simulator,
+    _simulators: [Simulator; 2],
 }
 
 impl World {
     async fn new() -> Self {
         let server = Server::configured("[store]\ncache_mib = 8\n").await;
-        let second = Simulator::start(&server, ACCOUNTS[1]);
+        let simulators = ACCOUNTS.map(|account| Simulator::start(&server, account));
         let anybody = Caller::new(&server, server.test_key());
         let there = || async {
             let listing = anybody.listing().await;
             let ideal = listing.iter().find(|method| method["id"] == "ideal")?;
-            let mut providers = ideal["providers"].as_array()?.iter();
-            providers.any(|one| one["id"] == ACCOUNTS[1]).then_some(())
+            let providers = ideal["providers"].as_array()?;
+            let offered = |account| providers.iter().any(|one| one["id"] == account);
+            ACCOUNTS.into_iter().all(offered).then_some(())
         };
-        server.wait_for("the second account", there).await;
+        server.wait_for("both accounts", there).await;
         let policy = json!({
             "methods": { "ideal": { "enabled": true, "providers": ACCOUNTS } },
             "rate_limit": { "per_second": crate::NO_LIMIT, "burst": crate::NO_LIMIT },
@@ -59,7 +61,7 @@ impl World {
             server,
             key,
             versions: Mutex::default(),
-            _second: second,
+            _simulators: simulators,
         }
     }
 

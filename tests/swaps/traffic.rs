@@ -114,7 +114,7 @@ pub(crate) fn resident(server: &Server) -> u64 {
     kib.unwrap().parse().unwrap()
 }
 
-/// A second simulated account, in a process of its own.
+/// A simulated account in a process of its own.
 pub(crate) struct Simulator(Child);
 
 impl Simulator {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::Method;
 
 /// The accounts that both judge.
-pub(crate) const ACCOUNTS: [&str; 2] = ["sandbox-test", "sandbox-second"];
+pub(crate) const ACCOUNTS: [&str; 2] = ["sandbox-first", "sandbox-second"];
 
 /// What a version answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

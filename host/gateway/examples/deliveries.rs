@@ -99,7 +99,10 @@ async fn main() {
     let mut rounds = vec![Vec::new(); options.stored.len()];
     // By turns, so that what else the machine does meets all of them.
     for round in 1..=options.rounds {
-        for (at, stored) in options.stored.iter().enumerate() {
+        let mut turns: Vec<_> = options.stored.iter().enumerate().collect();
+        // Each of them is the first of a round as often as the others.
+        turns.rotate_left(round % options.stored.len());
+        for (at, stored) in turns {
             // The rounds themselves would make many out of few: then each has a store of its own.
             let grows = options.events * options.rounds > stored / 2;
             if let Some(place) = places[at].take_if(|_| grows) {
@@ -118,29 +121,35 @@ async fn main() {
             let place = places[at].as_ref().unwrap();
             let many = bare(&receiver, options.events, CONNECTIONS).await;
             let one = bare(&receiver, options.events, 1).await;
-            let delivered = deliver(place, &receiver, options.events).await;
+            let (delivered, worked) = deliver(place, &receiver, options.events).await;
             println!(
-                "  round {round}, {stored} stored: {delivered:.0} deliveries/s; bare client \
-                 {many:.0}/s over {CONNECTIONS} connections, {one:.0}/s in a loop"
+                "  round {round}, {stored} stored: {delivered:.0} deliveries/s, {worked:.1} us of a \
+                 processor each; bare client {many:.0}/s over {CONNECTIONS} connections, {one:.0}/s \
+                 in a loop"
             );
-            rounds[at].push([delivered, delivered / many, delivered / one]);
+            rounds[at].push([delivered, delivered / many, delivered / one, worked]);
         }
     }
     let mut first = None;
     for (stored, rounds) in options.stored.iter().zip(&rounds) {
-        let [delivered, ratio, of_loop] = std::array::from_fn(|which| {
-            let mut values: Vec<f64> = rounds.iter().map(|round: &[f64; 3]| round[which]).collect();
+        let [delivered, ratio, of_loop, worked] = std::array::from_fn(|which| {
+            let mut values: Vec<f64> = rounds.iter().map(|round: &[f64; 4]| round[which]).collect();
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]
         });
         println!(
-            "{stored} stored, median of {} rounds of {} events: {delivered:.0} deliveries/s, ratio \
-             {ratio:.2} to {CONNECTIONS} connections, {of_loop:.2} to a loop",
+            "{stored} stored, median of {} rounds of {} events: {delivered:.0} deliveries/s, \
+             {worked:.1} us of a processor each, ratio {ratio:.2} to {CONNECTIONS} connections, \
+             {of_loop:.2} to a loop",
             options.rounds, options.events
         );
-        let (few, before) = *first.get_or_insert((stored, ratio));
+        let (few, rate, work) = *first.get_or_insert((stored, delivered, worked));
         if few != stored {
-            println!("  {:.2} times the ratio with {few} stored", ratio / before);
+            println!(
+                "  {:.2} times the rate with {few} stored, {:.2} times the work",
+                delivered / rate,
+                worked / work
+            );
         }
     }
     for place in places.into_iter().flatten() {
@@ -181,7 +190,8 @@ fn open(folder: &Path) -> Arc<dyn Store> {
     SledStore::open(&OpenOptions {
         path: folder.join("store"),
         master: MasterKey::from_bytes([7; 32]),
-        cache_bytes: 64 << 20,
+        // The default of `store.cache_mib`.
+        cache_bytes: 16 << 20,
     })
     .unwrap()
 }
@@ -294,13 +304,25 @@ async fn queue(store: &Arc<dyn Store>, endpoint: EndpointId, events: usize, deli
     }
 }
 
-/// Delivers what was queued beforehand; deliveries a second.
-async fn deliver(place: &Place, receiver: &Receiver, events: usize) -> f64 {
+/// Microseconds of a processor that this process has used: ticks of 10 ms, user and system (proc(5)).
+fn processor_us() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks
+        .map(|ticks| ticks.parse::<f64>().unwrap())
+        .sum::<f64>()
+        * 10_000.0
+}
+
+/// Delivers what was queued beforehand: deliveries a second, and microseconds of a processor that each
+/// takes, the receiver's among them.
+async fn deliver(place: &Place, receiver: &Receiver, events: usize) -> (f64, f64) {
     let (gateway, store) = (&place.gateway, &place.store);
     queue(store, place.endpoint, events, false).await;
     let done = receiver.count() + events;
     let stop = Arc::new(Notify::new());
-    let began = Instant::now();
+    let (began, worked) = (Instant::now(), processor_us());
     let workers = tokio::spawn({
         let (gateway, stop) = (gateway.clone(), Arc::clone(&stop));
         async move { gateway.run_workers(stop.notified()).await }
@@ -312,10 +334,10 @@ async fn deliver(place: &Place, receiver: &Receiver, events: usize) -> f64 {
         }
     };
     pending.await;
-    let took = began.elapsed();
+    let (took, worked) = (began.elapsed(), processor_us() - worked);
     stop.notify_one();
     workers.await.unwrap();
-    events as f64 / took.as_secs_f64()
+    (events as f64 / took.as_secs_f64(), worked / events as f64)
 }
 
 /// Posts what looks like events with nothing else to do; requests a second.
