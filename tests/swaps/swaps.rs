@@ -30,6 +30,15 @@ const GROWTH_KIB: u64 = 24 << 10;
 /// What one payment may leave in memory: its lines in the registers, its record in caches.
 const PAYMENT_KIB: u64 = 3;
 
+/// How often memory is looked at while versions come and go.
+const SAMPLES: u32 = 6;
+/// Versions between two looks, at least.
+const LEAST: u32 = 20;
+/// What a version may leave behind: its line in the history. One that stayed would take 250.
+const VERSION_KIB: u64 = 8;
+/// What else memory may grow by while versions come and go.
+const SLACK_KIB: u64 = 10 << 10;
+
 /// A server on which iDEAL is ours and two accounts take it. Both are simulated in processes of their
 /// own: a simulator keeps its books in memory.
 struct World {
@@ -135,31 +144,67 @@ impl Met {
     }
 }
 
+/// Versions in turn.
+struct Turns<'a> {
+    world: &'a World,
+    /// One version of each kind that comes back.
+    kept: [Vec<u8>; 2],
+    kind: Kind,
+    taken: u32,
+}
+
+impl<'a> Turns<'a> {
+    async fn start(world: &'a World) -> Self {
+        let kept = Kind::BOTH.map(|kind| world.fresh(kind));
+        for number in 0..WARMING {
+            let bytes = world.fresh(Kind::BOTH[number as usize % 2]);
+            world.put(&bytes);
+            world.active(&bytes).await;
+        }
+        world.put(&kept[0]);
+        world.active(&kept[0]).await;
+        Self {
+            world,
+            kept,
+            kind: Kind::Forward,
+            taken: 0,
+        }
+    }
+
+    /// The other kind, by a version that nobody has seen before once in so many turns.
+    async fn next(&mut self, fresh: u32) {
+        self.kind = self.kind.other();
+        self.taken += 1;
+        let bytes = if self.taken.is_multiple_of(fresh) {
+            self.world.fresh(self.kind)
+        } else {
+            self.kept[self.kind as usize].clone()
+        };
+        self.world.put(&bytes);
+        self.world.active(&bytes).await;
+    }
+}
+
+/// Asks for the listing until it is over.
+async fn list(caller: &Caller<'_>, listed: &Met, over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        let listing = caller.listing().await;
+        let ideal = listing.iter().find(|method| method["id"] == "ideal");
+        let ideal = ideal.expect("iDEAL is offered all the time");
+        listed.note(Kind::listed(ideal).unwrap_or_else(|| panic!("neither: {ideal}")));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn modules_replaced_every_50_ms_under_load_are_felt_by_nobody() {
     let _alone = crate::ALONE.lock().await;
     let length = crate::length("KASSETTE_SWAPS_SECONDS", 4);
     let world = World::new().await;
-    let kept = Kind::BOTH.map(|kind| world.fresh(kind));
-    for number in 0..WARMING {
-        let bytes = world.fresh(Kind::BOTH[number as usize % 2]);
-        world.put(&bytes);
-        world.active(&bytes).await;
-    }
-    world.put(&kept[0]);
-    world.active(&kept[0]).await;
+    let mut turns = Turns::start(&world).await;
 
     let caller = world.caller();
     let (listed, decided) = (Met::default(), Met::default());
     let over = AtomicBool::new(false);
-    let listing = async || {
-        while !over.load(Ordering::Relaxed) {
-            let listing = caller.listing().await;
-            let ideal = listing.iter().find(|method| method["id"] == "ideal");
-            let ideal = ideal.expect("iDEAL is offered all the time");
-            listed.note(Kind::listed(ideal).unwrap_or_else(|| panic!("neither: {ideal}")));
-        }
-    };
     let paying = async || {
         let mut payments = 0_u64;
         while !over.load(Ordering::Relaxed) {
@@ -176,31 +221,22 @@ async fn modules_replaced_every_50_ms_under_load_are_felt_by_nobody() {
     let swapping = async {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut kind, mut number) = (Kind::Forward, 0);
         let mut warm = None;
         // Both kinds are met long before the time is over, but for a machine that does not get there.
         while began.elapsed() < length || !listed.both() || !decided.both() {
             ticks.tick().await;
-            kind = kind.other();
-            number += 1;
-            if number % FRESH == 0 {
-                let fresh = world.fresh(kind);
-                world.put(&fresh);
-                world.active(&fresh).await;
-            } else {
-                world.put(&kept[kind as usize]);
-                world.active(&kept[kind as usize]).await;
-            }
+            turns.next(FRESH).await;
             if warm.is_none() && began.elapsed() > length / 3 {
                 warm = Some(resident(&world.server));
             }
         }
         over.store(true, Ordering::Relaxed);
-        (number, warm.unwrap_or_else(|| resident(&world.server)))
+        warm.unwrap_or_else(|| resident(&world.server))
     };
-    let listings = futures_util::future::join_all((0..CALLERS).map(|_| listing()));
+    let listings = (0..CALLERS).map(|_| list(&caller, &listed, &over));
+    let listings = futures_util::future::join_all(listings);
     let payments = futures_util::future::join_all((0..CALLERS).map(|_| paying()));
-    let (_, payments, (dropped, warm)) = tokio::join!(listings, payments, swapping);
+    let (_, payments, warm) = tokio::join!(listings, payments, swapping);
     let took = began.elapsed();
     let payments: u64 = payments.iter().sum();
     let swaps = counted(&world.server, "kassette_plugin_swaps_total", "method.ideal").await;
@@ -213,7 +249,7 @@ async fn modules_replaced_every_50_ms_under_load_are_felt_by_nobody() {
         listed.0.lock(),
         decided.0.lock(),
     );
-    assert_eq!(swaps - before, u64::from(dropped));
+    assert_eq!(swaps - before, u64::from(turns.taken));
     assert_no_faults(&world.server).await;
     assert_eq!(
         counted(&world.server, "kassette_plugin_refusals_total", "").await,
@@ -226,4 +262,41 @@ async fn modules_replaced_every_50_ms_under_load_are_felt_by_nobody() {
     );
     let most = warm + GROWTH_KIB + payments * PAYMENT_KIB;
     assert!(end < most, "{end} KiB resident, from {warm}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn modules_that_come_and_go_leave_no_memory_behind() {
+    let _alone = crate::ALONE.lock().await;
+    let length = crate::length("KASSETTE_SWAPS_SECONDS", 4);
+    let world = World::new().await;
+    let mut turns = Turns::start(&world).await;
+    let caller = world.caller();
+    let (listed, over) = (Met::default(), AtomicBool::new(false));
+    let began = Instant::now();
+    let swapping = async {
+        let mut samples = vec![];
+        for part in 1..=SAMPLES {
+            // Each version is compiled, called, and let go.
+            while began.elapsed() < length * part / SAMPLES || turns.taken < LEAST * part {
+                turns.next(1).await;
+            }
+            samples.push(resident(&world.server));
+        }
+        over.store(true, Ordering::Relaxed);
+        samples
+    };
+    let listings = (0..CALLERS).map(|_| list(&caller, &listed, &over));
+    let listings = futures_util::future::join_all(listings);
+    let (_, samples) = tokio::join!(listings, swapping);
+    println!(
+        "{} versions in {:?}; {} listings; resident {samples:?} KiB",
+        turns.taken,
+        began.elapsed(),
+        caller.answered.load(Ordering::Relaxed),
+    );
+    assert_no_faults(&world.server).await;
+    let third = SAMPLES as usize / 3;
+    let (warm, end) = (samples[third - 1], samples[samples.len() - 1]);
+    let most = warm + SLACK_KIB + u64::from(turns.taken) * VERSION_KIB;
+    assert!(end < most, "{end} KiB resident, from {warm}: {samples:?}");
 }
