@@ -33,11 +33,11 @@ const PAYMENT_KIB: u64 = 3;
 /// How often memory is looked at while versions come and go.
 const SAMPLES: u32 = 6;
 /// Versions between two looks, at least.
-const LEAST: u32 = 20;
-/// What a version may leave behind: its line in the history. One that stayed would take 250.
+const LEAST: u32 = 60;
+/// What a version may leave behind: its line in the history. One that stayed would take fifty.
 const VERSION_KIB: u64 = 8;
 /// What else memory may grow by while versions come and go.
-const SLACK_KIB: u64 = 10 << 10;
+const SLACK_KIB: u64 = 4 << 10;
 
 /// A server on which iDEAL is ours and two accounts take it. Both are simulated in processes of their
 /// own: a simulator keeps its books in memory.
