@@ -1,4 +1,5 @@
-//! How long backup, restore, verify and compact take, and how large a store is before and after.
+//! How long backup, restore, verify and compact take, and how large a store is before and after, on the
+//! disk and, in a process that does nothing else, in memory.
 //!
 //! `cargo run --release -p kassette-store --features suite --example upkeep [payments] [paid] [folder]`
 //!
@@ -10,7 +11,8 @@
     reason = "a measurement, run by hand"
 )]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,10 +25,18 @@ use kassette_store::{About, Health as _, Payments as _};
 
 /// Creations at once.
 const WRITERS: usize = 256;
+/// The argument of the process that opens a store.
+const OPENED: &str = "opened";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args().skip(1).peekable();
+    if arguments.next_if_eq(OPENED).is_some() {
+        let options = options(PathBuf::from(arguments.next().unwrap()));
+        let store = SledStore::open(&options).unwrap();
+        println!("{:8} {:8} MiB resident", "opened", resident() >> 20);
+        return store.shut_down().await.unwrap();
+    }
     let payments: usize = arguments
         .next()
         .map_or(20_000, |text| text.parse().unwrap());
@@ -35,17 +45,14 @@ async fn main() {
         .next()
         .map_or_else(std::env::temp_dir, PathBuf::from);
     let folder = folder.join(format!("kassette-upkeep-{}", std::process::id()));
-    let options = |name: &str| OpenOptions {
-        path: folder.join(name),
-        master: MasterKey::from_bytes([7; 32]),
-        cache_bytes: 64 << 20,
-    };
+    let options = |name: &str| options(folder.join(name));
     let store = SledStore::open(&options("store")).unwrap();
     let began = Instant::now();
     fill(&store, payments, paid).await;
-    told("fill", began, "");
+    told("fill", began, &format!("{} MiB resident", resident() >> 20));
     store.shut_down().await.unwrap();
     drop(store);
+    reopen(&options("store"));
     let began = Instant::now();
     let report = verify(&options("store"), &()).unwrap();
     assert!(report.is_whole());
@@ -64,7 +71,37 @@ async fn main() {
         began,
         &format!("{compacted:?}, {each} bytes a payment"),
     );
+    reopen(&options("store"));
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// With the cache that a server has by default.
+fn options(path: PathBuf) -> OpenOptions {
+    OpenOptions {
+        path,
+        master: MasterKey::from_bytes([7; 32]),
+        cache_bytes: 16 << 20,
+    }
+}
+
+/// Opens a store in a process of its own, which tells its memory.
+fn reopen(options: &OpenOptions) {
+    let mut other = Command::new(std::env::current_exe().unwrap());
+    assert!(
+        other
+            .args([Path::new(OPENED), &options.path])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// Resident memory of this process, bytes (proc(5)).
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.unwrap().parse::<u64>().unwrap() << 10
 }
 
 async fn fill(store: &Arc<SledStore>, payments: usize, paid: usize) {
