@@ -155,9 +155,7 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
     for _ in 0..options.rounds() {
         for case in &chosen {
             let rounds = &mut rounds[*case as usize];
-            let before = world.cpu(*case);
-            let measured = world.measure(*case, options.slice());
-            let took = world.cpu(*case).saturating_sub(before);
+            let (measured, took) = world.measure(*case, options.slice());
             let answers: u64 = measured.statuses.values().sum();
             rounds.cpu.push(took.as_secs_f64() * 1e6 / answers as f64);
             rounds.rates.push(measured.rate(&[case.status()]));
@@ -204,14 +202,17 @@ impl World {
         }
     }
 
-    /// Measures a case for a while. Anything but the expected answer ends the benchmark: a failure is
-    /// quick, and would look like a good figure.
-    fn measure(&self, case: Case, time: Duration) -> Measured {
+    /// Measures a case for a while; beside it the processor time that the server took meanwhile.
+    /// Anything but the expected answer ends the benchmark: a failure is quick, and would look like a
+    /// good figure.
+    fn measure(&self, case: Case, time: Duration) -> (Measured, Duration) {
         let (floor, address) = (self.floor.address, self.gateway.address);
         let key = self.gateway.key.as_str();
         let nobody = |_, _: &[u8]| {};
         let closed = |address, requests: Requests| {
-            client::closed(address, CONNECTIONS, time, requests, nobody)
+            let before = self.cpu(case);
+            let measured = client::closed(address, CONNECTIONS, time, requests, nobody);
+            (measured, self.cpu(case).saturating_sub(before))
         };
         let creates = |mut creates: Creates| -> Requests {
             Box::new(move |request| {
@@ -225,7 +226,7 @@ impl World {
                 true
             })
         };
-        let measured = match case {
+        let (measured, took) = match case {
             Case::FloorGet => closed(floor, self.reads()),
             Case::ReadPayment => closed(address, self.reads()),
             Case::FloorPost => closed(floor, creates(Creates::hosted(key))),
@@ -250,7 +251,7 @@ impl World {
             .keys()
             .find(|status| **status != case.status());
         assert!(wrong.is_none(), "{}: answered with {wrong:?}", case.name());
-        measured
+        (measured, took)
     }
 
     /// Reads of stored payments, by the same bytes for floor and gateway.
