@@ -34,7 +34,7 @@ const PAYMENT_KIB: u64 = 3;
 const SAMPLES: u32 = 6;
 /// Versions between two looks, at least.
 const LEAST: u32 = 60;
-/// What a version may leave behind: its line in the history. One that stayed would take fifty.
+/// What a version that was let go may leave behind. One that stayed would take fifty.
 const VERSION_KIB: u64 = 8;
 /// What else memory may grow by while versions come and go.
 const SLACK_KIB: u64 = 4 << 10;
@@ -295,6 +295,7 @@ async fn modules_that_come_and_go_leave_no_memory_behind() {
         caller.answered.load(Ordering::Relaxed),
     );
     assert_no_faults(&world.server).await;
+    assert!(listed.both(), "both kinds were called meanwhile");
     let third = SAMPLES as usize / 3;
     let (warm, end) = (samples[third - 1], samples[samples.len() - 1]);
     let most = warm + SLACK_KIB + u64::from(turns.taken) * VERSION_KIB;
