@@ -10,8 +10,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
 use kassette_domain::time::Time;
 use parking_lot::Mutex;
+
+use crate::lanes;
 
 /// When a version is benched, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +50,8 @@ impl Default for Benching {
 #[derive(Debug)]
 pub(crate) struct Conduct {
     rules: Benching,
-    calls: AtomicU64,
+    /// Counted in each lane.
+    calls: [CachePadded<AtomicU64>; lanes::MOST],
     /// Milliseconds of the time at which it returns; 0 where it is not benched.
     until: AtomicU64,
     faults: Mutex<Faults>,
@@ -73,15 +77,20 @@ impl Conduct {
     pub(crate) fn new(rules: Benching) -> Self {
         Self {
             rules,
-            calls: AtomicU64::new(0),
+            calls: Default::default(),
             until: AtomicU64::new(0),
             faults: Mutex::default(),
         }
     }
 
-    /// A call begins.
-    pub(crate) fn call(&self) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
+    /// A call begins, in a lane.
+    pub(crate) fn call(&self, lane: usize) {
+        self.calls[lane % lanes::MOST].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn calls(&self) -> u64 {
+        let calls = self.calls.iter();
+        calls.map(|calls| calls.load(Ordering::Relaxed)).sum()
     }
 
     /// A call failed for the module's own fault.
@@ -100,7 +109,7 @@ impl Conduct {
             0 => self.rules.faults,
             _ => self.rules.faults_again,
         };
-        let calls = self.calls.load(Ordering::Relaxed);
+        let calls = self.calls();
         faults.recent.push_back((now, calls));
         while faults.recent.len() > enough as usize {
             faults.recent.pop_front();
@@ -170,7 +179,7 @@ mod tests {
     fn fail(conduct: &Conduct, times: u32, now: Time) -> Option<Benched> {
         let mut last = None;
         for _ in 0..times {
-            conduct.call();
+            conduct.call(0);
             last = conduct.fault(now);
         }
         last
@@ -217,7 +226,7 @@ mod tests {
     fn a_rare_fault_among_many_good_calls_benches_nobody() {
         let conduct = Conduct::new(Benching::default());
         for _ in 0..100 {
-            (0..9).for_each(|_| conduct.call());
+            (0..9).for_each(|lane| conduct.call(lane));
             assert_eq!(fail(&conduct, 1, after(0)), None);
         }
         // The same faults without the good calls between.

@@ -98,7 +98,8 @@ impl Default for Limits {
 /// How many calls run at the same time. Each reserves address space, not memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSizes {
-    /// Of methods. They never wait, so more than there are cores is hardly ever used.
+    /// Of methods. They never wait, so more than there are cores is hardly ever used. Small modules are
+    /// called in up to four lanes, each with its share of the places.
     pub methods: u32,
     /// Of providers. They wait for vendors, so this bounds the payments being started at once.
     pub providers: u32,

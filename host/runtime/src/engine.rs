@@ -1,10 +1,11 @@
 //! The engines: pooled instances, copy-on-write memories, a tick every millisecond.
 //!
-//! There are two, which differ in nothing but how they clear a memory after a call; each module is
+//! There are two kinds, which differ in nothing but how they clear a memory after a call; each module is
 //! loaded for the one that suits it. Asking the system which pages a guest wrote takes longer than
 //! to clear a whole small memory, so that of a module which fits one page of WebAssembly, as methods
 //! do that are built with the SDK, is cleared unasked: a `rank` takes 1.4 us less. Larger ones are
-//! not: clearing the megabyte of a guest that is not tuned takes twice as long as asking.
+//! not: clearing the megabyte of a guest that is not tuned takes twice as long as asking. Of the kind that
+//! clears whole there is one for each [lane](crate::lanes).
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use wasmtime::{
 
 use crate::config::{Limits, PoolSizes};
 use crate::error::RuntimeError;
+use crate::lanes::{self, Lanes};
 
 /// Length of a tick. Deadlines are counted in ticks before a thread's own clock takes over.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
@@ -44,36 +46,47 @@ const FIBER_STACK: usize = 1 << 20;
 /// The engines of one runtime. What one of them compiles is the other's too.
 pub(crate) struct Engines {
     scanned: Engine,
-    cleared: Engine,
+    cleared: Lanes<Engine>,
 }
+
+/// A component, loaded for each engine that may run it.
+pub(crate) type Loaded = Lanes<Component>;
 
 impl Engines {
     /// The engines, and the thread that ticks them for as long as anyone holds one.
     pub(crate) fn new(sizes: PoolSizes, limits: &Limits) -> Result<Self, RuntimeError> {
         let failed = |error: wasmtime::Error| RuntimeError::Engine(format!("{error:#}"));
         let engine = |keep, scan| Engine::new(&config(sizes, limits, keep, scan)).map_err(failed);
+        let cleared = || engine(PAGE, Enabled::No);
+        let others = 1..lanes::count(sizes.methods);
+        let others = others.map(|_| cleared()).collect::<Result<_, _>>()?;
         let engines = Self {
             scanned: engine(KEEP_MEMORY, Enabled::Auto)?,
-            cleared: engine(PAGE, Enabled::No)?,
+            cleared: Lanes::apart(cleared()?, others),
         };
         tick(&engines).map_err(|error| RuntimeError::Engine(error.to_string()))?;
         Ok(engines)
     }
 
-    /// One that compiles for both.
+    /// One that compiles for all.
     pub(crate) const fn compiler(&self) -> &Engine {
         &self.scanned
     }
 
-    /// Loads machine code for the engine that suits the module.
+    /// How many lanes there are.
+    pub(crate) const fn lanes(&self) -> usize {
+        self.cleared.len()
+    }
+
+    /// Loads machine code for the engines that suit the module.
     pub(crate) fn load(
         &self,
         load: impl Fn(&Engine) -> wasmtime::Result<Component>,
-    ) -> wasmtime::Result<Component> {
+    ) -> wasmtime::Result<Loaded> {
         let component = load(&self.scanned)?;
         match fits_a_page(&component) {
-            true => load(&self.cleared),
-            false => Ok(component),
+            true => self.cleared.along(load(self.cleared.first())?, load),
+            false => Ok(Lanes::shared(component)),
         }
     }
 
@@ -81,7 +94,7 @@ impl Engines {
     pub(crate) fn alike(engine: Engine) -> Self {
         Self {
             scanned: engine.clone(),
-            cleared: engine,
+            cleared: Lanes::shared(engine),
         }
     }
 }
@@ -149,11 +162,12 @@ fn config(sizes: PoolSizes, limits: &Limits, keep: usize, scan: Enabled) -> Conf
 
 /// Raises the engines' epochs every [`TICK`]. Holds only weak handles, so it ends with them.
 fn tick(engines: &Engines) -> std::io::Result<()> {
-    let engines = [engines.scanned.weak(), engines.cleared.weak()];
+    let engines = std::iter::once(&engines.scanned).chain(engines.cleared.all());
+    let engines: Vec<EngineWeak> = engines.map(Engine::weak).collect();
     std::thread::Builder::new()
         .name("plugin-ticks".into())
         .spawn(move || {
-            // A module may outlive its runtime, and with it one of the two.
+            // A module may outlive its runtime, and with it some of them.
             let tick = || {
                 let left = engines.iter().filter_map(EngineWeak::upgrade);
                 left.inspect(Engine::increment_epoch).count()

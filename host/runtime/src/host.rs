@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
 use metrics::{Counter, Histogram, counter, histogram};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use wasmtime::component::Component;
 
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
@@ -15,7 +15,7 @@ use kassette_domain::time::Time;
 use crate::artifacts::Artifacts;
 use crate::conduct::Conduct;
 use crate::config::{CallLimits, Class, Clock, RuntimeConfig};
-use crate::engine::{Engines, INTERPRETED_AT_ONCE};
+use crate::engine::{Engines, INTERPRETED_AT_ONCE, Loaded};
 use crate::error::{CallError, LoadError, RuntimeError, short};
 use crate::gate::{Gate, Place};
 use crate::outgoing::Outgoing;
@@ -30,14 +30,17 @@ pub(crate) struct Host {
     pub(crate) artifacts: Artifacts,
     pub(crate) outgoing: Arc<dyn Outgoing>,
     pub(crate) config: RuntimeConfig,
+    /// Places of the methods that all threads share.
     methods: Gate,
+    /// Those of each lane.
+    lanes: Box<[CachePadded<Gate>]>,
     providers: Semaphore,
     /// Modules with an interpreter take dozens of the pool's parts each.
     interpreted: Semaphore,
     /// What methods answered before.
     pub(crate) recall: Recall,
     /// Components that were compiled before their turn came, at the start alone.
-    pub(crate) ahead: Mutex<HashMap<Digest, Result<Component, LoadError>>>,
+    pub(crate) ahead: Mutex<HashMap<Digest, Result<Loaded, LoadError>>>,
 }
 
 /// Places of a method's call.
@@ -52,11 +55,16 @@ impl Host {
         outgoing: Arc<dyn Outgoing>,
     ) -> Result<Self, RuntimeError> {
         let engines = Engines::new(config.pool, &config.limits)?;
+        let lanes = engines.lanes();
+        let share = u32::try_from(lanes).map_or(1, |lanes| config.pool.methods.div_ceil(lanes));
         Ok(Self {
             artifacts: Artifacts::open(config.cache.as_ref(), engines.compiler()),
             engines,
             outgoing,
             methods: Gate::new(config.pool.methods),
+            lanes: (0..lanes)
+                .map(|_| CachePadded::new(Gate::new(share)))
+                .collect(),
             providers: Semaphore::new(config.pool.providers as usize),
             interpreted: Semaphore::new(INTERPRETED_AT_ONCE as usize),
             recall: Recall::new(config.remembered),
@@ -65,8 +73,8 @@ impl Host {
         })
     }
 
-    /// A place for a call that does not wait.
-    pub(crate) fn enter(&self, class: Class) -> Result<Inline<'_>, CallError> {
+    /// A place for a call that does not wait, in its lane if it has one.
+    pub(crate) fn enter(&self, class: Class, lane: Option<usize>) -> Result<Inline<'_>, CallError> {
         let interpreted = match class {
             Class::Native => None,
             Class::Interpreted => Some(
@@ -75,7 +83,9 @@ impl Host {
                     .map_err(|_| CallError::Busy)?,
             ),
         };
-        let place = self.methods.enter().ok_or(CallError::Busy)?;
+        let gate = lane.and_then(|lane| self.lanes.get(lane));
+        let gate = gate.map_or(&self.methods, |gate| gate);
+        let place = gate.enter().ok_or(CallError::Busy)?;
         Ok(Inline {
             _place: place,
             _interpreted: interpreted,

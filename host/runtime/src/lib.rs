@@ -37,6 +37,7 @@ mod gate;
 mod guest;
 mod history;
 mod host;
+mod lanes;
 mod links;
 mod load;
 mod meter;

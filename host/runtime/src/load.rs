@@ -11,6 +11,7 @@ use wasmtime::component::Component;
 
 use crate::compile::invalid;
 use crate::conduct::Conduct;
+use crate::engine::Loaded;
 use crate::error::LoadError;
 use crate::host::{Host, Identity};
 use crate::method::MethodModule;
@@ -55,8 +56,8 @@ pub(crate) fn load(
     bytes: &[u8],
 ) -> Result<Module, LoadError> {
     let started = Instant::now();
-    let component = compiled(host, &digest, bytes)?;
-    let module = link(host, slot, digest, bytes, &component)?;
+    let loaded = compiled(host, &digest, bytes)?;
+    let module = link(host, slot, digest, bytes, &loaded)?;
     tracing::debug!(
         plugin.slot = %slot,
         plugin.load_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -72,14 +73,14 @@ pub(crate) fn load_compiled(
     digest: Digest,
     bytes: &[u8],
 ) -> Option<Result<Module, LoadError>> {
-    let component = host.artifacts.get(&host.engines, &digest)?;
-    Some(link(host, slot, digest, bytes, &component))
+    let loaded = host.artifacts.get(&host.engines, &digest)?;
+    Some(link(host, slot, digest, bytes, &loaded))
 }
 
 /// A file that is a component of an allowed size, as machine code.
-pub(crate) fn compiled(host: &Host, digest: &Digest, bytes: &[u8]) -> Result<Component, LoadError> {
+pub(crate) fn compiled(host: &Host, digest: &Digest, bytes: &[u8]) -> Result<Loaded, LoadError> {
     form(bytes)?;
-    component(host, digest, bytes)
+    loaded(host, digest, bytes)
 }
 
 /// The slot for which a component describes itself, whatever it is called.
@@ -150,14 +151,14 @@ pub(crate) fn link(
     slot: &Slot,
     digest: Digest,
     bytes: &[u8],
-    component: &Component,
+    loaded: &Loaded,
 ) -> Result<Module, LoadError> {
-    world(slot, component)?;
+    world(slot, loaded.first())?;
     let who = who(host, slot, digest, bytes);
     Ok(match slot.kind() {
-        SlotKind::Method => Module::Method(Arc::new(MethodModule::load(host, who, component)?)),
+        SlotKind::Method => Module::Method(Arc::new(MethodModule::load(host, who, loaded)?)),
         SlotKind::Provider => {
-            Module::Provider(Arc::new(ProviderModule::load(host, who, component)?))
+            Module::Provider(Arc::new(ProviderModule::load(host, who, loaded.first())?))
         }
     })
 }
@@ -197,27 +198,27 @@ pub(crate) fn ahead(host: &Host, bytes: &[u8]) {
         return;
     }
     let digest = Digest::of(bytes);
-    let component = component(host, &digest, bytes);
-    host.ahead.lock().insert(digest, component);
+    let loaded = loaded(host, &digest, bytes);
+    host.ahead.lock().insert(digest, loaded);
 }
 
 /// From the cache where this very file was compiled before, else from the compiler.
-fn component(host: &Host, digest: &Digest, bytes: &[u8]) -> Result<Component, LoadError> {
+fn loaded(host: &Host, digest: &Digest, bytes: &[u8]) -> Result<Loaded, LoadError> {
     let ahead = host.ahead.lock().remove(digest);
-    if let Some(component) = ahead {
-        return component;
+    if let Some(loaded) = ahead {
+        return loaded;
     }
-    if let Some(component) = host.artifacts.get(&host.engines, digest) {
-        return Ok(component);
+    if let Some(loaded) = host.artifacts.get(&host.engines, digest) {
+        return Ok(loaded);
     }
     let code = host
         .config
         .compiler
         .compile(host.engines.compiler(), bytes)?;
-    let component = code.load(&host.engines);
-    let component = component.map_err(|error| invalid(&format!("{error:#}")))?;
+    let loaded = code.load(&host.engines);
+    let loaded = loaded.map_err(|error| invalid(&format!("{error:#}")))?;
     host.artifacts.put(digest, &code);
-    Ok(component)
+    Ok(loaded)
 }
 
 /// A module's types differ from the contract's although the names fit.

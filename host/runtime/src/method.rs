@@ -12,9 +12,11 @@ use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store};
 
 use crate::config::Class;
+use crate::engine::Loaded;
 use crate::error::{CallError, LoadError};
 use crate::guest::method::MethodState;
 use crate::host::{Host, Identity};
+use crate::lanes::{Apart, Lanes, apart};
 use crate::load;
 use crate::meter::{Metered as _, diagnose, limit};
 use crate::v0_1;
@@ -22,11 +24,17 @@ use crate::v0_1::bindings::method::Method;
 use crate::v0_1::routing::{Exports, Routing};
 use crate::wasi::{self, Wasi};
 
+/// What a thread needs for a call and shares with no other, see [`lanes`](crate::lanes).
+struct Lane {
+    who: Apart<Identity>,
+    routing: Routing<MethodState>,
+}
+
 /// One version of a payment method's module. Immutable; each call gets a fresh instance.
 pub struct MethodModule {
     who: Arc<Identity>,
     host: Arc<Host>,
-    routing: Routing<MethodState>,
+    lanes: Lanes<Lane>,
     description: MethodDescription,
     /// Whether it imports any of WASI, which then has to be told the context.
     wasi: bool,
@@ -105,25 +113,27 @@ impl MethodModule {
         let answer = self.host.recall.find(&self.who.digest, context)?;
         // It counts as a call that went well: a fault among many good answers is a rare one, however
         // they came about.
-        self.who.conduct.call();
+        let (lane, _) = self.lanes.mine();
+        self.who.conduct.call(lane.unwrap_or_default());
         self.recalled.increment(1);
         Some(answer)
     }
 
     fn ask(&self, context: &Context) -> Result<Arc<Answer>, CallError> {
-        let _place = self.host.enter(self.who.class)?;
-        self.who.conduct.call();
+        let (number, lane) = self.lanes.mine();
+        let _place = self.host.enter(self.who.class, number)?;
+        self.who.conduct.call(number.unwrap_or_default());
         let started = Instant::now();
         let question = v0_1::method::question(context);
         let wasi = match self.wasi {
             true => Wasi::about(context),
             false => Wasi::without_question(),
         };
-        let state = MethodState::new(Arc::clone(&self.who), wasi);
-        let engine = self.routing.engine();
-        let (answer, silent) = call(engine, state, "rank", |store| {
-            let instance = self.routing.instantiate(store)?;
-            self.routing.rank(store, instance, &question)
+        let state = MethodState::new(Arc::clone(&lane.who), wasi);
+        let routing = &lane.routing;
+        let (answer, silent) = call(routing.engine(), state, "rank", |store| {
+            let instance = routing.instantiate(store)?;
+            routing.rank(store, instance, &question)
         })?;
         self.ranks.record(started.elapsed());
         let answer = v0_1::method::verdicts(answer)?;
@@ -148,12 +158,13 @@ impl MethodModule {
     pub(crate) fn load(
         host: &Arc<Host>,
         who: Arc<Identity>,
-        component: &Component,
+        loaded: &Loaded,
     ) -> Result<Self, LoadError> {
         let id = MethodId::parse(who.slot.name())
             .ok_or_else(|| LoadError::NoSuchMethod(who.slot.clone()))?;
-        let (linked, wasi) = link(component)?;
-        let (routing, said) = describe(&who, linked)?;
+        let (linked, wasi) = link(loaded.first())?;
+        let (first, said) = describe(&who, linked)?;
+        let lanes = loaded.along(first, |component| compare(&who, link(component)?.0))?;
         load::same_id(&said.id, &who.slot)?;
         let description = v0_1::method::description(id, said).map_err(LoadError::Describe)?;
         let ranks = who.calls("rank");
@@ -161,7 +172,7 @@ impl MethodModule {
         Ok(Self {
             who,
             host: Arc::clone(host),
-            routing,
+            lanes,
             description,
             wasi,
             ranks,
@@ -188,13 +199,25 @@ fn link(component: &Component) -> Result<(Linked, bool), LoadError> {
 fn describe(
     who: &Arc<Identity>,
     (pre, exports): Linked,
-) -> Result<(Routing<MethodState>, v0_1::method::Said), LoadError> {
-    let state = MethodState::new(Arc::clone(who), Wasi::without_question());
-    call(&pre.engine().clone(), state, "describe", |store| {
+) -> Result<(Lane, v0_1::method::Said), LoadError> {
+    let who = apart(who);
+    let state = MethodState::new(Arc::clone(&who), Wasi::without_question());
+    let described = call(&pre.engine().clone(), state, "describe", |store| {
         Routing::described(pre, exports, store)
-    })
-    .map(|(described, _)| described)
-    .map_err(LoadError::Describe)
+    });
+    let ((routing, said), _) = described.map_err(LoadError::Describe)?;
+    Ok((Lane { who, routing }, said))
+}
+
+/// The same module for another lane: it has said what it is.
+fn compare(who: &Arc<Identity>, (pre, exports): Linked) -> Result<Lane, LoadError> {
+    let who = apart(who);
+    let state = MethodState::new(Arc::clone(&who), Wasi::without_question());
+    let compared = call(&pre.engine().clone(), state, "describe", |store| {
+        Routing::compared(pre, exports, store)
+    });
+    let ((routing, _), _) = compared.map_err(LoadError::Describe)?;
+    Ok(Lane { who, routing })
 }
 
 /// One call in a fresh store, under the module's limits; with its answer whether it wrote nothing to
@@ -235,7 +258,7 @@ impl Reused {
         self.store.set_epoch_deadline(1 << 32);
         self.store.set_hostcall_fuel(usize::MAX);
         let question = v0_1::method::question(context);
-        let routing = &self.module.routing;
+        let routing = &self.module.lanes.first().routing;
         let answer = routing.rank(&mut self.store, self.instance, &question);
         v0_1::method::verdicts(answer.map_err(|_| CallError::Trap)?)
     }
@@ -245,10 +268,11 @@ impl MethodModule {
     /// An instance for measurements.
     #[doc(hidden)]
     pub fn reused(self: &Arc<Self>) -> Result<Reused, CallError> {
-        let state = MethodState::new(Arc::clone(&self.who), Wasi::without_question());
-        let mut store = Store::new(self.routing.engine(), state);
+        let Lane { who, routing } = self.lanes.first();
+        let state = MethodState::new(Arc::clone(who), Wasi::without_question());
+        let mut store = Store::new(routing.engine(), state);
         limit(&mut store, &self.who.limits);
-        let instance = self.routing.instantiate(&mut store);
+        let instance = routing.instantiate(&mut store);
         let instance = instance.map_err(|_| CallError::Trap)?;
         let module = Arc::clone(self);
         Ok(Reused {

@@ -79,11 +79,12 @@ impl Workbench {
     /// Why a server would refuse it.
     pub fn open(&self, bytes: &[u8]) -> Result<Opened, LoadError> {
         let digest = Digest::of(bytes);
-        let component = load::compiled(&self.host, &digest, bytes)?;
-        let name = load::id(&self.host, digest, bytes, &component)?;
-        let module = load::link(&self.host, &name, digest, bytes, &component)?;
+        let loaded = load::compiled(&self.host, &digest, bytes)?;
+        let component = loaded.first();
+        let name = load::id(&self.host, digest, bytes, component)?;
+        let module = load::link(&self.host, &name, digest, bytes, &loaded)?;
         let needs = component.resources_required();
-        let (imports, exports) = names(&component);
+        let (imports, exports) = names(component);
         let code = component.image_range();
         let who = module.who();
         Ok(Opened {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::engine::Engines;
+use crate::engine::{Engines, Loaded};
 
 /// Machine code that came out of this host's own compiler. Made in two places alone: by the
 /// compiler, and by opening a seal that only this host can have put on it.
@@ -26,8 +26,8 @@ impl<'a> Code<'a> {
         &self.0
     }
 
-    /// Maps the code so that it can run, for the engine that suits it.
-    pub(crate) fn load(&self, engines: &Engines) -> wasmtime::Result<Component> {
+    /// Maps the code so that it can run, for the engines that suit it.
+    pub(crate) fn load(&self, engines: &Engines) -> wasmtime::Result<Loaded> {
         engines.load(|engine| self.load_for(engine))
     }
 

@@ -19,13 +19,12 @@ use kassette_domain::id::Digest;
 use metrics::counter;
 use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
-use wasmtime::component::Component;
 use zeroize::Zeroizing;
 
 pub(crate) use self::code::Code;
 use self::folder::Folder;
 use self::seal::Seal;
-use crate::engine::Engines;
+use crate::engine::{Engines, Loaded};
 use crate::error::short;
 
 /// Room for every version of every slot with interpreters among them (60 MiB each) many times over.
@@ -101,7 +100,7 @@ impl Artifacts {
     }
 
     /// The component of a digest, where it was compiled before with these settings.
-    pub(crate) fn get(&self, engines: &Engines, digest: &Digest) -> Option<Component> {
+    pub(crate) fn get(&self, engines: &Engines, digest: &Digest) -> Option<Loaded> {
         let kept = self.0.as_ref()?;
         let name = kept.name(digest);
         let Some(file) = kept.folder.read(&name) else {

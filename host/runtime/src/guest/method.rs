@@ -1,11 +1,10 @@
 //! The host's side of the world `method`: a log, and WASI that tells nothing new.
 
-use std::sync::Arc;
-
 use tracing::Level;
 
 use super::log::Lines;
 use crate::host::Identity;
+use crate::lanes::Apart;
 use crate::meter::{Meter, Metered};
 use crate::v0_1::bindings::method::kassette::plugin as wit;
 use crate::wasi::Wasi;
@@ -14,12 +13,12 @@ use crate::wasi::Wasi;
 pub(crate) struct MethodState {
     meter: Meter,
     pub(crate) lines: Lines,
-    pub(crate) who: Arc<Identity>,
+    pub(crate) who: Apart<Identity>,
     pub(crate) wasi: Wasi,
 }
 
 impl MethodState {
-    pub(crate) fn new(who: Arc<Identity>, wasi: Wasi) -> Self {
+    pub(crate) fn new(who: Apart<Identity>, wasi: Wasi) -> Self {
         Self {
             meter: Meter::new(&who.limits),
             lines: Lines::default(),

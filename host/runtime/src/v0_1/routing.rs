@@ -43,18 +43,29 @@ pub(crate) struct Routing<T: 'static> {
 }
 
 impl<T: 'static> Routing<T> {
-    /// Asks a linked component what it is, once its types have been compared with the contract's.
+    /// A linked component, once its types have been compared with the contract's; with it what it says it
+    /// is.
     pub(crate) fn described(
         pre: InstancePre<T>,
         exports: Exports,
         mut store: &mut Store<T>,
     ) -> wasmtime::Result<(Self, Said)> {
-        let instance = pre.instantiate(&mut store)?;
-        let _: Rank<'_> = instance.get_typed_func(&mut store, exports.rank)?;
+        let (routing, instance) = Self::compared(pre, exports, store)?;
         let describe: TypedFunc<(), (Said,)> =
             instance.get_typed_func(&mut store, exports.describe)?;
         let (said,) = describe.call(store, ())?;
-        Ok((Self { pre, exports }, said))
+        Ok((routing, said))
+    }
+
+    /// The same with an instance that has not been asked anything.
+    pub(crate) fn compared(
+        pre: InstancePre<T>,
+        exports: Exports,
+        mut store: &mut Store<T>,
+    ) -> wasmtime::Result<(Self, Instance)> {
+        let instance = pre.instantiate(&mut store)?;
+        let _: Rank<'_> = instance.get_typed_func(&mut store, exports.rank)?;
+        Ok((Self { pre, exports }, instance))
     }
 
     /// The engine that it was loaded for.
@@ -81,7 +92,7 @@ impl<T: 'static> Routing<T> {
             reason = "the type is not compared again for each instance"
         )]
         // SAFETY: the function must be of these types. `exports` is found only in instances of the
-        // component that `pre` instantiates, and `described`, the only way to make this, compared
+        // component that `pre` instantiates, and `compared`, the only way to make this, compared
         // the type that this export has in that component; no resource is in it, so it is the same
         // in every instance.
         let rank = unsafe { Rank::new_unchecked(rank) };
