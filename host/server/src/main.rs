@@ -12,6 +12,7 @@ mod files;
 mod listen;
 mod master_key;
 mod pages;
+mod proxies;
 mod ready;
 mod serve;
 mod simulators;

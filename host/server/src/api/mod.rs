@@ -10,7 +10,6 @@ mod answer;
 pub(crate) mod body;
 mod cached;
 mod callbacks;
-pub(crate) mod client;
 mod connect;
 mod document;
 mod error;

@@ -8,10 +8,10 @@ use http::request::Parts;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
 
-use super::client::client_ip;
 use super::error::ApiError;
 use super::limit::Limits;
 use crate::admission::{Admission, InHand};
+use crate::proxies::Proxies;
 
 /// What handlers share; one pointer, because each request clones it more than once.
 #[derive(Clone)]
@@ -20,14 +20,14 @@ pub(crate) struct ApiState(Arc<Shared>);
 struct Shared {
     gateway: Gateway,
     limits: Limits,
-    trusted_proxies: Vec<IpAddr>,
+    trusted_proxies: Proxies,
     admission: Arc<Admission>,
 }
 
 impl ApiState {
     /// The state over a gateway; `X-Forwarded-For` counts from these proxies alone, and no more than
     /// `most` is in hand at once.
-    pub(crate) fn new(gateway: Gateway, trusted_proxies: Vec<IpAddr>, most: InHand) -> Self {
+    pub(crate) fn new(gateway: Gateway, trusted_proxies: Proxies, most: InHand) -> Self {
         Self(Arc::new(Shared {
             gateway,
             limits: Limits::default(),
@@ -61,7 +61,7 @@ impl ApiState {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let peer = peer.map_or(unknown, |ConnectInfo(peer)| peer.ip());
-        let address = client_ip(peer, &parts.headers, &self.0.trusted_proxies);
+        let address = self.0.trusted_proxies.client(peer, &parts.headers);
         let limit = self.0.gateway.settings().rate_limit;
         Ok(self.0.limits.address(address, limit, self.now())?)
     }

@@ -1,6 +1,6 @@
 //! `kassette.toml`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use url::Url;
 
 use super::ConfigError;
 use super::limits::Limits;
+use crate::proxies::Proxies;
 
 /// A day, seconds.
 const DAY: u64 = 24 * 3600;
@@ -42,8 +43,8 @@ pub(crate) struct MainFile {
     pub(crate) admin_tls_cert: Option<PathBuf>,
     /// Its key.
     pub(crate) admin_tls_key: Option<PathBuf>,
-    /// Addresses whose `X-Forwarded-For` counts.
-    pub(crate) trusted_proxies: Vec<IpAddr>,
+    /// Addresses and networks whose `X-Forwarded-For` counts.
+    pub(crate) trusted_proxies: Proxies,
     /// Host names under which the admin API answers, beside its own address.
     pub(crate) admin_hosts: Vec<String>,
     /// Whether the sandbox's payer page is served under `/sandbox/`.
@@ -197,7 +198,7 @@ impl Default for MainFile {
             tls_key: None,
             admin_tls_cert: None,
             admin_tls_key: None,
-            trusted_proxies: Vec::new(),
+            trusted_proxies: Proxies::default(),
             admin_hosts: Vec::new(),
             sandbox: true,
             rate_limit: RateLimit::default(),

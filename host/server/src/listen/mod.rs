@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::connection::PutOff;
 use self::connection::Times;
 pub(crate) use self::descriptors::raise as raise_descriptors;
+use crate::proxies::Proxies;
 
 /// Most connections of a listener at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +82,7 @@ pub(crate) struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     tls: Option<TlsAcceptor>,
-    uncounted: Arc<Vec<IpAddr>>,
+    uncounted: Proxies,
     caps: Caps,
     times: Times,
 }
@@ -108,7 +109,7 @@ impl Listener {
             socket,
             address,
             tls,
-            uncounted: Arc::default(),
+            uncounted: Proxies::default(),
             caps: Caps::default(),
             times: Times::USUAL,
         })
@@ -122,8 +123,8 @@ impl Listener {
 
     /// Does not count the connections of these addresses against the cap per address, nor makes them
     /// wait for what was refused.
-    pub(crate) fn without_counting(mut self, proxies: &[IpAddr]) -> Self {
-        self.uncounted = Arc::new(proxies.to_vec());
+    pub(crate) fn without_counting(mut self, proxies: &Proxies) -> Self {
+        self.uncounted = proxies.clone();
         self
     }
 
@@ -149,7 +150,7 @@ impl Listener {
                     continue;
                 }
             };
-            let counted = !self.uncounted.contains(&peer.ip());
+            let counted = !self.uncounted.trust(peer.ip());
             let Some(place) = places.enter(peer.ip(), counted) else {
                 metrics::counter!("kassette_connections_refused_total").increment(1);
                 continue;
@@ -288,12 +289,12 @@ mod tests {
     const SOON: Duration = Duration::from_millis(50);
 
     async fn server(times: Times) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
-        served(times, &[]).await
+        served(times, &Proxies::default()).await
     }
 
     async fn served(
         times: Times,
-        proxies: &[IpAddr],
+        proxies: &Proxies,
     ) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
         let listener = Listener::bind(([127, 0, 0, 1], 0).into(), None).await;
         let listener = listener.unwrap().without_counting(proxies);
@@ -342,7 +343,8 @@ mod tests {
 
     #[tokio::test]
     async fn who_speaks_for_everybody_is_not_made_to_wait() {
-        let (address, _stop, _task) = served(PATIENT, &[[127, 0, 0, 1].into()]).await;
+        let proxies = Proxies::try_from(vec!["127.0.0.1".to_owned()]).unwrap();
+        let (address, _stop, _task) = served(PATIENT, &proxies).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         ask_for("/full", &mut stream, "full").await;
         ask(&mut stream, "hello").await;

@@ -38,7 +38,6 @@ mod fixtures;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -53,6 +52,7 @@ use kassette_gateway::Gateway;
 
 use self::till::Till;
 use crate::api::{ApiError, ApiState};
+use crate::proxies::Proxies;
 use crate::telemetry::Edge;
 
 /// What the pages stand on; cheap to clone.
@@ -60,7 +60,7 @@ use crate::telemetry::Edge;
 pub(crate) struct PagesState {
     till: Arc<dyn Till>,
     /// Addresses whose `X-Forwarded-For` counts.
-    trusted_proxies: Arc<[IpAddr]>,
+    trusted_proxies: Proxies,
     /// Counts requests per address, together with the API's; none in tests of the pages alone.
     limiter: Option<ApiState>,
 }
@@ -68,10 +68,10 @@ pub(crate) struct PagesState {
 impl PagesState {
     /// Pages over a gateway. Public address and what is allowed in development are read from its
     /// settings at each request.
-    pub(crate) fn new(gateway: Gateway, trusted_proxies: Vec<IpAddr>) -> Self {
+    pub(crate) fn new(gateway: Gateway, trusted_proxies: Proxies) -> Self {
         Self {
             till: Arc::new(gateway),
-            trusted_proxies: trusted_proxies.into(),
+            trusted_proxies,
             limiter: None,
         }
     }

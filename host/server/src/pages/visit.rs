@@ -18,7 +18,6 @@ use super::reply::{FormTarget, Page, Referrer, Refresh, see_other};
 use super::templates::{Frame, Summary};
 use super::texts::Texts;
 use super::till::Till;
-use crate::api::client::client_ip;
 
 /// Longest token that is looked up; ours have 43 characters.
 const MOST_TOKEN: usize = 64;
@@ -51,8 +50,8 @@ impl FromRequestParts<PagesState> for Visit {
         });
         let plain = |c: u8| c.is_ascii_alphanumeric() || c == b'-' || c == b'_';
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-        let ip = peer
-            .map(|ConnectInfo(peer)| client_ip(peer.ip(), &parts.headers, &state.trusted_proxies));
+        let ip =
+            peer.map(|ConnectInfo(peer)| state.trusted_proxies.client(peer.ip(), &parts.headers));
         Ok(Self {
             ip,
             till: Arc::clone(&state.till),

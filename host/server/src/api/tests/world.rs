@@ -29,6 +29,7 @@ use tower::ServiceExt as _;
 
 use crate::admission::InHand;
 use crate::api::{ApiState, router};
+use crate::proxies::Proxies;
 
 /// Where no module serves.
 struct NoModules;
@@ -180,7 +181,11 @@ impl World {
             store,
             clock,
             merchant: made.unwrap(),
-            router: router(ApiState::new(gateway.clone(), vec![], InHand::default())),
+            router: router(ApiState::new(
+                gateway.clone(),
+                Proxies::default(),
+                InHand::default(),
+            )),
             gateway,
             _folder: folder,
         }

@@ -27,6 +27,7 @@ use super::fixtures::{
 };
 use super::till::{Till, Work};
 use super::{PagesState, router};
+use crate::proxies::Proxies;
 
 mod guards;
 mod invitations;
@@ -209,7 +210,7 @@ fn shop_at(view: CheckoutView, start: Starting, public_url: &'static str) -> Sho
     });
     let state = PagesState {
         till: Arc::clone(&till) as Arc<dyn Till>,
-        trusted_proxies: Arc::new([]),
+        trusted_proxies: Proxies::default(),
         limiter: None,
     };
     Shop {
