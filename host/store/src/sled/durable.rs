@@ -3,7 +3,8 @@
 //! sled's `flush` hands its buffers to the kernel and asks for them with `sync_file_range`, which
 //! writes neither a file's length nor the device's cache. All pages and the log are in the one file
 //! `db`; a page over about 128 KiB gets a file of its own under `blobs/`, which sled never syncs;
-//! `conf` is written once; snapshots are only a short cut and synced by sled itself.
+//! `conf` is written once; snapshots are only a short cut, synced by sled itself all but their names, and
+//! what is there finds its way without them (`tail`).
 
 use std::fs::{self, File};
 use std::io;

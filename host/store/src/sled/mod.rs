@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `open`, `durable` | opening, and what makes a write survive a crash of the machine |
+//! | `tail`, `segment` | where sled's log ends, so that no cut at a start costs any of it; how it is written |
 //! | `engine`, `nudge` | the open database, and how the store goes on after a disk that failed |
 //! | `applier`, `inbox`, `stats` | the writing thread: groups of operations, one write and one sync each |
 //! | `journal`, `checkpoint`, `waiting` | the log that makes a group durable; the database behind it; callers |
@@ -60,10 +61,12 @@ mod reselling;
 mod retention;
 mod rows;
 mod seal;
+mod segment;
 mod stats;
 mod step;
 mod store;
 mod stored;
+mod tail;
 mod tap;
 mod upkeep;
 mod view;

@@ -11,12 +11,13 @@ use ::sled::{Batch, IVec};
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-use super::durable::{Files, settle, sync_with_parents};
+use super::durable::{Files, sync_with_parents};
 use super::journal::{Journal, Logged};
 use super::nonces::AllTaken;
 use super::register::Register;
 use super::registered::{self, Tail};
 use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
+use super::tail::settle_tail;
 use super::{keys, maintenance, records};
 use crate::Fault;
 
@@ -194,7 +195,6 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
     remove_unfinished(path).map_err(io)?;
     maintenance::remove_leftovers(path).map_err(io)?;
     settle_conf(path).map_err(io)?;
-    settle(path).map_err(io)?;
     let db = open_engine(folder)?;
     let (journal, logged) = Journal::open(path).map_err(io)?;
     // The names of the log's files too.
@@ -303,37 +303,46 @@ pub(super) fn write_snapshot(folder: &Folder) -> Result<(), OpenError> {
     open_engine(folder).map(drop)
 }
 
+/// Opens the engine of a database, or makes one. Nothing else lets sled open anything: see `tail`.
 pub(super) fn open_engine(folder: &Folder) -> Result<sled::Db, OpenError> {
-    let config = || {
+    let began = Instant::now();
+    loop {
+        match open_settled(folder) {
+            Err(OpenError::Locked { .. }) if began.elapsed() < LETTING_GO => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+fn open_settled(folder: &Folder) -> Result<sled::Db, OpenError> {
+    let path = folder.path.as_path();
+    let io = OpenError::io(path);
+    settle_tail(path).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => OpenError::Locked {
+            path: path.to_owned(),
+        },
+        _ => io(error),
+    })?;
+    // sled panics over some kinds of damage.
+    let opened = catch_unwind(|| {
         sled::Config::new()
-            .path(&folder.path)
+            .path(path)
             .cache_capacity(folder.cache_bytes)
             .segment_size(SEGMENT_BYTES)
             .mode(sled::Mode::HighThroughput)
             // Every group is flushed and synced by the applier.
             .flush_every_ms(None)
-    };
-    let began = Instant::now();
-    loop {
-        // sled panics over some kinds of damage.
-        let opened = catch_unwind(|| config().open())
-            .map_err(|_| OpenError::damaged(&folder.path, "the storage engine cannot read it"))?;
-        match opened {
-            Ok(db) => {
-                // sled has written a snapshot, under a name that it does not sync, and zeros over the
-                // segments that nothing is in. Zeros without the snapshot it would take for the end of
-                // its log, and throw away what comes behind them: so the name has to be there first.
-                sync_with_parents(&folder.path).map_err(OpenError::io(&folder.path))?;
-                return Ok(db);
-            }
-            Err(sled::Error::Io(error))
-                if error.to_string().contains("lock") && began.elapsed() < LETTING_GO =>
-            {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Err(error) => return Err(engine(&folder.path, error)),
-        }
-    }
+            .open()
+    });
+    let db = opened
+        .map_err(|_| OpenError::damaged(path, "the storage engine cannot read it"))?
+        .map_err(|error| engine(path, error))?;
+    // sled has written a snapshot under a name that it does not sync. It is there before anything is
+    // written that builds on it.
+    sync_with_parents(path).map_err(io)?;
+    Ok(db)
 }
 
 fn engine(path: &Path, error: sled::Error) -> OpenError {

@@ -61,6 +61,25 @@ pub(crate) enum Op {
     },
 }
 
+impl Op {
+    /// The file that it writes, or the folder that it changes names in.
+    pub(crate) const fn node(&self) -> Node {
+        match self {
+            Self::Write { file, .. } | Self::SetLength { file, .. } => Node::File(*file),
+            Self::Add { folder, .. }
+            | Self::Remove { folder, .. }
+            | Self::Rename { folder, .. } => Node::Folder(*folder),
+            Self::Sync { node, .. } => *node,
+        }
+    }
+
+    /// Whether it writes zeros over as much as this, or more.
+    pub(crate) fn is_zeros(&self, length: u64) -> bool {
+        matches!(self, Self::Write { data, .. }
+            if data.len() as u64 >= length && data.iter().all(|byte| *byte == 0))
+    }
+}
+
 /// One thing that happened, in order.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
@@ -197,7 +216,7 @@ impl Disk {
                     returned: false,
                     op: op.clone(),
                 };
-                self.pending(place(op)).push(pending);
+                self.pending(op.node()).push(pending);
             }
             Event::Returned(call, done) => self.returned(*call, *done),
             Event::Acknowledged(_) => {}
@@ -252,15 +271,47 @@ impl Disk {
         let names = Manner::of(random);
         let contents = Manner::of(random);
         let length = Length::of(random);
-        let mut image = Image {
-            manner: format!("names {names:?}, contents {contents:?}, lengths {length:?}"),
-            ..Image::default()
+        let mut image = self.image(
+            random,
+            |folder, random| names.choose(folder, random),
+            |file, random| file.cut(contents, length, random),
+        );
+        image.manner = format!("names {names:?}, contents {contents:?}, lengths {length:?}");
+        image
+    }
+
+    /// What it leaves if all writes have reached the disk, or only some of their sectors where they are
+    /// torn, and of the changes of names that were not synced these.
+    pub(crate) fn cut_by(
+        &self,
+        torn: bool,
+        random: &mut Random,
+        is_there: impl Fn(&Op) -> bool,
+    ) -> Image {
+        let contents = if torn {
+            Manner::Sectors
+        } else {
+            Manner::Everything
         };
+        self.image(
+            random,
+            |folder, _| folder.iter().filter(|each| is_there(&each.op)).collect(),
+            |file, random| file.cut(contents, Length::Written, random),
+        )
+    }
+
+    fn image(
+        &self,
+        random: &mut Random,
+        names: impl for<'a> Fn(&'a [Pending], &mut Random) -> Vec<&'a Pending>,
+        contents: impl Fn(&File, &mut Random) -> Vec<u8>,
+    ) -> Image {
+        let mut image = Image::default();
         let mut open = vec![(PathBuf::new(), ROOT)];
         while let Some((path, folder)) = open.pop() {
             let folder = &self.folders[folder];
             let mut entries = folder.durable.clone();
-            for each in names.choose(&folder.pending, random) {
+            for each in names(&folder.pending, random) {
                 rename(&mut entries, &each.op);
             }
             for (name, node) in entries {
@@ -271,23 +322,13 @@ impl Disk {
                         open.push((path, folder));
                     }
                     Node::File(file) => {
-                        let bytes = self.files[file].cut(contents, length, random);
+                        let bytes = contents(&self.files[file], random);
                         image.files.push((path, bytes));
                     }
                 }
             }
         }
         image
-    }
-}
-
-fn place(op: &Op) -> Node {
-    match op {
-        Op::Write { file, .. } | Op::SetLength { file, .. } => Node::File(*file),
-        Op::Add { folder, .. } | Op::Remove { folder, .. } | Op::Rename { folder, .. } => {
-            Node::Folder(*folder)
-        }
-        Op::Sync { node, .. } => *node,
     }
 }
 

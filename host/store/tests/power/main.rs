@@ -41,7 +41,7 @@ fn main() {
         return driver::main(&told);
     }
     let options = Options::parse(std::env::args().skip(1));
-    let tests: [Test; 4] = [
+    let tests: [Test; 5] = [
         (
             "what_was_acknowledged_outlives_a_power_cut",
             tests::what_was_acknowledged_outlives_a_power_cut,
@@ -49,6 +49,10 @@ fn main() {
         (
             "a_snapshot_has_its_name_before_the_database_is_synced",
             tests::a_snapshot_has_its_name_before_the_database_is_synced,
+        ),
+        (
+            "no_cut_at_a_start_costs_anything",
+            tests::no_cut_at_a_start_costs_anything,
         ),
         (
             "a_store_without_data_syncs_is_found_to_lose",

@@ -224,6 +224,52 @@ impl Record {
         found.unwrap()
     }
 
+    /// Makes images of the starts that are cut after sled has emptied a segment of its log, or cut it off,
+    /// and before its snapshot's name is synced. In each that name is missing; older snapshots are still
+    /// there, or not; what is emptied is so wholly, or in some of its sectors.
+    fn cut_starts(
+        &self,
+        judge: &Judge,
+        random: &mut Random,
+        mut then: impl FnMut(usize, Image, &Known),
+    ) {
+        let (mut disk, mut known) = (self.base.clone(), self.known.clone());
+        let mut database = Vec::new();
+        let (mut nameless, mut emptied, mut naming) = (None, false, None);
+        for (at, event) in self.events.iter().enumerate() {
+            disk.happen(event);
+            match event {
+                Event::Acknowledged(line) => known.hear(judge.plan(), line),
+                Event::Began(call, op) => match op {
+                    Op::Add { name, node, .. } if name == "db" => database.push(*node),
+                    Op::Rename { to, .. } if to.starts_with("snap.") => nameless = Some(op.node()),
+                    Op::Sync { node, .. } if nameless == Some(*node) => naming = Some(*call),
+                    Op::Write { .. } | Op::SetLength { .. } if nameless.is_some() => {
+                        let empties = op.is_zeros(SEGMENT) || matches!(op, Op::SetLength { .. });
+                        emptied |= empties && database.contains(&op.node());
+                    }
+                    _ => {}
+                },
+                Event::Returned(call, _) if naming == Some(*call) => {
+                    (nameless, emptied, naming) = (None, false, None);
+                }
+                Event::Returned(..) => {}
+            }
+            if !emptied {
+                continue;
+            }
+            for (older, torn) in [(true, false), (true, true), (false, false), (false, true)] {
+                let mut image = disk.cut_by(torn, random, |op| match op {
+                    Op::Rename { to, .. } => !to.starts_with("snap."),
+                    Op::Remove { name, .. } if name.starts_with("snap.") => !older,
+                    _ => true,
+                });
+                image.manner = format!("a start, older snapshots: {older}, torn: {torn}");
+                then(at, image, &known);
+            }
+        }
+    }
+
     /// Judges images at so many points. Those in which something is wrong are kept in `keep`.
     pub(crate) fn judge(
         &self,
@@ -232,9 +278,40 @@ impl Record {
         seed: u64,
         keep: Option<&Path>,
     ) -> Vec<Loss> {
-        type Work = (usize, usize, Image, Known, PathBuf);
         let mut random = Random::new(seed);
         let points = self.points(count, &mut random);
+        self.judge_each(judge, seed, keep, |then| {
+            self.cut(judge, &points, &mut random, then);
+        })
+    }
+
+    /// Judges what may be left of each start that is cut before its snapshot has its name on the disk.
+    /// Returns how many images these were, too.
+    pub(crate) fn judge_starts(
+        &self,
+        judge: &Arc<Judge>,
+        seed: u64,
+        keep: Option<&Path>,
+    ) -> (usize, Vec<Loss>) {
+        let mut images = 0;
+        let losses = self.judge_each(judge, seed, keep, |then| {
+            self.cut_starts(judge, &mut Random::new(seed), |point, image, known| {
+                images += 1;
+                then(point, image, known);
+            });
+        });
+        (images, losses)
+    }
+
+    /// Judges all images that are made.
+    fn judge_each(
+        &self,
+        judge: &Arc<Judge>,
+        seed: u64,
+        keep: Option<&Path>,
+        make: impl FnOnce(&mut dyn FnMut(usize, Image, &Known)),
+    ) -> Vec<Loss> {
+        type Work = (usize, usize, Image, Known, PathBuf);
         let place = scratch();
         let losses = Mutex::new(Vec::new());
         let (send, work) = mpsc::sync_channel::<Work>(JUDGES);
@@ -267,7 +344,7 @@ impl Record {
                 });
             }
             let mut number = 0;
-            self.cut(judge, &points, &mut random, |point, image, known| {
+            make(&mut |point, image, known| {
                 number += 1;
                 let folder = place.path().join(number.to_string());
                 let work = (number, point, image, known.clone(), folder);

@@ -8,7 +8,7 @@
 //! before it is written.
 //!
 //! What stands here is what sled 0.34 itself writes and reads (`logger.rs`, `segment.rs`, `node.rs` and
-//! `serialization.rs` of its source); `log` has the file and its messages, `node` a page. sled opens
+//! `serialization.rs` of its source); `log` has the file, `node` a page. sled opens
 //! what was written, finds its pages in the log as after a crash, and whoever packs a database reads all
 //! of it back through sled before it takes the place of another: where any of this were wrong, the old
 //! one would stay.
@@ -24,8 +24,9 @@ use std::path::{Path, PathBuf};
 
 use ::sled::IVec;
 
-use self::log::{Kind, Log};
+use self::log::Log;
 use super::MaintenanceError;
+use crate::sled::segment::Kind;
 
 /// Rows of a leaf. sled splits one that has more than sixteen: with all of them a leaf would split at
 /// the first row that comes between, with fewer there are more pages.

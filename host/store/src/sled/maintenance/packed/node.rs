@@ -7,38 +7,10 @@
 
 use ::sled::IVec;
 
+use crate::sled::segment::put_number;
+
 /// Most bytes that sled takes as common to all keys of a page.
 const MOST_IN_COMMON: usize = u8::MAX as usize;
-
-/// A number in as few bytes as it needs: up to 240 in one; the first byte of others says how they go on.
-pub(super) fn put_number(into: &mut Vec<u8>, number: u64) {
-    let split = |base: u64| {
-        let [low, high, ..] = (number - base).to_le_bytes();
-        (high, low)
-    };
-    match number {
-        0..=240 => into.push(number.to_le_bytes()[0]),
-        241..=2287 => {
-            let (high, low) = split(240);
-            into.extend([241 + high, low]);
-        }
-        2288..=67823 => {
-            let (high, low) = split(2288);
-            into.extend([249, high, low]);
-        }
-        _ => {
-            let bytes = number.to_le_bytes();
-            let zeros = bytes.iter().rev().take_while(|byte| **byte == 0);
-            let (mut head, mut width) = (u8::MAX, bytes.len());
-            for _ in zeros {
-                head -= 1;
-                width -= 1;
-            }
-            into.push(head);
-            into.extend_from_slice(&bytes[..width]);
-        }
-    }
-}
 
 fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
     put_number(into, bytes.len() as u64);
