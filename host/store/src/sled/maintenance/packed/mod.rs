@@ -8,10 +8,10 @@
 //! before it is written.
 //!
 //! What stands here is what sled 0.34 itself writes and reads (`logger.rs`, `segment.rs`, `node.rs` and
-//! `serialization.rs` of its source); `log` has the file, `node` a page. sled opens
-//! what was written, finds its pages in the log as after a crash, and whoever packs a database reads all
-//! of it back through sled before it takes the place of another: where any of this were wrong, the old
-//! one would stay.
+//! `serialization.rs` of its source); `log` has the file, `node` a page, the store's `segment` what heads
+//! and messages look like. sled opens what was written, finds its pages in the log as after a crash, and
+//! whoever packs a database reads all of it back through sled before it takes the place of another: where
+//! any of this were wrong, the old one would stay.
 
 mod log;
 mod node;
