@@ -56,13 +56,28 @@ impl Engines {
     /// The engines, and the thread that ticks them for as long as anyone holds one.
     pub(crate) fn new(sizes: PoolSizes, limits: &Limits) -> Result<Self, RuntimeError> {
         let failed = |error: wasmtime::Error| RuntimeError::Engine(format!("{error:#}"));
-        let engine = |keep, scan| Engine::new(&config(sizes, limits, keep, scan)).map_err(failed);
-        let cleared = || engine(PAGE, Enabled::No);
-        let others = 1..lanes::count(sizes.methods);
-        let others = others.map(|_| cleared()).collect::<Result<_, _>>()?;
+        let engine = |pool| Engine::new(&config(pool)).map_err(failed);
+        let count = lanes::count(sizes.methods);
+        let share = lanes::share(sizes.methods, count);
+        let cleared = |calls| engine(pool(calls, limits, PAGE, Enabled::No));
+        // Providers that fit a page are loaded for the first.
+        let first = cleared(PoolSizes {
+            methods: share,
+            ..sizes
+        })?;
+        let other = PoolSizes {
+            methods: share,
+            providers: 0,
+        };
+        let others = (1..count).map(|_| cleared(other));
+        let mut scanned = pool(sizes, limits, KEEP_MEMORY, Enabled::Auto);
+        let calls = sizes.methods + sizes.providers;
+        scanned
+            .total_memories(calls + INTERPRETED_AT_ONCE * MEMORIES)
+            .max_memories_per_component(MEMORIES);
         let engines = Self {
-            scanned: engine(KEEP_MEMORY, Enabled::Auto)?,
-            cleared: Lanes::apart(cleared()?, others),
+            scanned: engine(scanned)?,
+            cleared: Lanes::apart(first, others.collect::<Result<_, _>>()?),
         };
         tick(&engines).map_err(|error| RuntimeError::Engine(error.to_string()))?;
         Ok(engines)
@@ -134,24 +149,29 @@ fn code() -> Config {
     config
 }
 
-fn config(sizes: PoolSizes, limits: &Limits, keep: usize, scan: Enabled) -> Config {
+/// Room for so many calls, each with one memory.
+fn pool(sizes: PoolSizes, limits: &Limits, keep: usize, scan: Enabled) -> PoolingAllocationConfig {
     let calls = sizes.methods + sizes.providers;
     let parts = calls * PARTS_NATIVE + INTERPRETED_AT_ONCE * PARTS_INTERPRETED;
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(calls)
         .total_core_instances(parts)
         .total_tables(parts)
-        .total_memories(calls + INTERPRETED_AT_ONCE * MEMORIES)
-        .total_stacks(sizes.providers)
+        .total_memories(calls)
+        .total_stacks(sizes.providers.max(1))
         .max_core_instances_per_component(PARTS_INTERPRETED)
         .max_tables_per_component(PARTS_INTERPRETED)
-        .max_memories_per_component(MEMORIES)
+        .max_memories_per_component(1)
         .max_memory_size(limits.native.memory.max(limits.interpreted.memory))
         .linear_memory_keep_resident(keep)
         .table_keep_resident(KEEP_TABLE)
         // Whatever was used stays ready: a slot that went cold is mapped anew.
         .max_unused_warm_slots(calls)
         .pagemap_scan(scan);
+    pool
+}
+
+fn config(pool: PoolingAllocationConfig) -> Config {
     let mut config = code();
     config
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool))

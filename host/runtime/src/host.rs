@@ -18,6 +18,7 @@ use crate::config::{CallLimits, Class, Clock, RuntimeConfig};
 use crate::engine::{Engines, INTERPRETED_AT_ONCE, Loaded};
 use crate::error::{CallError, LoadError, RuntimeError, short};
 use crate::gate::{Gate, Place};
+use crate::lanes;
 use crate::outgoing::Outgoing;
 use crate::recall::Recall;
 
@@ -55,14 +56,14 @@ impl Host {
         outgoing: Arc<dyn Outgoing>,
     ) -> Result<Self, RuntimeError> {
         let engines = Engines::new(config.pool, &config.limits)?;
-        let lanes = engines.lanes();
-        let share = u32::try_from(lanes).map_or(1, |lanes| config.pool.methods.div_ceil(lanes));
+        let count = engines.lanes();
+        let share = lanes::share(config.pool.methods, count);
         Ok(Self {
             artifacts: Artifacts::open(config.cache.as_ref(), engines.compiler()),
             engines,
             outgoing,
             methods: Gate::new(config.pool.methods),
-            lanes: (0..lanes)
+            lanes: (0..count)
                 .map(|_| CachePadded::new(Gate::new(share)))
                 .collect(),
             providers: Semaphore::new(config.pool.providers as usize),

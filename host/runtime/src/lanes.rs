@@ -29,6 +29,11 @@ pub(crate) fn count(calls: u32) -> usize {
     processors.min(calls).clamp(1, MOST)
 }
 
+/// What each of so many lanes has of a number of places.
+pub(crate) fn share(places: u32, lanes: usize) -> u32 {
+    u32::try_from(lanes).map_or(1, |lanes| places.div_ceil(lanes.max(1)))
+}
+
 /// Something that each lane has of its own, or one that all threads share.
 pub(crate) struct Lanes<T> {
     first: T,
