@@ -34,7 +34,8 @@ const PAYMENT_KIB: u64 = 3;
 const SAMPLES: u32 = 6;
 /// Versions between two looks, at least.
 const LEAST: u32 = 60;
-/// What a version that was let go may leave behind. One that stayed would take fifty.
+/// What a version that was let go may leave behind: its line in the audit log. One that stayed would take
+/// fifty at least.
 const VERSION_KIB: u64 = 8;
 /// What else memory may grow by while versions come and go.
 const SLACK_KIB: u64 = 4 << 10;
