@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use serde::Deserialize;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -42,6 +42,7 @@ fn network(written: String) -> Result<IpNet, NotAProxy> {
     let Ok(given) = written.parse::<IpNet>() else {
         return Err(NotAProxy::Unreadable(written));
     };
+    let given = canonical(given);
     let network = given.trunc();
     if network.prefix_len() == 0 {
         return Err(NotAProxy::Everybody(written));
@@ -53,6 +54,19 @@ fn network(written: String) -> Result<IpNet, NotAProxy> {
         });
     }
     Ok(network)
+}
+
+/// A network of mapped addresses as one of IPv4: addresses are compared in that form.
+fn canonical(network: IpNet) -> IpNet {
+    if let IpAddr::V4(address) = network.addr().to_canonical()
+        && let Some(length) = network
+            .prefix_len()
+            .checked_sub(network.max_prefix_len() - 32)
+        && let Ok(mapped) = Ipv4Net::new(address, length)
+    {
+        return mapped.into();
+    }
+    network
 }
 
 impl Proxies {
@@ -129,11 +143,20 @@ mod tests {
 
     #[test]
     fn a_network_of_proxies_is_believed_and_nobody_beside_it() {
-        let trusted = &["10.1.0.0/16", "2001:db8:1::/48", "::ffff:192.0.2.9"];
+        let trusted = &[
+            "10.1.0.0/16",
+            "2001:db8:1::/48",
+            "::ffff:192.0.2.9",
+            "::ffff:203.0.113.0/120",
+        ];
         let behind = |peer: &str| client(peer, &["198.51.100.1"], trusted);
         for peer in ["10.1.0.0", "10.1.255.255", "::ffff:10.1.2.3", "192.0.2.9"] {
             assert_eq!(behind(peer), "198.51.100.1", "{peer}");
         }
+        for peer in ["203.0.113.255", "::ffff:203.0.113.1"] {
+            assert_eq!(behind(peer), "198.51.100.1", "{peer}");
+        }
+        assert_eq!(behind("203.0.112.255"), "203.0.112.255");
         assert_eq!(behind("2001:db8:1:ffff::1"), "198.51.100.1");
         for peer in ["10.0.255.255", "10.2.0.0", "2001:db8:2::1", "192.0.2.8"] {
             assert_eq!(behind(peer), peer);
@@ -144,7 +167,7 @@ mod tests {
     fn what_names_no_proxy_is_refused_with_what_to_write() {
         let refused = |written: &str| proxies(&[written]).unwrap_err().to_string();
         assert!(refused("10.1.2.3/16").contains("`10.1.0.0/16`"));
-        for everybody in ["0.0.0.0/0", "::/0", "10.0.0.1/0"] {
+        for everybody in ["0.0.0.0/0", "::/0", "10.0.0.1/0", "::ffff:0.0.0.0/96"] {
             assert!(refused(everybody).contains("is everybody"), "{everybody}");
         }
         for unreadable in [

@@ -11,7 +11,7 @@ use ::sled::{Batch, IVec};
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-use super::durable::{Files, sync_with_parents};
+use super::durable::{Files, sync_with_parents, write_whole};
 use super::journal::{Journal, Logged};
 use super::nonces::AllTaken;
 use super::register::Register;
@@ -27,6 +27,8 @@ pub(super) const FORMAT: u32 = 3;
 /// of it is more than a page of sixteen of our longest rows: what is longer sled would put into a
 /// file of its own, which it never syncs.
 pub(super) const SEGMENT_BYTES: usize = 8 << 20;
+/// sled's file with its settings.
+const CONF: &str = "conf";
 /// Sealed in every store, so that a wrong master key is known at once.
 const CANARY: &str = "kassette";
 /// How long sled may take to let go of a database that was just closed in this process: a worker of
@@ -269,8 +271,7 @@ fn remove_unfinished(path: &Path) -> io::Result<()> {
 /// before anything else, so a power cut at the first start may leave half of it, which sled refuses;
 /// and it always holds the same. Settings of another version, whole, are left for sled to refuse.
 fn settle_conf(path: &Path) -> io::Result<()> {
-    let conf = path.join("conf");
-    let found = match fs::read(&conf) {
+    let found = match fs::read(path.join(CONF)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         found => found?,
     };
@@ -287,11 +288,7 @@ fn settle_conf(path: &Path) -> io::Result<()> {
     let mut whole = text.into_bytes();
     let sum = crc32fast::hash(&whole);
     whole.extend_from_slice(&sum.to_le_bytes());
-    let aside = path.join("conf.new");
-    fs::write(&aside, whole)?;
-    File::open(&aside)?.sync_all()?;
-    fs::rename(&aside, &conf)?;
-    File::open(path)?.sync_all()
+    write_whole(path, CONF, &whole)
 }
 
 /// Opens the engine of a database that was closed in order, and closes it. sled writes a snapshot of

@@ -41,15 +41,13 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::durable::settle;
+use super::durable::{settle, write_whole};
 use super::open::SEGMENT_BYTES;
 use super::segment::{self, Head, POSITION, SEGMENT_HEAD};
 
 /// The file with heads that are being written.
 const NAME: &str = "heads";
-/// The same while it is written itself.
-const ASIDE: &str = "heads.new";
-/// The same, as positions count.
+/// Bytes of a segment, as positions count.
 const SEGMENT: i64 = (SEGMENT_BYTES as u64).cast_signed();
 
 /// A segment's place in the file, and its head.
@@ -185,11 +183,7 @@ fn write(folder: &Path, heads: &[Placed]) -> io::Result<()> {
         bytes.extend(head.write());
     }
     bytes.extend(crc32fast::hash(&bytes).to_be_bytes());
-    let aside = folder.join(ASIDE);
-    fs::write(&aside, bytes)?;
-    File::open(&aside)?.sync_all()?;
-    fs::rename(&aside, folder.join(NAME))?;
-    File::open(folder)?.sync_all()
+    write_whole(folder, NAME, &bytes)
 }
 
 /// What the file says; none where there is none. One that does not read back says nothing: what it was
