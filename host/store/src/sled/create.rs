@@ -25,7 +25,7 @@ pub(super) fn replay(
     email_mark: Option<[u8; 32]>,
 ) -> Result<Option<Created>, Fault> {
     let reference = secrets.marker.reference(request.merchant, &request.origin);
-    for id in source.found(Mark::Reference, reference) {
+    for id in source.found(Mark::Reference, reference)? {
         let row = PaymentRow::expect(source, id)?;
         if is_same_reference(row.plain(), request) {
             return Ok(Some(match row.plain().differs(request, email_mark) {

@@ -117,8 +117,13 @@ impl Claim<'_, '_> {
             }
             Some(keys::Due::Together { first, count }) => {
                 let mut members = Vec::new();
-                for id in self.rows.at_places(first, count) {
+                let mut are_known = true;
+                for id in self.rows.at_places(first, count)? {
                     self.looks += 1;
+                    let Some(id) = id else {
+                        are_known = false;
+                        continue;
+                    };
                     if let Some(at) = self.due_with_others(id)? {
                         members.push((at, id));
                     }
@@ -132,6 +137,11 @@ impl Claim<'_, '_> {
                     self.together(id, at, comes_first && at <= self.op.now)?;
                 }
                 self.rows.remove(key);
+                if !are_known {
+                    // Damage must not keep the others waiting for ever; the row may be repaired.
+                    let later = keys::due_together(self.later(), first, count);
+                    self.rows.put(later, IVec::default());
+                }
             }
             None => return Err(super::records::damaged(&key, "it is about nothing")),
         }
@@ -228,8 +238,10 @@ pub(super) fn next(source: &impl Source) -> Result<Option<Time>, Fault> {
         if looks >= ENOUGH_LOOKS || earliest.is_some_and(|due| due <= at) {
             return Ok(Some(earliest.map_or(at, |due| due.min(at))));
         }
-        for id in source.at_places(first, count) {
+        for id in source.at_places(first, count)? {
             looks += 1;
+            // Whoever claims puts it off.
+            let Some(id) = id else { return Ok(Some(at)) };
             match PaymentRow::expect(source, id).map(|row| row.books.due) {
                 Ok(Some(Due::Together(due))) => {
                     earliest = Some(earliest.map_or(due, |earliest| earliest.min(due)));

@@ -99,7 +99,7 @@ pub(super) fn payments<T>(
     loop {
         // One more than a page, to know whether it is the last.
         let chunk = (limit + 1).max(CHUNK);
-        let found = view.listed(list, after, chunk);
+        let found = view.listed(list, after, chunk)?;
         let more_below = found.len() == chunk;
         let count = found.len();
         for (at, (place, id)) in found.into_iter().enumerate() {

@@ -129,7 +129,7 @@ impl Payments for SledStore {
 
     fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<Ledger>> {
         self.read(move |view| {
-            for id in view.found(Mark::Token, fingerprint(token.0)) {
+            for id in view.found(Mark::Token, fingerprint(token.0))? {
                 let ledger = ledgers::load_promised(view, &self.secrets.sealer, id)?.ledger;
                 if TokenHash::of(ledger.payment.token.expose()) == token {
                     return Ok(Some(ledger));

@@ -2,10 +2,11 @@
 //! one after the other. The last row grows until it is full; no other is ever written again.
 
 use ::sled::Tree;
+use kassette_domain::id::PaymentId;
 use kassette_domain::time::Time;
 
 use super::register::{Entry, Place, Register};
-use super::rows::{Span, Written, engine};
+use super::rows::{Source, Span, Written, engine};
 use super::{keys, records};
 use crate::Fault;
 
@@ -53,6 +54,58 @@ impl Tail {
             rows.insert(key, Some(row));
         }
         Ok(())
+    }
+}
+
+/// The payments at some places.
+///
+/// # Errors
+/// [`Fault::Corrupt`] where a row of the register is damaged or missing.
+pub(super) fn ids(
+    source: &impl Source,
+    places: impl IntoIterator<Item = Place>,
+) -> Result<Vec<PaymentId>, Fault> {
+    let mut read = Read::default();
+    places
+        .into_iter()
+        .map(|place| read.id(source, place))
+        .collect()
+}
+
+/// The same, with none for a payment whose row is damaged.
+pub(super) fn told(
+    source: &impl Source,
+    places: impl IntoIterator<Item = Place>,
+) -> impl Iterator<Item = Result<Option<PaymentId>, Fault>> {
+    let mut read = Read::default();
+    places
+        .into_iter()
+        .map(move |place| match read.id(source, place) {
+            Ok(id) => Ok(Some(id)),
+            Err(Fault::Corrupt(_)) => Ok(None),
+            Err(fault) => Err(fault),
+        })
+}
+
+/// The row that was read last: places that are asked for mostly stand beside one another.
+#[derive(Default)]
+struct Read {
+    row: Option<(Place, Vec<Entry>)>,
+}
+
+impl Read {
+    fn id(&mut self, source: &impl Source, place: Place) -> Result<PaymentId, Fault> {
+        const FULL: Place = self::FULL as Place;
+        let first = place - place % FULL;
+        let key = keys::registered(first);
+        if self.row.as_ref().is_none_or(|(read, _)| *read != first) {
+            self.row = Some((first, source.expect(&key)?));
+        }
+        let entries = self.row.as_ref().map_or(&[][..], |(_, entries)| entries);
+        let entry = entries.get((place % FULL) as usize);
+        entry
+            .map(|entry| entry.id)
+            .ok_or_else(|| records::damaged(&key, "it is cut off"))
     }
 }
 

@@ -133,14 +133,18 @@ impl Forget {
         reached: &mut Reached,
         forgotten: &mut Forgotten,
     ) -> Result<(), Fault> {
-        for payment in rows.at_places(reached.next, LOOKS) {
-            let made = match PaymentRow::load(rows, payment) {
-                Ok(row) => row.map(|row| row.plain().created_at),
+        for payment in rows.at_places(reached.next, LOOKS)? {
+            let loaded = payment.map(|payment| {
+                let row = PaymentRow::load(rows, payment)?;
+                Ok(row.map(|row| (payment, row.plain().created_at)))
+            });
+            let found = match loaded.transpose() {
+                Ok(found) => found.flatten(),
                 // It is told by whoever needs it, and must not stop the others.
                 Err(Fault::Corrupt(_)) => None,
                 Err(fault) => return Err(fault),
             };
-            if let Some(made) = made {
+            if let Some((payment, made)) = found {
                 let until = made.after(keeps);
                 if self.now < until {
                     forgotten.next_at(until);
@@ -151,7 +155,7 @@ impl Forget {
             }
             reached.next = reached.next.saturating_add(1);
         }
-        if !rows.at_places(reached.next, 1).is_empty() {
+        if !rows.places(reached.next, 1).is_empty() {
             forgotten.next_at(self.now);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Rows as an operation sees them: the tree, and above it what its group has written so far.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use ::sled::{IVec, Tree};
 use kassette_domain::id::PaymentId;
@@ -13,7 +13,7 @@ use super::keys::Key;
 use super::nonces::AllTaken;
 use super::records;
 use super::register::{Fingerprint, Mark, Place, Register};
-use super::registered::Entered;
+use super::registered::{self, Entered};
 use crate::Fault;
 
 /// Rows written by one group of operations; none for one that was removed.
@@ -104,10 +104,19 @@ pub(super) trait Source {
     fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault>;
 
     /// Payments that a fingerprint may stand for: their rows tell.
-    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Vec<PaymentId>;
+    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault>;
 
-    /// Payments by their places in the register.
-    fn at_places(&self, first: Place, count: u16) -> Vec<PaymentId>;
+    /// Those of some places of the register at which there are payments.
+    fn places(&self, first: Place, count: u16) -> Range<Place>;
+
+    /// Payments by their places in the register, in order, as far as there are any; none for one whose
+    /// row there is damaged.
+    fn at_places(&self, first: Place, count: u16) -> Result<Vec<Option<PaymentId>>, Fault>
+    where
+        Self: Sized,
+    {
+        registered::told(self, self.places(first, count)).collect()
+    }
 
     /// A row's value.
     fn load<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, Fault> {
@@ -307,15 +316,16 @@ impl Source for Rows<'_> {
         Ok(found)
     }
 
-    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Vec<PaymentId> {
+    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
         let ours = self.entered.iter().map(|entered| &entered.entry);
         let ours = ours.filter(|entry| entry.has(mark, fingerprint));
         let mut found: Vec<PaymentId> = ours.map(|entry| entry.id).collect();
-        found.extend(self.register.read().found(mark, fingerprint));
-        found
+        let places: Vec<_> = self.register.read().found(mark, fingerprint).collect();
+        found.extend(registered::ids(self, places)?);
+        Ok(found)
     }
 
-    fn at_places(&self, first: Place, count: u16) -> Vec<PaymentId> {
+    fn places(&self, first: Place, count: u16) -> Range<Place> {
         self.register.read().range(first, count)
     }
 }
@@ -326,6 +336,7 @@ mod tests {
     use kassette_domain::time::Time;
     use proptest::prelude::*;
 
+    use super::super::keys;
     use super::super::register::Entry;
     use super::*;
 
@@ -350,13 +361,16 @@ mod tests {
         let register = RwLock::new(Register::default());
         let nonces = Mutex::default();
         register.write().enter(&entered(1).entry);
+        let key = keys::registered(0);
+        let row = records::encode(&key, &vec![entered(1).entry]).unwrap();
+        db.insert(&key, row).unwrap();
         let mut rows = Rows::new(&db, &register, &nonces);
         let mut same = entered(2);
         same.entry.marks = [[1; 4]; 3];
         rows.enter(same.clone()).unwrap();
-        let found = rows.found(Mark::Token, [1; 4]);
+        let found = rows.found(Mark::Token, [1; 4]).unwrap();
         assert_eq!(found, [same.entry.id, entered(1).entry.id]);
-        assert_eq!(rows.found(Mark::Token, [3; 4]), []);
+        assert_eq!(rows.found(Mark::Token, [3; 4]), Ok(vec![]));
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! Reads from outside: straight from the tree, on the caller. A tree shows only what is on the disk, and
 //! whoever reads holds the lock of the engine, so no group is seen in part.
 
+use std::ops::Range;
+
 use ::sled::{IVec, Tree};
 use kassette_domain::id::PaymentId;
 use parking_lot::RwLock;
 
 use super::keys::Key;
 use super::register::{Fingerprint, List, Mark, Place, Register};
+use super::registered;
 use super::rows::{Source, Span, engine};
 use crate::Fault;
 
@@ -37,14 +40,17 @@ impl<'a> View<'a> {
         collect(span.of(self.tree).rev().take(limit))
     }
 
-    /// At most `limit` payments of a list, the newest first; see [`Register::listed`].
+    /// At most `limit` payments of a list with their places, the newest first; see
+    /// [`Register::listed`].
     pub(super) fn listed(
         &self,
         list: List,
         after: Option<Place>,
         limit: usize,
-    ) -> Vec<(Place, PaymentId)> {
-        self.register.read().listed(list, after, limit)
+    ) -> Result<Vec<(Place, PaymentId)>, Fault> {
+        let places = self.register.read().listed(list, after, limit);
+        let ids = registered::ids(self, places.iter().copied())?;
+        Ok(places.into_iter().zip(ids).collect())
     }
 }
 
@@ -67,11 +73,12 @@ impl Source for View<'_> {
         collect(span.of(self.tree).take(limit))
     }
 
-    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Vec<PaymentId> {
-        self.register.read().found(mark, fingerprint).collect()
+    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
+        let places: Vec<_> = self.register.read().found(mark, fingerprint).collect();
+        registered::ids(self, places)
     }
 
-    fn at_places(&self, first: Place, count: u16) -> Vec<PaymentId> {
+    fn places(&self, first: Place, count: u16) -> Range<Place> {
         self.register.read().range(first, count)
     }
 }

@@ -2,13 +2,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kassette_domain::id::PaymentId;
+use kassette_domain::key::TokenHash;
 
 use super::super::durable::CHECKPOINTED;
 use super::super::open::FORMAT;
+use super::super::registered::FULL;
 use super::super::{OpenError, journal, keys};
 use super::*;
 use crate::suite::fixtures::*;
-use crate::{Created, Fault, Health as _, Payments as _, Stepped};
+use crate::{
+    Created, Fault, Health as _, PaymentFilter, Payments as _, Retention, Stepped, Upkeep as _,
+};
 
 async fn written(path: &Path) -> Arc<SledStore> {
     let store = SledStore::open(&options(path)).unwrap();
@@ -314,7 +321,7 @@ async fn a_flipped_bit_in_any_record_of_a_payment_is_never_served() {
     let folder = tempfile::tempdir().unwrap();
     let store = written(folder.path()).await;
     let tree = store.tree();
-    let id = kassette_domain::id::PaymentId::from_bytes(id_of("a"));
+    let id = PaymentId::from_bytes(id_of("a"));
     for key in [keys::payment(id), keys::attempt(id, 0)] {
         let good = tree.get(&key).unwrap().unwrap();
         for bit in (0..good.len() * 8).step_by(7) {
@@ -335,12 +342,12 @@ async fn a_damaged_payment_keeps_no_other_from_falling_due() {
     let store = written(folder.path()).await;
     let dynamic: Arc<dyn Store> = store.clone();
     pay(&dynamic, "b").await;
-    let id = kassette_domain::id::PaymentId::from_bytes(id_of("a"));
+    let id = PaymentId::from_bytes(id_of("a"));
     let tree = store.tree();
     let good = tree.get(keys::payment(id)).unwrap().unwrap();
     tree.insert(keys::payment(id), &b"damage"[..]).unwrap();
-    let lease = std::time::Duration::from_secs(60);
-    let other = kassette_domain::id::PaymentId::from_bytes(id_of("b"));
+    let lease = Duration::from_secs(60);
+    let other = PaymentId::from_bytes(id_of("b"));
     let claimed = store.claim_due(later(3600), lease, 9).await;
     assert_eq!(claimed, Ok(vec![other]));
     // Once it is repaired it falls due again, and only once.
@@ -354,6 +361,55 @@ async fn a_damaged_payment_keeps_no_other_from_falling_due() {
     let own = |key: &[u8]| matches!(keys::due_about(key), Some(keys::Due::One(_)));
     let rows = tree.scan_prefix(keys::DUE).keys();
     assert_eq!(rows.filter(|key| own(key.as_ref().unwrap())).count(), 2);
+}
+
+#[tokio::test]
+async fn a_damaged_row_of_the_register_is_told_and_keeps_no_other_payment_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    let dynamic: Arc<dyn Store> = store.clone();
+    let names: Vec<String> = (0..=FULL).map(|number| number.to_string()).collect();
+    for name in &names {
+        create(&dynamic, name, NOW).await;
+    }
+    let (last, others) = names.split_last().unwrap();
+    let tree = store.tree();
+    let row = keys::registered(0);
+    let good = tree.insert(&row, &b"damage"[..]).unwrap().unwrap();
+
+    let by_token = |name: &str| store.by_checkout(TokenHash::of(&token(name)));
+    let same_again = |name: &str| store.create(new_payment(name), None, later(1));
+    assert!(matches!(by_token("3").await, Err(Fault::Corrupt(_))));
+    assert!(matches!(same_again("3").await, Err(Fault::Corrupt(_))));
+    let listed = store.payments(PaymentFilter::default(), first(100)).await;
+    assert!(matches!(listed, Err(Fault::Corrupt(_))));
+    assert!(by_token(last).await.unwrap().is_some());
+    assert!(matches!(same_again(last).await, Ok(Created::Replay(_))));
+    let day = Duration::from_secs(24 * 3600);
+    let retention = Retention {
+        decisions: Some(day),
+        personal_data: None,
+    };
+    let end = later(25 * 3600);
+    let mut left = 10;
+    while store.forget(retention, end).await.unwrap().next == Some(end) {
+        left -= 1;
+        assert!(left > 0, "retention does not get past it");
+    }
+
+    let (lease, at) = (Duration::from_secs(60), later(26 * 3600));
+    let id = |name: &String| PaymentId::from_bytes(id_of(name));
+    assert_eq!(store.claim_due(at, lease, 256).await, Ok(vec![id(last)]));
+    assert_eq!(store.next_due().await, Ok(Some(at.after(lease))));
+    // Once it is repaired they fall due again, each once.
+    tree.insert(&row, good).unwrap();
+    assert_eq!(store.claim_due(at, lease, 256).await, Ok(vec![]));
+    let mut claimed = store.claim_due(at.after(lease), lease, 256).await.unwrap();
+    claimed.sort();
+    let mut expected: Vec<_> = names.iter().map(id).collect();
+    expected.sort();
+    assert_eq!(claimed, expected);
+    assert!(by_token(&others[3]).await.unwrap().is_some());
 }
 
 #[tokio::test]
