@@ -1,6 +1,8 @@
 //! How the register stands in the database: rows of `reg/`, each some dozens of payments that arrived
 //! one after the other. The last row grows until it is full; no other is ever written again.
 
+use std::ops::Range;
+
 use ::sled::Tree;
 use kassette_domain::id::PaymentId;
 use kassette_domain::time::Time;
@@ -14,6 +16,8 @@ use crate::Fault;
 /// a lone writer would write more anew for each payment. (2 KiB: sled puts pages of sixteen rows
 /// that are over 128 KiB into files of their own.)
 pub(super) const FULL: usize = 64;
+/// The same, as places count.
+const FULL_ROW: Place = FULL as Place;
 
 /// A payment on its way into the register, with the time at which something is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,52 +65,54 @@ impl Tail {
 ///
 /// # Errors
 /// [`Fault::Corrupt`] where a row of the register is damaged or missing.
-pub(super) fn ids(
-    source: &impl Source,
-    places: impl IntoIterator<Item = Place>,
-) -> Result<Vec<PaymentId>, Fault> {
-    let mut read = Read::default();
-    places
-        .into_iter()
-        .map(|place| read.id(source, place))
-        .collect()
+pub(super) fn ids(source: &impl Source, places: &[Place]) -> Result<Vec<PaymentId>, Fault> {
+    let mut ids = Vec::with_capacity(places.len());
+    // Places that are asked for mostly stand beside one another.
+    let mut read: Option<(Place, Vec<Entry>)> = None;
+    for &place in places {
+        let first = row_of(place);
+        let key = keys::registered(first);
+        let entries = match read.take() {
+            Some((row, entries)) if row == first => entries,
+            _ => source.expect(&key)?,
+        };
+        let entry = entries.get((place - first) as usize);
+        ids.push(
+            entry
+                .ok_or_else(|| records::damaged(&key, "it is cut off"))?
+                .id,
+        );
+        read = Some((first, entries));
+    }
+    Ok(ids)
 }
 
-/// The same, with none for a payment whose row is damaged.
+/// The payments at places that follow one another; none for one whose row of the register is damaged
+/// or missing.
 pub(super) fn told(
     source: &impl Source,
-    places: impl IntoIterator<Item = Place>,
-) -> impl Iterator<Item = Result<Option<PaymentId>, Fault>> {
-    let mut read = Read::default();
-    places
-        .into_iter()
-        .map(move |place| match read.id(source, place) {
-            Ok(id) => Ok(Some(id)),
-            Err(Fault::Corrupt(_)) => Ok(None),
-            Err(fault) => Err(fault),
-        })
-}
-
-/// The row that was read last: places that are asked for mostly stand beside one another.
-#[derive(Default)]
-struct Read {
-    row: Option<(Place, Vec<Entry>)>,
-}
-
-impl Read {
-    fn id(&mut self, source: &impl Source, place: Place) -> Result<PaymentId, Fault> {
-        const FULL: Place = self::FULL as Place;
-        let first = place - place % FULL;
-        let key = keys::registered(first);
-        if self.row.as_ref().is_none_or(|(read, _)| *read != first) {
-            self.row = Some((first, source.expect(&key)?));
-        }
-        let entries = self.row.as_ref().map_or(&[][..], |(_, entries)| entries);
-        let entry = entries.get((place % FULL) as usize);
-        entry
-            .map(|entry| entry.id)
-            .ok_or_else(|| records::damaged(&key, "it is cut off"))
+    places: Range<Place>,
+) -> Result<Vec<Option<PaymentId>>, Fault> {
+    let mut told = Vec::new();
+    let mut place = places.start;
+    while place < places.end {
+        let first = row_of(place);
+        let end = first.saturating_add(FULL_ROW).min(places.end);
+        let entries: Vec<Entry> = match source.expect(&keys::registered(first)) {
+            Ok(entries) => entries,
+            Err(Fault::Corrupt(_)) => Vec::new(),
+            Err(fault) => return Err(fault),
+        };
+        let id = |place| Some(entries.get((place - first) as usize)?.id);
+        told.extend((place..end).map(id));
+        place = end;
     }
+    Ok(told)
+}
+
+/// The first place of the row that a place is in.
+const fn row_of(place: Place) -> Place {
+    place - place % FULL_ROW
 }
 
 /// Reads the register.

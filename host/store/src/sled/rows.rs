@@ -115,7 +115,7 @@ pub(super) trait Source {
     where
         Self: Sized,
     {
-        registered::told(self, self.places(first, count)).collect()
+        registered::told(self, self.places(first, count))
     }
 
     /// A row's value.
@@ -321,7 +321,7 @@ impl Source for Rows<'_> {
         let ours = ours.filter(|entry| entry.has(mark, fingerprint));
         let mut found: Vec<PaymentId> = ours.map(|entry| entry.id).collect();
         let places: Vec<_> = self.register.read().found(mark, fingerprint).collect();
-        found.extend(registered::ids(self, places)?);
+        found.extend(registered::ids(self, &places)?);
         Ok(found)
     }
 

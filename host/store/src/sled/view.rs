@@ -49,7 +49,7 @@ impl<'a> View<'a> {
         limit: usize,
     ) -> Result<Vec<(Place, PaymentId)>, Fault> {
         let places = self.register.read().listed(list, after, limit);
-        let ids = registered::ids(self, places.iter().copied())?;
+        let ids = registered::ids(self, &places)?;
         Ok(places.into_iter().zip(ids).collect())
     }
 }
@@ -75,7 +75,7 @@ impl Source for View<'_> {
 
     fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
         let places: Vec<_> = self.register.read().found(mark, fingerprint).collect();
-        registered::ids(self, places)
+        registered::ids(self, &places)
     }
 
     fn places(&self, first: Place, count: u16) -> Range<Place> {

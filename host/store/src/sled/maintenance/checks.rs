@@ -3,7 +3,7 @@
 use ::sled::IVec;
 use kassette_domain::audit::AuditEntry;
 use kassette_domain::event::EventType;
-use kassette_domain::id::{AccountId, PaymentId};
+use kassette_domain::id::AccountId;
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::ledger::{Ledger, Transition};
 use kassette_domain::merchant::Merchant;
@@ -122,14 +122,15 @@ fn due_together(
     first: Place,
     count: u16,
 ) -> Result<(), Fault> {
-    let ids = at_places(judge, first, count)?;
-    if ids.len() != usize::from(count) {
+    let places = first..first.saturating_add(count.into());
+    let ids = registered::told(&judge.view(), places)?;
+    if ids.iter().any(Option::is_none) {
         judge.find(
             key,
             "payments that it is about are missing from the register",
         );
     }
-    for id in ids {
+    for id in ids.into_iter().flatten() {
         let loaded = PaymentRow::load(&judge.view(), id);
         match loaded.map(|row| row.map(|row| row.books.due)) {
             Ok(Some(Some(Due::Together(own)))) => {
@@ -147,30 +148,6 @@ fn due_together(
         }
     }
     Ok(())
-}
-
-/// Payments by their places, as far as the register has them.
-fn at_places(judge: &Judge<'_>, first: Place, count: u16) -> Result<Vec<PaymentId>, Fault> {
-    const FULL: Place = registered::FULL as Place;
-    let (view, end) = (judge.view(), first.saturating_add(count.into()));
-    let mut ids = Vec::new();
-    let mut row = first - first % FULL;
-    while row < end {
-        let entries: Vec<Entry> = match view.load(&keys::registered(row)) {
-            Ok(entries) => entries.unwrap_or_default(),
-            // The row itself tells it.
-            Err(Fault::Corrupt(_)) => Vec::new(),
-            Err(fault) => return Err(fault),
-        };
-        let places = (row..).zip(&entries);
-        ids.extend(
-            places
-                .filter(|(place, _)| (first..end).contains(place))
-                .map(|(_, entry)| entry.id),
-        );
-        row = row.saturating_add(FULL);
-    }
-    Ok(ids)
 }
 
 /// A payment with everything that was written with it.
