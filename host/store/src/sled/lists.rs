@@ -8,6 +8,7 @@ use kassette_domain::id::PaymentId;
 
 use super::keys::Key;
 use super::register::{List, Place};
+use super::registered::Ids;
 use super::rows::{Source, Span};
 use super::view::View;
 use crate::{Fault, Listed, Page, Paging};
@@ -94,16 +95,17 @@ pub(super) fn payments<T>(
         after = Some(place);
     }
     let limit = paging.limit.clamp(1, MAX_ITEMS);
+    let mut ids = Ids::new(view);
     let mut items = Vec::new();
     let mut looked = 0;
     loop {
         // One more than a page, to know whether it is the last.
         let chunk = (limit + 1).max(CHUNK);
-        let found = view.listed(list, after, chunk)?;
+        let found = view.listed(list, after, chunk);
         let more_below = found.len() == chunk;
         let count = found.len();
-        for (at, (place, id)) in found.into_iter().enumerate() {
-            items.extend(take(id)?);
+        for (at, place) in found.into_iter().enumerate() {
+            items.extend(take(ids.at(place)?)?);
             looked += 1;
             after = Some(place);
             let last = at + 1 == count && !more_below;

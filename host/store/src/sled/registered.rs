@@ -61,30 +61,33 @@ impl Tail {
     }
 }
 
-/// The payments at some places.
-///
-/// # Errors
-/// [`Fault::Corrupt`] where a row of the register is damaged or missing.
-pub(super) fn ids(source: &impl Source, places: &[Place]) -> Result<Vec<PaymentId>, Fault> {
-    let mut ids = Vec::with_capacity(places.len());
-    // Places that are asked for mostly stand beside one another.
-    let mut read: Option<(Place, Vec<Entry>)> = None;
-    for &place in places {
+/// Looks up which payments are at some places.
+pub(super) struct Ids<'a, S> {
+    source: &'a S,
+    /// The row that was read last: places that are asked for mostly stand beside one another.
+    read: Option<(Place, Vec<Entry>)>,
+}
+
+impl<'a, S: Source> Ids<'a, S> {
+    pub(super) const fn new(source: &'a S) -> Self {
+        Self { source, read: None }
+    }
+
+    /// The payment at a place.
+    ///
+    /// # Errors
+    /// [`Fault::Corrupt`] where its row of the register is damaged or missing.
+    pub(super) fn at(&mut self, place: Place) -> Result<PaymentId, Fault> {
         let first = row_of(place);
         let key = keys::registered(first);
-        let entries = match read.take() {
-            Some((row, entries)) if row == first => entries,
-            _ => source.expect(&key)?,
+        let (_, entries) = match self.read.take() {
+            Some(read) if read.0 == first => self.read.insert(read),
+            _ => self.read.insert((first, self.source.expect(&key)?)),
         };
         let entry = entries.get((place - first) as usize);
-        ids.push(
-            entry
-                .ok_or_else(|| records::damaged(&key, "it is cut off"))?
-                .id,
-        );
-        read = Some((first, entries));
+        let entry = entry.ok_or_else(|| records::damaged(&key, "it is cut off"))?;
+        Ok(entry.id)
     }
-    Ok(ids)
 }
 
 /// The payments at places that follow one another; none for one whose row of the register is damaged

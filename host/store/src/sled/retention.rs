@@ -134,17 +134,14 @@ impl Forget {
         forgotten: &mut Forgotten,
     ) -> Result<(), Fault> {
         for payment in rows.at_places(reached.next, LOOKS)? {
-            let loaded = payment.map(|payment| {
-                let row = PaymentRow::load(rows, payment)?;
-                Ok(row.map(|row| (payment, row.plain().created_at)))
-            });
-            let found = match loaded.transpose() {
-                Ok(found) => found.flatten(),
+            let row = payment.map(|payment| PaymentRow::load(rows, payment));
+            let made = match row.transpose() {
+                Ok(row) => row.flatten().map(|row| row.plain().created_at),
                 // It is told by whoever needs it, and must not stop the others.
                 Err(Fault::Corrupt(_)) => None,
                 Err(fault) => return Err(fault),
             };
-            if let Some((payment, made)) = found {
+            if let (Some(payment), Some(made)) = (payment, made) {
                 let until = made.after(keeps);
                 if self.now < until {
                     forgotten.next_at(until);

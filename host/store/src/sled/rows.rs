@@ -13,7 +13,7 @@ use super::keys::Key;
 use super::nonces::AllTaken;
 use super::records;
 use super::register::{Fingerprint, Mark, Place, Register};
-use super::registered::{self, Entered};
+use super::registered::{self, Entered, Ids};
 use crate::Fault;
 
 /// Rows written by one group of operations; none for one that was removed.
@@ -321,7 +321,10 @@ impl Source for Rows<'_> {
         let ours = ours.filter(|entry| entry.has(mark, fingerprint));
         let mut found: Vec<PaymentId> = ours.map(|entry| entry.id).collect();
         let places: Vec<_> = self.register.read().found(mark, fingerprint).collect();
-        found.extend(registered::ids(self, &places)?);
+        let mut ids = Ids::new(self);
+        for place in places {
+            found.push(ids.at(place)?);
+        }
         Ok(found)
     }
 

@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 
 use super::keys::Key;
 use super::register::{Fingerprint, List, Mark, Place, Register};
-use super::registered;
+use super::registered::Ids;
 use super::rows::{Source, Span, engine};
 use crate::Fault;
 
@@ -40,17 +40,9 @@ impl<'a> View<'a> {
         collect(span.of(self.tree).rev().take(limit))
     }
 
-    /// At most `limit` payments of a list with their places, the newest first; see
-    /// [`Register::listed`].
-    pub(super) fn listed(
-        &self,
-        list: List,
-        after: Option<Place>,
-        limit: usize,
-    ) -> Result<Vec<(Place, PaymentId)>, Fault> {
-        let places = self.register.read().listed(list, after, limit);
-        let ids = registered::ids(self, &places)?;
-        Ok(places.into_iter().zip(ids).collect())
+    /// Places of at most `limit` payments of a list, the newest first; see [`Register::listed`].
+    pub(super) fn listed(&self, list: List, after: Option<Place>, limit: usize) -> Vec<Place> {
+        self.register.read().listed(list, after, limit)
     }
 }
 
@@ -75,7 +67,8 @@ impl Source for View<'_> {
 
     fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
         let places: Vec<_> = self.register.read().found(mark, fingerprint).collect();
-        registered::ids(self, &places)
+        let mut ids = Ids::new(self);
+        places.into_iter().map(|place| ids.at(place)).collect()
     }
 
     fn places(&self, first: Place, count: u16) -> Range<Place> {

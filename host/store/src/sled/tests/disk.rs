@@ -383,6 +383,8 @@ async fn a_damaged_row_of_the_register_is_told_and_keeps_no_other_payment_waitin
     assert!(matches!(same_again("3").await, Err(Fault::Corrupt(_))));
     let listed = store.payments(PaymentFilter::default(), first(100)).await;
     assert!(matches!(listed, Err(Fault::Corrupt(_))));
+    let newest = store.payments(PaymentFilter::default(), first(1)).await;
+    assert_eq!(page(newest.unwrap()).items.len(), 1);
     assert!(by_token(last).await.unwrap().is_some());
     assert!(matches!(same_again(last).await, Ok(Created::Replay(_))));
     let day = Duration::from_secs(24 * 3600);
