@@ -1,10 +1,8 @@
 //! The one thread that writes. It takes all waiting operations, applies them to one overlay of rows,
-//! makes the rows durable with one write and one sync of the log, puts them into the tree, and has all
+//! makes the rows durable with one write and one sync of the log, shows them in the table, and has all
 //! answered.
 //!
-//! What the tree shows is therefore on the disk. Rows go in one by one: sled would make a batch of them
-//! whole in a crash, and for that has seven threads of its own write out twice what it has; whoever
-//! opens the store takes them from the log once more. While they go in, nobody reads.
+//! What the table shows is therefore on the disk. While rows go in, nobody reads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 use std::time::Instant;
 
-use ::sled::Tree;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{oneshot, watch};
 
@@ -26,6 +23,7 @@ use super::register::Register;
 use super::registered::{Entered, Tail};
 use super::rows::{Made, Rows, Span, Written};
 use super::stats::Stats;
+use super::table::Table;
 use super::tap::{Listener, Tap};
 use super::waiting::Callers;
 use super::{keys, records, reseller_keys};
@@ -34,8 +32,8 @@ use crate::Fault;
 /// Most operations of one batch: beyond it a sync is no longer what the time goes to, and the first
 /// of the group would wait for the last.
 const GROUP: usize = 256;
-/// Rows from which on a group takes no further operation. Nobody reads while they go into the tree, at
-/// a few microseconds a row; more would save syncs that hardly count any more.
+/// Rows from which on a group takes no further operation. Nobody reads while they go into the table;
+/// more would save syncs that hardly count any more.
 const GROUP_ROWS: usize = 1024;
 /// Bytes of rows from which on a group takes no further operation: a chapter of the log has room for it.
 const GROUP_BYTES: usize = CHAPTER_BYTES / 2;
@@ -109,7 +107,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// A group is on disk and in the tree, and nobody has heard of it or can read it yet.
+    /// A group is on disk and in the table, and nobody has heard of it or can read it yet.
     fn committed(&self, number: u64, made: &Arc<Made>) {
         let directory = DIRECTORY
             .iter()
@@ -254,7 +252,7 @@ fn write(
     acknowledged: &AtomicU64,
 ) -> Result<(), String> {
     let Writable {
-        tree,
+        table,
         nudge,
         files,
         journal,
@@ -265,13 +263,13 @@ fn write(
         nonces,
     } = writable;
     let inbox = &shared.inbox;
-    let (tree, nudge, before_sync) = (&*tree, &*nudge, &**before_sync);
+    let (table, nudge, before_sync) = (&**table, &*nudge, &**before_sync);
     let (asked, to_checkpoint) = sync_channel(1);
     let (done, checkpointed) = channel();
     std::thread::scope(move |threads| {
         let checkpoints = move || {
             let run = AssertUnwindSafe(|| {
-                checkpoint::run(&to_checkpoint, &done, tree, nudge, files, before_sync)
+                checkpoint::run(&to_checkpoint, &done, table, nudge, files, before_sync)
             });
             let ended = catch_unwind(run);
             if let Err(why) = ended.unwrap_or_else(|_| Err("the storage engine panicked".into())) {
@@ -284,7 +282,7 @@ fn write(
             .map_err(|error| format!("a thread was not started: {error}"))?;
         let mut writer = Writer {
             keeper,
-            tree,
+            table,
             register,
             nonces: &*nonces,
             journal,
@@ -305,7 +303,7 @@ fn write(
 /// The thread's own side.
 struct Writer<'a> {
     keeper: &'a Keeper,
-    tree: &'a Tree,
+    table: &'a Table,
     register: &'a RwLock<Register>,
     nonces: &'a Mutex<AllTaken>,
     journal: &'a mut Journal,
@@ -319,8 +317,8 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn run(&mut self) -> Result<(), String> {
-        let (tree, register, nonces) = (self.tree, self.register, self.nonces);
-        let empty = || Rows::new(tree, register, nonces);
+        let (table, register, nonces) = (self.table, self.register, self.nonces);
+        let empty = || Rows::new(table, register, nonces);
         let mut rows = empty();
         let mut settles: Vec<Settle> = Vec::new();
         loop {
@@ -376,8 +374,7 @@ impl Writer<'_> {
             .map_err(|error| format!("a group was not written: {error}"))?;
         *self.last_group = number;
         self.acknowledged.store(number, Ordering::Release);
-        self.show(number, &made)
-            .map_err(|error| format!("a group is not in the tree: {error}"))?;
+        self.show(number, &made);
         self.shared.stats.committed(made.bytes, began.elapsed());
         Ok(())
     }
@@ -389,6 +386,7 @@ impl Writer<'_> {
             // What the other file holds is written over, and what this one holds is next.
             self.checkpoints.wait().map_err(ended)?;
             if self.journal.turn()? {
+                self.table.turn();
                 self.checkpoints.ask(*self.last_group).map_err(ended)?;
             }
         }
@@ -398,15 +396,10 @@ impl Writer<'_> {
         self.journal.acknowledge(number)
     }
 
-    /// Puts a group that is on the disk into the tree, where it is seen as a whole.
-    fn show(&self, number: u64, made: &Arc<Made>) -> sled::Result<()> {
+    /// Shows a group that is on the disk as a whole.
+    fn show(&self, number: u64, made: &Arc<Made>) {
         let _nobody_reads = self.keeper.exclusive();
-        for (key, row) in &made.written {
-            match row {
-                Some(row) => self.tree.insert(key, row)?,
-                None => self.tree.remove(key)?,
-            };
-        }
+        self.table.show(&made.written);
         if !made.entered.is_empty() {
             let mut register = self.register.write();
             for new in &made.entered {
@@ -414,7 +407,6 @@ impl Writer<'_> {
             }
         }
         self.shared.committed(number, made);
-        Ok(())
     }
 
     /// The last checkpoint. Whoever opens the database next finds a snapshot beside it, which must not
@@ -422,7 +414,10 @@ impl Writer<'_> {
     fn end(&mut self) -> Result<(), String> {
         self.checkpoints
             .wait()
-            .and_then(|()| self.checkpoints.ask(*self.last_group))
+            .and_then(|()| {
+                self.table.turn();
+                self.checkpoints.ask(*self.last_group)
+            })
             .and_then(|()| self.checkpoints.wait())
             .map_err(|checkpoint::Ended| "the database is not on the disk".to_owned())
     }

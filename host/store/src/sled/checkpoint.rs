@@ -1,20 +1,20 @@
-//! Bringing the database to the disk behind the log, by a thread of its own.
+//! Giving the database what the log has, and bringing it to the disk, by a thread of its own.
 //!
 //! **What is written between two syncs of the database stays below one segment of sled's log.** sled
 //! uses a segment anew once what replaced it lies at least one whole segment behind what was flushed,
 //! flushed as sled understands it: handed to the kernel. It is on the disk too if a sync lies in
-//! between, and it does as long as less than a segment is written between two. The database is synced
-//! for each chapter of the log, while the next one is written, and there is no third: so it is two
-//! chapters at most ([`super::journal::CHAPTER_BYTES`]), against [`super::open::SEGMENT_BYTES`].
+//! between, and it does as long as less than a segment is written between two. The database gets the
+//! rows of one chapter of the log and is synced, while the next one is written, and there is no third:
+//! so it is one chapter, and two where whoever opens the store takes them from the log
+//! ([`super::journal::CHAPTER_BYTES`], against [`super::open::SEGMENT_BYTES`]).
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::Instant;
 
-use ::sled::Tree;
-
 use super::durable::Files;
 use super::engine::{BeforeSync, Syncing};
 use super::nudge::Nudge;
+use super::table::Table;
 
 /// The way to the thread.
 pub(super) struct Checkpoints {
@@ -44,29 +44,30 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Asks for all that the database has now, up to a group.
+    /// Asks for the chapter that has ended, up to a group.
     pub(super) fn ask(&mut self, group: u64) -> Result<(), Ended> {
         self.under_way = true;
         self.asked.send(group).map_err(|_| Ended)
     }
 }
 
-/// The thread: brings the database to the disk whenever it is asked to.
+/// The thread: gives the database a chapter and brings it to the disk whenever it is asked to.
 ///
 /// # Errors
 /// The first time that fails, and why.
 pub(super) fn run(
     asked: &Receiver<u64>,
     done: &Sender<()>,
-    tree: &Tree,
+    table: &Table,
     nudge: &Nudge,
     files: &mut Files,
     before_sync: &BeforeSync,
 ) -> Result<(), String> {
     while let Ok(group) = asked.recv() {
         let began = Instant::now();
-        nudge
-            .flush(tree)
+        table
+            .settle()
+            .and_then(|()| nudge.flush(table.database()))
             .map_err(|error| format!("the database was not flushed: {error}"))?;
         // sled leaves its old buffer, of a whole segment, to the collector of garbage that it shares with
         // us; there this thread would keep sixty-four of them before any is taken.

@@ -23,6 +23,7 @@ use super::nudge::Nudge;
 use super::open::{Folder, OpenError, Opened, open};
 use super::register::Register;
 use super::registered::Tail;
+use super::table::Table;
 use crate::Fault;
 
 /// Free bytes below which nothing new is taken. The largest group, the pages that sled moves for it
@@ -36,7 +37,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// The database as reads find it.
 pub(super) enum Engine {
     /// Open, with the register of its payments.
-    Open(sled::Db, Arc<RwLock<Register>>),
+    Open(Arc<Table>, Arc<RwLock<Register>>),
     /// Closed because the disk failed, and why.
     Failing(String),
     /// Closed for good.
@@ -44,10 +45,10 @@ pub(super) enum Engine {
 }
 
 impl Engine {
-    /// The database and its register, if they can be read.
-    pub(super) fn open(&self) -> Result<(&sled::Db, &RwLock<Register>), Fault> {
+    /// Its rows and its register, if they can be read.
+    pub(super) fn open(&self) -> Result<(&Table, &RwLock<Register>), Fault> {
         match self {
-            Self::Open(db, register) => Ok((db, register)),
+            Self::Open(table, register) => Ok((table, register)),
             Self::Failing(why) => Err(Fault::Unavailable(why.clone())),
             Self::Closed => Err(Fault::Stopping),
         }
@@ -93,12 +94,12 @@ impl Default for Seams {
 
 /// What the writing thread holds of an open database.
 pub(super) struct Writable {
-    pub(super) tree: sled::Tree,
+    pub(super) table: Arc<Table>,
     pub(super) nudge: Nudge,
     pub(super) files: Files,
     pub(super) journal: Journal,
     pub(super) before_sync: Arc<BeforeSync>,
-    /// The number of the last group in the tree.
+    /// The number of the last group in the table.
     pub(super) last_group: u64,
     pub(super) register: Arc<RwLock<Register>>,
     /// The last row of the register.
@@ -173,9 +174,11 @@ impl Keeper {
 
     fn show(&mut self, opened: Opened) -> io::Result<Writable> {
         let register = Arc::new(RwLock::new(opened.register));
+        let nudge = Nudge::over(&opened.db)?;
+        let table = Arc::new(Table::of(opened.db));
         let writable = Writable {
-            tree: (*opened.db).clone(),
-            nudge: Nudge::over(&opened.db)?,
+            table: Arc::clone(&table),
+            nudge,
             files: opened.files,
             journal: opened.journal,
             before_sync: Arc::clone(&self.before_sync),
@@ -184,7 +187,7 @@ impl Keeper {
             tail: opened.tail,
             nonces: Mutex::new(opened.nonces),
         };
-        *self.shared.write() = Engine::Open(opened.db, register);
+        *self.shared.write() = Engine::Open(table, register);
         Ok(writable)
     }
 

@@ -8,6 +8,7 @@
 //! | `applier`, `inbox`, `stats` | the writing thread: groups of operations, one write and one sync each |
 //! | `journal`, `checkpoint`, `waiting` | the log that makes a group durable; the database behind it; callers |
 //! | `register`, `registered` | every payment in memory, by what it is found, and the rows of that |
+//! | `table` | rows as they are on the disk: the database, and above it what the log alone has |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
 //! | `ledgers`, `create`, `step`, `parking`, `due`, `works`, `audits`, `retention` | operations on payments |
@@ -66,6 +67,7 @@ mod stats;
 mod step;
 mod store;
 mod stored;
+mod table;
 mod tail;
 mod tap;
 mod upkeep;

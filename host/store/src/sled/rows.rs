@@ -1,4 +1,4 @@
-//! Rows as an operation sees them: the tree, and above it what its group has written so far.
+//! Rows as an operation sees them: the table, and above it what its group has written so far.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
@@ -14,6 +14,7 @@ use super::nonces::AllTaken;
 use super::records;
 use super::register::{Fingerprint, Mark, Place, Register};
 use super::registered::{self, Entered, Ids};
+use super::table::Table;
 use crate::Fault;
 
 /// Rows written by one group of operations; none for one that was removed.
@@ -77,7 +78,20 @@ impl Span {
         }
     }
 
-    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    /// Whether no key can be in it.
+    pub(super) fn is_empty(&self) -> bool {
+        match (&self.from, &self.to) {
+            (Bound::Included(from), Bound::Included(to)) => from > to,
+            (
+                Bound::Included(from) | Bound::Excluded(from),
+                Bound::Included(to) | Bound::Excluded(to),
+            ) => from >= to,
+            _ => false,
+        }
+    }
+
+    /// Where it begins and ends.
+    pub(super) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         (
             self.from.as_ref().map(Vec::as_slice),
             self.to.as_ref().map(Vec::as_slice),
@@ -132,7 +146,7 @@ pub(super) trait Source {
     }
 }
 
-/// What became of the tree, in our words.
+/// What became of the database, in our words.
 pub(super) fn engine(error: &sled::Error) -> Fault {
     tracing::error!(%error, "the storage engine failed");
     match error {
@@ -168,7 +182,7 @@ impl Made {
 
 /// The rows of a group in the making. Each operation either keeps all that it wrote or nothing.
 pub(super) struct Rows<'a> {
-    tree: &'a Tree,
+    table: &'a Table,
     register: &'a RwLock<Register>,
     nonces: &'a Mutex<AllTaken>,
     written: Written,
@@ -184,12 +198,12 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     pub(super) const fn new(
-        tree: &'a Tree,
+        table: &'a Table,
         register: &'a RwLock<Register>,
         nonces: &'a Mutex<AllTaken>,
     ) -> Self {
         Self {
-            tree,
+            table,
             register,
             nonces,
             written: Written::new(),
@@ -283,37 +297,12 @@ impl Source for Rows<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         match self.written.get(key) {
             Some(value) => Ok(value.clone()),
-            None => self.tree.get(key).map_err(|error| engine(&error)),
+            None => self.table.get(key),
         }
     }
 
     fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        let mut found = Vec::new();
-        let mut above = self.written.range::<[u8], _>(span.bounds()).peekable();
-        let mut below = span.of(self.tree).peekable();
-        while found.len() < limit {
-            let ours_first = match (above.peek(), below.peek()) {
-                (None, None) => break,
-                (Some(_), None) => true,
-                (Some((ours, _)), Some(Ok((theirs, _)))) if ours.as_slice() <= &theirs[..] => {
-                    // The group's row hides the tree's.
-                    if ours.as_slice() == &theirs[..] {
-                        below.next();
-                    }
-                    true
-                }
-                _ => false,
-            };
-            if ours_first {
-                if let Some((key, Some(row))) = above.next() {
-                    found.push((key.clone(), row.clone()));
-                }
-            } else if let Some(row) = below.next() {
-                let (key, row) = row.map_err(|error| engine(&error))?;
-                found.push((key.to_vec(), row));
-            }
-        }
-        Ok(found)
+        self.table.scan_under(&self.written, span, limit)
     }
 
     fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
@@ -343,10 +332,10 @@ mod tests {
     use super::super::register::Entry;
     use super::*;
 
-    fn tree() -> (tempfile::TempDir, sled::Db) {
+    fn table() -> (tempfile::TempDir, Table) {
         let folder = tempfile::tempdir().unwrap();
         let db = sled::open(folder.path()).unwrap();
-        (folder, db)
+        (folder, Table::of(db))
     }
 
     fn entered(number: u8) -> Entered {
@@ -360,14 +349,14 @@ mod tests {
 
     #[test]
     fn a_group_finds_its_own_payments_first() {
-        let (_folder, db) = tree();
+        let (_folder, table) = table();
         let register = RwLock::new(Register::default());
         let nonces = Mutex::default();
         register.write().enter(&entered(1).entry);
         let key = keys::registered(0);
         let row = records::encode(&key, &vec![entered(1).entry]).unwrap();
-        db.insert(&key, row).unwrap();
-        let mut rows = Rows::new(&db, &register, &nonces);
+        table.plant(&key, row);
+        let mut rows = Rows::new(&table, &register, &nonces);
         let mut same = entered(2);
         same.entry.marks = [[1; 4]; 3];
         rows.enter(same.clone()).unwrap();
@@ -378,10 +367,10 @@ mod tests {
 
     #[test]
     fn a_failed_operation_leaves_what_the_group_had() {
-        let (_folder, db) = tree();
+        let (_folder, table) = table();
         let register = RwLock::default();
         let nonces = Mutex::default();
-        let mut rows = Rows::new(&db, &register, &nonces);
+        let mut rows = Rows::new(&table, &register, &nonces);
         rows.save(b"a".to_vec(), &1_u8).unwrap();
         rows.enter(entered(1)).unwrap();
         rows.keep();
@@ -404,19 +393,19 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn a_scan_sees_the_tree_under_the_groups_rows(
+        fn a_scan_sees_the_table_under_the_groups_rows(
             below in prop::collection::btree_map(0_u8..20, any::<u8>(), 0..15),
             above in prop::collection::btree_map(0_u8..20, any::<Option<u8>>(), 0..15),
             limit in 1_usize..20,
         ) {
-            let (_folder, db) = tree();
+            let (_folder, table) = table();
             let key = |at: u8| vec![b'k', at];
             for (at, value) in &below {
-                db.insert(key(*at), records::encode(&key(*at), value).unwrap()).unwrap();
+                table.plant(&key(*at), records::encode(&key(*at), value).unwrap());
             }
             let register = RwLock::default();
             let nonces = Mutex::default();
-            let mut rows = Rows::new(&db, &register, &nonces);
+            let mut rows = Rows::new(&table, &register, &nonces);
             for (at, value) in &above {
                 match value {
                     Some(value) => rows.save(key(*at), value).unwrap(),

@@ -1,4 +1,4 @@
-//! The store itself: how operations and reads reach the tree, and how it ends.
+//! The store itself: how operations and reads reach the rows, and how it ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -129,8 +129,8 @@ impl SledStore {
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let engine = self.engine.read();
-            let (db, register) = engine.open()?;
-            let view = View::new(db, register);
+            let (table, register) = engine.open()?;
+            let view = View::new(table, register);
             // sled panics over some kinds of damage.
             catch_unwind(AssertUnwindSafe(|| read(&view)))
                 .unwrap_or_else(|_| Err(records::unreadable()))
@@ -138,8 +138,11 @@ impl SledStore {
     }
 
     #[cfg(test)]
-    pub(super) fn tree(&self) -> sled::Db {
-        self.engine.read().open().unwrap().0.clone()
+    pub(super) fn table(&self) -> Arc<super::table::Table> {
+        match &*self.engine.read() {
+            Engine::Open(table, _) => Arc::clone(table),
+            Engine::Failing(_) | Engine::Closed => panic!("the store is not open"),
+        }
     }
 }
 

@@ -1,43 +1,40 @@
-//! Reads from outside: straight from the tree, on the caller. A tree shows only what is on the disk, and
+//! Reads from outside: straight from the table, on the caller. It shows only what is on the disk, and
 //! whoever reads holds the lock of the engine, so no group is seen in part.
 
 use std::ops::Range;
 
-use ::sled::{IVec, Tree};
+use ::sled::IVec;
 use kassette_domain::id::PaymentId;
 use parking_lot::RwLock;
 
 use super::keys::Key;
 use super::register::{Fingerprint, List, Mark, Place, Register};
 use super::registered::Ids;
-use super::rows::{Source, Span, engine};
+use super::rows::{Source, Span};
+use super::table::Table;
 use crate::Fault;
 
 /// One read from outside, of any number of rows.
 pub(super) struct View<'a> {
-    tree: &'a Tree,
-    /// A payment is entered when its row is in the tree; who finds it here reads that row.
+    table: &'a Table,
+    /// A payment is entered when its row is in the table; who finds it here reads that row.
     register: &'a RwLock<Register>,
 }
 
 impl<'a> View<'a> {
-    pub(super) const fn new(tree: &'a Tree, register: &'a RwLock<Register>) -> Self {
-        Self { tree, register }
+    pub(super) const fn new(table: &'a Table, register: &'a RwLock<Register>) -> Self {
+        Self { table, register }
     }
 
     /// Keys of at most `limit` rows of a span, first to last.
     pub(super) fn keys(&self, span: &Span, limit: usize) -> Result<Vec<Key>, Fault> {
-        let rows = span.of(self.tree).take(limit);
-        rows.map(|row| {
-            row.map(|(key, _)| key.to_vec())
-                .map_err(|error| engine(&error))
-        })
-        .collect()
+        let rows = self.table.scan(span, limit)?;
+        Ok(rows.into_iter().map(|(key, _)| key).collect())
     }
 
     /// At most `limit` rows of a span, last to first.
     pub(super) fn scan_back(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        collect(span.of(self.tree).rev().take(limit))
+        self.table.scan_back(span, limit)
     }
 
     /// Places of at most `limit` payments of a list, the newest first; see [`Register::listed`].
@@ -46,23 +43,13 @@ impl<'a> View<'a> {
     }
 }
 
-fn collect(
-    rows: impl Iterator<Item = sled::Result<(IVec, IVec)>>,
-) -> Result<Vec<(Key, IVec)>, Fault> {
-    rows.map(|row| {
-        let (key, row) = row.map_err(|error| engine(&error))?;
-        Ok((key.to_vec(), row))
-    })
-    .collect()
-}
-
 impl Source for View<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
-        self.tree.get(key).map_err(|error| engine(&error))
+        self.table.get(key)
     }
 
     fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        collect(span.of(self.tree).take(limit))
+        self.table.scan(span, limit)
     }
 
     fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {

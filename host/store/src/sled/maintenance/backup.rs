@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::sled::{IVec, Tree};
+use ::sled::IVec;
 use kassette_domain::time::Time;
 use tokio::sync::{mpsc, watch};
 
@@ -20,14 +20,17 @@ use super::{MaintenanceError, Progress, Stopped, Unit};
 use crate::Fault;
 use crate::sled::applier::Ended;
 use crate::sled::engine::Shared as Engine;
-use crate::sled::keys;
+use crate::sled::keys::{self, Key};
 use crate::sled::open::{FORMAT, OpenOptions};
 use crate::sled::records;
-use crate::sled::rows::engine;
+use crate::sled::rows::Span;
+use crate::sled::table::Table;
 use crate::sled::tap::Listener;
 
 /// Bytes of rows that are read at once: a few milliseconds, after which payments have their turn.
 const CHUNK: usize = 128 << 10;
+/// Rows that are asked for at once.
+const AT_ONCE: usize = 64;
 /// Longest that a reader may keep a running server waiting for room: until then groups pile up.
 const STALLED: Duration = Duration::from_secs(60);
 
@@ -56,7 +59,8 @@ pub fn backup(
     progress: &dyn Progress,
 ) -> Result<BackedUp, MaintenanceError> {
     let stopped = Stopped::open(options)?;
-    let head = head(&stopped.db, now)?;
+    let table = Table::of(stopped.db.clone());
+    let head = head(&table, now)?;
     progress.begin("Backing up", Unit::Payments, Some(head.payments));
     let (mut encoder, first) = Encoder::begin(&head)?;
     let mut written = 0;
@@ -66,13 +70,13 @@ pub fn backup(
         Ok(())
     };
     write(&first)?;
-    let mut after = None;
+    let mut after: Option<Key> = None;
     loop {
-        let rows = chunk(&stopped.db, after.as_ref())?;
+        let rows = chunk(&table, after.as_deref())?;
         let Some((last, _)) = rows.last() else { break };
         after = Some(last.clone());
         write(&encoder.rows(&rows)?)?;
-        progress.advance(payments(rows.iter().map(|(key, _)| key.as_ref())));
+        progress.advance(payments(rows.iter().map(|(key, _)| key.as_slice())));
     }
     let (totals, end) = encoder.end()?;
     write(&end)?;
@@ -131,14 +135,15 @@ impl<R: Read> Read for Tee<'_, R> {
     }
 }
 
-fn head(db: &Tree, now: Time) -> Result<Head, Fault> {
-    let canary = db.get(keys::CANARY).map_err(|error| engine(&error))?;
-    let canary = canary.ok_or_else(|| Fault::Corrupt("the proof of the master key".into()))?;
+fn head(table: &Table, now: Time) -> Result<Head, Fault> {
+    let canary = table
+        .get(keys::CANARY)?
+        .ok_or_else(|| Fault::Corrupt("the proof of the master key".into()))?;
     Ok(Head {
         release: env!("CARGO_PKG_VERSION").to_owned(),
         format: FORMAT,
         at: now,
-        payments: kinds::counted_payments(db)?,
+        payments: kinds::counted_payments(table)?,
         canary: canary.to_vec(),
         kinds: KINDS
             .iter()
@@ -153,19 +158,26 @@ fn payments<'a>(keys: impl Iterator<Item = &'a [u8]>) -> u64 {
 }
 
 /// The next rows in the order of their keys.
-fn chunk(db: &Tree, after: Option<&IVec>) -> Result<Vec<(IVec, IVec)>, Fault> {
-    let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+fn chunk(table: &Table, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Fault> {
+    let mut span = Span::prefix(&[]);
+    if let Some(after) = after {
+        span = span.after(after);
+    }
     let mut rows = Vec::new();
     let mut bytes = 0;
-    for row in db.range::<&IVec, _>((from, std::ops::Bound::Unbounded)) {
-        let (key, row) = row.map_err(|error| engine(&error))?;
-        bytes += key.len() + row.len();
-        rows.push((key, row));
-        if bytes >= CHUNK {
-            break;
+    loop {
+        let found = table.scan(&span, AT_ONCE)?;
+        let is_last = found.len() < AT_ONCE;
+        bytes += found
+            .iter()
+            .map(|(key, row)| key.len() + row.len())
+            .sum::<usize>();
+        rows.extend(found);
+        match rows.last() {
+            Some((last, _)) if !is_last && bytes < CHUNK => span = span.after(last),
+            _ => return Ok(rows),
         }
     }
-    Ok(rows)
 }
 
 /// Sends a backup of a running store, piece by piece, until its end or until nobody takes it any more.
@@ -242,12 +254,12 @@ impl Streaming {
     }
 
     async fn rows_and_groups(&mut self, encoder: &mut Encoder) -> Result<(), GivenUp> {
-        let mut after: Option<IVec> = None;
+        let mut after: Option<Key> = None;
         loop {
             self.groups(encoder).await?;
             let (engine, from) = (Arc::clone(&self.engine), after.clone());
             let began = Instant::now();
-            let read = move || chunk(engine.read().open()?.0, from.as_ref());
+            let read = move || chunk(engine.read().open()?.0, from.as_deref());
             let rows = tokio::task::spawn_blocking(read)
                 .await
                 .map_err(|_| records::unreadable())??;

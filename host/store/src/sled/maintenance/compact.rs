@@ -9,6 +9,7 @@ use crate::sled::Secrets;
 use crate::sled::open::OpenOptions;
 use crate::sled::records;
 use crate::sled::rows::engine;
+use crate::sled::table::Table;
 
 /// What became of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -90,7 +91,8 @@ pub(super) fn judged(
     progress.begin(what, Unit::Rows, None);
     // sled panics over some kinds of damage.
     let judged = catch_unwind(AssertUnwindSafe(|| {
-        let mut judge = Judge::new(db, secrets);
+        let table = Table::of(db.clone());
+        let mut judge = Judge::new(&table, secrets);
         judge.look(&mut |rows| progress.advance(rows))?;
         super::checks::whole(&mut judge)?;
         judge.conclude()

@@ -7,7 +7,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use ::sled::{IVec, Tree};
+use ::sled::IVec;
 use kassette_domain::audit::Chain;
 use parking_lot::RwLock;
 use sha2::{Digest as _, Sha256};
@@ -18,6 +18,7 @@ use crate::sled::Secrets;
 use crate::sled::keys::Key;
 use crate::sled::register::{Place, Register};
 use crate::sled::rows::engine;
+use crate::sled::table::Table;
 use crate::sled::view::View;
 
 /// Findings that are named; further ones are counted.
@@ -71,7 +72,7 @@ struct Tally {
 
 /// Judges a store row by row.
 pub(super) struct Judge<'a> {
-    tree: &'a Tree,
+    table: &'a Table,
     pub(super) secrets: &'a Secrets,
     /// Nothing is looked up by it here: a store is read through, not searched.
     register: RwLock<Register>,
@@ -108,9 +109,9 @@ const STRAY: &str = "nothing that is there needs it: what it led to is missing o
 const ELSEWHERE: &str = "it leads elsewhere than it should";
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(tree: &'a Tree, secrets: &'a Secrets) -> Self {
+    pub(super) fn new(table: &'a Table, secrets: &'a Secrets) -> Self {
         Self {
-            tree,
+            table,
             secrets,
             register: RwLock::default(),
             tallies: vec![Tally::default(); 256],
@@ -125,13 +126,13 @@ impl<'a> Judge<'a> {
 
     /// A reader for one row's neighbours.
     pub(super) fn view(&self) -> View<'_> {
-        View::new(self.tree, &self.register)
+        View::new(self.table, &self.register)
     }
 
     /// Looks at every row; `seen` hears how many there were so far.
     pub(super) fn look(&mut self, seen: &mut dyn FnMut(u64)) -> Result<(), Fault> {
         let mut count = 0;
-        for row in self.tree {
+        for row in self.table.database() {
             let (key, row) = row.map_err(|error| engine(&error))?;
             self.row(&key, &row)?;
             count += 1;

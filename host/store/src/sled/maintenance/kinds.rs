@@ -1,7 +1,7 @@
 //! Every kind of row in one table: backups, `verify` and `rekey` go by it. A row that fits no entry
 //! is damage, so a new kind of row needs one entry here and nothing else.
 
-use ::sled::{IVec, Tree};
+use ::sled::IVec;
 use kassette_domain::id::{InvitationId, WorkId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::time::Time;
@@ -17,9 +17,10 @@ use crate::sled::keys::{self, Key};
 use crate::sled::records;
 use crate::sled::register::Entry;
 use crate::sled::retention::AllReached;
-use crate::sled::rows::engine;
+use crate::sled::rows::Span;
 use crate::sled::seal::Sealer;
 use crate::sled::stored::{AttemptPlace, EventRow};
+use crate::sled::table::Table;
 use crate::sled::{connect_keys, endpoints, hook_keys, invitations, reseller_keys};
 
 /// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself
@@ -248,9 +249,9 @@ pub(super) const KINDS: &[Kind] = &[
 ];
 
 /// How many payments there are, as the register's last row says.
-pub(super) fn counted_payments(tree: &Tree) -> Result<u64, Fault> {
-    let last = tree.scan_prefix(keys::REGISTER).next_back().transpose();
-    let Some((key, row)) = last.map_err(|error| engine(&error))? else {
+pub(super) fn counted_payments(table: &Table) -> Result<u64, Fault> {
+    let last = table.scan_back(&Span::prefix(keys::REGISTER), 1)?.pop();
+    let Some((key, row)) = last else {
         return Ok(0);
     };
     let entries: Vec<Entry> = records::decode(&key, &row)?;

@@ -1,0 +1,379 @@
+//! The rows of the store as they are on the disk: the database, and above it what so far the log alone
+//! holds.
+//!
+//! A group that is in the log is shown here at once, in memory. sled gets the rows of a whole
+//! [chapter](super::journal) together, in the order of their keys, by the thread that brings it to the
+//! disk (`checkpoint`): so it is not in the way of whoever waits for an answer, a row that is written
+//! several times within a chapter goes into a page once, and one that is removed within it never does.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::sync::Arc;
+
+use ::sled::{Db, IVec, Tree};
+use parking_lot::RwLock;
+
+use super::keys::Key;
+use super::rows::{Span, Written, engine};
+use crate::Fault;
+
+/// Rows of a chapter as they were last written; none for one that was removed.
+type Chapter = BTreeMap<IVec, Option<IVec>>;
+
+/// Rows after which others have their turn at the processor: some fifty microseconds. A scheduler would
+/// let whoever writes groups wait for milliseconds.
+const AT_ONCE: usize = 8;
+
+/// What the database may not have yet.
+#[derive(Default)]
+struct Fresh {
+    /// Of the chapter under way.
+    current: Chapter,
+    /// Of the one before, which is on its way into the database; empty when it has all of it.
+    settling: Arc<Chapter>,
+}
+
+impl Fresh {
+    /// What became of a row that was written or removed lately.
+    fn get(&self, key: &[u8]) -> Option<&Option<IVec>> {
+        self.current.get(key).or_else(|| self.settling.get(key))
+    }
+}
+
+/// The rows of an open store. One thread writes; it keeps others from reading while it does, so that
+/// nobody sees a group in part.
+pub(super) struct Table {
+    db: Db,
+    fresh: RwLock<Fresh>,
+}
+
+impl Table {
+    /// The rows of a database, which has all of them.
+    pub(super) fn of(db: Db) -> Self {
+        Self {
+            db,
+            fresh: RwLock::default(),
+        }
+    }
+
+    /// The database. It does not have what the log alone holds.
+    pub(super) fn database(&self) -> &Tree {
+        &self.db
+    }
+
+    /// A row as it was written.
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
+        if let Some(row) = self.fresh.read().get(key) {
+            return Ok(row.clone());
+        }
+        self.db.get(key).map_err(|error| engine(&error))
+    }
+
+    /// At most `limit` rows of a span, first to last, with what a group in the making has written on
+    /// top.
+    pub(super) fn scan_under(
+        &self,
+        written: &Written,
+        span: &Span,
+        limit: usize,
+    ) -> Result<Vec<(Key, IVec)>, Fault> {
+        if span.is_empty() {
+            return Ok(Vec::new());
+        }
+        let written = written.range::<[u8], _>(span.bounds());
+        let written = written.map(|(key, row)| Ok((IVec::from(key.as_slice()), row.clone())));
+        let fresh = self.fresh.read();
+        let below = Over::new(
+            of_chapter(&fresh.settling, span),
+            of_database(&self.db, span),
+            Ordering::Less,
+        );
+        let below = Over::new(of_chapter(&fresh.current, span), below, Ordering::Less);
+        collect(Over::new(written, below, Ordering::Less), limit)
+    }
+
+    /// At most `limit` rows of a span, first to last.
+    pub(super) fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
+        self.scan_under(&Written::new(), span, limit)
+    }
+
+    /// At most `limit` rows of a span, last to first.
+    pub(super) fn scan_back(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
+        if span.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fresh = self.fresh.read();
+        let below = Over::new(
+            of_chapter(&fresh.settling, span).rev(),
+            of_database(&self.db, span).rev(),
+            Ordering::Greater,
+        );
+        let current = of_chapter(&fresh.current, span).rev();
+        collect(Over::new(current, below, Ordering::Greater), limit)
+    }
+
+    /// Shows what a group has written, which is in the log.
+    pub(super) fn show(&self, written: &Written) {
+        let mut fresh = self.fresh.write();
+        for (key, row) in written {
+            fresh
+                .current
+                .insert(IVec::from(key.as_slice()), row.clone());
+        }
+    }
+
+    /// Ends a chapter: its rows are what the database gets next. That it has those of the one before
+    /// is for the caller to know.
+    pub(super) fn turn(&self) {
+        let mut fresh = self.fresh.write();
+        fresh.settling = Arc::new(std::mem::take(&mut fresh.current));
+    }
+
+    /// Puts the rows of the chapter that ended into the database, which is for the caller to bring to
+    /// the disk. They are read as before meanwhile, and while the next ones are shown.
+    pub(super) fn settle(&self) -> sled::Result<()> {
+        let chapter = Arc::clone(&self.fresh.read().settling);
+        for (at, (key, row)) in chapter.iter().enumerate() {
+            if at % AT_ONCE == 0 {
+                std::thread::yield_now();
+            }
+            match row {
+                Some(row) => self.db.insert(key, row)?,
+                None => self.db.remove(key)?,
+            };
+        }
+        let empty = Arc::default();
+        let settled = std::mem::replace(&mut self.fresh.write().settling, empty);
+        // Letting go of so many rows takes a while, which nobody has to wait for.
+        drop((chapter, settled));
+        Ok(())
+    }
+}
+
+/// A row of a layer; none hides what lies below it.
+type Laid = sled::Result<(IVec, Option<IVec>)>;
+
+fn of_chapter<'a>(
+    chapter: &'a Chapter,
+    span: &Span,
+) -> impl DoubleEndedIterator<Item = Laid> + use<'a> {
+    let rows = chapter.range::<[u8], _>(span.bounds());
+    rows.map(|(key, row)| Ok((key.clone(), row.clone())))
+}
+
+fn of_database(tree: &Tree, span: &Span) -> impl DoubleEndedIterator<Item = Laid> + use<> {
+    span.of(tree)
+        .map(|row| row.map(|(key, row)| (key, Some(row))))
+}
+
+fn collect(rows: impl Iterator<Item = Laid>, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
+    rows.filter_map(|row| match row {
+        Ok((key, row)) => Some(Ok((key.to_vec(), row?))),
+        Err(error) => Some(Err(engine(&error))),
+    })
+    .take(limit)
+    .collect()
+}
+
+/// Two layers in the order of their keys; where both have a row, the upper one's.
+struct Over<A: Iterator, B: Iterator> {
+    above: Peekable<A>,
+    below: Peekable<B>,
+    /// How the key that comes first compares with the other.
+    first: Ordering,
+}
+
+impl<A: Iterator<Item = Laid>, B: Iterator<Item = Laid>> Over<A, B> {
+    fn new(above: A, below: B, first: Ordering) -> Self {
+        Self {
+            above: above.peekable(),
+            below: below.peekable(),
+            first,
+        }
+    }
+}
+
+impl<A: Iterator<Item = Laid>, B: Iterator<Item = Laid>> Iterator for Over<A, B> {
+    type Item = Laid;
+
+    fn next(&mut self) -> Option<Laid> {
+        let (Some(above), Some(below)) = (self.above.peek(), self.below.peek()) else {
+            return self.above.next().or_else(|| self.below.next());
+        };
+        let (Ok((above, _)), Ok((below, _))) = (above, below) else {
+            return self
+                .below
+                .next_if(Result::is_err)
+                .or_else(|| self.above.next());
+        };
+        match above.cmp(below) {
+            Ordering::Equal => {
+                self.below.next();
+                self.above.next()
+            }
+            order if order == self.first => self.above.next(),
+            _ => self.below.next(),
+        }
+    }
+}
+
+/// For tests, which change rows behind the store's back.
+#[cfg(test)]
+impl Table {
+    /// All rows.
+    pub(super) fn all(&self) -> Vec<(Key, IVec)> {
+        self.scan(&Span::prefix(&[]), usize::MAX).unwrap()
+    }
+
+    /// Writes a row as if a group had; returns what it was.
+    pub(super) fn plant(&self, key: &[u8], row: impl Into<IVec>) -> Option<IVec> {
+        let before = self.get(key).unwrap();
+        self.show(&Written::from([(key.to_vec(), Some(row.into()))]));
+        before
+    }
+
+    /// Puts all rows into the database ahead of time.
+    pub(super) fn settle_early(&self) {
+        let fresh = self.fresh.read();
+        for (key, row) in fresh.settling.iter().chain(&fresh.current) {
+            match row {
+                Some(row) => self.db.insert(key, row).unwrap(),
+                None => self.db.remove(key).unwrap(),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What happens to a table.
+    #[derive(Clone, Debug)]
+    enum Happens {
+        Shown(BTreeMap<u8, Option<u8>>),
+        Turned,
+        /// So many rows of the chapter that ended are in the database.
+        SettledInPart(usize),
+        Settled,
+    }
+
+    fn happens() -> impl Strategy<Value = Happens> {
+        let written = prop::collection::btree_map(0_u8..20, any::<Option<u8>>(), 0..8);
+        prop_oneof![
+            4 => written.prop_map(Happens::Shown),
+            1 => Just(Happens::Turned),
+            1 => (0_usize..8).prop_map(Happens::SettledInPart),
+            1 => Just(Happens::Settled),
+        ]
+    }
+
+    fn key(at: u8) -> Key {
+        vec![b'k', at]
+    }
+
+    fn written(rows: &BTreeMap<u8, Option<u8>>) -> Written {
+        let row = |(at, row): (&u8, &Option<u8>)| (key(*at), row.map(|row| IVec::from(&[row])));
+        rows.iter().map(row).collect()
+    }
+
+    fn change(model: &mut BTreeMap<u8, u8>, rows: &BTreeMap<u8, Option<u8>>) {
+        for (at, row) in rows {
+            match row {
+                Some(row) => model.insert(*at, *row),
+                None => model.remove(at),
+            };
+        }
+    }
+
+    fn plain(rows: Result<Vec<(Key, IVec)>, Fault>) -> Vec<(u8, u8)> {
+        let rows = rows.unwrap().into_iter();
+        rows.map(|(key, row)| (key[1], row[0])).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn rows_read_the_same_wherever_they_are(
+            happened in prop::collection::vec(happens(), 0..24),
+            above in prop::collection::btree_map(0_u8..20, any::<Option<u8>>(), 0..8),
+            (from, to) in (0_u8..22, 0_u8..22),
+            limit in 1_usize..24,
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let table = Table::of(sled::open(folder.path()).unwrap());
+            let mut model = BTreeMap::new();
+            for happens in happened {
+                match happens {
+                    Happens::Shown(rows) => {
+                        table.show(&written(&rows));
+                        change(&mut model, &rows);
+                    }
+                    Happens::Turned => {
+                        table.settle().unwrap();
+                        table.turn();
+                    }
+                    Happens::SettledInPart(count) => {
+                        for (key, row) in table.fresh.read().settling.iter().take(count) {
+                            match row {
+                                Some(row) => table.db.insert(key, row).unwrap(),
+                                None => table.db.remove(key).unwrap(),
+                            };
+                        }
+                    }
+                    Happens::Settled => table.settle().unwrap(),
+                }
+                for at in 0..20 {
+                    let row = table.get(&key(at)).unwrap();
+                    prop_assert_eq!(row.map(|row| row[0]), model.get(&at).copied());
+                }
+            }
+            let span = Span {
+                from: std::ops::Bound::Included(key(from)),
+                to: std::ops::Bound::Excluded(key(to)),
+            };
+            let within = |model: &BTreeMap<u8, u8>| -> Vec<(u8, u8)> {
+                model.range(from..from.max(to)).map(|(at, row)| (*at, *row)).collect()
+            };
+            let mut expected = within(&model);
+            expected.truncate(limit);
+            prop_assert_eq!(plain(table.scan(&span, limit)), expected);
+            let mut expected = within(&model);
+            expected.reverse();
+            expected.truncate(limit);
+            prop_assert_eq!(plain(table.scan_back(&span, limit)), expected);
+            change(&mut model, &above);
+            let mut expected = within(&model);
+            expected.truncate(limit);
+            prop_assert_eq!(plain(table.scan_under(&written(&above), &span, limit)), expected);
+        }
+    }
+
+    #[test]
+    fn the_database_gets_the_last_of_each_row_and_none_that_was_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = Table::of(sled::open(folder.path()).unwrap());
+        table.show(&written(&BTreeMap::from([
+            (1, Some(1)),
+            (2, Some(1)),
+            (3, Some(1)),
+        ])));
+        table.show(&written(&BTreeMap::from([(1, Some(2)), (2, None)])));
+        table.turn();
+        table.show(&written(&BTreeMap::from([(4, Some(1))])));
+        assert_eq!(
+            table.database().iter().count(),
+            0,
+            "before it is their turn"
+        );
+        table.settle().unwrap();
+        let rows: Vec<_> = table.database().iter().map(Result::unwrap).collect();
+        let row = |at: u8, row: u8| (IVec::from(key(at)), IVec::from(&[row]));
+        assert_eq!(rows, [row(1, 2), row(3, 1)]);
+        assert_eq!(table.all().len(), 3);
+        assert!(table.fresh.read().settling.is_empty());
+    }
+}
