@@ -24,6 +24,8 @@ const OLD: usize = 15;
 const OFFICE: usize = 25;
 /// From so many lives on the books, which are long by then, are read only so often.
 const BOOKS: (usize, usize) = (400, 8);
+/// Lives after which a long run says how far it is.
+const TOLD: usize = 100;
 
 /// Runs so many cycles and lets everything come to rest; says what the run has shown.
 /// A kill comes at a moment between none and `load` milliseconds of it.
@@ -70,6 +72,11 @@ async fn cycle(home: &Home, cycles: usize, load: usize, seed: u64) -> Result<Str
         judged.map_err(|wrong| format!("after kill {life}: {wrong}"))?;
         if !run.is_alive() {
             return Err(format!("after kill {life}: the server ended by itself"));
+        }
+        if life.is_multiple_of(TOLD) {
+            let took = began.elapsed().as_secs_f64();
+            let acknowledged = world.acknowledged.load(Ordering::Relaxed);
+            println!("{life} kills in {took:.0} s, {acknowledged} acknowledgements, none lost");
         }
     }
     let cycles_took = began.elapsed();
