@@ -384,6 +384,7 @@ impl Writer<'_> {
         let ended = |checkpoint::Ended| std::io::Error::other("the database is not on the disk");
         if !self.journal.has_room(made) {
             // What the other file holds is written over, and what this one holds is next.
+            self.table.hurry();
             self.checkpoints.wait().map_err(ended)?;
             if self.journal.turn()? {
                 self.table.turn();

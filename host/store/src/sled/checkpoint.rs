@@ -65,10 +65,13 @@ pub(super) fn run(
 ) -> Result<(), String> {
     while let Ok(group) = asked.recv() {
         let began = Instant::now();
+        before_sync(Syncing::Chapter)
+            .map_err(|error| format!("the database was given nothing: {error}"))?;
         table
             .settle()
             .and_then(|()| nudge.flush(table.database()))
             .map_err(|error| format!("the database was not flushed: {error}"))?;
+        table.settled();
         // sled leaves its old buffer, of a whole segment, to the collector of garbage that it shares with
         // us; there this thread would keep sixty-four of them before any is taken.
         crossbeam_epoch::pin().flush();

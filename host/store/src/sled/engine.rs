@@ -64,16 +64,18 @@ pub(super) fn failing(why: &str) -> String {
 /// as long as the read lasts.
 pub(super) type Shared = Arc<RwLock<Engine>>;
 
-/// What is about to be synced.
+/// What is about to be synced, or written so that it can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Syncing {
     /// A group in the log.
     Log,
+    /// A chapter of the log, which the database is about to get.
+    Chapter,
     /// The database.
     Database,
 }
 
-/// Called before a sync, which does not happen where it fails.
+/// Called before a sync or what leads to it, which does not happen where it fails.
 pub(super) type BeforeSync = Box<dyn Fn(Syncing) -> io::Result<()> + Send + Sync>;
 
 /// What stands between the store and its disk; tests hold syncs back, let them fail, or fill the disk.

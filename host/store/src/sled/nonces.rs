@@ -1,7 +1,7 @@
 //! Nonces that are taken: all of them in memory, and on disk as one row for each group.
 //!
-//! A row for each nonce, and another by which it is found when its time has passed, would cost the
-//! writing thread four writes of several microseconds for every signed request. So only the writing
+//! A row for each nonce, and another by which it is found when its time has passed, would be
+//! four writes of several microseconds for every signed request. So only the writing
 //! thread looks for a nonce, in memory; what a group has taken is one row, of 23 bytes a nonce, which
 //! is removed as a whole when the last of them is free. Rows stand in the order of that time. They are
 //! read back when the store is opened.

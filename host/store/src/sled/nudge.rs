@@ -1,6 +1,6 @@
 //! Wakes a flush that sled forgot.
 //!
-//! Where sled's own thread fails to write a buffer that a batch has sealed, it notes the error but
+//! Where sled's own thread fails to write a buffer that was sealed, it notes the error but
 //! tells nobody, so a `flush` that waits for that buffer waits for ever. Any other `flush` sees the
 //! error and wakes all that wait. So one is called, from a thread of its own, once a flush takes
 //! longer than a disk does.

@@ -17,6 +17,7 @@ use super::nonces::AllTaken;
 use super::register::Register;
 use super::registered::{self, Tail};
 use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
+use super::table::{self, Chapter};
 use super::tail::settle_tail;
 use super::{keys, maintenance, records};
 use crate::Fault;
@@ -329,7 +330,7 @@ fn open_settled(folder: &Folder) -> Result<sled::Db, OpenError> {
             .cache_capacity(folder.cache_bytes)
             .segment_size(SEGMENT_BYTES)
             .mode(sled::Mode::HighThroughput)
-            // Every group is flushed and synced by the applier.
+            // Every chapter is flushed and synced behind the log.
             .flush_every_ms(None)
             .open()
     });
@@ -401,7 +402,7 @@ fn last_group(path: &Path, db: &sled::Db) -> Result<u64, OpenError> {
 /// Brings into the database what the log has beyond the last checkpoint, and to the disk.
 ///
 /// Of groups that came after it the database may have some rows and not others, but none of a group that
-/// the log does not have: so they are all written once more, in order.
+/// the log does not have: so all their rows are written once more, as the last of them wrote them.
 fn take_from_log(
     path: &Path,
     db: &sled::Db,
@@ -444,14 +445,11 @@ fn take_from_log(
         return Ok(());
     };
     tracing::info!(groups = last - after, "changes are taken from the log");
-    for (key, row) in taken.flat_map(|group| &group.rows) {
-        let written = match row {
-            Some(row) => db.insert(key, row),
-            None => db.remove(key),
-        };
-        written.map_err(|error| engine(path, error))?;
-    }
-    db.flush().map_err(|error| engine(path, error))?;
+    let mut rows = Chapter::new();
+    rows.extend(taken.flat_map(|group| group.rows.iter().cloned()));
+    table::put(db, &rows, || {})
+        .and_then(|()| db.flush())
+        .map_err(|error| engine(path, error))?;
     files.checkpoint(last).map_err(io)
 }
 

@@ -1,9 +1,9 @@
 //! Every payment in memory, as little of it as finding it takes.
 //!
 //! sled keeps about a hundred bytes in memory for each page for ever, a page holds 9 to 16 rows, and
-//! each row costs the writing thread several microseconds. An index of rows for each way to find a
+//! each row takes several microseconds to put there. An index of rows for each way to find a
 //! payment would therefore cost more memory and far more time than what stands here: 38 to 44 bytes a
-//! payment. It is written as rows of `reg/`, some dozens of payments in each, in the batch that
+//! payment. It is written as rows of `reg/`, some dozens of payments in each, in the group that
 //! writes the payments themselves, and read back when the store is opened (about 0.3 s a million).
 //!
 //! What is found here are places; which payment is at one its row of `reg/` says (`registered`): ids

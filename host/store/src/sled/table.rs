@@ -10,20 +10,22 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use ::sled::{Db, IVec, Tree};
 use parking_lot::RwLock;
 
-use super::keys::Key;
+use super::keys::{self, Key};
 use super::rows::{Span, Written, engine};
 use crate::Fault;
 
 /// Rows of a chapter as they were last written; none for one that was removed.
-type Chapter = BTreeMap<IVec, Option<IVec>>;
+pub(super) type Chapter = BTreeMap<IVec, Option<IVec>>;
 
-/// Rows after which others have their turn at the processor: some fifty microseconds. A scheduler would
+/// Rows after which others have their turn at the processor: some hundred microseconds. A scheduler would
 /// let whoever writes groups wait for milliseconds.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 32;
 
 /// What the database may not have yet.
 #[derive(Default)]
@@ -46,6 +48,8 @@ impl Fresh {
 pub(super) struct Table {
     db: Db,
     fresh: RwLock<Fresh>,
+    /// Whether somebody waits for the rows that are being put into the database.
+    awaited: AtomicBool,
 }
 
 impl Table {
@@ -54,6 +58,7 @@ impl Table {
         Self {
             db,
             fresh: RwLock::default(),
+            awaited: AtomicBool::new(false),
         }
     }
 
@@ -126,29 +131,54 @@ impl Table {
     /// Ends a chapter: its rows are what the database gets next. That it has those of the one before
     /// is for the caller to know.
     pub(super) fn turn(&self) {
+        self.awaited.store(false, Relaxed);
         let mut fresh = self.fresh.write();
+        debug_assert!(fresh.settling.is_empty(), "a chapter is lost");
         fresh.settling = Arc::new(std::mem::take(&mut fresh.current));
     }
 
-    /// Puts the rows of the chapter that ended into the database, which is for the caller to bring to
-    /// the disk. They are read as before meanwhile, and while the next ones are shown.
+    /// Puts the rows of the chapter that ended into the database. They are read as before meanwhile,
+    /// and while the next ones are shown.
     pub(super) fn settle(&self) -> sled::Result<()> {
         let chapter = Arc::clone(&self.fresh.read().settling);
-        for (at, (key, row)) in chapter.iter().enumerate() {
-            if at % AT_ONCE == 0 {
+        put(&self.db, &chapter, || {
+            if !self.awaited.load(Relaxed) {
                 std::thread::yield_now();
             }
-            match row {
-                Some(row) => self.db.insert(key, row)?,
-                None => self.db.remove(key)?,
-            };
-        }
+        })
+    }
+
+    /// Lets go of the rows of the chapter that ended, which the database has.
+    pub(super) fn settled(&self) {
         let empty = Arc::default();
         let settled = std::mem::replace(&mut self.fresh.write().settling, empty);
-        // Letting go of so many rows takes a while, which nobody has to wait for.
-        drop((chapter, settled));
-        Ok(())
+        // So many rows take a while, which nobody has to wait for.
+        drop(settled);
     }
+
+    /// Whoever [puts rows into the database](Self::settle) gives way no more until the next
+    /// [turn](Self::turn): it is waited for.
+    pub(super) fn hurry(&self) {
+        self.awaited.store(true, Relaxed);
+    }
+}
+
+/// Puts rows into a database in the order of their keys, but the number of the last group behind all
+/// others: a database that has it has them all, because a crash takes from the end. `between` is called
+/// after every few.
+pub(super) fn put(db: &Db, rows: &Chapter, between: impl Fn()) -> sled::Result<()> {
+    let others = rows.iter().filter(|(key, _)| key[..] != *keys::GROUP);
+    let group = rows.get_key_value(keys::GROUP);
+    for (at, (key, row)) in others.chain(group).enumerate() {
+        match row {
+            Some(row) => db.insert(key, row)?,
+            None => db.remove(key)?,
+        };
+        if at % AT_ONCE == AT_ONCE - 1 {
+            between();
+        }
+    }
+    Ok(())
 }
 
 /// A row of a layer; none hides what lies below it.
@@ -169,7 +199,7 @@ fn of_database(tree: &Tree, span: &Span) -> impl DoubleEndedIterator<Item = Laid
 
 fn collect(rows: impl Iterator<Item = Laid>, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
     rows.filter_map(|row| match row {
-        Ok((key, row)) => Some(Ok((key.to_vec(), row?))),
+        Ok((key, row)) => row.map(|row| Ok((key.to_vec(), row))),
         Err(error) => Some(Err(engine(&error))),
     })
     .take(limit)
@@ -236,11 +266,8 @@ impl Table {
     /// Puts all rows into the database ahead of time.
     pub(super) fn settle_early(&self) {
         let fresh = self.fresh.read();
-        for (key, row) in fresh.settling.iter().chain(&fresh.current) {
-            match row {
-                Some(row) => self.db.insert(key, row).unwrap(),
-                None => self.db.remove(key).unwrap(),
-            };
+        for rows in [&*fresh.settling, &fresh.current] {
+            put(&self.db, rows, || {}).unwrap();
         }
     }
 }
@@ -259,6 +286,7 @@ mod tests {
         /// So many rows of the chapter that ended are in the database.
         SettledInPart(usize),
         Settled,
+        LetGo,
     }
 
     fn happens() -> impl Strategy<Value = Happens> {
@@ -268,6 +296,7 @@ mod tests {
             1 => Just(Happens::Turned),
             1 => (0_usize..8).prop_map(Happens::SettledInPart),
             1 => Just(Happens::Settled),
+            1 => Just(Happens::LetGo),
         ]
     }
 
@@ -314,6 +343,7 @@ mod tests {
                     }
                     Happens::Turned => {
                         table.settle().unwrap();
+                        table.settled();
                         table.turn();
                     }
                     Happens::SettledInPart(count) => {
@@ -325,6 +355,10 @@ mod tests {
                         }
                     }
                     Happens::Settled => table.settle().unwrap(),
+                    Happens::LetGo => {
+                        table.settle().unwrap();
+                        table.settled();
+                    }
                 }
                 for at in 0..20 {
                     let row = table.get(&key(at)).unwrap();
@@ -374,6 +408,119 @@ mod tests {
         let row = |at: u8, row: u8| (IVec::from(key(at)), IVec::from(&[row]));
         assert_eq!(rows, [row(1, 2), row(3, 1)]);
         assert_eq!(table.all().len(), 3);
-        assert!(table.fresh.read().settling.is_empty());
+        table.settled();
+        assert_eq!(table.all().len(), 3);
+        let fresh = table.fresh.read();
+        assert_eq!((fresh.settling.len(), fresh.current.len()), (0, 1));
+    }
+
+    #[test]
+    fn the_number_of_the_last_group_comes_behind_all_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = sled::open(folder.path()).unwrap();
+        let row = |at: u8| (IVec::from(&[b'z', at]), Some(IVec::from(&[at])));
+        let mut rows: Chapter = (0..=u8::MAX).map(row).collect();
+        rows.insert(IVec::from(keys::GROUP), Some(IVec::from(&[1])));
+        let looks = std::cell::Cell::new(0);
+        put(&db, &rows, || {
+            assert_eq!(db.get(keys::GROUP).unwrap(), None);
+            looks.set(looks.get() + 1);
+        })
+        .unwrap();
+        assert_eq!(looks.get(), rows.len() / AT_ONCE);
+        assert!(db.get(keys::GROUP).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_read_is_told_in_either_direction() {
+        let key = |at: u8| IVec::from(&[b'k', at]);
+        let row = |at: u8| Ok((key(at), Some(IVec::from(&[at]))));
+        let broken = || Err(sled::Error::ReportableBug("broken".into()));
+        for first in [Ordering::Less, Ordering::Greater] {
+            let mut keys = [1, 3, 5];
+            if first == Ordering::Greater {
+                keys.reverse();
+            }
+            let above = keys.map(row).into_iter();
+            let below = [row(keys[0]), broken()].into_iter();
+            let read = collect(Over::new(above, below, first), 9);
+            assert!(matches!(read, Err(Fault::Unavailable(_))), "{read:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_in_a_span_that_ends_before_it_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = Table::of(sled::open(folder.path()).unwrap());
+        table.plant(&key(1), IVec::from(&[1]));
+        use std::ops::Bound::{Excluded, Included};
+        for (from, to) in [
+            (Excluded(key(1)), Excluded(key(1))),
+            (Excluded(key(1)), Included(key(1))),
+            (Included(key(1)), Excluded(key(1))),
+            (Included(key(2)), Included(key(1))),
+            (Excluded(key(2)), Excluded(key(1))),
+        ] {
+            let span = Span { from, to };
+            assert_eq!(table.scan(&span, 9), Ok(vec![]), "{span:?}");
+            assert_eq!(table.scan_back(&span, 9), Ok(vec![]), "{span:?}");
+        }
+        let span = Span {
+            from: Included(key(1)),
+            to: Included(key(1)),
+        };
+        assert_eq!(table.scan(&span, 9).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn rows_that_stay_are_found_once_while_others_come_and_go_around_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = Table::of(sled::open(folder.path()).unwrap());
+        let key = |at: u16| [b"k", &at.to_be_bytes()[..]].concat();
+        let stays = |at: &u16| at.is_multiple_of(40);
+        let fixed: Vec<Key> = (0..2000).filter(stays).map(key).collect();
+        let write = |row: &dyn Fn(u16) -> Option<IVec>| {
+            let rows = (0..2000)
+                .filter(|at| !stays(at))
+                .map(|at| (key(at), row(at)));
+            table.show(&rows.collect());
+            table.turn();
+            table.settle().unwrap();
+            table.settled();
+        };
+        table.show(
+            &fixed
+                .iter()
+                .map(|key| (key.clone(), Some(IVec::from(&[1]))))
+                .collect(),
+        );
+        let over = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            let reader = || {
+                let span = Span::prefix(b"k");
+                while !over.load(Relaxed) {
+                    let found = table.scan(&span, usize::MAX).unwrap();
+                    let mut back = table.scan_back(&span, usize::MAX).unwrap();
+                    back.reverse();
+                    for found in [found, back] {
+                        let keys = found.into_iter().map(|(key, _)| key);
+                        let there: Vec<Key> = keys.filter(|key| fixed.contains(key)).collect();
+                        assert_eq!(there, fixed);
+                    }
+                    for key in &fixed {
+                        assert!(table.get(key).unwrap().is_some());
+                    }
+                }
+            };
+            let readers = [threads.spawn(reader), threads.spawn(reader)];
+            for round in 0..20_u8 {
+                write(&|_| Some(IVec::from(vec![round; 40])));
+                write(&|_| None);
+            }
+            over.store(true, Relaxed);
+            for reader in readers {
+                reader.join().unwrap();
+            }
+        });
     }
 }

@@ -30,7 +30,7 @@ use crate::sled::tap::Listener;
 /// Bytes of rows that are read at once: a few milliseconds, after which payments have their turn.
 const CHUNK: usize = 128 << 10;
 /// Rows that are asked for at once.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 8;
 /// Longest that a reader may keep a running server waiting for room: until then groups pile up.
 const STALLED: Duration = Duration::from_secs(60);
 

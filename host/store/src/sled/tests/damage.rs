@@ -12,12 +12,13 @@ use kassette_domain::ledger::{Ledger, StartResult, Step};
 use kassette_domain::provider::{Action, VendorStatus};
 
 use super::super::OpenError;
+use super::super::open::SEGMENT_BYTES;
 use super::*;
 use crate::suite::fixtures::*;
-use crate::{Created, Directory as _, Fault, Health as _, History, Listed, Payments as _};
+use crate::{Created, Directory as _, Fault, Health as _, History, Payments as _};
 
 /// Payments of the store that is damaged: enough for a log of several segments.
-const PAYMENTS: usize = 100;
+const PAYMENTS: usize = 300;
 /// Damages tried of the log; of each other file a quarter.
 const TRIES: usize = 64;
 /// Longest that opening and reading takes; whoever is damaged must not hang either.
@@ -50,6 +51,11 @@ async fn made(path: &Path) -> Before {
         }
         store.shut_down().await.unwrap();
     }
+    let log = fs::metadata(options(path).path.join("db"))
+        .map(|log| log.len())
+        .unwrap();
+    let several = 2 * u64::try_from(SEGMENT_BYTES).unwrap();
+    assert!(log > several, "a log of {log} bytes has too few segments");
     let store = SledStore::open(&options(path)).unwrap();
     for number in 0..PAYMENTS {
         let name = number.to_string();
@@ -148,14 +154,9 @@ async fn read(path: &Path, before: &Before) -> Result<Met, String> {
             &mut reported,
         )?;
     }
-    let listed = store.payments(Default::default(), first(PAYMENTS)).await;
-    let listed = listed.map(|listed| match listed {
-        Listed::Page(page) => {
-            let mut ids: Vec<PaymentId> = page.items.iter().map(|payment| payment.id).collect();
-            ids.sort();
-            ids
-        }
-        Listed::BadCursor => Vec::new(),
+    let listed = listed(&store).await.map(|mut ids| {
+        ids.sort();
+        ids
     });
     let mut ids: Vec<PaymentId> = before
         .payments
@@ -173,6 +174,20 @@ async fn read(path: &Path, before: &Before) -> Result<Met, String> {
     } else {
         Met::Harmless
     })
+}
+
+/// All payments, page by page.
+async fn listed(store: &SledStore) -> Result<Vec<PaymentId>, Fault> {
+    let mut paging = first(100);
+    let mut ids = Vec::new();
+    loop {
+        let found = page(store.payments(Default::default(), paging.clone()).await?);
+        ids.extend(found.items.iter().map(|payment| payment.id));
+        match found.next {
+            None => return Ok(ids),
+            next => paging.cursor = next,
+        }
+    }
 }
 
 pub(super) fn copy(from: &Path, to: &Path) {

@@ -135,9 +135,19 @@ async fn created(store: &SledStore, payments: std::ops::Range<usize>) -> Result<
 
 #[tokio::test]
 async fn a_database_that_does_not_sync_is_told_and_nothing_is_lost() {
+    nothing_is_lost_where(|syncing| syncing == Syncing::Database).await;
+}
+
+#[tokio::test]
+async fn a_database_that_gets_no_chapter_is_told_and_nothing_is_lost() {
+    nothing_is_lost_where(|syncing| syncing == Syncing::Chapter).await;
+}
+
+/// The database fails behind the log, somewhere.
+async fn nothing_is_lost_where(fails: fn(Syncing) -> bool) {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(Mutex::new(Disk::Fine));
-    let seams = failing_at(&disk, |syncing| syncing == Syncing::Database);
+    let seams = failing_at(&disk, fails);
     let store = SledStore::start(&options(folder.path()), seams).unwrap();
     store
         .create(new_payment("before"), None, NOW)

@@ -180,14 +180,23 @@ const CHAPTER: u64 = 150;
 
 #[tokio::test]
 async fn the_log_is_not_written_over_before_the_database_has_it() {
+    held_back(Syncing::Database).await;
+}
+
+#[tokio::test]
+async fn a_chapter_on_its_way_into_the_database_is_read_as_before() {
+    held_back(Syncing::Chapter).await;
+}
+
+/// Holds the database back until writers wait for it.
+async fn held_back(at: Syncing) {
     let folder = tempfile::tempdir().unwrap();
     let (verdict, verdicts) = mpsc::channel::<()>();
     let verdicts = Mutex::new(verdicts);
     let seams = Seams {
-        // Holds the database back until the test ends.
-        before_sync: Box::new(move |syncing| match syncing {
-            Syncing::Log => Ok(()),
-            Syncing::Database => verdicts.lock().recv().map_err(io::Error::other),
+        before_sync: Box::new(move |syncing| match syncing == at {
+            true => verdicts.lock().recv().map_err(io::Error::other),
+            false => Ok(()),
         }),
         ..Seams::default()
     };
@@ -210,6 +219,10 @@ async fn the_log_is_not_written_over_before_the_database_has_it() {
         commits = now;
     }
     assert!(commits < 2 * CHAPTER, "{commits}");
+    for name in 0..commits {
+        let read = store.ledger(payment_of(&name.to_string())).await;
+        assert!(read.unwrap().is_some(), "{name}");
+    }
     for _ in 0..8 {
         verdict.send(()).unwrap();
     }
