@@ -60,7 +60,8 @@ pub(crate) async fn settle(
     }
     judge::payments(world, run, world.journal.all()).await?;
     let ends = agree(world, run).await?;
-    nothing_else(world, &mut desk).await?;
+    // The line of before was idle for as long as all that took, and the server has closed it.
+    nothing_else(world, &mut run.desk()).await?;
     Ok(ends)
 }
 
