@@ -144,14 +144,11 @@ impl Journal {
         record.extend(number.to_be_bytes());
         for (key, row) in &made.written {
             let of = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(io::Error::other);
+            let value = row.as_deref();
             record.extend(of(key)?.to_be_bytes());
-            record.extend(
-                row.as_ref()
-                    .map_or(Ok(REMOVED), |row| of(row))?
-                    .to_be_bytes(),
-            );
+            record.extend(value.map_or(Ok(REMOVED), of)?.to_be_bytes());
             record.extend(key);
-            record.extend(row.iter().flat_map(|row| &**row));
+            record.extend(value.unwrap_or_default());
         }
         let length = u32::try_from(record.len() - HEADER).map_err(io::Error::other)?;
         record[4..8].copy_from_slice(&length.to_be_bytes());
