@@ -28,7 +28,7 @@ pub(super) type Chapter = BTreeMap<IVec, Option<IVec>>;
 const AT_ONCE: usize = 32;
 
 /// Rows that a leaf of sled's has left when it splits, because it has got the seventeenth. Rows that come
-/// one behind the other leave all leaves so, and a split costs as much as four other rows.
+/// one behind the other leave all leaves so, and a split costs as much as the nine rows do.
 const HALF: usize = 9;
 /// Rows of such a leaf with those that went in later, between them. There is room for two more.
 const FULL: usize = 14;
