@@ -67,6 +67,16 @@ impl Record {
             let mut program = Command::new(std::env::current_exe().unwrap());
             recorder.run(program.env(TOLD, told));
         }
+        let mut disk = base.clone();
+        recorder.events.iter().for_each(|event| disk.happen(event));
+        for (path, bytes) in disk.cut_by(false, &mut Random::new(seed), |_| true).files {
+            let real = std::fs::read(root.join(&path)).unwrap();
+            assert!(
+                real == bytes,
+                "{} is not as it was recorded",
+                path.display()
+            );
+        }
         Self {
             base,
             known,

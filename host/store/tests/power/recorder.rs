@@ -137,6 +137,45 @@ impl Recorder {
             matches!(ended, WaitStatus::Exited(_, 0)),
             "{ended:?}: {said}"
         );
+        self.settle();
+    }
+
+    /// Notes what became of the writes that a process was in when it ended. The next one reads it, and may
+    /// write over it: a write that stayed under way would come on top of that in every later image.
+    fn settle(&mut self) {
+        let mut under_way = HashMap::new();
+        for event in &self.events {
+            match event {
+                Event::Began(call, Op::Write { file, at, data }) => {
+                    under_way.insert(*call, (*file, *at, data.clone()));
+                }
+                Event::Returned(call, _) => {
+                    under_way.remove(call);
+                }
+                _ => {}
+            }
+        }
+        for (call, (file, at, data)) in under_way {
+            let is_it = |node: &Node| matches!(node, Node::File(each) if *each == file);
+            let path = self.places.iter().find(|(_, node)| is_it(node));
+            let found = path
+                .map(|(path, _)| fs::read(path).unwrap())
+                .unwrap_or_default();
+            let found = found
+                .get(usize::try_from(at).unwrap()..)
+                .unwrap_or_default();
+            let took = found
+                .iter()
+                .zip(data.iter())
+                .take_while(|(a, b)| a == b)
+                .count();
+            if took == 0 {
+                let is_it = |event: &Event| matches!(event, Event::Began(each, _) if *each == call);
+                self.events.retain(|event| !is_it(event));
+            } else {
+                self.events.push(Event::Returned(call, Some(took)));
+            }
+        }
     }
 
     fn call(&mut self, op: Op) -> u64 {
