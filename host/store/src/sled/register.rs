@@ -2,7 +2,7 @@
 //!
 //! sled keeps about a hundred bytes in memory for each page for ever, a page holds 9 to 16 rows, and
 //! each row takes several microseconds to put there. An index of rows for each way to find a
-//! payment would therefore cost more memory and far more time than what stands here: 38 to 44 bytes a
+//! payment would therefore cost more memory and far more time than what stands here: 32 bytes a
 //! payment. It is written as rows of `reg/`, some dozens of payments in each, in the group that
 //! writes the payments themselves, and read back when the store is opened (about 0.3 s a million).
 //!
@@ -12,6 +12,10 @@
 //! A payment is found by 32 bits of a hash; who looks for it reads its row and compares. The hashes
 //! of what callers choose are keyed, so that nobody can choose what collides. Lists are chains from
 //! the newest to the oldest, by merchant, by order, and of all.
+//!
+//! The buckets of the hashes grow one at a time, behind each other (linear hashing: W. Litwin, 1980),
+//! so that no creation waits until a million others have found a new bucket. There are never fewer
+//! than 65,536, so the bucket that a payment is in says half of its hash, and the other half is kept.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -26,17 +30,19 @@ pub(super) type Place = u32;
 
 /// No place: the end of a chain.
 const NONE: Place = Place::MAX;
-/// Slots that are allocated at once, so that growing never copies or doubles what is there.
+/// Slots or buckets that are allocated at once, so that growing never copies or doubles what is there.
 const CHUNK: usize = 4096;
 /// How much earlier than the first of a chunk another of it may have been made and still count from
 /// the same time: threads that ask at once overtake each other, and clocks are put right.
 const MARGIN: Duration = Duration::from_secs(60 * 60);
 /// In place of a time that does not count from its chunk's: it stands apart.
 const ODD: u32 = u32::MAX;
-/// Payments for each bucket of an index, at most.
+/// Payments for each bucket, on average and at most.
 const LOAD: usize = 2;
-/// Buckets of an index at first.
-const LEAST_BUCKETS: usize = 1024;
+/// Buckets at first: with so many, which one it is says the lower half of a hash.
+const LEAST_BUCKETS: usize = 1 << TAG_AT;
+/// Where the half of a hash begins that a slot keeps.
+const TAG_AT: u32 = 16;
 /// Payments that room is made for at once; the number is read from a row that may be damaged.
 const MAX_RESERVED: usize = 1 << 24;
 /// How far a payment is moved down a list because others are newer. Only where a clock went back do
@@ -101,29 +107,65 @@ pub(super) enum List {
     With(Fingerprint),
 }
 
+/// Without gaps: they would be two bytes of 28.
+#[derive(Clone, Copy)]
+#[repr(Rust, packed(2))]
 struct Slot {
-    marks: [u32; MARKS],
+    /// The upper halves of its hashes.
+    tags: [u16; MARKS],
     /// The next in the same bucket, by mark; older ones come later.
     next: [Place; MARKS],
     /// The next older of the same merchant.
     older_of_merchant: Place,
-    /// When it was made: milliseconds from its chunk's [`Chunk::since`], or [`ODD`].
+    /// When it was made: milliseconds from its chunk's time, or [`ODD`].
     made: u32,
 }
 
-/// Payments that arrived one after the other.
-struct Chunk {
-    /// Their times count from here.
-    since: Time,
-    slots: Vec<Slot>,
+/// A list that only grows, and never moves what is in it.
+struct Chunked<T> {
+    chunks: Vec<Vec<T>>,
+}
+
+impl<T> Default for Chunked<T> {
+    fn default() -> Self {
+        Self { chunks: Vec::new() }
+    }
+}
+
+impl<T> Chunked<T> {
+    fn len(&self) -> usize {
+        let full = self.chunks.len().saturating_sub(1) * CHUNK;
+        full + self.chunks.last().map_or(0, Vec::len)
+    }
+
+    fn get(&self, at: usize) -> Option<&T> {
+        self.chunks.get(at / CHUNK)?.get(at % CHUNK)
+    }
+
+    fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+        self.chunks.get_mut(at / CHUNK)?.get_mut(at % CHUNK)
+    }
+
+    fn push(&mut self, item: T) {
+        match self.chunks.last_mut() {
+            Some(last) if last.len() < CHUNK => last.push(item),
+            _ => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(item);
+                self.chunks.push(chunk);
+            }
+        }
+    }
 }
 
 /// The register.
 #[derive(Default)]
 pub(super) struct Register {
-    chunks: Vec<Chunk>,
-    /// The newest of each bucket, by mark. Their number is a power of two.
-    buckets: [Vec<Place>; MARKS],
+    slots: Chunked<Slot>,
+    /// Of each chunk of slots, from when the times of its payments count.
+    since: Vec<Time>,
+    /// The newest of each bucket, by mark.
+    buckets: Chunked<[Place; MARKS]>,
     /// The newest of each merchant.
     merchants: HashMap<MerchantId, Place>,
     newest: Option<Place>,
@@ -139,8 +181,7 @@ pub(super) struct Register {
 impl Register {
     /// How many payments there are; the next one's place.
     pub(super) fn len(&self) -> usize {
-        let full = self.chunks.len().saturating_sub(1) * CHUNK;
-        full + self.chunks.last().map_or(0, |chunk| chunk.slots.len())
+        self.slots.len()
     }
 
     /// Whether there is room for so many more.
@@ -160,45 +201,47 @@ impl Register {
         mark: Mark,
         fingerprint: Fingerprint,
     ) -> impl Iterator<Item = Place> + '_ {
-        let wanted = u32::from_be_bytes(fingerprint);
-        let first = self.bucket(mark as usize, wanted);
-        self.chain(first, move |_, slot| slot.next[mark as usize])
-            .filter(move |(_, slot)| slot.marks[mark as usize] == wanted)
-            .map(|(place, _)| place)
+        let hash = u32::from_be_bytes(fingerprint);
+        self.chain(self.first(mark, hash), move |_, slot| {
+            slot.next[mark as usize]
+        })
+        .filter(move |(_, slot)| slot.tags[mark as usize] == tag(hash))
+        .map(|(place, _)| place)
     }
 
     /// Places of at most `limit` payments of a list, the newest first; of those after the one at
     /// `after` where it is given.
     pub(super) fn listed(&self, list: List, after: Option<Place>, limit: usize) -> Vec<Place> {
-        let order = Mark::Order as usize;
-        let next = move |place: Place, slot: &Slot| match list {
+        const ORDER: usize = Mark::Order as usize;
+        let next = move |place: Place, slot: Slot| match list {
             List::All => self.older(place),
             List::Of(_) => slot.older_of_merchant,
-            List::With(_) => slot.next[order],
+            List::With(_) => slot.next[ORDER],
         };
         let first = match (after, list) {
             (Some(after), _) => self.slot(after).map_or(NONE, |slot| next(after, slot)),
             (None, List::All) => self.newest.unwrap_or(NONE),
             (None, List::Of(merchant)) => self.merchants.get(&merchant).copied().unwrap_or(NONE),
-            (None, List::With(order_mark)) => self.bucket(order, u32::from_be_bytes(order_mark)),
+            (None, List::With(order)) => self.first(Mark::Order, u32::from_be_bytes(order)),
         };
-        let fits = |slot: &Slot| match list {
+        let fits = |slot: Slot| match list {
             List::All | List::Of(_) => true,
-            List::With(wanted) => slot.marks[order] == u32::from_be_bytes(wanted),
+            List::With(order) => slot.tags[ORDER] == tag(u32::from_be_bytes(order)),
         };
         self.chain(first, next)
-            .filter(|(_, slot)| fits(slot))
+            .filter(|(_, slot)| fits(*slot))
             .map(|(place, _)| place)
             .take(limit)
             .collect()
     }
 
-    /// Makes room for so many, so that entering them moves nothing.
+    /// Makes room for so many before the first is entered, so that entering them moves nothing.
     pub(super) fn reserve(&mut self, count: usize) {
-        let wanted = count.min(MAX_RESERVED).div_ceil(LOAD);
-        let wanted = wanted.next_power_of_two().max(LEAST_BUCKETS);
-        if self.buckets[0].len() < wanted {
-            self.set_buckets(wanted);
+        if self.len() == 0 {
+            let wanted = count.min(MAX_RESERVED).div_ceil(LOAD).max(LEAST_BUCKETS);
+            while self.buckets.len() < wanted {
+                self.buckets.push([NONE; MARKS]);
+            }
         }
     }
 
@@ -209,44 +252,35 @@ impl Register {
         };
         let at = entry.odd_time.unwrap_or_else(|| entry.id.time());
         self.grow();
-        let mut slot = Slot {
-            marks: entry.marks.map(u32::from_be_bytes),
-            next: [NONE; MARKS],
-            older_of_merchant: NONE,
-            made: ODD,
-        };
-        for mark in [Mark::Reference, Mark::Token].map(|mark| mark as usize) {
-            let at = self.bucket_at(mark, slot.marks[mark]);
-            slot.next[mark] = std::mem::replace(&mut self.buckets[mark][at], place);
+        let hashes = entry.marks.map(u32::from_be_bytes);
+        self.push(place, hashes.map(tag), at);
+        for mark in [Mark::Reference, Mark::Token] {
+            let bucket = self.bucket(hashes[mark as usize]);
+            self.put_first(mark, bucket, place);
         }
-        self.push(place, slot, at);
         self.link_all(place, at);
         self.link_merchant(place, at, entry.merchant);
-        self.link_order(place, at);
+        self.link_order(place, at, hashes[Mark::Order as usize]);
         self.latest = self.latest.max(at);
     }
 
-    fn push(&mut self, place: Place, mut slot: Slot, at: Time) {
-        let full = self
-            .chunks
-            .last()
-            .is_none_or(|chunk| chunk.slots.len() == CHUNK);
-        if full {
-            self.chunks.push(Chunk {
-                since: at.before(MARGIN),
-                slots: Vec::with_capacity(CHUNK),
-            });
+    fn push(&mut self, place: Place, tags: [u16; MARKS], at: Time) {
+        if self.len().is_multiple_of(CHUNK) {
+            self.since.push(at.before(MARGIN));
         }
-        if let Some(chunk) = self.chunks.last_mut() {
-            let made = at.as_millis().checked_sub(chunk.since.as_millis());
-            match made.and_then(|made| u32::try_from(made).ok()) {
-                Some(made) if made != ODD => slot.made = made,
-                _ => {
-                    self.odd_times.insert(place, at);
-                }
-            }
-            chunk.slots.push(slot);
+        let since = self.since.last().copied().unwrap_or_default();
+        let made = at.as_millis().checked_sub(since.as_millis());
+        let made = made.and_then(|made| u32::try_from(made).ok());
+        let made = made.unwrap_or(ODD);
+        if made == ODD {
+            self.odd_times.insert(place, at);
         }
+        self.slots.push(Slot {
+            tags,
+            next: [NONE; MARKS],
+            older_of_merchant: NONE,
+            made,
+        });
     }
 
     /// The next older of all.
@@ -294,17 +328,13 @@ impl Register {
     }
 
     /// Orders are a list too: many payments can share one.
-    fn link_order(&mut self, place: Place, at: Time) {
+    fn link_order(&mut self, place: Place, at: Time, hash: u32) {
         const ORDER: usize = Mark::Order as usize;
-        let Some(mark) = self.slot(place).map(|slot| slot.marks[ORDER]) else {
-            return;
-        };
-        let bucket = self.bucket_at(ORDER, mark);
-        let first = self.buckets[ORDER][bucket];
+        let first = self.first(Mark::Order, hash);
         match self.newer(first, at, |_, slot| slot.next[ORDER]) {
             None => {
-                self.set(place, |slot| slot.next[ORDER] = first);
-                self.buckets[ORDER][bucket] = place;
+                let bucket = self.bucket(hash);
+                self.put_first(Mark::Order, bucket, place);
             }
             Some(newer) => {
                 let older = self.slot(newer).map_or(NONE, |slot| slot.next[ORDER]);
@@ -315,31 +345,33 @@ impl Register {
     }
 
     /// The last of a chain that is newer than `at`; none where its first is not.
-    fn newer(&self, first: Place, at: Time, next: impl Fn(Place, &Slot) -> Place) -> Option<Place> {
+    fn newer(&self, first: Place, at: Time, next: impl Fn(Place, Slot) -> Place) -> Option<Place> {
         if at >= self.latest {
             return None;
         }
         self.chain(first, next)
             .take(MAX_STEPS)
-            .take_while(|(place, slot)| at < self.time(*place, slot))
+            .take_while(|(place, slot)| at < self.time(*place, *slot))
             .last()
             .map(|(place, _)| place)
     }
 
-    fn time(&self, place: Place, slot: &Slot) -> Time {
-        if slot.made == ODD {
+    fn time(&self, place: Place, slot: Slot) -> Time {
+        let made = slot.made;
+        if made == ODD {
             return self.odd_times.get(&place).copied().unwrap_or_default();
         }
-        let chunk = self.chunks.get(place as usize / CHUNK);
-        let since = chunk.map_or_else(Time::default, |chunk| chunk.since);
-        since.after(Duration::from_millis(slot.made.into()))
+        let since = self.since.get(place as usize / CHUNK).copied();
+        since
+            .unwrap_or_default()
+            .after(Duration::from_millis(made.into()))
     }
 
     fn chain(
         &self,
         first: Place,
-        next: impl Fn(Place, &Slot) -> Place,
-    ) -> impl Iterator<Item = (Place, &Slot)> {
+        next: impl Fn(Place, Slot) -> Place,
+    ) -> impl Iterator<Item = (Place, Slot)> {
         let mut at = first;
         std::iter::from_fn(move || {
             let slot = self.slot(at)?;
@@ -349,59 +381,89 @@ impl Register {
         })
     }
 
-    fn slot(&self, place: Place) -> Option<&Slot> {
-        let place = place as usize;
-        self.chunks.get(place / CHUNK)?.slots.get(place % CHUNK)
+    fn slot(&self, place: Place) -> Option<Slot> {
+        self.slots.get(place as usize).copied()
     }
 
     fn set(&mut self, place: Place, change: impl FnOnce(&mut Slot)) {
-        let place = place as usize;
-        let chunk = self.chunks.get_mut(place / CHUNK);
-        if let Some(slot) = chunk.and_then(|chunk| chunk.slots.get_mut(place % CHUNK)) {
+        if let Some(slot) = self.slots.get_mut(place as usize) {
             change(slot);
         }
     }
 
-    fn bucket_at(&self, mark: usize, hash: u32) -> usize {
-        hash as usize & (self.buckets[mark].len() - 1)
-    }
-
-    fn bucket(&self, mark: usize, hash: u32) -> Place {
-        if self.buckets[mark].is_empty() {
-            return NONE;
+    /// The bucket of a hash: as many of its lower bits as there are buckets for.
+    fn bucket(&self, hash: u32) -> usize {
+        let count = self.buckets.len();
+        let level = count.next_power_of_two();
+        let bucket = hash as usize & (level - 1);
+        if bucket < count {
+            bucket
+        } else {
+            // It has not come yet: what belongs there is still in the one that it will be split from.
+            bucket - level / 2
         }
-        self.buckets[mark][self.bucket_at(mark, hash)]
     }
 
-    /// Doubles the buckets where they are full. Chains keep their order, so lists stay as they are.
+    /// The newest of a hash's bucket.
+    fn first(&self, mark: Mark, hash: u32) -> Place {
+        let bucket = self.buckets.get(self.bucket(hash));
+        bucket.map_or(NONE, |newest| newest[mark as usize])
+    }
+
+    /// Makes a payment the first of a bucket.
+    fn put_first(&mut self, mark: Mark, bucket: usize, place: Place) {
+        if let Some(newest) = self.buckets.get_mut(bucket) {
+            let next = std::mem::replace(&mut newest[mark as usize], place);
+            self.set(place, |slot| slot.next[mark as usize] = next);
+        }
+    }
+
+    /// Adds a bucket where all are full.
     fn grow(&mut self) {
-        let buckets = self.buckets[0].len();
-        if self.len() < buckets * LOAD {
-            return;
+        self.reserve(0);
+        if self.len() >= self.buckets.len() * LOAD {
+            self.split();
         }
-        self.set_buckets((buckets * 2).max(LEAST_BUCKETS));
     }
 
-    fn set_buckets(&mut self, more: usize) {
+    /// Adds a bucket and gives it what belongs there. Chains keep their order, so lists stay as they
+    /// are.
+    fn split(&mut self) {
+        let new = self.buckets.len();
+        let half = (new + 1).next_power_of_two() / 2;
+        let Some(old) = self.buckets.get(new - half).copied() else {
+            return;
+        };
+        // The next bit of the hashes. A slot has it: there are at least `LEAST_BUCKETS`.
+        let bit = half.trailing_zeros() - TAG_AT;
+        let mut firsts = [[NONE; MARKS]; 2];
         for mark in 0..MARKS {
-            let before = std::mem::take(&mut self.buckets[mark]);
-            let mut after = vec![NONE; more];
-            // Those of a bucket go to several that get none from another.
-            for first in before {
-                let mut chain = Vec::new();
-                let mut at = first;
-                while let Some(slot) = self.slot(at) {
-                    chain.push((at, slot.marks[mark] as usize & (more - 1)));
-                    at = slot.next[mark];
+            let mut lasts = [NONE; 2];
+            let mut at = old[mark];
+            while let Some(slot) = self.slot(at) {
+                let to = usize::from(slot.tags[mark] >> bit & 1);
+                match lasts[to] {
+                    NONE => firsts[to][mark] = at,
+                    last => self.set(last, |slot| slot.next[mark] = at),
                 }
-                for (place, bucket) in chain.into_iter().rev() {
-                    let older = std::mem::replace(&mut after[bucket], place);
-                    self.set(place, |slot| slot.next[mark] = older);
-                }
+                lasts[to] = at;
+                at = slot.next[mark];
             }
-            self.buckets[mark] = after;
+            for last in lasts {
+                self.set(last, |slot| slot.next[mark] = NONE);
+            }
         }
+        let [stay, go] = firsts;
+        if let Some(old) = self.buckets.get_mut(new - half) {
+            *old = stay;
+        }
+        self.buckets.push(go);
     }
+}
+
+/// The half of a hash that its bucket does not say.
+const fn tag(hash: u32) -> u16 {
+    (hash >> TAG_AT) as u16
 }
 
 #[cfg(test)]
@@ -477,6 +539,70 @@ mod tests {
                     wanted.sort();
                     prop_assert_eq!(found, wanted);
                 }
+            }
+        }
+    }
+
+    /// Numbers that look like hashes, the same each time.
+    fn hash(number: u32) -> u32 {
+        let mixed = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        u32::try_from(mixed >> 32).unwrap()
+    }
+
+    /// An entry whose order it shares with one in every `orders`.
+    fn hashed(number: u32, orders: u32) -> Entry {
+        let mut entry = entry(number, 0, 0, number.into());
+        let hashes = [hash(number), hash(!number), hash(number % orders)];
+        entry.marks = hashes.map(u32::to_be_bytes);
+        entry
+    }
+
+    #[test]
+    fn every_payment_is_found_however_many_buckets_were_added() {
+        const ORDERS: u32 = 1000;
+        // Full buckets are doubled twice, and some a third time.
+        let count = u32::try_from(LEAST_BUCKETS * LOAD * 5).unwrap();
+        let mut grown = Register::default();
+        let mut reserved = Register::default();
+        reserved.reserve(count as usize);
+        for number in 0..count {
+            let entry = hashed(number, ORDERS);
+            grown.enter(&entry);
+            reserved.enter(&entry);
+        }
+        for register in [&grown, &reserved] {
+            assert_eq!(register.buckets.len(), LEAST_BUCKETS * 5);
+            let mut order_of_first = 0;
+            for number in 0..count {
+                let entry = hashed(number, ORDERS);
+                for mark in [Mark::Reference, Mark::Token] {
+                    let found = register.found(mark, entry.marks[mark as usize]);
+                    assert!(found.into_iter().any(|place| place == number), "{number}");
+                }
+                let order = entry.marks[Mark::Order as usize];
+                if number < ORDERS {
+                    let listed = register.listed(List::With(order), None, count as usize);
+                    let same = (number..count).step_by(ORDERS as usize);
+                    assert_eq!(listed, same.rev().collect::<Vec<_>>());
+                    order_of_first += listed.len();
+                }
+            }
+            assert_eq!(order_of_first, count as usize);
+        }
+    }
+
+    #[test]
+    fn nothing_is_found_by_a_hash_that_only_half_fits() {
+        let count = u32::try_from(LEAST_BUCKETS * LOAD * 3).unwrap();
+        let mut register = Register::default();
+        for number in 0..count {
+            register.enter(&hashed(number, count));
+        }
+        let all: std::collections::HashSet<u32> = (0..count).map(hash).collect();
+        for number in 0..count {
+            for other in [1, 1 << TAG_AT, 1 << 31].map(|bit| hash(number) ^ bit) {
+                let found = register.found(Mark::Reference, other.to_be_bytes()).next();
+                assert_eq!(found.is_some(), all.contains(&other), "{number}");
             }
         }
     }
