@@ -33,6 +33,7 @@ mod keys;
 mod late;
 mod lifecycle;
 mod limits;
+mod memory;
 mod overload;
 mod pages;
 mod races;

@@ -22,7 +22,7 @@ use self::remote::{
     ProviderAction, ResellerAction, WorkAction,
 };
 use crate::config::{Config, LogFormat, Profile};
-use crate::{dev, serve, telemetry};
+use crate::{dev, memory, serve, telemetry};
 
 /// The interface version that is served, beside our own.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (spec 0.24.1)");
@@ -120,6 +120,9 @@ pub(crate) fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => refuse(&error.to_string()),
         };
+    }
+    if let Command::Serve { .. } | Command::Dev(_) = cli.command {
+        memory::give_back_soon();
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -229,7 +229,7 @@ impl Default for Payments {
 
 impl Default for Store {
     fn default() -> Self {
-        Self { cache_mib: 16 }
+        Self { cache_mib: 8 }
     }
 }
 
