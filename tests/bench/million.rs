@@ -11,6 +11,8 @@ use super::requests::Creates;
 
 /// Most of the time that filling may take.
 const FILLING: Duration = Duration::from_secs(3600);
+/// How long after a start its memory is looked at: what only the start needed goes back meanwhile.
+const SETTLING: Duration = Duration::from_secs(1);
 /// How long the started gateway is used before its memory is looked at again.
 const USING: Duration = Duration::from_secs(5);
 /// A megabyte of the goals.
@@ -22,6 +24,7 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
     let rate = fill(&gateway, count);
     let filled = gateway.resident();
     let gateway = gateway.restart();
+    std::thread::sleep(SETTLING);
     let started = gateway.resident();
     let mut creates = Creates::hosted(&gateway.key);
     let more = move |request: &mut Vec<u8>| {

@@ -191,7 +191,7 @@ fn open(folder: &Path) -> Arc<dyn Store> {
         path: folder.join("store"),
         master: MasterKey::from_bytes([7; 32]),
         // The default of `store.cache_mib`.
-        cache_bytes: 16 << 20,
+        cache_bytes: 8 << 20,
     })
     .unwrap()
 }

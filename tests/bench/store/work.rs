@@ -18,7 +18,7 @@ use kassette_store::sled::{MasterKey, OpenOptions, SledStore};
 use kassette_store::{Created, Payments as _};
 
 /// Memory for the database's pages, as the server's default is.
-pub(crate) const CACHE_BYTES: u64 = 16 << 20;
+pub(crate) const CACHE_BYTES: u64 = 8 << 20;
 
 /// The server's threads.
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
