@@ -255,8 +255,7 @@ impl Register {
         let hashes = entry.marks.map(u32::from_be_bytes);
         self.push(place, hashes.map(tag), at);
         for mark in [Mark::Reference, Mark::Token] {
-            let bucket = self.bucket(hashes[mark as usize]);
-            self.put_first(mark, bucket, place);
+            self.put_first(mark, hashes[mark as usize], place);
         }
         self.link_all(place, at);
         self.link_merchant(place, at, entry.merchant);
@@ -332,10 +331,7 @@ impl Register {
         const ORDER: usize = Mark::Order as usize;
         let first = self.first(Mark::Order, hash);
         match self.newer(first, at, |_, slot| slot.next[ORDER]) {
-            None => {
-                let bucket = self.bucket(hash);
-                self.put_first(Mark::Order, bucket, place);
-            }
+            None => self.put_first(Mark::Order, hash, place),
             Some(newer) => {
                 let older = self.slot(newer).map_or(NONE, |slot| slot.next[ORDER]);
                 self.set(place, |slot| slot.next[ORDER] = older);
@@ -410,8 +406,9 @@ impl Register {
         bucket.map_or(NONE, |newest| newest[mark as usize])
     }
 
-    /// Makes a payment the first of a bucket.
-    fn put_first(&mut self, mark: Mark, bucket: usize, place: Place) {
+    /// Makes a payment the first of a hash's bucket.
+    fn put_first(&mut self, mark: Mark, hash: u32, place: Place) {
+        let bucket = self.bucket(hash);
         if let Some(newest) = self.buckets.get_mut(bucket) {
             let next = std::mem::replace(&mut newest[mark as usize], place);
             self.set(place, |slot| slot.next[mark as usize] = next);
@@ -572,22 +569,22 @@ mod tests {
         }
         for register in [&grown, &reserved] {
             assert_eq!(register.buckets.len(), LEAST_BUCKETS * 5);
-            let mut order_of_first = 0;
+            let mut listed_at_all = 0;
             for number in 0..count {
                 let entry = hashed(number, ORDERS);
                 for mark in [Mark::Reference, Mark::Token] {
-                    let found = register.found(mark, entry.marks[mark as usize]);
-                    assert!(found.into_iter().any(|place| place == number), "{number}");
+                    let mut found = register.found(mark, entry.marks[mark as usize]);
+                    assert!(found.any(|place| place == number), "{number}");
                 }
                 let order = entry.marks[Mark::Order as usize];
                 if number < ORDERS {
                     let listed = register.listed(List::With(order), None, count as usize);
                     let same = (number..count).step_by(ORDERS as usize);
                     assert_eq!(listed, same.rev().collect::<Vec<_>>());
-                    order_of_first += listed.len();
+                    listed_at_all += listed.len();
                 }
             }
-            assert_eq!(order_of_first, count as usize);
+            assert_eq!(listed_at_all, count as usize);
         }
     }
 
