@@ -2,28 +2,23 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::{Bytes, BytesMut};
+use http::Method;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-    USER_AGENT,
 };
-use http::{HeaderValue, Method, Uri, Version};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
 use tokio_rustls::TlsConnector;
 use url::Url;
 
-use crate::connect::{Sender, connect};
+use crate::connect::{Connection, Sender, connect};
 use crate::destination::{Guard, Refused};
-use crate::exchange::{NoAnswer, NotSent, Request, Response, SendError};
+use crate::exchange::{Answer, NoAnswer, NotSent, Request, Response, SendError};
+use crate::heard::Heard;
+use crate::message::message;
 use crate::network::{Network, System};
 use crate::pool::{Origin, Pool};
 use crate::tls::Trust;
-
-/// What we call ourselves.
-const AGENT: &str = concat!("kassette/", env!("CARGO_PKG_VERSION"));
+use crate::unprocessed::unprocessed;
 
 /// Headers that steer the connection: only the client sets them.
 const OURS: [HeaderName; 8] = [
@@ -47,7 +42,7 @@ struct Inner {
     guard: Guard,
     network: Arc<dyn Network>,
     tls: Option<TlsConnector>,
-    pool: Pool,
+    pool: Arc<Pool>,
 }
 
 impl fmt::Debug for Client {
@@ -71,7 +66,7 @@ impl Client {
                 guard,
                 network,
                 tls: crate::tls::connector(trust),
-                pool: Pool::default(),
+                pool: Arc::default(),
             }),
         }
     }
@@ -89,20 +84,38 @@ impl Client {
         self.inner.guard.judge_url(url)
     }
 
-    /// Sends one request and reads the answer. Needs a Tokio runtime with time and I/O.
+    /// Sends one request and reads the whole answer. Needs a Tokio runtime with time and I/O.
     ///
     /// A GET whose kept connection turns out to be closed is sent once more on a new one; anything
-    /// that could change something goes out at most once.
+    /// that could change something goes out at most once, unless the peer said that it did not process
+    /// it.
     ///
     /// # Errors
-    /// [`SendError::NotSent`] where surely nothing left this host, else [`SendError::NoAnswer`].
+    /// [`SendError::NotSent`] where surely nothing came of it, else [`SendError::NoAnswer`]: also where
+    /// the answer began and did not end.
     pub async fn send(&self, request: Request<'_>) -> Result<Response, SendError> {
+        let answer = self.send_for_head(request).await?;
+        match answer.unfinished {
+            None => Ok(answer.response),
+            Some(why) => Err(SendError::NoAnswer(why)),
+        }
+    }
+
+    /// Sends one request as [`Self::send`] does, for a caller to whom the answer's head is enough: an
+    /// answer whose body did not end in time, or broke, is one all the same and says so.
+    ///
+    /// # Errors
+    /// As those of [`Self::send`], but that [`SendError::NoAnswer`] means that no head came.
+    pub async fn send_for_head(&self, request: Request<'_>) -> Result<Answer, SendError> {
         self.judge(&request).map_err(SendError::NotSent)?;
-        let left = AtomicBool::new(false);
-        let deadline = request.deadline;
-        match tokio::time::timeout(deadline, self.exchange(&request, &left)).await {
-            Ok(outcome) => outcome,
-            Err(_) if left.load(Ordering::Relaxed) => Err(SendError::NoAnswer(NoAnswer::Deadline)),
+        let mut heard = Heard::default();
+        let exchange = self.exchange(&request, &mut heard);
+        let outcome = tokio::time::timeout(request.deadline, exchange).await;
+        match outcome {
+            Ok(Ok(())) => heard.answer(Ok(())),
+            Ok(Err(SendError::NoAnswer(why))) => heard.answer(Err(why)),
+            Ok(Err(not_sent)) => Err(not_sent),
+            Err(_) if heard.left => heard.answer(Err(NoAnswer::Deadline)),
             Err(_) => Err(SendError::NotSent(NotSent::Deadline)),
         }
     }
@@ -122,142 +135,78 @@ impl Client {
     }
 
     /// Takes a kept connection or makes one, and hands the request over.
-    async fn exchange(
-        &self,
-        request: &Request<'_>,
-        left: &AtomicBool,
-    ) -> Result<Response, SendError> {
+    async fn exchange(&self, request: &Request<'_>, heard: &mut Heard) -> Result<(), SendError> {
         let safe = matches!(request.method, Method::GET | Method::HEAD);
         let origin = Origin::of(&request.url);
-        if let Some(sender) = self.inner.pool.take(&origin, !safe) {
-            match self.once(sender, &origin, request, left).await {
+        if let Some(kept) = self.inner.pool.take(&origin, !safe) {
+            match self.once(kept, &origin, request, heard).await {
                 Err(SendError::NotSent(NotSent::Unusable)) => {}
                 Err(SendError::NoAnswer(NoAnswer::Broken)) if safe => {}
                 outcome => return outcome,
             }
-            left.store(false, Ordering::Relaxed);
+            *heard = Heard::default();
         }
         let inner = &self.inner;
         // In a box: it is large, seldom needed, and would be moved about with every request.
-        let sender = Box::pin(connect(&request.url, &*inner.network, inner.tls.as_ref()))
+        let made = Box::pin(connect(&request.url, &*inner.network, inner.tls.as_ref()))
             .await
             .map_err(SendError::NotSent)?;
-        self.once(sender, &origin, request, left).await
+        self.once(made, &origin, request, heard).await
     }
 
     /// Hands the request to one connection, reads the answer, keeps the connection.
     async fn once(
         &self,
-        mut sender: Sender,
+        mut connection: Connection,
         origin: &Origin,
         request: &Request<'_>,
-        left: &AtomicBool,
-    ) -> Result<Response, SendError> {
-        let message = message(request, &sender).map_err(SendError::NotSent)?;
+        heard: &mut Heard,
+    ) -> Result<(), SendError> {
+        let sender = &mut connection.sender;
+        let message = message(request, sender).map_err(SendError::NotSent)?;
         let unusable = SendError::NotSent(NotSent::Unusable);
-        match &mut sender {
+        match sender {
             Sender::H1(sender) => sender.ready().await,
             Sender::H2(sender) => sender.ready().await,
         }
         .map_err(|_| unusable.clone())?;
-        left.store(true, Ordering::Relaxed);
-        // The message comes back only where not a byte of it was written.
-        let broken = |returned: bool| {
-            if returned {
-                unusable.clone()
+        heard.left = true;
+        let body = message.body().taken();
+        let outcome = match sender {
+            Sender::H1(sender) => sender.try_send_request(message).await,
+            Sender::H2(sender) => sender.try_send_request(message).await,
+        };
+        let answer = outcome.map_err(|mut error| {
+            // The message comes back only where not a byte of it was written.
+            if error.take_message().is_some() || unprocessed(error.error(), &body) {
+                unusable
             } else {
                 SendError::NoAnswer(NoAnswer::Broken)
             }
-        };
-        let answer = match &mut sender {
-            Sender::H1(sender) => sender
-                .try_send_request(message)
-                .await
-                .map_err(|mut error| broken(error.take_message().is_some()))?,
-            Sender::H2(sender) => sender
-                .try_send_request(message)
-                .await
-                .map_err(|mut error| broken(error.take_message().is_some()))?,
-        };
+        })?;
         let (head, body) = answer.into_parts();
-        let (body, truncated) = read(body, request.max_response).await?;
-        if !truncated {
-            self.keep(origin.clone(), sender);
+        heard.head = Some(head);
+        let read = heard.read(body, request.max_response);
+        read.await.map_err(SendError::NoAnswer)?;
+        if !heard.truncated {
+            self.keep(origin.clone(), connection);
         }
-        Ok(Response {
-            status: head.status,
-            headers: head.headers,
-            body,
-            truncated,
-        })
+        Ok(())
     }
 
     /// Puts a connection back once it is ready for the next request; the peer may close it instead.
-    fn keep(&self, origin: Origin, sender: Sender) {
-        let inner = Arc::clone(&self.inner);
-        match sender {
-            Sender::H1(mut sender) => {
-                tokio::spawn(async move {
-                    if sender.ready().await.is_ok() {
-                        inner.pool.put(origin, Sender::H1(sender));
-                    }
-                });
+    fn keep(&self, origin: Origin, mut connection: Connection) {
+        let pool = Arc::clone(&self.inner.pool);
+        if matches!(connection.sender, Sender::H2(_)) {
+            pool.put(origin, connection);
+            return;
+        }
+        tokio::spawn(async move {
+            if let Sender::H1(sender) = &mut connection.sender
+                && sender.ready().await.is_ok()
+            {
+                pool.put(origin, connection);
             }
-            shared @ Sender::H2(_) => inner.pool.put(origin, shared),
-        }
+        });
     }
-}
-
-/// The message in the form of the connection's protocol version.
-fn message(request: &Request<'_>, sender: &Sender) -> Result<http::Request<Full<Bytes>>, NotSent> {
-    let url = &request.url;
-    let malformed = |_| NotSent::Malformed("the address");
-    let mut message = http::Request::new(Full::new(request.body.clone()));
-    *message.method_mut() = request.method.clone();
-    *message.headers_mut() = request.headers.clone();
-    match sender {
-        Sender::H1(_) => {
-            *message.uri_mut() = target(url).parse::<Uri>().map_err(malformed)?;
-            let host = HeaderValue::from_str(authority(url))
-                .map_err(|_| NotSent::Malformed("the host"))?;
-            message.headers_mut().insert(HOST, host);
-        }
-        Sender::H2(_) => {
-            let absolute = format!("{}://{}{}", url.scheme(), authority(url), target(url));
-            *message.uri_mut() = absolute.parse::<Uri>().map_err(malformed)?;
-            *message.version_mut() = Version::HTTP_2;
-        }
-    }
-    message
-        .headers_mut()
-        .entry(USER_AGENT)
-        .or_insert(HeaderValue::from_static(AGENT));
-    Ok(message)
-}
-
-/// Path and query.
-fn target(url: &Url) -> &str {
-    &url[url::Position::BeforePath..url::Position::AfterQuery]
-}
-
-/// Host, and the port where it is not the scheme's own.
-fn authority(url: &Url) -> &str {
-    &url[url::Position::BeforeHost..url::Position::AfterPort]
-}
-
-/// Reads at most `limit` bytes; whether there was more.
-async fn read(mut body: Incoming, limit: usize) -> Result<(Bytes, bool), SendError> {
-    let mut whole = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| SendError::NoAnswer(NoAnswer::Broken))?;
-        let Ok(data) = frame.into_data() else {
-            continue;
-        };
-        let room = limit - whole.len();
-        whole.extend_from_slice(data.get(..room).unwrap_or(&data));
-        if data.len() > room {
-            return Ok((whole.freeze(), true));
-        }
-    }
-    Ok((whole.freeze(), false))
 }

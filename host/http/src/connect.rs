@@ -1,29 +1,26 @@
 //! Resolve, filter, connect: one step, so that no second look-up can answer differently.
 
-use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use url::{Host, Url};
 
 use crate::address::is_public;
 use crate::destination::is_loopback;
+use crate::dial::dial;
 use crate::exchange::{NoTls, NotSent};
+use crate::message::Payload;
 use crate::network::Network;
 use crate::tls::{H2, trouble};
 
 /// Addresses of one name that are tried; a name with more is not waited for longer.
 const MAX_ADDRESSES: usize = 4;
-/// How long one address may take to accept before the next is tried.
-const ADDRESS_PATIENCE: Duration = Duration::from_secs(3);
 /// Most bytes of an answer's headers that are read.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// Most headers of an answer.
@@ -37,18 +34,35 @@ const H2_WINDOW: u32 = 256 * 1024;
 const H2_QUIET: Duration = Duration::from_secs(5);
 
 /// A connection that requests can be handed to.
-pub(crate) enum Sender {
-    /// One request at a time.
-    H1(http1::SendRequest<Full<Bytes>>),
-    /// Many at once; clones share the connection.
-    H2(http2::SendRequest<Full<Bytes>>),
+pub(crate) struct Connection {
+    pub(crate) sender: Sender,
+    /// When its name was resolved and its certificate judged.
+    pub(crate) made: Instant,
 }
 
-trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+/// The way into a connection.
+pub(crate) enum Sender {
+    /// One request at a time.
+    H1(http1::SendRequest<Payload>),
+    /// Many at once; clones share the connection.
+    H2(http2::SendRequest<Payload>),
+}
+
+pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// Connects to the host of a judged URL.
 pub(crate) async fn connect(
+    url: &Url,
+    network: &dyn Network,
+    tls: Option<&TlsConnector>,
+) -> Result<Connection, NotSent> {
+    let made = Instant::now();
+    let sender = sender(url, network, tls).await?;
+    Ok(Connection { sender, made })
+}
+
+async fn sender(
     url: &Url,
     network: &dyn Network,
     tls: Option<&TlsConnector>,
@@ -81,16 +95,20 @@ pub(crate) async fn connect(
 
 /// The addresses behind a host that may be connected to.
 ///
-/// A loopback host has passed the guard; it is checked to lead to loopback all the same.
+/// A loopback host has passed the guard; it is checked to lead to loopback all the same. Any other
+/// must not lead to this machine, whatever address it has.
 async fn addresses(
     network: &dyn Network,
     host: &Host<&str>,
     port: u16,
 ) -> Result<Vec<SocketAddr>, NotSent> {
-    let allowed: fn(IpAddr) -> bool = if is_loopback(host) {
-        |address| address.is_loopback()
-    } else {
-        is_public
+    let loopback = is_loopback(host);
+    let allowed = |address: &IpAddr| {
+        if loopback {
+            address.is_loopback()
+        } else {
+            is_public(*address)
+        }
     };
     let all: Vec<IpAddr> = match host {
         Host::Ipv4(address) => vec![(*address).into()],
@@ -105,7 +123,7 @@ async fn addresses(
     }
     let open: Vec<SocketAddr> = all
         .into_iter()
-        .filter(|address| allowed(*address))
+        .filter(allowed)
         .take(MAX_ADDRESSES)
         .map(|address| (address, port).into())
         .collect();
@@ -114,19 +132,6 @@ async fn addresses(
     } else {
         Ok(open)
     }
-}
-
-/// The first address that accepts.
-async fn dial(network: &dyn Network, addresses: &[SocketAddr]) -> Result<TcpStream, NotSent> {
-    let mut last = ErrorKind::AddrNotAvailable;
-    for address in addresses {
-        match tokio::time::timeout(ADDRESS_PATIENCE, network.dial(*address)).await {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => last = error.kind(),
-            Err(_) => last = ErrorKind::TimedOut,
-        }
-    }
-    Err(NotSent::NoConnection(last))
 }
 
 fn server_name(host: &Host<&str>) -> Result<ServerName<'static>, NotSent> {
@@ -140,7 +145,7 @@ fn server_name(host: &Host<&str>) -> Result<ServerName<'static>, NotSent> {
 }
 
 /// The task that drives a connection ends when its last sender is dropped or the peer closes.
-async fn h1(io: Box<dyn Io>) -> Result<Sender, NotSent> {
+pub(crate) async fn h1(io: Box<dyn Io>) -> Result<Sender, NotSent> {
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(MAX_HEADER_BYTES)
         .max_headers(MAX_HEADERS)
@@ -155,7 +160,7 @@ async fn h1(io: Box<dyn Io>) -> Result<Sender, NotSent> {
     Ok(Sender::H1(sender))
 }
 
-async fn h2(io: Box<dyn Io>) -> Result<Sender, NotSent> {
+pub(crate) async fn h2(io: Box<dyn Io>) -> Result<Sender, NotSent> {
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .keep_alive_interval(H2_QUIET)

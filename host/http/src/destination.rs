@@ -65,8 +65,9 @@ pub enum Refused {
 impl Guard {
     /// Reads and judges a destination that somebody wrote down.
     ///
-    /// Stricter than the URL standard, which removes line breaks and tabs, trims blanks and reads a
-    /// backslash as a slash: what a person or another program reads must be what is called.
+    /// Stricter than the URL standard, which removes line breaks and tabs, trims blanks, reads a
+    /// backslash as a slash, adds and removes slashes before the host, and drops an empty user name:
+    /// what a person or another program reads must be what is called.
     ///
     /// # Errors
     /// The first rule it breaks.
@@ -80,7 +81,15 @@ impl Guard {
             return Err(Refused::NotAUrl);
         }
         let url = Url::parse(text).map_err(|_| Refused::NotAUrl)?;
-        self.judge_url(&url).map(|()| url)
+        let authority = written_authority(text, &url);
+        if authority.is_some_and(|authority| authority.contains('@')) {
+            return Err(Refused::Userinfo);
+        }
+        self.judge_url(&url)?;
+        if authority.is_none_or(str::is_empty) {
+            return Err(Refused::NotAUrl);
+        }
+        Ok(url)
     }
 
     /// Judges a destination by its text alone, as when a webhook endpoint is created.
@@ -118,6 +127,15 @@ impl Guard {
             Host::Domain(name) => judge_name(name),
         }
     }
+}
+
+/// What stands between `scheme://` and the path of a text; none where it is not written so.
+fn written_authority<'a>(text: &'a str, url: &Url) -> Option<&'a str> {
+    let (scheme, rest) = text.split_once("://")?;
+    if !scheme.eq_ignore_ascii_case(url.scheme()) {
+        return None;
+    }
+    rest.split(['/', '?', '#']).next()
 }
 
 /// Characters without a width, and those that turn the direction of a text.
@@ -243,6 +261,38 @@ mod tests {
         assert_eq!(judge("http://user@localhost/"), Err(Refused::Userinfo));
         assert_eq!(judge("http://x.localhost/"), Err(Refused::Scheme));
         assert_eq!(judge("file://localhost/etc/passwd"), Err(Refused::NoHost));
+    }
+
+    #[test]
+    fn what_is_not_written_as_it_is_called_is_refused() {
+        for (text, why) in [
+            ("https://@shop.example/", Refused::Userinfo),
+            ("https://:@shop.example/", Refused::Userinfo),
+            ("https://@shop.example:443", Refused::Userinfo),
+            ("https://@127.0.0.1/", Refused::Userinfo),
+            ("https:shop.example/x", Refused::NotAUrl),
+            ("https:/shop.example/", Refused::NotAUrl),
+            ("https:///shop.example/", Refused::NotAUrl),
+            ("https:////shop.example/", Refused::NotAUrl),
+            ("https:/@shop.example/", Refused::NotAUrl),
+            ("https:///@shop.example/", Refused::NotAUrl),
+            ("https:shop.example/://shop.example/", Refused::NotAUrl),
+            ("https:shop.example?https://shop.example/", Refused::NotAUrl),
+            ("https:\\\\shop.example", Refused::NotAUrl),
+            ("https:/\\shop.example", Refused::NotAUrl),
+        ] {
+            assert_eq!(Guard::default().judge(text), Err(why), "{text}");
+            // A browser calls every one of them.
+            assert!(Url::parse(text).is_ok(), "{text}");
+        }
+        for text in [
+            "https://shop.example",
+            "HTTPS://Shop.Example:443/a@b?c@d",
+            "https://shop.example?to=https://other.example/",
+            "https://shop.example//double",
+        ] {
+            assert!(Guard::default().judge(text).is_ok(), "{text}");
+        }
     }
 
     #[test]

@@ -12,7 +12,8 @@ use crate::hosts::HostList;
 /// A request to send.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// Any but GET and HEAD counts as changing something and is never sent twice.
+    /// Any but GET and HEAD counts as changing something and is never sent twice, unless the peer said
+    /// that it did not process it.
     pub method: Method,
     /// Absolute, with its query.
     pub url: Url,
@@ -42,10 +43,19 @@ pub struct Response {
     pub truncated: bool,
 }
 
+/// An answer that may have been cut off.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Status and headers as received. Where the answer is unfinished the body is what was read of it.
+    pub response: Response,
+    /// Why the body did not come to its end; none where it did, or was truncated.
+    pub unfinished: Option<NoAnswer>,
+}
+
 /// No answer. The kind decides whether anything can have happened at the other side.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The request never left this host.
+    /// The request never left this host, or its peer said that it did not process it.
     #[error("not sent: {0}")]
     NotSent(NotSent),
     /// It left, or may have, and no whole answer came.
@@ -53,7 +63,7 @@ pub enum SendError {
     NoAnswer(NoAnswer),
 }
 
-/// Why a request never left.
+/// Why nothing can have come of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotSent {
     /// The destination breaks a rule.
@@ -77,7 +87,8 @@ pub enum NotSent {
     /// No trusted encrypted channel.
     #[error("no secure connection: {0}")]
     NoTls(NoTls),
-    /// The connection broke before the request was handed to it.
+    /// The connection broke before the request was handed to it, or the peer said that it did not
+    /// process the request.
     #[error("the connection was not usable")]
     Unusable,
     /// Time ran out before a connection stood.

@@ -24,16 +24,21 @@ mod address;
 mod client;
 mod connect;
 mod destination;
+mod dial;
 mod exchange;
+mod heard;
 mod hosts;
+mod look_up;
+mod message;
 mod network;
 mod pool;
 mod tls;
+mod unprocessed;
 
 pub use address::is_public;
 pub use client::Client;
 pub use destination::{Guard, Refused};
-pub use exchange::{NoAnswer, NoTls, NotSent, Request, Response, SendError};
+pub use exchange::{Answer, NoAnswer, NoTls, NotSent, Request, Response, SendError};
 pub use hosts::{HostList, HostPattern, NotAHost};
 /// HTTP's own methods, names and values, so that callers need no dependency for them.
 pub use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};

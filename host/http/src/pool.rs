@@ -1,15 +1,17 @@
 //! Connections kept for the next request to the same host.
 //!
-//! An address was filtered when its connection was made, so a kept connection needs no new look.
+//! An address was filtered when its connection was made, so a kept connection needs no new look; but
+//! none is kept for long, because names come to mean other addresses and certificates end.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
 use url::Url;
 
-use crate::connect::Sender;
+use crate::connect::{Connection, Sender};
 
 /// Idle connections kept per host: more than one payment needs at once, little enough for vendors.
 const MAX_IDLE_PER_HOST: usize = 8;
@@ -17,9 +19,32 @@ const MAX_IDLE_PER_HOST: usize = 8;
 const MAX_HOSTS: usize = 256;
 /// A connection idle for longer is closed: many servers close theirs after 60 s.
 const MAX_IDLE: Duration = Duration::from_secs(45);
+/// A connection older than this gets no more requests, however busy it is: the next one resolves the
+/// name and judges the certificate anew.
+const MAX_AGE: Duration = Duration::from_secs(90);
 /// A request that changes something only takes a connection used this recently, so that it hardly
 /// ever meets one which the server is closing and has to be called "may have left".
 const RECENT: Duration = Duration::from_secs(5);
+/// Between two sweeps, so that connections which end one after the other cost one look.
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(1);
+
+/// For how long connections are kept.
+#[derive(Clone, Copy)]
+struct Limits {
+    idle: Duration,
+    age: Duration,
+    between_sweeps: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            idle: MAX_IDLE,
+            age: MAX_AGE,
+            between_sweeps: BETWEEN_SWEEPS,
+        }
+    }
+}
 
 /// Scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,64 +57,129 @@ impl Origin {
 }
 
 struct Idle {
-    sender: Sender,
+    connection: Connection,
     since: Instant,
 }
 
-/// Bounded, and swept whenever something is put in.
+impl Idle {
+    /// When it is closed at the latest.
+    fn ends(&self, limits: Limits) -> Instant {
+        (self.since + limits.idle).min(self.connection.made + limits.age)
+    }
+
+    fn is_good(&self, now: Instant, limits: Limits) -> bool {
+        now < self.ends(limits) && self.connection.sender.is_usable()
+    }
+}
+
+/// Bounded, and swept by a task of its own for as long as something is kept.
 #[derive(Default)]
 pub(crate) struct Pool {
-    idle: Mutex<HashMap<Origin, Vec<Idle>>>,
+    limits: Limits,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    idle: HashMap<Origin, Vec<Idle>>,
+    sweeper: Option<JoinHandle<()>>,
 }
 
 impl Pool {
     /// A usable kept connection; for a request that changes something, a recently used one.
-    pub(crate) fn take(&self, origin: &Origin, mutating: bool) -> Option<Sender> {
-        let patience = if mutating { RECENT } else { MAX_IDLE };
+    pub(crate) fn take(&self, origin: &Origin, mutating: bool) -> Option<Connection> {
+        let limits = self.limits;
+        let patience = if mutating { RECENT } else { limits.idle };
+        let now = Instant::now();
         let mut all = self.lock();
-        let kept = all.get_mut(origin)?;
+        let kept = all.idle.get_mut(origin)?;
         while let Some(idle) = kept.pop() {
-            if idle.since.elapsed() > patience || !idle.sender.is_usable() {
+            if now.duration_since(idle.since) > patience || !idle.is_good(now, limits) {
                 continue;
             }
-            let Sender::H2(shared) = &idle.sender else {
-                return Some(idle.sender);
+            let Sender::H2(shared) = &idle.connection.sender else {
+                return Some(idle.connection);
             };
-            let sender = Sender::H2(shared.clone());
+            let connection = Connection {
+                sender: Sender::H2(shared.clone()),
+                made: idle.connection.made,
+            };
             // Not renewed before it has answered: a peer that went away would be asked for ever.
             kept.push(idle);
-            return Some(sender);
+            return Some(connection);
         }
         None
     }
 
-    /// Keeps a connection that has answered, unless there are enough. Of shared ones the last to
-    /// answer is kept: another may be dead without anybody knowing.
-    pub(crate) fn put(&self, origin: Origin, sender: Sender) {
-        let mut all = self.lock();
-        all.retain(|_, kept| {
-            kept.retain(|idle| idle.since.elapsed() <= MAX_IDLE && idle.sender.is_usable());
-            !kept.is_empty()
-        });
-        if all.len() >= MAX_HOSTS && !all.contains_key(&origin) {
+    /// Keeps a connection that has answered, unless there are enough or it is too old. Of shared ones
+    /// the last to answer is kept: another may be dead without anybody knowing.
+    pub(crate) fn put(self: &Arc<Self>, origin: Origin, connection: Connection) {
+        let (now, limits) = (Instant::now(), self.limits);
+        let idle = Idle {
+            connection,
+            since: now,
+        };
+        if !idle.is_good(now, limits) {
             return;
         }
-        let kept = all.entry(origin).or_default();
-        let shared = matches!(sender, Sender::H2(_));
-        let idle = Idle {
-            sender,
-            since: Instant::now(),
-        };
+        let mut all = self.lock();
+        if all.idle.len() >= MAX_HOSTS && !all.idle.contains_key(&origin) {
+            all.sweep(now, limits);
+            if all.idle.len() >= MAX_HOSTS {
+                return;
+            }
+        }
+        let first_look = idle.ends(limits);
+        let kept = all.idle.entry(origin).or_default();
+        kept.retain(|idle| idle.is_good(now, limits));
+        let shared = matches!(idle.connection.sender, Sender::H2(_));
         if let (true, Some(known)) = (shared, kept.last_mut()) {
             *known = idle;
         } else if kept.len() < MAX_IDLE_PER_HOST {
             kept.push(idle);
         }
+        if all.sweeper.as_ref().is_none_or(JoinHandle::is_finished) {
+            let sweeps = sweep(Arc::downgrade(self), first_look);
+            all.sweeper = Some(tokio::spawn(sweeps));
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, Vec<Idle>>> {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
         // A panic elsewhere cannot leave a half-made map: every change is one call.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// Closes what has ended; when the next one ends, if there is one.
+    fn sweep(&mut self, now: Instant, limits: Limits) -> Option<Instant> {
+        let mut next = None::<Instant>;
+        self.idle.retain(|_, kept| {
+            kept.retain(|idle| idle.is_good(now, limits));
+            let ends = kept.iter().map(|idle| idle.ends(limits));
+            next = next.into_iter().chain(ends).min();
+            !kept.is_empty()
+        });
+        next
+    }
+}
+
+/// Sweeps until nothing is kept, or nobody is left who could take it.
+async fn sweep(pool: Weak<Pool>, first_look: Instant) {
+    let mut look = first_look;
+    loop {
+        sleep_until(look).await;
+        let Some(pool) = pool.upgrade() else {
+            return;
+        };
+        let now = Instant::now();
+        let mut all = pool.lock();
+        let Some(next) = all.sweep(now, pool.limits) else {
+            // Whoever puts something in from here on starts another.
+            all.sweeper = None;
+            return;
+        };
+        look = next.max(now + pool.limits.between_sweeps);
     }
 }
 
@@ -99,5 +189,116 @@ impl Sender {
             Self::H1(sender) => sender.is_ready(),
             Self::H2(sender) => !sender.is_closed(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::connect::{h1, h2};
+
+    const SHORT: Duration = Duration::from_millis(20);
+    /// Longer than any test takes.
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn pool(idle: Duration, age: Duration) -> Arc<Pool> {
+        Arc::new(Pool {
+            limits: Limits {
+                idle,
+                age,
+                between_sweeps: Duration::from_millis(1),
+            },
+            kept: Mutex::default(),
+        })
+    }
+
+    /// A connection that is made now, and its other end.
+    async fn made(shared: bool) -> (Connection, DuplexStream) {
+        let (ours, theirs) = duplex(64 * 1024);
+        let made = Instant::now();
+        let mut sender = if shared {
+            h2(Box::new(ours)).await.unwrap()
+        } else {
+            h1(Box::new(ours)).await.unwrap()
+        };
+        if let Sender::H1(sender) = &mut sender {
+            sender.ready().await.unwrap();
+        }
+        (Connection { sender, made }, theirs)
+    }
+
+    fn origin(name: &str) -> Origin {
+        Origin::of(&format!("https://{name}/").parse().unwrap())
+    }
+
+    /// Waits until a connection is closed.
+    async fn closed(mut theirs: DuplexStream) {
+        let mut heard = Vec::new();
+        let end = timeout(Duration::from_secs(60), theirs.read_to_end(&mut heard)).await;
+        end.expect("it is closed").unwrap();
+    }
+
+    fn is_empty(pool: &Pool) -> bool {
+        let all = pool.lock();
+        all.idle.is_empty() && all.sweeper.is_none()
+    }
+
+    #[tokio::test]
+    async fn a_connection_gets_no_request_beyond_its_age_however_busy_it_is() {
+        for shared in [false, true] {
+            let pool = pool(LONG, SHORT * 10);
+            let shop = origin("shop.example");
+            let (connection, _theirs) = made(shared).await;
+            let made = connection.made;
+            pool.put(shop.clone(), connection);
+            loop {
+                let asked = Instant::now();
+                let Some(connection) = pool.take(&shop, true) else {
+                    break;
+                };
+                assert!(asked - made < SHORT * 10);
+                pool.put(shop.clone(), connection);
+                tokio::task::yield_now().await;
+            }
+            assert!(made.elapsed() >= SHORT * 10);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_too_old_when_it_has_answered_is_not_kept() {
+        let pool = pool(LONG, Duration::ZERO);
+        let (connection, theirs) = made(false).await;
+        pool.put(origin("shop.example"), connection);
+        assert!(is_empty(&pool));
+        closed(theirs).await;
+    }
+
+    #[tokio::test]
+    async fn idle_connections_are_closed_when_no_traffic_sweeps_them() {
+        for shared in [false, true] {
+            let pool = pool(SHORT, LONG);
+            // Twice: the second time the sweeper has ended.
+            for _ in 0..2 {
+                let (first, first_end) = made(shared).await;
+                pool.put(origin("a.example"), first);
+                let (second, second_end) = made(shared).await;
+                pool.put(origin("b.example"), second);
+                closed(first_end).await;
+                closed(second_end).await;
+                assert!(is_empty(&pool));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_is_closed_at_its_age_before_it_has_been_idle_for_long() {
+        let pool = pool(LONG, SHORT);
+        let (connection, theirs) = made(false).await;
+        pool.put(origin("shop.example"), connection);
+        closed(theirs).await;
+        assert!(is_empty(&pool));
     }
 }

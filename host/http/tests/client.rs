@@ -5,100 +5,19 @@
     clippy::expect_used,
     clippy::panic,
     clippy::allow_attributes,
+    unreachable_pub,
     reason = "a test that cannot go on fails"
 )]
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod support;
+
 use std::time::Duration;
 
 use kassette_http::{
-    Client, Guard, HeaderMap, HostPattern, Method, NoAnswer, NotSent, Request, Response, SendError,
+    Client, Guard, HostPattern, Method, NoAnswer, NotSent, Request, Response, SendError,
 };
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-
-/// A listener that answers every connection with a script and counts what it saw.
-struct Server {
-    address: SocketAddr,
-    connections: Arc<AtomicUsize>,
-    requests: Arc<AtomicUsize>,
-}
-
-impl Server {
-    /// Each request on a connection gets the next answer; after the last the connection is closed.
-    /// An empty answer means silence.
-    async fn start(answers: &'static [&'static str]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (connections, requests) = (Arc::default(), Arc::default());
-        let server = Self {
-            address,
-            connections: Arc::clone(&connections),
-            requests: Arc::clone(&requests),
-        };
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                connections.fetch_add(1, Ordering::SeqCst);
-                tokio::spawn(serve(stream, answers, Arc::clone(&requests)));
-            }
-        });
-        server
-    }
-
-    fn url(&self, path: &str) -> url::Url {
-        format!("http://{}{path}", self.address).parse().unwrap()
-    }
-
-    fn seen(&self) -> (usize, usize) {
-        (
-            self.connections.load(Ordering::SeqCst),
-            self.requests.load(Ordering::SeqCst),
-        )
-    }
-}
-
-async fn serve(
-    mut stream: TcpStream,
-    answers: &'static [&'static str],
-    requests: Arc<AtomicUsize>,
-) {
-    for answer in answers {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            match stream.read_u8().await {
-                Ok(byte) => head.push(byte),
-                Err(_) => return,
-            }
-        }
-        requests.fetch_add(1, Ordering::SeqCst);
-        if answer.is_empty() {
-            std::future::pending::<()>().await;
-        }
-        stream.write_all(answer.as_bytes()).await.unwrap();
-    }
-}
-
-fn request(method: Method, url: url::Url) -> Request<'static> {
-    Request {
-        method,
-        url,
-        headers: HeaderMap::new(),
-        body: bytes::Bytes::new(),
-        deadline: Duration::from_secs(10),
-        max_response: 1024,
-        hosts: None,
-    }
-}
-
-fn dev() -> Client {
-    Client::new(Guard {
-        allow_loopback: true,
-    })
-}
-
-const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+use support::script::{OK, Server, dev, request};
+use tokio::net::TcpListener;
 
 #[tokio::test]
 async fn an_answer_is_read_and_its_connection_used_again() {

@@ -1,18 +1,17 @@
 //! Whole exchanges over TLS, HTTP/1.1 and HTTP/2, with a certificate authority of the test's own.
-//!
-//! The client runs with every guard on: the name resolves to a public address, and only the dialling
-//! leads to a listener on this machine.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::allow_attributes,
+    unreachable_pub,
     reason = "a test that cannot go on fails"
 )]
 
+mod support;
+
 use std::convert::Infallible;
-use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,147 +26,14 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kassette_http::{
-    CertificateDer, Client, Dialing, Guard, HeaderMap, Method, Network, NoAnswer, NoTls, NotSent,
-    Request, Resolving, SendError, Trust,
+    Client, Dialing, Guard, Network, NoAnswer, NoTls, NotSent, Request, Resolving, SendError, Trust,
 };
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
-};
+use rcgen::{CertificateParams, KeyPair};
+use support::{Authority, GOOD, H1, H2, NAME, NO_ANSWER, Shop, World, in_time, post};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio_rustls::server::TlsStream;
-
-const H1: &[u8] = b"http/1.1";
-const H2: &[u8] = b"h2";
-const NAME: &str = "shop.example";
-
-/// A certificate authority.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-/// A chain and its key.
-type Identity = (Vec<CertificateDer<'static>>, PrivatePkcs8KeyDer<'static>);
-
-impl Authority {
-    fn named(name: &str) -> Self {
-        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    fn trusted(&self) -> Trust {
-        Trust::Only(vec![self.0.der().clone()])
-    }
-
-    /// A certificate for a name, good from one year to another.
-    fn signs(&self, name: &str, (from, to): (i32, i32)) -> Identity {
-        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        params.not_before = date_time_ymd(from, 1, 1);
-        params.not_after = date_time_ymd(to, 1, 1);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        let secret = PrivatePkcs8KeyDer::from(key.serialize_der());
-        (vec![certificate.der().clone()], secret)
-    }
-}
-
-/// Years in which a certificate is good whenever this runs.
-const GOOD: (i32, i32) = (2000, 4000);
-
-/// Every name is public, and every address is the test's server.
-struct Shop(SocketAddr);
-
-impl Network for Shop {
-    fn resolve<'a>(&'a self, _: &'a str) -> Resolving<'a> {
-        Box::pin(async { Ok(vec!["93.184.215.14".parse().unwrap()]) })
-    }
-
-    fn dial(&self, _: SocketAddr) -> Dialing<'_> {
-        Box::pin(TcpStream::connect(self.0))
-    }
-}
-
-/// A server behind TLS and a client that trusts its authority.
-struct World {
-    client: Client,
-    /// Connections whose handshake went through.
-    secured: Arc<AtomicUsize>,
-}
-
-impl World {
-    /// Every secured connection is given to `serve`.
-    async fn new<F: Future<Output = ()> + Send + 'static>(
-        protocols: &[&[u8]],
-        serve: impl Fn(TlsStream<TcpStream>) -> F + Send + Sync + 'static,
-    ) -> Self {
-        let authority = Authority::named("ours");
-        let identity = authority.signs(NAME, GOOD);
-        Self::with(identity, authority.trusted(), protocols, serve).await
-    }
-
-    async fn with<F: Future<Output = ()> + Send + 'static>(
-        (chain, key): Identity,
-        trust: Trust,
-        protocols: &[&[u8]],
-        serve: impl Fn(TlsStream<TcpStream>) -> F + Send + Sync + 'static,
-    ) -> Self {
-        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(chain, key.into())
-            .unwrap();
-        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let secured = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&secured);
-        let serve = Arc::new(serve);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, serve) = (acceptor.clone(), Arc::clone(&serve));
-                let count = Arc::clone(&count);
-                tokio::spawn(async move {
-                    if let Ok(stream) = acceptor.accept(stream).await {
-                        count.fetch_add(1, Ordering::SeqCst);
-                        serve(stream).await;
-                    }
-                });
-            }
-        });
-        Self {
-            client: Client::over(Guard::default(), Arc::new(Shop(address)), trust),
-            secured,
-        }
-    }
-
-    async fn send(&self, request: Request<'_>) -> Result<kassette_http::Response, SendError> {
-        self.client.send(request).await
-    }
-
-    fn secured(&self) -> usize {
-        self.secured.load(Ordering::SeqCst)
-    }
-}
-
-fn post(path: &str) -> Request<'static> {
-    let mut headers = HeaderMap::new();
-    headers.insert("x-service-event-id", "0123".parse().unwrap());
-    Request {
-        method: Method::POST,
-        url: format!("https://{NAME}{path}").parse().unwrap(),
-        headers,
-        body: Bytes::from_static(b"{\"a\":1}"),
-        deadline: Duration::from_secs(20),
-        max_response: 4096,
-        hosts: None,
-    }
-}
 
 type Answer = http::Response<BoxBody<Bytes, Infallible>>;
 
@@ -433,23 +299,6 @@ async fn headers_beyond_their_limit_are_no_answer() {
         }
     }
 }
-
-/// Sends with a short deadline; the error, and that it came in time.
-async fn in_time(world: &World) -> SendError {
-    let deadline = Duration::from_millis(400);
-    let began = Instant::now();
-    let request = Request {
-        deadline,
-        ..post("/")
-    };
-    let error = world.send(request).await.unwrap_err();
-    let took = began.elapsed();
-    assert!(took >= deadline - Duration::from_millis(10), "{took:?}");
-    assert!(took < deadline * 20, "{took:?}");
-    error
-}
-
-const NO_ANSWER: SendError = SendError::NoAnswer(NoAnswer::Deadline);
 
 #[tokio::test]
 async fn the_deadline_spans_headers_and_body() {

@@ -1,0 +1,290 @@
+//! Look-ups of names under way.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use tokio::sync::{OnceCell, Semaphore, watch};
+
+/// Look-ups under way, each with a thread of its own, and at most one for a name.
+///
+/// The system's resolver cannot be called off: where a name's servers keep silent it holds its thread
+/// for half a minute, long after whoever asked has given up. Everything that blocks shares the
+/// runtime's threads, and a merchant who has such names would keep it all waiting. So whoever wants a
+/// name that is being looked up waits for that same look-up; nothing is kept once it has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct LookUps(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    permits: Arc<Semaphore>,
+    under_way: Mutex<HashMap<String, UnderWay>>,
+}
+
+#[derive(Debug, Default)]
+struct UnderWay {
+    look_up: Arc<LookUp>,
+    /// How many wait for it.
+    askers: usize,
+}
+
+/// One name's. Set once its thread runs; until then the next of those who wait takes over from one who
+/// gives up.
+type LookUp = OnceCell<watch::Receiver<Option<Found>>>;
+
+/// An error by its kind, because many may be told of it.
+type Found = Result<Vec<IpAddr>, io::ErrorKind>;
+
+impl LookUps {
+    pub(crate) fn at_most(count: usize) -> Self {
+        Self(Arc::new(Inner {
+            permits: Arc::new(Semaphore::new(count)),
+            under_way: Mutex::default(),
+        }))
+    }
+
+    /// Waits for the look-up of a name, which this one is unless another is under way.
+    pub(crate) async fn run(
+        &self,
+        name: &str,
+        look_up: impl FnOnce() -> io::Result<Vec<IpAddr>> + Send + 'static,
+    ) -> io::Result<Vec<IpAddr>> {
+        let inner = &self.0;
+        let asked = Asked::new(inner, name);
+        let begin = || inner.begin(name, &asked.look_up, look_up);
+        let mut told = asked.look_up.get_or_try_init(begin).await?.clone();
+        let found = told.wait_for(Option::is_some).await;
+        let found = found.map_err(io::Error::other)?.clone();
+        found
+            .unwrap_or(Err(io::ErrorKind::Other))
+            .map_err(Into::into)
+    }
+}
+
+impl Inner {
+    /// Waits for a permit and starts the thread.
+    async fn begin(
+        self: &Arc<Self>,
+        name: &str,
+        this: &Arc<LookUp>,
+        look_up: impl FnOnce() -> io::Result<Vec<IpAddr>> + Send + 'static,
+    ) -> io::Result<watch::Receiver<Option<Found>>> {
+        let permits = Arc::clone(&self.permits);
+        let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
+        let (tell, told) = watch::channel(None);
+        let running = Running {
+            inner: Arc::clone(self),
+            name: name.to_owned(),
+            look_up: Arc::clone(this),
+        };
+        let named = thread::Builder::new().name("look-up".into());
+        named.spawn(move || {
+            let found = look_up().map_err(|error| error.kind());
+            // Whoever asks from here on asks anew.
+            drop(running);
+            drop(permit);
+            // Whoever asked may have given up.
+            let _ = tell.send(Some(found));
+        })?;
+        Ok(told)
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<String, UnderWay>> {
+        // A panic elsewhere cannot leave a half-made map: every change is one call.
+        self.under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody waits for a name.
+struct Asked<'a> {
+    inner: &'a Inner,
+    name: &'a str,
+    look_up: Arc<LookUp>,
+}
+
+impl<'a> Asked<'a> {
+    fn new(inner: &'a Inner, name: &'a str) -> Self {
+        let mut all = inner.under_way();
+        let this = all.entry(name.to_owned()).or_default();
+        this.askers += 1;
+        Self {
+            inner,
+            name,
+            look_up: Arc::clone(&this.look_up),
+        }
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let mut all = self.inner.under_way();
+        let this = all.get_mut(self.name);
+        // By now the name may be looked up anew, which is another's.
+        let Some(this) = this.filter(|this| Arc::ptr_eq(&this.look_up, &self.look_up)) else {
+            return;
+        };
+        this.askers -= 1;
+        // One that runs forgets itself.
+        if this.askers == 0 && !self.look_up.initialized() {
+            all.remove(self.name);
+        }
+    }
+}
+
+/// The thread of a look-up runs.
+struct Running {
+    inner: Arc<Inner>,
+    name: String,
+    look_up: Arc<LookUp>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut all = self.inner.under_way();
+        let known = all.get(&self.name);
+        if known.is_some_and(|known| Arc::ptr_eq(&known.look_up, &self.look_up)) {
+            all.remove(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+    use tokio::task::JoinHandle;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(93, 184, 215, 14));
+
+    /// A look-up that runs until it is told to end.
+    struct Silent {
+        asker: JoinHandle<io::Result<Vec<IpAddr>>>,
+        end: mpsc::Sender<()>,
+    }
+
+    impl Silent {
+        async fn begun(look_ups: &LookUps, name: &'static str) -> Self {
+            let (begins, begun) = oneshot::channel();
+            let (end, ends) = mpsc::channel::<()>();
+            let look_ups = look_ups.clone();
+            let asker = tokio::spawn(async move {
+                let look_up = move || {
+                    let _ = begins.send(());
+                    let _ = ends.recv();
+                    Ok(vec![ADDRESS])
+                };
+                look_ups.run(name, look_up).await
+            });
+            begun.await.unwrap();
+            Self { asker, end }
+        }
+    }
+
+    fn never() -> io::Result<Vec<IpAddr>> {
+        panic!("a second look-up")
+    }
+
+    #[test]
+    fn silent_look_ups_hold_threads_of_their_own_and_no_more_than_so_many() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(1)
+            .enable_time()
+            .build();
+        runtime.unwrap().block_on(async {
+            let look_ups = LookUps::at_most(2);
+            let mut silent = Vec::new();
+            for name in ["a.example", "b.example"] {
+                let one = Silent::begun(&look_ups, name).await;
+                // Whoever asked gives up; the resolver does not.
+                one.asker.abort();
+                silent.push(one.end);
+            }
+            tokio::task::spawn_blocking(|| ()).await.unwrap();
+            let third = look_ups.run("c.example", || Ok(vec![ADDRESS]));
+            let mut third = std::pin::pin!(third);
+            let early = timeout(Duration::from_millis(20), &mut third).await;
+            assert!(early.is_err(), "no third thread");
+            silent.pop();
+            assert_eq!(third.await.unwrap(), [ADDRESS]);
+        });
+    }
+
+    #[tokio::test]
+    async fn whoever_wants_a_name_that_is_looked_up_shares_the_answer() {
+        let look_ups = LookUps::at_most(1);
+        let first = Silent::begun(&look_ups, "a.example").await;
+        let mut second = std::pin::pin!(look_ups.run("a.example", never));
+        assert!(waits(second.as_mut()).await);
+        // Whoever began it gives up; those who joined it lose nothing.
+        first.asker.abort();
+        assert!(first.asker.await.is_err());
+        drop(first.end);
+        assert_eq!(second.await.unwrap(), [ADDRESS]);
+        // It has ended, and the next one asks anew.
+        let kind = io::ErrorKind::NotFound;
+        let next = look_ups.run("a.example", move || Err(kind.into())).await;
+        assert_eq!(next.unwrap_err().kind(), kind);
+        assert!(look_ups.0.under_way().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_name_whose_askers_gave_up_before_its_turn_leaves_nothing_behind() {
+        let look_ups = LookUps::at_most(1);
+        let busy = Silent::begun(&look_ups, "a.example").await;
+        {
+            let mut begins = std::pin::pin!(look_ups.run("b.example", never));
+            let mut joins = std::pin::pin!(look_ups.run("b.example", never));
+            assert!(waits(begins.as_mut()).await);
+            assert!(waits(joins.as_mut()).await);
+            assert_eq!(look_ups.0.under_way().len(), 2);
+        }
+        assert_eq!(look_ups.0.under_way().len(), 1);
+        drop(busy.end);
+        busy.asker.await.unwrap().unwrap();
+        // Nor does one that panics, and its askers are told.
+        let ended = look_ups.run("c.example", never).await;
+        assert!(ended.is_err());
+        assert!(look_ups.0.under_way().is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_joined_one_that_gave_up_waiting_for_its_turn_takes_over() {
+        let look_ups = LookUps::at_most(1);
+        let busy = Silent::begun(&look_ups, "a.example").await;
+        let mut joins = std::pin::pin!(look_ups.run("b.example", || Ok(vec![ADDRESS])));
+        {
+            let mut begins = std::pin::pin!(look_ups.run("b.example", never));
+            assert!(waits(begins.as_mut()).await);
+            assert!(waits(joins.as_mut()).await);
+        }
+        let mut third = std::pin::pin!(look_ups.run("b.example", never));
+        assert!(waits(third.as_mut()).await);
+        drop(busy.end);
+        let (joined, third) = tokio::join!(joins, third);
+        assert_eq!(
+            (joined.unwrap(), third.unwrap()),
+            (vec![ADDRESS], vec![ADDRESS])
+        );
+    }
+
+    /// Polls once; whether it waits.
+    async fn waits<F: Future>(future: std::pin::Pin<&mut F>) -> bool {
+        let mut future = Some(future);
+        std::future::poll_fn(|context| {
+            let pending = future
+                .take()
+                .is_some_and(|future| future.poll(context).is_pending());
+            std::task::Poll::Ready(pending)
+        })
+        .await
+    }
+}
