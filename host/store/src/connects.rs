@@ -51,7 +51,13 @@ pub struct Exchange {
 pub enum Exchanged {
     /// All of it is there, and what an earlier exchange of the same merchant, environment and site
     /// made is not any more.
-    Done(Connection),
+    Done {
+        /// What was made.
+        connection: Connection,
+        /// How many deliveries to the earlier endpoint were cancelled with it.
+        /// [`crate::Deliveries::sweep`] counts the rest of a great many.
+        cancelled: u64,
+    },
     /// The code is unknown, redeemed, burned or expired.
     Dead,
     /// A live code of a merchant that is not approved for live any more.

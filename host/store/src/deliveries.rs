@@ -22,6 +22,16 @@ pub enum EndpointCreated {
     NoSuchMerchant,
 }
 
+/// An endpoint that was deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointDeleted {
+    /// As it was.
+    pub endpoint: Endpoint,
+    /// How many deliveries to it were cancelled with it. [`Deliveries::sweep`] counts the rest of a
+    /// great many.
+    pub cancelled: u64,
+}
+
 /// What became of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointRotated {
@@ -115,6 +125,9 @@ pub enum TriedOutcome {
         status: DeliveryStatus,
         /// When it is tried next.
         next_attempt_at: Option<Time>,
+        /// Whether this record ended it: it was pending before and is not any more. What was cancelled
+        /// while the attempt was under way had ended before, even where it arrived all the same.
+        ended: bool,
     },
     /// Another attempt was recorded meanwhile.
     Late,
@@ -198,7 +211,7 @@ pub trait Deliveries: Send + Sync {
         id: EndpointId,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Endpoint>>;
+    ) -> Answer<'_, Option<EndpointDeleted>>;
     /// Has another secret sign after an overlap.
     fn rotate_endpoint(
         &self,
@@ -221,7 +234,7 @@ pub trait Deliveries: Send + Sync {
     fn redeliver(&self, id: DeliveryId, audited: Audited, now: Time) -> Answer<'_, Redelivered>;
     /// Queues again what was created since a time, is exhausted and was not queued again yet: one
     /// page, which begins after a delivery of the page before. The `audited` line goes with the
-    /// first.
+    /// first. What is damaged is left out.
     fn recover(
         &self,
         endpoint: EndpointId,
@@ -230,7 +243,10 @@ pub trait Deliveries: Send + Sync {
         audited: Option<Audited>,
         now: Time,
     ) -> Answer<'_, Recovered>;
-    /// Lists deliveries, newest first.
+    /// Lists deliveries, newest first. One call looks at so many rows and no more: where a filter
+    /// leaves out very many, a page can be short, or even empty, and say all the same where the next
+    /// one begins. What is pending at one endpoint is found at once, however much has arrived since,
+    /// unless thousands wait for it.
     fn deliveries(&self, filter: DeliveryFilter, paging: Paging) -> Answer<'_, Listed<Delivery>>;
     /// A delivery by its id.
     fn delivery(&self, id: DeliveryId) -> Answer<'_, Option<Delivery>>;
@@ -274,12 +290,13 @@ pub trait Deliveries: Send + Sync {
         now: Time,
     ) -> Answer<'_, Vec<TriedOutcome>>;
     /// Ends what waits for a deleted endpoint, and what a disabled one has held back for longer than
-    /// [`kassette_domain::webhook::HELD_BACK_MOST`]; one page.
+    /// [`kassette_domain::webhook::HELD_BACK_MOST`]; one page. A delivery that is damaged waits no
+    /// longer either, but is not counted: nobody can say what became of it.
     fn sweep(&self, endpoint: EndpointId, now: Time) -> Answer<'_, Swept>;
     /// What waits, counted.
     fn backlog(&self) -> Answer<'_, Backlog>;
     /// Removes deliveries that are over and were queued before a time, one page; and events that no
-    /// delivery is left of.
+    /// delivery is left of. What is damaged stays.
     fn prune_deliveries(
         &self,
         before: Time,

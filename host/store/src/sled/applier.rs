@@ -26,7 +26,7 @@ use super::stats::Stats;
 use super::table::Table;
 use super::tap::{Listener, Tap};
 use super::waiting::Callers;
-use super::{keys, records, reseller_keys};
+use super::{hook_keys, keys, records, reseller_keys};
 use crate::Fault;
 
 /// Most operations of one batch: beyond it a sync is no longer what the time goes to, and the first
@@ -38,13 +38,15 @@ const GROUP_ROWS: usize = 1024;
 /// Bytes of rows from which on a group takes no further operation: a chapter of the log has room for it.
 const GROUP_BYTES: usize = CHAPTER_BYTES / 2;
 
-/// Rows that are read with every request, and so remembered by callers: keys, merchants, resellers and
-/// what merchants have granted them. When a key was last used is none of them.
-const DIRECTORY: [&[u8]; 4] = [
+/// Rows that are read with every request or delivery, and so remembered by callers: keys, merchants,
+/// resellers, what merchants have granted them, and webhook endpoints with their secrets. When a key
+/// was last used is none of them, and neither is what waits for an endpoint.
+const DIRECTORY: [&[u8]; 5] = [
     keys::API_KEYS,
     keys::MERCHANTS,
     reseller_keys::RESELLERS,
     reseller_keys::DELEGATIONS,
+    hook_keys::ENDPOINTS,
 ];
 
 /// One thing that can happen to the store. No closures from outside: what can happen is a list.

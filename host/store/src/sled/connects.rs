@@ -116,8 +116,10 @@ impl Operation for Redeem {
         if !verify(&mut merchant, domain) {
             return Ok(Exchanged::TooManyDomains);
         }
+        let mut cancelled = 0;
         if let Some(before) = &before {
-            endpoints::delete(rows, before.endpoint)?;
+            let deleted = endpoints::delete(rows, before.endpoint)?;
+            cancelled = deleted.map_or(0, |deleted| deleted.cancelled);
             api_keys::revoke(rows, before.key, self.now)?;
         }
         let connection = Connection {
@@ -140,7 +142,10 @@ impl Operation for Redeem {
             ..self.audited
         };
         audits::append(rows, audited, self.now)?;
-        Ok(Exchanged::Done(connection))
+        Ok(Exchanged::Done {
+            connection,
+            cancelled,
+        })
     }
 }
 
@@ -246,7 +251,8 @@ impl Connects for SledStore {
     }
 
     fn exchange(&self, exchange: Exchange, audited: Audited, now: Time) -> Answer<'_, Exchanged> {
-        self.operate(Redeem {
+        // What still waits for the earlier endpoint is for whoever delivers to end.
+        self.operate_ringing(Redeem {
             exchange,
             audited,
             now,

@@ -85,19 +85,34 @@ impl Operation for Recover {
         let next = last.map(|(key, _)| trailing_id(key)).transpose()?;
         let mut queued = 0;
         for (key, row) in found {
-            let queued_before: bool = records::decode(&key, &row)?;
-            if queued_before {
-                continue;
-            }
             let id = trailing_id(&key)?;
-            let old: DeliveryRow = rows.expect(&hook_keys::delivery(id))?;
-            outbox::queue_again(rows, id, &old, self.now)?;
-            queued += 1;
+            // One damaged delivery must not keep the others from being queued.
+            let again = records::decode(&key, &row)
+                .and_then(|before: bool| Self::queue(rows, id, before, self.now));
+            queued += u64::from(records::readable(again)?.unwrap_or(false));
         }
         if let Some(audited) = self.audited {
             audits::append(rows, audited, self.now)?;
         }
         Ok(Recovered::Page { queued, next })
+    }
+}
+
+impl Recover {
+    /// Queues an exhausted delivery again, unless that was done before. Where it is damaged, nothing was
+    /// written.
+    fn queue(
+        rows: &mut Rows<'_>,
+        id: DeliveryId,
+        queued_before: bool,
+        now: Time,
+    ) -> Result<bool, Fault> {
+        if queued_before {
+            return Ok(false);
+        }
+        let old: DeliveryRow = rows.expect(&hook_keys::delivery(id))?;
+        outbox::queue_again(rows, id, &old, now)?;
+        Ok(true)
     }
 }
 
@@ -128,13 +143,14 @@ impl Operation for RecordTried {
             let sealer = &self.secrets.sealer;
             endpoints::disable(rows, sealer, row.endpoint, off, self.now)?;
         }
-        let before = row.next_attempt_at;
+        let (before, was_pending) = (row.next_attempt_at, row.status == DeliveryStatus::Pending);
         if row.record(self.id, self.tried) == Recorded::Late {
             return Ok(TriedOutcome::Late);
         }
         let taken = TriedOutcome::Taken {
             status: row.status,
             next_attempt_at: row.next_attempt_at,
+            ended: was_pending && row.status != DeliveryStatus::Pending,
         };
         outbox::save(rows, self.id, before, row)?;
         Ok(taken)
@@ -182,14 +198,14 @@ impl Operation for Sweep {
             }
             Some(_) => {
                 for (at_most, (key, _)) in rows.scan(&due, SOME + 1)?.into_iter().enumerate() {
-                    let (_, at, id) = outbox::read_due(&key)?;
+                    let (_, at, _) = outbox::read_due(&key)?;
                     let held_until = at.after(HELD_BACK_MOST);
                     if self.now < held_until || at_most == SOME {
                         swept.next = Some(held_until);
                         break;
                     }
-                    outbox::end(rows, id, DeliveryStatus::Exhausted)?;
-                    swept.exhausted += 1;
+                    swept.exhausted +=
+                        u64::from(outbox::end(rows, key, DeliveryStatus::Exhausted)?);
                 }
             }
         }
@@ -227,12 +243,22 @@ impl Operation for Prune {
                 return Ok(pruned);
             }
             pruned.next = Some(id).filter(|_| is_full);
-            let row: DeliveryRow = records::decode(&key, &row)?;
-            if row.status != DeliveryStatus::Pending {
-                outbox::remove(rows, id, &row)?;
-                pruned.deliveries += 1;
-            }
+            // One damaged delivery must not keep those behind it for ever.
+            let removed = records::decode(&key, &row)
+                .and_then(|row: DeliveryRow| Self::remove(rows, id, &row));
+            pruned.deliveries += u64::from(records::readable(removed)?.unwrap_or(false));
         }
         Ok(pruned)
+    }
+}
+
+impl Prune {
+    /// Removes a delivery that is over. Where it is damaged, nothing was written.
+    fn remove(rows: &mut Rows<'_>, id: DeliveryId, row: &DeliveryRow) -> Result<bool, Fault> {
+        if row.status == DeliveryStatus::Pending {
+            return Ok(false);
+        }
+        outbox::remove(rows, id, row)?;
+        Ok(true)
     }
 }

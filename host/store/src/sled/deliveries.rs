@@ -24,9 +24,9 @@ use super::store::SledStore;
 use super::view::View;
 use super::{keys, records};
 use crate::{
-    Answer, Backlog, Claimed, Deliveries, DeliveryFilter, EndpointCreated, EndpointRotated, Fault,
-    Listed, Paging, Pruned, Recovered, Redelivered, Replaced, Swept, SwitchOff, TRIED_MOST,
-    TriedOutcome,
+    Answer, Backlog, Claimed, Deliveries, DeliveryFilter, EndpointCreated, EndpointDeleted,
+    EndpointRotated, Fault, Listed, Paging, Pruned, Recovered, Redelivered, Replaced, Swept,
+    SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 /// A time and an id.
@@ -37,6 +37,8 @@ const OLDEST_OF: usize = 10_000;
 const AT_ONCE: usize = 500;
 /// Rows that are looked at from either end of an endpoint's, where more wait than that.
 const ENDS: usize = 8;
+/// Most waiting deliveries of an endpoint that are put into the order of a list with each page.
+const SORTED: usize = 2000;
 /// Most endpoints of one page of those that something waits for.
 const MAX_WAITING: usize = 1000;
 
@@ -51,6 +53,17 @@ impl SledStore {
                 .map(|(outcome, _ring)| outcome)
         })
     }
+}
+
+/// Keys under `dle/` of what is pending at an endpoint, in no order; none where that is more than
+/// [`SORTED`].
+fn pending_to(view: &View<'_>, endpoint: EndpointId) -> Result<Option<Vec<Key>>, Fault> {
+    let waiting = view.keys(&Span::prefix(&hook_keys::due_of(endpoint)), SORTED + 1)?;
+    if waiting.len() > SORTED {
+        return Ok(None);
+    }
+    let to = |key: &Key| read_due(key).map(|(_, _, id)| hook_keys::delivery_to(endpoint, id));
+    waiting.iter().map(to).collect::<Result<_, _>>().map(Some)
 }
 
 /// What waits for the endpoints behind one.
@@ -180,7 +193,7 @@ impl Deliveries for SledStore {
         id: EndpointId,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Endpoint>> {
+    ) -> Answer<'_, Option<EndpointDeleted>> {
         self.operate_ringing(DeleteEndpoint { id, audited, now })
     }
 
@@ -243,8 +256,7 @@ impl Deliveries for SledStore {
                 (Some(endpoint), _) => hook_keys::deliveries_to(endpoint),
                 (None, _) => hook_keys::DELIVERIES.to_vec(),
             };
-            let order = Order::Backwards;
-            lists::page(view, &prefix, ID, order, &paging, |key, _| {
+            let take = |key: &[u8]| {
                 let id = trailing_id(key)?;
                 // Pruned between the two reads where it is missing.
                 let Some(row) = view.load::<DeliveryRow>(&hook_keys::delivery(id))? else {
@@ -254,7 +266,15 @@ impl Deliveries for SledStore {
                     return Ok(None);
                 }
                 outbox::whole(view, id, row).map(Some)
-            })
+            };
+            if let (Some(endpoint), Some(DeliveryStatus::Pending)) =
+                (filter.endpoint, filter.status)
+                && let Some(keys) = pending_to(view, endpoint)?
+            {
+                return lists::page_of(keys, &prefix, ID, &paging, take);
+            }
+            let order = Order::Backwards;
+            lists::page(view, &prefix, ID, order, &paging, |key, _| take(key))
         })
     }
 
@@ -354,9 +374,8 @@ impl Deliveries for SledStore {
 
     fn backlog(&self) -> Answer<'_, Backlog> {
         Box::pin(async move {
-            let pending = self.read(|view| view.load(hook_keys::PENDING)).await?;
             Ok(Backlog {
-                pending: pending.unwrap_or_default(),
+                pending: self.read(|view| outbox::pending(view)).await?,
                 oldest: self.oldest_waiting().await?,
             })
         })

@@ -80,6 +80,35 @@ pub(super) fn page<T>(
     }
 }
 
+/// One page of a list whose keys are all at hand, in no order: the same page, last to first, as of the
+/// rows under `prefix` with these keys alone, and the same cursors. `take` says what becomes of a key;
+/// none leaves it out.
+pub(super) fn page_of<T>(
+    mut keys: Vec<Key>,
+    prefix: &[u8],
+    tail: usize,
+    paging: &Paging,
+    mut take: impl FnMut(&[u8]) -> Result<Option<T>, Fault>,
+) -> Result<Listed<T>, Fault> {
+    if let Some(cursor) = &paging.cursor {
+        let Some(last) = read_cursor(cursor, prefix, tail) else {
+            return Ok(Listed::BadCursor);
+        };
+        keys.retain(|key| *key < last);
+    }
+    keys.sort_unstable();
+    let limit = paging.limit.clamp(1, MAX_ITEMS);
+    let mut items = Vec::new();
+    while let Some(key) = keys.pop() {
+        items.extend(take(&key)?);
+        if items.len() == limit && !keys.is_empty() {
+            let next = Some(URL_SAFE_NO_PAD.encode(&key));
+            return Ok(Listed::Page(Page { items, next }));
+        }
+    }
+    Ok(Listed::Page(Page { items, next: None }))
+}
+
 /// One page of a list of payments. `take` says what becomes of each; none leaves it out.
 pub(super) fn payments<T>(
     view: &View<'_>,

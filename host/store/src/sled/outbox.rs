@@ -212,7 +212,7 @@ fn queue(
     Ok(delivery(id, row))
 }
 
-/// Queues the event of a delivery once more.
+/// Queues the event of a delivery once more. Where the event's body is damaged, nothing was written.
 pub(super) fn queue_again(
     rows: &mut Rows<'_>,
     id: DeliveryId,
@@ -263,27 +263,35 @@ pub(super) fn save(
     rows.save(hook_keys::delivery(id), &row)
 }
 
-/// Ends a pending delivery.
-pub(super) fn end(
-    rows: &mut Rows<'_>,
-    id: DeliveryId,
-    status: DeliveryStatus,
-) -> Result<(), Fault> {
-    let mut row: DeliveryRow = rows.expect(&hook_keys::delivery(id))?;
-    let before = row.next_attempt_at.take();
+/// Ends the pending delivery that a row of `dld/` leads to. False where that is damaged: its row of
+/// `dld/` goes all the same, or every sweep would find it again and none would ever be the last.
+pub(super) fn end(rows: &mut Rows<'_>, due: Key, status: DeliveryStatus) -> Result<bool, Fault> {
+    let (_, at, id) = read_due(&due)?;
+    let read = rows.expect::<DeliveryRow>(&hook_keys::delivery(id));
+    let Some(mut row) = records::readable(read)? else {
+        rows.remove(due);
+        count_pending(rows, -1)?;
+        return Ok(false);
+    };
+    if row.next_attempt_at != Some(at) {
+        // Over, or due at another time, which has a row of its own: it is not what waits here.
+        records::damaged(&due, "its delivery is not due then");
+        rows.remove(due);
+        return Ok(false);
+    }
+    row.next_attempt_at = None;
     row.status = status;
-    save(rows, id, before, row)
+    save(rows, id, Some(at), row)?;
+    Ok(true)
 }
 
-/// Cancels what waits for an endpoint, some of it; says how many, and whether more waits.
+/// Cancels what waits for an endpoint, some of it; says how many were, and whether more waits.
 pub(super) fn cancel_some(rows: &mut Rows<'_>, endpoint: EndpointId) -> Result<(u64, bool), Fault> {
     let found = rows.scan(&Span::prefix(&hook_keys::due_of(endpoint)), SOME + 1)?;
     let more = found.len() > SOME;
     let mut cancelled = 0;
     for (key, _) in found.into_iter().take(SOME) {
-        let (_, _, id) = read_due(&key)?;
-        end(rows, id, DeliveryStatus::Cancelled)?;
-        cancelled += 1;
+        cancelled += u64::from(end(rows, key, DeliveryStatus::Cancelled)?);
     }
     Ok((cancelled, more))
 }
@@ -292,8 +300,11 @@ pub(super) fn read_due(key: &[u8]) -> Result<(EndpointId, Time, DeliveryId), Fau
     hook_keys::read_due(key).ok_or_else(|| records::damaged(key, "it names no delivery"))
 }
 
-/// Removes a delivery that is over, and its event with the last one.
+/// Removes a delivery that is over, and its event with the last one. Where the event's body is damaged,
+/// nothing was written.
 pub(super) fn remove(rows: &mut Rows<'_>, id: DeliveryId, row: &DeliveryRow) -> Result<(), Fault> {
+    let key = row.body();
+    let mut body: BodyRow = rows.expect(&key)?;
     rows.remove(hook_keys::delivery(id));
     rows.remove(hook_keys::delivery_to(row.endpoint, id));
     for at in 0..row.attempts.len() {
@@ -304,8 +315,6 @@ pub(super) fn remove(rows: &mut Rows<'_>, id: DeliveryId, row: &DeliveryRow) -> 
     if row.status == DeliveryStatus::Exhausted {
         rows.remove(hook_keys::failed(row.endpoint, id));
     }
-    let key = row.body();
-    let mut body: BodyRow = rows.expect(&key)?;
     if body.deliveries > 1 {
         body.deliveries -= 1;
         return rows.save(key, &body);
@@ -314,11 +323,20 @@ pub(super) fn remove(rows: &mut Rows<'_>, id: DeliveryId, row: &DeliveryRow) -> 
     Ok(())
 }
 
+/// How many deliveries are pending. It is told to operators and nothing goes by it, so where it does
+/// not read back it is counted from zero again: no payment waits for a number.
+pub(super) fn pending(source: &impl Source) -> Result<u64, Fault> {
+    let count = records::readable(source.load(hook_keys::PENDING))?;
+    if count.is_none() {
+        tracing::error!(
+            "how many deliveries are pending is not known: from now on they are counted from zero"
+        );
+    }
+    Ok(count.flatten().unwrap_or_default())
+}
+
 /// One row for all, written once a group: what waits is told without counting it.
 fn count_pending(rows: &mut Rows<'_>, change: i64) -> Result<(), Fault> {
-    let count: u64 = rows.load(hook_keys::PENDING)?.unwrap_or_default();
-    rows.save(
-        hook_keys::PENDING.to_vec(),
-        &count.saturating_add_signed(change),
-    )
+    let count = pending(rows)?.saturating_add_signed(change);
+    rows.save(hook_keys::PENDING.to_vec(), &count)
 }

@@ -60,6 +60,16 @@ pub(super) fn decode<T: DeserializeOwned>(key: &[u8], row: &[u8]) -> Result<T, F
     }
 }
 
+/// What was read; none where it is damaged, for whoever has other rows to look at too: one damaged row
+/// must not stop more than itself. The log says what is wrong with it.
+pub(super) fn readable<T>(read: Result<T, Fault>) -> Result<Option<T>, Fault> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(Fault::Corrupt(_)) => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}
+
 /// A page of the database that the engine cannot read.
 pub(super) fn unreadable() -> Fault {
     tracing::error!(

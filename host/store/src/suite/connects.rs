@@ -1,6 +1,7 @@
 //! Connect codes and exchanges.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use kassette_domain::connect::{CodeUse, ConnectCode};
 use kassette_domain::id::MerchantId;
@@ -48,9 +49,14 @@ pub async fn an_exchange_makes_everything_and_is_done_once(harness: &dyn Harness
     .await;
     assert_eq!(store.connect_code(code.hash).await, Ok(Some(code.clone())));
     let version = store.directory_version();
-    let Exchanged::Done(connection) = redeem(&store, &code, "first", 1).await else {
+    let Exchanged::Done {
+        connection,
+        cancelled,
+    } = redeem(&store, &code, "first", 1).await
+    else {
         panic!("refused")
     };
+    assert_eq!(cancelled, 0);
     assert_eq!(
         (connection.code, &connection.origin),
         (code.id, &code.origin)
@@ -97,7 +103,7 @@ pub async fn exchanges_at_once_have_one_winner(harness: &dyn Harness) {
     });
     let mut won = 0;
     for (name, racer) in names.iter().zip(racing.collect::<Vec<_>>()) {
-        let done = matches!(racer.await.unwrap(), Exchanged::Done(_));
+        let done = matches!(racer.await.unwrap(), Exchanged::Done { .. });
         assert_eq!(made(&store, name).await, done, "{name}");
         won += usize::from(done);
     }
@@ -155,7 +161,7 @@ pub async fn a_code_dies_by_time_and_by_wrong_proofs(harness: &dyn Harness) {
     }
     assert!(matches!(
         redeem(&store, &asked, "asked", 299).await,
-        Exchanged::Done(_)
+        Exchanged::Done { .. }
     ));
     let unknown = TokenHash::of("unknown");
     assert_eq!(uses(unknown, CodeUse::Wrong, 1).await, Ok(CodeUsed::Dead));
@@ -168,7 +174,7 @@ pub async fn connecting_again_takes_the_place_of_the_exchange_before(harness: &d
     let connect = async |name: &str, site: &str, environment, at| {
         let code = issue(&store, connect_code(name, site, environment)).await;
         let done = redeem(&store, &code, name, at).await;
-        assert!(matches!(done, Exchanged::Done(_)), "{name}: {done:?}");
+        assert!(matches!(done, Exchanged::Done { .. }), "{name}: {done:?}");
     };
     let site = "https://shop.example";
     connect(
@@ -194,6 +200,47 @@ pub async fn connecting_again_takes_the_place_of_the_exchange_before(harness: &d
         .remove(0);
     let before = log.audited.before.unwrap();
     assert!(before.contains(&key.id.to_string()) && before.contains(&endpoint.to_string()));
+}
+
+pub async fn connecting_again_tells_what_was_cancelled_and_who_has_to_end_the_rest(
+    harness: &dyn Harness,
+) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let connect = async |name: &str| {
+        let code = connect_code(name, "https://shop.example", Environment::Test);
+        match redeem(&store, &issue(&store, code).await, name, 1).await {
+            Exchanged::Done { cancelled, .. } => cancelled,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(connect("before").await, 0);
+    let before = endpoint("before", NOW).id;
+    // More than one transaction ends.
+    for at in 0..450 {
+        let queued = store.queue_test(before, audited("endpoint.test"), later(at));
+        queued.await.unwrap().unwrap();
+    }
+    store.queued().await.unwrap();
+    let mut cancelled = connect("after").await;
+    let left = store.backlog().await.unwrap().pending;
+    assert!(left < 450, "{left} wait on for an endpoint that is gone");
+    assert_eq!(cancelled, 450 - left);
+    let mut queued = store.queued();
+    let once = std::future::poll_fn(|context| Poll::Ready(queued.as_mut().poll(context)));
+    let Poll::Ready(Ok(heard)) = once.await else {
+        panic!("whoever delivers did not hear of it");
+    };
+    assert!(heard.contains(&before), "{heard:?}");
+    for _ in 0..9 {
+        let swept = store.sweep(before, NOW).await.unwrap();
+        cancelled += swept.cancelled;
+        if swept.next.is_none() {
+            break;
+        }
+    }
+    assert_eq!(cancelled, 450, "each is counted once");
+    assert_eq!(store.backlog().await.unwrap().pending, 0);
 }
 
 pub async fn an_exchange_that_is_refused_leaves_nothing(harness: &dyn Harness) {
@@ -258,7 +305,7 @@ pub async fn an_exchange_that_is_refused_leaves_nothing(harness: &dyn Harness) {
         .unwrap();
     assert!(matches!(
         redeem(&store, &live, "live", 1).await,
-        Exchanged::Done(_)
+        Exchanged::Done { .. }
     ));
     let after = store.merchant(MerchantId(1)).await.unwrap().unwrap();
     assert_eq!(after.domains, known.domains, "what an operator set stays");
@@ -266,7 +313,7 @@ pub async fn an_exchange_that_is_refused_leaves_nothing(harness: &dyn Harness) {
     let again = issue(&store, code_of("again")).await;
     assert!(matches!(
         redeem(&store, &again, "again", 2).await,
-        Exchanged::Done(_)
+        Exchanged::Done { .. }
     ));
 }
 

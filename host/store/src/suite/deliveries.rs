@@ -17,8 +17,8 @@ use kassette_domain::webhook::{
 use super::Harness;
 use super::fixtures::*;
 use crate::{
-    Backlog, Claimed, DeliveryFilter, DueDelivery, Listed, Paging, Recovered, Redelivered, Store,
-    Swept, SwitchOff, TriedOutcome,
+    Backlog, Claimed, DeliveryFilter, DueDelivery, Listed, Page, Paging, Recovered, Redelivered,
+    Store, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -279,10 +279,11 @@ pub async fn claims_of_many_workers_share_nothing(harness: &dyn Harness) {
 pub async fn a_failed_attempt_moves_the_delivery_and_is_logged(harness: &dyn Harness) {
     let store = harness.open().await;
     let (endpoint, id) = one_event(&store).await;
-    let taken = |status, next_attempt_at| {
+    let taken = |status, next_attempt_at: Option<Time>| {
         Ok(TriedOutcome::Taken {
             status,
             next_attempt_at,
+            ended: next_attempt_at.is_none(),
         })
     };
     let long = "x".repeat(MAX_RESPONSE);
@@ -337,6 +338,7 @@ pub async fn several_attempts_are_recorded_at_once(harness: &dyn Harness) {
     let delivered = TriedOutcome::Taken {
         status: DeliveryStatus::Delivered,
         next_attempt_at: None,
+        ended: true,
     };
     assert_eq!(
         outcomes,
@@ -357,6 +359,35 @@ pub async fn several_attempts_are_recorded_at_once(harness: &dyn Harness) {
         due_again.iter().map(|due| due.id).collect::<Vec<_>>(),
         [due[1].id]
     );
+}
+
+pub async fn a_record_says_whether_the_delivery_ended_with_it(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let (endpoint, failing) = one_event(&store).await;
+    let test = async || {
+        let queued = store.queue_test(endpoint.id, audited("endpoint.test"), NOW);
+        queued.await.unwrap().unwrap().id
+    };
+    let (arriving, arriving_late, missing_late) = (test().await, test().await, test().await);
+    let record = async |id, tried| match store.tried(id, tried, None, NOW).await.unwrap() {
+        TriedOutcome::Taken { status, ended, .. } => (status, ended),
+        other => panic!("{other:?}"),
+    };
+    for after in 0..7 {
+        let waits_on = (DeliveryStatus::Pending, false);
+        assert_eq!(record(failing, failed(after, NOW)).await, waits_on);
+    }
+    let given_up = (DeliveryStatus::Exhausted, true);
+    assert_eq!(record(failing, failed(7, NOW)).await, given_up);
+    let has_arrived = (DeliveryStatus::Delivered, true);
+    assert_eq!(record(arriving, arrived(0)).await, has_arrived);
+    // Cancelled while attempts are under way: those two have ended by that.
+    let deleted = store.delete_endpoint(endpoint.id, audited("endpoint.delete"), NOW);
+    assert_eq!(deleted.await.unwrap().unwrap().cancelled, 2);
+    let stays = (DeliveryStatus::Cancelled, false);
+    assert_eq!(record(missing_late, failed(0, NOW)).await, stays);
+    let came_after_all = (DeliveryStatus::Delivered, false);
+    assert_eq!(record(arriving_late, arrived(0)).await, came_after_all);
 }
 
 pub async fn a_410_switches_the_endpoint_off_with_the_record(harness: &dyn Harness) {
@@ -450,19 +481,26 @@ pub async fn a_deleted_endpoint_cancels_what_waits(harness: &dyn Harness) {
     }
     let delivered = to(&store, endpoint.id).await[0].id;
     store.tried(delivered, arrived(0), None, NOW).await.unwrap();
-    store
+    let deleted = store
         .delete_endpoint(endpoint.id, audited("endpoint.delete"), NOW)
         .await
+        .unwrap()
         .unwrap();
+    assert_eq!(deleted.endpoint, endpoint);
+    let mut cancelled = deleted.cancelled;
     let left = store.backlog().await.unwrap().pending;
     assert!(left < 449, "{left} wait on for an endpoint that is gone");
+    assert_eq!(cancelled, 449 - left);
     let claimed = store.claim(endpoint.id, later(999), LEASE, 9).await;
     assert_eq!(claimed, Ok(Claimed::Held));
     for _ in 0..9 {
-        if store.sweep(endpoint.id, NOW).await.unwrap().next.is_none() {
+        let swept = store.sweep(endpoint.id, NOW).await.unwrap();
+        cancelled += swept.cancelled;
+        if swept.next.is_none() {
             break;
         }
     }
+    assert_eq!(cancelled, 449, "each is counted once");
     assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
     assert_eq!(store.backlog().await.unwrap().pending, 0);
     let mut paging = first(100);
@@ -633,6 +671,56 @@ pub async fn deliveries_are_listed_newest_first(harness: &dyn Harness) {
     };
     let refused = store.deliveries(filter, foreign).await;
     assert_eq!(refused, Ok(Listed::BadCursor));
+}
+
+pub async fn what_is_pending_is_listed_however_much_has_arrived_since(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let endpoint = listen(&store, endpoint("a", NOW)).await;
+    let test = |at| store.queue_test(endpoint.id, audited("endpoint.test"), later(at));
+    let mut waiting = Vec::new();
+    for at in 0..3 {
+        waiting.push(test(at).await.unwrap().unwrap().id);
+    }
+    // Due in another order than that of the list.
+    let tried = failed(0, later(9999));
+    store.tried(waiting[0], tried, None, NOW).await.unwrap();
+    for page in 0..40 {
+        let queueing: Vec<_> = (0..TRIED_MOST)
+            .map(|_| {
+                let (store, id) = (Arc::clone(&store), endpoint.id);
+                tokio::spawn(async move {
+                    let queued = store.queue_test(id, audited("endpoint.test"), later(9 + page));
+                    queued.await.unwrap().unwrap().id
+                })
+            })
+            .collect();
+        let mut tried = Vec::new();
+        for queued in queueing {
+            tried.push((queued.await.unwrap(), arrived(0)));
+        }
+        store.tried_all(tried, NOW).await.unwrap();
+    }
+    let filter = DeliveryFilter {
+        endpoint: Some(endpoint.id),
+        status: Some(DeliveryStatus::Pending),
+    };
+    let ids = |page: &Page<Delivery>| page.items.iter().map(|each| each.id).collect::<Vec<_>>();
+    let one = page(store.deliveries(filter, first(2)).await.unwrap());
+    assert_eq!(ids(&one), [waiting[2], waiting[1]]);
+    // What comes meanwhile is on no later page, and what arrives moves nothing.
+    test(99).await.unwrap();
+    let rest = Paging {
+        limit: 2,
+        cursor: one.next,
+    };
+    let last = (vec![waiting[0]], None);
+    for _ in 0..2 {
+        let rest = page(store.deliveries(filter, rest.clone()).await.unwrap());
+        assert_eq!((ids(&rest), rest.next), last);
+        let done = store.tried(waiting[1], arrived(0), None, NOW);
+        done.await.unwrap();
+    }
 }
 
 pub async fn whoever_delivers_hears_of_what_is_queued(harness: &dyn Harness) {

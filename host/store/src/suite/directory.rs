@@ -1,13 +1,16 @@
 //! Merchants, operators, account switches, the audit log.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kassette_domain::id::{MerchantId, OperatorId};
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
+use kassette_domain::secret::Secret;
+use kassette_domain::webhook::{DeliveryAttempt, Endpoint, Tried};
 
 use super::Harness;
 use super::fixtures::*;
-use crate::Replaced;
+use crate::{Claimed, Replaced, SwitchOff};
 
 pub async fn merchants_are_counted_from_one(harness: &dyn Harness) {
     let store = harness.open().await;
@@ -183,4 +186,70 @@ pub async fn the_version_changes_with_keys_and_merchants_alone(harness: &dyn Har
         .await
         .unwrap();
     changed("it is revoked", true);
+}
+
+pub async fn the_version_changes_with_endpoints_and_not_with_what_they_are_sent(
+    harness: &dyn Harness,
+) {
+    let store = harness.open().await;
+    if store.directory_version().is_none() {
+        return;
+    }
+    shop(&store).await;
+    let mut last = store.directory_version();
+    let mut changed = |what: &str, expected: bool| {
+        let now = store.directory_version();
+        assert_eq!(now != last, expected, "{what}");
+        last = now;
+    };
+    let made = listen(&store, endpoint("a", NOW)).await;
+    changed("an endpoint is made", true);
+    let after = Endpoint {
+        url: "https://other.example/".into(),
+        ..made.clone()
+    };
+    let replaced = store.replace_endpoint(made, after.clone(), audited("endpoint.update"), NOW);
+    replaced.await.unwrap();
+    changed("it is replaced", true);
+    let secret = Secret::new("whsec_new");
+    let hour = Duration::from_secs(3600);
+    let rotated = store.rotate_endpoint(after.id, secret, hour, audited("endpoint.rotate"), NOW);
+    rotated.await.unwrap();
+    changed("its secret is rotated", true);
+    pay(&store, "a").await;
+    changed("an event is queued", false);
+    let queued = store.queue_test(after.id, audited("endpoint.test"), NOW);
+    let id = queued.await.unwrap().unwrap().id;
+    changed("a test is queued", false);
+    let claimed = store.claim(after.id, NOW, hour, 1).await.unwrap();
+    assert!(matches!(claimed, Claimed::Due { .. }));
+    changed("it is claimed", false);
+    let attempt = |after| Tried {
+        attempt: DeliveryAttempt {
+            at: NOW,
+            status: Some(410),
+            duration_ms: 9,
+            error: None,
+            response: None,
+        },
+        after,
+        delivered: false,
+        retry_at: later(5),
+    };
+    store.tried(id, attempt(0), None, NOW).await.unwrap();
+    changed("an attempt is recorded", false);
+    let off = SwitchOff {
+        url: after.url,
+        audited: audited("endpoint.disable"),
+    };
+    let gone = store.tried(id, attempt(1), Some(off.clone()), NOW);
+    gone.await.unwrap();
+    changed("a receiver that is gone switches it off", true);
+    store.tried(id, attempt(2), Some(off), NOW).await.unwrap();
+    changed("it is off already", false);
+    let deleted = store.delete_endpoint(after.id, audited("endpoint.delete"), NOW);
+    deleted.await.unwrap().unwrap();
+    changed("it is deleted", true);
+    store.sweep(after.id, NOW).await.unwrap();
+    changed("what waited is swept", false);
 }

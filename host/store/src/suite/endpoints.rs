@@ -9,7 +9,7 @@ use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
 
 use super::Harness;
 use super::fixtures::*;
-use crate::{EndpointCreated, EndpointRotated, Replaced};
+use crate::{EndpointCreated, EndpointDeleted, EndpointRotated, Replaced};
 
 pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) {
     let store = harness.open().await;
@@ -56,7 +56,11 @@ pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) 
         Ok(Some(changed.clone()))
     );
     let delete = |id| store.delete_endpoint(id, audited("endpoint.delete"), NOW);
-    assert_eq!(delete(first_one.id).await, Ok(Some(changed.clone())));
+    let deleted = EndpointDeleted {
+        endpoint: changed.clone(),
+        cancelled: 0,
+    };
+    assert_eq!(delete(first_one.id).await, Ok(Some(deleted)));
     assert_eq!(delete(first_one.id).await, Ok(None));
     assert_eq!(store.endpoint(first_one.id).await, Ok(None));
     assert_eq!(replace(&changed, &after).await, Ok(Replaced::Unknown));

@@ -537,9 +537,5 @@ fn readable<T: DeserializeOwned>(
     judge: &Judge<'_>,
     key: &[u8],
 ) -> Result<Option<Option<T>>, Fault> {
-    match judge.view().load(key) {
-        Ok(value) => Ok(Some(value)),
-        Err(Fault::Corrupt(_)) => Ok(None),
-        Err(fault) => Err(fault),
-    }
+    records::readable(judge.view().load(key))
 }

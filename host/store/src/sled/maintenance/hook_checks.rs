@@ -2,7 +2,7 @@
 
 use ::sled::IVec;
 use kassette_domain::id::{DeliveryId, EndpointId};
-use kassette_domain::webhook::DeliveryStatus;
+use kassette_domain::webhook::{DeliveryStatus, EventFilter};
 
 use super::judge::Judge;
 use crate::Fault;
@@ -51,6 +51,13 @@ pub(super) fn roster(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<()
             &told,
             "an endpoint that it names is missing or wants other events",
         )?;
+    }
+    for id in roster.wanting_all() {
+        // One that is missing was told above, one that is damaged by its own row.
+        let endpoint = records::readable(endpoints::load(&judge.view(), id))?.flatten();
+        if endpoint.is_some_and(|endpoint| endpoint.event_types != EventFilter::All) {
+            judge.find(key, "an endpoint that it has hear of all wants only some");
+        }
     }
     Ok(())
 }

@@ -74,7 +74,7 @@ async fn full(options: &OpenOptions) -> Arc<SledStore> {
         .await
         .unwrap();
     let exchanged = store.exchange(exchange, audited("connect.exchange"), NOW);
-    assert!(matches!(exchanged.await, Ok(Exchanged::Done(_))));
+    assert!(matches!(exchanged.await, Ok(Exchanged::Done { .. })));
     let key = api_key("key", KeyOwner::Merchant(merchant), Environment::Test);
     let hash = key.hash;
     store

@@ -4,6 +4,7 @@ mod damage;
 mod disk;
 mod failing;
 mod groups;
+mod hooks;
 
 use std::future::Future;
 use std::path::Path;

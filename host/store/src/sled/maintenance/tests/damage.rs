@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use ::sled::{Db, IVec};
 use kassette_domain::audit::{AuditEntry, ChainBreak};
+use kassette_domain::event::EventType;
+use kassette_domain::webhook::{Endpoint, EventFilter};
 
 use super::super::kinds::{self, KINDS};
 use super::*;
-use crate::sled::journal;
+use crate::sled::{hook_keys, journal};
 
 /// Kinds whose rows can be gone without any trace: nothing else tells of them.
 const TRACELESS: [&str; 6] = [
@@ -194,4 +196,66 @@ async fn there_is_nothing_to_verify_where_no_store_is() {
         "{refused:?}"
     );
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// A roster as it stands in its row.
+type Wanted = Vec<(EndpointId, u32)>;
+
+/// What `verify` finds after a merchant's roster was written anew.
+async fn rosters(filter: EventFilter, write: impl Fn(u32) -> u32) -> Vec<&'static str> {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(&folder);
+    let store = full(&options).await;
+    let listening = endpoint("listening", NOW);
+    let before = store.endpoint(listening.id).await.unwrap().unwrap();
+    let after = Endpoint {
+        event_types: filter,
+        ..before.clone()
+    };
+    let replaced = store.replace_endpoint(before, after, audited("endpoint.update"), NOW);
+    replaced.await.unwrap();
+    closed(store).await;
+    let stopped = Stopped::open(&options).unwrap();
+    let key = hook_keys::roster(listening.merchant, listening.environment);
+    let row = stopped.db.get(&key).unwrap().unwrap();
+    let mut roster: Wanted = records::decode(&key, &row).unwrap();
+    let of_it = roster.iter_mut().find(|(id, _)| *id == listening.id);
+    let (_, wants) = of_it.unwrap();
+    *wants = write(*wants);
+    let row = records::encode(&key, &roster).unwrap();
+    stopped.db.insert(&key, row).unwrap();
+    stopped.db.flush().unwrap();
+    drop(stopped);
+    for log in journal::NAMES {
+        std::fs::remove_file(options.path.join(log)).unwrap();
+    }
+    kinds_found(verify(&options, &()))
+}
+
+#[tokio::test]
+async fn a_roster_that_says_all_kind_by_kind_is_whole() {
+    let all = EventFilter::All;
+    assert_eq!(rosters(all, |wants| wants & !(1 << 31)).await, [""; 0]);
+    let each = EventFilter::only(&EventType::ALL);
+    assert_eq!(rosters(each, |wants| wants).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_roster_that_says_more_or_less_than_its_endpoint_is_found() {
+    let all = || EventFilter::All;
+    let each = || EventFilter::only(&EventType::ALL);
+    for (filter, wants) in [
+        (all(), 0x7fe),
+        (all(), 0),
+        (each(), 0x8000_07ff),
+        (each(), 0x7fe),
+        (EventFilter::only(&[]), 1 << 31),
+        (EventFilter::only(&[EventType::PaymentCompleted]), 1 << 5),
+    ] {
+        let found = rosters(filter.clone(), |_| wants).await;
+        assert!(
+            found.contains(&"endpoint-roster"),
+            "{filter:?} {wants:x}: {found:?}"
+        );
+    }
 }

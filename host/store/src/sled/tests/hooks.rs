@@ -1,0 +1,235 @@
+//! A damaged row of webhooks stops nothing but itself.
+
+use std::time::Duration;
+
+use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{DeliveryAttempt, DeliveryStatus, Endpoint, HELD_BACK_MOST, Tried};
+
+use super::super::hook_keys;
+use super::*;
+use crate::suite::fixtures::*;
+use crate::{Deliveries as _, Health as _, Pruned, Recovered, Swept};
+
+const DAMAGE: &[u8] = b"damage";
+
+/// A store with an endpoint that so many tests wait for, one a second.
+async fn waiting(folder: &Folder, count: u64) -> (Arc<SledStore>, EndpointId, Vec<DeliveryId>) {
+    let store = SledStore::open(&options(folder.0.path())).unwrap();
+    let shared: Arc<dyn Store> = store.clone();
+    shop(&shared).await;
+    let endpoint = listen(&shared, endpoint("a", NOW)).await.id;
+    let mut ids = Vec::new();
+    for at in 0..count {
+        let queued = store.queue_test(endpoint, audited("endpoint.test"), later(at));
+        ids.push(queued.await.unwrap().unwrap().id);
+    }
+    (store, endpoint, ids)
+}
+
+async fn record(store: &SledStore, id: DeliveryId, delivered: bool) {
+    let attempts = if delivered { 1 } else { 8 };
+    for after in 0..attempts {
+        let attempt = DeliveryAttempt {
+            at: NOW,
+            status: None,
+            duration_ms: 9,
+            error: None,
+            response: None,
+        };
+        let tried = Tried {
+            attempt,
+            after,
+            delivered,
+            retry_at: NOW,
+        };
+        store.tried(id, tried, None, NOW).await.unwrap();
+    }
+}
+
+/// Where the body of a delivery's event stands.
+async fn body_of(store: &SledStore, id: DeliveryId) -> Vec<u8> {
+    let delivery = store.delivery(id).await.unwrap().unwrap();
+    hook_keys::body(delivery.created_at, delivery.event)
+}
+
+async fn status_of(store: &SledStore, id: DeliveryId) -> DeliveryStatus {
+    store.delivery(id).await.unwrap().unwrap().status
+}
+
+/// What is pruned in pages of one.
+async fn prune(store: &SledStore) -> u64 {
+    let (mut count, mut after) = (0, None);
+    for _ in 0..9 {
+        let page = store.prune_deliveries(later(999), after, 1).await.unwrap();
+        let Pruned { deliveries, next } = page;
+        count += deliveries;
+        match next {
+            None => return count,
+            next => after = next,
+        }
+    }
+    panic!("it does not end");
+}
+
+#[tokio::test]
+async fn what_stands_behind_a_damaged_delivery_is_pruned() {
+    let folder = Folder::new();
+    let (store, _, ids) = waiting(&folder, 4).await;
+    for id in &ids {
+        record(&store, *id, true).await;
+    }
+    let table = store.table();
+    let (row, body) = (hook_keys::delivery(ids[0]), body_of(&store, ids[1]).await);
+    let good_row = table.plant(&row, DAMAGE).unwrap();
+    let good_body = table.plant(&body, DAMAGE).unwrap();
+    assert_eq!(prune(&store).await, 2);
+    // Whole again, they go like any other, with all that is theirs.
+    assert_eq!(status_of(&store, ids[1]).await, DeliveryStatus::Delivered);
+    table.plant(&row, good_row);
+    table.plant(&body, good_body);
+    assert_eq!(prune(&store).await, 2);
+    let left = |key: &[u8]| {
+        [&b"dl"[..], b"meta/pending"]
+            .iter()
+            .any(|of| key.starts_with(of))
+    };
+    let left: Vec<_> = table
+        .all()
+        .into_iter()
+        .filter(|(key, _)| left(key))
+        .collect();
+    assert_eq!(left.len(), 1, "only the count is left: {left:?}");
+    store.shut_down().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_endpoint_with_a_damaged_delivery_is_deleted_and_swept() {
+    let folder = Folder::new();
+    let (store, endpoint, ids) = waiting(&folder, 3).await;
+    let damaged = hook_keys::delivery(ids[0]);
+    store.table().plant(&damaged, DAMAGE);
+    let deleted = store.delete_endpoint(endpoint, audited("endpoint.delete"), NOW);
+    assert_eq!(deleted.await.unwrap().unwrap().cancelled, 2);
+    assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
+    assert_eq!(store.backlog().await.unwrap().pending, 0);
+    for id in &ids[1..] {
+        assert_eq!(status_of(&store, *id).await, DeliveryStatus::Cancelled);
+    }
+    store.shut_down().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_sweep_ends_where_all_that_is_left_is_damaged() {
+    let folder = Folder::new();
+    let (store, endpoint, ids) = waiting(&folder, 401).await;
+    let ended = Swept {
+        cancelled: 0,
+        exhausted: 0,
+        next: None,
+    };
+    // Deleted; a page is left to sweep, and cannot be read.
+    for id in &ids[200..] {
+        store.table().plant(&hook_keys::delivery(*id), DAMAGE);
+    }
+    let deleted = store.delete_endpoint(endpoint, audited("endpoint.delete"), NOW);
+    assert_eq!(deleted.await.unwrap().unwrap().cancelled, 200);
+    let first = store.sweep(endpoint, NOW).await.unwrap();
+    assert_eq!((first.cancelled, first.next), (0, Some(NOW)));
+    assert_eq!(store.sweep(endpoint, NOW).await, Ok(ended));
+    assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
+    assert_eq!(store.backlog().await.unwrap().pending, 0);
+    // A row that is left of a delivery that is over waits for nothing, and changes nothing.
+    let stray = hook_keys::due(endpoint, later(7), ids[0]);
+    store.table().plant(&stray, b"");
+    assert_eq!(store.sweep(endpoint, NOW).await, Ok(ended));
+    assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
+    assert_eq!(store.backlog().await.unwrap().pending, 0);
+    store.shut_down().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_disabled_endpoint_holds_back_ends_beside_a_damaged_delivery() {
+    let folder = Folder::new();
+    let (store, id, ids) = waiting(&folder, 3).await;
+    let before = store.endpoint(id).await.unwrap().unwrap();
+    let after = Endpoint {
+        enabled: false,
+        ..before.clone()
+    };
+    let off = store.replace_endpoint(before, after, audited("endpoint.update"), NOW);
+    off.await.unwrap();
+    store.table().plant(&hook_keys::delivery(ids[0]), DAMAGE);
+    let at = |seconds| -> Time { later(seconds).after(HELD_BACK_MOST) };
+    let one = Swept {
+        cancelled: 0,
+        exhausted: 1,
+        next: Some(at(2)),
+    };
+    assert_eq!(store.sweep(id, at(1)).await, Ok(one));
+    let last = Swept { next: None, ..one };
+    assert_eq!(store.sweep(id, at(2)).await, Ok(last));
+    assert_eq!(store.backlog().await.unwrap().pending, 0);
+    store.shut_down().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_payment_goes_on_where_the_number_of_pending_deliveries_is_damaged() {
+    let folder = Folder::new();
+    let (store, endpoint, ids) = waiting(&folder, 2).await;
+    let damage = || store.table().plant(hook_keys::PENDING, DAMAGE);
+    let shared: Arc<dyn Store> = store.clone();
+    damage();
+    assert_eq!(store.backlog().await.unwrap().pending, 0);
+    pay(&shared, "a").await;
+    assert_eq!(
+        store.backlog().await.unwrap().pending,
+        1,
+        "counted from zero"
+    );
+    damage();
+    record(&store, ids[0], true).await;
+    assert_eq!(
+        store.backlog().await.unwrap().pending,
+        0,
+        "and never below it"
+    );
+    damage();
+    let deleted = store.delete_endpoint(endpoint, audited("endpoint.delete"), NOW);
+    assert_eq!(deleted.await.unwrap().unwrap().cancelled, 2);
+    assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
+    store.shut_down().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_failed_is_queued_again_beside_what_is_damaged() {
+    let folder = Folder::new();
+    let (store, endpoint, ids) = waiting(&folder, 5).await;
+    for id in &ids {
+        record(&store, *id, false).await;
+    }
+    let damaged = [
+        hook_keys::delivery(ids[0]),
+        body_of(&store, ids[1]).await,
+        hook_keys::failed(endpoint, ids[2]),
+    ];
+    let plant = |key: &Vec<u8>| store.table().plant(key, DAMAGE).unwrap();
+    let good = damaged.each_ref().map(plant);
+    let recover = || store.recover(endpoint, NOW, None, None, later(99));
+    let queued = |queued| Ok(Recovered::Page { queued, next: None });
+    assert_eq!(recover().await, queued(2));
+    let lease = Duration::from_secs(60);
+    let claimed = store.claim(endpoint, later(99), lease, 9).await.unwrap();
+    let crate::Claimed::Due { deliveries, .. } = claimed else {
+        panic!("the endpoint is held");
+    };
+    assert_eq!(deliveries.len(), 2);
+    // Whole again, the others are queued too, each once.
+    for (key, good) in damaged.iter().zip(good) {
+        store.table().plant(key, good);
+    }
+    assert_eq!(recover().await, queued(3));
+    assert_eq!(recover().await, queued(0));
+    assert_eq!(store.backlog().await.unwrap().pending, 5);
+    store.shut_down().await.unwrap();
+}
