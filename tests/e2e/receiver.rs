@@ -32,6 +32,8 @@ pub(crate) enum Reply {
     HangUp,
     /// Answers 200 and then gives a byte of its body now and then.
     SlowBody,
+    /// Answers with a status and more header lines, and stops in the middle of the body.
+    Unfinished(u16, String),
     /// Answers 200 with a body that never ends.
     EndlessBody,
     /// Answers with headers that never end.
@@ -254,6 +256,12 @@ pub(crate) async fn answer(stream: &mut TcpStream, reply: Reply) -> std::io::Res
                 stream.write_all(b"a").await?;
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
+        }
+        Reply::Unfinished(status, headers) => {
+            let head = format!("HTTP/1.1 {status} Said\r\ncontent-length: 9\r\n{headers}\r\nhalf");
+            stream.write_all(head.as_bytes()).await?;
+            let _ = stream.read_u8().await;
+            return Ok(false);
         }
         Reply::EndlessBody => {
             let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";

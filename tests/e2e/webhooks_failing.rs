@@ -82,9 +82,9 @@ async fn what_went_wrong_stands_in_the_log_and_only_2xx_is_a_success() {
         (huge, Some(503)),
         (odd, Some(400)),
         (Reply::Reset, None),
-        (Reply::HangUp, None),
+        (Reply::HangUp, Some(200)),
         (Reply::Silence, None),
-        (Reply::SlowBody, None),
+        (Reply::SlowBody, Some(200)),
         (Reply::EndlessHeaders, None),
     ] {
         let what = format!("{reply:?}").chars().take(60).collect::<String>();
@@ -171,6 +171,34 @@ async fn a_receiver_that_asks_for_time_gets_it_up_to_ten_hours() {
         assert!((least..=most).contains(&pause), "{status} {asked}: {pause}");
         receiver.answer(Reply::Status(200));
         assert_eq!(server.attempt_again(&failed).await["status"], "delivered");
+    }
+}
+
+#[tokio::test]
+async fn what_the_head_of_an_answer_says_holds_where_its_body_does_not_end() {
+    let server = Server::configured("[webhooks]\ntimeout_ms = 1000\n").await;
+    let wait = Reply::Unfinished(503, "retry-after: 3600\r\n".into());
+    for (reply, status, least) in [
+        (wait, 503, 3600.0),
+        (Reply::Unfinished(410, String::new()), 410, 4.0),
+        (Reply::Unfinished(200, String::new()), 200, 4.0),
+    ] {
+        let receiver = Receiver::answering(reply).await;
+        let (hook, delivery) = queued(&server, &receiver).await;
+        let failed = server.attempted(&delivery["id"], 1).await;
+        let attempt = &failed["attempts"][0];
+        assert_eq!(
+            (&attempt["status"], &attempt["response"]),
+            (&json!(status), &json!("half"))
+        );
+        let error = attempt["error"].as_str().unwrap();
+        assert!(error.contains("no whole answer"), "{error}");
+        assert_eq!(failed["status"], "pending", "{status}");
+        let pause = pause(&failed);
+        assert!((least..=least + 62.0).contains(&pause), "{status}: {pause}");
+        let path = format!("/webhook-endpoints/{}", hook.id);
+        let shown = server.admin("GET", &path, None).await.expect(200).json();
+        assert_eq!(shown["enabled"], status != 410);
     }
 }
 

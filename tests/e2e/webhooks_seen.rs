@@ -122,6 +122,58 @@ async fn attempts_are_counted_by_what_became_of_them() {
 }
 
 #[tokio::test]
+async fn deliveries_that_end_are_counted_once() {
+    let server = Server::fresh().await;
+    let ended = |status: &str| format!("kassette_webhook_deliveries_total{{status=\"{status}\"}}");
+    let receiver = Receiver::answering(Reply::Status(500)).await;
+    let failing = hook(&server, &receiver).await;
+    let path = format!("/webhook-endpoints/{}", failing.id);
+    // More than are cancelled together with their endpoint, of which some have failed before.
+    for id in &queue(&server, &failing, 250).await[..3] {
+        server.attempted(id, 1).await;
+    }
+    server.admin("DELETE", &path, None).await.expect(204);
+    until(&server, &ended("cancelled"), 250.0).await;
+
+    // One under way when its endpoint goes has ended before it fails.
+    let told = std::sync::Arc::new(tokio::sync::Notify::new());
+    let receiver = Receiver::answering(Reply::Held(told.clone())).await;
+    let held = hook(&server, &receiver).await;
+    let id = queue(&server, &held, 1).await.remove(0);
+    server
+        .wait_for("the attempt", async || receiver.got().pop())
+        .await;
+    let path = format!("/webhook-endpoints/{}", held.id);
+    server.admin("DELETE", &path, None).await.expect(204);
+    told.notify_one();
+    server.attempted(&id, 1).await;
+    let shown = metrics(&server).await;
+    assert_eq!(of(&shown, &ended("cancelled")), 251.0);
+    assert_eq!(of(&shown, &ended("delivered")), 0.0);
+}
+
+#[tokio::test]
+async fn the_circuit_of_an_endpoint_that_is_gone_is_not_told() {
+    let server = Server::fresh().await;
+    let receiver = Receiver::answering(Reply::Status(500)).await;
+    let failing = hook(&server, &receiver).await;
+    queue(&server, &failing, 8).await;
+    let open = "kassette_webhook_circuits{state=\"open\"}";
+    until(&server, open, 1.0).await;
+    let path = format!("/webhook-endpoints/{}", failing.id);
+    server.admin("DELETE", &path, None).await.expect(204);
+    // What it would have held back is looked at in time.
+    server.advance(61).await;
+    until(&server, open, 0.0).await;
+    until(
+        &server,
+        "kassette_webhook_circuits{state=\"half_open\"}",
+        0.0,
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn what_waits_is_counted_with_its_age_and_an_open_circuit_is_told() {
     let server = Server::fresh().await;
     let receiver = Receiver::answering(Reply::Status(500)).await;

@@ -14,7 +14,9 @@ use kassette_domain::key::{
 use kassette_domain::secret::Secret;
 use kassette_domain::site::BadSite;
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter, generate_secret};
+use kassette_domain::webhook::{
+    DeliveryStatus, Endpoint, EndpointSecrets, EventFilter, generate_secret,
+};
 use kassette_http::{Client, HeaderMap, Method, Request, SendError, StatusCode};
 use kassette_store::{CodeIssued, CodeUsed, Exchange, Exchanged, Fault, Listed, Paging};
 use serde_json::json;
@@ -22,7 +24,7 @@ use url::Url;
 
 use crate::Gateway;
 use crate::hands::Hands;
-use crate::webhooks::NotADestination;
+use crate::webhooks::{NotADestination, count_ended};
 
 /// For asking the shop: name, connection, request and answer (decisions, "Connect and releases").
 const FETCH: Duration = Duration::from_secs(10);
@@ -367,14 +369,20 @@ impl Gateway {
             domain: site.domain().to_owned(),
         };
         match self.store().exchange(exchange, audited, now).await? {
-            Exchanged::Done(connection) => Ok(Connected {
+            Exchanged::Done {
                 connection,
-                api_key,
-                scopes: code.scopes.clone(),
-                webhook_url,
-                webhook_secret,
-                domain: site.domain().to_owned(),
-            }),
+                cancelled,
+            } => {
+                count_ended(DeliveryStatus::Cancelled, cancelled);
+                Ok(Connected {
+                    connection,
+                    api_key,
+                    scopes: code.scopes.clone(),
+                    webhook_url,
+                    webhook_secret,
+                    domain: site.domain().to_owned(),
+                })
+            }
             Exchanged::Dead => Err(ConnectError::CodeRefused),
             Exchanged::NotLiveApproved => Err(ConnectError::NotLiveApproved),
             Exchanged::TooManyEndpoints => Err(ConnectError::TooManyEndpoints),

@@ -1,8 +1,9 @@
-//! Keys, merchants, resellers and delegations as they were last read.
+//! Keys, merchants, resellers, delegations and webhook endpoints as they were last read.
 //!
-//! Every request shows a key, and all of these rows change about never. So they are read once and
-//! remembered for as long as the store says that none of them has changed; with the change that is
-//! answered to an operator all of it is forgotten. A store that cannot tell is asked each time.
+//! Every request shows a key, every attempt goes to an endpoint, and all of these rows change about
+//! never. So they are read once and remembered for as long as the store says that none of them has
+//! changed; with the change that is answered to an operator all of it is forgotten. A store that cannot
+//! tell is asked each time.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -11,13 +12,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kassette_domain::delegation::Delegation;
-use kassette_domain::id::{MerchantId, ResellerId};
+use kassette_domain::id::{EndpointId, MerchantId, ResellerId};
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::reseller::Reseller;
 use kassette_domain::time::Time;
 use kassette_store::{Fault, Store};
 use parking_lot::RwLock;
+
+use crate::webhooks::Recipient;
 
 /// Locks that share the entries between them. They are only read from, but even that writes to the
 /// lock, and cores would pass one such line of memory around.
@@ -65,6 +68,7 @@ pub(crate) struct Known {
     reseller_keys: Remembered<TokenHash, KnownKey<Reseller>>,
     resellers: Remembered<ResellerId, Reseller>,
     delegations: Remembered<(ResellerId, MerchantId), Delegation>,
+    recipients: Remembered<EndpointId, Recipient>,
 }
 
 impl Known {
@@ -153,6 +157,24 @@ impl Known {
                 .put((reseller, merchant), version, delegation);
         }
         Ok(delegation)
+    }
+
+    /// An endpoint with its secrets, enabled or not.
+    pub(crate) async fn recipient(
+        &self,
+        store: &dyn Store,
+        id: EndpointId,
+    ) -> Result<Option<Arc<Recipient>>, Fault> {
+        let version = store.directory_version();
+        if let Some(known) = self.recipients.get(&id, version) {
+            return Ok(Some(known));
+        }
+        let Some((endpoint, secrets)) = store.endpoint_secrets(id).await? else {
+            return Ok(None);
+        };
+        let recipient = Arc::new(Recipient::new(endpoint, secrets));
+        self.recipients.put(id, version, &recipient);
+        Ok(Some(recipient))
     }
 
     /// A merchant.

@@ -11,7 +11,7 @@
 //! | `vendor` | calls to a provider's module, measured and bounded |
 //! | `apply` | news and duties: the one way from a vendor's word into the store |
 //! | `modules`, `wasm` | the port to the modules, and the runtime behind it |
-//! | `known` | keys, merchants, resellers and delegations, remembered between requests |
+//! | `known` | keys, merchants, resellers, delegations and endpoints, remembered between requests |
 //! | `nonces` | each signed request once |
 //! | `access`, `settings`, `configure` | accounts as configured, and as calls need them |
 //! | `webhooks` | merchants' endpoints, and the worker that delivers events |

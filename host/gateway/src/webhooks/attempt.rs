@@ -1,20 +1,23 @@
 //! One attempt: signed, sent, judged, recorded.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{DeliveryId, EndpointId, EventId};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
-    ATTEMPTS, DeliveryAttempt, DeliveryStatus, Endpoint, EndpointSecrets, MAX_RESPONSE, Tried, sign,
+    ATTEMPTS, DeliveryAttempt, DeliveryStatus, MAX_RESPONSE, Tried, sign,
 };
 use kassette_http::{
-    HeaderMap, HeaderValue, Method, NoAnswer, NotSent, Request, Response, SendError, StatusCode,
+    Answer as HttpAnswer, HeaderMap, HeaderValue, Method, NoAnswer, NotSent, Request, SendError,
+    StatusCode,
 };
 use kassette_store::{Answer, DueDelivery, Fault, SwitchOff, TriedOutcome};
 
-use super::destination::{self, NotADestination};
+use super::destination::NotADestination;
 use super::lanes::Went;
+use super::recipient::Recipient;
 use super::retry_after::retry_after;
 use crate::Gateway;
 
@@ -34,9 +37,8 @@ pub(super) enum Attempted {
 
 /// An attempt that was made.
 pub(super) struct Unrecorded {
-    pub(super) endpoint: EndpointId,
-    /// Where it went to: the endpoint's may be another one by now.
-    url: String,
+    /// As it was then: its address may be another one by now.
+    recipient: Arc<Recipient>,
     due: DueDelivery,
     sent: Sent,
     at: Time,
@@ -46,6 +48,10 @@ pub(super) struct Unrecorded {
 impl Unrecorded {
     pub(super) const fn id(&self) -> DeliveryId {
         self.due.id
+    }
+
+    pub(super) fn endpoint(&self) -> EndpointId {
+        self.recipient.endpoint.id
     }
 
     /// For the lane.
@@ -68,9 +74,9 @@ struct Sent {
 impl Gateway {
     /// Tries a delivery that was claimed. What is not tried is given back.
     pub(super) async fn attempt(&self, endpoint: EndpointId, mut due: DueDelivery) -> Attempted {
-        let read = self.store().endpoint_secrets(endpoint).await;
-        let (endpoint, secrets) = match read {
-            Ok(Some((endpoint, secrets))) if endpoint.enabled => (endpoint, secrets),
+        let known = &self.inner.known;
+        let recipient = match known.recipient(self.store().as_ref(), endpoint).await {
+            Ok(Some(recipient)) if recipient.endpoint.enabled => recipient,
             Ok(_) => return self.not_tried(due.id, self.now()).await,
             Err(fault) => {
                 tracing::error!(error = %fault, endpoint.id = %endpoint, "an endpoint could not be read");
@@ -84,14 +90,13 @@ impl Gateway {
             metrics::histogram!("kassette_webhook_first_attempt_seconds").record(waited);
         }
         let body = std::mem::take(&mut due.body);
-        let sent = self.send(&endpoint, &secrets, due.event, body, at).await;
+        let sent = self.send(&recipient, due.event, body, at).await;
         let took = began.elapsed();
         let outcome = sent.outcome;
         metrics::counter!("kassette_webhook_attempts_total", "outcome" => outcome).increment(1);
         metrics::histogram!("kassette_webhook_attempt_seconds").record(took.as_secs_f64());
         Attempted::Sent(Box::new(Unrecorded {
-            endpoint: endpoint.id,
-            url: endpoint.url,
+            recipient,
             due,
             sent,
             at,
@@ -108,23 +113,20 @@ impl Gateway {
     }
 
     /// Sends the body as it was frozen, signed for this attempt.
-    async fn send(
-        &self,
-        endpoint: &Endpoint,
-        secrets: &EndpointSecrets,
-        event: EventId,
-        body: String,
-        at: Time,
-    ) -> Sent {
+    async fn send(&self, recipient: &Recipient, event: EventId, body: String, at: Time) -> Sent {
         let configured = self.configured();
         let webhooks = &configured.settings.webhooks;
-        // Judged anew each time: what is ours and who is a provider may have changed.
-        let url = match destination::judge(&endpoint.url, webhooks.guard(), &configured) {
+        let url = match recipient.destination(&configured) {
             Ok(url) => url,
             Err(no) => return Sent::blocked(no),
         };
         let timestamp = at.as_secs();
-        let signature = sign(secrets.signing(at), timestamp, event, body.as_bytes());
+        let signature = sign(
+            recipient.secrets.signing(at),
+            timestamp,
+            event,
+            body.as_bytes(),
+        );
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         let ours = [
@@ -146,7 +148,7 @@ impl Gateway {
             max_response: MAX_RESPONSE,
             hosts: None,
         };
-        match self.inner.deliverer.client.send(request).await {
+        match self.inner.deliverer.client.send_for_head(request).await {
             Ok(answer) => Sent::answered(&answer, self.now()),
             Err(error) => Sent::failed(&error),
         }
@@ -156,8 +158,8 @@ impl Gateway {
     pub(super) async fn record(&self, attempt: Unrecorded) -> Option<Time> {
         let gone = attempt.sent.status == Some(StatusCode::GONE);
         let disable = gone.then(|| SwitchOff {
-            url: attempt.url.clone(),
-            audited: switched_off(attempt.endpoint),
+            url: attempt.recipient.endpoint.url.clone(),
+            audited: switched_off(attempt.endpoint()),
         });
         let (about, tried) = self.told(attempt);
         let recorded = self.until_taken(|| {
@@ -170,8 +172,8 @@ impl Gateway {
         }
     }
 
-    /// Records what has arrived, at most [`kassette_store::TRIED_MOST`]; says of each when to look at its endpoint
-    /// again, if that follows from it.
+    /// Records what has arrived, at most [`kassette_store::TRIED_MOST`]; says of each when to look at its
+    /// endpoint again, if that follows from it.
     pub(super) async fn record_all(
         &self,
         arrived: Vec<Unrecorded>,
@@ -205,8 +207,8 @@ impl Gateway {
 
     /// An attempt as it is recorded.
     fn told(&self, attempt: Unrecorded) -> (About, Tried) {
+        let endpoint = attempt.endpoint();
         let Unrecorded {
-            endpoint,
             due,
             sent,
             at,
@@ -283,15 +285,15 @@ impl About {
         let TriedOutcome::Taken {
             status,
             next_attempt_at,
+            ended,
         } = outcome
         else {
             return None;
         };
-        if status != DeliveryStatus::Pending {
-            let status = status.as_str();
-            metrics::counter!("kassette_webhook_deliveries_total", "status" => status).increment(1);
+        if ended {
+            count_ended(status, 1);
         }
-        if status == DeliveryStatus::Exhausted {
+        if ended && status == DeliveryStatus::Exhausted {
             tracing::warn!(
                 delivery.id = %self.id, endpoint.id = %self.endpoint, event.id = %self.event,
                 "a delivery is given up after {ATTEMPTS} attempts"
@@ -302,6 +304,12 @@ impl About {
         }
         next_attempt_at
     }
+}
+
+/// Counts deliveries that have ended.
+pub(crate) fn count_ended(status: DeliveryStatus, count: u64) {
+    let status = status.as_str();
+    metrics::counter!("kassette_webhook_deliveries_total", "status" => status).increment(count);
 }
 
 /// The audit line of an endpoint that answered 410.
@@ -318,49 +326,57 @@ fn switched_off(endpoint: EndpointId) -> Audited {
 }
 
 impl Sent {
-    fn answered(answer: &Response, now: Time) -> Self {
-        let status = answer.status;
-        let (went, outcome) = if status.is_success() {
-            (Went::Delivered, "delivered")
-        } else if status == StatusCode::GONE {
-            (Went::Failed, "gone")
-        } else if status.is_redirection() {
-            (Went::Failed, "redirected")
-        } else if status.is_client_error() {
-            (Went::Failed, "refused")
-        } else {
-            (Went::Failed, "failed")
+    /// Whoever answers 2xx and does not end has not taken it: a proxy may have said so for a receiver
+    /// that broke. What else the head says holds all the same.
+    fn answered(answer: &HttpAnswer, now: Time) -> Self {
+        let HttpAnswer {
+            response,
+            unfinished,
+        } = answer;
+        let status = response.status;
+        let outcome = match unfinished {
+            _ if status == StatusCode::GONE => "gone",
+            _ if status.is_redirection() => "redirected",
+            _ if status.is_client_error() => "refused",
+            _ if !status.is_success() => "failed",
+            None => "delivered",
+            Some(NoAnswer::Deadline) => "timeout",
+            Some(NoAnswer::Broken) => "broken",
         };
-        let error = match went {
-            Went::Delivered => None,
-            _ if status.is_redirection() => Some(format!(
-                "the receiver answered {}; redirects are not followed",
-                status.as_u16()
-            )),
-            _ => Some(format!("the receiver answered {}", status.as_u16())),
+        let retry_after = retry_after(status, &response.headers, now);
+        let went = match (unfinished, retry_after) {
+            (None, _) if status.is_success() => Went::Delivered,
+            (_, Some(pause)) => Went::AskedToWait(pause),
+            (None, None) => Went::Failed,
+            (Some(_), None) => Went::NoAnswer,
+        };
+        let said = format!("the receiver answered {}", status.as_u16());
+        let error = match unfinished {
+            _ if went == Went::Delivered => None,
+            _ if status.is_redirection() => Some(format!("{said}; redirects are not followed")),
+            None => Some(said),
+            Some(why) => Some(format!("{said}; {why}")),
         };
         Self {
             went,
             outcome,
             status: Some(status),
             error,
-            response: readable(&answer.body),
-            retry_after: retry_after(status, &answer.headers, now),
+            response: readable(&response.body),
+            retry_after,
         }
     }
 
     fn failed(error: &SendError) -> Self {
-        let (went, outcome) = match error {
+        let outcome = match error {
             SendError::NoAnswer(NoAnswer::Deadline) | SendError::NotSent(NotSent::Deadline) => {
-                (Went::NoAnswer, "timeout")
+                "timeout"
             }
-            SendError::NoAnswer(NoAnswer::Broken) => (Went::Failed, "broken"),
-            SendError::NotSent(NotSent::Refused(_) | NotSent::NotPublic) => {
-                (Went::Failed, "blocked")
-            }
-            SendError::NotSent(_) => (Went::Failed, "unreachable"),
+            SendError::NoAnswer(NoAnswer::Broken) => "broken",
+            SendError::NotSent(NotSent::Refused(_) | NotSent::NotPublic) => "blocked",
+            SendError::NotSent(_) => "unreachable",
         };
-        Self::without_answer(went, outcome, error.to_string())
+        Self::without_answer(Went::NoAnswer, outcome, error.to_string())
     }
 
     fn blocked(no: NotADestination) -> Self {

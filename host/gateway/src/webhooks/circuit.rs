@@ -101,6 +101,14 @@ impl Circuit {
             self.opened = self.opened.saturating_add(1);
         }
     }
+
+    /// The receiver said for how long it wants nothing (`Retry-After`), which is meant for all that waits:
+    /// the circuit opens for as long, up to what may be held back.
+    pub(super) fn asked_to_wait(&mut self, now: Time, pause: Duration, hold: Duration) {
+        self.failed(now, hold);
+        let until = now.after(pause.min(hold));
+        self.open_until = Some(self.open_until.map_or(until, |open| open.max(until)));
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +128,25 @@ mod tests {
             circuit.failed(at(0), HOLD);
         }
         circuit
+    }
+
+    #[test]
+    fn who_asks_for_time_gets_it_for_all_that_waits() {
+        let mut circuit = Circuit::default();
+        circuit.asked_to_wait(at(0), Duration::from_secs(20), HOLD);
+        assert_eq!(circuit.state(at(19)), CircuitState::Open);
+        assert_eq!(
+            circuit.may_start(at(0), at(0), HOLD, false),
+            Err(Wait::Until(at(20)))
+        );
+        assert_eq!(circuit.may_start(at(20), at(0), HOLD, false), Ok(()));
+        // No more than may be held back, and no less than it was asked before.
+        circuit.asked_to_wait(at(20), Duration::from_secs(7200), HOLD);
+        circuit.asked_to_wait(at(21), Duration::from_secs(1), HOLD);
+        assert_eq!(circuit.state(at(79)), CircuitState::Open);
+        assert_eq!(circuit.state(at(80)), CircuitState::HalfOpen);
+        circuit.succeeded();
+        assert!(circuit.is_closed());
     }
 
     #[test]

@@ -7,11 +7,14 @@ use kassette_domain::id::{EndpointId, MerchantId};
 use kassette_domain::key::Environment;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{Delivery, Endpoint, EndpointSecrets, EventFilter, generate_secret};
+use kassette_domain::webhook::{
+    Delivery, DeliveryStatus, Endpoint, EndpointSecrets, EventFilter, generate_secret,
+};
 use kassette_store::{
-    EndpointCreated, EndpointRotated, Fault, Listed, Paging, Recovered, Replaced,
+    EndpointCreated, EndpointDeleted, EndpointRotated, Fault, Listed, Paging, Recovered, Replaced,
 };
 
+use super::attempt::count_ended;
 use super::destination::{self, NotADestination};
 use crate::Gateway;
 
@@ -176,7 +179,12 @@ impl Gateway {
     ) -> Result<Endpoint, EndpointError> {
         let now = self.now();
         let deleted = self.store().delete_endpoint(id, audited, now).await?;
-        deleted.ok_or(EndpointError::NotFound)
+        let EndpointDeleted {
+            endpoint,
+            cancelled,
+        } = deleted.ok_or(EndpointError::NotFound)?;
+        count_ended(DeliveryStatus::Cancelled, cancelled);
+        Ok(endpoint)
     }
 
     /// Makes another secret, which signs after an overlap of at most 72 hours.

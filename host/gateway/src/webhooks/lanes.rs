@@ -6,6 +6,8 @@
 //! until it has answered quickly again. Endpoints that nothing is known of are tried with one attempt
 //! each, and may take half of the quick pool together. So whatever the silent ones do, quick slots
 //! stay free for the others, and a stranger waits for strangers no longer than until they linger.
+//! Those that answer late and those that do not answer have a third of the slow pool each, so neither
+//! waits for the other, and the last third is for what lingers in the quick one.
 //!
 //! A slot is for sending. What was delivered gives its slot back before that is recorded: the store
 //! takes a sync's time for it, and a connection would be idle meanwhile. What failed keeps its slot
@@ -29,10 +31,12 @@ const NEWCOMERS: usize = QUICK / 2;
 /// Slots of the quick pool that endpoints in good standing leave to them.
 const FOR_NEWCOMERS: usize = QUICK / 8;
 /// Attempts that linger, or go to endpoints that did: each is a socket and some kilobytes that wait.
-pub(super) const SLOW: usize = 256;
-/// Of these, those to endpoints that gave no answer at all last time. The others are left to strangers
-/// that linger, and to receivers that answer late.
-const SILENT: usize = SLOW / 2;
+pub(super) const SLOW: usize = LATE + SILENT + QUICK;
+/// Of these, those to endpoints that answered late last time.
+const LATE: usize = 128;
+/// Those to endpoints that gave no answer at all. As many as may linger in the quick pool are left to
+/// what does.
+const SILENT: usize = 128;
 /// Deliveries that arrived and are not recorded yet. They are repeated after a crash.
 pub(super) const UNRECORDED: usize = 256;
 /// Deliveries held in memory that no attempt has begun for, about a kilobyte each; beyond it each
@@ -53,7 +57,7 @@ enum Standing {
     New,
     /// It answers quickly.
     Quick,
-    /// It answers, but lingers.
+    /// It answers, but late.
     Slow,
     /// It gave no answer, or has not given one yet after a while.
     Silent,
@@ -150,12 +154,65 @@ impl Lane {
 /// An attempt under way.
 struct UnderWay {
     endpoint: EndpointId,
-    /// Whether it counts among the newcomers.
-    is_new: bool,
-    /// Which pool its slot is of.
-    is_slow: bool,
-    /// Whether it counts among the silent.
-    is_silent: bool,
+    /// The endpoint's when it began.
+    standing: Standing,
+    /// Whether it began in the quick pool and is in the slow one.
+    has_moved: bool,
+}
+
+/// Attempts under way.
+#[derive(Default)]
+struct Slots {
+    /// By the standings that they began with; what has moved is not among them.
+    begun: [usize; STANDINGS.len()],
+    moved: usize,
+}
+
+impl Slots {
+    const fn of(&self, standing: Standing) -> usize {
+        self.begun[standing.index()]
+    }
+
+    const fn quick(&self) -> usize {
+        self.of(Standing::Quick) + self.of(Standing::New)
+    }
+
+    const fn slow(&self) -> usize {
+        self.of(Standing::Slow) + self.of(Standing::Silent) + self.moved
+    }
+
+    /// Whether another attempt may begin.
+    const fn has_room(&self, standing: Standing) -> bool {
+        let (quick, slow) = (self.quick(), self.slow());
+        match standing {
+            Standing::Quick => quick < QUICK && self.of(standing) < QUICK - FOR_NEWCOMERS,
+            Standing::New => quick < QUICK && self.of(standing) < NEWCOMERS,
+            Standing::Slow => slow < SLOW && self.of(standing) < LATE,
+            Standing::Silent => slow < SLOW && self.of(standing) < SILENT,
+        }
+    }
+
+    const fn take(&mut self, standing: Standing) {
+        self.begun[standing.index()] += 1;
+    }
+
+    /// Moves an attempt to the slow pool, if there is room and it is not there.
+    const fn move_over(&mut self, attempt: &mut UnderWay) {
+        let is_quick = matches!(attempt.standing, Standing::Quick | Standing::New);
+        if is_quick && !attempt.has_moved && self.slow() < SLOW {
+            attempt.has_moved = true;
+            self.begun[attempt.standing.index()] -= 1;
+            self.moved += 1;
+        }
+    }
+
+    const fn give_back(&mut self, attempt: &UnderWay) {
+        if attempt.has_moved {
+            self.moved -= 1;
+        } else {
+            self.begun[attempt.standing.index()] -= 1;
+        }
+    }
 }
 
 /// What to do next.
@@ -175,9 +232,11 @@ pub(super) enum Action {
 pub(super) enum Went {
     /// The receiver has it.
     Delivered,
-    /// Not, and why is known.
+    /// It answered something else, or is none to be sent to.
     Failed,
-    /// No answer in time.
+    /// It asked to be left alone for so long.
+    AskedToWait(Duration),
+    /// No answer.
     NoAnswer,
     /// It was not tried: the endpoint is disabled or gone.
     NotTried,
@@ -193,10 +252,7 @@ pub(super) struct Lanes {
     under_way: HashMap<DeliveryId, UnderWay>,
     /// Arrived, and not recorded yet.
     unrecorded: HashSet<DeliveryId>,
-    quick: usize,
-    newcomers: usize,
-    slow: usize,
-    silent: usize,
+    slots: Slots,
     buffered: usize,
     claims: usize,
     /// What the claims under way may bring: it needs room too.
@@ -310,11 +366,9 @@ impl Lanes {
         };
         lane.is_claiming = false;
         self.claimed_for -= std::mem::take(&mut lane.claims_for);
-        lane.next = if std::mem::take(&mut lane.was_rung) {
-            Some(now)
-        } else {
-            next
-        };
+        let again = std::mem::take(&mut lane.was_rung).then_some(now);
+        // The earliest: what is due since then is held back by no more than that allows.
+        lane.next = [lane.next, next, again].into_iter().flatten().min();
         self.give_turn(endpoint);
     }
 
@@ -326,14 +380,7 @@ impl Lanes {
         if let Some(lane) = self.lanes.get_mut(&attempt.endpoint) {
             lane.standing = Standing::Silent;
         }
-        if !attempt.is_slow && self.slow < SLOW {
-            attempt.is_slow = true;
-            self.slow += 1;
-            self.quick -= 1;
-            if std::mem::take(&mut attempt.is_new) {
-                self.newcomers -= 1;
-            }
-        }
+        self.slots.move_over(attempt);
     }
 
     /// A delivery has arrived. It is in hand until that is recorded.
@@ -365,26 +412,22 @@ impl Lanes {
         now: Time,
     ) -> Option<EndpointId> {
         let attempt = self.under_way.remove(&delivery)?;
-        if attempt.is_slow {
-            self.slow -= 1;
-        } else {
-            self.quick -= 1;
-        }
-        self.newcomers -= usize::from(attempt.is_new);
-        self.silent -= usize::from(attempt.is_silent);
+        self.slots.give_back(&attempt);
         let lane = self.lanes.get_mut(&attempt.endpoint)?;
         lane.in_flight -= 1;
         lane.standing = match (went, has_lingered, lane.standing) {
             (Went::NotTried, _, standing) => standing,
-            (Went::NoAnswer, ..) => Standing::Silent,
+            (Went::NoAnswer, true, _) => Standing::Silent,
             (_, true, _) => Standing::Slow,
             (Went::Delivered, false, _) => Standing::Quick,
-            (Went::Failed, false, Standing::Quick) => Standing::Quick,
-            (Went::Failed, false, _) => Standing::New,
+            // A refused connection costs a slot no longer than an answer does.
+            (_, false, Standing::Quick) => Standing::Quick,
+            (_, false, _) => Standing::New,
         };
         match went {
             Went::Delivered => lane.circuit.succeeded(),
             Went::Failed | Went::NoAnswer => lane.circuit.failed(now, self.hold),
+            Went::AskedToWait(pause) => lane.circuit.asked_to_wait(now, pause, self.hold),
             Went::NotTried => {
                 self.buffered -= lane.buffer.len();
                 let dropped = lane.buffer.drain(..).map(|kept| kept.due.id);
@@ -397,6 +440,13 @@ impl Lanes {
         }
         self.give_turn(attempt.endpoint);
         Some(attempt.endpoint)
+    }
+
+    /// An endpoint is disabled or gone: that it kept failing is over.
+    pub(super) fn takes_nothing(&mut self, endpoint: EndpointId) {
+        if let Some(lane) = self.lanes.get_mut(&endpoint) {
+            lane.circuit = Circuit::default();
+        }
     }
 
     /// The circuit of an endpoint.
@@ -414,21 +464,11 @@ impl Lanes {
 
     /// Attempts under way in the quick pool, and in the slow one.
     pub(super) const fn slots(&self) -> (usize, usize) {
-        (self.quick, self.slow)
+        (self.slots.quick(), self.slots.slow())
     }
 
     fn has_slot(&self, standing: Standing) -> bool {
-        if self.unrecorded.len() >= UNRECORDED {
-            return false;
-        }
-        match standing {
-            Standing::Quick => {
-                self.quick < QUICK && self.quick - self.newcomers < QUICK - FOR_NEWCOMERS
-            }
-            Standing::New => self.quick < QUICK && self.newcomers < NEWCOMERS,
-            Standing::Slow => self.slow < SLOW,
-            Standing::Silent => self.slow < SLOW && self.silent < SILENT,
-        }
+        self.unrecorded.len() < UNRECORDED && self.slots.has_room(standing)
     }
 
     /// Puts a lane into the queue of its standing, unless it is there. One whose standing has changed
@@ -456,12 +496,15 @@ impl Lanes {
             self.give_turn(endpoint);
             return None;
         }
-        if lane.buffer.front().is_some_and(|first| first.until <= now) {
+        if let Some(first) = lane.buffer.front()
+            && first.until <= now
+        {
             // Its leases are about to end: claimed anew. A claim under way has passed them over.
+            let since = first.due.due_at;
+            lane.next = Some(lane.next.map_or(since, |next| next.min(since)));
+            lane.was_rung |= lane.is_claiming;
             self.buffered -= lane.buffer.len();
             let dropped = lane.buffer.drain(..).map(|kept| kept.due.id).collect();
-            lane.was_rung |= lane.is_claiming;
-            lane.next = Some(now);
             self.give_turn(endpoint);
             return Some(Action::GiveBack(dropped));
         }
@@ -491,21 +534,11 @@ impl Lanes {
         let due = lane.buffer.pop_front()?.due;
         self.buffered -= 1;
         lane.in_flight += 1;
-        let is_new = queue == Standing::New;
-        let is_slow = matches!(queue, Standing::Slow | Standing::Silent);
-        let is_silent = queue == Standing::Silent;
-        if is_slow {
-            self.slow += 1;
-        } else {
-            self.quick += 1;
-        }
-        self.newcomers += usize::from(is_new);
-        self.silent += usize::from(is_silent);
+        self.slots.take(queue);
         let attempt = UnderWay {
             endpoint,
-            is_new,
-            is_slow,
-            is_silent,
+            standing: queue,
+            has_moved: false,
         };
         self.under_way.insert(due.id, attempt);
         self.give_turn(endpoint);

@@ -217,7 +217,7 @@ fn who_answers_again_does_not_stand_in_line_with_the_silent() {
         }
     }
     world.start(NOW);
-    assert_eq!(world.lanes.silent, SILENT);
+    assert_eq!(world.lanes.slots.of(Standing::Silent), SILENT);
     world.befriend(999);
     world.queue(999, 30);
     let own: Vec<_> = world.start(NOW).into_iter().map(|(_, id)| id).collect();
@@ -314,6 +314,66 @@ fn whatever_silent_strangers_do_known_endpoints_start_at_once() {
 }
 
 #[test]
+fn many_that_answer_late_leave_slots_to_the_silent_and_to_what_lingers() {
+    let mut world = World::default();
+    for name in 0..400 {
+        world.queue(name, 1000);
+    }
+    // Three hundred answer late, a hundred not at all.
+    for _ in 0..7 {
+        for (who, id) in world.start(NOW) {
+            world.lanes.lingers(id);
+            let is_silent = (300..400).any(|name| who == endpoint(name));
+            let went = if is_silent {
+                Went::NoAnswer
+            } else {
+                Went::Failed
+            };
+            world.end_at(id, went, true, NOW);
+        }
+    }
+    world.start(NOW);
+    let slots = &world.lanes.slots;
+    assert_eq!(slots.of(Standing::Slow), LATE);
+    assert_eq!(slots.of(Standing::Silent), 100, "each has one");
+    for name in 1000..1016 {
+        world.befriend(name);
+        world.queue(name, 1000);
+    }
+    // All friends fall silent at once, and still all of their attempts leave the quick pool.
+    let friends = world.start(NOW);
+    assert_eq!(friends.len(), QUICK - FOR_NEWCOMERS);
+    for (_, id) in friends {
+        world.lanes.lingers(id);
+    }
+    assert_eq!(world.lanes.slots.quick(), 0);
+}
+
+#[test]
+fn a_host_that_cannot_be_reached_and_takes_long_to_tell_is_silent() {
+    let mut world = World::default();
+    world.befriend(1);
+    world.queue(1, 1000);
+    let mut under_way = world.start(NOW);
+    assert_eq!(under_way.len(), Standing::Quick.share());
+    for (_, id) in under_way.drain(..) {
+        world.end_at(id, Went::NoAnswer, true, NOW);
+    }
+    assert_eq!(world.start(NOW).len(), Standing::Silent.share());
+    // Refused at once it keeps nobody waiting.
+    world.befriend(2);
+    world.queue(2, 1000);
+    for (_, id) in world.start(NOW) {
+        world.end_at(id, Went::NoAnswer, false, NOW);
+    }
+    assert_eq!(
+        count(&world.start(NOW), 2),
+        Standing::Quick.share(),
+        "but for its circuit, which holds nothing back here"
+    );
+}
+
+#[test]
 fn busy_friends_leave_slots_to_strangers() {
     let mut world = World::default();
     for name in 0..20 {
@@ -398,6 +458,68 @@ fn an_open_circuit_waits_and_then_lets_one_try() {
     assert!(world.lanes.is_idle(NOW) && !world.lanes.is_idle(wakes));
     assert_eq!(world.start(wakes).len(), 1);
     assert_eq!(state(&world, wakes), CircuitState::HalfOpen);
+}
+
+#[test]
+fn no_attempt_waits_longer_for_an_open_circuit_than_it_may() {
+    const HOLD: u64 = 60;
+    let mut world = World::default();
+    world.lanes.hold_for(Duration::from_secs(HOLD));
+    world.befriend(1);
+    // All are in hand at once, so that nothing in the store tells how long they have waited.
+    let all = Standing::Quick.page();
+    world.queue(1, all);
+    let (mut tried, mut given_back) = (0, 0);
+    for second in 0..=HOLD {
+        let now = NOW.after(Duration::from_secs(second));
+        while let Some(action) = world.lanes.next(now) {
+            match action {
+                Action::Claim(endpoint, at_most) => {
+                    let (taken, next) = world.backlog.take(endpoint, at_most);
+                    world.lanes.claimed(endpoint, taken, next, now);
+                }
+                // Their leases end before their time does: they are claimed anew.
+                Action::GiveBack(dropped) => {
+                    *world.backlog.left.entry(endpoint(1)).or_default() += dropped.len();
+                    given_back += dropped.len();
+                }
+                Action::Start(_, due) => {
+                    tried += 1;
+                    world.end_at(due.id, Went::Failed, false, now);
+                }
+            }
+        }
+    }
+    assert!(given_back > 0);
+    assert_eq!(tried, all);
+}
+
+#[test]
+fn what_was_due_before_a_claim_is_not_due_later_for_it() {
+    let mut world = World::default();
+    world.lanes.due(endpoint(1), NOW);
+    let claim = world.lanes.next(NOW);
+    assert!(matches!(claim, Some(Action::Claim(..))), "{claim:?}");
+    // Something is queued meanwhile, which the claim has not seen, and it finds what is long due.
+    let later = NOW.after(Duration::from_secs(30));
+    world.lanes.due(endpoint(1), later);
+    world.lanes.claimed(endpoint(1), vec![], Some(NOW), later);
+    assert_eq!(world.lanes.lanes[&endpoint(1)].next, Some(NOW));
+}
+
+#[test]
+fn an_endpoint_that_takes_nothing_has_no_open_circuit() {
+    let mut world = World::default();
+    world.lanes.hold_for(Duration::from_secs(60));
+    world.queue(1, 1000);
+    for _ in 0..5 {
+        for (_, id) in world.start(NOW) {
+            world.end(id, Went::Failed);
+        }
+    }
+    assert_eq!(world.lanes.circuits().count(), 1);
+    world.lanes.takes_nothing(endpoint(1));
+    assert_eq!(world.lanes.circuits().count(), 0);
 }
 
 #[test]
@@ -530,23 +652,35 @@ proptest! {
                     world.lanes.lingers(id);
                 } else {
                     under_way.swap_remove(at);
-                    let went = [Went::Delivered, Went::Failed, Went::NoAnswer, Went::NotTried];
-                    let went = went[usize::from(name) % 4];
+                    let pause = Duration::from_secs(name.into());
+                    let went = [
+                        Went::Delivered,
+                        Went::Failed,
+                        Went::AskedToWait(pause),
+                        Went::NoAnswer,
+                        Went::NotTried,
+                    ];
+                    let went = went[usize::from(name) % 5];
                     world.end_at(id, went, name % 3 == 0, now);
                 }
             }
             under_way.extend(world.start(now));
             let lanes = &world.lanes;
-            let of = |pick: fn(&UnderWay) -> bool| {
+            let of = |pick: &dyn Fn(&UnderWay) -> bool| {
                 lanes.under_way.values().filter(|each| pick(each)).count()
             };
             prop_assert_eq!(lanes.under_way.len(), under_way.len());
-            prop_assert_eq!(lanes.slow, of(|each| each.is_slow));
-            prop_assert_eq!(lanes.quick, of(|each| !each.is_slow));
-            prop_assert_eq!(lanes.newcomers, of(|each| each.is_new));
-            prop_assert_eq!(lanes.silent, of(|each| each.is_silent));
-            prop_assert!(lanes.quick <= QUICK && lanes.slow <= SLOW);
-            prop_assert!(lanes.newcomers <= NEWCOMERS && lanes.silent <= SILENT);
+            prop_assert_eq!(lanes.slots.moved, of(&|each| each.has_moved));
+            for standing in STANDINGS {
+                let begun = of(&|each| each.standing == standing && !each.has_moved);
+                prop_assert_eq!(lanes.slots.of(standing), begun);
+            }
+            let (quick, slow) = lanes.slots();
+            prop_assert_eq!(quick + slow, under_way.len());
+            prop_assert!(quick <= QUICK && slow <= SLOW);
+            prop_assert!(lanes.slots.of(Standing::New) <= NEWCOMERS);
+            prop_assert!(lanes.slots.of(Standing::Slow) <= LATE);
+            prop_assert!(lanes.slots.of(Standing::Silent) <= SILENT);
             let buffered: usize = lanes.lanes.values().map(|lane| lane.buffer.len()).sum();
             prop_assert_eq!(lanes.buffered, buffered);
             for (id, lane) in &lanes.lanes {

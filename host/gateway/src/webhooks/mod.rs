@@ -7,6 +7,7 @@
 //! | `worker` | claims what is due, has it tried, sleeps until something is queued |
 //! | `lanes`, `circuit` | whose turn it is: slots shared fairly, endpoints left alone that fail |
 //! | `attempt`, `retry_after` | one attempt: signed, sent, judged, recorded |
+//! | `recipient` | an endpoint as attempts see it |
 //! | `known` | what the worker knows, for operators and metrics |
 
 mod attempt;
@@ -16,11 +17,14 @@ mod endpoints;
 mod known;
 mod lanes;
 mod log;
+mod recipient;
 mod retry_after;
 mod worker;
 
+pub(crate) use attempt::count_ended;
 pub use circuit::CircuitState;
 pub use destination::NotADestination;
 pub use endpoints::{EndpointError, IssuedEndpoint, NewEndpoint, RotatedEndpoint};
 pub use log::DeliveryError;
+pub(crate) use recipient::Recipient;
 pub(crate) use worker::Deliverer;

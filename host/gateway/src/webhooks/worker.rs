@@ -10,13 +10,14 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
+use kassette_domain::webhook::DeliveryStatus;
 use kassette_http::Client;
 use kassette_store::{Claimed, DueDelivery, Fault, TRIED_MOST};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::attempt::{Attempted, Unrecorded};
+use super::attempt::{Attempted, Unrecorded, count_ended};
 use super::known::Known;
 use super::lanes::{Action, Lanes, Went};
 use crate::Gateway;
@@ -253,7 +254,7 @@ impl Worker<'_> {
                 let again = again_after_panic(&gateway);
                 let ids: Vec<_> = arrived
                     .iter()
-                    .map(|each| (each.id(), each.endpoint))
+                    .map(|each| (each.id(), each.endpoint()))
                     .collect();
                 let recorded = AssertUnwindSafe(gateway.record_all(arrived)).catch_unwind();
                 let recorded = recorded.await.unwrap_or_else(|_| {
@@ -274,13 +275,8 @@ impl Worker<'_> {
             let sweep = async { gateway.store().sweep(endpoint, now).await };
             let next = match caught(sweep).await {
                 Ok(swept) => {
-                    let count = |status: &'static str, ended: u64| {
-                        let labels = [("status", status)];
-                        metrics::counter!("kassette_webhook_deliveries_total", &labels)
-                            .increment(ended);
-                    };
-                    count("cancelled", swept.cancelled);
-                    count("exhausted", swept.exhausted);
+                    count_ended(DeliveryStatus::Cancelled, swept.cancelled);
+                    count_ended(DeliveryStatus::Exhausted, swept.exhausted);
                     swept.next
                 }
                 Err(fault) => {
@@ -309,7 +305,11 @@ impl Worker<'_> {
             Some(Done::Claimed(endpoint, Ok(Claimed::Due { deliveries, next }))) => {
                 self.lanes.claimed(endpoint, deliveries, next, now);
             }
-            Some(Done::Claimed(endpoint, Ok(Claimed::Held))) => self.sweep(endpoint),
+            Some(Done::Claimed(endpoint, Ok(Claimed::Held))) => {
+                self.lanes.takes_nothing(endpoint);
+                self.tell_circuit(Some(endpoint));
+                self.sweep(endpoint);
+            }
             Some(Done::Claimed(endpoint, Err(fault))) => {
                 tracing::error!(error = %fault, endpoint.id = %endpoint, "deliveries could not be claimed");
                 let later = Some(now.after(FAULT_PAUSE));
@@ -324,7 +324,7 @@ impl Worker<'_> {
             Some(Done::Arrived(id, arrived)) => {
                 let has_lingered = self.has_lingered(id);
                 self.lanes.arrived(id, has_lingered, now);
-                self.tell_circuit(Some(arrived.endpoint));
+                self.tell_circuit(Some(arrived.endpoint()));
                 self.arrived.push(*arrived);
             }
             Some(Done::Recorded(recorded)) => {

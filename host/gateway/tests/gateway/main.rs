@@ -11,6 +11,7 @@
 
 mod auth;
 mod create;
+mod inside;
 mod listing;
 mod modules;
 mod news;

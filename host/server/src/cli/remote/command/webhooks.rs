@@ -76,11 +76,11 @@ pub(in crate::cli) enum EndpointAction {
         #[arg(long)]
         overlap_hours: Option<u64>,
     },
-    /// Deliver again whatever was given up since a time.
+    /// Deliver again whatever was given up of what was queued since a time.
     Recover {
         /// Its id.
         endpoint_id: String,
-        /// Such as 2030-01-31T12:00:00Z.
+        /// When the first of it was queued, or before: such as 2030-01-31T12:00:00Z.
         #[arg(long)]
         since: String,
     },

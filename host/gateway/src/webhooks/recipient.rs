@@ -1,0 +1,56 @@
+//! An endpoint as attempts see it.
+
+use std::sync::{Arc, Weak};
+
+use kassette_domain::webhook::{Endpoint, EndpointSecrets};
+use parking_lot::Mutex;
+use url::Url;
+
+use super::destination::{self, NotADestination};
+use crate::access::Configured;
+
+/// An endpoint with its secrets, as they were last read.
+#[derive(Debug)]
+pub(crate) struct Recipient {
+    pub(super) endpoint: Endpoint,
+    pub(super) secrets: EndpointSecrets,
+    judged: Mutex<Option<Judged>>,
+}
+
+/// What was said of an address, and under which configuration.
+#[derive(Debug)]
+struct Judged {
+    under: Weak<Configured>,
+    said: Result<Url, NotADestination>,
+}
+
+impl Recipient {
+    pub(crate) const fn new(endpoint: Endpoint, secrets: EndpointSecrets) -> Self {
+        Self {
+            endpoint,
+            secrets,
+            judged: Mutex::new(None),
+        }
+    }
+
+    /// Where events are sent to. Judged anew under every configuration: what is ours and who is a
+    /// provider may have changed.
+    ///
+    /// # Errors
+    /// Why they are not.
+    pub(super) fn destination(&self, configured: &Arc<Configured>) -> Result<Url, NotADestination> {
+        let mut judged = self.judged.lock();
+        if let Some(judged) = &*judged
+            && Weak::as_ptr(&judged.under) == Arc::as_ptr(configured)
+        {
+            return judged.said.clone();
+        }
+        let guard = configured.settings.webhooks.guard();
+        let said = destination::judge(&self.endpoint.url, guard, configured);
+        *judged = Some(Judged {
+            under: Arc::downgrade(configured),
+            said: said.clone(),
+        });
+        said
+    }
+}
