@@ -27,8 +27,15 @@ const RESPONSE: usize = 1024 * 1024;
 const HEADERS: usize = 64;
 /// Longest token that is kept; a signed token with many claims has 2 KiB.
 const TOKEN: usize = 8 * 1024;
-/// Headers that only the host sets, beside those that the client refuses.
-const OURS: [&str; 3] = ["user-agent", "host", "content-length"];
+/// Headers that only the host sets, beside those that the client refuses; and those that would have a
+/// secret in an answer look otherwise than what is [blanked](Call::blanked): packed, or in two halves.
+const OURS: [&str; 5] = [
+    "user-agent",
+    "host",
+    "content-length",
+    "accept-encoding",
+    "range",
+];
 
 /// A request that may be sent.
 struct Ready {
@@ -88,6 +95,9 @@ impl Call {
             Ok(response) if response.truncated => {
                 Err(wit::Failure::NoAnswer("the answer is over 1 MiB".into()))
             }
+            Ok(response) if is_packed(&response) => Err(wit::Failure::NoAnswer(
+                "the answer is compressed, which nobody has asked for".into(),
+            )),
             Ok(response) => {
                 if let Some(keep) = request.keep.filter(|_| response.status.is_success()) {
                     self.keep(who, &keep, &response.body, ready.token_hosts);
@@ -209,6 +219,15 @@ impl Call {
             took,
         });
     }
+}
+
+/// Whether a body is not what it says, so that secrets in it could not be blanked.
+fn is_packed(response: &Response) -> bool {
+    let codings = response.headers.get_all("content-encoding").iter();
+    codings
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"))
 }
 
 fn method(verb: wit::Verb) -> Method {

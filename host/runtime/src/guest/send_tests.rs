@@ -395,6 +395,8 @@ async fn headers_are_the_modules_only_as_far_as_they_steer_nothing() {
         "Host",
         "user-agent",
         "content-length",
+        "Accept-Encoding",
+        "range",
         "bad name",
         "x\r\ny",
     ] {
@@ -424,6 +426,28 @@ async fn headers_are_the_modules_only_as_far_as_they_steer_nothing() {
         Err(wit::Failure::NotSent(_))
     ));
     assert_eq!(bench.left(), []);
+}
+
+#[tokio::test]
+async fn an_answer_in_which_nothing_can_be_blanked_reaches_no_module() {
+    let mut bench = Bench::new(with_key());
+    for (coding, is_read) in [
+        ("gzip", false),
+        ("identity, br", false),
+        ("Identity", true),
+        ("", true),
+    ] {
+        let mut packed = answer(200, "{}").unwrap();
+        let coding_value = coding.parse().unwrap();
+        packed.headers.insert("content-encoding", coding_value);
+        bench.script.answers.lock().push(Ok(packed));
+        let answered = bench.send(request(wit::Verb::Get, API)).await;
+        match answered {
+            Ok(_) => assert!(is_read, "{coding}"),
+            Err(wit::Failure::NoAnswer(why)) => assert!(!is_read, "{coding}: {why}"),
+            Err(other) => panic!("{coding}: {other:?}"),
+        }
+    }
 }
 
 #[derive(Default)]
