@@ -95,9 +95,23 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         .simulators
         .as_ref()
         .map(|simulators| simulators.accounts.clone());
+    let mut own_origins = own_origins(&base_url, [public.address(), operators.address()]);
+    own_origins.push(admin_url.clone());
+    let inner = match &parts.simulators {
+        // Callbacks of simulators come over loopback, whatever TLS or proxy stands before us.
+        Some(simulators) => {
+            let inner = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None).await?;
+            let inner_url = origin("http", inner.address());
+            simulators.call_back_to(&inner_url)?;
+            own_origins.push(inner_url);
+            Some(inner)
+        }
+        None => None,
+    };
     let settings = settings(
         &parts.config,
-        [&base_url, &admin_url],
+        &base_url,
+        &own_origins,
         parts.profile,
         simulated.as_ref(),
     );
@@ -116,10 +130,7 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         main.limits.in_hand,
     );
     let mut listeners = Vec::new();
-    if let Some(simulators) = &parts.simulators {
-        // Callbacks of simulators come over loopback, whatever TLS or proxy stands before us.
-        let inner = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None).await?;
-        simulators.call_back_to(&origin("http", inner.address()))?;
+    if let Some(inner) = inner {
         listeners.push((inner, api::callbacks(state.clone())));
     }
     let payers = pages::PagesState::new(gateway.clone(), main.trusted_proxies.clone())
@@ -143,6 +154,7 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         store,
         base_url,
         admin_url,
+        own_origins,
         listen,
         listeners: parking_lot::Mutex::new(listeners),
         simulators: parts.simulators,
@@ -191,10 +203,11 @@ fn open_store(parts: &Parts, master: MasterKey) -> Result<Arc<SledStore>, ServeE
 }
 
 /// The gateway's settings with the simulated accounts beside the configured ones. No event goes to
-/// our own origins.
+/// our own origins: those given and the operators' names.
 pub(super) fn settings(
     config: &Config,
-    [public_url, admin_url]: [&str; 2],
+    public_url: &str,
+    own_origins: &[String],
     profile: Profile,
     simulated: Option<&BTreeMap<AccountId, Account>>,
 ) -> Settings {
@@ -208,9 +221,23 @@ pub(super) fn settings(
     settings.plain_loopback |= simulated.is_some();
     let admin_names = config.main.admin_hosts.iter();
     let own = &mut settings.webhooks.own_origins;
-    own.extend([public_url.to_owned(), admin_url.to_owned()]);
+    own.extend_from_slice(own_origins);
     own.extend(admin_names.map(|host| format!("https://{host}")));
     settings
+}
+
+/// The public origin, and its host at the ports of the listeners, which may be open to the world beside
+/// a proxy.
+fn own_origins(public_url: &str, listeners: [SocketAddr; 2]) -> Vec<String> {
+    let mut own = vec![public_url.to_owned()];
+    if let Ok(mut url) = url::Url::parse(public_url) {
+        for listener in listeners {
+            if url.set_port(Some(listener.port())).is_ok() {
+                own.push(url.to_string());
+            }
+        }
+    }
+    own
 }
 
 async fn bind(
@@ -267,6 +294,26 @@ mod tests {
         assert_eq!(
             origin("https", ([192, 0, 2, 1], 8443).into()),
             "https://192.0.2.1:8443"
+        );
+    }
+
+    #[test]
+    fn no_event_goes_to_an_address_of_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kassette.toml");
+        std::fs::write(file, "admin_hosts = [\"ops.example\"]").unwrap();
+        let config = Config::read(folder.path(), Profile::Serve).unwrap();
+        let listeners = [8443, 9443].map(|port| ([0, 0, 0, 0], port).into());
+        let given = own_origins("https://pay.example", listeners);
+        let settings = settings(&config, "https://pay.example", &given, Profile::Serve, None);
+        assert_eq!(
+            settings.webhooks.own_origins,
+            [
+                "https://pay.example",
+                "https://pay.example:8443/",
+                "https://pay.example:9443/",
+                "https://ops.example"
+            ]
         );
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct Running {
     pub(super) store: Arc<SledStore>,
     pub(super) base_url: String,
     pub(super) admin_url: String,
+    /// Where no event goes.
+    pub(super) own_origins: Vec<String>,
     pub(super) listen: SocketAddr,
     pub(super) listeners: parking_lot::Mutex<Vec<(Listener, Router)>>,
     pub(super) simulators: Option<Simulators>,
@@ -81,13 +83,18 @@ impl Running {
             .as_ref()
             .map(|simulators| simulators.accounts.clone());
         let (gateway, base_url) = (self.gateway.clone(), self.base_url.clone());
-        let admin_url = self.admin_url.clone();
+        let own_origins = self.own_origins.clone();
         let (watched, ending) = (folder.clone(), self.ending.clone());
         let reload = move || {
             let gateway = gateway.clone();
             let read = Config::read(&folder, profile).map(|config| {
-                let own = [base_url.as_str(), admin_url.as_str()];
-                settings(&config, own, profile, simulated.as_ref())
+                settings(
+                    &config,
+                    &base_url,
+                    &own_origins,
+                    profile,
+                    simulated.as_ref(),
+                )
             });
             async move {
                 let taken = match read {
