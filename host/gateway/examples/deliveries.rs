@@ -130,12 +130,10 @@ async fn main() {
             rounds[at].push([delivered, delivered / many, delivered / one, worked]);
         }
     }
-    let mut first = None;
     for (stored, rounds) in options.stored.iter().zip(&rounds) {
         let [delivered, ratio, of_loop, worked] = std::array::from_fn(|which| {
-            let mut values: Vec<f64> = rounds.iter().map(|round: &[f64; 4]| round[which]).collect();
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
+            let [_, median, _] = quartiles(rounds.iter().map(|round| round[which]));
+            median
         });
         println!(
             "{stored} stored, median of {} rounds of {} events: {delivered:.0} deliveries/s, \
@@ -143,12 +141,17 @@ async fn main() {
              {of_loop:.2} to a loop",
             options.rounds, options.events
         );
-        let (few, rate, work) = *first.get_or_insert((stored, delivered, worked));
-        if few != stored {
+    }
+    if let ([few, others @ ..], [with_few, with_others @ ..]) = (&options.stored[..], &rounds[..]) {
+        for (stored, rounds) in others.iter().zip(with_others) {
+            // Neighbours are compared: what else the machine does changes from minute to minute.
+            let [rate, work] = [0, 3].map(|which| {
+                let pairs = rounds.iter().zip(with_few);
+                quartiles(pairs.map(|(many, few)| many[which] / few[which]))
+            });
             println!(
-                "  {:.2} times the rate with {few} stored, {:.2} times the work",
-                delivered / rate,
-                worked / work
+                "{stored} stored, of each round with {few}, quartiles: {rate:.2?} of the rate, \
+                 {work:.2?} of the work"
             );
         }
     }
@@ -156,6 +159,13 @@ async fn main() {
         place.remove().await;
     }
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// The lower quartile, the median and the upper quartile.
+fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| values[values.len() * quarter / 4])
 }
 
 /// A gateway on a store of its own, with one endpoint.
