@@ -6,6 +6,7 @@ mod review;
 mod start;
 mod table;
 mod takings;
+mod told;
 mod waiting;
 
 use std::time::Duration;
