@@ -2,11 +2,12 @@
 //! the same receiver in the same run, bare client, gateway and receiver in one process. The bare client
 //! does nothing but post the same headers and as many bytes: over as many connections as one endpoint
 //! gets, and as a plain loop, one after the other. With few delivered events in the store and with
-//! many, by turns.
+//! many, by turns. A store with few is made anew for each round, or with `--aged` it has delivered as
+//! many as the other and forgotten them: then both have the same past, and differ in what they keep.
 //!
 //! ```sh
 //! cargo run --release -p kassette -p kassette-gateway --example deliveries -- \
-//!     [--events N] [--rounds N] [--stored FEW,MANY] [--folder DIR]
+//!     [--events N] [--rounds N] [--stored FEW,MANY] [--aged] [--folder DIR]
 //! ```
 #![expect(
     clippy::unwrap_used,
@@ -60,6 +61,8 @@ struct Options {
     rounds: usize,
     /// Events that were delivered before, one measurement for each number.
     stored: Vec<usize>,
+    /// Whether those with few have delivered as many as those with most.
+    aged: bool,
     folder: PathBuf,
 }
 
@@ -69,10 +72,15 @@ impl Options {
             events: 20_000,
             rounds: 5,
             stored: vec![1_000],
+            aged: false,
             folder: std::env::temp_dir(),
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(name) = arguments.next() {
+            if name == "--aged" {
+                options.aged = true;
+                continue;
+            }
             let value = arguments.next().unwrap_or_default();
             match name.as_str() {
                 "--events" => options.events = value.parse().unwrap(),
@@ -95,6 +103,7 @@ async fn main() {
     let folder = format!("kassette-deliveries-{}", std::process::id());
     let folder = options.folder.join(folder);
     let receiver = Receiver::start().await;
+    let most = options.stored.iter().max().copied().unwrap_or_default();
     let mut places: Vec<Option<Place>> = options.stored.iter().map(|_| None).collect();
     let mut rounds = vec![Vec::new(); options.stored.len()];
     // By turns, so that what else the machine does meets all of them.
@@ -105,13 +114,17 @@ async fn main() {
         for (at, stored) in turns {
             // The rounds themselves would make many out of few: then each has a store of its own.
             let grows = options.events * options.rounds > stored / 2;
-            if let Some(place) = places[at].take_if(|_| grows) {
+            if let Some(place) = places[at].take_if(|_| grows && !options.aged) {
                 place.remove().await;
+            }
+            if let Some(place) = places[at].as_ref().filter(|_| grows) {
+                place.keep(*stored).await;
             }
             if places[at].is_none() {
                 let began = Instant::now();
-                let place = Place::new(&folder.join(at.to_string()), &receiver).await;
-                queue(&place.store, place.endpoint, *stored, true).await;
+                let place = folder.join(at.to_string());
+                let past = if options.aged { most } else { *stored };
+                let place = Place::with(&place, &receiver, *stored, past).await;
                 println!(
                     "{stored} delivered before, filled in {:.1?}",
                     began.elapsed()
@@ -186,6 +199,36 @@ impl Place {
             store,
             gateway,
             endpoint,
+        }
+    }
+
+    /// One with so many delivered events, of all that it has ever delivered.
+    async fn with(folder: &Path, receiver: &Receiver, stored: usize, past: usize) -> Self {
+        let place = Self::new(folder, receiver).await;
+        if past > stored {
+            queue(&place.store, place.endpoint, past - stored, true).await;
+            place.keep(stored).await;
+        } else {
+            queue(&place.store, place.endpoint, stored, true).await;
+        }
+        place
+    }
+
+    /// Delivers so many and forgets all that were delivered before.
+    async fn keep(&self, stored: usize) {
+        // What is queued in the same millisecond is not forgotten.
+        let before = SystemClock.now().after(Duration::from_millis(1));
+        while SystemClock.now() <= before {
+            tokio::task::yield_now().await;
+        }
+        queue(&self.store, self.endpoint, stored, true).await;
+        let mut after = None;
+        loop {
+            let pruned = self.store.prune_deliveries(before, after, usize::MAX);
+            after = pruned.await.unwrap().next;
+            if after.is_none() {
+                break;
+            }
         }
     }
 
