@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AccountId, AttemptId, Digest, PaymentId, Slot};
-use crate::ledger::{FIRST_QUERIES, Via};
+use crate::ledger::Via;
 use crate::method::MethodId;
 use crate::money::{Minor, Money};
 use crate::payment::Decision;
-use crate::provider::{Action, VendorSettlement, VendorStatus};
+use crate::provider::{Action, Particulars, VendorSettlement, VendorStatus};
+use crate::returns::Returns;
 use crate::secret::Secret;
 use crate::time::Time;
 
@@ -138,8 +139,16 @@ pub struct Attempt {
     pub busy_until: Option<Time>,
     /// When the vendor is asked next.
     pub next_query: Option<Time>,
-    /// How many scheduled questions were asked without an answer that ends it.
+    /// How many questions of the schedule were asked; [`Attempt::ALL_ASKED`] after the last.
     pub queries: u8,
+    /// How many questions in a row had no answer since its life ended.
+    pub silences: u8,
+    /// Since when, where there are any.
+    pub silent_since: Option<Time>,
+    /// How many notices that prove nothing by themselves have arrived.
+    pub notices: u32,
+    /// How many of them a question has answered that was asked after they came.
+    pub notices_answered: u32,
     /// What the schedule of questions counts from: when it was opened, captured or heard of again.
     pub watched_from: Time,
     /// Before then a capture or a close that had no success is not tried again.
@@ -150,10 +159,11 @@ pub struct Attempt {
     pub last_sent: Time,
     /// Whether it was claimed to be closed: then its end is nobody's decline.
     pub closing: bool,
-    /// Whether it was captured for an operator's approval, which then completes the payment itself.
-    pub approved: bool,
-    /// The most that the vendor ever said was given back.
-    pub given_back: Minor,
+    /// What went back of its money.
+    pub returns: Returns,
+    /// What the provider told beside where the money is: the newest of each, its refunds and disputes
+    /// left out.
+    pub particulars: Particulars,
     /// News that already has its line "changed nothing": one for each way and status.
     pub heard: Vec<(Via, VendorStatus)>,
     /// When it was opened.
@@ -177,17 +187,40 @@ impl Attempt {
         self.busy_until.is_some_and(|until| now < until)
     }
 
-    /// Whether the vendor's last word is an authorisation that nobody has captured.
+    /// Whether the vendor's last word is an authorisation that is not captured: one to be captured
+    /// now, or one that it holds until a person has looked.
     pub fn is_authorised(&self) -> bool {
-        self.vendor
+        let held = self.particulars.authorised_at.is_some()
+            && self.particulars.captured_at.is_none()
+            && self.net().is_none();
+        let authorised = self
+            .vendor
             .as_ref()
-            .is_some_and(|facts| facts.status == VendorStatus::Processing)
-            && !matches!(self.state, AttemptState::Captured | AttemptState::Surplus)
+            .is_some_and(|facts| match facts.status {
+                VendorStatus::Processing => true,
+                VendorStatus::Review => held,
+                _ => false,
+            });
+        authorised && !matches!(self.state, AttemptState::Captured | AttemptState::Surplus)
     }
+
+    /// [`Attempt::queries`] when the whole schedule was asked.
+    pub const ALL_ASKED: u8 = u8::MAX;
 
     /// Whether all questions of the schedule were asked in vain.
     pub fn is_exhausted(&self) -> bool {
-        usize::from(self.queries) >= FIRST_QUERIES.len()
+        self.queries == Self::ALL_ASKED
+    }
+
+    /// Captured money that is not given back, as far as the vendor told; an authorisation is none.
+    pub fn net(&self) -> Option<(Minor, &str)> {
+        let facts = self.vendor.as_ref()?;
+        let taken = !matches!(
+            facts.status,
+            VendorStatus::Pending | VendorStatus::Processing | VendorStatus::VerificationPending
+        );
+        let net = facts.received.0.saturating_sub(facts.returned.0);
+        (taken && net > 0).then_some((Minor(net), facts.currency.as_str()))
     }
 
     /// Whether the vendor's last word leaves open what becomes of it.

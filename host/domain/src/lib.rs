@@ -26,6 +26,7 @@ pub mod policy;
 pub mod provider;
 pub mod release;
 pub mod reseller;
+pub mod returns;
 pub mod routing;
 pub mod secret;
 pub mod signing;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{MerchantId, PaymentId, ResellerId};
 use crate::key::Environment;
 use crate::method::MethodId;
-use crate::money::{Minor, Money};
+use crate::money::{Minor, Money, Rate};
 use crate::order::{ClientRef, Email, IdempotencyKey, OrderId};
 use crate::secret::Secret;
 use crate::site::ReturnUrl;
@@ -173,6 +173,8 @@ pub struct NewPayment {
     pub request: Request,
     /// The amount at the merchant's rate of now.
     pub usd: Minor,
+    /// That rate.
+    pub rate: Rate,
     /// Opens the hosted page: 43 characters of base64url.
     pub token: Secret,
     /// When the offer ends.
@@ -199,6 +201,10 @@ pub enum ReviewCause {
     LateMoney,
     /// Money was given back before completion.
     Refund,
+    /// An operator sent it here.
+    Operator,
+    /// The provider refused to capture what an operator had approved, or had voided it.
+    Refused,
 }
 
 impl ReviewCause {
@@ -206,6 +212,55 @@ impl ReviewCause {
     pub const fn ends_by_provider(self) -> bool {
         matches!(self, Self::Vendor | Self::Silence)
     }
+}
+
+/// What an operator decides about a review.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Resolution {
+    /// The payment is to be completed.
+    Approve,
+    /// The payment is to fail; money that was taken is to be refunded.
+    Decline,
+}
+
+/// Where an operator's decision stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DecisionState {
+    /// The provider has to capture or close first.
+    Waiting,
+    /// It was carried out.
+    Done,
+    /// It could not be carried out; the payment is still in review.
+    Lapsed,
+}
+
+/// An operator's decision about a review, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReviewDecision {
+    /// Which way.
+    pub resolution: Resolution,
+    /// The settlement that the operator named; with an approval alone.
+    pub settlement: Option<Settlement>,
+    /// Whether the operator vouches for money that the provider does not confirm.
+    pub vouch: bool,
+    /// Where it stands.
+    pub state: DecisionState,
+    /// What the operator saw: captured money that was not given back, else what was authorised.
+    pub received: Minor,
+    /// Of which currency.
+    pub currency: String,
+    /// The authenticated operator.
+    pub operator: String,
+    /// The person that the operator acted for.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub at: Time,
+    /// Questions in a row that the provider left without an answer while it waited.
+    pub silences: u8,
 }
 
 /// A payment.
@@ -225,6 +280,8 @@ pub struct Payment {
     pub due: Money,
     /// The amount in US cents, fixed at creation.
     pub usd: Minor,
+    /// The rate that it was converted with.
+    pub rate: Rate,
     /// Who picks the method.
     pub mode: CheckoutMode,
     /// What the request said of the method.
@@ -247,12 +304,18 @@ pub struct Payment {
     pub review: Option<ReviewCause>,
     /// Whether the risk policy wants a person to look, and nobody has yet.
     pub risk_review: bool,
+    /// The last decision of an operator about a review of it.
+    pub decision: Option<Box<ReviewDecision>>,
+    /// Whether an operator vouched for its money; for good.
+    pub vouched: bool,
     /// How often payers were declined.
     pub declines: u8,
     /// What the platform charges, US cents; recorded on completion of a live payment.
     pub fee: Option<Minor>,
     /// When it was made.
     pub created_at: Time,
+    /// When it was completed.
+    pub completed_at: Option<Time>,
     /// When the offer ends.
     pub expires_at: Time,
     /// Held for a worker until then.
@@ -274,6 +337,7 @@ impl Payment {
             order_id: request.order_id,
             due: request.due,
             usd: new.usd,
+            rate: new.rate,
             mode: request.mode,
             requested_method: request.method,
             method: fixed,
@@ -285,9 +349,12 @@ impl Payment {
             settlement: Settlement::Pending,
             review: None,
             risk_review: new.risk_review,
+            decision: None,
+            vouched: false,
             declines: 0,
             fee: None,
             created_at: now,
+            completed_at: None,
             expires_at: new.expires_at,
             claimed_until: None,
         }

@@ -278,10 +278,120 @@ pub struct Report {
     pub received: Minor,
     /// Of which currency; the vendor may report one that no invoice can have, kept as its code.
     pub currency: String,
-    /// Given back so far, of the same currency.
+    /// Given back so far, of the same currency; zero where the vendor tells each refund and dispute
+    /// alone.
     pub returned: Minor,
     /// For the operator, at most 200 bytes.
     pub detail: String,
+    /// What else the vendor tells.
+    pub particulars: Particulars,
+}
+
+/// What a vendor tells beside where the money is. Whatever it did not tell is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Particulars {
+    /// The vendor's own word for where it stands.
+    pub provider_status: Option<String>,
+    /// The vendor's own code for a refusal or a review.
+    pub reason: Option<String>,
+    /// Other ids under which the vendor's statements show the payment.
+    pub references: Vec<String>,
+    /// What the vendor keeps, with its currency's code.
+    pub fee: Option<(Minor, String)>,
+    /// When the payer's approval was given.
+    pub authorised_at: Option<Time>,
+    /// When the money was taken.
+    pub captured_at: Option<Time>,
+    /// Until when an approval can be captured.
+    pub capture_before: Option<Time>,
+    /// With what the payer paid: `visa 4242`.
+    pub instrument: Option<String>,
+    /// Refunds that are told one by one.
+    pub refunds: Vec<ProviderRefund>,
+    /// Disputes.
+    pub disputes: Vec<Dispute>,
+}
+
+impl Particulars {
+    /// Other references kept of one attempt, those of its captures and refunds included.
+    const REFERENCES: usize = 32;
+
+    /// Takes over what a newer report tells, refunds and disputes apart; answers the references that
+    /// were not known.
+    pub fn learn(&mut self, newer: &Self) -> Vec<String> {
+        fn take<T: Clone>(known: &mut Option<T>, newer: &Option<T>) {
+            if newer.is_some() {
+                known.clone_from(newer);
+            }
+        }
+        take(&mut self.provider_status, &newer.provider_status);
+        take(&mut self.reason, &newer.reason);
+        take(&mut self.fee, &newer.fee);
+        take(&mut self.authorised_at, &newer.authorised_at);
+        take(&mut self.captured_at, &newer.captured_at);
+        take(&mut self.capture_before, &newer.capture_before);
+        take(&mut self.instrument, &newer.instrument);
+        let room = Self::REFERENCES.saturating_sub(self.references.len());
+        let mut new: Vec<String> = Vec::new();
+        for reference in &newer.references {
+            if !self.references.contains(reference) && !new.contains(reference) && new.len() < room
+            {
+                new.push(reference.clone());
+            }
+        }
+        self.references.extend(new.iter().cloned());
+        new
+    }
+}
+
+/// One sum that was given back, as the vendor tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProviderRefund {
+    /// The vendor's id for it.
+    pub id: String,
+    /// Minor units of the currency received.
+    pub amount: Minor,
+    /// What became of it.
+    pub state: RefundState,
+}
+
+/// What became of a refund.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefundState {
+    /// Under way: it does not count as given back yet.
+    Pending,
+    /// Given back.
+    Succeeded,
+    /// It came back, or never went out.
+    Failed,
+}
+
+/// One dispute, inquiry or chargeback.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dispute {
+    /// The vendor's id for it.
+    pub id: String,
+    /// Minor units of the currency received.
+    pub amount: Minor,
+    /// Where it stands.
+    pub state: DisputeState,
+    /// The vendor's own code.
+    pub reason: Option<String>,
+    /// Until when it can be answered.
+    pub respond_by: Option<Time>,
+}
+
+/// Where a dispute stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DisputeState {
+    /// Not decided.
+    Open,
+    /// The money stays.
+    Won,
+    /// The money is gone.
+    Lost,
 }
 
 /// Which payment a notice is about.

@@ -22,6 +22,8 @@ pub enum WorkKind {
     Dispute,
     /// Completed, and never confirmed.
     Unsettled,
+    /// Captured money of an attempt that the store does not know.
+    Unknown,
 }
 
 /// A line of the list, open until somebody marks it done.
@@ -31,8 +33,8 @@ pub struct WorkItem {
     pub id: WorkId,
     /// Why.
     pub kind: WorkKind,
-    /// Which payment.
-    pub payment: PaymentId,
+    /// Which payment; none where the store knows none.
+    pub payment: Option<PaymentId>,
     /// Which attempt.
     pub attempt: AttemptId,
     /// At which provider account.

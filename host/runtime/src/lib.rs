@@ -23,6 +23,7 @@
 )]
 
 mod access;
+mod answers;
 mod artifacts;
 mod blank;
 mod compile;

@@ -121,6 +121,7 @@ mod tests {
             currency: "EUR".into(),
             returned: Minor(0),
             detail: String::new(),
+            particulars: kassette_domain::provider::Particulars::default(),
         };
         for over in [
             Err(QueryFailure::Absent),

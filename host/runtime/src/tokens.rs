@@ -1,4 +1,5 @@
-//! Tokens that a module obtained at run time. In memory only: a restart obtains them anew.
+//! What the host keeps of an account between calls: tokens that its module obtained at run time, and answers
+//! to requests without credentials. In memory only: a restart obtains them anew.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,6 +10,8 @@ use kassette_domain::time::Time;
 use kassette_http::HostPattern;
 use parking_lot::Mutex;
 
+use crate::answers::Answers;
+
 /// Forgotten this much before the vendor says, so that none expires on its way.
 const MARGIN: Duration = Duration::from_secs(60);
 /// Forgotten after this in any case.
@@ -16,11 +19,12 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// Life of a token whose answer does not tell one.
 const UNTOLD: Duration = Duration::from_secs(5 * 60);
 
-/// The tokens of one account.
+/// The tokens of one account, and the answers that are kept for it.
 #[derive(Default)]
 pub struct TokenStore {
     /// Bounded by the names that the module's description lists.
     kept: Mutex<HashMap<String, Token>>,
+    pub(crate) answers: Answers,
 }
 
 /// A token that is still good.
@@ -40,6 +44,7 @@ impl TokenStore {
     /// Forgets everything, as when an account's credentials change.
     pub fn clear(&self) {
         self.kept.lock().clear();
+        self.answers.clear();
     }
 
     /// Keeps a token for `life` as the vendor tells it, or for the default.

@@ -8,13 +8,32 @@ pub mod http;
 pub mod secrets;
 
 pub use crate::bindings::provider::exports::kassette::plugin::payments::{
-    Account, Acknowledged, Action, Attempt, Condition, Encoding, Environment, Failure, Form,
-    Guest as Provider, Header, Incoming, Instructions, Kind, Money, Need, Notice, Open, Payer,
-    Provider as Description, QueryFailure, Question, Refused, Report, SecretNeed, Service, Setting,
-    Settlement, Started, Status, Subject, Verb, Wish,
+    Account, Acknowledged, Action, Attempt, Condition, Dispute, DisputeState, Encoding,
+    Environment, Failure, Form, Guest as Provider, Header, Incoming, Instructions, Kind, Money,
+    Need, Notice, Open, Particulars, Payer, Provider as Description, QueryFailure, Question,
+    Refund, RefundState, Refused, Report, SecretNeed, Service, Setting, Settlement, Started,
+    Status, Subject, Verb, Wish,
 };
 pub use crate::bindings::provider::kassette::plugin::log::Level;
 pub use crate::export_provider as export;
+
+/// Nothing told: what a report begins with.
+impl Default for Particulars {
+    fn default() -> Self {
+        Self {
+            provider_status: None,
+            reason: None,
+            references: Vec::new(),
+            fee: None,
+            authorised_at: None,
+            captured_at: None,
+            capture_before: None,
+            instrument: None,
+            refunds: Vec::new(),
+            disputes: Vec::new(),
+        }
+    }
+}
 
 /// Write one line for the operator; see `log.write` in the WIT. Natively a no-op.
 pub fn log(level: Level, message: &str) {

@@ -24,6 +24,6 @@ mod question;
 mod soundness;
 
 pub use host::{Host, with_host};
-pub(crate) use host::{ready, send, sign, verify};
+pub(crate) use host::{get_cached, ready, send, sign, verify};
 pub use question::{candidate, context, eligible, set};
 pub use soundness::assert_sound;

@@ -1,10 +1,9 @@
 //! Taking an attempt in hand before the vendor is spoken to.
 
-use super::silence::sooner;
 use super::{Errand, Ledger, Outcome, Refusal};
 use crate::attempt::{Attempt, AttemptState};
 use crate::id::AttemptId;
-use crate::payment::Status;
+use crate::payment::{Resolution, Status};
 use crate::provider::VendorStatus;
 use crate::time::Time;
 
@@ -29,16 +28,10 @@ impl Ledger {
                 attempt.uncertain = true;
                 attempt.last_sent = until;
             }
-            Errand::Capture | Errand::ApprovedCapture => {
+            Errand::Capture => {
                 attempt.state = AttemptState::Capturing;
                 attempt.ended_at = None;
                 attempt.closing = false;
-                // Nobody repeats a lost capture of a payment in review but its operator, so the
-                // vendor is asked what became of it as soon as the lease is over.
-                attempt.approved = errand == Errand::ApprovedCapture;
-                if attempt.approved {
-                    attempt.next_query = sooner(attempt.next_query, until);
-                }
             }
             Errand::Close => attempt.closing = true,
         }
@@ -63,20 +56,12 @@ impl Ledger {
                     }
             }
             Errand::Capture => {
-                if status.is_final() || status == Status::Review || self.payment.risk_review {
+                let decides = self.waits_for(Resolution::Approve);
+                let held = status == Status::Review || self.payment.risk_review;
+                if status.is_final() || (held && !decides) {
                     return Err(Refusal::WrongStatus(status));
                 }
                 self.wants_capture(attempt)
-            }
-            Errand::ApprovedCapture => {
-                if status != Status::Review {
-                    return Err(Refusal::WrongStatus(status));
-                }
-                let other = self.open_attempt().filter(|open| open.id != attempt.id);
-                if let Some(other) = other {
-                    return Err(Refusal::AttemptOpen(other.id));
-                }
-                attempt.is_authorised() && self.captured().is_none()
             }
             Errand::Close => self.may_close(attempt),
         };
@@ -89,14 +74,24 @@ impl Ledger {
 
     /// Whether the payer's approval is to be captured as the payment's own money.
     pub(super) fn wants_capture(&self, attempt: &Attempt) -> bool {
-        matches!(
-            attempt.state,
-            AttemptState::Processing | AttemptState::Capturing
-        ) && matches!(
-            self.payment.status,
-            Status::Pending | Status::Processing | Status::VerificationPending
-        ) && !self.payment.risk_review
-            && self.captured().is_none()
+        let held = |own: usize| self.attempts[own].net().is_some();
+        if self.captured().is_some_and(held) {
+            return false;
+        }
+        match self.payment.status {
+            Status::Pending | Status::Processing | Status::VerificationPending => {
+                matches!(
+                    attempt.state,
+                    AttemptState::Processing | AttemptState::Capturing
+                ) && !self.payment.risk_review
+            }
+            Status::Review => {
+                let chosen = self.to_capture().map(|chosen| chosen.id);
+                let other = self.open_attempt().filter(|open| open.id != attempt.id);
+                self.waits_for(Resolution::Approve) && chosen == Some(attempt.id) && other.is_none()
+            }
+            _ => false,
+        }
     }
 
     /// Whether closing can be tried. What the payment still wants to capture is not voided.

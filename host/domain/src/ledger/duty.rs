@@ -1,27 +1,11 @@
 //! What is to be done next about a payment, and when: everything that workers do follows from here.
 
-use std::time::Duration;
-
 use super::Ledger;
 use crate::attempt::{Attempt, AttemptState};
 use crate::id::AttemptId;
-use crate::payment::Status;
+use crate::payment::{Resolution, Status};
 use crate::provider::VendorStatus;
 use crate::time::Time;
-
-/// When an attempt is asked about: after 5 minutes, 1 hour, then daily five times.
-pub const FIRST_QUERIES: [Duration; 7] = {
-    const DAY: u64 = 24 * 3600;
-    [
-        Duration::from_secs(5 * 60),
-        Duration::from_secs(3600),
-        Duration::from_secs(DAY),
-        Duration::from_secs(2 * DAY),
-        Duration::from_secs(3 * DAY),
-        Duration::from_secs(4 * DAY),
-        Duration::from_secs(5 * DAY),
-    ]
-};
 
 /// Something that a worker has to do about a payment now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +66,10 @@ impl Ledger {
             .vendor
             .as_ref()
             .is_some_and(|facts| facts.status == VendorStatus::Pending);
+        let declined = self.waits_for(Resolution::Decline);
         let from = match attempt.state {
             _ if attempt.is_exhausted() => None,
+            _ if declined && self.is_to_close(attempt) => Some(Time::default()),
             AttemptState::Open | AttemptState::Unknown if status == Status::Pending => {
                 Some(attempt.expires_at)
             }

@@ -7,6 +7,7 @@ use crate::event::EventType;
 use crate::money::Minor;
 use crate::payment::{ReviewCause, Settlement, Status};
 use crate::provider::{Report, VendorStatus};
+use crate::returns::Difference;
 use crate::work::WorkKind;
 
 /// Whether a status says that no money can move any more.
@@ -21,21 +22,26 @@ const fn denies(status: VendorStatus) -> bool {
 }
 
 /// What is new in a report about money that was taken.
-struct Difference {
+struct Taken {
     /// More was received than before.
     received: bool,
-    /// More was given back than ever before.
-    returned: bool,
-    /// The vendor has somebody look, and had not before.
+    /// The vendor has a person look, and had not before.
     disputed: bool,
 }
 
 impl Ledger {
     /// Heeds news of the attempt that holds the payment's money: settlement, refunds, disputes.
-    pub(super) fn own_money(&mut self, i: usize, report: &Report, via: Via, log: &mut Log<'_>) {
+    pub(super) fn own_money(
+        &mut self,
+        i: usize,
+        report: &Report,
+        via: Via,
+        returned: Difference,
+        log: &mut Log<'_>,
+    ) {
         let new = self.compare(i, report, log);
         if self.payment.status != Status::Completed {
-            if new.returned {
+            if returned.more {
                 self.review(ReviewCause::Refund, log);
                 self.remark_once(log);
             }
@@ -47,18 +53,23 @@ impl Ledger {
             let detail = "more was received than was due";
             self.work(i, WorkKind::Excess, excess, detail, log);
         }
-        if new.returned {
-            let total = self.attempts[i].given_back;
+        let total = self.attempts[i].returns.total();
+        if returned.refunds > 0 {
             let detail = "the provider reports money as returned";
             self.work(i, WorkKind::Refund, total, detail, log);
             self.remark(log);
-            self.tell(EventType::PaymentRefunded, log);
+            for _ in 0..returned.refunds {
+                self.tell(EventType::PaymentRefunded, log);
+            }
+        } else if returned.less {
+            let detail = "a refund failed or a dispute was won: less is returned than before";
+            self.work(i, WorkKind::Refund, total, detail, log);
+            self.remark(log);
         }
-        if new.disputed {
-            self.dispute(i, log);
+        for _ in 0..self.dispute(i, report, returned, new.disputed, log) {
             self.tell(EventType::PaymentDisputed, log);
         }
-        let taken_back = denies(report.status) && !new.returned;
+        let taken_back = denies(report.status) && !returned.more;
         if taken_back
             && self.payment.settlement != Settlement::Confirmed
             && !self.attempts[i].heard.contains(&(via, report.status))
@@ -69,30 +80,33 @@ impl Ledger {
 
     /// Heeds news of money that is not the payment's: the work list follows it, the merchant, whose
     /// money it is not, is told nothing.
-    pub(super) fn surplus_money(&mut self, i: usize, report: &Report, log: &mut Log<'_>) {
+    pub(super) fn surplus_money(
+        &mut self,
+        i: usize,
+        report: &Report,
+        returned: Difference,
+        log: &mut Log<'_>,
+    ) {
         let new = self.compare(i, report, log);
         if new.received {
             let detail = "more money came that is not the payment's";
             self.work(i, WorkKind::Surplus, report.received, detail, log);
             self.remark_once(log);
         }
-        if new.returned {
-            let total = self.attempts[i].given_back;
+        if returned.more || returned.less {
+            let total = self.attempts[i].returns.total();
             let detail = "the provider reports money as returned that was not the payment's";
             self.work(i, WorkKind::Refund, total, detail, log);
             self.remark_once(log);
         }
-        if new.disputed {
-            self.dispute(i, log);
-        }
+        self.dispute(i, report, returned, new.disputed, log);
     }
 
     /// Keeps what a report adds to what is known of taken money. An older status that arrives late
     /// does not take the money back.
-    fn compare(&mut self, i: usize, report: &Report, log: &Log<'_>) -> Difference {
+    fn compare(&mut self, i: usize, report: &Report, log: &Log<'_>) -> Taken {
         let mut report = report.clone();
-        let attempt = &self.attempts[i];
-        let known = attempt.vendor.as_ref();
+        let known = self.attempts[i].vendor.as_ref();
         // A dispute's report that names no amount says nothing about it.
         if let Some(known) = known.filter(|_| report.received == Minor(0)) {
             report.received = known.received;
@@ -102,33 +116,47 @@ impl Ledger {
             report.status,
             VendorStatus::Completed | VendorStatus::Review
         );
-        let difference = Difference {
+        let taken = Taken {
             received: tells && report.received > known.map_or(Minor(0), |facts| facts.received),
-            returned: report.returned > attempt.given_back,
             disputed: report.status == VendorStatus::Review
                 && known.is_none_or(|facts| facts.status != VendorStatus::Review),
         };
         if tells {
             self.keep(i, &report, log.now);
-        } else if difference.returned {
-            let attempt = &mut self.attempts[i];
-            attempt.given_back = report.returned;
-            if let Some(facts) = &mut attempt.vendor {
-                facts.returned = report.returned;
-            }
         }
-        difference
+        taken
     }
 
-    /// Puts a dispute on the work list and the timeline.
-    fn dispute(&self, i: usize, log: &mut Log<'_>) {
-        let amount = self.attempts[i]
-            .vendor
-            .as_ref()
-            .map_or(self.attempts[i].due.amount, |facts| facts.received);
-        let detail = "the provider has somebody look at money that was taken";
+    /// Puts disputes on the work list and the timeline; how many are new. A vendor that names none and
+    /// has a person look at taken money disputes it as well.
+    fn dispute(
+        &self,
+        i: usize,
+        report: &Report,
+        returned: Difference,
+        looks: bool,
+        log: &mut Log<'_>,
+    ) -> usize {
+        let unnamed = looks && report.particulars.disputes.is_empty();
+        let new = returned.disputes + usize::from(unnamed);
+        if new + returned.lost == 0 {
+            return 0;
+        }
+        let disputed = report.particulars.disputes.last();
+        let amount = disputed.map(|dispute| dispute.amount).unwrap_or_else(|| {
+            let facts = self.attempts[i].vendor.as_ref();
+            facts.map_or(self.attempts[i].due.amount, |facts| facts.received)
+        });
+        let detail = if returned.lost > 0 {
+            "a dispute was lost: the provider has taken the money back"
+        } else if unnamed {
+            "the provider has a person look at money that was taken"
+        } else {
+            "the payer disputes the payment"
+        };
         self.work(i, WorkKind::Dispute, amount, detail, log);
         self.remark_once(log);
+        new
     }
 
     /// A line for what was heeded, where the step has none yet.
@@ -164,9 +192,10 @@ impl Ledger {
                 if open {
                     self.show(i, report.status);
                 } else if changed {
-                    self.watch(i, log.now);
+                    self.watch(i, log);
                 }
-                let coming = report.status != VendorStatus::Pending;
+                // What was known when the attempt ended leads to no second review.
+                let coming = changed && report.status != VendorStatus::Pending;
                 if coming && self.payment.status != Status::Completed {
                     self.review(ReviewCause::LateMoney, log);
                 }

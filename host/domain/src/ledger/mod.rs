@@ -11,7 +11,9 @@
 //! | `news` | what a provider reports |
 //! | `late` | news of money, and of attempts that are no longer the payment's own |
 //! | `silence` | questions without an answer, and the schedule of questions |
-//! | `act` | what an operator decides, and expiry |
+//! | `act` | what an operator does, and expiry |
+//! | `review` | an operator's decision about a review, until it is carried out |
+//! | `schedule` | when providers are asked |
 //! | `moves` | the legal transitions, and what goes with each |
 //! | `duty` | what is to be done next, and when |
 
@@ -22,14 +24,20 @@ mod late;
 mod moves;
 mod news;
 mod open;
+mod review;
+mod schedule;
 mod silence;
 #[cfg(test)]
 mod tests;
 
-pub use act::{Act, ReviewDecision};
-pub use duty::{Duty, FIRST_QUERIES};
+pub use act::Act;
+pub use duty::Duty;
+pub use review::NewDecision;
+pub use schedule::QuerySchedule;
 
 use serde::{Deserialize, Serialize};
+
+use moves::Log;
 
 use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::event::EventType;
@@ -91,13 +99,15 @@ pub enum Step {
         report: Report,
         /// How it came, for the timeline.
         via: Via,
+        /// The question that it answers; none for a callback's.
+        asked: Option<Asked>,
     },
     /// A question to the vendor had no answer.
     Silence {
         /// Which attempt.
         attempt: AttemptId,
-        /// What was wished.
-        wish: Wish,
+        /// The question.
+        asked: Asked,
         /// Whether the vendor said that it knows no such payment.
         absent: bool,
         /// Whether this was a question of the schedule, which counts.
@@ -125,15 +135,23 @@ pub enum Step {
     Redact,
 }
 
+/// A question to a vendor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// What was wished.
+    pub wish: Wish,
+    /// [`Attempt::notices`] when it was asked: those that came later it does not answer.
+    pub notices: u32,
+}
+
 /// What an attempt is claimed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errand {
     /// Repeat the start of an attempt whose start was lost.
     Start,
-    /// Capture what the payer approved (wish `finish`).
+    /// Capture what the payer approved (wish `finish`); in review where an operator's approval waits
+    /// for it.
     Capture,
-    /// Capture as part of an operator's approval: allowed while the payment is in review.
-    ApprovedCapture,
     /// Make sure it cannot be paid any more (wish `close`).
     Close,
 }
@@ -212,9 +230,20 @@ pub enum Refusal {
     /// The act does not fit the payment's status.
     #[error("the payment is {}", .0.as_str())]
     WrongStatus(Status),
-    /// The act needs the vendor's word first: capture or close this attempt, then act again.
-    #[error("an attempt has to be captured or closed first")]
+    /// The act needs the vendor's word first: close this attempt, then act again.
+    #[error("an attempt has to be closed first")]
     VendorFirst(AttemptId),
+    /// Another decision about the review waits for the provider.
+    #[error(
+        "another decision waits for the provider; an approval by an admin with \"vouch\" replaces it"
+    )]
+    DecisionWaits,
+    /// Nothing is captured or authorised that an approval could complete with.
+    #[error(
+        "the provider holds no captured money and no authorisation of it; to complete it all the same \
+         an admin approves with \"vouch\""
+    )]
+    NeedsVouch,
 }
 
 /// A line of a payment's timeline.
@@ -267,6 +296,8 @@ pub struct Change {
     pub decisions: Vec<Decision>,
     /// References that became known, to be indexed by (account, reference).
     pub references: Vec<(AttemptId, String)>,
+    /// References by which statements of the vendor name an attempt, to be found by alone.
+    pub search_references: Vec<(AttemptId, String)>,
     /// Whether the payment or any attempt differs from what was loaded.
     pub dirty: bool,
 }
@@ -306,16 +337,27 @@ impl Ledger {
     /// # Errors
     /// A [`Refusal`]; the ledger is as it was. (What a provider reported out of order is no error:
     /// it answers [`Outcome::Nothing`] with a line for the timeline.)
-    pub fn step(&mut self, step: Step, now: Time) -> Result<(Outcome, Change), Refusal> {
+    pub fn step(
+        &mut self,
+        step: Step,
+        now: Time,
+        schedule: &QuerySchedule,
+    ) -> Result<(Outcome, Change), Refusal> {
         let mut change = Change::default();
         let before = self.clone();
+        let mut log = Log {
+            now,
+            cause: String::new(),
+            schedule,
+            change: &mut change,
+        };
         let done = match step {
-            Step::Open(choice) => self.open(*choice, now, &mut change),
+            Step::Open(choice) => self.open(*choice, &mut log),
             Step::Started {
                 attempt,
                 result,
                 next,
-            } => self.started(attempt, result, next.map(|next| *next), now, &mut change),
+            } => self.started(attempt, result, next.map(|next| *next), &mut log),
             Step::Answered {
                 attempt,
                 answers,
@@ -330,19 +372,24 @@ impl Ledger {
                 attempt,
                 report,
                 via,
-            } => self.news(attempt, report, via, now, &mut change),
+                asked,
+            } => self.news(attempt, report, via, asked, &mut log),
             Step::Silence {
                 attempt,
-                wish,
+                asked,
                 absent,
                 scheduled,
-            } => self.silence(attempt, wish, absent, scheduled, now, &mut change),
+            } => self.silence(attempt, asked, absent, scheduled, &mut log),
             Step::AskAt { attempt, at } => self.ask_at(attempt, at),
             Step::Returned { attempt, query } => self.returned(attempt, query),
-            Step::Act(act) => self.act(act, now, &mut change),
+            Step::Act(act) => self.act(act, &mut log),
             Step::Release => Ok(self.release()),
             Step::Redact => Ok(self.redact()),
         };
+        if done.is_ok() {
+            // Whatever brought what a decision waited for carries it out.
+            self.pursue(&mut log);
+        }
         match done {
             Ok(outcome) => {
                 change.dirty = *self != before;

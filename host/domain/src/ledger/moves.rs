@@ -1,6 +1,6 @@
 //! The legal transitions, and what goes with each: the timeline, events, settlement, fee, work.
 
-use super::{Change, Ledger, NewWork, Refusal, Transition};
+use super::{Change, Ledger, NewWork, QuerySchedule, Refusal, Transition};
 use crate::attempt::{Attempt, AttemptState};
 use crate::event::EventType;
 use crate::id::AttemptId;
@@ -15,6 +15,7 @@ use crate::work::WorkKind;
 pub(super) struct Log<'a> {
     pub(super) now: Time,
     pub(super) cause: String,
+    pub(super) schedule: &'a QuerySchedule,
     pub(super) change: &'a mut Change,
 }
 
@@ -162,6 +163,7 @@ impl Ledger {
                 .captured()
                 .map_or(Settlement::Pending, |i| proved(&self.attempts[i]));
             self.payment.settlement = vouched.unwrap_or(proved);
+            self.payment.completed_at = Some(log.now);
             if self.payment.environment == Environment::Live {
                 self.payment.fee = Some(platform_fee(self.payment.usd));
             }
@@ -185,7 +187,7 @@ impl Ledger {
             );
         }
         match self.payment.settlement {
-            Settlement::Pending => self.watch(i, log.now),
+            Settlement::Pending => self.watch(i, log),
             Settlement::Failed => self.unsettled(i, "the provider says it will not settle", log),
             Settlement::Confirmed => {}
         }
@@ -196,6 +198,10 @@ impl Ledger {
         let known = self.payment.settlement;
         let proved = proved(&self.attempts[i]);
         if known == Settlement::Confirmed || proved == known || proved == Settlement::Pending {
+            return;
+        }
+        // A provider's word for money that it does not hold confirms no operator's.
+        if self.payment.vouched && self.attempts[i].net().is_none() {
             return;
         }
         self.payment.settlement = proved;
@@ -231,7 +237,7 @@ impl Ledger {
         self.shut(i, state, log.now);
         if self.attempts[i].is_undecided() {
             // The vendor contradicts itself: it is asked until it does not.
-            self.watch(i, log.now);
+            self.watch(i, log);
         }
         if state == AttemptState::Declined {
             self.payment.declines = self.payment.declines.saturating_add(1);

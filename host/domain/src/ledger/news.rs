@@ -4,13 +4,15 @@
 //! each way that it came and each status that it named, however often it comes.
 
 use super::moves::Log;
-use super::{Change, Ledger, Outcome, Refusal, Via};
+use super::silence::sooner;
+use super::{Asked, Ledger, Outcome, Refusal, Via};
 use crate::attempt::{AttemptState, VendorFacts};
 use crate::id::AttemptId;
 use crate::method::MethodId;
 use crate::money::Minor;
-use crate::payment::{ReviewCause, Settlement, Status};
-use crate::provider::{Report, VendorSettlement, VendorStatus};
+use crate::payment::{Resolution, ReviewCause, Settlement, Status};
+use crate::provider::{Report, VendorSettlement, VendorStatus, Wish};
+use crate::returns::{Difference, Told};
 use crate::time::Time;
 
 impl Ledger {
@@ -19,38 +21,76 @@ impl Ledger {
         id: AttemptId,
         report: Report,
         via: Via,
-        now: Time,
-        change: &mut Change,
+        asked: Option<Asked>,
+        log: &mut Log<'_>,
     ) -> Result<Outcome, Refusal> {
         let i = self.index(id)?;
         check(&report)?;
-        let account = &self.attempts[i].account;
-        let cause = format!("{}: {} at {account}", via.as_str(), report.status.as_str());
-        let mut log = Log { now, cause, change };
         self.refer(i, Some(&report.reference), log.change);
-        let before = self.attempts[i].state;
+        let (before, asked_for) = (self.attempts[i].state, self.attempts[i].next_query);
+        let returned = self.learn(i, &report, via, log);
+        let happened = happened(&report, returned);
+        let account = &self.attempts[i].account;
+        log.cause = format!("{}: {happened} at {account}", via.as_str());
         match before {
-            AttemptState::Captured => self.own_money(i, &report, via, &mut log),
-            AttemptState::Surplus => self.surplus_money(i, &report, &mut log),
-            state if state.is_open() && self.is_own(i) => self.heed(i, &report, &mut log),
-            _ => self.late(i, &report, &mut log),
+            AttemptState::Captured => self.own_money(i, &report, via, returned, log),
+            AttemptState::Surplus => self.surplus_money(i, &report, returned, log),
+            state if state.is_open() && self.is_own(i) => self.heed(i, &report, log),
+            _ => self.late(i, &report, log),
         }
+        if asked.is_some_and(|asked| asked.wish == Wish::Finish)
+            && report.status == VendorStatus::Review
+        {
+            self.refused(i, log);
+        }
+        self.pursue(log);
         let moved = self.attempts[i].state != before;
         if moved && log.change.transitions.is_empty() {
-            self.remark(&mut log);
+            self.remark(log);
         }
         let heeded = !log.change.transitions.is_empty();
         if !heeded {
-            self.note(i, via, report.status, &mut log);
+            self.note(i, via, report.status, log);
         }
-        if via != Via::Callback {
-            self.answered_question(i, moved, &mut log);
+        if let Some(asked) = asked {
+            self.answered_question(i, asked, moved, log);
+        }
+        // What a notice asked for is still due where this is older than the notice.
+        let attempt = &mut self.attempts[i];
+        if let Some(at) = asked_for.filter(|_| attempt.notices != attempt.notices_answered) {
+            attempt.next_query = sooner(attempt.next_query, at);
         }
         Ok(if heeded {
             Outcome::Done
         } else {
             Outcome::Nothing
         })
+    }
+
+    /// Keeps what a report tells beside where the money is; what it adds to what went back.
+    fn learn(&mut self, i: usize, report: &Report, via: Via, log: &mut Log<'_>) -> Difference {
+        let attempt = &mut self.attempts[i];
+        let taken = matches!(
+            report.status,
+            VendorStatus::Completed | VendorStatus::Review
+        );
+        // A report that names no amount says nothing of what went back.
+        let tells = report.returned > Minor(0) || (taken && report.received > Minor(0));
+        let told = Told {
+            sum: tells.then_some(report.returned),
+            fresh: via != Via::Callback,
+            refunds: &report.particulars.refunds,
+            disputes: &report.particulars.disputes,
+        };
+        let difference = attempt.returns.merge(told, log.now);
+        let total = attempt.returns.total();
+        if let Some(facts) = &mut attempt.vendor {
+            facts.returned = total;
+        }
+        for reference in attempt.particulars.learn(&report.particulars) {
+            log.change.search_references.push((attempt.id, reference));
+        }
+        difference
     }
 
     /// Whether money on an open attempt would be the payment's own.
@@ -75,13 +115,14 @@ impl Ledger {
         new
     }
 
-    /// A question of ours was answered: whoever held the attempt to close it is done, and the
+    /// A question of ours was answered: the worker that held the attempt for it is done, and the
     /// schedule goes on where the answer ended nothing.
-    fn answered_question(&mut self, i: usize, moved: bool, log: &mut Log<'_>) {
+    fn answered_question(&mut self, i: usize, asked: Asked, moved: bool, log: &mut Log<'_>) {
+        self.answered_decision();
+        self.let_go(i, asked.wish);
         let attempt = &mut self.attempts[i];
-        if attempt.closing {
-            attempt.busy_until = None;
-        }
+        attempt.silences = 0;
+        attempt.silent_since = None;
         if moved {
             attempt.hold_until = None;
             attempt.retries = 0;
@@ -89,6 +130,10 @@ impl Ledger {
             self.hold(i, log.now);
         }
         let attempt = &mut self.attempts[i];
+        attempt.notices_answered = asked.notices;
+        if attempt.notices != asked.notices {
+            return;
+        }
         let unsettled = self.payment.status == Status::Completed
             && self.payment.settlement == Settlement::Pending;
         let waiting = match attempt.state {
@@ -117,7 +162,7 @@ impl Ledger {
             settlement,
             received: report.received,
             currency: report.currency.clone(),
-            returned: report.returned,
+            returned: attempt.returns.total(),
             detail: report.detail.clone(),
             at: now,
         };
@@ -131,7 +176,6 @@ impl Ledger {
         if !attempt.vendor.as_ref().is_some_and(same) {
             attempt.vendor = Some(facts);
         }
-        attempt.given_back = attempt.given_back.max(report.returned);
     }
 
     /// Heeds news of the payment's own open attempt.
@@ -144,7 +188,9 @@ impl Ledger {
         self.keep(i, report, log.now);
         match report.status {
             VendorStatus::Completed => self.take(i, log),
-            _ if report.returned > Minor(0) => self.stop(i, ReviewCause::Refund, log),
+            _ if self.attempts[i].returns.total() > Minor(0) => {
+                self.stop(i, ReviewCause::Refund, log)
+            }
             VendorStatus::Pending => self.attempts[i].state = AttemptState::Open,
             VendorStatus::Processing => self.authorised(i, log),
             VendorStatus::VerificationPending => {
@@ -180,6 +226,7 @@ impl Ledger {
             return;
         }
         let attempt = &mut self.attempts[i];
+        attempt.particulars.authorised_at.get_or_insert(log.now);
         if attempt.state != AttemptState::Processing {
             attempt.state = AttemptState::Processing;
             attempt.hold_until = None;
@@ -198,18 +245,24 @@ impl Ledger {
         }
     }
 
-    /// Something is odd at the vendor: a person looks.
+    /// Something is odd at the vendor: a person looks. What an operator has had captured stays so until
+    /// the capture is answered.
     fn stop(&mut self, i: usize, cause: ReviewCause, log: &mut Log<'_>) {
-        self.attempts[i].state = AttemptState::Review;
-        self.attempts[i].busy_until = None;
+        let approved = self.waits_for(Resolution::Approve);
+        let attempt = &mut self.attempts[i];
+        if !(approved && attempt.state == AttemptState::Capturing && attempt.is_authorised()) {
+            attempt.state = AttemptState::Review;
+            attempt.busy_until = None;
+        }
         self.review(cause, log);
     }
 
     /// The payment's money is taken.
     fn take(&mut self, i: usize, log: &mut Log<'_>) {
         self.shut(i, AttemptState::Captured, log.now);
-        let attempt = &self.attempts[i];
-        let problem = if attempt.given_back > Minor(0) {
+        let attempt = &mut self.attempts[i];
+        attempt.particulars.captured_at.get_or_insert(log.now);
+        let problem = if attempt.returns.total() > Minor(0) {
             Some(ReviewCause::Refund)
         } else if self.differs(i) {
             Some(ReviewCause::Mismatch)
@@ -218,10 +271,9 @@ impl Ledger {
         } else {
             None
         };
-        // What an operator's approval had captured completes with that approval, which may vouch for
-        // the settlement.
+        // What an operator decides completes with the decision, which may name the settlement.
         let operators = self.payment.status == Status::Review
-            && (attempt.approved
+            && (self.waiting().is_some()
                 || !self
                     .payment
                     .review
@@ -269,6 +321,31 @@ fn check(report: &Report) -> Result<(), Refusal> {
         Err(Refusal::BadNews("an amount without a currency"))
     } else {
         Ok(())
+    }
+}
+
+/// What news says, in the timeline's words: what it adds, else where the payment stands.
+const fn happened(report: &Report, returned: Difference) -> &'static str {
+    if returned.refunds > 0 {
+        "refunded"
+    } else if returned.lost > 0 {
+        "dispute lost"
+    } else if returned.disputes > 0 {
+        "disputed"
+    } else if returned.less {
+        "refund failed or dispute won"
+    } else {
+        match report.status {
+            VendorStatus::Pending => "waiting for the payer",
+            VendorStatus::Processing => "authorised",
+            VendorStatus::VerificationPending => "paid, waiting for proof",
+            VendorStatus::Review => "in review",
+            VendorStatus::Completed => "captured",
+            VendorStatus::Declined => "declined",
+            VendorStatus::Failed => "failed",
+            VendorStatus::Cancelled => "cancelled",
+            VendorStatus::Expired => "expired",
+        }
     }
 }
 

@@ -2,31 +2,22 @@
 
 use super::moves::Log;
 use super::silence::{FIRST_RETRY, sooner};
-use super::{Change, FIRST_QUERIES, Ledger, Outcome, Refusal, StartResult};
+use super::{Change, Ledger, Outcome, Refusal, StartResult};
 use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::id::AttemptId;
-use crate::money::Minor;
 use crate::payment::{CheckoutMode, Payment, Status};
-use crate::provider::Action;
+use crate::provider::{Action, Particulars};
+use crate::returns::Returns;
 use crate::secret::Secret;
 use crate::time::Time;
 
 impl Ledger {
-    pub(super) fn open(
-        &mut self,
-        choice: Choice,
-        now: Time,
-        change: &mut Change,
-    ) -> Result<Outcome, Refusal> {
-        self.may_open(now)?;
-        let mut log = Log {
-            now,
-            cause: format!("start: {} at {}", choice.method, choice.account),
-            change,
-        };
-        let id = self.add(choice, &mut log);
+    pub(super) fn open(&mut self, choice: Choice, log: &mut Log<'_>) -> Result<Outcome, Refusal> {
+        self.may_open(log.now)?;
+        log.cause = format!("start: {} at {}", choice.method, choice.account);
+        let id = self.add(choice, log);
         if self.payment.status == Status::Created {
-            self.move_to(Status::Pending, &mut log);
+            self.move_to(Status::Pending, log);
         }
         Ok(Outcome::Opened(id))
     }
@@ -52,7 +43,7 @@ impl Ledger {
         if self.payment.mode == CheckoutMode::Hosted {
             self.payment.method = Some(choice.method);
         }
-        let attempt = new_attempt(&self.payment, choice, log.now);
+        let attempt = new_attempt(&self.payment, choice, log);
         let id = attempt.id;
         self.attempts.push(attempt);
         id
@@ -63,21 +54,20 @@ impl Ledger {
         id: AttemptId,
         result: StartResult,
         next: Option<Choice>,
-        now: Time,
-        change: &mut Change,
+        log: &mut Log<'_>,
     ) -> Result<Outcome, Refusal> {
         let i = self.index(id)?;
         check(&result)?;
+        let now = log.now;
         let state = self.attempts[i].state;
         if !matches!(state, AttemptState::Open | AttemptState::Unknown) {
-            return Ok(self.overtaken(i, result, now, change));
+            return Ok(self.overtaken(i, result, log));
         }
         if !self.attempts[i].closing {
             self.attempts[i].busy_until = None;
         }
         self.attempts[i].last_sent = now;
-        let cause = format!("start: {}", describe(&result, &self.attempts[i]));
-        let mut log = Log { now, cause, change };
+        log.cause = format!("start: {}", describe(&result, &self.attempts[i]));
         match result {
             StartResult::Open {
                 reference,
@@ -105,11 +95,11 @@ impl Ledger {
             }
             StartResult::Unavailable(detail) => {
                 self.attempts[i].detail = detail;
-                self.fall_back(i, next, &mut log)
+                self.fall_back(i, next, log)
             }
             StartResult::Declined(detail) => {
                 self.attempts[i].detail = detail;
-                self.end(i, AttemptState::Declined, &mut log);
+                self.end(i, AttemptState::Declined, log);
                 Ok(Outcome::Done)
             }
         }
@@ -145,13 +135,7 @@ impl Ledger {
     }
 
     /// News came before the start was recorded: what it said of the state stays.
-    fn overtaken(
-        &mut self,
-        i: usize,
-        result: StartResult,
-        now: Time,
-        change: &mut Change,
-    ) -> Outcome {
+    fn overtaken(&mut self, i: usize, result: StartResult, log: &mut Log<'_>) -> Outcome {
         let StartResult::Open {
             reference,
             action,
@@ -160,7 +144,7 @@ impl Ledger {
         else {
             return Outcome::Nothing;
         };
-        self.refer(i, reference.as_deref(), change);
+        self.refer(i, reference.as_deref(), log.change);
         let attempt = &mut self.attempts[i];
         match attempt.state {
             AttemptState::Surplus => {}
@@ -174,7 +158,7 @@ impl Ledger {
             }
             // It ended here and yet exists there: the vendor has to say what it is.
             _ if reference.is_some() => {
-                attempt.next_query = sooner(attempt.next_query, now);
+                attempt.next_query = sooner(attempt.next_query, log.now);
             }
             _ => {}
         }
@@ -259,7 +243,9 @@ fn describe(result: &StartResult, attempt: &Attempt) -> String {
 }
 
 /// An attempt as it is on opening: its first question is due even if its start is lost.
-fn new_attempt(payment: &Payment, choice: Choice, now: Time) -> Attempt {
+fn new_attempt(payment: &Payment, choice: Choice, log: &Log<'_>) -> Attempt {
+    let now = log.now;
+    let expires_at = choice.expires_at.min(payment.expires_at);
     Attempt {
         id: choice.attempt,
         payment: payment.id,
@@ -279,18 +265,22 @@ fn new_attempt(payment: &Payment, choice: Choice, now: Time) -> Attempt {
         uncertain: false,
         vendor: None,
         busy_until: Some(choice.busy_until),
-        next_query: Some(now.after(FIRST_QUERIES[0])),
+        next_query: log.schedule.turn(choice.attempt, now, Some(expires_at), 0),
         queries: 0,
+        silences: 0,
+        silent_since: None,
+        notices: 0,
+        notices_answered: 0,
         watched_from: now,
         hold_until: None,
         retries: 0,
         last_sent: choice.busy_until,
         closing: false,
-        approved: false,
-        given_back: Minor(0),
+        returns: Returns::default(),
+        particulars: Particulars::default(),
         heard: Vec::new(),
         opened_at: now,
-        expires_at: choice.expires_at.min(payment.expires_at),
+        expires_at,
         ended_at: None,
         detail: String::new(),
     }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::moves::Log;
-use super::{Change, FIRST_QUERIES, Ledger, Outcome, Refusal};
-use crate::attempt::AttemptState;
+use super::{Asked, Ledger, Outcome, QuerySchedule, Refusal};
+use crate::attempt::{Attempt, AttemptState};
 use crate::id::AttemptId;
-use crate::payment::{ReviewCause, Settlement, Status};
-use crate::provider::Wish;
+use crate::payment::{Resolution, ReviewCause, Settlement, Status};
+use crate::provider::{Action, Wish};
 use crate::time::Time;
 
 /// After an uncertain start the vendor is asked this soon: long enough for a slow request to have
@@ -19,10 +19,9 @@ const ABSENT_AFTER: Duration = Duration::from_secs(120);
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// The longest such pause: a vendor's outage of hours costs few requests and ends minutes late.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
-/// Questions of the schedule lie at least this far apart, also when it is made up for after an outage
-/// of ours.
-const LEAST_GAP: Duration = FIRST_QUERIES[0];
-
+/// After a day of such pauses one a day is enough.
+const RETRIES_OF_A_DAY: u8 = 150;
+const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The earlier of a time that may be set and another.
 pub(super) fn sooner(set: Option<Time>, at: Time) -> Option<Time> {
     Some(set.map_or(at, |set| set.min(at)))
@@ -30,6 +29,9 @@ pub(super) fn sooner(set: Option<Time>, at: Time) -> Option<Time> {
 
 /// The pause after `retries` tries in vain.
 fn pause(retries: u8) -> Duration {
+    if retries > RETRIES_OF_A_DAY {
+        return DAY;
+    }
     FIRST_PAUSE
         .saturating_mul(1_u32.checked_shl(retries.into()).unwrap_or(u32::MAX))
         .min(LONGEST_PAUSE)
@@ -39,50 +41,67 @@ impl Ledger {
     pub(super) fn silence(
         &mut self,
         id: AttemptId,
-        wish: Wish,
+        asked: Asked,
         absent: bool,
         scheduled: bool,
-        now: Time,
-        change: &mut Change,
+        log: &mut Log<'_>,
     ) -> Result<Outcome, Refusal> {
         let i = self.index(id)?;
+        self.let_go(i, asked.wish);
+        let word = if absent { "unknown" } else { "no answer" };
+        log.cause = format!("query: {word} at {}", self.attempts[i].account);
+        if absent && self.nothing_there(i, log) {
+            self.pursue(log);
+            return Ok(Outcome::Done);
+        }
+        if asked.wish != Wish::Look {
+            self.hold(i, log.now);
+        }
+        if scheduled {
+            self.asked(i, log);
+        } else if asked.wish == Wish::Look {
+            self.put_off(i, log.now);
+        }
+        self.count_silence(i, log);
+        self.unanswered(log);
+        Ok(Outcome::Done)
+    }
+
+    /// The worker that held an attempt for a question is done.
+    pub(super) fn let_go(&mut self, i: usize, wish: Wish) {
         let attempt = &mut self.attempts[i];
-        let holder = match wish {
+        let holds = match wish {
             Wish::Finish => attempt.state == AttemptState::Capturing,
             Wish::Close => attempt.closing,
             Wish::Look => false,
         };
-        if holder {
+        if holds {
             attempt.busy_until = None;
         }
-        let word = if absent { "unknown" } else { "no answer" };
-        let mut log = Log {
-            now,
-            cause: format!("query: {word} at {}", attempt.account),
-            change,
-        };
-        if absent && self.nothing_there(i, &mut log) {
-            return Ok(Outcome::Done);
-        }
-        if wish != Wish::Look {
-            self.hold(i, now);
-        }
-        if scheduled {
-            self.asked(i, &mut log);
-        } else if wish == Wish::Look {
-            self.put_off(i, now);
-        }
-        Ok(Outcome::Done)
     }
 
     /// Heeds that the vendor knows no such payment; false where that contradicts what it said before
     /// and so proves nothing.
     fn nothing_there(&mut self, i: usize, log: &mut Log<'_>) -> bool {
+        let declined = self.waits_for(Resolution::Decline);
         let attempt = &mut self.attempts[i];
+        let starting = matches!(attempt.state, AttemptState::Open | AttemptState::Unknown);
+        let known = attempt.vendor.is_some() || !attempt.references.is_empty();
+        // Nothing was asked of the vendor yet: the payer is still answering the module's questions.
+        let answering = starting
+            && matches!(attempt.action, Some(Action::Ask(_)))
+            && !(attempt.uncertain || attempt.closing)
+            && log.now < attempt.expires_at;
         match attempt.state {
-            AttemptState::Open | AttemptState::Unknown if !attempt.holds_money() => {
+            _ if answering => {
+                self.asked(i, log);
+                true
+            }
+            // An operator's decline goes through where the vendor knows nothing any more.
+            state if state.is_open() && known && !(declined && attempt.closing) => false,
+            state if state.is_open() => {
                 let believed_at = attempt.last_sent.after(ABSENT_AFTER);
-                if log.now < believed_at || attempt.is_busy(log.now) {
+                if starting && (log.now < believed_at || attempt.is_busy(log.now)) {
                     let again = log.now.after(pause(attempt.retries)).max(believed_at);
                     attempt.retries = attempt.retries.saturating_add(1);
                     attempt.next_query = Some(again);
@@ -97,11 +116,10 @@ impl Ledger {
                 self.end(i, state, log);
                 true
             }
-            state if state.is_open() => false,
             AttemptState::Captured | AttemptState::Surplus => false,
             _ => {
                 attempt.next_query = None;
-                attempt.queries = LAST_QUERY;
+                attempt.queries = Attempt::ALL_ASKED;
                 true
             }
         }
@@ -136,44 +154,81 @@ impl Ledger {
     }
 
     /// Starts the schedule of questions anew from now.
-    pub(super) fn watch(&mut self, i: usize, now: Time) {
+    pub(super) fn watch(&mut self, i: usize, log: &Log<'_>) {
         let attempt = &mut self.attempts[i];
-        attempt.watched_from = now;
+        attempt.watched_from = log.now;
         attempt.queries = 0;
         attempt.retries = 0;
-        attempt.next_query = Some(now.after(FIRST_QUERIES[0]));
+        attempt.silences = 0;
+        attempt.silent_since = None;
+        self.attempts[i].next_query = self.turn(i, 0, log);
+    }
+
+    /// When a question of the schedule is asked.
+    fn turn(&self, i: usize, number: u8, log: &Log<'_>) -> Option<Time> {
+        let attempt = &self.attempts[i];
+        let end = Some(attempt.expires_at).filter(|_| attempt.state.is_open());
+        log.schedule
+            .turn(attempt.id, attempt.watched_from, end, number)
     }
 
     /// A question of the schedule, if one was due, is asked and has ended nothing.
     ///
     /// One that was due out of turn (a notice, an uncertain start) is repeated with growing pauses
-    /// until its turn and does not count.
+    /// until its turn and does not count. Those that an outage of ours has missed are left out.
     pub(super) fn asked(&mut self, i: usize, log: &mut Log<'_>) {
         let attempt = &mut self.attempts[i];
         if attempt.next_query.is_none_or(|due| log.now < due) {
             return;
         }
-        let Some(turn) = FIRST_QUERIES.get(usize::from(attempt.queries)) else {
+        if attempt.is_exhausted() {
             attempt.next_query = None;
             return;
-        };
-        let turn = attempt.watched_from.after(*turn);
-        if log.now < turn {
+        }
+        let mut number = attempt.queries;
+        let mut next = self.turn(i, number, log);
+        if let Some(turn) = next.filter(|turn| log.now < *turn) {
+            let attempt = &mut self.attempts[i];
             attempt.next_query = Some(log.now.after(pause(attempt.retries)).min(turn));
             attempt.retries = attempt.retries.saturating_add(1);
             return;
         }
-        attempt.queries += 1;
-        attempt.next_query = FIRST_QUERIES
-            .get(usize::from(attempt.queries))
-            .map(|next| attempt.watched_from.after(*next))
-            .map(|next| next.max(log.now.after(LEAST_GAP)));
-        if attempt.next_query.is_none() {
+        while next.is_some_and(|turn| turn <= log.now) {
+            number += 1;
+            next = self.turn(i, number, log);
+        }
+        let attempt = &mut self.attempts[i];
+        attempt.next_query = next;
+        attempt.queries = if next.is_some() {
+            number
+        } else {
+            Attempt::ALL_ASKED
+        };
+        if next.is_none() {
             self.give_up(i, log);
         }
     }
 
-    /// The last question of the schedule ended nothing: a person has to look.
+    /// Counts questions in a row that had no answer since the attempt's life ended; enough of them over
+    /// a long enough time have a person look. The questions go on.
+    fn count_silence(&mut self, i: usize, log: &mut Log<'_>) {
+        let attempt = &mut self.attempts[i];
+        let ended = attempt.state == AttemptState::Captured || attempt.expires_at <= log.now;
+        if !ended {
+            return;
+        }
+        let since = *attempt.silent_since.get_or_insert(log.now);
+        if attempt.silences < REPORTED {
+            attempt.silences = (attempt.silences + 1).min(REPORTED - 1);
+        }
+        let long = log.now.since(since) >= log.schedule.silence;
+        if long && (QuerySchedule::SILENCES..REPORTED).contains(&attempt.silences) {
+            attempt.silences = REPORTED;
+            self.give_up(i, log);
+        }
+    }
+
+    /// The vendor was asked for long and ended nothing: a person has to look.
     fn give_up(&mut self, i: usize, log: &mut Log<'_>) {
         let state = self.attempts[i].state;
         let waiting = matches!(
@@ -186,18 +241,18 @@ impl Ledger {
             && self.payment.status == Status::Completed
             && self.payment.settlement == Settlement::Pending
         {
-            self.unsettled(i, "completed and never confirmed", log);
+            self.unsettled(i, "completed and not confirmed", log);
         }
     }
 
     pub(super) fn ask_at(&mut self, id: AttemptId, at: Time) -> Result<Outcome, Refusal> {
         let i = self.index(id)?;
         let attempt = &mut self.attempts[i];
+        attempt.notices = attempt.notices.wrapping_add(1);
         attempt.next_query = sooner(attempt.next_query, at);
         Ok(Outcome::Done)
     }
 }
 
-/// [`crate::attempt::Attempt::queries`] when all were asked.
-const LAST_QUERY: u8 = 7;
-const _: () = assert!(LAST_QUERY as usize == FIRST_QUERIES.len());
+/// [`Attempt::silences`] once a person has been told of them.
+const REPORTED: u8 = u8::MAX;

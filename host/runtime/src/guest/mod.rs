@@ -1,5 +1,6 @@
 //! What a guest finds on the host's side of its imports.
 
+pub(crate) mod cached;
 pub(crate) mod credentials;
 pub(crate) mod log;
 pub(crate) mod method;

@@ -148,6 +148,19 @@ impl wit::http::Host for ProviderState {
         };
         call.send(&self.who, request).await
     }
+
+    async fn get_cached(
+        &mut self,
+        url: String,
+        life: u32,
+    ) -> Result<wit::http::Response, wit::http::Failure> {
+        let Some(call) = &mut self.call else {
+            return Err(wit::http::Failure::NotSent(
+                "`describe` sends nothing".into(),
+            ));
+        };
+        call.get_cached(&self.who, url, life).await
+    }
 }
 
 impl wit::secrets::Host for ProviderState {

@@ -38,8 +38,8 @@ const OURS: [&str; 5] = [
 ];
 
 /// A request that may be sent.
-struct Ready {
-    url: Url,
+pub(super) struct Ready {
+    pub(super) url: Url,
     method: Method,
     headers: HeaderMap,
     body: Vec<u8>,
@@ -54,9 +54,19 @@ impl Call {
         who: &Identity,
         request: wit::Request,
     ) -> Result<wit::Response, wit::Failure> {
-        let ready = self
-            .prepare(&request)
-            .map_err(|why| wit::Failure::NotSent(why.into()))?;
+        let ready = self.prepare(&request)?;
+        let (answer, _) = self.exchange(who, request, ready).await?;
+        Ok(answer)
+    }
+
+    /// Sends what was judged. The answer as the module sees it, and whether it is as it came: no secret
+    /// was blanked in it.
+    pub(super) async fn exchange(
+        &mut self,
+        who: &Identity,
+        request: wit::Request,
+        ready: Ready,
+    ) -> Result<(wit::Response, bool), wit::Failure> {
         let mutating = ready.method != Method::GET;
         let (before, print) = (self.ledger.left, fingerprint(&request));
         if mutating {
@@ -75,29 +85,19 @@ impl Call {
         };
         self.waits += 1;
         let outcome = self.host.outgoing.send(sending).await;
-        if mutating
-            && matches!(
-                outcome,
-                Err(SendError::NotSent(_))
-                    | Ok(Response {
-                        truncated: false,
-                        ..
-                    })
-            )
-        {
+        let unread = outcome.as_ref().ok().and_then(unread);
+        let is_open = unread.is_some() || matches!(outcome, Err(SendError::NoAnswer(_)));
+        if mutating && !is_open {
             self.ledger.answered(print);
         }
         if matches!(outcome, Err(SendError::NotSent(_))) {
             self.ledger.left = before;
         }
         self.record(&request, &ready.url, &outcome, started.elapsed());
+        if let Some(why) = unread {
+            return Err(wit::Failure::NoAnswer(why.into()));
+        }
         match outcome {
-            Ok(response) if response.truncated => {
-                Err(wit::Failure::NoAnswer("the answer is over 1 MiB".into()))
-            }
-            Ok(response) if is_packed(&response) => Err(wit::Failure::NoAnswer(
-                "the answer is compressed, which nobody has asked for".into(),
-            )),
             Ok(response) => {
                 if let Some(keep) = request.keep.filter(|_| response.status.is_success()) {
                     self.keep(who, &keep, &response.body, ready.token_hosts);
@@ -110,7 +110,12 @@ impl Call {
     }
 
     /// Judges a request and writes its credentials.
-    fn prepare(&mut self, request: &wit::Request) -> Result<Ready, &'static str> {
+    pub(super) fn prepare(&mut self, request: &wit::Request) -> Result<Ready, wit::Failure> {
+        self.judge(request)
+            .map_err(|why| wit::Failure::NotSent(why.into()))
+    }
+
+    fn judge(&mut self, request: &wit::Request) -> Result<Ready, &'static str> {
         self.requests += 1;
         if self.requests > REQUESTS {
             return Err("more than 16 requests in one call");
@@ -181,20 +186,27 @@ impl Call {
             .keep(&keep.token, Secret::new(value), hosts, life, now);
     }
 
-    /// The answer as the module sees it.
-    fn blanked(&self, response: &Response) -> wit::Response {
+    /// The answer as the module sees it, and whether nothing was blanked.
+    fn blanked(&self, response: &Response) -> (wit::Response, bool) {
         let tokens = self.access.tokens.values();
         let secrets = self.access.secrets.iter().flat_map(|entry| &entry.values);
         let blanker = Blanker::new(secrets.chain(&tokens));
+        let mut whole = true;
         let headers = response.headers.iter().map(|(name, value)| {
             let value = String::from_utf8_lossy(value.as_bytes());
-            (name.as_str().to_owned(), blanker.text(&value))
+            let blanked = blanker.text(&value);
+            whole &= blanked == value;
+            (name.as_str().to_owned(), blanked)
         });
-        wit::Response {
+        let headers = headers.collect();
+        let body = blanker.bytes(&response.body);
+        whole &= body == response.body;
+        let answer = wit::Response {
             status: response.status.as_u16(),
-            headers: headers.collect(),
-            body: blanker.bytes(&response.body),
-        }
+            headers,
+            body,
+        };
+        (answer, whole)
     }
 
     fn record(
@@ -221,7 +233,18 @@ impl Call {
     }
 }
 
-/// Whether a body is not what it says, so that secrets in it could not be blanked.
+/// Why an answer is none to a module: it is not whole, or secrets in it could not be blanked.
+fn unread(response: &Response) -> Option<&'static str> {
+    if response.truncated {
+        Some("the answer is over 1 MiB")
+    } else if is_packed(response) {
+        Some("the answer is compressed, which nobody has asked for")
+    } else {
+        None
+    }
+}
+
+/// Whether a body is another one than it will be read as.
 fn is_packed(response: &Response) -> bool {
     let codings = response.headers.get_all("content-encoding").iter();
     codings
@@ -284,4 +307,4 @@ fn template(path: &str) -> String {
 
 #[cfg(test)]
 #[path = "send_tests.rs"]
-mod tests;
+pub(super) mod tests;

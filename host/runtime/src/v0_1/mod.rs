@@ -23,7 +23,10 @@ pub(crate) mod bindings {
         wasmtime::component::bindgen!({
             path: "../../wit",
             world: "provider",
-            imports: { "kassette:plugin/http.send": async },
+            imports: {
+                "kassette:plugin/http.send": async,
+                "kassette:plugin/http.get-cached": async,
+            },
             exports: { default: async },
         });
     }

@@ -4,9 +4,10 @@ use kassette_domain::id::AttemptId;
 use kassette_domain::key::Environment;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Account, Acknowledged, Action, AttemptFacts, Condition, Incoming, Instructions, Notice, Open,
-    QueryFailure, Question, QuestionKind, Refused, Report, StartFailure, Started, Subject,
-    VendorSettlement, VendorStatus, Verb, Wish,
+    Account, Acknowledged, Action, AttemptFacts, Condition, Dispute, DisputeState, Incoming,
+    Instructions, Notice, Open, Particulars, ProviderRefund, QueryFailure, Question, QuestionKind,
+    RefundState, Refused, Report, StartFailure, Started, Subject, VendorSettlement, VendorStatus,
+    Verb, Wish,
 };
 use kassette_domain::time::Time;
 
@@ -18,6 +19,14 @@ use crate::text::{self, DETAIL};
 
 /// Longest reference (the contract's limit).
 const REFERENCE: usize = 255;
+/// Other ids of one payment (the contract's limit).
+const REFERENCES: usize = 8;
+/// Refunds and disputes of one payment (the contract's limit).
+const RETURNS: usize = 64;
+/// A vendor's own status, reason or instrument; longer text is cut.
+const WORD: usize = 64;
+/// The shortest card numbers have so many digits.
+const LEAST_CARD_DIGITS: usize = 12;
 /// Notices of one callback: a vendor's batch, far below what fits into 256 KiB.
 const NOTICES: usize = 256;
 /// The vendor's answer to a callback is a short text.
@@ -297,6 +306,71 @@ pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
         currency: report.received.currency,
         returned: Minor(report.returned),
         detail: text::within(report.detail, DETAIL, "a report's detail is over 200 bytes")?,
+        particulars: particulars(report.particulars)?,
+    })
+}
+
+fn particulars(told: wit::Particulars) -> Result<Particulars, CallError> {
+    let ids = |ids: Vec<String>| ids.into_iter().map(reference).collect::<Result<_, _>>();
+    if let Some(fee) = &told.fee
+        && !text::is_currency(&fee.currency)
+    {
+        return bad("a fee's currency is not three capital letters");
+    }
+    Ok(Particulars {
+        provider_status: word(told.provider_status),
+        reason: word(told.reason),
+        references: ids(at_most(told.references, REFERENCES, "too many references")?)?,
+        fee: told.fee.map(|fee| (Minor(fee.amount), fee.currency)),
+        authorised_at: told.authorised_at.map(Time::from_millis),
+        captured_at: told.captured_at.map(Time::from_millis),
+        capture_before: told.capture_before.map(Time::from_millis),
+        instrument: word(told.instrument).filter(|words| !names_a_card(words)),
+        refunds: at_most(told.refunds, RETURNS, "too many refunds")?
+            .into_iter()
+            .map(refund)
+            .collect::<Result<_, _>>()?,
+        disputes: at_most(told.disputes, RETURNS, "too many disputes")?
+            .into_iter()
+            .map(dispute)
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+/// One of the vendor's own words; an empty one tells nothing.
+fn word(word: Option<String>) -> Option<String> {
+    word.map(|word| text::cut(&word, WORD))
+        .filter(|word| !word.is_empty())
+}
+
+/// Whether a text holds what could be a whole card number: nothing of the kind may be stored.
+fn names_a_card(text: &str) -> bool {
+    text.bytes().filter(u8::is_ascii_digit).count() >= LEAST_CARD_DIGITS
+}
+
+fn refund(told: wit::Refund) -> Result<ProviderRefund, CallError> {
+    Ok(ProviderRefund {
+        id: reference(told.id)?,
+        amount: Minor(told.amount),
+        state: match told.state {
+            wit::RefundState::Pending => RefundState::Pending,
+            wit::RefundState::Succeeded => RefundState::Succeeded,
+            wit::RefundState::Failed => RefundState::Failed,
+        },
+    })
+}
+
+fn dispute(told: wit::Dispute) -> Result<Dispute, CallError> {
+    Ok(Dispute {
+        id: reference(told.id)?,
+        amount: Minor(told.amount),
+        state: match told.state {
+            wit::DisputeState::Open => DisputeState::Open,
+            wit::DisputeState::Won => DisputeState::Won,
+            wit::DisputeState::Lost => DisputeState::Lost,
+        },
+        reason: word(told.reason),
+        respond_by: told.respond_by.map(Time::from_millis),
     })
 }
 

@@ -177,20 +177,25 @@ impl Call {
         }))
     }
 
+    /// A body with its content type, byte for byte.
+    #[must_use]
+    pub fn body(self, media_type: &str, body: Vec<u8>) -> Self {
+        let mut call = self.header("content-type", media_type);
+        call.0.body = body;
+        call
+    }
+
     /// A JSON body with its content type.
     #[must_use]
     pub fn json(self, body: &Json) -> Self {
-        let mut call = self.header("content-type", "application/json");
-        call.0.body = body.to_string().into_bytes();
-        call
+        self.body("application/json", body.to_string().into_bytes())
     }
 
     /// A form-encoded body with its content type, the fields in this order.
     #[must_use]
     pub fn form(self, fields: &[(&str, &str)]) -> Self {
-        let mut call = self.header("content-type", "application/x-www-form-urlencoded");
-        call.0.body = encode::form(fields).into_bytes();
-        call
+        let media_type = "application/x-www-form-urlencoded";
+        self.body(media_type, encode::form(fields).into_bytes())
     }
 
     /// Has the host keep a token out of a 2xx answer; see `keep` in the WIT.

@@ -17,3 +17,18 @@ pub fn send(request: &Request) -> Result<Response, Failure> {
     #[cfg(not(target_arch = "wasm32"))]
     return crate::testing::send(request);
 }
+
+/// GETs an address without credentials, out of the host's memory where it is there; see `get-cached` in the
+/// WIT.
+///
+/// Natively the request goes to the test's host, as [`send`] does.
+///
+/// # Errors
+/// [`Failure::NotSent`] where it is not kept and something else was asked for within the last minute, and
+/// where [`send`] says so; [`Failure::NoAnswer`] as [`send`].
+pub fn get_cached(url: &str, life: u32) -> Result<Response, Failure> {
+    #[cfg(target_arch = "wasm32")]
+    return crate::bindings::provider::kassette::plugin::http::get_cached(url, life);
+    #[cfg(not(target_arch = "wasm32"))]
+    return crate::testing::get_cached(url, life);
+}

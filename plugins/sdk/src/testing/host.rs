@@ -1,5 +1,5 @@
 //! A host of the test's own, for provider modules.
-use crate::provider::http::{Failure, Request, Response};
+use crate::provider::http::{Failure, Request, Response, Verb};
 use crate::provider::secrets::Algorithm;
 use std::cell::RefCell;
 
@@ -14,6 +14,22 @@ pub trait Host {
             "no test host answers {}",
             request.url
         )))
+    }
+
+    /// Answers [`crate::provider::http::get_cached`]; by default as [`Host::send`] does, with nothing kept.
+    ///
+    /// # Errors
+    /// As [`Host::send`].
+    fn get_cached(&mut self, url: &str, life: u32) -> Result<Response, Failure> {
+        let _ = life;
+        self.send(&Request {
+            verb: Verb::Get,
+            url: url.into(),
+            headers: Vec::new(),
+            credentials: Vec::new(),
+            body: Vec::new(),
+            keep: None,
+        })
     }
 
     /// Answers [`crate::provider::secrets::ready`].
@@ -61,6 +77,10 @@ pub(crate) fn send(request: &Request) -> Result<Response, Failure> {
     HOST.with_borrow_mut(|host| host.send(request))
 }
 
+pub(crate) fn get_cached(url: &str, life: u32) -> Result<Response, Failure> {
+    HOST.with_borrow_mut(|host| host.get_cached(url, life))
+}
+
 pub(crate) fn ready(name: &str) -> bool {
     HOST.with_borrow_mut(|host| host.ready(name))
 }
@@ -87,7 +107,7 @@ mod tests {
 
     fn request() -> Request {
         Request {
-            verb: http::Verb::Get,
+            verb: Verb::Get,
             url: "https://vendor.example".into(),
             headers: vec![],
             credentials: vec![],

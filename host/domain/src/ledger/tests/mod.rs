@@ -1,6 +1,7 @@
 //! What the tests of the state machine share: a shop's payment, and its steps in short words.
 
 mod capture;
+mod decision;
 mod random;
 mod review;
 mod start;
@@ -12,17 +13,21 @@ mod waiting;
 use std::time::Duration;
 
 use super::{
-    Act, Change, Duty, Errand, Ledger, Outcome, Refusal, ReviewDecision, StartResult, Step, Via,
+    Act, Asked, Change, Duty, Errand, Ledger, NewDecision, Outcome, QuerySchedule, Refusal,
+    StartResult, Step, Via,
 };
 use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::event::EventType;
 use crate::id::{AccountId, AttemptId, Digest, MerchantId, PaymentId, Slot};
 use crate::key::Environment;
 use crate::method::MethodId;
-use crate::money::{Currency, Minor, Money};
+use crate::money::{Currency, Minor, Money, Rate};
 use crate::order::{IdempotencyKey, OrderId};
-use crate::payment::{CheckoutMode, NewPayment, Origin, Payment, Request, Settlement, Status};
-use crate::provider::{Action, Payer, Report, VendorSettlement, VendorStatus, Wish};
+use crate::payment::{
+    CheckoutMode, DecisionState, NewPayment, Origin, Payment, Request, Resolution, ReviewCause,
+    Settlement, Status,
+};
+use crate::provider::{Action, Particulars, Payer, Report, VendorSettlement, VendorStatus, Wish};
 use crate::secret::Secret;
 use crate::time::Time;
 use crate::work::WorkKind;
@@ -67,6 +72,7 @@ pub(super) fn payment(environment: Environment, risk_review: bool) -> Payment {
         id: PaymentId::from_bytes([1; 16]),
         request,
         usd: Minor(5350),
+        rate: Rate::parse("1.0721").unwrap(),
         token: Secret::new("t"),
         expires_at: START.after(DAY),
         risk_review,
@@ -109,6 +115,7 @@ pub(super) fn report(status: VendorStatus) -> Report {
         currency: "EUR".into(),
         returned: Minor(0),
         detail: String::new(),
+        particulars: Particulars::default(),
     }
 }
 
@@ -157,7 +164,7 @@ impl Shop {
 
     pub(super) fn try_step(&mut self, step: Step) -> Result<Outcome, Refusal> {
         let before = self.ledger.clone();
-        let outcome = match self.ledger.step(step, self.now) {
+        let outcome = match self.ledger.step(step, self.now, &QuerySchedule::default()) {
             Ok((outcome, change)) => {
                 self.last = change;
                 outcome
@@ -213,11 +220,27 @@ impl Shop {
     }
 
     pub(super) fn hear(&mut self, number: u8, report: Report, via: Via) -> Outcome {
+        let asked = (via != Via::Callback).then(|| self.asked(number));
         self.step(Step::News {
             attempt: id(number),
             report,
             via,
+            asked,
         })
+    }
+
+    /// The question that a worker would ask of an attempt now.
+    pub(super) fn asked(&self, number: u8) -> Asked {
+        let attempt = self.ledger.attempt(id(number));
+        let wish = attempt.map_or(Wish::Look, |attempt| match attempt.state {
+            AttemptState::Capturing => Wish::Finish,
+            _ if attempt.closing => Wish::Close,
+            _ => Wish::Look,
+        });
+        Asked {
+            wish,
+            notices: attempt.map_or(0, |attempt| attempt.notices),
+        }
     }
 
     pub(super) fn callback(&mut self, number: u8, status: VendorStatus) -> Outcome {
@@ -234,9 +257,10 @@ impl Shop {
     }
 
     pub(super) fn silent(&mut self, number: u8, wish: Wish, absent: bool) -> Outcome {
+        let notices = self.asked(number).notices;
         self.step(Step::Silence {
             attempt: id(number),
-            wish,
+            asked: Asked { wish, notices },
             absent,
             scheduled: wish == Wish::Look,
         })
@@ -248,14 +272,37 @@ impl Shop {
         self.hear(number, report(VendorStatus::Declined), Via::Query);
     }
 
-    pub(super) fn approve(&mut self, settlement: Option<Settlement>) -> Result<Outcome, Refusal> {
-        self.try_step(Step::Act(Act::Review(ReviewDecision::Approve {
+    pub(super) fn decide(
+        &mut self,
+        resolution: Resolution,
+        settlement: Option<Settlement>,
+        vouch: bool,
+    ) -> Result<Outcome, Refusal> {
+        self.act(Act::Review(Box::new(NewDecision {
+            resolution,
             settlement,
+            vouch,
+            operator: "ops".into(),
+            actor: "ann".into(),
+            reason: "seen".into(),
         })))
     }
 
+    pub(super) fn approve(&mut self, settlement: Option<Settlement>) -> Result<Outcome, Refusal> {
+        self.decide(Resolution::Approve, settlement, false)
+    }
+
     pub(super) fn decline(&mut self) -> Result<Outcome, Refusal> {
-        self.try_step(Step::Act(Act::Review(ReviewDecision::Decline)))
+        self.decide(Resolution::Decline, None, false)
+    }
+
+    pub(super) fn vouch(&mut self, settlement: Option<Settlement>) -> Result<Outcome, Refusal> {
+        self.decide(Resolution::Approve, settlement, true)
+    }
+
+    /// Where the last decision stands.
+    pub(super) fn decided(&self) -> DecisionState {
+        self.ledger.payment.decision.as_ref().unwrap().state
     }
 
     pub(super) fn act(&mut self, act: Act) -> Result<Outcome, Refusal> {

@@ -32,13 +32,13 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => any::<bool>().prop_map(Event::Open),
         4 => (attempt(), 0..5_u8, any::<bool>()).prop_map(|(a, b, c)| Event::Started(a, b, c)),
-        3 => (attempt(), 0..4_u8).prop_map(|(a, b)| Event::Claim(a, b)),
+        3 => (attempt(), 0..3_u8).prop_map(|(a, b)| Event::Claim(a, b)),
         10 => (attempt(), 0..9_u8, 0..3_u8, 0..3_u64, 0..8_u64, any::<bool>(), 0..3_u8)
             .prop_map(|(a, b, c, d, e, f, g)| Event::News(a, b, c, d, e, f, g)),
         3 => (attempt(), 0..3_u8, any::<bool>(), any::<bool>())
             .prop_map(|(a, b, c, d)| Event::Silence(a, b, c, d)),
         1 => (attempt(), jump()).prop_map(|(a, b)| Event::AskAt(a, b)),
-        2 => (0..6_u8).prop_map(Event::Act),
+        3 => (0..10_u8).prop_map(Event::Act),
         3 => jump().prop_map(Event::Clock),
         4 => proptest::option::of(0..9_u8).prop_map(Event::Work),
     ]
@@ -95,16 +95,12 @@ impl Shop {
             },
             Event::Claim(attempt, errand) => Step::Claim {
                 attempt: id(attempt),
-                errand: [
-                    Errand::Start,
-                    Errand::Capture,
-                    Errand::ApprovedCapture,
-                    Errand::Close,
-                ][usize::from(errand)],
+                errand: [Errand::Start, Errand::Capture, Errand::Close][usize::from(errand)],
                 until,
             },
             Event::News(attempt, said, settlement, amount, back, euro, way) => Step::News {
                 attempt: id(attempt),
+                asked: (way > 0).then(|| self.asked(attempt)),
                 report: Report {
                     settlement: [
                         VendorSettlement::Pending,
@@ -124,7 +120,10 @@ impl Shop {
             },
             Event::Silence(attempt, wish, absent, scheduled) => Step::Silence {
                 attempt: id(attempt),
-                wish: [Wish::Finish, Wish::Look, Wish::Close][usize::from(wish)],
+                asked: Asked {
+                    wish: [Wish::Finish, Wish::Look, Wish::Close][usize::from(wish)],
+                    ..self.asked(attempt)
+                },
                 absent,
                 scheduled,
             },
@@ -134,11 +133,20 @@ impl Shop {
             },
             Event::Act(0) => Step::Act(Act::Cancel),
             Event::Act(1) => Step::Act(Act::Expire),
-            Event::Act(2) => Step::Act(Act::Review(ReviewDecision::Decline)),
-            Event::Act(how) => Step::Act(Act::Review(ReviewDecision::Approve {
+            Event::Act(2) => Step::Act(Act::ToReview),
+            Event::Act(how) => Step::Act(Act::Review(Box::new(NewDecision {
+                resolution: if how == 3 || how == 4 {
+                    Resolution::Decline
+                } else {
+                    Resolution::Approve
+                },
                 settlement: [None, Some(Settlement::Confirmed), Some(Settlement::Pending)]
                     [usize::from(how % 3)],
-            })),
+                vouch: how == 9,
+                operator: "ops".into(),
+                actor: "ann".into(),
+                reason: "seen".into(),
+            }))),
             Event::Clock(_) | Event::Work(_) => return None,
         })
     }
@@ -164,15 +172,18 @@ impl Shop {
             };
             self.checked(claim).expect("a duty that cannot be claimed");
         }
+        let notices = self.ledger.attempt(attempt).unwrap().notices;
+        let asked = Asked { wish, notices };
         let step = match answer {
             Some(said) => Step::News {
                 attempt,
                 report: report(said),
                 via: Via::Query,
+                asked: Some(asked),
             },
             None => Step::Silence {
                 attempt,
-                wish,
+                asked,
                 absent: false,
                 scheduled: wish == Wish::Look,
             },
@@ -217,6 +228,9 @@ impl Shop {
         );
         self.check_change(&before);
         self.check_money();
+        if payment_completed_by(&before, &self.ledger.payment) {
+            self.check_backing();
+        }
         Ok(outcome)
     }
 
@@ -267,6 +281,34 @@ impl Shop {
         }
     }
 
+    /// A payment that was completed just now without an operator's word for it holds at least the
+    /// invoice's amount in its currency, or exactly what the decision's record names.
+    fn check_backing(&self) {
+        let payment = &self.ledger.payment;
+        if payment.vouched {
+            return;
+        }
+        let own = self
+            .ledger
+            .attempts
+            .iter()
+            .find(|attempt| attempt.state == AttemptState::Captured)
+            .expect("completed without a capture");
+        let facts = own
+            .vendor
+            .as_ref()
+            .expect("completed without a word of the provider");
+        let net = Minor(facts.received.0.saturating_sub(facts.returned.0));
+        let due = payment.due.currency.code();
+        let paid = facts.currency == due && net >= payment.due.amount;
+        let accepted = payment.decision.as_ref().is_some_and(|decision| {
+            decision.state == DecisionState::Done
+                && (decision.received, &decision.currency) == (net, &facts.currency)
+                && net > Minor(0)
+        });
+        assert!(paid || accepted, "completed with {net} {}", facts.currency);
+    }
+
     fn check_duty(&self) {
         let due = self.ledger.due_at();
         let duty = self.ledger.duty(self.now);
@@ -288,7 +330,10 @@ impl Shop {
                 let step = self.step_of(event).unwrap();
                 let again = step.clone();
                 let answer = self.checked(step);
-                let repeats = matches!(event, Event::News(..)) && answer.is_ok();
+                // An operator who said that the settlement is pending is overruled by the next word.
+                let decision = self.ledger.payment.decision.as_deref();
+                let put_off = decision.is_some_and(|it| it.settlement == Some(Settlement::Pending));
+                let repeats = matches!(event, Event::News(..)) && answer.is_ok() && !put_off;
                 if repeats {
                     let events = self.events.len();
                     let _ = self.checked(again);
@@ -314,8 +359,9 @@ impl Shop {
 
     /// Everything that will ever be due is done in its time; then nothing is.
     fn live_on(&mut self) {
-        /// Five days with pauses of at most ten minutes for each of a handful of attempts.
-        const BOUND: usize = 20_000;
+        /// A day with pauses of at most ten minutes for each of a handful of attempts, then a month of
+        /// daily ones.
+        const BOUND: usize = 40_000;
         for _ in 0..BOUND {
             let Some(due) = self.ledger.due_at() else {
                 return;
@@ -326,6 +372,10 @@ impl Shop {
         }
         panic!("the duties never end: {:?}", self.duty());
     }
+}
+
+fn payment_completed_by(before: &Payment, after: &Payment) -> bool {
+    before.status != Status::Completed && after.status == Status::Completed
 }
 
 fn shop(risky: bool) -> Shop {

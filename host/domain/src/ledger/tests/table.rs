@@ -244,6 +244,7 @@ fn unusable_news_is_refused() {
             attempt: id(1),
             report: bad,
             via: Via::Callback,
+            asked: None,
         };
         assert!(matches!(shop.try_step(step), Err(Refusal::BadNews(_))));
     }

@@ -1,20 +1,24 @@
 //! Expiry, reconciliation, silence, and the duties that follow from them.
 
 use super::*;
-use crate::ledger::FIRST_QUERIES;
-use crate::payment::ReviewCause;
+
+/// Answers the next duty with the vendor's silence; when that was.
+fn live_in_silence_once(shop: &mut Shop) -> Time {
+    let due = shop.ledger.due_at().expect("nothing is due");
+    live_in_silence_until(shop, due);
+    shop.now
+}
 
 /// Answers every duty that comes with the vendor's silence, for `days`.
-fn live_in_silence(shop: &mut Shop, days: u32) -> usize {
-    let mut looks = 0;
-    while let Some(due) = shop.ledger.due_at() {
-        if due > START.after(DAY * days) {
-            break;
-        }
+fn live_in_silence(shop: &mut Shop, days: u32) {
+    live_in_silence_until(shop, START.after(DAY * days));
+}
+
+fn live_in_silence_until(shop: &mut Shop, end: Time) {
+    while let Some(due) = shop.ledger.due_at().filter(|due| *due <= end) {
         shop.now = shop.now.max(due);
         match shop.duty().expect("due, and nothing to do") {
             Duty::Look(_) => {
-                looks += 1;
                 shop.silent(1, Wish::Look, false);
             }
             Duty::Capture(_) => {
@@ -30,7 +34,6 @@ fn live_in_silence(shop: &mut Shop, days: u32) -> usize {
             }
         }
     }
-    looks
 }
 
 #[test]
@@ -89,8 +92,73 @@ fn an_attempt_whose_time_has_passed_leads_back_while_the_payment_lives() {
     assert_eq!(shop.ledger.payment.declines, 0);
 }
 
+/// The turn of a question of the default schedule, for an attempt that lives for an hour.
+fn turn(number: u8) -> Time {
+    let end = Some(START.after(HOUR));
+    QuerySchedule::default()
+        .turn(id(1), START, end, number)
+        .unwrap()
+}
+
 #[test]
-fn an_open_attempt_is_asked_about_seven_times_then_a_person_looks() {
+fn an_answered_question_is_no_silence_and_methods_that_take_days_end_by_themselves() {
+    for said in [VendorStatus::Processing, VendorStatus::VerificationPending] {
+        let mut shop = Shop::started();
+        shop.callback(1, VendorStatus::VerificationPending);
+        while shop.now < START.after(DAY * 30) {
+            shop.now = shop.now.max(shop.ledger.due_at().unwrap());
+            match shop.duty() {
+                Some(Duty::Look(_)) => {
+                    shop.hear(1, report(VendorStatus::VerificationPending), Via::Query)
+                }
+                other => panic!("{other:?}"),
+            };
+        }
+        assert_eq!(shop.status(), Status::VerificationPending, "{said:?}");
+        shop.hear(1, confirmed(), Via::Query);
+        assert_eq!(shop.status(), Status::Completed);
+    }
+}
+
+#[test]
+fn an_approval_that_is_lost_on_every_way_is_found_within_minutes() {
+    let mut shop = Shop::started();
+    assert_eq!(shop.ledger.due_at(), Some(turn(0)));
+    assert!(turn(0) <= START.after(MINUTE + MINUTE / 10));
+    shop.now = turn(0);
+    shop.hear(1, report(VendorStatus::Pending), Via::Query);
+    shop.now = shop.ledger.due_at().unwrap();
+    assert_eq!(shop.now, turn(1));
+    shop.hear(1, report(VendorStatus::Processing), Via::Query);
+    assert_eq!(shop.duty(), Some(Duty::Capture(id(1))));
+}
+
+#[test]
+fn an_outage_of_half_an_hour_sends_nothing_to_review() {
+    let mut shop = Shop::started();
+    shop.callback(1, VendorStatus::Processing);
+    shop.pass(HOUR);
+    let up_again = shop.now.after(MINUTE * 30);
+    while shop.now < up_again {
+        let due = shop.ledger.due_at().unwrap();
+        shop.now = shop.now.max(due);
+        match shop.duty().unwrap() {
+            Duty::Capture(_) => {
+                shop.claim(1, Errand::Capture).unwrap();
+                shop.silent(1, Wish::Finish, false);
+            }
+            Duty::Look(_) => {
+                shop.silent(1, Wish::Look, false);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(shop.status(), Status::Processing);
+    assert!(shop.attempt(1).silences > QuerySchedule::SILENCES);
+}
+
+#[test]
+fn a_day_of_silence_since_its_life_ended_leads_to_review_and_the_questions_go_on() {
     for said in [
         None,
         Some(VendorStatus::Processing),
@@ -100,31 +168,34 @@ fn an_open_attempt_is_asked_about_seven_times_then_a_person_looks() {
         if let Some(said) = said {
             shop.callback(1, said);
         }
-        let looks = live_in_silence(&mut shop, 30);
-        assert_eq!(looks, 7, "{said:?}");
-        assert_eq!(shop.now, START.after(FIRST_QUERIES[6]));
-        assert_eq!(shop.status(), Status::Review);
+        while shop.status() != Status::Review {
+            assert!(
+                live_in_silence_once(&mut shop) < START.after(DAY * 7),
+                "{said:?}"
+            );
+        }
+        assert!(shop.now >= START.after(DAY + HOUR));
         assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Silence));
-        assert_eq!(shop.ledger.due_at(), None);
+        assert!(shop.ledger.due_at().is_some(), "the daily questions go on");
         // The provider's final word ends it.
-        shop.hear(1, confirmed(), Via::Callback);
+        shop.hear(1, confirmed(), Via::Query);
         assert_eq!(shop.status(), Status::Completed);
     }
 }
 
 #[test]
-fn an_operator_can_decide_a_silence() {
+fn after_the_last_question_nothing_is_asked_any_more_but_at_a_persons_wish() {
     let mut shop = Shop::started();
-    live_in_silence(&mut shop, 30);
+    shop.callback(1, VendorStatus::VerificationPending);
+    live_in_silence(&mut shop, 60);
+    assert_eq!(shop.ledger.due_at(), None);
+    assert!(shop.attempt(1).is_exhausted());
+    assert!(shop.now <= START.after(DAY * 35 + DAY * 4));
     shop.decline().unwrap();
     assert_eq!(
         (shop.status(), shop.state(1)),
         (Status::Failed, AttemptState::Failed)
     );
-    let mut shop = Shop::started();
-    live_in_silence(&mut shop, 30);
-    shop.approve(Some(Settlement::Confirmed)).unwrap();
-    assert_eq!(shop.status(), Status::Completed);
 }
 
 #[test]
@@ -132,16 +203,20 @@ fn a_completed_payment_that_is_never_confirmed_ends_on_the_work_list() {
     let mut shop = Shop::started();
     shop.pass(MINUTE);
     shop.callback(1, VendorStatus::Completed);
-    assert_eq!(
-        shop.ledger.due_at(),
-        Some(START.after(MINUTE).after(FIRST_QUERIES[0]))
-    );
-    assert_eq!(live_in_silence(&mut shop, 30), 7);
+    let first = QuerySchedule::default().turn(id(1), shop.now, None, 0);
+    assert_eq!(shop.ledger.due_at(), first);
+    // Silence puts it there after a day, once, and the end of the schedule does not again.
+    while shop.work.is_empty() {
+        live_in_silence_once(&mut shop);
+    }
+    assert!(shop.now >= START.after(DAY));
+    shop.work.clear();
+    live_in_silence(&mut shop, 30);
+    assert!(shop.work.is_empty());
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Pending)
     );
-    assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
 }
 
 #[test]
@@ -155,35 +230,69 @@ fn answers_that_settle_nothing_count_as_questions_of_the_schedule() {
         shop.hear(1, report(VendorStatus::Completed), Via::Query);
         questions += 1;
     }
-    assert_eq!(questions, 7);
+    assert_eq!(questions, 5 + 35);
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
 }
 
 #[test]
 fn after_an_outage_of_ours_the_questions_are_not_asked_all_at_once() {
     let mut shop = Shop::started();
+    shop.callback(1, VendorStatus::VerificationPending);
     shop.pass(DAY * 10);
     let mut asked = Vec::new();
-    while let Some(due) = shop.ledger.due_at() {
-        shop.now = shop.now.max(due);
-        match shop.duty() {
-            Some(Duty::Look(_)) => {
-                asked.push(shop.now);
-                shop.silent(1, Wish::Look, false);
-            }
-            Some(Duty::Close(_)) => {
-                shop.claim(1, Errand::Close).unwrap();
-                shop.silent(1, Wish::Close, false);
-            }
-            other => panic!("{other:?}"),
-        }
+    while asked.len() < 5 {
+        shop.now = shop.now.max(shop.ledger.due_at().unwrap());
+        assert_eq!(shop.duty(), Some(Duty::Look(id(1))));
+        asked.push(shop.now);
+        shop.hear(1, report(VendorStatus::VerificationPending), Via::Query);
     }
-    assert_eq!(asked.len(), 7);
-    assert!(
-        asked
-            .windows(2)
-            .all(|two| two[1].since(two[0]) >= MINUTE * 5)
+    assert!(asked[4].since(asked[0]) >= DAY * 3);
+}
+
+#[test]
+fn a_notice_beside_a_capture_is_looked_at_right_after_it() {
+    let mut shop = Shop::started();
+    shop.callback(1, VendorStatus::Processing);
+    shop.claim(1, Errand::Capture).unwrap();
+    let question = shop.asked(1);
+    shop.step(Step::AskAt {
+        attempt: id(1),
+        at: shop.now,
+    });
+    assert_eq!(shop.duty(), None, "the capture is under way");
+    // The answer is older than the notice.
+    shop.step(Step::News {
+        attempt: id(1),
+        report: report(VendorStatus::Processing),
+        via: Via::Query,
+        asked: Some(question),
+    });
+    assert_eq!(shop.duty(), Some(Duty::Look(id(1))));
+    shop.hear(1, report(VendorStatus::Review), Via::Query);
+    assert_eq!(shop.status(), Status::Review);
+    assert_eq!(shop.duty(), None);
+}
+
+#[test]
+fn a_notice_that_comes_while_the_money_is_taken_is_looked_at_too() {
+    let mut shop = Shop::started();
+    let question = shop.asked(1);
+    shop.step(Step::AskAt {
+        attempt: id(1),
+        at: shop.now,
+    });
+    shop.step(Step::News {
+        attempt: id(1),
+        report: confirmed(),
+        via: Via::Query,
+        asked: Some(question),
+    });
+    assert_eq!(
+        (shop.status(), shop.duty()),
+        (Status::Completed, Some(Duty::Look(id(1))))
     );
+    shop.hear(1, confirmed(), Via::Query);
+    assert_eq!(shop.ledger.due_at(), None);
 }
 
 #[test]
@@ -232,12 +341,12 @@ fn a_notice_brings_the_question_forward_and_does_not_use_up_the_schedule() {
         shop.now = shop.ledger.due_at().unwrap();
         shop.silent(1, Wish::Look, false);
     }
-    assert_eq!(shop.now, START.after(FIRST_QUERIES[0]));
+    assert_eq!(shop.now, turn(0));
     shop.step(Step::AskAt {
         attempt: id(1),
         at: START.after(DAY),
     });
-    assert_eq!(shop.attempt(1).next_query, Some(START.after(HOUR)));
+    assert_eq!(shop.attempt(1).next_query, Some(turn(1)));
 }
 
 #[test]
@@ -263,19 +372,51 @@ fn nothing_is_due_while_a_worker_holds_the_payment() {
     shop.ledger.payment.claimed_until = Some(START.after(DAY));
     assert_eq!(shop.ledger.due_at(), Some(START.after(DAY)));
     shop.step(Step::Release);
-    assert_eq!(shop.ledger.due_at(), Some(START.after(FIRST_QUERIES[0])));
+    assert_eq!(shop.ledger.due_at(), Some(turn(0)));
 }
 
 #[test]
-fn an_attempt_that_the_vendor_forgot_is_not_closed_for_ever() {
+fn an_attempt_that_the_vendor_knew_and_forgot_ends_before_a_person() {
     let mut shop = Shop::started();
     shop.callback(1, VendorStatus::Pending);
     shop.pass(MINUTE * 5);
     shop.silent(1, Wish::Look, true);
-    assert_eq!(shop.status(), Status::Created);
-    assert_eq!(
-        shop.ledger.due_at(),
-        Some(START.after(DAY)),
-        "only expiry is left"
+    assert_eq!(shop.status(), Status::Pending, "it proves nothing");
+    while shop.status() == Status::Pending {
+        assert!(live_in_silence_once(&mut shop) < START.after(DAY * 3));
+    }
+    assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Silence));
+    shop.decline().unwrap();
+    while shop.duty() != Some(Duty::Close(id(1))) {
+        shop.now = shop.now.max(shop.ledger.due_at().unwrap()).after(MINUTE);
+    }
+    shop.claim(1, Errand::Close).unwrap();
+    shop.silent(1, Wish::Close, true);
+    assert_eq!(shop.status(), Status::Failed);
+}
+
+#[test]
+fn a_payer_who_takes_long_to_answer_questions_keeps_the_attempt() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    shop.result(
+        1,
+        StartResult::Open {
+            reference: None,
+            action: Action::Ask(Vec::new()),
+            until: None,
+        },
     );
+    while shop.now < START.after(MINUTE * 50) {
+        shop.now = shop.now.max(shop.ledger.due_at().unwrap());
+        shop.silent(1, Wish::Look, true);
+        assert_eq!(
+            (shop.status(), shop.state(1)),
+            (Status::Pending, AttemptState::Open)
+        );
+    }
+    shop.now = START.after(HOUR);
+    shop.claim(1, Errand::Close).unwrap();
+    shop.silent(1, Wish::Close, true);
+    assert_eq!(shop.status(), Status::Created);
 }

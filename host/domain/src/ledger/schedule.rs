@@ -1,0 +1,116 @@
+//! When providers are asked about attempts (decisions, "Reconciliation").
+
+use std::time::Duration;
+
+use crate::id::AttemptId;
+use crate::time::Time;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// When an attempt is asked about from its start on, and a completed payment that is not settled from
+/// its completion on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuerySchedule {
+    /// The first questions, each so long after the beginning, in order; at most [`QuerySchedule::FIRST`].
+    pub first: Vec<Duration>,
+    /// One more, so long before the attempt's life ends.
+    pub before_end: Duration,
+    /// Then one a day, for so many days.
+    pub days: u8,
+    /// Questions in a row without an answer lead to a review once they lasted this long.
+    pub silence: Duration,
+}
+
+impl QuerySchedule {
+    /// The most first questions.
+    pub const FIRST: usize = 16;
+    /// The most days of daily questions.
+    pub const DAYS: u8 = 200;
+    /// Questions in a row without an answer that can lead to a review, and that end an operator's
+    /// decision which waits.
+    pub const SILENCES: u8 = 5;
+
+    /// When question `number`, counted from 0, is asked; none after the last. `end` is the end of the
+    /// attempt's life where that lies ahead.
+    pub fn turn(&self, id: AttemptId, from: Time, end: Option<Time>, number: u8) -> Option<Time> {
+        let number = usize::from(number);
+        let before_end = end
+            .map(|end| end.before(self.before_end))
+            .filter(|at| *at > from);
+        let mut early: Vec<Time> = self
+            .first
+            .iter()
+            .map(|after| spread(id, from, *after))
+            .chain(before_end)
+            .collect();
+        early.sort_unstable();
+        if let Some(at) = early.get(number) {
+            return Some(*at);
+        }
+        let day = u32::try_from(number - early.len() + 1).ok()?;
+        (day <= u32::from(self.days)).then(|| spread(id, from, DAY * day))
+    }
+}
+
+impl Default for QuerySchedule {
+    fn default() -> Self {
+        Self {
+            first: [1, 3, 7, 15, 30].map(|minutes| MINUTE * minutes).to_vec(),
+            before_end: MINUTE * 2,
+            days: 35,
+            silence: DAY,
+        }
+    }
+}
+
+/// Up to a tenth later, so that attempts of one moment, of a sale or after an outage, are not asked
+/// about all at once. An attempt's id was drawn at random; it stands in for a draw of its own, so that
+/// the same step always does the same.
+fn spread(id: AttemptId, from: Time, after: Duration) -> Time {
+    let bytes = id.as_bytes();
+    let drawn = u32::from(u16::from_be_bytes([bytes[14], bytes[15]]));
+    from.after(after + after / 10 * drawn / u32::from(u16::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM: Time = Time::from_secs(1_000_000);
+
+    fn turns(id: AttemptId, end: Option<Duration>) -> Vec<Duration> {
+        let schedule = QuerySchedule::default();
+        let end = end.map(|end| FROM.after(end));
+        (0..=u8::MAX)
+            .map_while(|number| schedule.turn(id, FROM, end, number))
+            .map(|at| at.since(FROM))
+            .collect()
+    }
+
+    #[test]
+    fn questions_come_within_minutes_before_the_end_and_then_daily() {
+        let id = AttemptId::from_bytes([0; 16]);
+        let asked = turns(id, Some(MINUTE * 60));
+        let first: Vec<_> = [1, 3, 7, 15, 30, 58].map(|minutes| MINUTE * minutes).into();
+        assert_eq!(asked[..6], first);
+        assert_eq!((asked[6], asked.len()), (DAY, 6 + 35));
+        assert_eq!(asked.last(), Some(&(DAY * 35)));
+        assert_eq!(turns(id, None).len(), 5 + 35);
+    }
+
+    #[test]
+    fn a_short_life_has_its_last_question_in_between() {
+        let asked = turns(AttemptId::from_bytes([0; 16]), Some(MINUTE * 10));
+        let first: Vec<_> = [1, 3, 7, 8, 15, 30].map(|minutes| MINUTE * minutes).into();
+        assert_eq!(asked[..6], first);
+    }
+
+    #[test]
+    fn attempts_of_one_moment_are_asked_about_one_after_another() {
+        let first = |byte| turns(AttemptId::from_bytes([byte; 16]), None)[0];
+        assert_eq!(first(0), MINUTE);
+        assert_eq!(first(255), MINUTE + MINUTE / 10);
+        assert!(first(0) < first(100) && first(100) < first(200));
+    }
+}

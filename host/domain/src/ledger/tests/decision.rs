@@ -1,0 +1,395 @@
+//! An operator's decision is backed by money, taken once, and finished by the provider's word.
+
+use super::*;
+
+fn under_risk() -> Shop {
+    let mut shop = Shop::risky();
+    shop.start(1);
+    shop.callback(1, VendorStatus::Processing);
+    shop
+}
+
+/// An approval whose capture was asked for.
+fn capturing() -> Shop {
+    let mut shop = under_risk();
+    shop.approve(None).unwrap();
+    shop.claim(1, Errand::Capture).unwrap();
+    shop
+}
+
+fn taken(amount: u64, currency: &str) -> Report {
+    Report {
+        received: Minor(amount),
+        currency: currency.into(),
+        ..confirmed()
+    }
+}
+
+#[test]
+fn an_approval_is_finished_by_a_capture_that_is_confirmed_later() {
+    let mut shop = capturing();
+    // The capture was taken in; its notice comes later.
+    shop.hear(1, report(VendorStatus::Processing), Via::Query);
+    assert_eq!(
+        (shop.status(), shop.decided()),
+        (Status::Review, DecisionState::Waiting)
+    );
+    shop.hear(1, confirmed(), Via::Callback);
+    assert_eq!(
+        (shop.status(), shop.settlement(), shop.decided()),
+        (
+            Status::Completed,
+            Settlement::Confirmed,
+            DecisionState::Done
+        )
+    );
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+}
+
+#[test]
+fn an_approval_whose_capture_is_refused_lapses_without_completing() {
+    for refused in [
+        VendorStatus::Declined,
+        VendorStatus::Cancelled,
+        VendorStatus::Expired,
+    ] {
+        let mut shop = capturing();
+        shop.hear(1, report(refused), Via::Query);
+        assert_eq!(
+            (shop.status(), shop.settlement(), shop.decided()),
+            (Status::Review, Settlement::Pending, DecisionState::Lapsed)
+        );
+        assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Refused));
+        assert_eq!(shop.told(EventType::PaymentCompleted), 0);
+        // What is left is a decline, or an admin's word.
+        assert_eq!(shop.approve(None), Err(Refusal::NeedsVouch));
+        shop.decline().unwrap();
+        assert_eq!(shop.status(), Status::Failed);
+    }
+}
+
+#[test]
+fn an_authorisation_that_was_voided_before_cannot_be_approved() {
+    let mut shop = under_risk();
+    shop.callback(1, VendorStatus::Cancelled);
+    assert_eq!(shop.status(), Status::Review);
+    assert_eq!(shop.approve(None), Err(Refusal::NeedsVouch));
+}
+
+#[test]
+fn another_amount_or_currency_than_due_does_not_finish_an_approval() {
+    for (amount, currency) in [(100, "EUR"), (DUE.0, "USD"), (DUE.0 - 1, "EUR")] {
+        let mut shop = capturing();
+        shop.hear(1, taken(amount, currency), Via::Query);
+        assert_eq!(
+            (shop.status(), shop.decided()),
+            (Status::Review, DecisionState::Lapsed),
+            "{amount} {currency}"
+        );
+        assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Mismatch));
+        // The operator has seen it now, and may accept it.
+        shop.approve(None).unwrap();
+        let decision = shop.ledger.payment.decision.as_ref().unwrap();
+        assert_eq!(
+            (decision.received, decision.currency.as_str()),
+            (Minor(amount), currency)
+        );
+        assert_eq!(shop.status(), Status::Completed);
+    }
+}
+
+#[test]
+fn money_given_back_during_a_review_cannot_be_approved() {
+    let mut shop = Shop::risky();
+    shop.start(1);
+    shop.hear(1, confirmed(), Via::Callback);
+    let back = |returned| Report {
+        returned: Minor(returned),
+        ..confirmed()
+    };
+    shop.hear(1, back(DUE.0), Via::Callback);
+    assert_eq!(shop.approve(None), Err(Refusal::NeedsVouch));
+    assert_eq!(shop.status(), Status::Review);
+
+    // Late money that was given back: its work is not done by an approval.
+    let mut shop = Shop::started();
+    shop.close(1);
+    shop.hear(1, confirmed(), Via::Callback);
+    shop.hear(1, back(DUE.0), Via::Callback);
+    assert_eq!(shop.approve(None), Err(Refusal::NeedsVouch));
+    assert_eq!(shop.listed(1), [WorkKind::Surplus, WorkKind::Refund]);
+}
+
+#[test]
+fn what_is_left_after_a_partial_refund_can_be_accepted() {
+    let mut shop = Shop::risky();
+    shop.start(1);
+    shop.hear(1, confirmed(), Via::Callback);
+    let back = Report {
+        returned: Minor(90),
+        ..confirmed()
+    };
+    shop.hear(1, back, Via::Callback);
+    shop.approve(None).unwrap();
+    assert_eq!(shop.status(), Status::Completed);
+    let decision = shop.ledger.payment.decision.as_ref().unwrap();
+    assert_eq!(decision.received, Minor(DUE.0 - 90));
+}
+
+#[test]
+fn a_refund_that_comes_with_the_capture_makes_an_approval_lapse() {
+    let mut shop = capturing();
+    let back = Report {
+        returned: Minor(90),
+        ..confirmed()
+    };
+    shop.hear(1, back, Via::Query);
+    assert_eq!(
+        (shop.status(), shop.decided()),
+        (Status::Review, DecisionState::Lapsed)
+    );
+    assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Refund));
+}
+
+#[test]
+fn a_decision_is_taken_once() {
+    let mut shop = capturing();
+    assert_eq!(shop.approve(None), Ok(Outcome::Nothing));
+    let other = Some(Settlement::Confirmed);
+    assert_eq!(shop.approve(other), Err(Refusal::DecisionWaits));
+    assert_eq!(shop.decline(), Err(Refusal::DecisionWaits));
+    shop.hear(1, confirmed(), Via::Query);
+    assert_eq!(shop.approve(None), Ok(Outcome::Nothing), "done: the same");
+    let over = Err(Refusal::WrongStatus(Status::Completed));
+    assert_eq!(shop.decline(), over);
+
+    let mut shop = under_risk();
+    shop.decline().unwrap();
+    assert_eq!(shop.decline(), Ok(Outcome::Nothing));
+    assert_eq!(shop.approve(None), Err(Refusal::DecisionWaits));
+    shop.close(1);
+    assert_eq!(
+        (shop.status(), shop.decline()),
+        (Status::Failed, Ok(Outcome::Nothing))
+    );
+}
+
+#[test]
+fn a_decision_lapses_after_five_questions_without_an_answer() {
+    let mut shop = capturing();
+    for round in 1..=5 {
+        assert_eq!(shop.decided(), DecisionState::Waiting, "{round}");
+        shop.silent(1, Wish::Finish, false);
+        shop.now = shop.attempt(1).hold_until.unwrap();
+        if round < 5 {
+            assert_eq!(shop.duty(), Some(Duty::Capture(id(1))));
+            shop.claim(1, Errand::Capture).unwrap();
+        }
+    }
+    assert_eq!(
+        (shop.status(), shop.decided()),
+        (Status::Review, DecisionState::Lapsed)
+    );
+    assert_ne!(shop.duty(), Some(Duty::Capture(id(1))));
+    // An answer in between starts the count anew.
+    let mut shop = capturing();
+    for round in 0..8 {
+        shop.silent(1, Wish::Finish, false);
+        if round % 4 == 3 {
+            shop.hear(1, report(VendorStatus::Processing), Via::Query);
+        }
+    }
+    assert_eq!(shop.decided(), DecisionState::Waiting);
+}
+
+#[test]
+fn an_approval_that_the_vendor_forgets_lapses_and_a_decline_goes_through() {
+    let mut shop = capturing();
+    for _ in 0..5 {
+        shop.silent(1, Wish::Finish, true);
+    }
+    assert_eq!(shop.decided(), DecisionState::Lapsed);
+    shop.decline().unwrap();
+    assert_eq!(shop.duty(), Some(Duty::Close(id(1))));
+    shop.claim(1, Errand::Close).unwrap();
+    shop.silent(1, Wish::Close, true);
+    assert_eq!(
+        (shop.status(), shop.state(1), shop.decided()),
+        (Status::Failed, AttemptState::Closed, DecisionState::Done)
+    );
+    assert!(shop.work.is_empty());
+}
+
+#[test]
+fn a_decline_that_meets_a_capture_leaves_its_money_on_the_list() {
+    let mut shop = under_risk();
+    shop.decline().unwrap();
+    shop.claim(1, Errand::Close).unwrap();
+    shop.hear(1, confirmed(), Via::Query);
+    assert_eq!(
+        (shop.status(), shop.decided()),
+        (Status::Failed, DecisionState::Done)
+    );
+    assert_eq!(shop.work, [(WorkKind::Surplus, id(1), DUE)]);
+}
+
+#[test]
+fn without_money_an_admin_vouches_and_that_is_shown_for_good() {
+    let mut shop = Shop::started();
+    shop.callback(1, VendorStatus::Review);
+    assert_eq!(shop.approve(None), Err(Refusal::NeedsVouch));
+    shop.vouch(None).unwrap();
+    assert_eq!(
+        (shop.status(), shop.settlement()),
+        (Status::Completed, Settlement::Pending)
+    );
+    assert!(shop.ledger.payment.vouched);
+    assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 0);
+    // The money that comes after all is the payment's own.
+    shop.hear(1, confirmed(), Via::Callback);
+    assert_eq!(shop.settlement(), Settlement::Confirmed);
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+    assert!(shop.ledger.payment.vouched);
+}
+
+#[test]
+fn a_refused_capture_can_be_vouched_for_and_its_money_is_still_looked_for() {
+    let mut shop = capturing();
+    shop.hear(1, report(VendorStatus::Declined), Via::Query);
+    shop.vouch(Some(Settlement::Confirmed)).unwrap();
+    assert_eq!(
+        (shop.status(), shop.settlement()),
+        (Status::Completed, Settlement::Confirmed)
+    );
+    assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
+}
+
+#[test]
+fn a_vouched_approval_replaces_one_that_waits_and_captures_where_it_still_can() {
+    let mut shop = capturing();
+    shop.silent(1, Wish::Finish, false);
+    shop.vouch(None).unwrap();
+    assert_eq!(shop.status(), Status::Completed);
+    assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
+    shop.hear(1, confirmed(), Via::Callback);
+    assert_eq!(shop.settlement(), Settlement::Confirmed);
+
+    let mut shop = under_risk();
+    shop.vouch(None).unwrap();
+    assert_eq!(shop.duty(), Some(Duty::Capture(id(1))));
+    shop.claim(1, Errand::Capture).unwrap();
+    shop.hear(1, confirmed(), Via::Query);
+    assert_eq!(
+        (shop.status(), shop.ledger.payment.vouched),
+        (Status::Completed, false)
+    );
+}
+
+#[test]
+fn a_completed_payment_that_never_settles_can_be_vouched_for() {
+    let mut shop = Shop::started();
+    shop.callback(1, VendorStatus::Completed);
+    let over = Err(Refusal::WrongStatus(Status::Completed));
+    assert_eq!(shop.approve(Some(Settlement::Confirmed)), over);
+    assert_eq!(shop.vouch(None), over);
+    shop.vouch(Some(Settlement::Confirmed)).unwrap();
+    assert_eq!(
+        (shop.status(), shop.settlement()),
+        (Status::Completed, Settlement::Confirmed)
+    );
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+    assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
+    assert_eq!(
+        shop.vouch(Some(Settlement::Confirmed)),
+        Ok(Outcome::Nothing)
+    );
+}
+
+#[test]
+fn an_operator_sends_what_hangs_to_review_and_decides_it() {
+    let mut shop = Shop::started();
+    assert_eq!(
+        shop.act(Act::ToReview),
+        Err(Refusal::WrongStatus(Status::Pending))
+    );
+    shop.callback(1, VendorStatus::VerificationPending);
+    shop.act(Act::ToReview).unwrap();
+    assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Operator));
+    // The provider's word does not end what an operator wants to decide.
+    shop.hear(1, confirmed(), Via::Callback);
+    assert_eq!(
+        (shop.status(), shop.state(1)),
+        (Status::Review, AttemptState::Captured)
+    );
+    shop.approve(None).unwrap();
+    assert_eq!(shop.settlement(), Settlement::Confirmed);
+}
+
+#[test]
+fn another_attempt_is_closed_before_a_late_authorisation_is_captured() {
+    let mut shop = Shop::started();
+    shop.close(1);
+    shop.start(2);
+    shop.callback(1, VendorStatus::Processing);
+    assert_eq!(shop.status(), Status::Review);
+    shop.approve(None).unwrap();
+    assert!(shop.claim(1, Errand::Capture).is_err());
+    assert_eq!(shop.duty(), Some(Duty::Close(id(2))));
+    shop.close(2);
+    assert_eq!(shop.duty(), Some(Duty::Capture(id(1))));
+    shop.claim(1, Errand::Capture).unwrap();
+    shop.hear(1, confirmed(), Via::Query);
+    assert_eq!(shop.status(), Status::Completed);
+}
+
+#[test]
+fn the_operator_names_the_settlement_that_a_capture_does_not_prove() {
+    let mut shop = under_risk();
+    shop.approve(Some(Settlement::Confirmed)).unwrap();
+    shop.claim(1, Errand::Capture).unwrap();
+    shop.hear(1, report(VendorStatus::Completed), Via::Query);
+    assert_eq!(
+        (shop.status(), shop.settlement()),
+        (Status::Completed, Settlement::Confirmed)
+    );
+    assert_eq!(shop.told(EventType::PaymentCompleted), 1);
+}
+
+#[test]
+fn an_authorisation_that_the_vendor_holds_for_review_is_captured_by_an_approval() {
+    let held = || {
+        let mut report = report(VendorStatus::Review);
+        report.particulars.authorised_at = Some(START);
+        report
+    };
+    let mut shop = Shop::started();
+    shop.hear(1, held(), Via::Callback);
+    assert_eq!((shop.status(), shop.duty()), (Status::Review, None));
+    shop.approve(None).unwrap();
+    assert_eq!(shop.duty(), Some(Duty::Capture(id(1))));
+    shop.claim(1, Errand::Capture).unwrap();
+    // A notice that repeats it says nothing of the capture; as its answer it is a refusal.
+    shop.hear(1, held(), Via::Callback);
+    assert_eq!(shop.decided(), DecisionState::Waiting);
+    shop.hear(1, held(), Via::Query);
+    assert_eq!(
+        (shop.status(), shop.decided()),
+        (Status::Review, DecisionState::Lapsed)
+    );
+    // The provider's own review: its final word still ends it.
+    assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Vendor));
+    shop.approve(None).unwrap();
+    shop.claim(1, Errand::Capture).unwrap();
+    shop.hear(1, confirmed(), Via::Query);
+    assert_eq!(
+        (shop.status(), shop.decided()),
+        (Status::Completed, DecisionState::Done)
+    );
+    let mut shop = Shop::started();
+    shop.hear(1, held(), Via::Callback);
+    shop.decline().unwrap();
+    assert_eq!(shop.duty(), Some(Duty::Close(id(1))));
+    shop.close(1);
+    assert_eq!(shop.status(), Status::Failed);
+}

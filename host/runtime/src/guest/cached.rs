@@ -1,0 +1,57 @@
+//! `http.get-cached`: a request without credentials, out of the account's memory where it is there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::provider::Call;
+use crate::answers::Turn;
+use crate::host::Identity;
+use crate::v0_1::bindings::provider::kassette::plugin::http as wit;
+
+impl Call {
+    /// Finds the answer, or asks for it if it is this caller's turn.
+    pub(super) async fn get_cached(
+        &mut self,
+        who: &Identity,
+        url: String,
+        life: u32,
+    ) -> Result<wit::Response, wit::Failure> {
+        let request = wit::Request {
+            verb: wit::Verb::Get,
+            url,
+            headers: vec![],
+            credentials: vec![],
+            body: vec![],
+            keep: None,
+        };
+        // Judged before the memory is looked at: what may not be asked for uses up nobody's turn.
+        let ready = self.prepare(&request)?;
+        let address = ready.url.clone();
+        let (memory, now) = (Arc::clone(&self.access.tokens), self.access.account.now);
+        let mut turn = memory.answers.turn(address.as_str(), now);
+        if let Turn::Wait(mut coming) = turn {
+            self.waits += 1;
+            // Whoever asks has a deadline of its own; its failure closes the channel too.
+            let _closed = coming.changed().await;
+            turn = memory.answers.turn(address.as_str(), now);
+        }
+        match turn {
+            Turn::Kept(answer) => Ok(answer),
+            Turn::Ask(asking) => {
+                let (answer, whole) = self.exchange(who, request, ready).await?;
+                if answer.status == 200 && whole {
+                    let life = Duration::from_secs(life.into());
+                    asking.keep(&answer, life, now);
+                }
+                Ok(answer)
+            }
+            Turn::Wait(_) | Turn::TooSoon => Err(wit::Failure::NotSent(
+                "not kept, and one request a minute goes out for what is not".into(),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "cached_tests.rs"]
+mod tests;

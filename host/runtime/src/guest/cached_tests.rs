@@ -1,0 +1,141 @@
+use std::sync::Arc;
+
+use kassette_http::{NoAnswer, SendError};
+
+use super::super::send::tests::{Bench, answer, with_key};
+use super::*;
+use crate::fixtures::access;
+
+const CERTIFICATE: &str = "https://api.vendor.example/certs/1";
+const HOUR: u32 = 3600;
+
+async fn get(bench: &mut Bench, url: &str) -> Result<wit::Response, wit::Failure> {
+    bench.call.get_cached(&bench.who, url.into(), HOUR).await
+}
+
+/// A later call for the same account.
+fn later(bench: &mut Bench, seconds: u64) {
+    let account = &mut bench.call.access.account;
+    account.now = account.now.after(Duration::from_secs(seconds));
+}
+
+fn not_sent(answered: &Result<wit::Response, wit::Failure>) -> bool {
+    matches!(answered, Err(wit::Failure::NotSent(_)))
+}
+
+#[tokio::test]
+async fn a_kept_answer_sends_nothing_until_its_life_is_over() {
+    let mut bench = Bench::new(access());
+    bench.next(answer(200, "certificate"));
+    let first = get(&mut bench, CERTIFICATE).await.unwrap();
+    later(&mut bench, 3599);
+    let second = get(&mut bench, CERTIFICATE).await.unwrap();
+    assert_eq!((second.status, &second.body), (200, &first.body));
+    assert_eq!(bench.left().len(), 1);
+    later(&mut bench, 1);
+    get(&mut bench, CERTIFICATE).await.unwrap();
+    assert_eq!(bench.left().len(), 2);
+}
+
+#[tokio::test]
+async fn one_request_a_minute_goes_out_for_an_account_whatever_it_asks_for() {
+    let mut bench = Bench::new(access());
+    bench.next(answer(404, "no such certificate"));
+    assert_eq!(get(&mut bench, CERTIFICATE).await.unwrap().status, 404);
+    for seconds in [0, 59] {
+        later(&mut bench, seconds);
+        for url in [CERTIFICATE, "https://api.vendor.example/certs/2"] {
+            let answered = get(&mut bench, url).await;
+            assert!(not_sent(&answered), "{url} after {seconds} s");
+        }
+    }
+    assert_eq!(bench.left().len(), 1);
+    later(&mut bench, 1);
+    get(&mut bench, CERTIFICATE).await.unwrap();
+    assert_eq!(bench.left().len(), 2);
+}
+
+#[tokio::test]
+async fn another_account_has_a_minute_and_a_memory_of_its_own() {
+    let mut bench = Bench::new(access());
+    get(&mut bench, CERTIFICATE).await.unwrap();
+    bench.call.access = access();
+    get(&mut bench, CERTIFICATE).await.unwrap();
+    assert_eq!(bench.left().len(), 2);
+}
+
+#[tokio::test]
+async fn failures_are_never_kept() {
+    for failure in [
+        answer(404, ""),
+        answer(301, ""),
+        answer(203, "changed on its way"),
+        answer(503, ""),
+        Err(SendError::NoAnswer(NoAnswer::Broken)),
+        answer(200, "x").map(|whole| kassette_http::Response {
+            truncated: true,
+            ..whole
+        }),
+    ] {
+        let mut bench = Bench::new(access());
+        bench.next(failure);
+        let _failed = get(&mut bench, CERTIFICATE).await;
+        later(&mut bench, 60);
+        bench.next(answer(200, "certificate"));
+        let found = get(&mut bench, CERTIFICATE).await.unwrap();
+        assert_eq!(found.body, b"certificate");
+        assert_eq!(bench.left().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_with_a_secret_in_it_is_blanked_and_not_kept() {
+    let mut bench = Bench::new(with_key());
+    bench.next(answer(200, "your key is sk_live_9f8e7d6c"));
+    let seen = get(&mut bench, CERTIFICATE).await.unwrap();
+    assert_eq!(seen.body, b"your key is ***");
+    assert!(not_sent(&get(&mut bench, CERTIFICATE).await));
+    let mut header = answer(200, "").unwrap();
+    let echo = "sk_live_9f8e7d6c".parse().unwrap();
+    header.headers.insert("x-echo", echo);
+    later(&mut bench, 60);
+    bench.next(Ok(header));
+    get(&mut bench, CERTIFICATE).await.unwrap();
+    assert!(not_sent(&get(&mut bench, CERTIFICATE).await));
+}
+
+#[tokio::test]
+async fn what_may_not_be_asked_for_uses_up_no_turn() {
+    let mut bench = Bench::new(access());
+    for url in [
+        "https://evil.example/certs/1",
+        "http://api.vendor.example/certs/1",
+        "https://api.vendor.example@evil.example/",
+        "https://api.vendor.example/certs/1#fragment",
+        "nonsense",
+    ] {
+        assert!(not_sent(&get(&mut bench, url).await), "{url}");
+    }
+    get(&mut bench, CERTIFICATE).await.unwrap();
+    assert_eq!(bench.left().len(), 1);
+    // A loop over the memory is bounded like one over requests.
+    for _ in 0..10 {
+        get(&mut bench, CERTIFICATE).await.unwrap();
+    }
+    assert!(not_sent(&get(&mut bench, CERTIFICATE).await));
+    assert_eq!(bench.left().len(), 1);
+}
+
+#[tokio::test]
+async fn two_calls_that_want_the_same_send_one_request() {
+    let mut one = Bench::new(access());
+    let mut other = Bench::new(access());
+    other.call.access.tokens = Arc::clone(&one.call.access.tokens);
+    one.next(answer(200, "certificate"));
+    let (first, second) = tokio::join!(get(&mut one, CERTIFICATE), get(&mut other, CERTIFICATE));
+    assert_eq!(first.unwrap().body, second.unwrap().body);
+    assert_eq!(one.left().len() + other.left().len(), 1);
+    // Changed credentials forget what is kept; the minute runs on.
+    one.call.access.tokens.clear();
+    assert!(not_sent(&get(&mut one, CERTIFICATE).await));
+}
