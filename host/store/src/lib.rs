@@ -33,7 +33,9 @@ use kassette_domain::audit::{AuditEntry, Audited, Chain};
 use kassette_domain::event::Event;
 use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, WorkId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
-use kassette_domain::ledger::{Change, Ledger, Outcome, Refusal, Step, Transition};
+use kassette_domain::ledger::{
+    Change, Ledger, NewWork, Outcome, QuerySchedule, Refusal, Step, Transition,
+};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
 use kassette_domain::payment::{Decision, NewPayment, Payment, Request, Status};
@@ -171,7 +173,8 @@ pub enum Listed<T> {
     BadCursor,
 }
 
-/// Which payments to list; all that are set must hold.
+/// Which payments to list; all that are set must hold, and what is said of an attempt, of one of its
+/// attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaymentFilter {
     /// Of this merchant.
@@ -182,6 +185,16 @@ pub struct PaymentFilter {
     pub order_id: Option<String>,
     /// In this environment.
     pub environment: Option<Environment>,
+    /// With an attempt at this account.
+    pub account: Option<AccountId>,
+    /// Of this attempt.
+    pub attempt: Option<AttemptId>,
+    /// With an attempt that the vendor knows by this, in whichever account.
+    pub reference: Option<String>,
+    /// Made then or later.
+    pub since: Option<Time>,
+    /// Made before.
+    pub until: Option<Time>,
 }
 
 /// Payments, their attempts and everything that is written with them.
@@ -211,6 +224,13 @@ pub trait Payments: Send + Sync {
         audited: Option<Audited>,
         now: Time,
     ) -> Answer<'_, Stepped>;
+
+    /// From now on steps follow this schedule of questions.
+    fn set_schedule(&self, schedule: QuerySchedule);
+
+    /// Puts captured money of an attempt that the store does not know on the work list; a line about
+    /// it that is open takes the new figures.
+    fn unknown_money(&self, found: NewWork, now: Time) -> Answer<'_, ()>;
 
     /// Keeps a notice about an unknown reference for an hour.
     fn park(
@@ -243,7 +263,8 @@ pub trait Payments: Send + Sync {
     /// The timeline of a payment.
     fn history(&self, id: PaymentId) -> Answer<'_, Option<History>>;
 
-    /// Lists payments, newest first.
+    /// Lists payments, newest first. A page may end before it is full, with a cursor: however little a
+    /// filter matches, one call looks at a bounded number of payments.
     fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>>;
 
     /// Accounts with attempts on which money can still move, or that are unsettled: they cannot be

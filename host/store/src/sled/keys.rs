@@ -9,6 +9,7 @@
 //! | `reg/` | place | some payments in order of arrival, by what they are found: see `register` |
 //! | `rtn/` | half of the hash of the return token | payment, ordinal |
 //! | `ref/` | account, vendor's reference | payment, ordinal |
+//! | `fnd/` | half of the hash of a reference, time, payment, ordinal | – ; attempts by references for searching |
 //! | `due/` | time, payment; or time, place, number: payments made together | – |
 //! | `lag/` | time, rule, payment | – ; payments that were not over when they were to be forgotten |
 //! | `use/` | account, attempt | – |
@@ -29,7 +30,9 @@
 
 use std::ops::Bound;
 
-use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, WorkId};
+use kassette_domain::id::{
+    AccountId, AttemptId, Digest, KeyId, MerchantId, OperatorId, PaymentId, WorkId,
+};
 use kassette_domain::key::{KeyOwner, TokenHash};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
@@ -55,6 +58,7 @@ pub(super) const RETENTION: &[u8] = b"meta/retention";
 pub(super) const LAGGARDS: &[u8] = b"lag/";
 pub(super) const DUE: &[u8] = b"due/";
 pub(super) const IN_USE: &[u8] = b"use/";
+pub(super) const REFERENCES: &[u8] = b"ref/";
 pub(super) const PARKED_ENDS: &[u8] = b"pkx/";
 pub(super) const ALL_WORK: &[u8] = b"wrk/";
 pub(super) const OPEN_WORK: &[u8] = b"wro/";
@@ -139,11 +143,37 @@ pub(super) fn returning(token: TokenHash) -> Key {
 /// An account's id holds no zero byte, so the rest is the reference.
 pub(super) fn reference(account: &AccountId, reference: &str) -> Key {
     key(&[
-        b"ref/",
+        REFERENCES,
         account.as_str().as_bytes(),
         b"\0",
         reference.as_bytes(),
     ])
+}
+
+/// What all payments stand below that are found by a reference, in whichever account.
+pub(super) fn all_referred(reference: &str) -> Key {
+    let hash = Digest::of(reference.as_bytes()).0;
+    let (half, _) = hash.split_at(16);
+    key(&[b"fnd/", half])
+}
+
+/// A payment that is found by a reference, in order of time: below it a row for each of its attempts
+/// that has the reference for searching alone.
+pub(super) fn referred(reference: &str, created_at: Time, payment: PaymentId) -> Key {
+    key(&[
+        &all_referred(reference),
+        &ascending(created_at),
+        payment.as_bytes(),
+    ])
+}
+
+pub(super) fn referred_by(
+    reference: &str,
+    created_at: Time,
+    payment: PaymentId,
+    ordinal: u8,
+) -> Key {
+    key(&[&referred(reference, created_at, payment), &[ordinal]])
 }
 
 pub(super) fn due(at: Time, payment: PaymentId) -> Key {
@@ -256,7 +286,7 @@ pub(super) fn parked_count(account: &[u8]) -> Key {
     key(&[b"pkc/", account])
 }
 
-/// The account in a key of `prk/` or `use/`.
+/// The account in a key of `prk/`, `ref/` or `use/`.
 pub(super) fn account_in(key: &[u8]) -> Option<&[u8]> {
     key.get(4..)?.split(|byte| *byte == 0).next()
 }

@@ -121,11 +121,17 @@ pub(super) fn save(
         rows.save(keys::reference(account, reference), &place)?;
     }
     let payment = &ledger.payment;
+    for (attempt, reference) in &change.search_references {
+        if let Some(at) = ledger.attempts.iter().position(|each| each.id == *attempt) {
+            let (made, ordinal) = (payment.created_at, count(at)?);
+            rows.save(keys::referred_by(reference, made, payment.id, ordinal), &())?;
+        }
+    }
     append_decisions(rows, payment.id, &mut books, &change.decisions)?;
     append_transitions(rows, payment.id, &mut books, change)?;
     append_events(rows, payment, &mut books, &change.events, now)?;
     works::settle(rows, &change.work_done, now)?;
-    works::open(rows, payment.id, &change.work, now)?;
+    works::open(rows, Some(payment.id), &change.work, now)?;
     move_due(rows, &mut books, ledger);
     let (key, row) = PaymentRow::encode(sealer, payment, books)?;
     rows.put(key, row);

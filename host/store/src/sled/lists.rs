@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kassette_domain::id::PaymentId;
 
 use super::keys::Key;
+use super::period::Period;
 use super::register::{List, Place};
 use super::registered::Ids;
 use super::rows::{Source, Span};
@@ -19,7 +20,10 @@ const MAX_ITEMS: usize = 100;
 const MAX_SCAN: usize = 2000;
 /// Rows that are read at once.
 const CHUNK: usize = 128;
-/// Longest cursor, in characters; the longest key of a list has 36 bytes.
+/// How often one call goes on along payments in memory, some thousands each time: a period that has to be
+/// looked for among very many answers a short page too.
+const MAX_WALKS: usize = 64;
+/// Longest cursor, in characters; the longest key of a list has 44 bytes.
 const MAX_CURSOR: usize = 128;
 
 /// In which order the rows of a list stand.
@@ -67,7 +71,7 @@ pub(super) fn page<T>(
             looked += 1;
             let last_row = at + 1 == count && !more_below;
             if (items.len() == limit || looked == MAX_SCAN) && !last_row {
-                let next = Some(URL_SAFE_NO_PAD.encode(&key));
+                let next = Some(write_cursor(&key));
                 return Ok(Listed::Page(Page { items, next }));
             }
             if at + 1 == count {
@@ -102,19 +106,28 @@ pub(super) fn page_of<T>(
     while let Some(key) = keys.pop() {
         items.extend(take(&key)?);
         if items.len() == limit && !keys.is_empty() {
-            let next = Some(URL_SAFE_NO_PAD.encode(&key));
+            let next = Some(write_cursor(&key));
             return Ok(Listed::Page(Page { items, next }));
         }
     }
     Ok(Listed::Page(Page { items, next: None }))
 }
 
-/// One page of a list of payments. `take` says what becomes of each; none leaves it out.
+/// What was seen of a payment.
+pub(super) struct Looked<T> {
+    /// What becomes of it; none leaves it out.
+    pub(super) item: Option<T>,
+    /// Rows that were read for it.
+    pub(super) rows: usize,
+}
+
+/// One page of a list of payments that were made in a period. `look` says what becomes of each.
 pub(super) fn payments<T>(
     view: &View<'_>,
     list: List,
+    period: Period,
     paging: &Paging,
-    mut take: impl FnMut(PaymentId) -> Result<Option<T>, Fault>,
+    mut look: impl FnMut(PaymentId) -> Result<Looked<T>, Fault>,
 ) -> Result<Listed<T>, Fault> {
     let mut after = None;
     if let Some(cursor) = &paging.cursor {
@@ -126,27 +139,27 @@ pub(super) fn payments<T>(
     let limit = paging.limit.clamp(1, MAX_ITEMS);
     let mut ids = Ids::new(view);
     let mut items = Vec::new();
-    let mut looked = 0;
-    loop {
-        // One more than a page, to know whether it is the last.
-        let chunk = (limit + 1).max(CHUNK);
-        let found = view.listed(list, after, chunk);
-        let more_below = found.len() == chunk;
-        let count = found.len();
-        for (at, place) in found.into_iter().enumerate() {
-            items.extend(take(ids.at(place)?)?);
-            looked += 1;
-            after = Some(place);
-            let last = at + 1 == count && !more_below;
-            if (items.len() == limit || looked == MAX_SCAN) && !last {
+    let mut rows = 0;
+    for _ in 0..MAX_WALKS {
+        let walked = view.listed(list, period, after, CHUNK);
+        let count = walked.places.len();
+        for (at, place) in walked.places.into_iter().enumerate() {
+            let looked = look(ids.at(place)?)?;
+            items.extend(looked.item);
+            rows += looked.rows;
+            let last = at + 1 == count && walked.ended;
+            if (items.len() == limit || rows >= MAX_SCAN) && !last {
                 let next = Some(write_place(list, place));
                 return Ok(Listed::Page(Page { items, next }));
             }
         }
-        if !more_below {
+        if walked.ended {
             return Ok(Listed::Page(Page { items, next: None }));
         }
+        after = walked.last.or(after);
     }
+    let next = after.map(|place| write_place(list, place));
+    Ok(Listed::Page(Page { items, next }))
 }
 
 /// What a cursor of a list of payments begins with.
@@ -186,8 +199,13 @@ fn rest(span: Span, order: Order, last: &[u8]) -> Span {
     }
 }
 
+/// The cursor of a page that ended with a key.
+pub(super) fn write_cursor(key: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(key)
+}
+
 /// The key in a cursor, if this list could have given it out.
-fn read_cursor(cursor: &str, prefix: &[u8], tail: usize) -> Option<Key> {
+pub(super) fn read_cursor(cursor: &str, prefix: &[u8], tail: usize) -> Option<Key> {
     if cursor.len() > MAX_CURSOR {
         return None;
     }

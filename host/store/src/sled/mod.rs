@@ -8,6 +8,7 @@
 //! | `applier`, `inbox`, `stats` | the writing thread: groups of operations, one write and one sync each |
 //! | `journal`, `checkpoint`, `waiting` | the log that makes a group durable; the database behind it; callers |
 //! | `register`, `registered` | every payment in memory, by what it is found, and the rows of that |
+//! | `period` | where in a list of payments those of a time begin |
 //! | `table` | rows as they are on the disk: the database, and above it what the log alone has |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
@@ -17,7 +18,7 @@
 //! | `nonces` | nonces of signed requests that are taken |
 //! | `resellers`, `invitations`, `delegations`, `consent_codes`, `reseller_keys` | resellers, and what merchants grant them |
 //! | `outbox`, `endpoints`, `deliver`, `claims`, `hook_keys` | events on their way to webhooks |
-//! | `payments`, `deliveries`, `reselling`, `lists`, `store`, `upkeep` | the traits |
+//! | `payments`, `search`, `deliveries`, `reselling`, `lists`, `store`, `upkeep` | the traits |
 //! | `tap`, `maintenance` | backups, restoring, verifying, compacting, another master key |
 
 mod api_keys;
@@ -52,6 +53,7 @@ mod operators;
 mod outbox;
 mod parking;
 mod payments;
+mod period;
 mod recent;
 mod records;
 mod register;
@@ -62,6 +64,7 @@ mod reselling;
 mod retention;
 mod rows;
 mod seal;
+mod search;
 mod segment;
 mod stats;
 mod step;

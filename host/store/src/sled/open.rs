@@ -23,7 +23,7 @@ use super::{keys, maintenance, records};
 use crate::Fault;
 
 /// The version of the rows' layout that this program reads and writes.
-pub(super) const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 4;
 /// Bytes of a segment of sled's log. More than is written between two syncs, see `checkpoint`. A quarter
 /// of it is more than a page of sixteen of our longest rows: what is longer sled would put into a
 /// file of its own, which it never syncs.

@@ -36,7 +36,7 @@ impl Operation for Park {
         let known: Option<AttemptPlace> =
             rows.load(&keys::reference(&self.account, &self.reference))?;
         if let Some(known) = known {
-            return Ok(Parked::Known(known.attempt(rows)?));
+            return Ok(Parked::Known(known.known(rows)?.id));
         }
         sweep(rows, self.now)?;
         let kept = notices(rows, &self.account, &self.reference)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{AccountId, AttemptId, PaymentId, WorkId};
 use kassette_domain::key::TokenHash;
-use kassette_domain::ledger::{Ledger, Step};
+use kassette_domain::ledger::{Ledger, NewWork, QuerySchedule, Step};
 use kassette_domain::payment::{NewPayment, Payment, Request};
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
@@ -20,21 +20,20 @@ use super::ledgers::{self, MAX_DECISIONS, MAX_EVENTS, MAX_TRANSITIONS};
 use super::lists::{self, Order};
 use super::parking::Park;
 use super::records;
-use super::register::{List, Mark};
+use super::register::Mark;
 use super::rows::{Source, Span};
 use super::seal::fingerprint;
+use super::search;
 use super::step::DoStep;
 use super::store::SledStore;
 use super::stored::{AttemptPlace, EventRow, PaymentRow};
 use super::view::View;
-use super::works::WorkDone;
+use super::works::{UnknownMoney, WorkDone};
 use crate::{
     About, Answer, Created, Fault, History, Listed, Paging, Parked, PaymentFilter, Payments,
     Stepped,
 };
 
-/// Most accounts that are told of: a configuration has a few dozen.
-const MAX_ACCOUNTS: usize = 10_000;
 /// A time and an id.
 const TIME_AND_ID: usize = 24;
 
@@ -70,8 +69,17 @@ impl Payments for SledStore {
             step,
             audited,
             now,
+            schedule: self.schedule.load_full(),
             secrets: Arc::clone(&self.secrets),
         })
+    }
+
+    fn set_schedule(&self, schedule: QuerySchedule) {
+        self.schedule.store(Arc::new(schedule));
+    }
+
+    fn unknown_money(&self, found: NewWork, now: Time) -> Answer<'_, ()> {
+        self.operate(UnknownMoney { found, now })
     }
 
     fn park(
@@ -171,42 +179,11 @@ impl Payments for SledStore {
     }
 
     fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>> {
-        self.read(move |view| {
-            let list = match (&filter.order_id, filter.merchant) {
-                (Some(order), _) => List::With(self.secrets.marker.order(order)),
-                (None, Some(merchant)) => List::Of(merchant),
-                (None, None) => List::All,
-            };
-            lists::payments(view, list, &paging, |id| {
-                let row = PaymentRow::expect(view, id)?;
-                if matches(&filter, row.plain()) {
-                    self.opened(row).map(Some)
-                } else {
-                    Ok(None)
-                }
-            })
-        })
+        self.read(move |view| self.search(view, &filter, &paging))
     }
 
     fn accounts_in_use(&self) -> Answer<'_, Vec<AccountId>> {
-        self.read(|view| {
-            let mut span = Span::prefix(keys::IN_USE);
-            let mut accounts = Vec::new();
-            while accounts.len() < MAX_ACCOUNTS {
-                let found = view.scan(&span, 1)?;
-                let Some((key, _)) = found.first() else {
-                    break;
-                };
-                let account = account_in(key)?;
-                // The next account's rows come after all of this one's.
-                let mut end = keys::IN_USE.to_vec();
-                end.extend_from_slice(account.as_str().as_bytes());
-                end.push(1);
-                span = Span::prefix(keys::IN_USE).after(&end);
-                accounts.push(account);
-            }
-            Ok(accounts)
-        })
+        self.read(|view| search::accounts(view, keys::IN_USE))
     }
 
     fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>> {
@@ -243,10 +220,6 @@ impl SledStore {
         let loaded = ledgers::load(view, &self.secrets.sealer, id)?;
         Ok(loaded.map(|loaded| loaded.ledger))
     }
-
-    fn opened(&self, row: PaymentRow) -> Result<Payment, Fault> {
-        row.open(&self.secrets.sealer).map(|(payment, _)| payment)
-    }
 }
 
 /// All values under a prefix, in order.
@@ -255,23 +228,4 @@ fn all<T: DeserializeOwned>(view: &View<'_>, prefix: &[u8], most: u16) -> Result
     rows.iter()
         .map(|(key, row)| records::decode(key, row))
         .collect()
-}
-
-fn matches(filter: &PaymentFilter, payment: &Payment) -> bool {
-    filter.merchant.is_none_or(|id| id == payment.merchant)
-        && filter.status.is_none_or(|status| status == payment.status)
-        && filter
-            .environment
-            .is_none_or(|environment| environment == payment.environment)
-        && filter
-            .order_id
-            .as_ref()
-            .is_none_or(|order| order == payment.order_id.as_str())
-}
-
-fn account_in(key: &[u8]) -> Result<AccountId, Fault> {
-    keys::account_in(key)
-        .and_then(|account| std::str::from_utf8(account).ok())
-        .and_then(|account| AccountId::parse(account).ok())
-        .ok_or_else(|| records::damaged(key, "it names no account"))
 }

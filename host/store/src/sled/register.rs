@@ -17,6 +17,8 @@
 //! so that no creation waits until a million others have found a new bucket. There are never fewer
 //! than 65,536, so the bucket that a payment is in says half of its hash, and the other half is kept.
 
+mod listing;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -24,6 +26,10 @@ use std::time::Duration;
 use kassette_domain::id::{MerchantId, PaymentId};
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
+
+use super::period::Milestones;
+
+pub(super) use listing::Walked;
 
 /// A payment's number in order of arrival, from 0.
 pub(super) type Place = u32;
@@ -45,9 +51,6 @@ const LEAST_BUCKETS: usize = 1 << TAG_AT;
 const TAG_AT: u32 = 16;
 /// Payments that room is made for at once; the number is read from a row that may be damaged.
 const MAX_RESERVED: usize = 1 << 24;
-/// How far a payment is moved down a list because others are newer. Only where a clock went back do
-/// more stand before it: then the list is a little out of order, and nothing is lost.
-const MAX_STEPS: usize = 1024;
 
 /// A part of a hash.
 pub(super) type Fingerprint = [u8; 4];
@@ -105,6 +108,12 @@ pub(super) enum List {
     Of(MerchantId),
     /// Those whose order has this fingerprint.
     With(Fingerprint),
+}
+
+/// The payments of a merchant.
+struct OfMerchant {
+    newest: Place,
+    milestones: Milestones,
 }
 
 /// Without gaps: they would be two bytes of 28.
@@ -166,12 +175,15 @@ pub(super) struct Register {
     since: Vec<Time>,
     /// The newest of each bucket, by mark.
     buckets: Chunked<[Place; MARKS]>,
-    /// The newest of each merchant.
-    merchants: HashMap<MerchantId, Place>,
+    merchants: HashMap<MerchantId, OfMerchant>,
     newest: Option<Place>,
+    milestones: Milestones,
     /// When the newest was made. Whoever is made then or later is the newest of every list, and no
     /// other has to be looked at: at a million payments each look waits for memory.
     latest: Time,
+    /// How much newer than a payment those behind it in a list can be. Nothing, but where a clock went
+    /// back by more than [`listing::MAX_STEPS`] payments.
+    disorder: Duration,
     /// The next older of all, where that is not the one that arrived before.
     older: HashMap<Place, Place>,
     /// When those were made whose slots do not say so.
@@ -209,32 +221,6 @@ impl Register {
         .map(|(place, _)| place)
     }
 
-    /// Places of at most `limit` payments of a list, the newest first; of those after the one at
-    /// `after` where it is given.
-    pub(super) fn listed(&self, list: List, after: Option<Place>, limit: usize) -> Vec<Place> {
-        const ORDER: usize = Mark::Order as usize;
-        let next = move |place: Place, slot: Slot| match list {
-            List::All => self.older(place),
-            List::Of(_) => slot.older_of_merchant,
-            List::With(_) => slot.next[ORDER],
-        };
-        let first = match (after, list) {
-            (Some(after), _) => self.slot(after).map_or(NONE, |slot| next(after, slot)),
-            (None, List::All) => self.newest.unwrap_or(NONE),
-            (None, List::Of(merchant)) => self.merchants.get(&merchant).copied().unwrap_or(NONE),
-            (None, List::With(order)) => self.first(Mark::Order, u32::from_be_bytes(order)),
-        };
-        let fits = |slot: Slot| match list {
-            List::All | List::Of(_) => true,
-            List::With(order) => slot.tags[ORDER] == tag(u32::from_be_bytes(order)),
-        };
-        self.chain(first, next)
-            .filter(|(_, slot)| fits(*slot))
-            .map(|(place, _)| place)
-            .take(limit)
-            .collect()
-    }
-
     /// Makes room for so many before the first is entered, so that entering them moves nothing.
     pub(super) fn reserve(&mut self, count: usize) {
         if self.len() == 0 {
@@ -259,7 +245,7 @@ impl Register {
         }
         self.link_all(place, at);
         self.link_merchant(place, at, entry.merchant);
-        self.link_order(place, at, hashes[Mark::Order as usize]);
+        self.link_order(place, at, entry.marks[Mark::Order as usize]);
         self.latest = self.latest.max(at);
     }
 
@@ -280,76 +266,6 @@ impl Register {
             older_of_merchant: NONE,
             made,
         });
-    }
-
-    /// The next older of all.
-    fn older(&self, place: Place) -> Place {
-        let odd = self.older.get(&place).copied();
-        odd.unwrap_or_else(|| place.checked_sub(1).unwrap_or(NONE))
-    }
-
-    fn set_older(&mut self, place: Place, older: Place) {
-        self.older.remove(&place);
-        if self.older(place) != older {
-            self.older.insert(place, older);
-        }
-    }
-
-    /// Puts a payment into the list of all, after those that are newer.
-    fn link_all(&mut self, place: Place, at: Time) {
-        let newest = self.newest.unwrap_or(NONE);
-        match self.newer(newest, at, |place, _| self.older(place)) {
-            None => {
-                self.set_older(place, newest);
-                self.newest = Some(place);
-            }
-            Some(newer) => {
-                self.set_older(place, self.older(newer));
-                self.set_older(newer, place);
-            }
-        }
-    }
-
-    /// Puts it into its merchant's.
-    fn link_merchant(&mut self, place: Place, at: Time, merchant: MerchantId) {
-        let newest = self.merchants.get(&merchant).copied().unwrap_or(NONE);
-        match self.newer(newest, at, |_, slot| slot.older_of_merchant) {
-            None => {
-                self.set(place, |slot| slot.older_of_merchant = newest);
-                self.merchants.insert(merchant, place);
-            }
-            Some(newer) => {
-                let older = self.slot(newer).map_or(NONE, |slot| slot.older_of_merchant);
-                self.set(place, |slot| slot.older_of_merchant = older);
-                self.set(newer, |slot| slot.older_of_merchant = place);
-            }
-        }
-    }
-
-    /// Orders are a list too: many payments can share one.
-    fn link_order(&mut self, place: Place, at: Time, hash: u32) {
-        const ORDER: usize = Mark::Order as usize;
-        let first = self.first(Mark::Order, hash);
-        match self.newer(first, at, |_, slot| slot.next[ORDER]) {
-            None => self.put_first(Mark::Order, hash, place),
-            Some(newer) => {
-                let older = self.slot(newer).map_or(NONE, |slot| slot.next[ORDER]);
-                self.set(place, |slot| slot.next[ORDER] = older);
-                self.set(newer, |slot| slot.next[ORDER] = place);
-            }
-        }
-    }
-
-    /// The last of a chain that is newer than `at`; none where its first is not.
-    fn newer(&self, first: Place, at: Time, next: impl Fn(Place, Slot) -> Place) -> Option<Place> {
-        if at >= self.latest {
-            return None;
-        }
-        self.chain(first, next)
-            .take(MAX_STEPS)
-            .take_while(|(place, slot)| at < self.time(*place, *slot))
-            .last()
-            .map(|(place, _)| place)
     }
 
     fn time(&self, place: Place, slot: Slot) -> Time {
@@ -464,143 +380,4 @@ const fn tag(hash: u32) -> u16 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn entry(number: u32, order: u8, merchant: u64, at: u64) -> Entry {
-        let mut id = [0; 16];
-        id[12..].copy_from_slice(&number.to_be_bytes());
-        let reference = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
-        let token = number.to_be_bytes();
-        Entry::new(
-            PaymentId::from_bytes(id),
-            MerchantId(merchant),
-            Time::from_millis(at),
-            [reference, token, [0, 0, 0, order]],
-        )
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        #[test]
-        fn lists_are_newest_first_and_whole_at_any_order_of_times(
-            made in prop::collection::vec((0_u8..4, 0_u64..3, 0_u64..50), 1..3000),
-            // Also beyond what counts from a chunk's time, on either side.
-            millis in prop::sample::select(vec![1, 600_000, 300_000_000]),
-            page in 1_usize..70,
-        ) {
-            let mut register = Register::default();
-            let mut model = Vec::new();
-            for (number, (order, merchant, at)) in made.into_iter().enumerate() {
-                let (number, at) = (u32::try_from(number).unwrap(), at * millis);
-                let entry = entry(number, order, merchant, at);
-                register.enter(&entry);
-                model.push((at, number, order, merchant, entry));
-            }
-            prop_assert_eq!(register.len(), model.len());
-            for (_, number, .., entry) in &model {
-                for mark in [Mark::Reference, Mark::Token] {
-                    let found: Vec<_> = register.found(mark, entry.marks[mark as usize]).collect();
-                    prop_assert_eq!(found, vec![*number]);
-                }
-            }
-            let all = |list| {
-                let mut places = Vec::new();
-                loop {
-                    let found = register.listed(list, places.last().copied(), page);
-                    if found.is_empty() {
-                        return places;
-                    }
-                    places.extend(found);
-                }
-            };
-            let expected = |fits: &dyn Fn(u8, u64) -> bool| {
-                let mut fitting: Vec<_> = model.iter().filter(|m| fits(m.2, m.3)).collect();
-                fitting.sort_by_key(|m| std::cmp::Reverse((m.0, m.1)));
-                fitting.iter().map(|m| m.1).collect::<Vec<_>>()
-            };
-            // Beyond so many newer ones a payment is not moved.
-            if model.len() < MAX_STEPS {
-                prop_assert_eq!(all(List::All), expected(&|_, _| true));
-                prop_assert_eq!(all(List::Of(MerchantId(1))), expected(&|_, m| m == 1));
-                prop_assert_eq!(all(List::With([0, 0, 0, 2])), expected(&|o, _| o == 2));
-            } else {
-                for (list, fits) in [
-                    (List::All, &(|_, _| true) as &dyn Fn(u8, u64) -> bool),
-                    (List::Of(MerchantId(1)), &|_, m| m == 1),
-                    (List::With([0, 0, 0, 2]), &|o, _| o == 2),
-                ] {
-                    let (mut found, mut wanted) = (all(list), expected(fits));
-                    found.sort();
-                    wanted.sort();
-                    prop_assert_eq!(found, wanted);
-                }
-            }
-        }
-    }
-
-    /// Numbers that look like hashes, the same each time.
-    fn hash(number: u32) -> u32 {
-        let mixed = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        u32::try_from(mixed >> 32).unwrap()
-    }
-
-    /// An entry whose order it shares with one in every `orders`.
-    fn hashed(number: u32, orders: u32) -> Entry {
-        let mut entry = entry(number, 0, 0, number.into());
-        let hashes = [hash(number), hash(!number), hash(number % orders)];
-        entry.marks = hashes.map(u32::to_be_bytes);
-        entry
-    }
-
-    #[test]
-    fn every_payment_is_found_however_many_buckets_were_added() {
-        const ORDERS: u32 = 1000;
-        // Full buckets are doubled twice, and some a third time.
-        let count = u32::try_from(LEAST_BUCKETS * LOAD * 5).unwrap();
-        let mut grown = Register::default();
-        let mut reserved = Register::default();
-        reserved.reserve(count as usize);
-        for number in 0..count {
-            let entry = hashed(number, ORDERS);
-            grown.enter(&entry);
-            reserved.enter(&entry);
-        }
-        for register in [&grown, &reserved] {
-            assert_eq!(register.buckets.len(), LEAST_BUCKETS * 5);
-            let mut listed_at_all = 0;
-            for number in 0..count {
-                let entry = hashed(number, ORDERS);
-                for mark in [Mark::Reference, Mark::Token] {
-                    let mut found = register.found(mark, entry.marks[mark as usize]);
-                    assert!(found.any(|place| place == number), "{number}");
-                }
-                let order = entry.marks[Mark::Order as usize];
-                if number < ORDERS {
-                    let listed = register.listed(List::With(order), None, count as usize);
-                    let same = (number..count).step_by(ORDERS as usize);
-                    assert_eq!(listed, same.rev().collect::<Vec<_>>());
-                    listed_at_all += listed.len();
-                }
-            }
-            assert_eq!(listed_at_all, count as usize);
-        }
-    }
-
-    #[test]
-    fn nothing_is_found_by_a_hash_that_only_half_fits() {
-        let count = u32::try_from(LEAST_BUCKETS * LOAD * 3).unwrap();
-        let mut register = Register::default();
-        for number in 0..count {
-            register.enter(&hashed(number, count));
-        }
-        let all: std::collections::HashSet<u32> = (0..count).map(hash).collect();
-        for number in 0..count {
-            for other in [1, 1 << TAG_AT, 1 << 31].map(|bit| hash(number) ^ bit) {
-                let found = register.found(Mark::Reference, other.to_be_bytes()).next();
-                assert_eq!(found.is_some(), all.contains(&other), "{number}");
-            }
-        }
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ::sled::IVec;
 use kassette_domain::id::PaymentId;
-use kassette_domain::ledger::Step;
+use kassette_domain::ledger::{QuerySchedule, Step};
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -193,7 +193,9 @@ impl Forget {
                 let Loaded { mut ledger, books } = loaded;
                 let before = ledger.clone();
                 // Erasing is always allowed.
-                let Ok((_, change)) = ledger.step(Step::Redact, self.now) else {
+                let Ok((_, change)) =
+                    ledger.step(Step::Redact, self.now, &QuerySchedule::default())
+                else {
                     return Ok(());
                 };
                 if change.dirty {

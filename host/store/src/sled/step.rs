@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{AccountId, AttemptId};
-use kassette_domain::ledger::{Change, Ledger, Outcome, Refusal, Step, Via};
+use kassette_domain::ledger::{Change, Ledger, Outcome, QuerySchedule, Refusal, Step, Via};
 use kassette_domain::time::Time;
 
 use super::applier::Operation;
@@ -20,6 +20,7 @@ pub(super) struct DoStep {
     pub(super) step: Step,
     pub(super) audited: Option<Audited>,
     pub(super) now: Time,
+    pub(super) schedule: Arc<QuerySchedule>,
     pub(super) secrets: Arc<Secrets>,
 }
 
@@ -45,14 +46,14 @@ impl Operation for DoStep {
             }
         }
         let before = ledger.clone();
-        let (outcome, mut change) = match ledger.step(step, self.now) {
+        let (outcome, mut change) = match ledger.step(step, self.now, &self.schedule) {
             Ok(done) => done,
             Err(refusal) => return Ok(Stepped::Refused { ledger, refusal }),
         };
         if !are_free(rows, &ledger, &change)? {
             return Ok(Stepped::ReferenceTaken(before));
         }
-        apply_parked(rows, &mut ledger, &mut change, self.now)?;
+        apply_parked(rows, &mut ledger, &mut change, (self.now, &self.schedule))?;
         if change != Change::default() {
             let after = Loaded { ledger, books };
             ledgers::save(rows, sealer, &before, &after, &change, self.now)?;
@@ -93,7 +94,7 @@ fn apply_parked(
     rows: &mut Rows<'_>,
     ledger: &mut Ledger,
     change: &mut Change,
-    now: Time,
+    (now, schedule): (Time, &QuerySchedule),
 ) -> Result<(), Fault> {
     let mut seen = 0;
     while let Some((attempt, reference)) = change.references.get(seen).cloned() {
@@ -107,11 +108,12 @@ fn apply_parked(
                     attempt,
                     report,
                     via: Via::Callback,
+                    asked: None,
                 },
                 None => Step::AskAt { attempt, at: now },
             };
             let mut next = ledger.clone();
-            match next.step(step, now) {
+            match next.step(step, now, schedule) {
                 Ok((_, more)) if are_free(rows, &next, &more)? => {
                     *ledger = next;
                     merge(change, more);
@@ -144,6 +146,7 @@ fn merge(change: &mut Change, more: Change) {
         work_done,
         decisions,
         references,
+        search_references,
         dirty,
     } = more;
     change.transitions.extend(transitions);
@@ -152,5 +155,6 @@ fn merge(change: &mut Change, more: Change) {
     change.work_done.extend(work_done);
     change.decisions.extend(decisions);
     change.references.extend(references);
+    change.search_references.extend(search_references);
     change.dirty |= dirty;
 }

@@ -4,7 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use arc_swap::ArcSwap;
 use kassette_domain::id::PaymentId;
+use kassette_domain::ledger::QuerySchedule;
 use kassette_domain::payment::Payment;
 
 use super::applier::{Applier, Ended, Operation};
@@ -24,6 +26,8 @@ pub struct SledStore {
     pub(super) applier: Applier,
     pub(super) secrets: Arc<Secrets>,
     pub(super) claims: Arc<Claims>,
+    /// When providers are asked about attempts.
+    pub(super) schedule: ArcSwap<QuerySchedule>,
     folder: Arc<Folder>,
 }
 
@@ -67,6 +71,7 @@ impl SledStore {
             applier,
             secrets,
             claims: Arc::default(),
+            schedule: ArcSwap::default(),
             folder,
         }))
     }

@@ -10,10 +10,13 @@ use kassette_domain::id::{AccountId, AttemptId, Digest, EventId, MerchantId, Pay
 use kassette_domain::key::Environment;
 use kassette_domain::ledger::Via;
 use kassette_domain::method::MethodId;
-use kassette_domain::money::{Minor, Money};
+use kassette_domain::money::{Minor, Money, Rate};
 use kassette_domain::order::{Email, OrderId};
-use kassette_domain::payment::{CheckoutMode, Origin, Payment, ReviewCause, Settlement, Status};
-use kassette_domain::provider::{Action, Payer, VendorStatus};
+use kassette_domain::payment::{
+    CheckoutMode, Origin, Payment, ReviewCause, ReviewDecision, Settlement, Status,
+};
+use kassette_domain::provider::{Action, Particulars, Payer, VendorStatus};
+use kassette_domain::returns::Returns;
 use kassette_domain::secret::Secret;
 use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
@@ -74,6 +77,7 @@ struct Written<'a> {
     order_id: Cow<'a, OrderId>,
     due: Money,
     usd: Minor,
+    rate: Rate,
     mode: CheckoutMode,
     requested_method: Option<MethodId>,
     method: Option<MethodId>,
@@ -83,9 +87,12 @@ struct Written<'a> {
     settlement: Settlement,
     review: Option<ReviewCause>,
     risk_review: bool,
+    decision: Option<Cow<'a, ReviewDecision>>,
+    vouched: bool,
     declines: u8,
     fee: Option<Minor>,
     created_at: Time,
+    completed_at: Option<Time>,
     expires_at: Time,
     claimed_until: Option<Time>,
     sealed: Cow<'a, [u8]>,
@@ -117,6 +124,7 @@ impl PaymentRow {
             order_id: Cow::Borrowed(&payment.order_id),
             due: payment.due,
             usd: payment.usd,
+            rate: payment.rate,
             mode: payment.mode,
             requested_method: payment.requested_method,
             method: payment.method,
@@ -128,9 +136,12 @@ impl PaymentRow {
             settlement: payment.settlement,
             review: payment.review,
             risk_review: payment.risk_review,
+            decision: payment.decision.as_deref().map(Cow::Borrowed),
+            vouched: payment.vouched,
             declines: payment.declines,
             fee: payment.fee,
             created_at: payment.created_at,
+            completed_at: payment.completed_at,
             expires_at: payment.expires_at,
             claimed_until: payment.claimed_until,
             sealed: sealer.seal(&key, &secrets)?.into(),
@@ -157,6 +168,7 @@ impl PaymentRow {
                 order_id: row.order_id.into_owned(),
                 due: row.due,
                 usd: row.usd,
+                rate: row.rate,
                 mode: row.mode,
                 requested_method: row.requested_method,
                 method: row.method,
@@ -168,9 +180,12 @@ impl PaymentRow {
                 settlement: row.settlement,
                 review: row.review,
                 risk_review: row.risk_review,
+                decision: row.decision.map(|decision| Box::new(decision.into_owned())),
+                vouched: row.vouched,
                 declines: row.declines,
                 fee: row.fee,
                 created_at: row.created_at,
+                completed_at: row.completed_at,
                 expires_at: row.expires_at,
                 claimed_until: row.claimed_until,
             },
@@ -226,13 +241,17 @@ struct AttemptRow<'a> {
     busy_until: Option<Time>,
     next_query: Option<Time>,
     queries: u8,
+    silences: u8,
+    silent_since: Option<Time>,
+    notices: u32,
+    notices_answered: u32,
     watched_from: Time,
     hold_until: Option<Time>,
     retries: u8,
     last_sent: Time,
     closing: bool,
-    approved: bool,
-    given_back: Minor,
+    returns: Cow<'a, Returns>,
+    particulars: Cow<'a, Particulars>,
     heard: Cow<'a, [(Via, VendorStatus)]>,
     opened_at: Time,
     expires_at: Time,
@@ -280,13 +299,17 @@ pub(super) fn encode_attempt(
         busy_until: attempt.busy_until,
         next_query: attempt.next_query,
         queries: attempt.queries,
+        silences: attempt.silences,
+        silent_since: attempt.silent_since,
+        notices: attempt.notices,
+        notices_answered: attempt.notices_answered,
         watched_from: attempt.watched_from,
         hold_until: attempt.hold_until,
         retries: attempt.retries,
         last_sent: attempt.last_sent,
         closing: attempt.closing,
-        approved: attempt.approved,
-        given_back: attempt.given_back,
+        returns: Cow::Borrowed(&attempt.returns),
+        particulars: Cow::Borrowed(&attempt.particulars),
         heard: Cow::Borrowed(&attempt.heard),
         opened_at: attempt.opened_at,
         expires_at: attempt.expires_at,
@@ -345,13 +368,17 @@ pub(super) fn open_attempt(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<At
         busy_until: row.busy_until,
         next_query: row.next_query,
         queries: row.queries,
+        silences: row.silences,
+        silent_since: row.silent_since,
+        notices: row.notices,
+        notices_answered: row.notices_answered,
         watched_from: row.watched_from,
         hold_until: row.hold_until,
         retries: row.retries,
         last_sent: row.last_sent,
         closing: row.closing,
-        approved: row.approved,
-        given_back: row.given_back,
+        returns: row.returns.into_owned(),
+        particulars: row.particulars.into_owned(),
         heard: row.heard.into_owned(),
         opened_at: row.opened_at,
         expires_at: row.expires_at,
@@ -378,13 +405,27 @@ pub(super) struct AttemptPlace {
     pub(super) ordinal: u8,
 }
 
+/// By what an attempt is found.
+pub(super) struct Known {
+    pub(super) id: AttemptId,
+    pub(super) account: AccountId,
+    /// The vendor's ids for it, and what else its statements call it.
+    pub(super) references: Vec<String>,
+}
+
 impl AttemptPlace {
-    /// The id of the attempt that stands there.
-    pub(super) fn attempt(self, source: &impl Source) -> Result<AttemptId, Fault> {
+    /// By what the attempt is found that stands there.
+    pub(super) fn known(self, source: &impl Source) -> Result<Known, Fault> {
         let key = keys::attempt(self.payment, self.ordinal);
         let row = attempt_row(source, &key)?;
         let row: AttemptRow<'_> = records::decode(&key, &row)?;
-        Ok(row.id)
+        let mut references = row.references.into_owned();
+        references.extend(row.particulars.into_owned().references);
+        Ok(Known {
+            id: row.id,
+            account: row.account.into_owned(),
+            references,
+        })
     }
 }
 

@@ -8,7 +8,8 @@ use kassette_domain::id::PaymentId;
 use parking_lot::RwLock;
 
 use super::keys::Key;
-use super::register::{Fingerprint, List, Mark, Place, Register};
+use super::period::Period;
+use super::register::{Fingerprint, List, Mark, Place, Register, Walked};
 use super::registered::Ids;
 use super::rows::{Source, Span};
 use super::table::Table;
@@ -38,8 +39,14 @@ impl<'a> View<'a> {
     }
 
     /// Places of at most `limit` payments of a list, the newest first; see [`Register::listed`].
-    pub(super) fn listed(&self, list: List, after: Option<Place>, limit: usize) -> Vec<Place> {
-        self.register.read().listed(list, after, limit)
+    pub(super) fn listed(
+        &self,
+        list: List,
+        period: Period,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Walked {
+        self.register.read().listed(list, period, after, limit)
     }
 }
 

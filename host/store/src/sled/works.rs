@@ -18,7 +18,7 @@ const KINDS: usize = 16;
 /// Puts lines on the list. An open line of the same kind and attempt takes the new figures.
 pub(super) fn open(
     rows: &mut Rows<'_>,
-    payment: PaymentId,
+    payment: Option<PaymentId>,
     lines: &[NewWork],
     now: Time,
 ) -> Result<(), Fault> {
@@ -49,6 +49,20 @@ pub(super) fn open(
         }
     }
     Ok(())
+}
+
+/// Captured money of an attempt that the store does not know.
+pub(super) struct UnknownMoney {
+    pub(super) found: NewWork,
+    pub(super) now: Time,
+}
+
+impl Operation for UnknownMoney {
+    type Outcome = ();
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
+        open(rows, None, &[self.found], self.now)
+    }
 }
 
 /// Closes the open lines of attempts.

@@ -22,7 +22,9 @@ use kassette_domain::payment::{
     CheckoutMode, Decision, Judgement, NewPayment, Origin, Payment, Purpose, Request,
 };
 use kassette_domain::policy::Policy;
-use kassette_domain::provider::{Action, Payer, Report, VendorSettlement, VendorStatus};
+use kassette_domain::provider::{
+    Action, Particulars, Payer, Report, VendorSettlement, VendorStatus,
+};
 use kassette_domain::secret::Secret;
 use kassette_domain::signing::{NONCE_LIFE, Nonce};
 use kassette_domain::site::ReturnUrl;
@@ -84,6 +86,7 @@ pub fn of_request(name: &str, request: Request) -> NewPayment {
         id: PaymentId::from_bytes(id_of(name)),
         request,
         usd: Minor(5389),
+        rate: kassette_domain::money::Rate::ONE,
         token: Secret::new(token(name)),
         expires_at: later(24 * 3600),
         risk_review: false,
@@ -168,6 +171,7 @@ pub fn report(reference: &str, status: VendorStatus) -> Report {
         currency: "EUR".into(),
         returned: Minor(0),
         detail: "as the vendor says".into(),
+        particulars: Particulars::default(),
     }
 }
 
@@ -176,6 +180,7 @@ pub fn news(name: &str, report: Report) -> Step {
         attempt: attempt_id(name),
         report,
         via: Via::Callback,
+        asked: None,
     }
 }
 

@@ -26,6 +26,7 @@ pub mod nonces;
 pub mod parked;
 pub mod resellers;
 pub mod retention;
+pub mod search;
 pub mod steps;
 pub mod survival;
 pub mod work;
@@ -76,6 +77,11 @@ macro_rules! store_suite {
             lists::filters_hold_together,
             lists::foreign_cursors_are_refused,
             lists::a_clock_that_goes_backwards_loses_nothing,
+            search::payments_are_found_by_attempt_account_and_reference,
+            search::what_a_filter_says_of_an_attempt_holds_of_one_attempt,
+            search::references_for_searching_may_belong_to_many,
+            search::a_period_is_listed_from_since_until_before_until,
+            search::whatever_matches_is_found_however_much_does_not,
             work::an_open_line_is_replaced_and_a_done_one_is_not,
             work::lines_are_marked_done_once,
             directory::merchants_are_counted_from_one,

@@ -31,7 +31,7 @@ pub async fn an_open_line_is_replaced_and_a_done_one_is_not(harness: &dyn Harnes
     given_back(&store, "a", 100, 2).await;
     let open = lines(&store, true).await;
     assert_eq!(open.len(), 1);
-    assert_eq!(open[0].payment, payment.id);
+    assert_eq!(open[0].payment, Some(payment.id));
     assert_eq!(open[0].kind, WorkKind::Refund);
     assert_eq!(open[0].opened_at, later(2));
     given_back(&store, "a", 300, 3).await;

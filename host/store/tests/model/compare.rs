@@ -1,18 +1,25 @@
 //! Whether what a store shows is what the reference says.
 
-use kassette_domain::attempt::AttemptState;
+use std::collections::{BTreeMap, BTreeSet};
+
+use kassette_domain::attempt::{Attempt as FoundAttempt, AttemptState};
 use kassette_domain::audit::AuditEntry;
+use kassette_domain::event::EventType;
 use kassette_domain::id::MerchantId;
 use kassette_domain::key::TokenHash;
 use kassette_domain::ledger::{Change, Ledger};
+use kassette_domain::money::Rate;
 use kassette_domain::payment::{Payment as Stored, Settlement, Status};
 use kassette_domain::provider::Action;
-use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
 use kassette_store::{About, PaymentFilter, Store};
 
-use crate::law::{QUESTIONS, is_open};
-use crate::payment::{Facts, Payment, Shown, Told};
+use crate::attempt::{Attempt, Facts, Shown};
+use crate::due::is_pursued;
+use crate::law::is_open;
+use crate::laws;
+use crate::payment::{Payment, Told};
+use crate::returns::details;
 use crate::shop::{Account, Line, Shop};
 use crate::verdict::{Verdict, all, ensure, fault};
 use crate::words;
@@ -38,6 +45,30 @@ pub(crate) fn payment(found: &Stored, expected: &Payment) -> Verdict {
     same!("platform fee", found.fee.is_some(), expected.charged);
     same!("expiry", found.expires_at, expected.expires);
     same!("lease", found.claimed_until, expected.lease);
+    same!("rate", found.rate, Rate::ONE);
+    same!("vouched", found.vouched, expected.vouched);
+    same!("completed at", found.completed_at, expected.completed);
+    let known = expected.decision.as_ref().map(|decision| {
+        let new = &decision.new;
+        (
+            (new.resolution, new.settlement, new.vouch, decision.state),
+            (decision.seen.0, decision.seen.1.as_str(), decision.at),
+            (&new.operator, &new.actor, &new.reason),
+        )
+    });
+    let decision = found.decision.as_deref().map(|decision| {
+        (
+            (
+                decision.resolution,
+                decision.settlement,
+                decision.vouch,
+                decision.state,
+            ),
+            (decision.received.0, decision.currency.as_str(), decision.at),
+            (&decision.operator, &decision.actor, &decision.reason),
+        )
+    });
+    same!("decision", decision, known);
     same!("no address", found.email.is_none(), expected.erased);
     Ok(())
 }
@@ -47,73 +78,81 @@ pub(crate) fn ledger(found: &Ledger, expected: &Payment) -> Verdict {
     payment(&found.payment, expected)?;
     same!("attempts", found.attempts.len(), expected.attempts.len());
     for (found, expected) in found.attempts.iter().zip(&expected.attempts) {
-        same!("attempt", found.id, expected.id);
-        same!("attempt's state", found.state, expected.state);
-        same!("attempt's account", found.account, expected.account);
-        same!("uncertain", found.uncertain, expected.uncertain);
-        same!("busy until", found.busy_until, expected.busy);
-        same!("closing", found.closing, expected.closing);
-        same!("approved", found.approved, expected.approved);
-        same!("given back", found.given_back.0, expected.given_back);
-        same!("references", found.references, expected.references);
-        same!("attempt's expiry", found.expires_at, expected.expires);
-        let facts = found.vendor.as_ref().map(|facts| Facts {
-            status: facts.status,
-            settlement: facts.settlement,
-            received: facts.received.0,
-            currency: facts.currency.clone(),
-            returned: facts.returned.0,
-        });
-        same!("the vendor's word", facts, expected.facts);
-        let shown = match &found.action {
-            None => Shown::Nothing,
-            Some(Action::Ask(_)) => Shown::Questions,
-            Some(_) => Shown::Way,
-        };
-        same!("what the payer is shown", shown, expected.shown);
-        let token = words::return_token(found.id);
-        same!("return token", found.return_token.expose(), token.as_str());
+        attempt(found, expected)?;
     }
-    laws(found)
+    ensure(is_pursued(expected), || {
+        "a decision waits for nothing".into()
+    })?;
+    laws::standing(found)
 }
 
-/// What holds whatever the reference says.
-fn laws(found: &Ledger) -> Verdict {
-    let payment = &found.payment;
-    let count = |is: &dyn Fn(AttemptState) -> bool| {
-        found.attempts.iter().filter(|each| is(each.state)).count()
+fn attempt(found: &FoundAttempt, expected: &Attempt) -> Verdict {
+    same!("attempt", found.id, expected.id);
+    same!("attempt's state", found.state, expected.state);
+    same!("attempt's account", found.account, expected.account);
+    same!("uncertain", found.uncertain, expected.uncertain);
+    same!("busy until", found.busy_until, expected.busy);
+    same!("closing", found.closing, expected.closing);
+    same!("notices", found.notices, expected.notices);
+    same!("references", found.references, expected.references);
+    same!("attempt's expiry", found.expires_at, expected.expires);
+    let facts = found.vendor.as_ref().map(|facts| Facts {
+        status: facts.status,
+        settlement: facts.settlement,
+        received: facts.received.0,
+        currency: facts.currency.clone(),
+    });
+    same!("the vendor's word", facts, expected.facts);
+    returns(found, expected)?;
+    let particulars = &found.particulars;
+    same!("particulars", details(particulars), expected.details);
+    same!("other references", particulars.references, expected.names);
+    let shown = match &found.action {
+        None => Shown::Nothing,
+        Some(Action::Ask(_)) => Shown::Questions,
+        Some(_) => Shown::Way,
     };
-    let open = count(&is_open);
-    let captured = count(&|state| state == AttemptState::Captured);
-    ensure(open <= 1, || "two attempts are open".into())?;
-    ensure(captured <= 1, || "two captures are the payment's".into())?;
-    let waits = matches!(
-        payment.status,
-        Status::Pending | Status::Processing | Status::VerificationPending
-    );
-    ensure(!waits || open == 1, || "nobody is paying".into())?;
-    let confirmed = payment.settlement == Settlement::Confirmed;
-    ensure(!confirmed || payment.status == Status::Completed, || {
-        "confirmed without completed".into()
-    })
+    same!("what the payer is shown", shown, expected.shown);
+    let token = words::return_token(found.id);
+    same!("return token", found.return_token.expose(), token.as_str());
+    Ok(())
 }
 
-/// The schedule of questions: one more is counted only when its time has come.
-pub(crate) fn questions(before: &Payment, after: &Ledger, now: Time) -> Verdict {
-    for attempt in &after.attempts {
-        let known = before.attempts.iter().find(|each| each.id == attempt.id);
-        let (was, is) = (known.map_or(0, |known| known.asked), attempt.queries);
-        // One that has ended here and is not known there is asked about no more.
-        let unknown = !is_open(attempt.state) && usize::from(is) == QUESTIONS.len();
-        if is <= was || unknown {
-            continue;
-        }
-        let turn = QUESTIONS.get(usize::from(was)).copied().unwrap_or_default();
-        let turn = attempt.watched_from.after(turn);
-        ensure(is == was + 1 && now >= turn, || {
-            format!("question {is} was counted after {was}, due at {turn}")
-        })?;
+/// What went back: each refund and dispute once, and what only a sum tells of.
+fn returns(found: &FoundAttempt, expected: &Attempt) -> Verdict {
+    let total = expected.returns.total();
+    same!("returned", found.returns.total().0, total);
+    if let Some(facts) = &found.vendor {
+        same!("what was received less", facts.returned.0, total);
     }
+    let mut refunds = BTreeMap::new();
+    let mut unnamed = 0;
+    for refund in &found.returns.refunds {
+        match &refund.id {
+            Some(id) => {
+                let twice = refunds.insert(id.clone(), (refund.amount.0, refund.state));
+                same!("a refund of one id", twice, None);
+            }
+            None => unnamed += refund.amount.0,
+        }
+    }
+    same!("refunds", refunds, expected.returns.refunds);
+    same!("unnamed refunds", unnamed, expected.returns.unnamed());
+    let disputes = found.returns.disputes.iter().map(|disputed| {
+        let dispute = &disputed.dispute;
+        (dispute.id.clone(), (dispute.amount.0, dispute.state))
+    });
+    let listed = found.returns.disputes.len();
+    same!(
+        "disputes",
+        disputes.collect::<BTreeMap<_, _>>(),
+        expected.returns.disputes
+    );
+    same!(
+        "disputes once each",
+        listed,
+        expected.returns.disputes.len()
+    );
     Ok(())
 }
 
@@ -126,7 +165,19 @@ pub(crate) fn change(found: &Change, expected: &Told) -> Verdict {
         .map(|line| (line.from, line.to))
         .collect();
     same!("moves", moves, expected.moves);
-    same!("events", found.events, expected.events);
+    let is_refund = |kind: EventType| kind == EventType::PaymentRefunded;
+    let events = found.events.iter().filter(|(kind, ..)| !is_refund(*kind));
+    same!(
+        "events",
+        events.copied().collect::<Vec<_>>(),
+        expected.events
+    );
+    let refunds = found.events.iter().filter(|(kind, ..)| is_refund(*kind));
+    let (least, most) = expected.refunded;
+    let refunds = refunds.count();
+    ensure((least..=most).contains(&refunds), || {
+        format!("{refunds} refunds were told, expected {least} to {most}")
+    })?;
     let work: Vec<_> = found
         .work
         .iter()
@@ -142,7 +193,8 @@ pub(crate) fn change(found: &Change, expected: &Told) -> Verdict {
     same!("work", work, expected.work);
     same!("settled work", found.work_done, expected.settled);
     same!("references", found.references, expected.references);
-    Ok(())
+    same!("names", found.search_references, expected.names);
+    ensure(!expected.unbacked, || "completed without money".into())
 }
 
 /// Everything that can be read about one payment.
@@ -256,6 +308,31 @@ pub(crate) async fn lists(store: &dyn Store, shop: &Shop) -> Verdict {
         let accounts = shop.payments.values().filter(wanted);
         let expected: Vec<_> = accounts.map(|account| account.payment.id).collect();
         same!("payments listed", found, expected);
+    }
+    let mut known: BTreeMap<&str, BTreeSet<_>> = BTreeMap::new();
+    for account in shop.payments.values() {
+        for attempt in &account.payment.attempts {
+            for reference in attempt.references.iter().chain(&attempt.names) {
+                known
+                    .entry(reference)
+                    .or_default()
+                    .insert(account.payment.id);
+            }
+        }
+    }
+    for (reference, expected) in known {
+        let filter = PaymentFilter {
+            reference: Some(reference.into()),
+            ..PaymentFilter::default()
+        };
+        let listed = all(async |paging| store.payments(filter.clone(), paging).await).await?;
+        let found: Vec<_> = listed.iter().map(|payment| payment.id).collect();
+        same!("payments found", found.len(), expected.len());
+        same!(
+            "payments by reference",
+            BTreeSet::from_iter(found),
+            expected
+        );
     }
     let used = store.accounts_in_use().await.map_err(fault)?;
     for account in shop.payments.values() {

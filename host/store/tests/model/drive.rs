@@ -20,9 +20,10 @@ use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{
-    About, Created, Fault, KeyIssued, NewMerchant, Parked, SledStore, Stepped, Store,
+    About, Created, Fault, KeyIssued, NewMerchant, Parked, Payments as _, SledStore, Stepped, Store,
 };
 
+use crate::law::schedule;
 use crate::op::{DUE, KEYS, KeyAct, Op, REQUESTS};
 use crate::shop::{Made, Shop};
 use crate::verdict::{Verdict, fault};
@@ -39,7 +40,7 @@ const GROUP: usize = 8;
 pub(crate) enum Asked {
     Create(Box<NewPayment>, Option<TokenHash>),
     Step(Option<PaymentId>, Box<Step>, bool),
-    Park(AccountId, String, Option<Report>),
+    Park(AccountId, String, Option<Box<Report>>),
     Claim(usize, Duration),
     Issue(Box<ApiKey>),
     Rotate(Option<TokenHash>, Box<ApiKey>, Time),
@@ -85,12 +86,14 @@ pub(crate) struct World<'a> {
 }
 
 fn open(folder: &Path) -> Arc<dyn Store> {
-    SledStore::open(&OpenOptions {
+    let store = SledStore::open(&OpenOptions {
         path: folder.join("store"),
         master: MasterKey::from_bytes([7; 32]),
         cache_bytes: CACHE_BYTES,
-    })
-    .unwrap()
+    });
+    let store = store.unwrap();
+    store.set_schedule(schedule());
+    store
 }
 
 impl<'a> World<'a> {
@@ -193,8 +196,9 @@ impl<'a> World<'a> {
                 let reference = words::reference(reference, words::attempt_id(id, next));
                 let account = words::account(account);
                 let due = known.map_or(DUE, |account| account.payment.due);
-                let report = report.map(|said| words::report(said, due, reference.clone()));
-                let asked = Asked::Park(account.clone(), reference.clone(), report.clone());
+                let report = report.map(|said| crate::said::report(said, due, reference.clone()));
+                let boxed = report.clone().map(Box::new);
+                let asked = Asked::Park(account.clone(), reference.clone(), boxed);
                 let (store, now) = (Arc::clone(&self.store), self.now);
                 let coming = async move {
                     let parked = store.park(account, reference, report, now).await;
@@ -226,6 +230,20 @@ impl<'a> World<'a> {
                     (found, expected) => Err(format!("replay: {found:?}, expected {expected:?}")),
                 }
             }
+            Op::Unknown { attempt, amount } => {
+                self.settle().await?;
+                self.steps += 1;
+                let found = words::unknown(attempt, amount);
+                let line = (
+                    found.kind,
+                    found.attempt,
+                    amount.into(),
+                    found.currency.clone(),
+                );
+                self.shop.list(None, &line, self.now);
+                let listed = self.store.unknown_money(found, self.now).await;
+                listed.map_err(fault)
+            }
             Op::WorkDone { nth } => {
                 self.settle().await?;
                 self.work_done(nth).await
@@ -244,7 +262,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The payment that a request made, or one that nobody knows.
+    /// The payment that a request made, or an id of no payment.
     fn id_of(&self, request: u8) -> PaymentId {
         let made = self.shop.replay(&words::request(request, u8::MAX));
         match made {
@@ -255,7 +273,7 @@ impl<'a> World<'a> {
                 .values()
                 .find(|account| account.request.origin == words::request(request, 0).origin)
                 .map_or_else(
-                    || words::payment_id("nobody's"),
+                    || words::payment_id("no payment's"),
                     |account| account.payment.id,
                 ),
         }

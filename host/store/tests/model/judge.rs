@@ -8,10 +8,12 @@ use kassette_domain::payment::Payment as Stored;
 use kassette_domain::time::Time;
 use kassette_store::{Created, KeyIssued, Parked, Stepped};
 
+use crate::attempt::Attempt;
 use crate::compare;
 use crate::drive::{Answered, Asked, World};
-use crate::payment::Reply;
-use crate::shop::{Account, Keeping, Key, Made, Stepping};
+use crate::laws;
+use crate::payment::{Payment, Reply};
+use crate::shop::{Account, Keeping, Key, Made, Product, Stepping};
 use crate::verdict::{Verdict, all, ensure, fault, word};
 use crate::words::{self, audited};
 
@@ -27,7 +29,9 @@ impl World<'_> {
                 self.stepped(id, &step, audited, now, &stepped)
             }
             (Asked::Park(account, reference, report), Answered::Parked(parked)) => {
-                let kept = self.shop.park(account, reference, report, now);
+                let kept = self
+                    .shop
+                    .park(account, reference, report.map(|report| *report), now);
                 let same = match parked {
                     Parked::Kept => kept == Keeping::Kept,
                     Parked::Known(attempt) => kept == Keeping::Known(attempt),
@@ -77,7 +81,7 @@ impl World<'_> {
 
     fn issued(&mut self, key: &ApiKey, issued: &KeyIssued) -> Verdict {
         let KeyOwner::Merchant(merchant) = key.owner else {
-            return Err("a key of nobody".into());
+            return Err("a key of no merchant".into());
         };
         let refused = merchant == MerchantId(2) && key.environment == Environment::Live;
         let expected = if refused {
@@ -135,15 +139,13 @@ impl World<'_> {
         now: Time,
         stepped: &Stepped,
     ) -> Verdict {
-        let after = match stepped {
-            Stepped::Done { ledger, .. } => Some(ledger),
+        let product = match stepped {
+            Stepped::Done { ledger, change, .. } => Some(Product { ledger, change }),
             _ => None,
         };
-        if let (Some(after), Some(before)) = (after, id.and_then(|id| self.shop.payments.get(&id)))
-        {
-            compare::questions(&before.payment, after, now)?;
-        }
-        let expected = self.shop.step(id, step, audited, now, after);
+        let before = id.and_then(|id| self.shop.payments.get(&id));
+        let before = before.map(|account| account.payment.clone());
+        let expected = self.shop.step(id, step, audited, now, product);
         let context = |what: &str| format!("{what}\n{step:?}\nexpected {expected:?}");
         let said = match (stepped, &expected) {
             (Stepped::Unknown, Stepping::Unknown)
@@ -164,6 +166,10 @@ impl World<'_> {
                     (Outcome::Done, Reply::Done) | (Outcome::Nothing, Reply::Nothing) => true,
                     _ => false,
                 };
+                if let (Some(before), Some(product)) = (&before, product) {
+                    laws::step(before, product, step, told.parked, now)
+                        .map_err(|what| context(&what))?;
+                }
                 ensure(same, || context(&format!("said {outcome:?}")))?;
                 compare::change(change, told)
                     .map_err(|what| context(&format!("{what}\nin {change:?}")))?;
@@ -188,6 +194,8 @@ impl World<'_> {
             (ledger, id.and_then(|id| self.shop.payments.get(&id)))
         {
             compare::ledger(ledger, &account.payment).map_err(|what| context(&what))?;
+            let shown = shown(&account.payment);
+            self.seen.extend(shown);
         }
         self.see(format!("step {said}"));
         Ok(())
@@ -230,9 +238,9 @@ impl World<'_> {
         for account in self.shop.payments.values() {
             compare::account(store.as_ref(), account).await?;
         }
-        let missing = store.payment(words::payment_id("nobody's"));
+        let missing = store.payment(words::payment_id("no payment's"));
         ensure(missing.await.map_err(fault)?.is_none(), || {
-            "a payment that nobody made".into()
+            "a payment that was never made".into()
         })?;
         let due = store.next_due().await.map_err(fault)?;
         let expected = self.shop.next_due();
@@ -269,6 +277,25 @@ impl World<'_> {
     pub(crate) fn see(&mut self, what: String) {
         self.seen.insert(what);
     }
+}
+
+/// What of a payment's review is worth having seen.
+fn shown(payment: &Payment) -> Vec<String> {
+    let cause = payment.cause.map(|cause| format!("review {cause:?}"));
+    let decision = payment.decision.as_ref().map(|decision| {
+        let vouched = if payment.vouched { " vouched" } else { "" };
+        format!(
+            "{:?} {:?}{vouched}",
+            decision.new.resolution, decision.state
+        )
+    });
+    let silent = |attempt: &Attempt| {
+        let silences = attempt.reported.then_some("five silences");
+        let last = attempt.exhausted.then_some("the last question");
+        silences.into_iter().chain(last).map(str::to_owned)
+    };
+    let silent = payment.attempts.iter().flat_map(silent);
+    cause.into_iter().chain(decision).chain(silent).collect()
 }
 
 /// Bad news are told in words that are the product's own.

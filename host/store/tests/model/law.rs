@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::event::EventType;
+use kassette_domain::ledger::QuerySchedule;
 use kassette_domain::payment::{ReviewCause, Status};
 use kassette_domain::provider::VendorStatus;
 
@@ -13,19 +14,18 @@ pub(crate) const MOST_ATTEMPTS: usize = 20;
 pub(crate) const MOST_DECLINES: usize = 5;
 /// References that are kept of one attempt.
 pub(crate) const MOST_REFERENCES: usize = 8;
-/// Questions of the schedule: after 5 minutes, 1 hour, then daily five times.
-pub(crate) const QUESTIONS: [Duration; 7] = {
-    const HOUR: u64 = 3600;
-    [
-        Duration::from_secs(HOUR / 12),
-        Duration::from_secs(HOUR),
-        Duration::from_secs(24 * HOUR),
-        Duration::from_secs(48 * HOUR),
-        Duration::from_secs(72 * HOUR),
-        Duration::from_secs(96 * HOUR),
-        Duration::from_secs(120 * HOUR),
-    ]
-};
+/// The first questions about an attempt, minutes after its start.
+pub(crate) const FIRST_MINUTES: [u64; 5] = [1, 3, 7, 15, 30];
+/// One more, so long before its life ends.
+pub(crate) const BEFORE_END: Duration = Duration::from_secs(120);
+/// Days of daily questions after that: fewer than a vendor has, so that runs reach their end.
+pub(crate) const DAYS: u8 = 4;
+/// A day.
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
+/// Questions in a row without an answer that lead to a review, or end a decision that waits.
+pub(crate) const SILENCES: usize = 5;
+/// How long those that lead to a review have to last.
+pub(crate) const SILENT_FOR: Duration = DAY;
 /// A vendor's "unknown" is believed this long after the last start may have ended.
 pub(crate) const BELIEVED_AFTER: Duration = Duration::from_secs(120);
 
@@ -72,6 +72,23 @@ pub(crate) const fn denies(said: VendorStatus) -> bool {
             | VendorStatus::Cancelled
             | VendorStatus::Expired
     )
+}
+
+/// Leaves open what becomes of the money.
+pub(crate) const fn leaves_open(said: VendorStatus) -> bool {
+    !denies(said) && !matches!(said, VendorStatus::Completed)
+}
+
+/// The schedule of questions that the store is given.
+pub(crate) fn schedule() -> QuerySchedule {
+    QuerySchedule {
+        first: FIRST_MINUTES
+            .map(|minutes| Duration::from_secs(60 * minutes))
+            .to_vec(),
+        before_end: BEFORE_END,
+        days: DAYS,
+        silence: SILENT_FOR,
+    }
 }
 
 /// The decisions' table of legal transitions.

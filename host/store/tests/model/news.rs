@@ -3,31 +3,35 @@
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::event::EventType;
 use kassette_domain::id::AttemptId;
-use kassette_domain::ledger::{Refusal, Via};
-use kassette_domain::payment::{ReviewCause, Settlement, Status};
-use kassette_domain::provider::{Report, VendorSettlement, VendorStatus};
+use kassette_domain::ledger::{Asked, Refusal, Via};
+use kassette_domain::payment::{Resolution, ReviewCause, Settlement, Status};
+use kassette_domain::provider::{Report, VendorSettlement, VendorStatus, Wish};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
 
+use crate::attempt::Facts;
 use crate::law::{denies, is_open, is_over, is_providers, is_under_way};
-use crate::payment::{Facts, Payment, Reply, Told};
-use crate::steps::Asked;
+use crate::payment::{Payment, Reply, Told};
+use crate::returns::{Back, details};
+use crate::steps::Exhausted;
 
 /// What a report adds to what is known of money that was taken.
 struct New {
     received: bool,
-    returned: bool,
-    disputed: bool,
+    /// The vendor has a person look, and had not before.
+    looks: bool,
 }
 
 impl Payment {
+    #[expect(clippy::too_many_arguments, reason = "what news consist of")]
     pub(crate) fn news(
         &mut self,
         id: AttemptId,
         report: &Report,
         via: Via,
+        asked: Option<Asked>,
         now: Time,
-        asked: Asked<'_>,
+        exhausted: Exhausted<'_>,
         told: &mut Told,
     ) -> Result<Reply, Refusal> {
         let at = self.find(id)?;
@@ -40,13 +44,19 @@ impl Payment {
         }
         self.refer(at, &report.reference, told);
         let before = self.attempts[at].state;
+        let back = self.learn(at, report, via, told);
         let own = !is_over(self.status) && self.captured().is_none_or(|own| own == at);
         match before {
-            AttemptState::Captured => self.own_money(at, report, via, told),
-            AttemptState::Surplus => self.other_money(at, report, told),
+            AttemptState::Captured => self.own_money(at, report, via, back, told),
+            AttemptState::Surplus => self.other_money(at, report, back, told),
             state if is_open(state) && own => self.own_news(at, report, now, told),
             _ => self.late_news(at, report, now, told),
         }
+        let captures = asked.is_some_and(|asked| asked.wish == Wish::Finish);
+        if captures && report.status == VendorStatus::Review {
+            self.refuse(at, told);
+        }
+        self.pursue(now, told);
         if self.attempts[at].state != before && told.lines == 0 {
             told.lines += 1;
         }
@@ -54,13 +64,28 @@ impl Payment {
         if !heeded {
             self.attempts[at].hears(via, report.status);
         }
-        if via != Via::Callback {
-            if self.attempts[at].closing {
-                self.attempts[at].busy = None;
-            }
-            self.give_up(at, asked, told);
+        if let Some(asked) = asked {
+            self.count_for_decision(true, told);
+            let attempt = &mut self.attempts[at];
+            attempt.let_go(asked.wish);
+            attempt.hears_something();
+            attempt.noticed &= asked.notices != attempt.notices;
+            self.exhaust(at, exhausted, told);
         }
         Ok(if heeded { Reply::Done } else { Reply::Nothing })
+    }
+
+    /// Keeps what is told beside where the money is; says what went back.
+    fn learn(&mut self, at: usize, report: &Report, via: Via, told: &mut Told) -> Back {
+        let attempt = &mut self.attempts[at];
+        attempt.details.extend(details(&report.particulars));
+        for name in &report.particulars.references {
+            if !attempt.names.contains(name) {
+                attempt.names.push(name.clone());
+                told.names.push((attempt.id, name.clone()));
+            }
+        }
+        attempt.returns.hear(report, via != Via::Callback)
     }
 
     /// Keeps what was said; that a settlement is pending takes nothing back.
@@ -70,13 +95,11 @@ impl Payment {
             (Some(known), VendorSettlement::Pending) => known.settlement,
             (_, said) => said,
         };
-        attempt.given_back = attempt.given_back.max(report.returned.0);
         attempt.facts = Some(Facts {
             status: report.status,
             settlement,
             received: report.received.0,
             currency: report.currency.clone(),
-            returned: report.returned.0,
         });
     }
 
@@ -91,20 +114,26 @@ impl Payment {
         }
         self.keep(at, report);
         let odd = match report.status {
-            VendorStatus::Completed => return self.take(at, told),
-            _ if report.returned.0 > 0 => Some(ReviewCause::Refund),
+            VendorStatus::Completed => return self.take(at, now, told),
+            _ if self.attempts[at].returns.total() > 0 => Some(ReviewCause::Refund),
             VendorStatus::Review => Some(ReviewCause::Vendor),
             said if denies(said) && self.attempts[at].holds_money() => Some(ReviewCause::Mismatch),
             _ => None,
         };
         if let Some(cause) = odd {
-            self.attempts[at].state = AttemptState::Review;
-            self.attempts[at].busy = None;
+            // What is being captured for an operator waits for the answer to that.
+            let approved = self.waits() == Some(Resolution::Approve);
+            let attempt = &mut self.attempts[at];
+            let captures = attempt.state == AttemptState::Capturing && attempt.is_authorised();
+            if !(approved && captures) {
+                attempt.state = AttemptState::Review;
+                attempt.busy = None;
+            }
             return self.review(cause, told);
         }
         match report.status {
             VendorStatus::Pending => self.attempts[at].state = AttemptState::Open,
-            VendorStatus::Processing => self.authorised(at, told),
+            VendorStatus::Processing => self.authorised(at, now, told),
             VendorStatus::VerificationPending => {
                 self.attempts[at].state = AttemptState::VerificationPending;
                 self.attempts[at].busy = None;
@@ -120,11 +149,13 @@ impl Payment {
         }
     }
 
-    fn authorised(&mut self, at: usize, told: &mut Told) {
-        if self.attempts[at].state == AttemptState::Capturing {
+    fn authorised(&mut self, at: usize, now: Time, told: &mut Told) {
+        let attempt = &mut self.attempts[at];
+        if attempt.state == AttemptState::Capturing {
             return;
         }
-        self.attempts[at].state = AttemptState::Processing;
+        attempt.state = AttemptState::Processing;
+        attempt.notes("authorised", now);
         let named = self.attempts[at]
             .facts
             .as_ref()
@@ -139,19 +170,21 @@ impl Payment {
     }
 
     /// The payment's money is taken.
-    fn take(&mut self, at: usize, told: &mut Told) {
-        self.attempts[at].shut(AttemptState::Captured);
+    fn take(&mut self, at: usize, now: Time, told: &mut Told) {
+        let attempt = &mut self.attempts[at];
+        attempt.shut(AttemptState::Captured);
+        attempt.notes("captured", now);
         let attempt = &self.attempts[at];
         let operators = self.status == Status::Review
-            && (attempt.approved || !self.cause.is_some_and(is_providers));
-        if attempt.given_back > 0 {
+            && (self.waits().is_some() || !self.cause.is_some_and(is_providers));
+        if attempt.returns.total() > 0 {
             self.review(ReviewCause::Refund, told);
         } else if attempt.differs() {
             self.review(ReviewCause::Mismatch, told);
         } else if self.risky {
             self.review(ReviewCause::Risk, told);
         } else if !operators {
-            self.complete(None, told);
+            self.complete(None, now, told);
         }
     }
 
@@ -180,44 +213,55 @@ impl Payment {
             report.status,
             VendorStatus::Completed | VendorStatus::Review
         );
+        let known = attempt.facts.as_ref();
         let new = New {
-            received: tells && report.received.0 > known.as_ref().map_or(0, |known| known.received),
-            returned: report.returned.0 > attempt.given_back,
-            disputed: report.status == VendorStatus::Review
+            received: tells && report.received.0 > known.map_or(0, |known| known.received),
+            looks: report.status == VendorStatus::Review
                 && known.is_none_or(|known| known.status != VendorStatus::Review),
         };
         if tells {
             self.keep(at, &report);
-        } else if new.returned {
-            attempt.given_back = report.returned.0;
-            if let Some(facts) = &mut attempt.facts {
-                facts.returned = report.returned.0;
-            }
         }
         new
     }
 
-    fn dispute(&mut self, at: usize, told: &mut Told) {
-        let received = self.attempts[at]
-            .facts
-            .as_ref()
-            .map_or(self.due.amount.0, |facts| facts.received);
-        self.list(at, WorkKind::Dispute, received, told);
-        told.lines += 1;
+    /// Lists disputes that are new or lost; how many are new. A vendor that names none and has a person
+    /// look at money that was taken disputes it too.
+    fn dispute(
+        &mut self,
+        at: usize,
+        report: &Report,
+        back: Back,
+        looks: bool,
+        told: &mut Told,
+    ) -> usize {
+        let disputes = &report.particulars.disputes;
+        let new = back.disputes + usize::from(looks && disputes.is_empty());
+        if new + back.lost > 0 {
+            let received = self.attempts[at].facts.as_ref();
+            let received = received.map_or(self.due.amount.0, |facts| facts.received);
+            let amount = disputes.last().map_or(received, |last| last.amount.0);
+            self.list(at, WorkKind::Dispute, amount, told);
+            told.lines += 1;
+        }
+        new
     }
 
     /// News of the attempt that holds the payment's money.
-    fn own_money(&mut self, at: usize, report: &Report, via: Via, told: &mut Told) {
+    fn own_money(&mut self, at: usize, report: &Report, via: Via, back: Back, told: &mut Told) {
         let new = self.compare(at, report);
         if self.status != Status::Completed {
-            if new.returned {
+            if back.more {
                 self.review(ReviewCause::Refund, told);
                 told.lines += 1;
             }
             return;
         }
         let proved = self.attempts[at].proves();
-        let settles = self.settlement != Settlement::Confirmed
+        // Its word for money that it does not hold confirms no operator's.
+        let holds = !self.vouched || self.attempts[at].net().is_some();
+        let settles = holds
+            && self.settlement != Settlement::Confirmed
             && proved != Settlement::Pending
             && proved != self.settlement;
         if settles {
@@ -233,18 +277,18 @@ impl Payment {
         if new.received && excess > 0 {
             self.list(at, WorkKind::Excess, excess, told);
         }
-        if new.returned {
-            let total = self.attempts[at].given_back;
+        if back.refunds.1 > 0 || back.less {
+            let total = self.attempts[at].returns.total();
             self.list(at, WorkKind::Refund, total, told);
             told.lines += 1;
-            self.tell(EventType::PaymentRefunded, told);
+            told.refunded.0 += back.refunds.0;
+            told.refunded.1 += back.refunds.1;
         }
-        if new.disputed {
-            self.dispute(at, told);
+        for _ in 0..self.dispute(at, report, back, new.looks, told) {
             self.tell(EventType::PaymentDisputed, told);
         }
         let taken_back = denies(report.status)
-            && !new.returned
+            && !back.more
             && self.settlement != Settlement::Confirmed
             && !self.attempts[at].has_heard(via, report.status);
         if taken_back {
@@ -253,25 +297,24 @@ impl Payment {
     }
 
     /// News of money that is not the payment's: the merchant is told nothing.
-    fn other_money(&mut self, at: usize, report: &Report, told: &mut Told) {
+    fn other_money(&mut self, at: usize, report: &Report, back: Back, told: &mut Told) {
         let new = self.compare(at, report);
         if new.received {
             self.list(at, WorkKind::Surplus, report.received.0, told);
             told.lines += 1;
         }
-        if new.returned {
-            let total = self.attempts[at].given_back;
+        if back.more || back.less {
+            let total = self.attempts[at].returns.total();
             self.list(at, WorkKind::Refund, total, told);
             told.lines += 1;
         }
-        if new.disputed {
-            self.dispute(at, told);
-        }
+        self.dispute(at, report, back, new.looks, told);
     }
 
     /// News of an attempt that has ended, or that another attempt or the payment's end has overtaken.
     fn late_news(&mut self, at: usize, report: &Report, now: Time, told: &mut Told) {
         let open = is_open(self.attempts[at].state);
+        let changed = self.attempts[at].said() != Some(report.status);
         self.keep(at, report);
         let taken = report.status == VendorStatus::Completed
             || (report.status != VendorStatus::Processing && self.attempts[at].holds_money());
@@ -298,6 +341,9 @@ impl Payment {
             return;
         }
         let attempt = &mut self.attempts[at];
+        if changed && !open {
+            attempt.watch();
+        }
         attempt.state = match report.status {
             _ if !open => attempt.state,
             VendorStatus::Processing if attempt.state != AttemptState::Capturing => {
@@ -307,7 +353,9 @@ impl Payment {
             VendorStatus::Review => AttemptState::Review,
             _ => attempt.state,
         };
-        if report.status != VendorStatus::Pending && self.status != Status::Completed {
+        // What is known leads to no second review.
+        let comes = changed && report.status != VendorStatus::Pending;
+        if comes && self.status != Status::Completed {
             self.review(ReviewCause::LateMoney, told);
         }
     }

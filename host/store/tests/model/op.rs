@@ -37,6 +37,8 @@ pub(crate) enum Op {
     },
     /// A worker asks for what is due.
     Claim { at_most: u8, lease: u16 },
+    /// Captured money turns up of an attempt that is nowhere.
+    Unknown { attempt: u8, amount: u16 },
     /// An operator marks a line of the work list done.
     WorkDone { nth: u8 },
     /// A key's life.
@@ -84,6 +86,34 @@ pub(crate) struct Said {
     pub(crate) returned: u8,
     /// 0: the currency that is due, 1: another, 2: none.
     pub(crate) currency: u8,
+    /// Refunds told one by one: which, and its state.
+    pub(crate) refunds: [Option<(u8, u8)>; 2],
+    /// Disputes, likewise.
+    pub(crate) disputes: [Option<(u8, u8)>; 2],
+    /// Bits: which particulars it tells.
+    pub(crate) tells: u8,
+}
+
+/// A question of ours that news answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    pub(crate) wish: u8,
+    /// Whether a notice has come since.
+    pub(crate) overtaken: bool,
+}
+
+/// What an operator does, or time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Doing {
+    Cancel,
+    Expire,
+    ToReview,
+    Decide {
+        approve: bool,
+        /// 0: none, 1: confirmed, 2: pending.
+        settlement: u8,
+        vouch: bool,
+    },
 }
 
 /// A step. Attempts are counted from the newest; beyond the oldest there is none.
@@ -113,10 +143,11 @@ pub(crate) enum Move {
         said: Said,
         reference: Ref,
         via: u8,
+        question: Question,
     },
     Silence {
         attempt: u8,
-        wish: u8,
+        question: Question,
         absent: bool,
         scheduled: bool,
     },
@@ -127,7 +158,7 @@ pub(crate) enum Move {
     Returned {
         attempt: u8,
     },
-    Act(u8),
+    Act(Doing),
     Release,
     Redact,
 }
@@ -160,8 +191,14 @@ fn said() -> impl Strategy<Value = Said> {
     let received = prop_oneof![4 => Just(0_u8), 6 => Just(1_u8), 1 => Just(2_u8), 1 => Just(3_u8)];
     let returned = prop_oneof![8 => Just(0_u8), 1 => 1..3_u8];
     let currency = prop_oneof![12 => Just(0_u8), 1 => Just(1_u8), 1 => Just(2_u8)];
-    (status, 0..3_u8, received, returned, currency).prop_map(
-        |(status, settlement, received, returned, currency)| Said {
+    let item = |often| {
+        let one = move || proptest::option::weighted(often, (0..4_u8, 0..3_u8));
+        (one(), one()).prop_map(|(first, second)| [first, second])
+    };
+    let tells = prop_oneof![3 => Just(0_u8), 1 => any::<u8>()];
+    let what = (status, 0..3_u8, received, returned, currency);
+    (what, item(0.08), item(0.04), tells).prop_map(
+        |((status, settlement, received, returned, currency), refunds, disputes, tells)| Said {
             status,
             settlement,
             received: if status == 4 {
@@ -171,8 +208,36 @@ fn said() -> impl Strategy<Value = Said> {
             },
             returned,
             currency,
+            refunds,
+            disputes,
+            tells,
         },
     )
+}
+
+fn question() -> impl Strategy<Value = Question> {
+    (0..3_u8, prop::bool::weighted(0.2)).prop_map(|(wish, overtaken)| Question { wish, overtaken })
+}
+
+fn doing() -> impl Strategy<Value = Doing> {
+    let decide = |approve| {
+        let settlement = prop_oneof![2 => Just(0_u8), 1 => 1..3_u8];
+        (settlement, prop::bool::weighted(0.2)).prop_map(move |(settlement, vouch)| {
+            let settlement = if approve { settlement } else { 0 };
+            Doing::Decide {
+                approve,
+                settlement,
+                vouch,
+            }
+        })
+    };
+    prop_oneof![
+        1 => Just(Doing::Cancel),
+        2 => Just(Doing::Expire),
+        1 => Just(Doing::ToReview),
+        4 => decide(true),
+        3 => decide(false),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Move> {
@@ -184,23 +249,60 @@ fn step() -> impl Strategy<Value = Move> {
             |(attempt, result, reference, next)| Move::Started { attempt, result, reference, next }
         ),
         1 => attempt().prop_map(|attempt| Move::Answered { attempt }),
-        6 => (attempt(), 0..4_u8).prop_map(|(attempt, errand)| Move::Claim { attempt, errand }),
-        14 => (attempt(), said(), reference(), 0..3_u8).prop_map(
-            |(attempt, said, reference, via)| Move::News { attempt, said, reference, via }
+        6 => (attempt(), 0..3_u8).prop_map(|(attempt, errand)| Move::Claim { attempt, errand }),
+        14 => (attempt(), said(), reference(), 0..3_u8, question()).prop_map(
+            |(attempt, said, reference, via, question)| {
+                Move::News { attempt, said, reference, via, question }
+            }
         ),
-        4 => (attempt(), 0..3_u8, any::<bool>(), any::<bool>()).prop_map(
-            |(attempt, wish, absent, scheduled)| Move::Silence { attempt, wish, absent, scheduled }
+        6 => (attempt(), question(), prop::bool::weighted(0.3), any::<bool>()).prop_map(
+            |(attempt, question, absent, scheduled)| {
+                Move::Silence { attempt, question, absent, scheduled }
+            }
         ),
         2 => (attempt(), jump()).prop_map(|(attempt, by)| Move::AskAt { attempt, by }),
         1 => attempt().prop_map(|attempt| Move::Returned { attempt }),
-        5 => (0..9_u8).prop_map(Move::Act),
+        7 => doing().prop_map(Move::Act),
         1 => Just(Move::Release),
         1 => Just(Move::Redact),
     ]
 }
 
+/// One thing that happens, or one after another where a vendor is silent for long.
+pub(crate) fn happening() -> impl Strategy<Value = Vec<Op>> {
+    prop_oneof![99 => op().prop_map(|op| vec![op]), 1 => outage()]
+}
+
+/// Questions in a row without an answer, with hours in between.
+fn outage() -> impl Strategy<Value = Vec<Op>> {
+    let pauses = proptest::collection::vec(0..30_000_000_i64, 4..8);
+    (0..REQUESTS, question(), any::<bool>(), pauses).prop_map(
+        |(payment, question, scheduled, pauses)| {
+            let silence = Move::Silence {
+                attempt: 0,
+                question,
+                absent: false,
+                scheduled,
+            };
+            let asked = |by| {
+                let about = Way::Id;
+                let step = silence;
+                [
+                    Op::Clock(by),
+                    Op::Step {
+                        payment,
+                        about,
+                        step,
+                    },
+                ]
+            };
+            pauses.into_iter().flat_map(asked).collect()
+        },
+    )
+}
+
 /// One thing that happens.
-pub(crate) fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = Op> {
     let way = prop_oneof![6 => Just(Way::Id), 1 => Just(Way::Attempt), 1 => Just(Way::Reference)];
     let field = prop_oneof![3 => Just(FIELDS), 2 => 0..FIELDS];
     let key_act = prop_oneof![
@@ -221,6 +323,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
             }),
         3 => (1..6_u8, 1..600_u16).prop_map(|(at_most, lease)| Op::Claim { at_most, lease }),
         1 => any::<u8>().prop_map(|nth| Op::WorkDone { nth }),
+        1 => (0..3_u8, 1..9999_u16).prop_map(|(attempt, amount)| Op::Unknown { attempt, amount }),
         2 => (0..KEYS, key_act).prop_map(|(key, act)| Op::Key { key, act }),
         8 => jump().prop_map(Op::Clock),
         1 => prop_oneof![9 => Just(Op::Look), 1 => Just(Op::Reopen)],

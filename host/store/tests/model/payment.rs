@@ -1,64 +1,22 @@
 //! The reference of one payment: what it shows, by the decisions' words and nothing else.
 //!
-//! It says nothing of when a vendor is asked: that schedule is the product's own. How many of its
-//! questions were asked is taken from the product, and what has to follow is said here.
+//! It says nothing of when a vendor is asked next: those times are the product's own, and `questions`
+//! holds the laws that they keep. Whether the last question of the schedule was asked is taken from
+//! the product, and what has to follow is said here.
 
-use std::collections::BTreeSet;
-
-use kassette_domain::attempt::{AttemptState, Choice};
+use kassette_domain::attempt::AttemptState;
 use kassette_domain::event::EventType;
-use kassette_domain::id::{AccountId, AttemptId, PaymentId};
-use kassette_domain::ledger::{Refusal, Via};
+use kassette_domain::id::{AttemptId, PaymentId};
+use kassette_domain::ledger::Refusal;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Money;
-use kassette_domain::payment::{ReviewCause, Settlement, Status};
-use kassette_domain::provider::{VendorSettlement, VendorStatus};
+use kassette_domain::payment::{DecisionState, ReviewCause, Settlement, Status};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
 
-use crate::law::{
-    MOST_DECLINES, MOST_REFERENCES, QUESTIONS, event_of, follows, is_open, is_providers,
-};
-
-/// What a vendor last said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Facts {
-    pub(crate) status: VendorStatus,
-    pub(crate) settlement: VendorSettlement,
-    pub(crate) received: u64,
-    pub(crate) currency: String,
-    pub(crate) returned: u64,
-}
-
-/// What an attempt shows its payer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    Nothing,
-    Way,
-    Questions,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Attempt {
-    pub(crate) id: AttemptId,
-    pub(crate) account: AccountId,
-    pub(crate) crypto: bool,
-    pub(crate) due: Money,
-    pub(crate) state: AttemptState,
-    pub(crate) facts: Option<Facts>,
-    pub(crate) given_back: u64,
-    pub(crate) uncertain: bool,
-    pub(crate) shown: Shown,
-    pub(crate) busy: Option<Time>,
-    pub(crate) closing: bool,
-    pub(crate) approved: bool,
-    pub(crate) sent: Time,
-    pub(crate) expires: Time,
-    pub(crate) references: Vec<String>,
-    pub(crate) heard: BTreeSet<(u8, u8)>,
-    /// How many questions of the schedule were asked in vain, as the product last said.
-    pub(crate) asked: u8,
-}
+use crate::attempt::Attempt;
+use crate::law::{MOST_DECLINES, MOST_REFERENCES, event_of, follows, is_open, is_providers};
+use crate::review::{Decision, is_enough};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payment {
@@ -75,6 +33,9 @@ pub(crate) struct Payment {
     pub(crate) cause: Option<ReviewCause>,
     pub(crate) declines: usize,
     pub(crate) charged: bool,
+    pub(crate) decision: Option<Decision>,
+    pub(crate) vouched: bool,
+    pub(crate) completed: Option<Time>,
     pub(crate) lease: Option<Time>,
     pub(crate) attempts: Vec<Attempt>,
 }
@@ -83,13 +44,22 @@ pub(crate) struct Payment {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) moves: Vec<(Status, Status)>,
+    /// But for `payment.refunded`.
     pub(crate) events: Vec<(EventType, Status, Settlement)>,
+    /// How often `payment.refunded` is told, at least and at most.
+    pub(crate) refunded: (usize, usize),
     pub(crate) work: Vec<(WorkKind, AttemptId, u64, String)>,
     /// Attempts whose open work is settled.
     pub(crate) settled: Vec<AttemptId>,
     pub(crate) references: Vec<(AttemptId, String)>,
+    /// Other references, to be found by alone.
+    pub(crate) names: Vec<(AttemptId, String)>,
     /// Lines of the timeline, moves among them.
     pub(crate) lines: usize,
+    /// Notices that waited and were read.
+    pub(crate) parked: usize,
+    /// The law of completion was broken.
+    pub(crate) unbacked: bool,
 }
 
 /// How a step is answered.
@@ -99,105 +69,6 @@ pub(crate) enum Reply {
     Opened(AttemptId),
     Nothing,
     Refused(Refusal),
-}
-
-impl Attempt {
-    pub(crate) fn new(choice: &Choice, payment: &Payment) -> Self {
-        Self {
-            id: choice.attempt,
-            account: choice.account.clone(),
-            crypto: choice.method == MethodId::Crypto,
-            due: payment.due,
-            state: AttemptState::Open,
-            facts: None,
-            given_back: 0,
-            uncertain: false,
-            shown: Shown::Nothing,
-            busy: Some(choice.busy_until),
-            closing: false,
-            approved: false,
-            sent: choice.busy_until,
-            expires: choice.expires_at.min(payment.expires),
-            references: Vec::new(),
-            heard: BTreeSet::new(),
-            asked: 0,
-        }
-    }
-
-    pub(crate) fn said(&self) -> Option<VendorStatus> {
-        self.facts.as_ref().map(|facts| facts.status)
-    }
-
-    /// The vendor's last word is an authorisation that nobody has captured.
-    pub(crate) fn is_authorised(&self) -> bool {
-        self.said() == Some(VendorStatus::Processing)
-            && !matches!(self.state, AttemptState::Captured | AttemptState::Surplus)
-    }
-
-    /// All questions were asked in vain.
-    pub(crate) fn is_silent(&self) -> bool {
-        usize::from(self.asked) >= QUESTIONS.len()
-    }
-
-    /// The vendor holds money for us, as far as it told.
-    pub(crate) fn holds_money(&self) -> bool {
-        self.facts
-            .as_ref()
-            .is_some_and(|facts| facts.received > facts.returned)
-    }
-
-    /// What was received is not what was due; more of a cryptocurrency is no harm.
-    pub(crate) fn differs(&self) -> bool {
-        self.facts.as_ref().is_some_and(|facts| {
-            let due = self.due.amount.0;
-            let enough = facts.received == due || (self.crypto && facts.received > due);
-            !enough || facts.currency != self.due.currency.code()
-        })
-    }
-
-    /// How much more than due came, of the currency that was due.
-    pub(crate) fn excess(&self) -> u64 {
-        self.facts.as_ref().map_or(0, |facts| {
-            if facts.currency == self.due.currency.code() {
-                facts.received.saturating_sub(self.due.amount.0)
-            } else {
-                0
-            }
-        })
-    }
-
-    /// What the vendor's facts prove about the money.
-    pub(crate) fn proves(&self) -> Settlement {
-        match self.facts.as_ref().map(|facts| facts.settlement) {
-            Some(VendorSettlement::Confirmed) => Settlement::Confirmed,
-            Some(VendorSettlement::Failed) => Settlement::Failed,
-            _ => Settlement::Pending,
-        }
-    }
-
-    /// Ends it here.
-    pub(crate) fn shut(&mut self, state: AttemptState) {
-        self.state = state;
-        self.busy = None;
-        self.closing = false;
-    }
-
-    /// How it ends where a close was under way.
-    pub(crate) fn closed(&self, now: Time) -> Option<AttemptState> {
-        self.closing.then_some(if now < self.expires {
-            AttemptState::Closed
-        } else {
-            AttemptState::Expired
-        })
-    }
-
-    pub(crate) fn hears(&mut self, via: Via, said: VendorStatus) -> bool {
-        self.heard.insert((via as u8, said as u8))
-    }
-
-    pub(crate) fn has_heard(&self, via: Via, said: VendorStatus) -> bool {
-        self.heard.contains(&(via as u8, said as u8))
-    }
 }
 
 impl Payment {
@@ -264,13 +135,15 @@ impl Payment {
         }
     }
 
-    /// Completes with the captured attempt's proof, or with what an operator vouches for.
-    pub(crate) fn complete(&mut self, vouched: Option<Settlement>, told: &mut Told) {
+    /// Completes with the captured attempt's proof, or with what an operator names.
+    pub(crate) fn complete(&mut self, named: Option<Settlement>, now: Time, told: &mut Told) {
         let captured = self.captured();
         if follows(self.status, Status::Completed) {
             let proved = captured.map_or(Settlement::Pending, |at| self.attempts[at].proves());
-            self.settlement = vouched.unwrap_or(proved);
+            self.settlement = named.unwrap_or(proved);
             self.charged |= self.live;
+            self.completed = Some(now);
+            told.unbacked |= !self.vouched && !self.is_backed();
         }
         self.go(Status::Completed, told);
         if self.status != Status::Completed {
@@ -284,14 +157,33 @@ impl Payment {
         if excess > 0 {
             self.list(at, WorkKind::Excess, excess, told);
         }
-        if self.settlement == Settlement::Failed {
-            self.list(at, WorkKind::Unsettled, self.due.amount.0, told);
+        match self.settlement {
+            Settlement::Pending => self.attempts[at].watch(),
+            Settlement::Failed => self.list(at, WorkKind::Unsettled, self.due.amount.0, told),
+            Settlement::Confirmed => {}
+        }
+    }
+
+    /// The law of completion.
+    fn is_backed(&self) -> bool {
+        let net = self.captured().and_then(|at| self.attempts[at].net());
+        let done = self.decision.as_ref();
+        let done = done.filter(|decision| decision.state == DecisionState::Done);
+        match done {
+            Some(done) => is_enough(net, self, done),
+            None => net.is_some_and(|(net, currency)| {
+                currency == self.due.currency.code() && net >= self.due.amount.0
+            }),
         }
     }
 
     /// Ends an attempt, and what follows for the payment.
     pub(crate) fn end(&mut self, at: usize, state: AttemptState, now: Time, told: &mut Told) {
-        self.attempts[at].shut(state);
+        let attempt = &mut self.attempts[at];
+        attempt.shut(state);
+        if attempt.is_undecided() {
+            attempt.watch();
+        }
         if state == AttemptState::Declined {
             self.declines += 1;
         }

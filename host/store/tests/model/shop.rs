@@ -7,14 +7,17 @@ use std::time::Duration;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, PaymentId};
 use kassette_domain::key::{Environment, TokenHash};
-use kassette_domain::ledger::{Ledger, Step, Via};
+use kassette_domain::ledger::{Change, Ledger, Step, Via};
 use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Request, Settlement, Status};
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
 
-use crate::due::{due, questions};
+use crate::due::due;
 use crate::payment::{Payment, Reply, Told};
+use crate::questions::Questions;
+use crate::requests::{difference, origin};
+use crate::steps::Exhausted;
 use crate::verdict::{Verdict, ensure};
 
 /// How long a notice waits for its reference.
@@ -36,7 +39,7 @@ pub(crate) enum Made {
 pub(crate) enum Stepping {
     Unknown,
     Taken,
-    Said(Reply, Told),
+    Said(Reply, Box<Told>),
 }
 
 /// What becomes of a notice.
@@ -47,10 +50,18 @@ pub(crate) enum Keeping {
     Full,
 }
 
+/// What the product says that a step did: see [`crate::payment`].
+#[derive(Clone, Copy)]
+pub(crate) struct Product<'a> {
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) change: &'a Change,
+}
+
 /// A line of the work list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Line {
-    pub(crate) payment: PaymentId,
+    /// None where the store does not know the attempt.
+    pub(crate) payment: Option<PaymentId>,
     pub(crate) attempt: AttemptId,
     pub(crate) kind: WorkKind,
     pub(crate) amount: u64,
@@ -100,57 +111,6 @@ pub(crate) struct Shop {
     pub(crate) audits: u64,
 }
 
-/// The space in which a reference is unique, and the reference.
-fn origin(request: &Request) -> (String, String) {
-    match &request.origin {
-        Origin::Merchant { idempotency_key } => (
-            format!("merchant {}", request.merchant),
-            idempotency_key.as_str().to_owned(),
-        ),
-        Origin::Reseller {
-            reseller,
-            client_ref,
-        } => (
-            format!("reseller {reseller}"),
-            client_ref.as_str().to_owned(),
-        ),
-    }
-}
-
-/// The first field, in the decisions' order, in which a repeated request differs.
-fn difference(first: &Request, again: &Request) -> Option<&'static str> {
-    let method = |request: &Request| request.method.map(|method| method.as_str());
-    let email = |request: &Request| {
-        let email = request.email.as_ref();
-        email.map(|email| email.expose().to_owned())
-    };
-    let url = |request: &Request| {
-        let url = request.return_url.as_ref();
-        url.map(|url| url.as_str().to_owned())
-    };
-    if first.merchant != again.merchant {
-        Some("merchant_id")
-    } else if first.environment != again.environment {
-        Some("environment")
-    } else if first.order_id.as_str() != again.order_id.as_str() {
-        Some("order_id")
-    } else if first.due.amount.0 != again.due.amount.0 {
-        Some("amount")
-    } else if first.due.currency.code() != again.due.currency.code() {
-        Some("currency")
-    } else if first.mode.as_str() != again.mode.as_str() {
-        Some("checkout_mode")
-    } else if method(first) != method(again) {
-        Some("payment_method")
-    } else if email(first) != email(again) {
-        Some("customer_email")
-    } else if url(first) != url(again) {
-        Some("return_url")
-    } else {
-        None
-    }
-}
-
 impl Shop {
     /// What a request that was made before gets.
     pub(crate) fn replay(&self, request: &Request) -> Option<Made> {
@@ -198,6 +158,9 @@ impl Shop {
             cause: None,
             declines: 0,
             charged: false,
+            decision: None,
+            vouched: false,
+            completed: None,
             lease: None,
             attempts: Vec::new(),
         };
@@ -227,33 +190,38 @@ impl Shop {
         })
     }
 
-    /// Does a step. `after` is the product's own ledger after it: see [`crate::payment`].
+    /// Does a step that the product has done.
     pub(crate) fn step(
         &mut self,
         id: Option<PaymentId>,
         step: &Step,
         audited: bool,
         now: Time,
-        after: Option<&Ledger>,
+        product: Option<Product<'_>>,
     ) -> Stepping {
         let Some(account) = id.and_then(|id| self.payments.get(&id)) else {
             return Stepping::Unknown;
         };
-        let asked = |attempt: AttemptId| questions(after, attempt).asked;
+        let exhausted = |attempt: AttemptId| {
+            let attempt = product.and_then(|product| product.ledger.attempt(attempt));
+            attempt.is_some_and(|attempt| attempt.is_exhausted())
+        };
         let mut payment = account.payment.clone();
-        let (reply, mut told) = payment.step(step, now, &asked);
+        let (reply, mut told) = payment.step(step, now, &exhausted);
         if matches!(reply, Reply::Refused(_)) {
-            return Stepping::Said(reply, told);
+            return Stepping::Said(reply, Box::new(told));
         }
         if !self.are_free(&payment, &told) {
             return Stepping::Taken;
         }
-        self.read_parked(&mut payment, &mut told, now, &asked);
+        self.read_parked(&mut payment, &mut told, now, &exhausted);
         if audited && reply != Reply::Nothing {
             self.audits += 1;
         }
-        self.keep(payment, &told, now, after);
-        Stepping::Said(reply, told)
+        if let Some(product) = product {
+            self.keep(payment, &told, now, product);
+        }
+        Stepping::Said(reply, Box::new(told))
     }
 
     /// Notices that waited for a reference are news now.
@@ -262,7 +230,7 @@ impl Shop {
         payment: &mut Payment,
         told: &mut Told,
         now: Time,
-        asked: &dyn Fn(AttemptId) -> u8,
+        exhausted: Exhausted<'_>,
     ) {
         let mut seen = 0;
         while let Some((attempt, reference)) = told.references.get(seen).cloned() {
@@ -270,16 +238,21 @@ impl Shop {
             let at = payment.find(attempt).unwrap();
             let key = (payment.attempts[at].account.clone(), reference);
             for (report, until) in self.parked.remove(&key).unwrap_or_default() {
-                let Some(report) = report.filter(|_| now < until) else {
+                if until <= now {
                     continue;
-                };
-                let news = Step::News {
-                    attempt,
-                    report,
-                    via: Via::Callback,
+                }
+                told.parked += 1;
+                let news = match report {
+                    Some(report) => Step::News {
+                        attempt,
+                        report,
+                        via: Via::Callback,
+                        asked: None,
+                    },
+                    None => Step::AskAt { attempt, at: now },
                 };
                 let mut next = payment.clone();
-                let (reply, more) = next.step(&news, now, asked);
+                let (reply, more) = next.step(&news, now, exhausted);
                 if !matches!(reply, Reply::Refused(_)) && self.are_free(&next, &more) {
                     *payment = next;
                     told.moves.extend(more.moves);
@@ -287,14 +260,18 @@ impl Shop {
                     told.work.extend(more.work);
                     told.settled.extend(more.settled);
                     told.references.extend(more.references);
+                    told.names.extend(more.names);
+                    told.refunded.0 += more.refunded.0;
+                    told.refunded.1 += more.refunded.1;
                     told.lines += more.lines;
+                    told.unbacked |= more.unbacked;
                 }
             }
         }
     }
 
     /// Writes what a step told, all of it at once.
-    fn keep(&mut self, mut payment: Payment, told: &Told, now: Time, after: Option<&Ledger>) {
+    fn keep(&mut self, mut payment: Payment, told: &Told, now: Time, product: Product<'_>) {
         for (attempt, reference) in &told.references {
             let at = payment.find(*attempt).unwrap();
             let key = (payment.attempts[at].account.clone(), reference.clone());
@@ -306,39 +283,53 @@ impl Shop {
                 line.done = Some(now);
             }
         }
-        for (kind, attempt, amount, currency) in &told.work {
-            let same = |line: &&mut Line| {
-                (line.kind, line.attempt) == (*kind, *attempt) && line.done.is_none()
-            };
-            if let Some(line) = self.work.iter_mut().find(same) {
-                line.amount = *amount;
-                line.currency.clone_from(currency);
-            } else {
-                self.work.push(Line {
-                    payment: payment.id,
-                    attempt: *attempt,
-                    kind: *kind,
-                    amount: *amount,
-                    currency: currency.clone(),
-                    opened: now,
-                    done: None,
-                });
-            }
+        for line in &told.work {
+            self.list(Some(payment.id), line, now);
         }
         for attempt in &mut payment.attempts {
-            attempt.asked = questions(after, attempt.id).asked;
+            if let Some(found) = product.ledger.attempt(attempt.id) {
+                attempt.questions = Questions::of(found);
+                attempt.exhausted = found.is_exhausted();
+            }
         }
-        let due = due(&payment, after);
+        let due = due(&payment);
         let account = self.payments.get_mut(&payment.id).unwrap();
         account
             .moves
             .extend(told.moves.iter().map(|(from, to)| (now, *from, *to)));
-        let events = told.events.iter();
+        // Compared with what was told here; how often a refund is told is the product's own.
+        let events = product.change.events.iter();
         account
             .events
             .extend(events.map(|(kind, status, settlement)| (now, *kind, *status, *settlement)));
         account.payment = payment;
         account.due = due;
+    }
+
+    /// Puts a line on the work list; one of its kind and attempt that is open takes the new figures.
+    pub(crate) fn list(
+        &mut self,
+        payment: Option<PaymentId>,
+        (kind, attempt, amount, currency): &(WorkKind, AttemptId, u64, String),
+        now: Time,
+    ) {
+        let same = |line: &&mut Line| {
+            (line.kind, line.attempt) == (*kind, *attempt) && line.done.is_none()
+        };
+        if let Some(line) = self.work.iter_mut().find(same) {
+            line.amount = *amount;
+            line.currency.clone_from(currency);
+        } else {
+            self.work.push(Line {
+                payment,
+                attempt: *attempt,
+                kind: *kind,
+                amount: *amount,
+                currency: currency.clone(),
+                opened: now,
+                done: None,
+            });
+        }
     }
 
     /// Forgets notices whose time has passed, as every park and claim does.
@@ -371,8 +362,8 @@ impl Shop {
         Keeping::Kept
     }
 
-    /// What a worker gets: what is due, the longest due first (at one time in any order), and nobody
-    /// else until its lease ends. Says what is wrong with what it was given.
+    /// What a worker gets: what is due, the longest due first (at one time in any order), and no
+    /// other worker gets it until its lease ends. Says what is wrong with what it was given.
     pub(crate) fn claim(
         &mut self,
         now: Time,

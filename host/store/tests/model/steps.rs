@@ -1,25 +1,32 @@
-//! The reference's steps: starts, claims, silences.
+//! The reference's steps: starts and claims.
 
 use kassette_domain::attempt::{AttemptState, Choice};
 use kassette_domain::id::AttemptId;
 use kassette_domain::ledger::{Errand, Refusal, StartResult, Step};
-use kassette_domain::payment::{ReviewCause, Settlement, Status};
-use kassette_domain::provider::{Action, VendorStatus, Wish};
+use kassette_domain::payment::{Resolution, Status};
+use kassette_domain::provider::{Action, VendorStatus};
 use kassette_domain::time::Time;
-use kassette_domain::work::WorkKind;
 
-use crate::law::{BELIEVED_AFTER, MOST_ATTEMPTS, is_open, is_over, is_under_way};
-use crate::payment::{Attempt, Payment, Reply, Shown, Told};
+use crate::attempt::{Attempt, Shown};
+use crate::law::{MOST_ATTEMPTS, is_open, is_over, is_under_way};
+use crate::payment::{Payment, Reply, Told};
 
-/// What the product says how often an attempt was asked about, after the step.
-pub(crate) type Asked<'a> = &'a dyn Fn(AttemptId) -> u8;
+/// Whether the last question about an attempt was asked, as the product says after the step.
+pub(crate) type Exhausted<'a> = &'a dyn Fn(AttemptId) -> bool;
 
 impl Payment {
     /// Does a step, or says why not; then nothing has changed.
-    pub(crate) fn step(&mut self, step: &Step, now: Time, asked: Asked<'_>) -> (Reply, Told) {
+    pub(crate) fn step(
+        &mut self,
+        step: &Step,
+        now: Time,
+        exhausted: Exhausted<'_>,
+    ) -> (Reply, Told) {
         let before = self.clone();
         let mut told = Told::default();
-        let reply = self.try_step(step, now, asked, &mut told);
+        let reply = self.try_step(step, now, exhausted, &mut told);
+        // A decision that waits is carried out whatever brought what it waited for.
+        self.pursue(now, &mut told);
         match reply {
             Ok(reply) => (reply, told),
             Err(refusal) => {
@@ -33,7 +40,7 @@ impl Payment {
         &mut self,
         step: &Step,
         now: Time,
-        asked: Asked<'_>,
+        exhausted: Exhausted<'_>,
         told: &mut Told,
     ) -> Result<Reply, Refusal> {
         match step {
@@ -64,16 +71,21 @@ impl Payment {
                 attempt,
                 report,
                 via,
-            } => self.news(*attempt, report, *via, now, asked, told),
+                asked,
+            } => self.news(*attempt, report, *via, *asked, now, exhausted, told),
             Step::Silence {
                 attempt,
-                wish,
+                asked,
                 absent,
                 scheduled,
-            } => self.silence(*attempt, *wish, *absent, *scheduled, now, asked, told),
-            Step::AskAt { attempt, .. } | Step::Returned { attempt, .. } => {
-                self.find(*attempt).map(|_| Reply::Done)
+            } => self.silence(*attempt, *asked, *absent, *scheduled, now, exhausted, told),
+            Step::AskAt { attempt, .. } => {
+                let at = self.find(*attempt)?;
+                self.attempts[at].notices += 1;
+                self.attempts[at].noticed = true;
+                Ok(Reply::Done)
             }
+            Step::Returned { attempt, .. } => self.find(*attempt).map(|_| Reply::Done),
             Step::Act(act) => self.act(act, now, told),
             Step::Release => {
                 self.lease = None;
@@ -230,7 +242,6 @@ impl Payment {
             return Err(Refusal::Busy(busy));
         }
         let decided = self.status == Status::Review || is_over(self.status);
-        let untaken = self.captured().is_none();
         let fits = match errand {
             Errand::Start if self.status != Status::Pending => {
                 return Err(Refusal::NotPayable(self.status));
@@ -241,25 +252,12 @@ impl Payment {
                 lost && now < attempt.expires
             }
             // Risk review comes before capture.
-            Errand::Capture if decided || self.risky => {
+            Errand::Capture
+                if (decided || self.risky) && self.waits() != Some(Resolution::Approve) =>
+            {
                 return Err(Refusal::WrongStatus(self.status));
             }
-            Errand::Capture => {
-                let approved = matches!(
-                    attempt.state,
-                    AttemptState::Processing | AttemptState::Capturing
-                );
-                approved && is_under_way(self.status) && untaken
-            }
-            Errand::ApprovedCapture if self.status != Status::Review => {
-                return Err(Refusal::WrongStatus(self.status));
-            }
-            Errand::ApprovedCapture => {
-                if let Some(other) = self.open().filter(|open| open.id != id) {
-                    return Err(Refusal::AttemptOpen(other.id));
-                }
-                attempt.is_authorised() && untaken
-            }
+            Errand::Capture => self.is_to_capture(attempt),
             Errand::Close => match attempt.state {
                 AttemptState::Open | AttemptState::Unknown => true,
                 AttemptState::Captured | AttemptState::Surplus => false,
@@ -281,79 +279,31 @@ impl Payment {
                 attempt.uncertain = true;
                 attempt.sent = until;
             }
-            Errand::Capture | Errand::ApprovedCapture => {
+            Errand::Capture => {
                 attempt.state = AttemptState::Capturing;
                 attempt.closing = false;
-                attempt.approved = errand == Errand::ApprovedCapture;
             }
             Errand::Close => attempt.closing = true,
         }
         Ok(Reply::Done)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what a silence consists of")]
-    fn silence(
-        &mut self,
-        id: AttemptId,
-        wish: Wish,
-        absent: bool,
-        scheduled: bool,
-        now: Time,
-        asked: Asked<'_>,
-        told: &mut Told,
-    ) -> Result<Reply, Refusal> {
-        let at = self.find(id)?;
-        let attempt = &mut self.attempts[at];
-        let held = match wish {
-            Wish::Finish => attempt.state == AttemptState::Capturing,
-            Wish::Close => attempt.closing,
-            Wish::Look => false,
-        };
-        if held {
-            attempt.busy = None;
+    /// Whether the payer's approval is to be captured as the payment's own money.
+    pub(crate) fn is_to_capture(&self, attempt: &Attempt) -> bool {
+        // A capture whose money went back is in the way of no other.
+        let taken = self.captured().map(|own| &self.attempts[own]);
+        let untaken = taken.is_none_or(|own| own.net().is_none());
+        if self.status == Status::Review {
+            let chosen = self.authorisation().map(|chosen| chosen.id);
+            let other = self.open().is_some_and(|open| open.id != attempt.id);
+            let approved = self.waits() == Some(Resolution::Approve);
+            return approved && untaken && chosen == Some(attempt.id) && !other;
         }
-        let may_exist = matches!(attempt.state, AttemptState::Open | AttemptState::Unknown)
-            && !attempt.holds_money();
-        let over = !is_open(attempt.state)
-            && !matches!(
-                attempt.state,
-                AttemptState::Captured | AttemptState::Surplus
-            );
-        if absent && over {
-            return Ok(Reply::Done);
-        }
-        if absent && may_exist {
-            let under_way = attempt.busy.is_some_and(|busy| now < busy);
-            if now >= attempt.sent.after(BELIEVED_AFTER) && !under_way {
-                attempt.uncertain = false;
-                attempt.facts = None;
-                let state = attempt.closed(now).unwrap_or(AttemptState::Unavailable);
-                self.end(at, state, now, told);
-            }
-            return Ok(Reply::Done);
-        }
-        if scheduled {
-            self.give_up(at, asked, told);
-        }
-        Ok(Reply::Done)
-    }
-
-    /// What the last question of the schedule leads to, where it was the last.
-    pub(crate) fn give_up(&mut self, at: usize, asked: Asked<'_>, told: &mut Told) {
-        let before = self.attempts[at].is_silent();
-        self.attempts[at].asked = asked(self.attempts[at].id);
-        if before || !self.attempts[at].is_silent() {
-            return;
-        }
-        let state = self.attempts[at].state;
-        if is_open(state) && is_under_way(self.status) {
-            self.review(ReviewCause::Silence, told);
-        } else if state == AttemptState::Captured
-            && self.status == Status::Completed
-            && self.settlement == Settlement::Pending
-        {
-            self.list(at, WorkKind::Unsettled, self.due.amount.0, told);
-        }
+        let approved = matches!(
+            attempt.state,
+            AttemptState::Processing | AttemptState::Capturing
+        );
+        approved && untaken && is_under_way(self.status) && !self.risky
     }
 }
 

@@ -8,19 +8,21 @@ use kassette_domain::id::{
     AccountId, AttemptId, Digest, KeyId, MerchantId, PaymentId, ResellerId, Slot,
 };
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
-use kassette_domain::ledger::{Act, Errand, ReviewDecision, StartResult, Step, Via};
+use kassette_domain::ledger::{Act, Asked, Errand, NewDecision, NewWork, StartResult, Step, Via};
 use kassette_domain::method::MethodId;
-use kassette_domain::money::{Currency, Minor, Money};
+use kassette_domain::money::{Currency, Minor};
 use kassette_domain::order::{ClientRef, Email, IdempotencyKey, OrderId};
-use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Request, Settlement};
-use kassette_domain::provider::{Action, Payer, Report, VendorSettlement, VendorStatus, Wish};
+use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Request, Resolution, Settlement};
+use kassette_domain::provider::{Action, Payer, Wish};
 use kassette_domain::secret::Secret;
 use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
+use kassette_domain::work::WorkKind;
 use kassette_store::About;
 
-use crate::op::{DUE, Move, Ref, Said, Way};
+use crate::op::{DUE, Doing, Move, Question, Ref, Way};
 use crate::payment::Payment;
+use crate::said::report;
 
 /// How long a start or a question holds an attempt.
 const LEASE: Duration = Duration::from_secs(30);
@@ -108,6 +110,7 @@ pub(crate) fn new_payment(number: u8, field: u8, count: usize, now: Time) -> New
         id: payment_id(&format!("payment {count}")),
         request: request(number, field),
         usd: Minor(5389),
+        rate: kassette_domain::money::Rate::ONE,
         token: Secret::new(format!("token {count}")),
         expires_at: now.after(OFFER),
         risk_review: number % 4 == 1,
@@ -129,34 +132,6 @@ pub(crate) fn reference(of: Ref, attempt: AttemptId) -> String {
         Ref::Own => format!("own {attempt}"),
         Ref::Shared(number) => format!("shared {number}"),
         Ref::Empty => String::new(),
-    }
-}
-
-/// What a vendor says of a payment about which it was asked for `due`.
-pub(crate) fn report(said: Said, due: Money, reference: String) -> Report {
-    let (due, code) = (due.amount.0, due.currency.code());
-    Report {
-        reference,
-        status: [
-            VendorStatus::Pending,
-            VendorStatus::Processing,
-            VendorStatus::VerificationPending,
-            VendorStatus::Review,
-            VendorStatus::Completed,
-            VendorStatus::Declined,
-            VendorStatus::Failed,
-            VendorStatus::Cancelled,
-            VendorStatus::Expired,
-        ][usize::from(said.status)],
-        settlement: [
-            VendorSettlement::Pending,
-            VendorSettlement::Confirmed,
-            VendorSettlement::Failed,
-        ][usize::from(said.settlement)],
-        received: Minor([0, due, due + 500, due - 1][usize::from(said.received)]),
-        returned: Minor(u64::from(said.returned) * 1000),
-        currency: [code, "XAU", ""][usize::from(said.currency)].to_owned(),
-        detail: String::new(),
     }
 }
 
@@ -202,6 +177,14 @@ pub(crate) fn step(
             now.before(by_millis)
         } else {
             now.after(by_millis)
+        }
+    };
+    let asked = |question: Question, attempt: AttemptId| {
+        let at = known.and_then(|known| known.find(attempt).ok());
+        let notices = at.map_or(0, |at| known.map_or(0, |known| known.attempts[at].notices));
+        Asked {
+            wish: [Wish::Finish, Wish::Look, Wish::Close][usize::from(question.wish)],
+            notices: notices.saturating_sub(question.overtaken.into()),
         }
     };
     let (attempt, step) = match drawn {
@@ -250,12 +233,7 @@ pub(crate) fn step(
         Move::Claim { attempt, errand } => {
             let step = Step::Claim {
                 attempt: nth(attempt),
-                errand: [
-                    Errand::Start,
-                    Errand::Capture,
-                    Errand::ApprovedCapture,
-                    Errand::Close,
-                ][usize::from(errand)],
+                errand: [Errand::Start, Errand::Capture, Errand::Close][usize::from(errand)],
                 until,
             };
             (nth(attempt), step)
@@ -265,23 +243,26 @@ pub(crate) fn step(
             said,
             reference: of,
             via,
+            question,
         } => {
+            let via = [Via::Callback, Via::Return, Via::Query][usize::from(via)];
             let step = Step::News {
                 attempt: nth(attempt),
                 report: report(said, due, reference(of, nth(attempt))),
-                via: [Via::Callback, Via::Return, Via::Query][usize::from(via)],
+                via,
+                asked: (via != Via::Callback).then(|| asked(question, nth(attempt))),
             };
             (nth(attempt), step)
         }
         Move::Silence {
             attempt,
-            wish,
+            question,
             absent,
             scheduled,
         } => {
             let step = Step::Silence {
                 attempt: nth(attempt),
-                wish: [Wish::Finish, Wish::Look, Wish::Close][usize::from(wish)],
+                asked: asked(question, nth(attempt)),
                 absent,
                 scheduled,
             };
@@ -301,7 +282,7 @@ pub(crate) fn step(
             };
             (nth(attempt), step)
         }
-        Move::Act(number) => (nth(0), Step::Act(act(number))),
+        Move::Act(doing) => (nth(0), Step::Act(act(doing))),
         Move::Release => (nth(0), Step::Release),
         Move::Redact => (nth(0), Step::Redact),
     };
@@ -320,15 +301,40 @@ pub(crate) fn step(
     (about, step)
 }
 
-fn act(number: u8) -> Act {
-    let approve = |settlement| Act::Review(ReviewDecision::Approve { settlement });
-    match number {
-        0 => Act::Cancel,
-        1 | 2 => Act::Expire,
-        3 | 4 => Act::Review(ReviewDecision::Decline),
-        5 | 6 => approve(None),
-        7 => approve(Some(Settlement::Confirmed)),
-        _ => approve(Some(Settlement::Pending)),
+fn act(doing: Doing) -> Act {
+    match doing {
+        Doing::Cancel => Act::Cancel,
+        Doing::Expire => Act::Expire,
+        Doing::ToReview => Act::ToReview,
+        Doing::Decide {
+            approve,
+            settlement,
+            vouch,
+        } => Act::Review(Box::new(NewDecision {
+            resolution: if approve {
+                Resolution::Approve
+            } else {
+                Resolution::Decline
+            },
+            settlement: [None, Some(Settlement::Confirmed), Some(Settlement::Pending)]
+                [usize::from(settlement)],
+            vouch,
+            operator: "root".into(),
+            actor: "ann".into(),
+            reason: "because".into(),
+        })),
+    }
+}
+
+/// Captured money of an attempt that no payment has.
+pub(crate) fn unknown(attempt: u8, amount: u16) -> NewWork {
+    NewWork {
+        kind: WorkKind::Unknown,
+        attempt: AttemptId::from_bytes(bytes_of(&format!("unknown {attempt}"))),
+        account: account(true),
+        amount: Minor(amount.into()),
+        currency: "EUR".into(),
+        detail: String::new(),
     }
 }
 

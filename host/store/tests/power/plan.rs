@@ -8,7 +8,7 @@ use kassette_domain::audit::Audited;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{AccountId, AttemptId, Digest, MerchantId, OperatorId, PaymentId, Slot};
 use kassette_domain::key::{Environment, TokenHash};
-use kassette_domain::ledger::{Ledger, StartResult, Step, Transition, Via};
+use kassette_domain::ledger::{Ledger, QuerySchedule, StartResult, Step, Transition, Via};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::operator::{Operator, Role};
@@ -17,7 +17,9 @@ use kassette_domain::payment::{
     CheckoutMode, Decision, Judgement, NewPayment, Origin, Payment, Purpose, Request, Settlement,
     Status,
 };
-use kassette_domain::provider::{Action, Payer, Report, VendorSettlement, VendorStatus};
+use kassette_domain::provider::{
+    Action, Particulars, Payer, Report, VendorSettlement, VendorStatus,
+};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 
@@ -89,7 +91,10 @@ impl Script {
         };
         let mut all = vec![None, Some(now.clone())];
         for (at, step) in steps.iter().enumerate() {
-            let (_, change) = now.ledger.step(step.clone(), at_step(at)).unwrap();
+            let (_, change) = now
+                .ledger
+                .step(step.clone(), at_step(at), &QuerySchedule::default())
+                .unwrap();
             now.decisions.extend(change.decisions);
             now.transitions.extend(change.transitions);
             now.events.extend(change.events);
@@ -139,8 +144,10 @@ fn steps(number: usize, random: &mut Random) -> Vec<Step> {
             currency: "EUR".into(),
             returned: Minor(returned),
             detail: format!("news number {returned} of {number}"),
+            particulars: Particulars::default(),
         },
         via: Via::Callback,
+        asked: None,
     };
     if random.one_in(2) {
         steps.push(news(VendorStatus::Processing, false, 0));
@@ -214,6 +221,7 @@ pub(crate) fn new_payment(number: usize) -> NewPayment {
         id: payment(number),
         request: request(number),
         usd: Minor(5389),
+        rate: kassette_domain::money::Rate::ONE,
         token: Secret::new(token(number)),
         expires_at: NOW.after(Duration::from_secs(24 * 3600)),
         risk_review: false,

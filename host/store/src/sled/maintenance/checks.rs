@@ -199,6 +199,10 @@ fn promise_attempts(judge: &mut Judge<'_>, ledger: &Ledger) -> Result<(), Fault>
             let row = records::encode(&index, &place)?;
             judge.promise(index, &row)?;
         }
+        for reference in &attempt.particulars.references {
+            let found = keys::referred_by(reference, payment.created_at, payment.id, ordinal);
+            judge.promise(found, &[])?;
+        }
         if ledgers::uses_account(payment, attempt) {
             judge.promise(keys::in_use(&attempt.account, attempt.id), &[])?;
         }
@@ -391,7 +395,8 @@ pub(super) fn work(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), 
         judge.promise(about, &row)?;
     }
     let place: Option<AttemptPlace> = judge.view().load(&keys::attempt_index(item.attempt))?;
-    if place.is_none_or(|place| place.payment != item.payment) {
+    // A line about unknown money names no payment, and an attempt that is not here.
+    if place.map(|place| place.payment) != item.payment {
         judge.find(
             key,
             "the attempt that it is about is missing, or another payment's",

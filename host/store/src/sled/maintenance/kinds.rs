@@ -137,6 +137,7 @@ pub(super) const KINDS: &[Kind] = &[
     own(9, "delivery", hook_keys::DELIVERIES, hook_checks::delivery),
     own(10, "due", keys::DUE, checks::due),
     own(11, "event", b"evt/", checks::plain::<EventRow>).following(Derived::Key),
+    own(71, "reference-for-search", b"fnd/", checks::empty).following(Derived::Key),
     own(
         62,
         "invitation",

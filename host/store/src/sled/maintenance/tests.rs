@@ -57,6 +57,7 @@ async fn full(options: &OpenOptions) -> Arc<SledStore> {
     // Money that is given back is work for somebody.
     let mut returned = report("vendor-a", VendorStatus::Completed);
     returned.returned.0 = 100;
+    returned.particulars.references = vec!["statement-a".into()];
     let step = news("attempt of a", returned);
     done(&shared, payment_of("a"), step, later(2)).await;
     fail_a_delivery(&store, listening.id).await;

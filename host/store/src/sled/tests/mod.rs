@@ -5,6 +5,7 @@ mod disk;
 mod failing;
 mod groups;
 mod hooks;
+mod search;
 
 use std::future::Future;
 use std::path::Path;

@@ -1,0 +1,215 @@
+//! Payments by what an operator knows of them.
+//!
+//! One that names an attempt or a reference is found by rows about attempts. All others go along a list
+//! in memory, from where the period begins to where it ends, and read what they pass: a bounded number
+//! of rows, after which the page ends with a cursor.
+
+use std::collections::BTreeSet;
+
+use kassette_domain::id::{AccountId, AttemptId, PaymentId};
+use kassette_domain::payment::Payment;
+
+use super::keys::{self, Key};
+use super::lists::{self, Looked};
+use super::period::Period;
+use super::records;
+use super::register::List;
+use super::rows::{Source, Span};
+use super::store::SledStore;
+use super::stored::{AttemptPlace, Known, PaymentRow};
+use super::view::View;
+use crate::{Fault, Listed, Page, Paging, PaymentFilter};
+
+/// Most accounts that are told of: a configuration has a few dozen.
+const MAX_ACCOUNTS: usize = 10_000;
+/// Attempts that one call looks at among those that share a reference: more than a few do only where a
+/// vendor calls everything the same.
+pub(super) const MAX_REFERRED: usize = 500;
+/// A time and an id.
+const TIME_AND_ID: usize = 24;
+
+impl SledStore {
+    /// One page of the payments that a filter finds.
+    pub(super) fn search(
+        &self,
+        view: &View<'_>,
+        filter: &PaymentFilter,
+        paging: &Paging,
+    ) -> Result<Listed<Payment>, Fault> {
+        if let Some(attempt) = filter.attempt {
+            return self.by_attempt(view, attempt, filter, paging);
+        }
+        if let Some(reference) = &filter.reference {
+            return self.by_reference(view, reference, filter, paging);
+        }
+        let list = match (&filter.order_id, filter.merchant) {
+            (Some(order), _) => List::With(self.secrets.marker.order(order)),
+            (None, Some(merchant)) => List::Of(merchant),
+            (None, None) => List::All,
+        };
+        lists::payments(view, list, period(filter), paging, |id| {
+            self.look(view, filter, id)
+        })
+    }
+
+    /// At most one.
+    fn by_attempt(
+        &self,
+        view: &View<'_>,
+        attempt: AttemptId,
+        filter: &PaymentFilter,
+        paging: &Paging,
+    ) -> Result<Listed<Payment>, Fault> {
+        let key = keys::attempt_index(attempt);
+        let place: Option<AttemptPlace> = view.load(&key)?;
+        let found = place.iter().map(|_| key.clone()).collect();
+        lists::page_of(found, &key, 0, paging, |_| match place {
+            Some(place) => Ok(self.look(view, filter, place.payment)?.item),
+            None => Ok(None),
+        })
+    }
+
+    /// Those with an attempt that a vendor knows by a reference: of its own ids there is one in each
+    /// account at most, of those that only help to find it there can be any number.
+    fn by_reference(
+        &self,
+        view: &View<'_>,
+        reference: &str,
+        filter: &PaymentFilter,
+        paging: &Paging,
+    ) -> Result<Listed<Payment>, Fault> {
+        let prefix = keys::all_referred(reference);
+        let mut span = Span::prefix(&prefix);
+        if let Some(cursor) = &paging.cursor {
+            let Some(last) = lists::read_cursor(cursor, &prefix, TIME_AND_ID) else {
+                return Ok(Listed::BadCursor);
+            };
+            span = span.before(&last);
+        }
+        let rows = view.scan_back(&span, MAX_REFERRED)?;
+        let are_all = rows.len() < MAX_REFERRED;
+        let without_ordinal = |(mut key, _): (Key, _)| {
+            key.pop();
+            key
+        };
+        let mut found: BTreeSet<Key> = rows.into_iter().map(without_ordinal).collect();
+        let oldest = found.first().filter(|_| !are_all).cloned();
+        for account in accounts(view, keys::REFERENCES)? {
+            let place: Option<AttemptPlace> = view.load(&keys::reference(&account, reference))?;
+            let Some(place) = place else { continue };
+            let row = PaymentRow::expect(view, place.payment)?;
+            let made = row.plain().created_at;
+            found.insert(keys::referred(reference, made, place.payment));
+        }
+        if let Some(oldest) = &oldest {
+            // The others come after rows that were not read yet.
+            found = found.split_off(oldest);
+        }
+        let found = found.into_iter().collect();
+        let listed = lists::page_of(found, &prefix, TIME_AND_ID, paging, |key| {
+            let id = keys::trailing_id(key).map(PaymentId::from_bytes);
+            let id = id.ok_or_else(|| records::damaged(key, "it names no payment"))?;
+            Ok(self.look(view, filter, id)?.item)
+        })?;
+        Ok(match (listed, oldest) {
+            (Listed::Page(Page { items, next: None }), Some(oldest)) => {
+                let next = Some(lists::write_cursor(&oldest));
+                Listed::Page(Page { items, next })
+            }
+            (listed, _) => listed,
+        })
+    }
+
+    /// Whether a payment is as the filter says.
+    fn look(
+        &self,
+        view: &View<'_>,
+        filter: &PaymentFilter,
+        id: PaymentId,
+    ) -> Result<Looked<Payment>, Fault> {
+        let row = PaymentRow::expect(view, id)?;
+        let mut rows = 1;
+        let mut fits = is_as(filter, row.plain());
+        if fits && asks_of_an_attempt(filter) {
+            fits = false;
+            for ordinal in 0..row.books.attempts {
+                rows += 1;
+                let known = AttemptPlace {
+                    payment: id,
+                    ordinal,
+                }
+                .known(view)?;
+                if has(filter, &known) {
+                    fits = true;
+                    break;
+                }
+            }
+        }
+        let item = fits.then(|| self.opened(row)).transpose()?;
+        Ok(Looked { item, rows })
+    }
+
+    /// A payment as its row has it.
+    pub(super) fn opened(&self, row: PaymentRow) -> Result<Payment, Fault> {
+        row.open(&self.secrets.sealer).map(|(payment, _)| payment)
+    }
+}
+
+const fn period(filter: &PaymentFilter) -> Period {
+    Period {
+        since: filter.since,
+        until: filter.until,
+    }
+}
+
+/// What a filter says of the payment itself.
+fn is_as(filter: &PaymentFilter, payment: &Payment) -> bool {
+    filter.merchant.is_none_or(|id| id == payment.merchant)
+        && filter.status.is_none_or(|status| status == payment.status)
+        && filter
+            .environment
+            .is_none_or(|environment| environment == payment.environment)
+        && filter
+            .order_id
+            .as_ref()
+            .is_none_or(|order| order == payment.order_id.as_str())
+        && period(filter).holds(payment.created_at)
+}
+
+const fn asks_of_an_attempt(filter: &PaymentFilter) -> bool {
+    filter.account.is_some() || filter.attempt.is_some() || filter.reference.is_some()
+}
+
+/// What it says of an attempt: all of the same one.
+fn has(filter: &PaymentFilter, attempt: &Known) -> bool {
+    let account = filter.account.as_ref();
+    let reference = filter.reference.as_ref();
+    account.is_none_or(|account| *account == attempt.account)
+        && filter.attempt.is_none_or(|id| id == attempt.id)
+        && reference.is_none_or(|reference| attempt.references.contains(reference))
+}
+
+/// The accounts that rows under a prefix are of, where keys go on with the account.
+pub(super) fn accounts(view: &View<'_>, prefix: &[u8]) -> Result<Vec<AccountId>, Fault> {
+    let mut span = Span::prefix(prefix);
+    let mut accounts = Vec::new();
+    while accounts.len() < MAX_ACCOUNTS {
+        let found = view.scan(&span, 1)?;
+        let Some((key, _)) = found.first() else {
+            break;
+        };
+        let account = account_in(key)?;
+        // The next account's rows come after all of this one's.
+        let end: Key = [prefix, account.as_str().as_bytes(), &[1]].concat();
+        span = Span::prefix(prefix).after(&end);
+        accounts.push(account);
+    }
+    Ok(accounts)
+}
+
+fn account_in(key: &[u8]) -> Result<AccountId, Fault> {
+    keys::account_in(key)
+        .and_then(|account| std::str::from_utf8(account).ok())
+        .and_then(|account| AccountId::parse(account).ok())
+        .ok_or_else(|| records::damaged(key, "it names no account"))
+}
