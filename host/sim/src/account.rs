@@ -1,5 +1,9 @@
 //! One simulated account at work: its books, its faults, and the news that changes cause.
-use std::{path::Path, sync::Arc};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -7,29 +11,12 @@ use url::{Host, Url};
 
 use crate::{
     books::{BookEntry, Books, News},
+    capture::Denied,
     config::{SimAccount, SimClock, SimError},
     fault::{Fault, Faults},
-    ids,
-    money::{Amount, Money},
-    session::{Conflict, Happened, Outcome, Session, State},
-    vendor::{Event, Vendor},
+    session::{Conflict, Happened, Outcome, Session},
+    vendor::Vendor,
 };
-
-/// How much later `callback-late` delivers, on the injected clock: longer than the gateway's own
-/// look on the payer's return, so that the news really comes second.
-const LATE_MS: u64 = 10_000;
-
-/// How long after the newest news an older one follows under `callback-reordered`.
-const REORDERED_MS: u64 = 500;
-
-/// Faults that spoil the delivery of one piece of news.
-const CALLBACK_FAULTS: [Fault; 5] = [
-    Fault::CallbackTwice,
-    Fault::CallbackLate,
-    Fault::CallbackReordered,
-    Fault::CallbackNever,
-    Fault::CallbackForged,
-];
 
 /// An account with everything that belongs to it.
 pub(crate) struct Account {
@@ -39,6 +26,8 @@ pub(crate) struct Account {
     clock: Arc<dyn SimClock>,
     books: Mutex<Books>,
     callback_url: Mutex<Option<Url>>,
+    /// Where the account's API is served, once it is.
+    api: OnceLock<SocketAddr>,
     /// What payer links begin with, without a slash at the end.
     payer_base: String,
     /// Wakes the courier.
@@ -59,6 +48,8 @@ pub(crate) enum Created {
 pub(crate) enum Unchanged {
     Unknown,
     Conflict,
+    /// The vendor refuses this capture.
+    Refused,
     Books(SimError),
 }
 
@@ -72,7 +63,8 @@ impl Account {
         data_dir: &Path,
         own_base: &str,
     ) -> Result<Self, SimError> {
-        let books = Books::open(&data_dir.join(format!("{}.jsonl", settings.provider_id)))?;
+        let mut books = Books::open(&data_dir.join(format!("{}.jsonl", settings.provider_id)))?;
+        books.hurry(clock.now_ms());
         let payer_base = settings.public_base.as_deref().unwrap_or(own_base);
         let account = Self {
             payer_base: payer_base.trim_end_matches('/').to_owned(),
@@ -81,6 +73,7 @@ impl Account {
             clock,
             books: Mutex::new(books),
             callback_url: Mutex::new(None),
+            api: OnceLock::new(),
             wake: Notify::new(),
             settings,
         };
@@ -92,6 +85,16 @@ impl Account {
 
     pub(crate) fn now(&self) -> u64 {
         self.clock.now_ms()
+    }
+
+    /// Notes where the account's API is served.
+    pub(crate) fn serves_at(&self, address: SocketAddr) {
+        let _once = self.api.set(address);
+    }
+
+    /// What the addresses of the account's API begin with; none before it is served.
+    pub(crate) fn api_base(&self) -> Option<String> {
+        Some(format!("http://{}", self.api.get()?))
     }
 
     /// Where the payer's form is posted to.
@@ -139,16 +142,49 @@ impl Account {
             .entries(&self.settings.provider_id, self.now())
     }
 
+    /// The payment of that reference, as a question at the API finds it.
     pub(crate) fn by_reference(&self, reference: &str) -> Option<Session> {
-        self.books.lock().by_reference(reference).cloned()
+        let mut books = self.books.lock();
+        let session = books.by_reference(reference)?.clone();
+        self.remembered(&mut books, session)
+    }
+
+    /// The payment that a refund's or dispute's id belongs to.
+    pub(crate) fn by_part(&self, id: &str) -> Option<Session> {
+        let found = self.books.lock().by_part(id).cloned();
+        found.filter(|session| !session.forgotten)
     }
 
     pub(crate) fn by_token(&self, token: &str) -> Option<Session> {
-        self.books.lock().by_token(token).cloned()
+        let found = self.books.lock().by_token(token).cloned();
+        found.filter(|session| !session.forgotten)
     }
 
     pub(crate) fn by_attempt(&self, attempt_id: &str) -> Vec<Session> {
-        self.books.lock().by_attempt(attempt_id)
+        let mut books = self.books.lock();
+        let found = books.by_attempt(attempt_id).into_iter();
+        found
+            .filter_map(|session| self.remembered(&mut books, session))
+            .collect()
+    }
+
+    /// The payment, unless the vendor knows nothing of it any more, or forgets it now. That is
+    /// written where the question is asked: once per order of the fault this holds up nothing.
+    fn remembered(&self, books: &mut Books, session: Session) -> Option<Session> {
+        if session.forgotten {
+            return None;
+        }
+        if !self.faults.take(Fault::Forgets) {
+            return Some(session);
+        }
+        let forgotten = Session {
+            forgotten: true,
+            ..session
+        };
+        if let Err(error) = books.commit(vec![forgotten], Vec::new()) {
+            tracing::error!(%error, "the simulator's books cannot be written");
+        }
+        None
     }
 
     /// Payments from the newest on, or from that one on to older ones; none where there is no such one.
@@ -176,15 +212,14 @@ impl Account {
                 return Err(Unchanged::Conflict);
             }
             books
-                .commit(session.clone(), Vec::new())
+                .commit(vec![session.clone()], Vec::new())
                 .map_err(Unchanged::Books)?;
             Ok(Created::New(session))
         })
         .await
     }
 
-    /// Changes a payment and queues the news about it, as one write that is on the disk when
-    /// this returns.
+    /// Changes a payment as the API was asked to, and queues the news about it.
     pub(crate) async fn change(
         self: &Arc<Self>,
         reference: String,
@@ -192,16 +227,43 @@ impl Account {
         + Send
         + 'static,
     ) -> Result<Session, Unchanged> {
+        self.capturing(reference, |session, account, now| {
+            act(session, account, now).map_err(Denied::from)
+        })
+        .await
+    }
+
+    /// The same for what may end in [`Account::capture`], which the vendor may refuse.
+    pub(crate) async fn capturing(
+        self: &Arc<Self>,
+        reference: String,
+        act: impl FnOnce(&mut Session, &Self, u64) -> Result<Option<Happened>, Denied> + Send + 'static,
+    ) -> Result<Session, Unchanged> {
+        if self.by_reference(&reference).is_none() {
+            return Err(Unchanged::Unknown);
+        }
+        self.alter(reference, act).await
+    }
+
+    /// Changes a payment and queues the news about it, as one write that is on the disk when
+    /// this returns.
+    pub(crate) async fn alter(
+        self: &Arc<Self>,
+        reference: String,
+        act: impl FnOnce(&mut Session, &Self, u64) -> Result<Option<Happened>, Denied> + Send + 'static,
+    ) -> Result<Session, Unchanged> {
         let session = self
             .blocking(move |account| {
                 let now = account.now();
                 let mut books = account.books.lock();
-                let mut session = books
-                    .by_reference(&reference)
-                    .cloned()
-                    .ok_or(Unchanged::Unknown)?;
-                let happened =
-                    act(&mut session, account, now).map_err(|Conflict| Unchanged::Conflict)?;
+                let found = books.by_reference(&reference);
+                let mut session = found.cloned().ok_or(Unchanged::Unknown)?;
+                let (happened, answer) = match act(&mut session, account, now) {
+                    Ok(happened) => (happened, Ok(session.clone())),
+                    Err(Denied::Voided) => (Some(Happened::Voided), Err(Unchanged::Conflict)),
+                    Err(Denied::Conflict) => return Err(Unchanged::Conflict),
+                    Err(Denied::Refused) => return Err(Unchanged::Refused),
+                };
                 let news = match happened {
                     Some(happened) => account
                         .news(&session, happened, books.next_news(), now)
@@ -209,13 +271,54 @@ impl Account {
                     None => Vec::new(),
                 };
                 books
-                    .commit(session.clone(), news)
+                    .commit(vec![session], news)
                     .map_err(Unchanged::Books)?;
-                Ok(session)
+                Ok(answer)
             })
             .await?;
         self.wake.notify_one();
-        Ok(session)
+        session
+    }
+
+    /// Does what is due of what the vendor has taken in, and where `moved` what waits for the clock
+    /// to be moved. In one write: a moved clock finds a crowd of them.
+    pub(crate) fn ripen_due(&self, moved: bool) -> Result<(), SimError> {
+        let now = self.now();
+        let mut books = self.books.lock();
+        let (mut changed, mut news) = (Vec::new(), Vec::new());
+        let mut number = books.next_news();
+        for mut session in books.ripe(now, moved) {
+            if let Some(happened) = self.ripen(&mut session, now) {
+                let told = self.news(&session, happened, number, now)?;
+                number = number.saturating_add(told.len() as u64);
+                news.extend(told);
+            }
+            changed.push(session);
+        }
+        if changed.is_empty() {
+            return Ok(());
+        }
+        books.commit(changed, news)
+    }
+
+    /// The same for the courier, where it holds nothing up.
+    pub(crate) async fn ripen_in_time(self: &Arc<Self>) -> Result<(), Unchanged> {
+        let next = self.books.lock().next_ripe();
+        if next.is_none_or(|at| at > self.now()) {
+            return Ok(());
+        }
+        self.blocking(|account| account.ripen_due(false).map_err(Unchanged::Books))
+            .await
+    }
+
+    /// When the vendor next does something that it has taken in.
+    pub(crate) fn next_ripe(&self) -> Option<u64> {
+        self.books.lock().next_ripe()
+    }
+
+    /// When the vendor next confirms, or refuses, what the merchant has asked it for.
+    pub(crate) fn confirms_at(&self) -> Option<u64> {
+        self.books.lock().confirms_at()
     }
 
     /// What the payer's choice does.
@@ -224,102 +327,14 @@ impl Account {
         reference: String,
         outcome: Outcome,
     ) -> Result<Session, Unchanged> {
-        self.change(reference, move |session, account, now| {
+        self.alter(reference, move |session, account, now| {
             let late = outcome == Outcome::Approve && session.is_over(now);
             if late && account.faults.take(Fault::LateMoney) {
                 session.reopen(now);
             }
-            account.vendor.choose(account, session, outcome, now)
+            Ok(account.vendor.choose(account, session, outcome, now)?)
         })
         .await
-    }
-
-    /// What a capture takes: what is due, unless a fault says otherwise.
-    pub(crate) fn taken(&self, session: &Session) -> Money {
-        let mut money = session.due.clone();
-        if self.faults.take(Fault::WrongAmount) {
-            // One cent: the smallest difference must be noticed.
-            money.value = Amount(if money.value.0 > 1 {
-                money.value.0 - 1
-            } else {
-                2
-            });
-        }
-        if self.faults.take(Fault::WrongCurrency) {
-            money.currency = if money.currency == "USD" {
-                "EUR"
-            } else {
-                "USD"
-            }
-            .to_owned();
-        }
-        money
-    }
-
-    /// The news about a change, as the ordered faults leave it.
-    fn news(
-        &self,
-        session: &Session,
-        happened: Happened,
-        number: u64,
-        now: u64,
-    ) -> Result<Vec<News>, SimError> {
-        let item = |offset: u64, session: &Session, happened, at, due_at, forged| {
-            let id = ids::random("evt_")?;
-            let event = Event {
-                id: &id,
-                happened,
-                at,
-                session,
-            };
-            let message = self.vendor.event(self, event);
-            Ok::<_, SimError>(message.map(|message| News {
-                number: number.saturating_add(offset),
-                body: message.body,
-                media_type: message.media_type.to_owned(),
-                due_at,
-                failures: 0,
-                forged,
-            }))
-        };
-        let Some(plain) = item(0, session, happened, now, now, false)? else {
-            return Ok(Vec::new());
-        };
-        Ok(match self.faults.take_first(&CALLBACK_FAULTS) {
-            Some(Fault::CallbackTwice) => {
-                vec![
-                    News {
-                        number: number.saturating_add(1),
-                        ..plain.clone()
-                    },
-                    plain,
-                ]
-            }
-            Some(Fault::CallbackLate) => vec![News {
-                due_at: now.saturating_add(LATE_MS),
-                ..plain
-            }],
-            Some(Fault::CallbackReordered) => {
-                let (earlier, what) = before(session);
-                let after = now.saturating_add(REORDERED_MS);
-                let older = item(1, &earlier, what, now.saturating_sub(1_000), after, false)?;
-                [plain].into_iter().chain(older).collect()
-            }
-            Some(Fault::CallbackNever) => Vec::new(),
-            Some(Fault::CallbackForged) => {
-                let claim = Session {
-                    state: State::Captured,
-                    received: Some(session.due.clone()),
-                    payable: false,
-                    held: false,
-                    ..session.clone()
-                };
-                item(0, &claim, Happened::Captured, now, now, true)?
-                    .into_iter()
-                    .collect()
-            }
-            _ => vec![plain],
-        })
     }
 
     /// News that should go out now, beside what is on its way.
@@ -360,32 +375,6 @@ impl Account {
     }
 }
 
-/// The payment as it stood just before, for news that arrives in the wrong order.
-fn before(session: &Session) -> (Session, Happened) {
-    let captured = matches!(session.state, State::Captured | State::Refunded);
-    let earlier = Session {
-        state: if captured {
-            State::Authorised
-        } else {
-            State::Open
-        },
-        payable: !captured,
-        held: false,
-        disputed: false,
-        received: None,
-        returned: Amount(0),
-        ..session.clone()
-    };
-    (
-        earlier,
-        if captured {
-            Happened::Authorised
-        } else {
-            Happened::Opened
-        },
-    )
-}
-
 fn is_loopback_http(url: &Url) -> bool {
     let loopback = match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -395,3 +384,6 @@ fn is_loopback_http(url: &Url) -> bool {
     };
     url.scheme() == "http" && loopback
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,12 +1,13 @@
 //! An account's books: its payments and the news that still has to be delivered.
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::Path,
 };
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    capture::Underway,
     config::SimError,
     journal::Journal,
     money::Amount,
@@ -36,6 +37,8 @@ pub struct BookEntry {
     pub currency: String,
     /// How many times money was taken.
     pub captured_times: u32,
+    /// Given back so far, by refunds and by disputes that were lost, as `0.00`.
+    pub refunded: String,
 }
 
 /// A callback that waits to be delivered.
@@ -73,6 +76,10 @@ pub(crate) struct Books {
     by_key: HashMap<String, usize>,
     by_token: HashMap<String, usize>,
     by_attempt: HashMap<String, Vec<usize>>,
+    /// By the ids of refunds and disputes.
+    by_part: HashMap<String, usize>,
+    /// Payments with something under way.
+    underway: BTreeSet<usize>,
     news: BTreeMap<u64, News>,
     next_news: u64,
 }
@@ -116,6 +123,8 @@ impl Books {
             by_key: HashMap::new(),
             by_token: HashMap::new(),
             by_attempt: HashMap::new(),
+            by_part: HashMap::new(),
+            underway: BTreeSet::new(),
             next_news: news
                 .keys()
                 .next_back()
@@ -126,15 +135,20 @@ impl Books {
         Ok(books)
     }
 
-    /// Writes the payment and the news about it to the disk, then shows them.
-    pub(crate) fn commit(&mut self, session: Session, news: Vec<News>) -> Result<(), SimError> {
-        let mut records = vec![Record::Session(Box::new(session.clone()))];
+    /// Writes payments and the news about them to the disk, then shows them.
+    pub(crate) fn commit(
+        &mut self,
+        sessions: Vec<Session>,
+        news: Vec<News>,
+    ) -> Result<(), SimError> {
+        let boxed = |session: &Session| Record::Session(Box::new(session.clone()));
+        let mut records: Vec<Record> = sessions.iter().map(boxed).collect();
         records.extend(news.iter().cloned().map(Record::News));
         let overflow = (self.news.len() + news.len()).saturating_sub(MOST_NEWS);
         let given_up: Vec<u64> = self.news.keys().take(overflow).copied().collect();
         records.extend(given_up.iter().copied().map(Record::Done));
         self.journal.append(&records)?;
-        self.put(session);
+        sessions.into_iter().for_each(|session| self.put(session));
         for item in news {
             self.next_news = self.next_news.max(item.number.saturating_add(1));
             self.news.insert(item.number, item);
@@ -161,13 +175,22 @@ impl Books {
     }
 
     fn put(&mut self, session: Session) {
-        if let Some(&at) = self.by_reference.get(&session.reference) {
-            if let Some(old) = self.sessions.get_mut(at) {
-                *old = session;
+        let known = self.by_reference.get(&session.reference).copied();
+        let at = known.unwrap_or(self.sessions.len());
+        if session.underway.is_some() {
+            self.underway.insert(at);
+        } else {
+            self.underway.remove(&at);
+        }
+        for id in session.part_ids() {
+            if !self.by_part.contains_key(id) {
+                self.by_part.insert(id.to_owned(), at);
             }
+        }
+        if let Some(old) = self.sessions.get_mut(at) {
+            *old = session;
             return;
         }
-        let at = self.sessions.len();
         self.by_reference.insert(session.reference.clone(), at);
         self.by_key.insert(session.key.clone(), at);
         self.by_token.insert(session.token.clone(), at);
@@ -200,6 +223,10 @@ impl Books {
         self.sessions.get(*self.by_token.get(token)?)
     }
 
+    pub(crate) fn by_part(&self, id: &str) -> Option<&Session> {
+        self.sessions.get(*self.by_part.get(id)?)
+    }
+
     /// Every payment with that merchant reference, oldest first.
     pub(crate) fn by_attempt(&self, attempt_id: &str) -> Vec<Session> {
         let found = self
@@ -222,7 +249,46 @@ impl Books {
             None => self.sessions.len(),
         };
         let older = self.sessions.get(..end)?;
-        Some(older.iter().rev().take(most).cloned().collect())
+        let known = older.iter().rev().filter(|session| !session.forgotten);
+        Some(known.take(most).cloned().collect())
+    }
+
+    /// What is under way is due from now on: it was taken in by an earlier process, whose clock may
+    /// have been ahead.
+    pub(crate) fn hurry(&mut self, now: u64) {
+        for &at in &self.underway {
+            let session = self.sessions.get_mut(at);
+            let underway = session.and_then(|session| session.underway.as_mut());
+            if let Some(at) = underway.and_then(|underway| underway.at.as_mut()) {
+                *at = now.min(*at);
+            }
+        }
+    }
+
+    /// Payments of which something under way is due, or waits for the clock to be moved where it
+    /// was.
+    pub(crate) fn ripe(&self, now: u64, moved: bool) -> Vec<Session> {
+        let due = |at: Option<u64>| at.map_or(moved, |at| at <= now);
+        let ripe = self.under_way().filter(|(_, underway)| due(underway.at));
+        ripe.map(|(session, _)| session.clone()).collect()
+    }
+
+    /// When the next of them is due.
+    pub(crate) fn next_ripe(&self) -> Option<u64> {
+        self.under_way()
+            .filter_map(|(_, underway)| underway.at)
+            .min()
+    }
+
+    /// The same of what the merchant has asked for.
+    pub(crate) fn confirms_at(&self) -> Option<u64> {
+        let asked = self.under_way().filter(|(session, _)| session.is_asked());
+        asked.filter_map(|(_, underway)| underway.at).min()
+    }
+
+    fn under_way(&self) -> impl Iterator<Item = (&Session, &Underway)> {
+        let sessions = self.underway.iter().filter_map(|&at| self.sessions.get(at));
+        sessions.filter_map(|session| Some((session, session.underway.as_ref()?)))
     }
 
     /// News that is due, oldest first, at most `most`, without what is on its way already.
@@ -253,6 +319,7 @@ impl Books {
                 amount: Amount(money.value.0).to_string(),
                 currency: money.currency.clone(),
                 captured_times: session.captured_times,
+                refunded: session.given_back().to_string(),
             }
         };
         self.sessions.iter().map(entry).collect()

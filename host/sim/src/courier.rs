@@ -1,5 +1,5 @@
-//! Delivers an account's news to the gateway: signed, repeated with growing pauses, given up in
-//! the end.
+//! Does in time what the vendor has taken in, and delivers an account's news to the gateway: signed,
+//! repeated with growing pauses, given up in the end.
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -40,6 +40,14 @@ pub(crate) async fn run(account: Arc<Account>, client: Courier, mut stop: watch:
     let mut under_way = HashSet::new();
     let mut deliveries: JoinSet<u64> = JoinSet::new();
     loop {
+        if let Err(error) = account.ripen_in_time().await {
+            tracing::error!(
+                ?error,
+                "what a simulated vendor has taken in cannot be done"
+            );
+            // Without a pause a broken disk would keep this busy.
+            time::sleep(LOOK).await;
+        }
         let url = account.callback_url();
         if let Some(url) = &url {
             let room = AT_ONCE.saturating_sub(under_way.len());
@@ -59,6 +67,7 @@ pub(crate) async fn run(account: Arc<Account>, client: Courier, mut stop: watch:
             }
             _ => None,
         };
+        let next = next.into_iter().chain(account.next_ripe()).min();
         let pause =
             next.map(|at| Duration::from_millis(at.saturating_sub(account.now())).min(LOOK));
         tokio::select! {

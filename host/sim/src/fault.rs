@@ -42,6 +42,17 @@ pub enum Fault {
     Ask,
     /// Approving only authorises: the merchant has to capture.
     NeedsCapture,
+    /// The vendor refuses the merchant's capture; what becomes of the authorisation is the
+    /// vendor's own way.
+    CaptureRefused,
+    /// 1.00 less is captured than was asked for.
+    CaptureShort,
+    /// The capture is taken in, and confirmed when the injected clock is next moved.
+    CaptureLate,
+    /// The vendor itself voids an authorisation a moment after it was given.
+    VoidsApproval,
+    /// The payment that is asked about next is unknown from then on.
+    Forgets,
     /// The payer's approval is taken although the payment was called off, declined for good or out of
     /// time.
     LateMoney,
@@ -54,7 +65,7 @@ impl Fault {
     pub const MOST_TIMES: u32 = 1_000_000;
 
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 23] = [
         Self::RefuseConnection,
         Self::TimeoutBeforeEffect,
         Self::TimeoutAfterEffect,
@@ -71,6 +82,11 @@ impl Fault {
         Self::WrongCurrency,
         Self::Ask,
         Self::NeedsCapture,
+        Self::CaptureRefused,
+        Self::CaptureShort,
+        Self::CaptureLate,
+        Self::VoidsApproval,
+        Self::Forgets,
         Self::LateMoney,
         Self::Down,
     ];
@@ -95,6 +111,11 @@ impl Fault {
             Self::WrongCurrency => "wrong-currency",
             Self::Ask => "ask",
             Self::NeedsCapture => "needs-capture",
+            Self::CaptureRefused => "capture-refused",
+            Self::CaptureShort => "capture-short",
+            Self::CaptureLate => "capture-late",
+            Self::VoidsApproval => "voids-approval",
+            Self::Forgets => "forgets",
             Self::LateMoney => "late-money",
             Self::Down => "down",
         }
@@ -183,6 +204,37 @@ mod tests {
             assert_eq!(serde_json::to_value(fault).unwrap(), fault.as_str());
         }
         assert!("none".parse::<Fault>().is_err());
+    }
+
+    /// Scripts rely on them.
+    #[test]
+    fn the_names_of_the_contract_are_all_there() {
+        for name in [
+            "refuse-connection",
+            "timeout-before-effect",
+            "timeout-after-effect",
+            "status-429",
+            "status-500",
+            "malformed",
+            "truncated",
+            "callback-twice",
+            "callback-late",
+            "callback-reordered",
+            "callback-never",
+            "callback-forged",
+            "wrong-amount",
+            "wrong-currency",
+            "ask",
+            "needs-capture",
+            "capture-refused",
+            "capture-short",
+            "capture-late",
+            "voids-approval",
+            "forgets",
+            "down",
+        ] {
+            assert!(name.parse::<Fault>().is_ok(), "{name}");
+        }
     }
 
     #[test]

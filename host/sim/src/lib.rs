@@ -12,15 +12,22 @@
 //! door (listener per account) ─ misbehave (faults) ─ vendor's routes ─ account ─ books ─ journal
 //! payer (shared listener) ───────────────────────────────────────────────┘  └─ courier (callbacks)
 //! ```
+//!
+//! Some vendors only take in what they are asked for and do it a moment later: `capture` decides when,
+//! and the courier does it in time. What happens to payments that were paid, refunds in parts and
+//! disputes, is in `afterwards`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod account;
 mod adyen;
+mod afterwards;
 mod books;
 mod btcpay;
+mod capture;
 mod config;
 mod courier;
+mod dashboard;
 mod door;
 mod fault;
 mod http;
@@ -29,6 +36,7 @@ mod journal;
 mod misbehave;
 mod mollie;
 mod money;
+mod news;
 mod payer;
 mod paypal;
 mod paysafe;

@@ -14,6 +14,8 @@ use url::Url;
 
 use crate::{
     account::{Account, Unchanged},
+    afterwards::Later,
+    money::Amount,
     session::{Outcome, Phase, Session},
 };
 
@@ -61,6 +63,8 @@ struct Payment<'a> {
     action: String,
     session: &'a str,
     choices: &'static [Choice],
+    /// What is left to refund, where it can be refunded in parts.
+    refundable: Option<String>,
     back: String,
 }
 
@@ -96,7 +100,13 @@ const BEFORE: [Choice; 4] = [
 const REFUND: Choice = Choice {
     value: "refund",
     label: "Refund it",
-    about: "The merchant gives everything back.",
+    about: "The merchant gives the amount above back, or everything where none stands there.",
+};
+
+const REFUND_FAILS: Choice = Choice {
+    value: "refund_fails",
+    label: "Let the last refund fail",
+    about: "The money of the newest refund comes back to the merchant.",
 };
 
 const REVIEWED: [Choice; 2] = [
@@ -108,8 +118,22 @@ const REVIEWED: [Choice; 2] = [
     REFUND,
 ];
 
-const AFTERWARDS: [Choice; 2] = [
+const HELD: [Choice; 2] = [
+    Choice {
+        value: "approve",
+        label: "Let it go",
+        about: "The provider has looked and finds nothing wrong. The merchant takes the money next.",
+    },
+    Choice {
+        value: "decline",
+        label: "Refuse it",
+        about: "The provider has looked and finds fraud. Nothing is taken.",
+    },
+];
+
+const AFTERWARDS: [Choice; 3] = [
     REFUND,
+    REFUND_FAILS,
     Choice {
         value: "dispute",
         label: "Dispute it",
@@ -117,12 +141,44 @@ const AFTERWARDS: [Choice; 2] = [
     },
 ];
 
+const DISPUTED: [Choice; 5] = [
+    REFUND,
+    REFUND_FAILS,
+    Choice {
+        value: "dispute",
+        label: "Tell of the dispute again",
+        about: "The same dispute, told twice.",
+    },
+    Choice {
+        value: "dispute_won",
+        label: "Decide it for the merchant",
+        about: "The dispute ends, and the merchant keeps the money.",
+    },
+    Choice {
+        value: "dispute_lost",
+        label: "Decide it for the payer",
+        about: "The dispute ends, and the payer gets the money.",
+    },
+];
+
+const REFUNDED: [Choice; 1] = [REFUND_FAILS];
+
 /// What the form sends. A vendor's own form may lead here without an outcome; then the page is
 /// shown.
 #[derive(Deserialize)]
 struct Submitted {
     session: String,
-    outcome: Option<Outcome>,
+    outcome: Option<Pressed>,
+    /// Of a refund in parts, as `10.00`; empty: all that is left.
+    amount: Option<String>,
+}
+
+/// The button.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum Pressed {
+    Paying(Outcome),
+    Paid(Later),
 }
 
 async fn show(
@@ -146,13 +202,27 @@ async fn submit(
     let Some(outcome) = form.outcome else {
         return page(StatusCode::OK, account, &session);
     };
-    match account.choose(session.reference.clone(), outcome).await {
+    let reference = session.reference.clone();
+    let amount = match form.amount.as_deref() {
+        None | Some("") => None,
+        Some(text) => match Amount::parse(text) {
+            Some(amount) => Some(amount),
+            None => return page(StatusCode::UNPROCESSABLE_ENTITY, account, &session),
+        },
+    };
+    let changed = match outcome {
+        Pressed::Paying(outcome) => account.choose(reference, outcome).await,
+        Pressed::Paid(later) => account.later(reference, later, amount, None).await,
+    };
+    match changed {
         Ok(session) => leave(account, &session, outcome),
         // A second click of the same button: the first one did it.
         Err(Unchanged::Conflict) if is_done(session.phase(account.now()), outcome) => {
             leave(account, &session, outcome)
         }
-        Err(Unchanged::Conflict) => page(StatusCode::CONFLICT, account, &session),
+        Err(Unchanged::Conflict | Unchanged::Refused) => {
+            page(StatusCode::CONFLICT, account, &session)
+        }
         Err(Unchanged::Unknown) => unknown(&accounts),
         Err(Unchanged::Books(error)) => {
             tracing::error!(%error, "the simulator's books cannot be written");
@@ -175,23 +245,24 @@ fn find<'a>(
     Some((account, account.by_token(token)?))
 }
 
-fn is_done(phase: Phase, outcome: Outcome) -> bool {
+fn is_done(phase: Phase, pressed: Pressed) -> bool {
     matches!(
-        (outcome, phase),
-        (Outcome::Approve, Phase::Authorised | Phase::Captured)
-            | (Outcome::Decline, Phase::Declined)
-            | (Outcome::Review, Phase::InReview)
-            | (Outcome::Refund, Phase::Refunded)
-            | (Outcome::Dispute, Phase::Disputed)
+        (pressed, phase),
+        (
+            Pressed::Paying(Outcome::Approve),
+            Phase::Authorised | Phase::Captured
+        ) | (Pressed::Paying(Outcome::Decline), Phase::Declined)
+            | (Pressed::Paying(Outcome::Review), Phase::InReview)
+            | (Pressed::Paid(Later::Refund), Phase::Refunded)
     )
 }
 
 /// On to the merchant, with the vendor's own query appended as vendors do.
-fn leave(account: &Account, session: &Session, outcome: Outcome) -> Response {
-    if matches!(outcome, Outcome::Refund | Outcome::Dispute) {
-        return page(StatusCode::OK, account, session);
+fn leave(account: &Account, session: &Session, pressed: Pressed) -> Response {
+    match pressed {
+        Pressed::Paying(outcome) => Redirect::to(&back(account, session, outcome)).into_response(),
+        Pressed::Paid(_) => page(StatusCode::OK, account, session),
     }
-    Redirect::to(&back(account, session, outcome)).into_response()
 }
 
 fn back(account: &Account, session: &Session, outcome: Outcome) -> String {
@@ -226,6 +297,10 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
             "Payment declined",
             "This payment was declined and has been closed.",
         ),
+        Phase::Authorised if session.held => (
+            "Payment in review",
+            "Approved, and held until somebody has looked at it. Nothing is taken yet.",
+        ),
         Phase::Authorised => (
             "Payment approved",
             "Approved. The merchant takes the money next.",
@@ -251,10 +326,15 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
     };
     let choices: &'static [Choice] = match phase {
         _ if session.is_payable(now) => &BEFORE,
+        Phase::Authorised if session.held => &HELD,
         Phase::InReview => &REVIEWED,
         Phase::Captured => &AFTERWARDS,
+        Phase::Disputed => &DISPUTED,
+        Phase::Refunded => &REFUNDED,
         _ => &[],
     };
+    let refunds = choices.iter().any(|choice| choice.value == REFUND.value);
+    let refundable = Some(session.left().to_string()).filter(|_| refunds);
     render(
         status,
         &Page {
@@ -272,6 +352,7 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
                 action: account.pay_url(),
                 session: &session.token,
                 choices,
+                refundable,
                 back: back(account, session, Outcome::Pending),
             }),
         },

@@ -21,6 +21,9 @@ use crate::{config::SimError, http::MOST_BODY};
 /// Words in the names of headers whose values are secret.
 const SECRET: [&str; 4] = ["authorization", "key", "secret", "token"];
 
+/// Where PayPal publishes the certificates of its webhooks.
+const PUBLISHED: &str = "/v1/notifications/certs/";
+
 /// One module's file.
 pub(crate) struct Recorder {
     module: String,
@@ -61,13 +64,16 @@ pub(crate) async fn layer(
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     let host = crate::http::only(&parts.headers, "host").unwrap_or_default();
-    recorder.write(&json!({
-        "module": recorder.module,
-        "method": parts.method.as_str(),
-        "url": format!("http://{host}{}", parts.uri),
-        "headers": headers(&parts.headers),
-        "body": String::from_utf8_lossy(&body),
-    }));
+    // A certificate that a vendor publishes is no part of its API, and no document describes it.
+    if !parts.uri.path().starts_with(PUBLISHED) {
+        recorder.write(&json!({
+            "module": recorder.module,
+            "method": parts.method.as_str(),
+            "url": format!("http://{host}{}", parts.uri),
+            "headers": headers(&parts.headers),
+            "body": String::from_utf8_lossy(&body),
+        }));
+    }
     next.run(Request::from_parts(parts, Body::from(body))).await
 }
 

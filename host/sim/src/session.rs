@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    afterwards::{Dispute, Refund},
+    capture::Underway,
     config::SimError,
     ids,
     money::{Amount, Money},
@@ -44,7 +46,7 @@ pub(crate) enum Phase {
     Expired,
 }
 
-/// What the payer can choose on the page; the last two after having paid.
+/// What the payer can choose on the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Outcome {
@@ -52,8 +54,6 @@ pub(crate) enum Outcome {
     Decline,
     Review,
     Pending,
-    Refund,
-    Dispute,
 }
 
 /// What an event is about.
@@ -65,8 +65,16 @@ pub(crate) enum Happened {
     Authorised,
     InReview,
     Captured,
+    /// The merchant's capture was refused after it was taken in.
+    CaptureRefused,
+    /// The vendor itself took an authorisation back.
+    Voided,
     Refunded,
+    /// A refund that had been made came back.
+    RefundFailed,
     Disputed,
+    DisputeWon,
+    DisputeLost,
 }
 
 /// The payment is not in a state that allows this.
@@ -90,12 +98,34 @@ pub(crate) struct Session {
     pub(crate) payable: bool,
     /// Captured, but to be reviewed.
     pub(crate) held: bool,
+    /// A dispute is open, or was lost.
     pub(crate) disputed: bool,
     pub(crate) due: Money,
     /// What was captured, where anything was.
     pub(crate) received: Option<Money>,
-    /// Given back so far, in the currency received.
+    /// Refunded so far, in the currency received: the sum of the refunds that have not failed.
     pub(crate) returned: Amount,
+    /// Oldest first.
+    #[serde(default)]
+    pub(crate) refunds: Vec<Refund>,
+    /// Which of them changed last.
+    #[serde(default)]
+    pub(crate) refund_told: usize,
+    /// Oldest first; at most the last one is open.
+    #[serde(default)]
+    pub(crate) disputes: Vec<Dispute>,
+    /// What the vendor does later with an authorisation.
+    #[serde(default)]
+    pub(crate) underway: Option<Underway>,
+    /// A capture was taken in, and then refused.
+    #[serde(default)]
+    pub(crate) capture_refused: bool,
+    /// The vendor itself took the authorisation back.
+    #[serde(default)]
+    pub(crate) voided: bool,
+    /// The vendor knows nothing of it any more.
+    #[serde(default)]
+    pub(crate) forgotten: bool,
     pub(crate) method: String,
     pub(crate) order: String,
     pub(crate) merchant: String,
@@ -103,6 +133,12 @@ pub(crate) struct Session {
     pub(crate) cancel_url: String,
     pub(crate) created_at: u64,
     pub(crate) updated_at: u64,
+    /// When the payer approved.
+    #[serde(default)]
+    pub(crate) authorised_at: Option<u64>,
+    /// When the money was taken.
+    #[serde(default)]
+    pub(crate) captured_at: Option<u64>,
     /// Nobody can pay from then on.
     pub(crate) expires_at: u64,
     pub(crate) captured_times: u32,
@@ -137,9 +173,6 @@ pub(crate) struct Opening {
 }
 
 impl Session {
-    /// Refunds one payment can have; a script that wants more is out of control.
-    pub(crate) const MOST_REFUNDS: usize = 100;
-
     /// A payment that waits for its payer.
     ///
     /// # Errors
@@ -153,6 +186,13 @@ impl Session {
             disputed: false,
             received: None,
             returned: Amount(0),
+            refunds: Vec::new(),
+            refund_told: 0,
+            disputes: Vec::new(),
+            underway: None,
+            capture_refused: false,
+            voided: false,
+            forgotten: false,
             captured_times: 0,
             capture_key: None,
             refund_keys: Vec::new(),
@@ -169,6 +209,8 @@ impl Session {
             cancel_url: opening.cancel_url,
             created_at: opening.now,
             updated_at: opening.now,
+            authorised_at: None,
+            captured_at: None,
             expires_at: opening.expires_at,
         })
     }
@@ -191,6 +233,8 @@ impl Session {
         if self.is_over(now) {
             self.state = State::Open;
             self.payable = true;
+            self.voided = false;
+            self.capture_refused = false;
             self.expires_at = self.expires_at.max(now.saturating_add(MINUTE_MS));
         }
     }
@@ -232,6 +276,7 @@ impl Session {
         }
         self.payable = false;
         self.state = State::Authorised;
+        self.authorised_at = Some(now);
         match capture {
             Some(money) => self.take(now, money),
             None => {
@@ -278,8 +323,10 @@ impl Session {
 
     fn take(&mut self, now: u64, money: Money) -> Result<Happened, Conflict> {
         self.captured_times = self.captured_times.checked_add(1).ok_or(Conflict)?;
+        self.underway = None;
         self.state = State::Captured;
         self.received = Some(money);
+        self.captured_at = Some(now);
         self.updated_at = now;
         Ok(Happened::Captured)
     }
@@ -288,152 +335,39 @@ impl Session {
     /// calling off twice is the same as once.
     pub(crate) fn close(&mut self, now: u64) -> Result<(), Conflict> {
         match self.state {
+            // What the vendor has taken in cannot be taken back.
+            State::Authorised if self.capturing().is_some() => return Err(Conflict),
             State::Open | State::Authorised => self.state = State::Closed,
             State::Declined | State::Closed => {}
             State::Captured | State::Refunded => return Err(Conflict),
         }
         self.payable = false;
+        self.underway = None;
         self.updated_at = now;
         Ok(())
     }
 
-    /// Gives back a part, or all that is left.
-    pub(crate) fn refund(&mut self, now: u64, amount: Amount) -> Result<Happened, Conflict> {
-        let left = self.left();
-        if self.state != State::Captured || amount.0 == 0 || amount > left {
-            return Err(Conflict);
+    /// The payment as it stood before any money was reserved or taken.
+    pub(crate) fn unpaid(&self) -> Self {
+        Self {
+            state: State::Open,
+            payable: true,
+            held: false,
+            disputed: false,
+            received: None,
+            returned: Amount(0),
+            refunds: Vec::new(),
+            refund_told: 0,
+            disputes: Vec::new(),
+            underway: None,
+            capture_refused: false,
+            voided: false,
+            authorised_at: None,
+            captured_at: None,
+            ..self.clone()
         }
-        self.returned = Amount(self.returned.0.saturating_add(amount.0));
-        if amount == left {
-            self.state = State::Refunded;
-        }
-        self.updated_at = now;
-        Ok(Happened::Refunded)
-    }
-
-    /// The payer wants the money back from his bank.
-    pub(crate) fn dispute(&mut self, now: u64) -> Result<Happened, Conflict> {
-        if self.state != State::Captured {
-            return Err(Conflict);
-        }
-        self.disputed = true;
-        self.updated_at = now;
-        Ok(Happened::Disputed)
-    }
-
-    /// What was taken and not given back.
-    pub(crate) fn left(&self) -> Amount {
-        let received = self.received.as_ref().map_or(0, |money| money.value.0);
-        Amount(received.saturating_sub(self.returned.0))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn session() -> Session {
-        Session::open(Opening {
-            reference: "sbx_1".into(),
-            attempt_id: "a".into(),
-            key: "k".into(),
-            fingerprint: "f".into(),
-            due: Money {
-                value: Amount(4990),
-                currency: "EUR".into(),
-            },
-            method: "ideal".into(),
-            order: "o".into(),
-            merchant: "m".into(),
-            return_url: "https://x.example/".into(),
-            cancel_url: "https://x.example/".into(),
-            now: 0,
-            expires_at: 100,
-        })
-        .unwrap()
-    }
-
-    #[test]
-    fn money_is_taken_once() {
-        let mut s = session();
-        let due = s.due.clone();
-        assert_eq!(s.approve(1, Some(due.clone())), Ok(Happened::Captured));
-        assert_eq!(s.approve(2, Some(due.clone())), Err(Conflict));
-        assert_eq!(s.capture(3, due), Err(Conflict));
-        assert_eq!((s.captured_times, s.state), (1, State::Captured));
-    }
-
-    #[test]
-    fn a_declined_payer_may_try_again_until_it_is_closed() {
-        let mut s = session();
-        s.decline(1).unwrap();
-        let mut again = s.clone();
-        assert_eq!(again.approve(2, None), Ok(Happened::Authorised));
-        s.close(2).unwrap();
-        assert_eq!(s.phase(3), Phase::Declined);
-        assert_eq!(s.approve(3, None), Err(Conflict));
-    }
-
-    #[test]
-    fn nobody_pays_after_the_end_but_an_authorisation_stands() {
-        let mut s = session();
-        assert_eq!(
-            (s.phase(100), s.book_state(100)),
-            (Phase::Expired, State::Closed)
-        );
-        assert_eq!(s.approve(100, None), Err(Conflict));
-        s.approve(99, None).unwrap();
-        let due = s.due.clone();
-        assert_eq!(s.capture(200, due), Ok(Happened::Captured));
-    }
-
-    #[test]
-    fn what_is_reopened_is_paid_once_and_money_is_never_reopened() {
-        let mut s = session();
-        let due = s.due.clone();
-        s.close(1).unwrap();
-        assert!(s.is_over(2));
-        s.reopen(2);
-        s.approve(2, Some(due.clone())).unwrap();
-        s.reopen(3);
-        assert_eq!(
-            (s.approve(3, Some(due)), s.captured_times),
-            (Err(Conflict), 1)
-        );
-    }
-
-    #[test]
-    fn a_held_payment_is_taken_once_and_let_go_once() {
-        let mut s = session();
-        let due = s.due.clone();
-        assert_eq!(s.release(1), Err(Conflict));
-        s.hold(1, due.clone()).unwrap();
-        assert_eq!((s.phase(1), s.captured_times), (Phase::InReview, 1));
-        assert_eq!(s.close(2), Err(Conflict));
-        assert_eq!(s.capture(2, due), Err(Conflict));
-        assert_eq!(s.release(3), Ok(Happened::Captured));
-        assert_eq!((s.phase(3), s.captured_times), (Phase::Captured, 1));
-        assert_eq!(s.release(4), Err(Conflict));
-    }
-
-    #[test]
-    fn no_more_is_given_back_than_was_taken() {
-        let mut s = session();
-        let due = s.due.clone();
-        s.approve(1, Some(due)).unwrap();
-        assert_eq!(s.refund(2, Amount(4991)), Err(Conflict));
-        s.refund(2, Amount(990)).unwrap();
-        assert_eq!((s.state, s.left()), (State::Captured, Amount(4000)));
-        s.refund(3, Amount(4000)).unwrap();
-        assert_eq!(s.state, State::Refunded);
-        assert_eq!(s.refund(4, Amount(1)), Err(Conflict));
-    }
-
-    #[test]
-    fn what_was_captured_cannot_be_called_off() {
-        let mut s = session();
-        let due = s.due.clone();
-        s.approve(1, Some(due)).unwrap();
-        assert_eq!(s.close(2), Err(Conflict));
-    }
-}
+pub(crate) mod tests;

@@ -21,7 +21,6 @@ use crate::{
     misbehave,
     payer::{self, Accounts},
     record::{self, Recorder},
-    session::Outcome,
     vendor,
 };
 
@@ -81,6 +80,7 @@ impl Sim {
             let (door, socket) = Door::bind(address).map_err(listen(address))?;
             let door = Arc::new(door);
             ports.insert(id.clone(), door.address().port());
+            account.serves_at(door.address());
             let routes = api(&account, config.record.as_deref())?;
             serve(&mut tasks, &door, socket, routes, stopping.clone())?;
             tasks.spawn(courier::run(
@@ -201,30 +201,25 @@ impl Sim {
         }
     }
 
-    /// Tells the couriers that the injected clock was moved. They notice by themselves within a
-    /// quarter of a second.
+    /// Tells the simulators that the injected clock was moved: what vendors have taken in and is due
+    /// is done when this returns, what waits for the clock (`capture-late`) too. News that falls due
+    /// goes out.
     pub fn clock_moved(&self) {
-        self.accounts
-            .values()
-            .for_each(|account| account.wake.notify_one());
+        for account in self.accounts.values() {
+            if let Err(error) = account.ripen_due(true) {
+                tracing::error!(%error, "what a simulated vendor has taken in cannot be done");
+            }
+            account.wake.notify_one();
+        }
     }
 
-    /// Gives a captured payment back as a whole, as a person at the vendor's dashboard would;
-    /// the news goes out.
+    /// When an account next confirms, or refuses, something that it was asked for and has taken in;
+    /// none where nothing is, or where it waits for the clock to be moved.
     ///
     /// # Errors
-    /// [`SimError::UnknownAccount`]; [`SimError::Payment`] where it is not captured;
-    /// [`SimError::Books`].
-    pub async fn refund(&self, provider_id: &str, reference: &str) -> Result<(), SimError> {
-        self.after(provider_id, reference, Outcome::Refund).await
-    }
-
-    /// Disputes a captured payment, as the payer's bank would; the news goes out.
-    ///
-    /// # Errors
-    /// As [`Sim::refund`].
-    pub async fn dispute(&self, provider_id: &str, reference: &str) -> Result<(), SimError> {
-        self.after(provider_id, reference, Outcome::Dispute).await
+    /// [`SimError::UnknownAccount`].
+    pub fn confirms_at(&self, provider_id: &str) -> Result<Option<u64>, SimError> {
+        Ok(self.account(provider_id)?.confirms_at())
     }
 
     /// Stops listening and delivering, and waits until that is so. News that is not delivered is
@@ -235,27 +230,7 @@ impl Sim {
         while tasks.join_next().await.is_some() {}
     }
 
-    async fn after(
-        &self,
-        provider_id: &str,
-        reference: &str,
-        outcome: Outcome,
-    ) -> Result<(), SimError> {
-        use crate::account::Unchanged;
-        let account = self.account(provider_id)?;
-        let refused = |reason: &str| SimError::Payment {
-            reference: reference.to_owned(),
-            reason: reason.to_owned(),
-        };
-        match account.choose(reference.to_owned(), outcome).await {
-            Ok(_) => Ok(()),
-            Err(Unchanged::Unknown) => Err(refused("unknown")),
-            Err(Unchanged::Conflict) => Err(refused("not in a state that allows this")),
-            Err(Unchanged::Books(error)) => Err(error),
-        }
-    }
-
-    fn account(&self, provider_id: &str) -> Result<&Arc<Account>, SimError> {
+    pub(crate) fn account(&self, provider_id: &str) -> Result<&Arc<Account>, SimError> {
         self.accounts
             .get(provider_id)
             .ok_or_else(|| SimError::UnknownAccount(provider_id.to_owned()))

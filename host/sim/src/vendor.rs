@@ -9,6 +9,8 @@ use axum::{
 
 use crate::{
     account::Account,
+    afterwards::{Later, Part},
+    capture::Captures,
     config::{Profile, SimAccount},
     fault::Fault,
     session::{Conflict, Happened, Outcome, Session},
@@ -80,6 +82,32 @@ pub(crate) trait Vendor: Send + Sync {
         usually(account, session, outcome, now)
     }
 
+    /// When this vendor confirms a merchant's capture, and how it refuses one.
+    fn captures(&self) -> Captures {
+        Captures::AT_ONCE
+    }
+
+    /// What news a capture is that the merchant has asked for; marks the payment where the vendor
+    /// holds it.
+    fn captured(&self, session: &mut Session) -> Happened {
+        let _ = session;
+        Happened::Captured
+    }
+
+    /// Whether this can happen to a payment at this vendor.
+    fn knows(&self, later: Later) -> bool {
+        let _ = later;
+        true
+    }
+
+    /// A refund's or dispute's id in the vendor's form, out of 32 hexadecimal characters.
+    fn part_id(&self, part: Part, hex: &str) -> String {
+        match part {
+            Part::Refund => format!("re_{hex}"),
+            Part::Dispute => format!("dp_{hex}"),
+        }
+    }
+
     /// The callback about an event; none where the vendor sends none.
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message>;
 
@@ -119,16 +147,14 @@ pub(crate) fn usually(
     match outcome {
         Outcome::Approve if session.held => session.release(now).map(Some),
         Outcome::Approve | Outcome::Review if !session.is_payable(now) => Err(Conflict),
-        Outcome::Approve if account.faults.take(Fault::NeedsCapture) => {
-            session.approve(now, None).map(Some)
+        Outcome::Approve => {
+            let by_merchant = account.faults.take(Fault::NeedsCapture);
+            account.approve(session, now, by_merchant).map(Some)
         }
-        Outcome::Approve => session.approve(now, Some(account.taken(session))).map(Some),
         Outcome::Decline => session.decline(now).map(Some),
         Outcome::Review => session.hold(now, account.taken(session)).map(Some),
         Outcome::Pending if session.is_payable(now) => Ok(None),
         Outcome::Pending => Err(Conflict),
-        Outcome::Refund => session.refund(now, session.left()).map(Some),
-        Outcome::Dispute => session.dispute(now).map(Some),
     }
 }
 
@@ -159,6 +185,7 @@ pub(crate) fn by_module(module: &str) -> Option<Arc<dyn Vendor>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{account::tests::Desk, money::Amount};
 
     #[test]
     fn every_module_that_is_named_has_a_vendor() {
@@ -166,5 +193,67 @@ mod tests {
             assert!(by_module(module).is_some(), "{module}");
         }
         assert!(by_module("nobody").is_none());
+    }
+
+    /// The ids of parts in the news that a vendor sends about them.
+    #[tokio::test]
+    async fn refunds_and_disputes_are_told_under_ids_of_their_own() {
+        use crate::afterwards::{Later, Refund};
+        for module in MODULES.iter().copied() {
+            let desk = Desk::at(module);
+            let reference = desk.payment().await.reference;
+            let approve = |session: &mut Session, account: &Account, now| {
+                Ok(account.approve(session, now, false).map(Some)?)
+            };
+            desk.act(approve).await.unwrap();
+            let later = async |later, amount| {
+                let (reference, amount) = (reference.clone(), amount);
+                let changed = desk.account.later(reference, later, amount, None);
+                (changed.await.is_ok(), desk.news().pop())
+            };
+            for amount in [1_000, 1_000, 500] {
+                assert!(
+                    later(Later::Refund, Some(Amount(amount))).await.0,
+                    "{module}"
+                );
+            }
+            assert!(later(Later::RefundFails, None).await.0, "{module}");
+            let (disputed, told) = later(Later::Dispute, None).await;
+            let (again, retold) = later(Later::Dispute, None).await;
+            assert_eq!((disputed, again), (module != "btcpay", module != "btcpay"));
+            let session = desk.session();
+            let mut ids: Vec<&str> = session.part_ids().collect();
+            let all = ids.len();
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(ids.len(), all, "{module}: every id is one of its own");
+            let bodies = desk.news().concat();
+            // Mollie and BTCPay tell no parts at all, Paysafe no disputes; of what is refunded Stripe
+            // tells the whole charge.
+            if !["mollie", "btcpay"].contains(&module) {
+                let told = |refund: &&Refund| module != "stripe" || refund.failed;
+                // PayPal tells nothing of one that failed, but told of it when it was made.
+                for refund in session.refunds.iter().filter(told) {
+                    assert!(bodies.contains(&refund.id), "{module}: {}", refund.id);
+                }
+            }
+            if let Some(dispute) = session.newest_dispute()
+                && !["mollie", "paysafe"].contains(&module)
+            {
+                assert!(
+                    told.is_some_and(|told| told.contains(&dispute.id)),
+                    "{module}"
+                );
+                assert!(
+                    retold.is_some_and(|told| told.contains(&dispute.id)),
+                    "{module}"
+                );
+            }
+            assert_eq!(session.returned, Amount(2_000), "{module}");
+            assert!(
+                later(Later::DisputeLost, None).await.0 == disputed,
+                "{module}"
+            );
+        }
     }
 }

@@ -1,33 +1,41 @@
-//! What is known of a payment, as its reference keeps it.
+//! What is known of an attempt, as its reference keeps it.
 //!
-//! Checkout can be asked about a payment link, and no more: which payment was made through it, of
-//! what amount, and what became of it is told by signed notifications alone. So what they prove is
-//! written into the reference, which the host keeps and hands back.
+//! Checkout can be asked about a page, and about no payment: which payment was made through the page,
+//! of what amount, and what became of it is told by signed notifications, and by a session's result. So
+//! what they prove is written into the reference, which the host keeps and hands back.
 //!
 //! | Reference | Known from |
 //! |---|---|
-//! | `PL61C53A8B97E6915A` | the answer to the link's creation |
-//! | `993617898204183D/4990EUR/authorised` | AUTHORISATION |
+//! | `CS451F2AB1ED897A94`, `PL61C53A8B97E6915A` | the answer to the creation of a session or a link |
+//! | `993617898204183D/4990EUR/authorised` | AUTHORISATION, or a session's result |
+//! | `993617898204183D/4990EUR/refused/<capture>` | CAPTURE, `success` false: the authorisation stands |
+//! | `993617898204183D/4990EUR/authorised/<capture>` | a capture asked for anew after that one |
 //! | `993617898204183D/4990EUR/captured` | CAPTURE |
 //! | `993617898204183D/4990EUR/cancelled` | CANCELLATION, TECHNICAL_CANCEL, CANCEL_OR_REFUND, EXPIRE |
-//! | `993617898204183D/4990EUR/noted` | refunds, disputes, failed captures |
+//! | `993617898204183D/4990EUR/noted` | refunds, disputes, CAPTURE_FAILED |
 use std::fmt;
 
-use kassette_plugin::provider::{Money, Report, Settlement, Status};
+use kassette_plugin::provider::{Money, Particulars, Report, Settlement, Status};
 
 use crate::wire::is_plain;
 
 /// How far a payment has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    Authorised,
+    /// Approved. Where a capture was refused and asked for anew: the id of the refused one, which makes
+    /// the idempotency key of the next.
+    Authorised(Option<String>),
+    /// Approved, and the capture of that id was refused.
+    Refused(String),
+    /// The money was taken.
     Captured,
+    /// Nothing was taken, and nothing will be.
     Cancelled,
-    /// Something for a person to look at, of which Checkout cannot be asked.
+    /// Something beside it happened, of which Checkout cannot be asked.
     Noted,
 }
 
-/// A payment with what was signed about it.
+/// A payment with what was told about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payment {
     /// Adyen's id of the payment, not of a modification.
@@ -40,53 +48,69 @@ pub(crate) struct Payment {
 /// What a reference says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// The id of a link.
-    Link(String),
-    /// A payment made through it.
+    /// The id of the page: a session or a link, by the attempt's method.
+    Page(String),
+    /// A payment made there.
     Payment(Payment),
 }
 
 impl Known {
     /// Reads a reference; none where it is not one of ours.
     pub(crate) fn read(reference: &str) -> Option<Self> {
-        let Some((psp_reference, rest)) = reference.split_once('/') else {
-            return is_plain(reference).then(|| Self::Link(reference.to_owned()));
+        let plain = |id: &str| is_plain(id).then(|| id.to_owned());
+        let mut parts = reference.split('/');
+        let id = plain(parts.next()?)?;
+        let Some(amount) = parts.next() else {
+            return Some(Self::Page(id));
         };
-        let (amount, stage) = rest.split_once('/')?;
         let (value, currency) = amount.split_at_checked(amount.len().checked_sub(3)?)?;
         let is_code = currency.bytes().all(|byte| byte.is_ascii_uppercase());
-        Some(Self::Payment(Payment {
-            psp_reference: is_plain(psp_reference).then(|| psp_reference.to_owned())?,
+        let stage = match (parts.next()?, parts.next()) {
+            ("authorised", None) => Stage::Authorised(None),
+            ("authorised", Some(capture)) => Stage::Authorised(Some(plain(capture)?)),
+            ("refused", Some(capture)) => Stage::Refused(plain(capture)?),
+            ("captured", None) => Stage::Captured,
+            ("cancelled", None) => Stage::Cancelled,
+            ("noted", None) => Stage::Noted,
+            _ => return None,
+        };
+        let read = Self::Payment(Payment {
+            psp_reference: id,
             amount: Money {
                 amount: value.parse().ok()?,
                 currency: is_code.then(|| currency.to_owned())?,
             },
-            stage: match stage {
-                "authorised" => Stage::Authorised,
-                "captured" => Stage::Captured,
-                "cancelled" => Stage::Cancelled,
-                "noted" => Stage::Noted,
-                _ => return None,
-            },
-        }))
+            stage,
+        });
+        parts.next().is_none().then_some(read)
     }
 }
 
 /// As a reference.
 impl fmt::Display for Payment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage = match self.stage {
-            Stage::Authorised => "authorised",
-            Stage::Captured => "captured",
-            Stage::Cancelled => "cancelled",
-            Stage::Noted => "noted",
-        };
         let Money { amount, currency } = &self.amount;
-        write!(f, "{}/{amount}{currency}/{stage}", self.psp_reference)
+        write!(f, "{}/{amount}{currency}/", self.psp_reference)?;
+        match &self.stage {
+            Stage::Authorised(None) => f.write_str("authorised"),
+            Stage::Authorised(Some(capture)) => write!(f, "authorised/{capture}"),
+            Stage::Refused(capture) => write!(f, "refused/{capture}"),
+            Stage::Captured => f.write_str("captured"),
+            Stage::Cancelled => f.write_str("cancelled"),
+            Stage::Noted => f.write_str("noted"),
+        }
     }
 }
 
 impl Payment {
+    /// The same payment at another stage.
+    pub(crate) fn at(&self, stage: Stage) -> Self {
+        Self {
+            stage,
+            ..self.clone()
+        }
+    }
+
     /// The payer has approved so much. The amount is named, so that another one than was due is seen
     /// before it is captured.
     pub(crate) fn authorised(&self, detail: &str) -> Report {
@@ -106,8 +130,19 @@ impl Payment {
         self.report(Status::Cancelled, 0, detail)
     }
 
-    /// A report that names what was received.
-    pub(crate) fn report(&self, status: Status, received: u64, detail: &str) -> Report {
+    /// A person has to look; what was received before stays as it was.
+    pub(crate) fn review(&self, detail: &str) -> Report {
+        self.report(Status::Review, 0, detail)
+    }
+
+    /// News beside where the payment stands, which it does not change.
+    pub(crate) fn beside(&self, detail: &str) -> Report {
+        self.at(Stage::Noted).report(Status::Pending, 0, detail)
+    }
+
+    /// A report that names what was received, and the payment's id, under which Adyen's statements
+    /// list it.
+    fn report(&self, status: Status, received: u64, detail: &str) -> Report {
         Report {
             reference: self.to_string(),
             status,
@@ -118,6 +153,10 @@ impl Payment {
             },
             returned: 0,
             detail: detail.to_owned(),
+            particulars: Particulars {
+                references: vec![self.psp_reference.clone()],
+                ..Particulars::default()
+            },
         }
     }
 }
@@ -128,8 +167,11 @@ mod tests {
 
     #[test]
     fn what_is_known_reads_back_from_the_reference() {
+        let capture = "853617894906488A".to_owned();
         for stage in [
-            Stage::Authorised,
+            Stage::Authorised(None),
+            Stage::Authorised(Some(capture.clone())),
+            Stage::Refused(capture),
             Stage::Captured,
             Stage::Cancelled,
             Stage::Noted,
@@ -147,10 +189,9 @@ mod tests {
                 Some(Known::Payment(payment))
             );
         }
-        assert_eq!(
-            Known::read("PL61C53A8B97E6915A"),
-            Some(Known::Link("PL61C53A8B97E6915A".into()))
-        );
+        for page in ["PL61C53A8B97E6915A", "CS451F2AB1ED897A94"] {
+            assert_eq!(Known::read(page), Some(Known::Page(page.into())));
+        }
     }
 
     #[test]
@@ -162,6 +203,10 @@ mod tests {
             "A/4990EUR",
             "A/EUR/authorised",
             "A/4990EUR/settled",
+            "A/4990EUR/refused",
+            "A/4990EUR/refused/",
+            "A/4990EUR/captured/B",
+            "A/4990EUR/refused/B/C",
             "A/-1EUR/captured",
             "A.B/4990EUR/captured",
             "/4990EUR/captured",

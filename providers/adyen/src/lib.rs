@@ -1,16 +1,21 @@
-//! Adyen: payment links (Pay by Link) of the Checkout API, version 72, and the standard webhook.
+//! Adyen: hosted sessions and payment links of the Checkout API, version 72, and the standard webhook.
 //!
-//! Adyen's documents, by title: "Checkout API v72", "Pay by Link through the API", "Verify HMAC
-//! signatures", "Webhook structure and types", "Capture", "Cancel", "API idempotency".
+//! Adyen's documents, by title: "Checkout API v72", "Hosted Checkout", "Pay by Link through the API",
+//! "Verify HMAC signatures", "Webhook structure and types", "Capture", "CAPTURE_FAILED and
+//! REFUND_FAILED reasons", "Cancel", "Dispute webhooks", "API idempotency".
 //!
 //! | File | Holds |
 //! |---|---|
 //! | `lib.rs` | what the module is, and the world's five functions |
 //! | `methods.rs` | Adyen's names of the methods, and which of them are captured by us |
-//! | `start.rs` | creating a link; what each refusal means |
-//! | `query.rs` | reading and expiring a link, capturing and cancelling a payment |
-//! | `known.rs` | what notifications have proved, kept in the reference |
-//! | `callback.rs` | notifications and what each event reports |
+//! | `start.rs` | creating a session or a link; what each refusal means |
+//! | `query.rs` | finding what is to be asked about |
+//! | `session.rs`, `link.rs` | reading and ending a page |
+//! | `payment.rs` | capturing and cancelling a payment |
+//! | `known.rs` | what is proved of a payment, kept in the reference |
+//! | `callback.rs` | notifications: which are believed, and whose they are |
+//! | `events.rs` | what each event reports |
+//! | `refusal.rs` | what becomes of the page after a refused try |
 //! | `notification.rs` | one item: its signature, what is signed and what is not |
 //! | `api.rs` | requests: address, credential, key |
 //! | `wire.rs` | Checkout's JSON, read strictly |
@@ -18,10 +23,15 @@
 
 mod api;
 mod callback;
+mod events;
 mod known;
+mod link;
 mod methods;
 mod notification;
+mod payment;
 mod query;
+mod refusal;
+mod session;
 mod start;
 mod wire;
 
@@ -66,6 +76,12 @@ impl Provider for Adyen {
                      of the live environment: Developers, API URLs, Prefix",
                 ),
                 setting(
+                    refusal::KEEP_OPEN,
+                    false,
+                    "Whether the payer may try again at Adyen's page after a card was refused: true \
+                     (default) or false. Their coming back ends the attempt in any case",
+                ),
+                setting(
                     BASE_URL,
                     false,
                     "Another address for Checkout than Adyen's own, without /v72; left out for a \
@@ -104,10 +120,10 @@ impl Provider for Adyen {
         attempt: Attempt,
         reference: Option<String>,
         wish: Wish,
-        // A link's return address comes back as it was sent.
-        _: Option<String>,
+        returned: Option<String>,
     ) -> Result<Report, QueryFailure> {
-        query::query(&account, &attempt, reference.as_deref(), wish)
+        let (reference, returned) = (reference.as_deref(), returned.as_deref());
+        query::query(&account, &attempt, reference, wish, returned)
     }
 
     fn health(account: Account) -> Condition {

@@ -1,4 +1,9 @@
-//! The methods: Adyen's names for them, and how each is captured.
+//! The methods: Adyen's names for them, how each is captured, and how long an approval of each lasts.
+//!
+//! What is captured by us is paid on a session's hosted page: nothing moves before our capture, so that
+//! such a page needs no closing, and its result tells the payment that was made there. What takes the
+//! money at once is paid by a payment link, because a link can be asked at any time, by itself, whether
+//! it was paid: a session tells that only to who holds what the payer's browser brought back.
 use kassette_plugin::provider::Service;
 
 /// What is to be known of a method.
@@ -59,6 +64,35 @@ pub(crate) fn of(id: &str) -> Option<&'static Method> {
     METHODS.iter().find(|method| method.id == id)
 }
 
+/// Whether attempts of that method wait for our capture. One that is not known is taken to.
+pub(crate) fn is_captured_by_us(id: &str) -> bool {
+    of(id).is_none_or(|method| method.captured_by_us)
+}
+
+/// The method that a notification's payment method belongs to: for cards it names the brand.
+pub(crate) fn of_type(name: &str) -> &'static Method {
+    let [card, ..] = &METHODS;
+    METHODS
+        .iter()
+        .find(|method| method.types.contains(&name))
+        .unwrap_or(card)
+}
+
+const DAY_MS: u64 = 86_400_000;
+
+/// For how long Adyen, or the method's own rules, let an approval be captured ("Which payment methods
+/// support separate authorisation and capture?"): 28 days, 12 for Cartes Bancaires; PayPal guarantees
+/// three. None where there is nothing to capture.
+pub(crate) fn capturable_ms(name: &str) -> Option<u64> {
+    let days = match name {
+        "cartebancaire" => 12,
+        "paypal" => 3,
+        _ if of_type(name).captured_by_us => 28,
+        _ => return None,
+    };
+    Some(days * DAY_MS)
+}
+
 /// For the module's description.
 pub(crate) fn services() -> Vec<Service> {
     let service = |method: &Method| Service {
@@ -66,4 +100,25 @@ pub(crate) fn services() -> Vec<Service> {
         currencies: method.currencies.iter().map(|&code| code.into()).collect(),
     };
     METHODS.iter().map(service).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_approval_lasts_as_long_as_the_method_lets_it() {
+        for (name, days) in [
+            ("visa", Some(28)),
+            ("mc", Some(28)),
+            ("cartebancaire", Some(12)),
+            ("klarna_account", Some(28)),
+            ("paypal", Some(3)),
+            ("ideal", None),
+            ("upi_qr", None),
+        ] {
+            let days = days.map(|days: u64| days * DAY_MS);
+            assert_eq!(capturable_ms(name), days, "{name}");
+        }
+    }
 }

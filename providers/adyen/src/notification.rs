@@ -3,8 +3,9 @@ use kassette_plugin::encode;
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::Money;
 use kassette_plugin::provider::secrets::{self, Algorithm};
+use kassette_plugin::time;
 
-use crate::wire::text;
+use crate::wire::{self, text};
 
 /// The secret that signs notifications.
 pub(crate) const HMAC_KEY: &str = "hmac-key";
@@ -26,15 +27,29 @@ pub(crate) struct Item {
 }
 
 /// What Adyen adds without signing it. Nothing of it is believed to anybody's advantage: it says
-/// where to look, or asks for a person.
+/// where to look, asks for a person, or is shown to one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hints {
     /// Through which link it was paid.
     pub(crate) link: Option<String>,
+    /// On which session's page it was paid.
+    pub(crate) session: Option<String>,
     /// Risk rules have sent the payment to manual review.
     pub(crate) manual_review: bool,
     /// What a CANCEL_OR_REFUND did: `cancel` or `refund`.
     pub(crate) action: Option<String>,
+    /// When it happened, in milliseconds.
+    pub(crate) at: Option<u64>,
+    /// "visa", "ideal".
+    pub(crate) method: Option<String>,
+    /// Why it was refused, or what it is about.
+    pub(crate) reason: Option<String>,
+    /// With what the payer paid.
+    pub(crate) instrument: Option<String>,
+    /// The scheme's code of a dispute.
+    pub(crate) dispute_code: Option<String>,
+    /// Until when a dispute can be answered, in milliseconds.
+    pub(crate) respond_by: Option<u64>,
 }
 
 /// Why an item is not believed.
@@ -46,8 +61,9 @@ pub(crate) enum Unbelieved {
     Malformed,
 }
 
-/// Reads an item and checks its signature.
-pub(crate) fn read(item: &Json) -> Result<Item, Unbelieved> {
+/// Reads an item and checks its signature. None where Adyen has signed it and it is surely not about an
+/// attempt of ours.
+pub(crate) fn read(item: &Json) -> Result<Option<Item>, Unbelieved> {
     let item = item
         .get("NotificationRequestItem")
         .ok_or(Unbelieved::Malformed)?;
@@ -61,10 +77,12 @@ pub(crate) fn read(item: &Json) -> Result<Item, Unbelieved> {
     if !secrets::verify(HMAC_KEY, Algorithm::HmacSha256, message.as_bytes(), &code) {
         return Err(Unbelieved::Forged);
     }
-    // The fields are signed as one text with colons between them. One inside a field could be
-    // moved to its neighbour without breaking the signature.
+    // The fields are signed as one text with colons between them, and one inside a field could be moved
+    // to its neighbour without breaking the signature. None of ours holds one; the references of other
+    // systems at the same account may ("shop:123"), and Adyen holds the rest back until theirs are
+    // acknowledged.
     if signed.iter().any(|field| field.contains(':')) {
-        return Err(Unbelieved::Forged);
+        return Ok(None);
     }
     let [
         psp_reference,
@@ -76,14 +94,9 @@ pub(crate) fn read(item: &Json) -> Result<Item, Unbelieved> {
         event,
         success,
     ] = signed;
-    let amount = match value.as_str() {
-        "" => None,
-        value => Some(Money {
-            amount: value.parse().map_err(|_| Unbelieved::Malformed)?,
-            currency,
-        }),
-    };
-    Ok(Item {
+    // Reports and account news name none, or nothing that could be a payment's.
+    let amount = value.parse().ok().map(|amount| Money { amount, currency });
+    Ok(Some(Item {
         psp_reference,
         original,
         merchant_account,
@@ -91,8 +104,8 @@ pub(crate) fn read(item: &Json) -> Result<Item, Unbelieved> {
         amount,
         event,
         success: success == "true",
-        hints: hints(item.get("additionalData").unwrap_or(&Json::Null)),
-    })
+        hints: hints(item),
+    }))
 }
 
 /// The eight signed fields in their order; what is absent is empty.
@@ -124,11 +137,39 @@ fn signed(item: &Json) -> Option<[String; 8]> {
     ])
 }
 
-fn hints(additional: &Json) -> Hints {
+/// Longest word of Adyen's that is handed on.
+const WORD: usize = 64;
+
+fn hints(item: &Json) -> Hints {
+    let additional = item.get("additionalData").unwrap_or(&Json::Null);
+    let word = |from: &Json, name: &str| {
+        let mut word = text(from, name)?;
+        word.retain(|letter| !letter.is_control());
+        word.truncate(word.floor_char_boundary(WORD));
+        Some(word).filter(|word| !word.is_empty())
+    };
+    let at = |from: &Json, name: &str| time::parse_rfc3339(from.get(name)?.text()?);
+    let code = |name: &str| word(additional, name);
+    let method = word(item, "paymentMethod");
+    let reason = word(item, "reason");
+    // Of an authorised card the reason is the code, the last four digits and the month of expiry.
+    let summary = reason
+        .as_deref()
+        .and_then(|reason| reason.split(':').nth(1));
+    let digits = code("cardSummary");
+    let card = wire::card(method.as_deref(), digits.as_deref().or(summary));
+    let bank = code("iDealConsumerBIC").map(|bic| format!("bank {bic}"));
     Hints {
         link: text(additional, "paymentLinkId"),
+        session: text(additional, "checkoutSessionId"),
         manual_review: text(additional, "fraudManualReview").as_deref() == Some("true"),
         action: text(additional, "modification.action"),
+        at: at(item, "eventDate"),
+        method,
+        reason,
+        instrument: card.or(bank),
+        dispute_code: code("chargebackReasonCode").or_else(|| code("rfiReasonCode")),
+        respond_by: at(additional, "defensePeriodEndsAt"),
     }
 }
 
@@ -157,9 +198,22 @@ pub(crate) mod tests {
         sum.to_be_bytes().repeat(4)
     }
 
+    /// The attempt that items are about unless they say otherwise.
+    pub(crate) const ATTEMPT: &str = "0123456789abcdef0123456789abcdef";
+
     /// An item with the signature that `Keyed` makes.
     pub(crate) fn signed_item(event: &str, success: bool, original: &str, extra: Value) -> Value {
-        let reference = "0123456789abcdef0123456789abcdef";
+        item_of(ATTEMPT, event, success, original, extra)
+    }
+
+    /// The same about another reference.
+    pub(crate) fn item_of(
+        reference: &str,
+        event: &str,
+        success: bool,
+        original: &str,
+        extra: Value,
+    ) -> Value {
         let message =
             format!("993617898204183D:{original}:ShopECOM:{reference}:4990:EUR:{event}:{success}");
         let mut additional = extra;
@@ -174,7 +228,7 @@ pub(crate) mod tests {
         } })
     }
 
-    fn read_keyed(item: &Value) -> Result<Item, Unbelieved> {
+    fn read_keyed(item: &Value) -> Result<Option<Item>, Unbelieved> {
         let item = Json::parse(item.to_string().as_bytes()).unwrap();
         with_host(Keyed, || read(&item))
     }
@@ -182,10 +236,24 @@ pub(crate) mod tests {
     #[test]
     fn an_item_is_read_with_what_is_signed_and_what_is_not() {
         let extra = json!({ "paymentLinkId": "PL1", "fraudManualReview": "true" });
-        let item = read_keyed(&signed_item("AUTHORISATION", true, "", extra)).unwrap();
+        let mut told = signed_item("AUTHORISATION", true, "", extra);
+        told["NotificationRequestItem"]["reason"] = json!("033899:1111:03/2030");
+        let item = read_keyed(&told).unwrap().unwrap();
         assert_eq!(item.amount.map(|money| money.amount), Some(4990));
         assert!(item.success && item.hints.manual_review);
         assert_eq!(item.hints.link.as_deref(), Some("PL1"));
+        assert_eq!(item.hints.at, Some(1_800_000_000_000));
+        assert_eq!(item.hints.instrument.as_deref(), Some("visa 1111"));
+    }
+
+    #[test]
+    fn a_long_word_is_cut_and_no_whole_card_number_is_told() {
+        let extra = json!({ "cardSummary": "4111111111111111" });
+        let mut told = signed_item("AUTHORISATION", false, "", extra);
+        told["NotificationRequestItem"]["reason"] = json!("é".repeat(60));
+        let hints = read_keyed(&told).unwrap().unwrap().hints;
+        assert_eq!(hints.instrument, None);
+        assert_eq!(hints.reason.map(|reason| reason.len()), Some(64));
     }
 
     #[test]
@@ -226,7 +294,16 @@ pub(crate) mod tests {
         fields["merchantAccountCode"] = json!("0123456789abcdef0123456789abcdef");
         fields["merchantReference"] = json!("4990:EUR");
         fields["amount"] = json!({ "value": 0, "currency": "" });
-        assert_eq!(read_keyed(&item), Err(Unbelieved::Forged));
+        assert!(read_keyed(&item).is_err());
+    }
+
+    #[test]
+    fn what_is_signed_with_a_colon_in_it_is_genuine_and_not_ours() {
+        let item = item_of("shop:123", "AUTHORISATION", true, "", json!({}));
+        assert_eq!(read_keyed(&item), Ok(None));
+        let mut forged = item;
+        forged["NotificationRequestItem"]["merchantReference"] = json!("shop:124");
+        assert_eq!(read_keyed(&forged), Err(Unbelieved::Forged));
     }
 
     #[test]

@@ -1,46 +1,79 @@
-//! Creating a payment link. What matters is what each refusal proves.
+//! Creating the page that the payer is sent to: a session's or a link's. What matters is what each
+//! refusal proves.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::{Answer, Broken};
-use kassette_plugin::provider::{Account, Action, Attempt, Failure, Open, Started};
+use kassette_plugin::provider::{Account, Action, Attempt, Failure, Money, Open, Started};
 use kassette_plugin::time;
 
-use crate::wire::{self, Link, Problem};
+use crate::wire::{self, Problem};
 use crate::{api, methods};
 
-/// Longest description that the payment page takes, in characters.
+/// Longest description that a link's page takes, in characters.
 const DESCRIPTION: usize = 280;
 /// Longest e-mail address.
 const EMAIL: usize = 500;
+/// A session lives no longer. A minute is left for clocks that differ.
+const LONGEST_SESSION_MS: u64 = (24 * 60 - 1) * 60_000;
 
-/// Creates the link, or finds the one that an earlier call made: Adyen answers a repeated key with
-/// its first answer.
+/// A page as Adyen made it, a session's or a link's.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub(crate) id: String,
+    pub(crate) due: Money,
+    url: String,
+    /// Milliseconds since 1970.
+    expires_at: Option<u64>,
+}
+
+/// Creates the page, or finds the one that an earlier call made: Adyen answers a repeated key with its
+/// first answer.
 pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
     opened(&create(account, attempt)?, account, attempt)
 }
 
-/// Asks for the link.
+/// Asks for the page.
 pub(crate) fn create(account: &Account, attempt: &Attempt) -> Result<Answer, Broken> {
-    let body = body(api::merchant_account(account), attempt);
-    api::post(account, "/paymentLinks", &attempt.id, &body)
+    let body = body(account, attempt);
+    let path = if methods::is_captured_by_us(&attempt.method) {
+        "/sessions"
+    } else {
+        "/paymentLinks"
+    };
+    api::post(account, path, &attempt.id, &body)
 }
 
-fn body(merchant_account: &str, attempt: &Attempt) -> Json {
+fn body(account: &Account, attempt: &Attempt) -> Json {
     let mut fields: Vec<(&str, Json)> = vec![
-        ("merchantAccount", merchant_account.into()),
+        ("merchantAccount", api::merchant_account(account).into()),
         ("amount", wire::money_json(&attempt.due)),
         ("reference", attempt.id.as_str().into()),
         ("merchantOrderReference", attempt.order.as_str().into()),
-        ("description", description(attempt).into()),
         ("returnUrl", attempt.return_url.as_str().into()),
-        ("expiresAt", time::rfc3339(attempt.expires).into()),
-        ("reusable", false.into()),
     ];
+    if methods::is_captured_by_us(&attempt.method) {
+        // The attempt's own end wherever it can be, so that a repeat says the same.
+        let latest = account.now.saturating_add(LONGEST_SESSION_MS);
+        let expires = time::rfc3339(attempt.expires.min(latest));
+        fields.extend([
+            ("mode", "hosted".into()),
+            ("channel", "Web".into()),
+            ("expiresAt", expires.into()),
+            // Whatever the merchant account's default is.
+            ("additionalData", object([("manualCapture", "true".into())])),
+        ]);
+        if let Some(ip) = &attempt.payer.ip {
+            fields.push(("shopperIP", ip.as_str().into()));
+        }
+    } else {
+        fields.extend([
+            ("description", description(attempt).into()),
+            ("expiresAt", time::rfc3339(attempt.expires).into()),
+            ("reusable", false.into()),
+        ]);
+    }
     if let Some(method) = methods::of(&attempt.method) {
         let types = method.types.iter().map(|&name| name.into()).collect();
         fields.push(("allowedPaymentMethods", Json::List(types)));
-        if method.captured_by_us {
-            fields.push(("manualCapture", true.into()));
-        }
     }
     let email = attempt.payer.email.as_deref();
     if let Some(email) = email.filter(|email| email.len() <= EMAIL) {
@@ -50,26 +83,25 @@ fn body(merchant_account: &str, attempt: &Attempt) -> Json {
         fields.push(("countryCode", country.into()));
     }
     if attempt.method == "klarna" {
+        // Klarna asks the payer itself for a name and an address that it was not given.
         fields.push(("lineItems", vec![line_item(attempt)].into()));
-        let asked = [
-            "billingAddress",
-            "shopperEmail",
-            "shopperName",
-            "telephoneNumber",
-        ];
-        let asked = asked.into_iter().map(Json::from).collect();
-        fields.push(("requiredShopperFields", Json::List(asked)));
     }
     let named = |(name, value): (&str, Json)| (name.to_owned(), value);
     Json::Object(fields.into_iter().map(named).collect())
 }
 
-/// Where it is paid decides which methods the page offers. Without it the page asks the payer.
+/// Where it is paid decides which methods the page offers. Klarna serves one country for each of its
+/// currencies but the euro; what is not known the page finds out itself.
 fn country(attempt: &Attempt) -> Option<&str> {
+    let known = attempt.payer.country.as_deref();
     match attempt.method.as_str() {
         "ideal" => Some("NL"),
         "upi_imps" => Some("IN"),
-        _ => attempt.payer.country.as_deref(),
+        "klarna" => known.or_else(|| match attempt.due.currency.as_str() {
+            "EUR" => None,
+            currency => currency.get(..2),
+        }),
+        _ => known,
     }
 }
 
@@ -96,24 +128,38 @@ fn opened(answer: &Answer, account: &Account, attempt: &Attempt) -> Result<Start
     if answer.status != 201 {
         return Err(refused(&wire::problem(answer)));
     }
-    let link = wire::link(&answer.body)
-        .ok_or_else(|| Failure::Uncertain("the answer cannot be read".into()))?;
-    if !is_ours(&link, account, attempt) || link.due != attempt.due {
-        return Err(Failure::Uncertain(format!(
-            "{} is about something else",
-            link.id
-        )));
-    }
+    let page = page(answer, account, attempt)
+        .filter(|page| page.due == attempt.due)
+        .ok_or_else(|| Failure::Uncertain("the answer is not about this attempt".into()))?;
     Ok(Started::Open(Open {
-        reference: link.id,
-        action: Action::Redirect(link.url),
-        until: link.expires_at,
+        reference: page.id,
+        action: Action::Redirect(page.url),
+        until: page.expires_at,
     }))
 }
 
-/// Whether a link is the attempt's.
-pub(crate) fn is_ours(link: &Link, account: &Account, attempt: &Attempt) -> bool {
-    link.attempt == attempt.id && link.merchant_account == api::merchant_account(account)
+/// The page that an answer tells of; none where it cannot be read, or is another attempt's.
+pub(crate) fn page(answer: &Answer, account: &Account, attempt: &Attempt) -> Option<Page> {
+    let (whose, merchant_account, page) = if methods::is_captured_by_us(&attempt.method) {
+        let session = wire::session(&answer.body)?;
+        let page = Page {
+            id: session.id,
+            due: session.due,
+            url: session.url,
+            expires_at: Some(session.expires_at),
+        };
+        (session.attempt, session.merchant_account, page)
+    } else {
+        let link = wire::link(&answer.body)?;
+        let page = Page {
+            id: link.id,
+            due: link.due,
+            url: link.url,
+            expires_at: link.expires_at,
+        };
+        (link.attempt, link.merchant_account, page)
+    };
+    (whose == attempt.id && merchant_account == api::merchant_account(account)).then_some(page)
 }
 
 /// What a refusal proves.
@@ -124,7 +170,7 @@ fn refused(problem: &Problem) -> Failure {
         422 if problem.code == IN_PROGRESS => Failure::Uncertain(why),
         // The request was refused, or not looked at. Another provider need not refuse it.
         400..=499 | 503 => Failure::Unavailable(why),
-        // 500 and everything undocumented: the link may exist.
+        // 500 and everything undocumented: the page may exist.
         _ => Failure::Uncertain(why),
     }
 }
@@ -136,38 +182,64 @@ pub(crate) const IN_PROGRESS: &str = "704";
 mod tests {
     use super::*;
     use crate::tests::{account, attempt};
-    use crate::wire::tests::told;
+    use crate::wire::tests::{opened as session, told};
 
     fn field(method: &str, name: &str) -> Option<Json> {
-        body("ShopECOM", &attempt(method)).get(name).cloned()
+        body(&account(), &attempt(method)).get(name).cloned()
+    }
+
+    #[test]
+    fn a_session_is_hosted_and_captured_by_us_and_carries_our_reference() {
+        assert_eq!(
+            body(&account(), &attempt("credit_card")).to_string(),
+            concat!(
+                r#"{"merchantAccount":"ShopECOM","amount":{"value":4990,"currency":"EUR"},"#,
+                r#""reference":"attempt-1","merchantOrderReference":"order-1","#,
+                r#""returnUrl":"https://pay.example/return/1","mode":"hosted","channel":"Web","#,
+                r#""expiresAt":"2027-01-15T09:00:00Z","additionalData":{"manualCapture":"true"},"#,
+                r#""allowedPaymentMethods":["scheme"]}"#
+            )
+        );
     }
 
     #[test]
     fn a_link_is_for_one_payment_of_one_method_with_our_reference() {
-        let body = body("ShopECOM", &attempt("credit_card"));
         assert_eq!(
-            body.to_string(),
+            body(&account(), &attempt("ideal")).to_string(),
             concat!(
                 r#"{"merchantAccount":"ShopECOM","amount":{"value":4990,"currency":"EUR"},"#,
                 r#""reference":"attempt-1","merchantOrderReference":"order-1","#,
-                r#""description":"Demo shop: order-1","returnUrl":"https://pay.example/return/1","#,
-                r#""expiresAt":"2027-01-15T09:00:00Z","reusable":false,"#,
-                r#""allowedPaymentMethods":["scheme"],"manualCapture":true}"#
+                r#""returnUrl":"https://pay.example/return/1","#,
+                r#""description":"Demo shop: order-1","expiresAt":"2027-01-15T09:00:00Z","#,
+                r#""reusable":false,"allowedPaymentMethods":["ideal"],"countryCode":"NL"}"#
             )
         );
     }
 
     #[test]
     fn what_takes_money_at_once_is_not_said_to_be_captured_later() {
-        for (method, manual) in [
+        for (method, hosted) in [
             ("credit_card", true),
             ("klarna", true),
             ("paypal", true),
             ("ideal", false),
             ("upi_imps", false),
         ] {
-            assert_eq!(field(method, "manualCapture").is_some(), manual, "{method}");
+            assert_eq!(field(method, "mode").is_some(), hosted, "{method}");
+            assert_eq!(
+                field(method, "additionalData").is_some(),
+                hosted,
+                "{method}"
+            );
         }
+    }
+
+    #[test]
+    fn a_session_ends_with_its_attempt_or_within_a_day() {
+        let mut long = attempt("credit_card");
+        long.expires = account().now + 7 * 86_400_000;
+        let expires = body(&account(), &long).get("expiresAt").cloned();
+        assert_eq!(expires, Some("2027-01-16T06:59:00Z".into()));
     }
 
     #[test]
@@ -179,6 +251,15 @@ mod tests {
             Some(4990)
         );
         assert_eq!(field("paypal", "lineItems"), None);
+        let country = |currency: &str, known: Option<&str>| {
+            let mut klarna = attempt("klarna");
+            klarna.due.currency = currency.into();
+            klarna.payer.country = known.map(str::to_owned);
+            country(&klarna).map(str::to_owned)
+        };
+        assert_eq!(country("SEK", None).as_deref(), Some("SE"));
+        assert_eq!(country("EUR", None), None);
+        assert_eq!(country("EUR", Some("FI")).as_deref(), Some("FI"));
     }
 
     #[test]
@@ -188,48 +269,53 @@ mod tests {
         assert_eq!(description(&long).chars().count(), 280);
     }
 
-    fn answered(status: u16, body: &serde_json::Value) -> Result<Started, Failure> {
+    fn answered(method: &str, status: u16, body: &serde_json::Value) -> Result<Started, Failure> {
         let answer = Answer {
             status,
             headers: Vec::new(),
             body: body.to_string().into_bytes(),
         };
-        opened(&answer, &account(), &attempt("ideal"))
+        opened(&answer, &account(), &attempt(method))
     }
 
     #[test]
-    fn the_payer_goes_to_the_link() {
-        let Ok(Started::Open(open)) = answered(201, &told("active")) else {
-            panic!("open")
-        };
-        assert_eq!(open.reference, "PL61C53A8B97E6915A");
-        assert_eq!(open.until, Some(1_800_000_000_000));
-        assert_eq!(
-            open.action,
-            Action::Redirect("https://test.adyen.link/PL61C53A8B97E6915A".into())
-        );
-    }
-
-    #[test]
-    fn a_link_about_something_else_is_not_ours() {
-        for (name, odd) in [
-            ("reference", serde_json::json!("attempt-2")),
-            ("merchantAccount", serde_json::json!("OtherECOM")),
-            (
-                "amount",
-                serde_json::json!({ "value": 4991, "currency": "EUR" }),
-            ),
-            (
-                "amount",
-                serde_json::json!({ "value": 4990, "currency": "USD" }),
-            ),
+    fn the_payer_goes_to_the_page() {
+        for (method, body, id) in [
+            ("credit_card", session(), "CS451F2AB1ED897A94"),
+            ("ideal", told("active"), "PL61C53A8B97E6915A"),
         ] {
-            let mut link = told("active");
-            link[name] = odd;
-            assert!(
-                matches!(answered(201, &link), Err(Failure::Uncertain(_))),
-                "{name}"
-            );
+            let Ok(Started::Open(open)) = answered(method, 201, &body) else {
+                panic!("open")
+            };
+            assert_eq!(open.reference, id);
+            assert_eq!(open.until, Some(1_800_000_000_000));
+            let url = format!("https://test.adyen.link/{id}");
+            assert_eq!(open.action, Action::Redirect(url));
+        }
+    }
+
+    #[test]
+    fn a_page_about_something_else_is_not_ours() {
+        for (method, body) in [("credit_card", session()), ("ideal", told("active"))] {
+            for (name, odd) in [
+                ("reference", serde_json::json!("attempt-2")),
+                ("merchantAccount", serde_json::json!("OtherECOM")),
+                (
+                    "amount",
+                    serde_json::json!({ "value": 4991, "currency": "EUR" }),
+                ),
+                (
+                    "amount",
+                    serde_json::json!({ "value": 4990, "currency": "USD" }),
+                ),
+            ] {
+                let mut other = body.clone();
+                other[name] = odd;
+                assert!(
+                    matches!(answered(method, 201, &other), Err(Failure::Uncertain(_))),
+                    "{method} {name}"
+                );
+            }
         }
     }
 
@@ -244,14 +330,14 @@ mod tests {
             (429, ""),
             (503, ""),
         ] {
-            let refused = answered(status, &problem(code));
+            let refused = answered("ideal", status, &problem(code));
             assert!(
                 matches!(refused, Err(Failure::Unavailable(_))),
                 "{status} {code}"
             );
         }
         for (status, code) in [(422, IN_PROGRESS), (500, "905"), (502, ""), (200, "")] {
-            let refused = answered(status, &problem(code));
+            let refused = answered("ideal", status, &problem(code));
             assert!(
                 matches!(refused, Err(Failure::Uncertain(_))),
                 "{status} {code}"

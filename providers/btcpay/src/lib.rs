@@ -10,12 +10,16 @@
 //! | `query.rs` | finding, closing and reading an invoice |
 //! | `callback.rs` | the signature of a webhook and whom it is about |
 //! | `api.rs` | requests: address, credential |
-//! | `wire.rs` | the server's JSON, read strictly, and what each state reports |
+//! | `wire.rs` | the server's JSON, read strictly |
+//! | `coins.rs` | which coins came, and whether the chain has confirmed them |
+//! | `report.rs` | what each state says |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
 mod callback;
+mod coins;
 mod query;
+mod report;
 mod start;
 mod wire;
 

@@ -3,6 +3,7 @@ use kassette_plugin::encode::percent;
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Wish};
 
+use crate::coins::{self, Coins};
 use crate::wire::{self, Invoice};
 use crate::{api, start};
 
@@ -21,7 +22,31 @@ pub(crate) fn query(
     if wish == Wish::Close && invoice.is_untouched() {
         invoice = invalidate(account, attempt, &invoice)?;
     }
-    Ok(invoice.report(wish))
+    let coins = match invoice.is_paid() {
+        true => coins_of(account, &invoice)?,
+        false => Coins::default(),
+    };
+    Ok(invoice.report(wish, account.now, coins))
+}
+
+/// The coins that came. Of an invoice that the server has settled in full and in time, or is confirming,
+/// they only tell more: it is told without them where they cannot be had.
+fn coins_of(account: &Account, invoice: &Invoice) -> Result<Coins, QueryFailure> {
+    let read = || {
+        let answer = api::get(
+            account,
+            &format!("/invoices/{}/payment-methods", invoice.id),
+        )?;
+        match answer.status {
+            200 => coins::coins(&answer.body)
+                .ok_or_else(|| unavailable("the coins that came cannot be read")),
+            _ => Err(refused(&answer)),
+        }
+    };
+    match read() {
+        Err(_) if !invoice.is_odd() => Ok(Coins::default()),
+        read => read,
+    }
 }
 
 fn fetch(account: &Account, attempt: &Attempt, id: &str) -> Result<Invoice, QueryFailure> {
@@ -31,6 +56,7 @@ fn fetch(account: &Account, attempt: &Attempt, id: &str) -> Result<Invoice, Quer
     let answer = api::get(account, &format!("/invoices/{id}"))?;
     match answer.status {
         200 => ours(wire::invoice(&answer.body), account, attempt),
+        404 => Err(QueryFailure::Absent),
         _ => Err(refused(&answer)),
     }
 }
@@ -72,7 +98,7 @@ fn invalidate(
     match answer.status {
         200 => ours(wire::invoice(&answer.body), account, attempt),
         // It has moved on meanwhile: what it is now is the answer.
-        400 | 422 => fetch(account, attempt, &invoice.id),
+        400 | 404 | 422 => fetch(account, attempt, &invoice.id),
         _ => Err(refused(&answer)),
     }
 }

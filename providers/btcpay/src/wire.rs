@@ -1,8 +1,8 @@
 //! The Greenfield API's JSON, read strictly: an answer that is not as documented is no answer.
 use kassette_plugin::amount::MINOR_UNITS;
 use kassette_plugin::json::{Json, object};
+use kassette_plugin::provider::Money;
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Money, Report, Settlement, Status, Wish};
 
 /// Where an invoice stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub(crate) struct Invoice {
     pub(crate) created_at: u64,
     /// Milliseconds since 1970.
     pub(crate) expires_at: u64,
+    /// Until when the server looks for coins that come late, in milliseconds since 1970.
+    pub(crate) watched_until: u64,
 }
 
 /// Reads an invoice; none where anything in it is not as documented.
@@ -93,6 +95,10 @@ fn invoice_of(value: &Json) -> Option<Invoice> {
         checkout: text(value, "checkoutLink")?,
         created_at: value.get("createdTime")?.whole()?,
         expires_at: value.get("expirationTime")?.whole()?.checked_mul(1_000)?,
+        watched_until: value
+            .get("monitoringExpiration")?
+            .whole()?
+            .checked_mul(1_000)?,
     })
 }
 
@@ -152,44 +158,6 @@ impl Invoice {
                 InvoiceStatus::Processing | InvoiceStatus::Settled
             )
     }
-
-    /// What it says. Only what the server settled by itself, in full and in time, is completed;
-    /// whatever else money came with is for a person.
-    pub(crate) fn report(self, wish: Wish) -> Report {
-        use Additional::{None, PaidOver};
-        let odd = self.paid > 0;
-        let status = match self.status {
-            // A part may still become the whole, unless nobody waits for the rest.
-            InvoiceStatus::New if odd && wish == Wish::Close => Status::Review,
-            InvoiceStatus::New => Status::Pending,
-            InvoiceStatus::Processing => Status::VerificationPending,
-            InvoiceStatus::Settled if odd && matches!(self.additional, None | PaidOver) => {
-                Status::Completed
-            }
-            InvoiceStatus::Settled => Status::Review,
-            InvoiceStatus::Expired | InvoiceStatus::Invalid if odd => Status::Review,
-            InvoiceStatus::Expired if wish != Wish::Close => Status::Expired,
-            InvoiceStatus::Expired | InvoiceStatus::Invalid => Status::Declined,
-        };
-        let settlement = if status == Status::Completed {
-            Settlement::Confirmed
-        } else {
-            Settlement::Pending
-        };
-        // What the chain has not confirmed is not received.
-        let proved = matches!(status, Status::Completed | Status::Review);
-        Report {
-            reference: self.id,
-            status,
-            settlement,
-            received: Money {
-                amount: if proved { self.paid } else { 0 },
-                currency: self.due.currency,
-            },
-            returned: 0,
-            detail: format!("{:?} {:?}", self.status, self.additional),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -211,79 +179,8 @@ pub(crate) mod tests {
         })
     }
 
-    fn read(value: &Value) -> Option<Invoice> {
+    pub(crate) fn read(value: &Value) -> Option<Invoice> {
         invoice(value.to_string().as_bytes())
-    }
-
-    fn report(status: &str, additional: &str, paid: &str, wish: Wish) -> (Status, u64) {
-        let report = read(&told(status, additional, paid)).unwrap().report(wish);
-        assert_eq!(
-            report.settlement == Settlement::Confirmed,
-            report.status == Status::Completed
-        );
-        (report.status, report.received.amount)
-    }
-
-    #[test]
-    fn each_state_has_its_report() {
-        for (status, additional, paid, said, received) in [
-            ("New", "None", "0", Status::Pending, 0),
-            ("New", "PaidPartial", "20.00", Status::Pending, 0),
-            (
-                "Processing",
-                "None",
-                "49.90",
-                Status::VerificationPending,
-                0,
-            ),
-            (
-                "Processing",
-                "PaidOver",
-                "60",
-                Status::VerificationPending,
-                0,
-            ),
-            (
-                "Processing",
-                "PaidLate",
-                "49.90",
-                Status::VerificationPending,
-                0,
-            ),
-            ("Settled", "None", "49.90", Status::Completed, 4990),
-            ("Settled", "PaidOver", "60.00", Status::Completed, 6000),
-            ("Settled", "PaidLate", "49.90", Status::Review, 4990),
-            ("Settled", "PaidPartial", "49.00", Status::Review, 4900),
-            ("Settled", "Marked", "0", Status::Review, 0),
-            ("Settled", "None", "0", Status::Review, 0),
-            ("Expired", "None", "0", Status::Expired, 0),
-            ("Expired", "PaidPartial", "20.00", Status::Review, 2000),
-            ("Expired", "PaidLate", "49.90", Status::Review, 4990),
-            ("Invalid", "Marked", "0", Status::Declined, 0),
-            ("Invalid", "Invalid", "49.90", Status::Review, 4990),
-        ] {
-            assert_eq!(
-                report(status, additional, paid, Wish::Look),
-                (said, received),
-                "{status} {additional} {paid}"
-            );
-        }
-    }
-
-    #[test]
-    fn closing_is_certain_only_where_nothing_came() {
-        assert_eq!(
-            report("Expired", "None", "0", Wish::Close).0,
-            Status::Declined
-        );
-        assert_eq!(
-            report("Invalid", "Marked", "0", Wish::Close).0,
-            Status::Declined
-        );
-        assert_eq!(
-            report("New", "PaidPartial", "20", Wish::Close),
-            (Status::Review, 2000)
-        );
     }
 
     #[test]
@@ -322,6 +219,7 @@ pub(crate) mod tests {
             "checkoutLink",
             "createdTime",
             "expirationTime",
+            "monitoringExpiration",
         ] {
             let mut invoice = told("New", "None", "0");
             invoice.as_object_mut().unwrap().remove(field);

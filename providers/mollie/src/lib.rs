@@ -12,6 +12,8 @@
 //! | `method.rs` | the methods and what they can be paid in |
 //! | `locale.rs` | the languages of Mollie's pages |
 //! | `query.rs` | capturing, cancelling and reading a payment |
+//! | `report.rs` | what a payment says |
+//! | `particulars.rs` | what it tells beside: captures, refunds, chargebacks, ids, times, the card |
 //! | `search.rs` | finding a payment whose creation got no answer |
 //! | `callback.rs` | the webhook, which names a payment and proves nothing |
 //! | `api.rs` | addresses and headers of the requests |
@@ -23,7 +25,9 @@ mod callback;
 mod klarna;
 mod locale;
 mod method;
+mod particulars;
 mod query;
+mod report;
 mod search;
 mod start;
 mod wire;

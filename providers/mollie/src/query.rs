@@ -3,7 +3,7 @@ use kassette_plugin::json::object;
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{Account, Attempt, Money, QueryFailure, Report, Wish};
 
-use crate::wire::{self, Payment, Stands};
+use crate::wire::{self, Payment, Problem, Stands};
 use crate::{api, search};
 
 /// What is done to a payment before it is told.
@@ -23,18 +23,23 @@ pub(crate) fn query(
     wish: Wish,
 ) -> Result<Report, QueryFailure> {
     let payment = locate(account, attempt, reference)?;
-    let payment = match needed(&payment, wish) {
-        Some(act) => perform(account, attempt, &payment, act)?,
-        None => payment,
-    };
-    Ok(payment.report())
+    Ok(match needed(&payment, wish) {
+        None => payment.report(),
+        Some(act) => match perform(account, attempt, &payment, act)? {
+            (payment, Some(problem)) => payment.refused(&problem.to_string()),
+            (payment, None) => payment.report(),
+        },
+    })
 }
 
 /// What the wish asks of a payment as it stands. Most methods cannot be called off while they wait
-/// for the payer; such a payment is told as open until it expires by itself.
+/// for the payer; such a payment is told as open until it expires by itself. What is being captured is
+/// neither captured again nor given back.
 fn needed(payment: &Payment, wish: Wish) -> Option<Act> {
+    let waits = !payment.is_captured_whole() && !payment.belongings.is_being_captured();
     match (payment.stands, wish) {
-        (Stands::Authorized, Wish::Finish) if !payment.is_captured_whole() => Some(Act::Capture),
+        (Stands::Authorized, Wish::Finish) if waits => Some(Act::Capture),
+        (Stands::Authorized, _) if !waits => None,
         (Stands::Open | Stands::Pending | Stands::Authorized, Wish::Close)
             if payment.is_cancelable =>
         {
@@ -45,18 +50,19 @@ fn needed(payment: &Payment, wish: Wish) -> Option<Act> {
     }
 }
 
+/// Does it; the payment afterwards, and why a capture was refused.
 fn perform(
     account: &Account,
     attempt: &Attempt,
     payment: &Payment,
     act: Act,
-) -> Result<Payment, QueryFailure> {
+) -> Result<(Payment, Option<Problem>), QueryFailure> {
     let path = format!("/v2/payments/{}", payment.id);
     let answer = match act {
         Act::Capture => api::post(
             account,
             &format!("{path}/captures"),
-            &format!("{}-capture", attempt.id),
+            &capture_key(attempt, payment),
             &object([("amount", wire::money_json(&left(payment)))]),
         )?,
         Act::Release => api::post(
@@ -68,10 +74,23 @@ fn perform(
         Act::Cancel => api::delete(account, &path)?,
     };
     match answer.status {
-        // The answers tell of the capture, or of nothing; and at 422 the payment has moved on
-        // meanwhile. What it is now is the answer.
-        200..=299 | 422 => ours(search::read(account, &payment.id)?, account, attempt),
+        // The answers tell of the capture, or of nothing; and at 404 and 422 the payment has moved on
+        // meanwhile, or it cannot be done. What it is now is the answer.
+        200..=299 | 404 | 422 => {
+            let now = ours(search::read(account, &payment.id)?, account, attempt)?;
+            let is_refused = act == Act::Capture && answer.status >= 400;
+            Ok((now, is_refused.then(|| wire::problem(&answer))))
+        }
         _ => Err(refused(&answer)),
+    }
+}
+
+/// The key of the next capture. Mollie answers a key with what became of it the first time, so that
+/// after captures that failed there is another.
+fn capture_key(attempt: &Attempt, payment: &Payment) -> String {
+    match payment.belongings.captures.len() {
+        0 => format!("{}-capture", attempt.id),
+        failed => format!("{}-capture-{failed}", attempt.id),
     }
 }
 
@@ -154,6 +173,25 @@ mod tests {
             currency: "EUR".into(),
         });
         assert_eq!(left(&authorized).amount, 4000);
+    }
+
+    #[test]
+    fn what_is_being_captured_is_left_alone_and_what_failed_is_captured_under_another_key() {
+        let with = |status: &str| {
+            let mut told = told("authorized");
+            told["_embedded"] = json!({ "captures": [{ "id": "cpt_1", "status": status }] });
+            read(&told).unwrap()
+        };
+        let under_way = with("pending");
+        for wish in [Wish::Finish, Wish::Look, Wish::Close] {
+            assert_eq!(needed(&under_way, wish), None);
+        }
+        let failed = with("failed");
+        assert_eq!(needed(&failed, Wish::Finish), Some(Act::Capture));
+        let attempt = crate::start::tests::attempt("credit_card");
+        assert_eq!(capture_key(&attempt, &failed), "attempt-1-capture-1");
+        let first = payment("authorized", false);
+        assert_eq!(capture_key(&attempt, &first), "attempt-1-capture");
     }
 
     #[test]

@@ -6,8 +6,8 @@
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::{Account, QueryFailure};
 
-use crate::api;
 use crate::wire::{self, Payment};
+use crate::{api, particulars};
 
 /// Payments a page, the most that Mollie tells.
 const PAGE: usize = 250;
@@ -40,9 +40,11 @@ pub(crate) fn find(account: &Account, attempt: &str) -> Result<Option<Payment>, 
     Ok(None)
 }
 
-/// One payment by its id. Whether it is the attempt's own is for the caller to check.
+/// One payment by its id, with what belongs to it. Whether it is the attempt's own is for the caller to
+/// check.
 pub(crate) fn read(account: &Account, id: &str) -> Result<Payment, QueryFailure> {
-    let answer = api::get(account, &format!("/v2/payments/{id}"))?;
+    let path = format!("/v2/payments/{id}?{}", particulars::EMBED);
+    let answer = api::get(account, &path)?;
     match answer.status {
         200 => wire::payment(&answer.body).ok_or_else(unreadable),
         404 => Err(QueryFailure::Absent),
@@ -124,7 +126,9 @@ mod tests {
             self.asked += 1;
             assert!(self.asked <= PAGES + 1, "asks without end");
             let (_, path) = request.url.split_once("/v2/payments").unwrap();
-            let body = if let Some(id) = path.strip_prefix('/') {
+            let body = if let Some(path) = path.strip_prefix('/') {
+                let id = path.strip_suffix("?embed=captures,refunds,chargebacks");
+                let id = id.expect("what belongs to the payment is asked for with it");
                 self.payments
                     .iter()
                     .find(|p| p["id"] == id)

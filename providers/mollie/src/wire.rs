@@ -4,8 +4,10 @@ use std::fmt;
 use kassette_plugin::amount;
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Environment, Money, Report, Settlement, Status};
+use kassette_plugin::provider::{Environment, Money};
 use kassette_plugin::time;
+
+use crate::particulars::{self, Belongings};
 
 /// Where a payment stands at Mollie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +39,8 @@ pub(crate) struct Payment {
     pub(crate) checkout: Option<String>,
     /// When it expires, in milliseconds.
     pub(crate) expires: Option<u64>,
-    /// Why it failed, in Mollie's words.
-    pub(crate) failure: Option<String>,
+    /// What belongs to it.
+    pub(crate) belongings: Belongings,
 }
 
 /// A refusal: what Mollie says, and about which field.
@@ -88,6 +90,7 @@ pub(crate) fn payment(body: &[u8]) -> Option<Payment> {
     };
     let refunded = given_back("amountRefunded")?;
     let charged_back = given_back("amountChargedBack")?;
+    let belongings = particulars::read(&value, taken_in)?;
     let checkout = value.path(&["_links", "checkout", "href"]);
     let expires = value.get("expiresAt").and_then(Json::text);
     Some(Payment {
@@ -102,10 +105,7 @@ pub(crate) fn payment(body: &[u8]) -> Option<Payment> {
         is_cancelable: value.get("isCancelable").and_then(Json::flag) == Some(true),
         checkout: checkout.and_then(Json::text).map(str::to_owned),
         expires: expires.and_then(time::parse_rfc3339),
-        failure: value
-            .path(&["details", "failureReason"])
-            .and_then(Json::text)
-            .map(str::to_owned),
+        belongings,
     })
 }
 
@@ -168,7 +168,8 @@ fn mode(value: &Json) -> Option<Environment> {
     }
 }
 
-fn money(value: &Json) -> Option<Money> {
+/// Reads an amount.
+pub(crate) fn money(value: &Json) -> Option<Money> {
     Some(Money {
         amount: amount::parse(value.get("value")?.text()?)?,
         currency: text(value, "currency")?,
@@ -177,57 +178,6 @@ fn money(value: &Json) -> Option<Money> {
 
 fn text(value: &Json, name: &str) -> Option<String> {
     value.get(name)?.text().map(str::to_owned)
-}
-
-impl Payment {
-    /// What is still to be taken of an authorisation.
-    pub(crate) fn is_captured_whole(&self) -> bool {
-        self.captured.as_ref() == Some(&self.amount)
-    }
-
-    /// What this payment says.
-    pub(crate) fn report(self) -> Report {
-        let nothing = Money {
-            amount: 0,
-            currency: self.amount.currency.clone(),
-        };
-        let received = match self.stands {
-            // Without captures the amount was taken as a whole.
-            Stands::Paid => self.captured.unwrap_or(self.amount),
-            _ => self.captured.unwrap_or(nothing),
-        };
-        let (status, settlement, detail) = match self.stands {
-            Stands::Open => (Status::Pending, Settlement::Pending, "open"),
-            Stands::Pending => (Status::Pending, Settlement::Pending, "pending"),
-            Stands::Authorized => (Status::Processing, Settlement::Pending, "authorized"),
-            // The bank has taken the money back, and may yet return it: a person has to look.
-            Stands::Paid if self.charged_back > 0 => {
-                (Status::Review, Settlement::Pending, "charged back")
-            }
-            Stands::Paid if self.refunded > 0 => {
-                (Status::Completed, Settlement::Confirmed, "paid, refunded")
-            }
-            Stands::Paid => (Status::Completed, Settlement::Confirmed, "paid"),
-            Stands::Canceled => (Status::Declined, Settlement::Pending, "canceled"),
-            Stands::Expired => (Status::Expired, Settlement::Pending, "expired"),
-            // Definite, as "Handling payment status" says; the payer may try again with a new one.
-            Stands::Failed => (Status::Declined, Settlement::Pending, "failed"),
-        };
-        let detail = match self.failure {
-            Some(why) if self.stands == Stands::Failed => {
-                format!("failed, {}", why.chars().take(100).collect::<String>())
-            }
-            _ => detail.to_owned(),
-        };
-        Report {
-            reference: self.id,
-            status,
-            settlement,
-            received,
-            returned: self.refunded,
-            detail,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -255,75 +205,10 @@ pub(crate) mod tests {
         payment(value.to_string().as_bytes())
     }
 
-    fn with(status: &str, name: &str, value: Value) -> Option<Payment> {
+    pub(crate) fn with(status: &str, name: &str, value: Value) -> Option<Payment> {
         let mut told = told(status);
         told.as_object_mut().unwrap().insert(name.into(), value);
         read(&told)
-    }
-
-    fn euros(value: &str) -> Value {
-        json!({ "value": value, "currency": "EUR" })
-    }
-
-    #[test]
-    fn each_status_has_its_report() {
-        for (told_status, status, settlement, received) in [
-            ("open", Status::Pending, Settlement::Pending, 0),
-            ("pending", Status::Pending, Settlement::Pending, 0),
-            ("authorized", Status::Processing, Settlement::Pending, 0),
-            ("paid", Status::Completed, Settlement::Confirmed, 4990),
-            ("canceled", Status::Declined, Settlement::Pending, 0),
-            ("expired", Status::Expired, Settlement::Pending, 0),
-            ("failed", Status::Declined, Settlement::Pending, 0),
-        ] {
-            let report = read(&told(told_status)).unwrap().report();
-            assert_eq!(
-                (report.status, report.settlement, report.received.amount),
-                (status, settlement, received),
-                "{told_status}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_was_captured_is_what_was_received() {
-        let paid = with("paid", "amountCaptured", euros("49.89")).unwrap();
-        assert_eq!(paid.report().received.amount, 4989);
-        let partly = with("authorized", "amountCaptured", euros("10.00")).unwrap();
-        assert!(!partly.is_captured_whole());
-        assert_eq!(partly.report().received.amount, 1000);
-        assert!(
-            with("authorized", "amountCaptured", euros("49.90"))
-                .unwrap()
-                .is_captured_whole()
-        );
-    }
-
-    #[test]
-    fn a_refund_stays_completed_and_a_chargeback_is_for_a_person() {
-        let refunded = with("paid", "amountRefunded", euros("10.00"))
-            .unwrap()
-            .report();
-        assert_eq!(
-            (refunded.status, refunded.returned),
-            (Status::Completed, 1000)
-        );
-        let untouched = with("paid", "amountRefunded", euros("0.00")).unwrap();
-        assert_eq!(untouched.report().detail, "paid");
-        let back = with("paid", "amountChargedBack", euros("49.90"))
-            .unwrap()
-            .report();
-        assert_eq!(
-            (back.status, back.settlement, back.returned),
-            (Status::Review, Settlement::Pending, 0)
-        );
-    }
-
-    #[test]
-    fn why_it_failed_is_told_to_the_operator() {
-        let details = json!({ "failureReason": "insufficient_funds" });
-        let failed = with("failed", "details", details).unwrap().report();
-        assert_eq!(failed.detail, "failed, insufficient_funds");
     }
 
     #[test]

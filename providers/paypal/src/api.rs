@@ -33,6 +33,12 @@ pub(crate) fn post(
     send(account, &call)
 }
 
+/// A question with a JSON body that is sent as it is.
+pub(crate) fn ask(account: &Account, path: &str, body: Vec<u8>) -> Result<Answer, Broken> {
+    let call = Call::new(Verb::Post, url(account, path)).body("application/json", body);
+    send(account, &call)
+}
+
 /// A change that means the same however often it is made.
 pub(crate) fn patch(account: &Account, path: &str, body: &Json) -> Result<Answer, Broken> {
     send(

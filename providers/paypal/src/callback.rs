@@ -1,30 +1,25 @@
-//! Webhooks. Nothing that arrives is believed but the event's id: PayPal is asked for the event of that
-//! id, and its own copy is read.
+//! Webhooks: which events matter, and what they prove.
 //!
-//! This proves more than the signature of the delivery would, which PayPal too checks only on request:
-//! type and content come over a connection that PayPal alone can answer, whoever called us. An id that
-//! PayPal does not know is a forgery; a true id in a forged body leads to the true event.
-//!
-//! Asking costs a request, so what can be refused or ignored without it is. An event is reported where
-//! it proves the whole state; where it tells one part of it (a refund, a pending capture that may long
-//! be complete) the host asks for the order.
+//! [`signature`] has proved that PayPal sent an event before any of it is read. It covers no more of the body
+//! than a CRC-32, though, which whoever has seen one delivery can match with a body of his own. So no event
+//! proves money: what tells of a capture or a refund has the host ask for the order. An approval is reported,
+//! for it moves nothing, and the capture that follows reads the order first. Disputes are told here alone,
+//! with the money of the capture as PayPal's API tells it: an order does not tell of them.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::Broken;
 use kassette_plugin::provider::{
-    Account, Acknowledged, Condition, Incoming, Notice, Refused, Report, Settlement, Status,
-    Subject, Verb,
+    Account, Acknowledged, Condition, Dispute, DisputeState, Incoming, Notice, Refused, Report,
+    Settlement, Status, Subject, Verb,
 };
-use kassette_plugin::time;
+use kassette_plugin::{settings, time};
 
-use crate::api;
-use crate::wire::{self, CLOSED, Lone, Phase, Taken};
+use crate::capture::{self, Lone};
+use crate::wire::{self, CLOSED, Phase};
+use crate::{api, money, signature};
 
-/// How old an event may be that is reported by itself, in milliseconds: PayPal repeats a delivery for
-/// three days. What is sent again later, by hand or by a stranger, only makes the host ask.
+/// How old an approval may be that is reported, in milliseconds: PayPal repeats a delivery for three days.
+/// What is sent again later, by hand, only makes the host ask.
 const OLDEST: u64 = 4 * 86_400_000;
-
-/// Longest id of an event.
-const LONGEST_ID: usize = 50;
 
 /// Length of an attempt's id, in characters.
 const ATTEMPT: usize = 32;
@@ -34,66 +29,71 @@ const ATTEMPT: usize = 32;
 enum Kind {
     /// The payer has approved: the body is the order.
     Approved,
-    /// A capture is complete: the body is the capture.
-    Captured,
-    /// Something happened to an order or a capture; only the order tells the whole.
+    /// Something happened to an order or a capture, which the order tells.
     Changed,
-    /// The payer wants the money back; the order does not tell.
+    /// The payer wants the money back, or that was decided; the order does not tell.
     Disputed,
 }
 
 fn kind(event: &str) -> Option<Kind> {
     Some(match event {
         "CHECKOUT.ORDER.APPROVED" => Kind::Approved,
-        "PAYMENT.CAPTURE.COMPLETED" => Kind::Captured,
         "CHECKOUT.PAYMENT-APPROVAL.REVERSED"
+        | "PAYMENT.CAPTURE.COMPLETED"
         | "PAYMENT.CAPTURE.PENDING"
         | "PAYMENT.CAPTURE.DECLINED"
         | "PAYMENT.CAPTURE.DENIED"
         | "PAYMENT.CAPTURE.REFUNDED"
-        | "PAYMENT.CAPTURE.REVERSED"
-        | "CUSTOMER.DISPUTE.RESOLVED" => Kind::Changed,
-        "CUSTOMER.DISPUTE.CREATED" => Kind::Disputed,
+        | "PAYMENT.CAPTURE.REVERSED" => Kind::Changed,
+        "CUSTOMER.DISPUTE.CREATED" | "CUSTOMER.DISPUTE.UPDATED" | "CUSTOMER.DISPUTE.RESOLVED" => {
+            Kind::Disputed
+        }
         _ => return None,
     })
 }
 
-/// Reads one webhook, as PayPal itself tells it.
+/// Reads one webhook, once it is proved to be PayPal's. What is about none of ours is acknowledged: an app
+/// that other software uses too must not have its deliveries held back.
 pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledged, Refused> {
     if !matches!(incoming.verb, Verb::Post) {
         return Err(Refused::Malformed("not a POST".into()));
     }
-    let claim = Json::parse(&incoming.body);
-    let claim = claim.ok_or_else(|| Refused::Malformed("the body is no JSON".into()))?;
-    let Some(id) = claim
-        .get("id")
-        .and_then(Json::text)
-        .filter(|id| is_event_id(id))
-    else {
-        return Err(Refused::Malformed("the body names no event".into()));
-    };
-    if about(&claim).is_none() {
-        return Ok(acknowledged(None));
-    }
-    let event = event(account, id)?;
+    signature::verify(account, incoming)?;
+    news(account, &incoming.body)
+}
+
+/// Reads what PayPal has signed.
+fn news(account: &Account, body: &[u8]) -> Result<Acknowledged, Refused> {
+    let event = Json::parse(body);
+    let event = event.ok_or_else(|| Refused::Malformed("the body is no JSON".into()))?;
     let Some((kind, found, resource)) = about(&event) else {
-        return Ok(acknowledged(None));
+        return Ok(acknowledged(Vec::new()));
     };
-    let notice = match (kind, found) {
-        (Kind::Disputed, _) => dispute(account, resource)?,
-        (_, Found::Ours(attempt)) => Some(Notice {
+    let notices = match (kind, found) {
+        (Kind::Disputed, found) => dispute(account, found, resource)?,
+        (_, Found::Ours(attempt)) => vec![Notice {
             about: Subject::Attempt(attempt),
-            report: proved(kind, resource).filter(|_| is_fresh(&event, account.now)),
-        }),
-        (_, Found::Capture(id)) => capture(account, &id)?.and_then(|lone| {
-            let attempt = lone.attempt.as_deref().and_then(ours)?;
-            Some(Notice {
-                about: Subject::Attempt(attempt),
-                report: None,
-            })
-        }),
+            report: approval(kind, resource).filter(|_| is_fresh(&event, account.now)),
+        }],
+        (_, Found::Capture(id)) => {
+            let lone = capture(account, &id)?;
+            lone.and_then(|lone| lone.attempt)
+                .as_deref()
+                .and_then(ours)
+                .map(asking)
+                .into_iter()
+                .collect()
+        }
     };
-    Ok(acknowledged(notice))
+    Ok(acknowledged(notices))
+}
+
+/// A notice that has the host ask.
+fn asking(attempt: String) -> Notice {
+    Notice {
+        about: Subject::Attempt(attempt),
+        report: None,
+    }
 }
 
 /// What an event is about; none where it does not matter, or is about payments of other software that
@@ -104,38 +104,15 @@ fn about(event: &Json) -> Option<(Kind, Found, &Json)> {
     Some((kind, subject(resource)?, resource))
 }
 
-/// PayPal's own copy of an event.
-fn event(account: &Account, id: &str) -> Result<Json, Refused> {
-    let path = format!("/v1/notifications/webhooks-events/{id}");
-    let answer = api::get(account, &path).map_err(later)?;
-    match answer.status {
-        200 => {
-            let event = answer.json();
-            let same = |event: &Json| event.get("id").and_then(Json::text) == Some(id);
-            event
-                .filter(same)
-                .ok_or_else(|| Refused::Later("the event cannot be read".into()))
-        }
-        400 | 404 => Err(Refused::Forged("PayPal knows no event of that id".into())),
-        _ => Err(Refused::Later(api::problem(&answer).to_string())),
-    }
-}
-
 fn is_fresh(event: &Json, now: u64) -> bool {
     let made = event.get("create_time").and_then(Json::text);
     let made = made.and_then(time::parse_rfc3339).unwrap_or(0);
     made.saturating_add(OLDEST) >= now
 }
 
-/// PayPal's ids of events need no escaping in a path; anything else is not one.
-fn is_event_id(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(plain)
-}
-
-fn acknowledged(notice: Option<Notice>) -> Acknowledged {
+fn acknowledged(notices: Vec<Notice>) -> Acknowledged {
     Acknowledged {
-        notices: notice.into_iter().collect(),
+        notices,
         status: 200,
         media_type: "text/plain".into(),
         body: String::new(),
@@ -173,9 +150,16 @@ fn subject(resource: &Json) -> Option<Found> {
     }
     let capture = match disputed.first() {
         Some(_) => seller_transaction(resource),
-        None => wire::linked(resource, "/v2/payments/captures/"),
+        None => wire::linked(resource, "/v2/payments/captures/").or_else(|| related(resource)),
     };
     capture.map(Found::Capture)
+}
+
+/// The capture that a refund or a reversal names beside.
+fn related(refund: &Json) -> Option<String> {
+    let id = refund.path(&["supplementary_data", "related_ids", "capture_id"])?;
+    let id = id.text().filter(|id| wire::is_id(id))?;
+    Some(id.to_owned())
 }
 
 fn seller_transaction(dispute: &Json) -> Option<String> {
@@ -191,60 +175,109 @@ fn ours(name: &str) -> Option<String> {
     (id.len() == ATTEMPT && id.bytes().all(digit)).then(|| id.to_owned())
 }
 
-/// The report that an event proves by itself.
-fn proved(kind: Kind, resource: &Json) -> Option<Report> {
-    match kind {
-        Kind::Approved => {
-            let order = wire::order(resource)?;
-            (order.phase == Phase::Approved).then(|| order.report())?
-        }
-        Kind::Captured => {
-            let Lone { capture, order, .. } = wire::lone(resource)?;
-            let received = capture.amount.amount;
-            let credited = capture.taken == Taken::Credited;
-            credited.then_some(capture.report(&order?, received, 0))
-        }
-        Kind::Changed | Kind::Disputed => None,
-    }
+/// What an approval says by itself.
+fn approval(kind: Kind, resource: &Json) -> Option<Report> {
+    let order = (kind == Kind::Approved).then(|| wire::order(resource))??;
+    // That one was closed is no news: the host asks.
+    (order.phase == Phase::Approved && !order.closed).then(|| order.report())?
 }
 
 /// A dispute names its transaction; the capture of that id tells the attempt, the order, the money.
-fn dispute(account: &Account, resource: &Json) -> Result<Option<Notice>, Refused> {
-    let Some(id) = seller_transaction(resource) else {
-        return Ok(None);
+fn dispute(account: &Account, found: Found, resource: &Json) -> Result<Vec<Notice>, Refused> {
+    let told = match found {
+        Found::Ours(attempt) => Some(attempt),
+        Found::Capture(_) => None,
     };
-    let Some(lone) = capture(account, &id)? else {
-        return Ok(None);
+    let lone = match seller_transaction(resource) {
+        Some(id) => capture(account, &id)?,
+        None => None,
     };
-    let Some(attempt) = lone.attempt.as_deref().and_then(ours) else {
-        return Ok(None);
+    let Some(lone) = lone else {
+        return Ok(told.map(asking).into_iter().collect());
     };
-    let word = |name| {
-        let text = resource.get(name).and_then(Json::text).unwrap_or_default();
-        text.chars()
-            .filter(char::is_ascii)
-            .take(48)
-            .collect::<String>()
+    let Some(attempt) = lone.attempt.as_deref().and_then(ours).or(told) else {
+        return Ok(Vec::new());
     };
-    let report = lone.order.map(|order| Report {
-        reference: order,
-        status: Status::Review,
-        settlement: Settlement::Pending,
-        received: lone.capture.amount,
-        returned: 0,
-        detail: format!("dispute {}, {}", word("dispute_id"), word("reason")),
-    });
-    Ok(Some(Notice {
+    let Some((order, dispute)) = lone.order.clone().zip(item(resource, &lone)) else {
+        return Ok(vec![asking(attempt)]);
+    };
+    // Of a decided one the host asks for the order too: the money goes back as a refund of its own.
+    let decided = dispute.state != DisputeState::Open;
+    let asked = decided.then(|| asking(attempt.clone()));
+    let notice = Notice {
         about: Subject::Attempt(attempt),
-        report,
-    }))
+        report: Some(disputed(&order, &lone, dispute, resource)),
+    };
+    Ok([notice].into_iter().chain(asked).collect())
+}
+
+/// The dispute by itself; none where it has no id.
+///
+/// One that was lost counts nothing: what PayPal takes away for it, it books as a refund of the capture (the
+/// event `PAYMENT.CAPTURE.REVERSED` is about one, as `PAYMENT.CAPTURE.REFUNDED` is), and the order lists it
+/// as such. It must not be counted twice.
+fn item(resource: &Json, lone: &Lone) -> Option<Dispute> {
+    let state = state(resource);
+    let claimed = resource.get("dispute_amount").and_then(money::read);
+    let claimed = claimed.filter(|money| money.currency == lone.capture.amount.currency);
+    let amount = claimed.map_or(lone.capture.amount.amount, |money| money.amount);
+    let due = resource.get("seller_response_due_date");
+    Some(Dispute {
+        id: wire::word(resource.get("dispute_id"))?,
+        amount: if state == DisputeState::Lost {
+            0
+        } else {
+            amount
+        },
+        state,
+        reason: wire::word(resource.get("reason")),
+        respond_by: due.and_then(Json::text).and_then(time::parse_rfc3339),
+    })
+}
+
+/// Where a dispute stands. A decision that is not known is none.
+fn state(resource: &Json) -> DisputeState {
+    let outcome = resource.path(&["dispute_outcome", "outcome_code"]);
+    match outcome.and_then(Json::text) {
+        Some("RESOLVED_BUYER_FAVOUR" | "ACCEPTED") => DisputeState::Lost,
+        // PayPal pays out of its own pocket; the buyer gives up; PayPal refuses; another one goes on.
+        Some(
+            "RESOLVED_SELLER_FAVOUR"
+            | "RESOLVED_WITH_PAYOUT"
+            | "CANCELED_BY_BUYER"
+            | "DENIED"
+            | "NONE",
+        ) => DisputeState::Won,
+        _ => DisputeState::Open,
+    }
+}
+
+fn disputed(order: &str, lone: &Lone, dispute: Dispute, resource: &Json) -> Report {
+    let capture = &lone.capture;
+    let received = if capture.taken.is_received() {
+        capture.amount.amount
+    } else {
+        0
+    };
+    let mut report = capture.report(order, received, 0);
+    let outcome = wire::word(resource.path(&["dispute_outcome", "outcome_code"]));
+    let words = [dispute.reason.clone(), outcome];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    report.detail = format!("dispute {}, {}", dispute.id, words.join(", "));
+    if dispute.state == DisputeState::Open {
+        report.status = Status::Review;
+        report.settlement = Settlement::Pending;
+        report.particulars.reason = dispute.reason.clone();
+    }
+    report.particulars.disputes = vec![dispute];
+    report
 }
 
 /// Reads a capture; none where PayPal knows none of that id.
 fn capture(account: &Account, id: &str) -> Result<Option<Lone>, Refused> {
     let answer = api::get(account, &format!("/v2/payments/captures/{id}")).map_err(later)?;
     match answer.status {
-        200 => match answer.json().as_ref().and_then(wire::lone) {
+        200 => match answer.json().as_ref().and_then(capture::lone) {
             Some(lone) => Ok(Some(lone)),
             None => Err(Refused::Later("the capture cannot be read".into())),
         },
@@ -260,19 +293,29 @@ fn later(broken: Broken) -> Refused {
 }
 
 /// Asks for the app's webhooks: a cheap read that proves address and credentials, and finds that none
-/// leads to this account before a payment misses its news.
+/// leads to this account, or one of another id, before a payment misses its news.
 pub(crate) fn health(account: &Account) -> Condition {
+    if let Err(why) = signature::simulator(account) {
+        return Condition::Down(why);
+    }
     let answer = match api::get(account, "/v1/notifications/webhooks") {
         Ok(answer) => answer,
         Err(Broken::NotSent(why) | Broken::NoAnswer(why)) => return Condition::Down(why),
     };
     // By its path: a proxy may stand before us under another name.
     let path = format!("/callbacks/{}", account.id);
-    let ours = |webhook: &Json| named(Some(webhook), "url").is_some_and(|url| url.ends_with(&path));
+    let ours =
+        |webhook: &&Json| named(Some(webhook), "url").is_some_and(|url| url.ends_with(&path));
+    let known = settings::text(&account.settings, signature::WEBHOOK_ID);
+    let same = |webhook: &Json| known.is_some() && named(Some(webhook), "id") == known;
     let body = answer.json().unwrap_or(Json::Null);
     let webhooks = body.get("webhooks").map_or(&[][..], Json::items);
     match answer.status {
-        200 if webhooks.iter().any(ours) => Condition::Operational,
+        200 if webhooks.iter().filter(ours).any(same) => Condition::Operational,
+        200 if webhooks.iter().any(|webhook| ours(&webhook)) => Condition::Degraded(format!(
+            "the webhook that leads to {path} has another id than the setting {}",
+            signature::WEBHOOK_ID
+        )),
         200 => Condition::Degraded(format!("no webhook of the app leads to {path}")),
         429 => Condition::Degraded("rate limited".into()),
         _ => Condition::Down(api::problem(&answer).to_string()),

@@ -1,16 +1,19 @@
 //! PayPal: the Orders API v2, paid with a PayPal or a Venmo wallet.
 //!
 //! Written after PayPal's documents "Orders API v2", "Payments API v2", "Webhooks management API v1",
-//! "Webhook event names", "API idempotency", "Currency codes" and "Handle uncaptured payments".
+//! "Integrate webhooks", "Webhook event names", "Disputes API v1", "API idempotency", "Currency codes",
+//! "Pay with Venmo" and "Handle uncaptured payments".
 //!
 //! | File | Holds |
 //! |---|---|
 //! | `lib.rs` | what the module is, and the world's five functions |
 //! | `start.rs` | creating an order; what each refusal proves |
 //! | `query.rs` | capturing, closing and reading an order |
-//! | `callback.rs` | which webhooks matter, and reading them back from PayPal |
+//! | `callback.rs` | which webhooks matter, and what they prove |
+//! | `signature.rs` | whether a webhook is PayPal's |
+//! | `certificate.rs` | RSA, and certificates that lead to a root |
 //! | `api.rs` | requests: token, headers, refusals |
-//! | `wire.rs` | orders and captures, read strictly |
+//! | `wire.rs`, `capture.rs` | orders and captures, read strictly |
 //! | `money.rs` | amounts as PayPal writes them |
 //!
 //! Money moves in one place only: the capture that the host asks for with the wish `finish`. A payer's
@@ -19,8 +22,11 @@
 
 mod api;
 mod callback;
+mod capture;
+mod certificate;
 mod money;
 mod query;
+mod signature;
 mod start;
 mod wire;
 
@@ -38,6 +44,11 @@ impl Provider for PayPal {
             method: method.into(),
             currencies: currencies.iter().map(|code| (*code).into()).collect(),
         };
+        let need = |name: &str, help: &str| Need {
+            name: name.into(),
+            help: help.into(),
+            required: false,
+        };
         let secret = |name: &str, help: &str| SecretNeed {
             name: name.into(),
             help: help.into(),
@@ -52,13 +63,19 @@ impl Provider for PayPal {
                 service("paypal", &money::CURRENCIES),
                 service("venmo", &["USD"]),
             ],
-            settings: vec![Need {
-                name: "base-url".into(),
-                help:
-                    "Another address of the API than PayPal's own. Leave it out for a real account."
-                        .into(),
-                required: false,
-            }],
+            settings: [
+                need(
+                    "base-url",
+                    "Another address of the API than PayPal's own. Leave it out for a real account.",
+                ),
+                need(
+                    start::VENMO,
+                    "true: PayPal has allowed this account to send Venmo's payers to its page. Default: Venmo is refused, because PayPal promises it to its JavaScript SDK alone.",
+                ),
+            ]
+            .into_iter()
+            .chain(signature::needs())
+            .collect(),
             secrets: vec![
                 secret(
                     api::CLIENT_ID,

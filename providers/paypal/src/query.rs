@@ -2,14 +2,14 @@
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{
-    Account, Attempt, Money, QueryFailure, Report, Settlement, Status, Wish,
+    Account, Attempt, Money, Particulars, QueryFailure, Report, Settlement, Status, Wish,
 };
 
 use crate::api::{self, Problem};
 use crate::wire::{self, CLOSED, Order, Phase};
 
 /// Refusals that are about the payer's wallet or this payment. The payer would have to approve anew,
-/// and nobody can send him back: the attempt is over.
+/// and the gateway cannot send him back: the attempt is over.
 pub(crate) const DECLINES: [&str; 15] = [
     "COMPLIANCE_VIOLATION",
     "DECLINED_DUE_TO_RELATED_TXN",
@@ -27,6 +27,9 @@ pub(crate) const DECLINES: [&str; 15] = [
     "TRANSACTION_RECEIVING_LIMIT_EXCEEDED",
     "TRANSACTION_REFUSED",
 ];
+
+/// Why an order is declined that the host closed.
+pub(crate) const CALLED_OFF: &str = "called off by the merchant";
 
 /// What is done to an order before it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +52,9 @@ pub(crate) fn query(
     let id = reference
         .filter(|reference| wire::is_id(reference))
         .ok_or(QueryFailure::Absent)?;
-    let order = fetch(account, attempt, id)?;
+    let Some(order) = fetch(account, attempt, id)? else {
+        return forgotten(account, attempt, id, wish);
+    };
     match needed(&order, wish) {
         None => told(&order),
         Some(Act::Capture) if order.amount != attempt.due => Ok(odd(&order)),
@@ -70,13 +75,61 @@ fn needed(order: &Order, wish: Wish) -> Option<Act> {
     }
 }
 
-fn fetch(account: &Account, attempt: &Attempt, id: &str) -> Result<Order, QueryFailure> {
+/// Reads an order; none where PayPal says that it knows none of that id.
+fn fetch(account: &Account, attempt: &Attempt, id: &str) -> Result<Option<Order>, QueryFailure> {
     let answer = api::get(account, &format!("/v2/checkout/orders/{id}"))?;
     match answer.status {
-        200 => ours(&answer, attempt),
-        // PayPal forgets orders that nobody approved or captured in time.
-        404 => Err(QueryFailure::Absent),
+        200 => ours(&answer, attempt).map(Some),
+        404 => Ok(None),
         _ => Err(unavailable(&api::problem(&answer).to_string())),
+    }
+}
+
+/// What it means that PayPal knows the order no more (404, INVALID_RESOURCE_ID).
+///
+/// PayPal's document of an order's links gives three hours from its creation to send the payer there, and
+/// three from then on for his approval and the capture; an account manager can make the first 24, 48 or 72.
+/// After that the order is gone, and with it the approval, which had reserved nothing. What was captured is
+/// not forgotten. Only this module's capture moves money, and a capture of an order that is not there is
+/// refused with the same 404. So this is an end, `expired`, before the approval as after it:
+///
+/// - for `look` and `finish` once the attempt's own time is over. Before that it contradicts the document,
+///   proves nothing, and is told as `absent`: the host asks again;
+/// - for `close` at once, where PayPal refuses with 404 to change the order too: nothing captures an attempt
+///   that was closed.
+fn forgotten(
+    account: &Account,
+    attempt: &Attempt,
+    id: &str,
+    wish: Wish,
+) -> Result<Report, QueryFailure> {
+    if wish == Wish::Close {
+        let answer = mark(account, attempt, id)?;
+        match answer.status {
+            204 => return Ok(ended(attempt, id, Status::Declined, CALLED_OFF)),
+            404 => {}
+            _ => return Err(unavailable(&api::problem(&answer).to_string())),
+        }
+    } else if account.now < attempt.expires {
+        return Err(QueryFailure::Absent);
+    }
+    let why = "PayPal knows the order no more: it was not captured in time";
+    Ok(ended(attempt, id, Status::Expired, why))
+}
+
+/// The end of an order that cannot be read: nothing was taken.
+fn ended(attempt: &Attempt, id: &str, status: Status, detail: &str) -> Report {
+    Report {
+        reference: id.to_owned(),
+        status,
+        settlement: Settlement::Pending,
+        received: Money {
+            amount: 0,
+            currency: attempt.due.currency.clone(),
+        },
+        returned: 0,
+        detail: detail.into(),
+        particulars: Particulars::default(),
     }
 }
 
@@ -90,16 +143,19 @@ fn capture(account: &Account, attempt: &Attempt, order: &Order) -> Result<Report
     }
     let problem = api::problem(&answer);
     match refused(&problem) {
-        Refusal::Moved => told(&fetch(account, attempt, &order.id)?),
+        Refusal::Moved => match fetch(account, attempt, &order.id)? {
+            Some(order) => told(&order),
+            None => forgotten(account, attempt, &order.id, Wish::Finish),
+        },
         Refusal::Declined => {
             // So that the approval, which still stands at PayPal, is not told as news again. Where the
             // mark cannot be made it is declined all the same: a capture is never tried twice.
-            let _marked = mark(account, attempt, order);
-            Ok(Report {
-                status: Status::Declined,
-                detail: problem.to_string(),
-                ..quiet(order)
-            })
+            let _marked = mark(account, attempt, &order.id);
+            let mut report = order.quiet();
+            report.status = Status::Declined;
+            report.detail = problem.to_string();
+            report.particulars.reason = Some(problem.issue);
+            Ok(report)
         }
         Refusal::Unclear => Err(unavailable(&problem.to_string())),
     }
@@ -130,26 +186,25 @@ fn refused(problem: &Problem) -> Refusal {
 /// This is certain without PayPal's help: an approval moves no money, the host asks for no capture of
 /// an attempt that is over, and this module makes none of a marked order.
 fn close(account: &Account, attempt: &Attempt, order: &Order) -> Result<Report, QueryFailure> {
-    let answer = mark(account, attempt, order)?;
+    let answer = mark(account, attempt, &order.id)?;
     match answer.status {
         204 => {}
         // Captured or gone meanwhile; or PayPal patches no order in this state.
-        400 | 404 | 422 => {
-            let now = fetch(account, attempt, &order.id)?;
-            if now.is_captured() || now.is_over() {
-                return told(&now);
-            }
-        }
+        400 | 404 | 422 => match fetch(account, attempt, &order.id)? {
+            Some(now) if now.is_captured() || now.is_over() => return told(&now),
+            Some(_) => {}
+            None => return forgotten(account, attempt, &order.id, Wish::Close),
+        },
         _ => return Err(unavailable(&api::problem(&answer).to_string())),
     }
     Ok(Report {
         status: Status::Declined,
-        detail: "called off by the merchant".into(),
-        ..quiet(order)
+        detail: CALLED_OFF.into(),
+        ..order.quiet()
     })
 }
 
-fn mark(account: &Account, attempt: &Attempt, order: &Order) -> Result<Answer, QueryFailure> {
+fn mark(account: &Account, attempt: &Attempt, id: &str) -> Result<Answer, QueryFailure> {
     let patch = object([
         ("op", "replace".into()),
         (
@@ -158,32 +213,19 @@ fn mark(account: &Account, attempt: &Attempt, order: &Order) -> Result<Answer, Q
         ),
         ("value", format!("{}{CLOSED}", attempt.id).into()),
     ]);
-    let path = format!("/v2/checkout/orders/{}", order.id);
+    let path = format!("/v2/checkout/orders/{id}");
     Ok(api::patch(account, &path, &Json::List(vec![patch]))?)
 }
 
-/// An order of another amount than is due is not captured: somebody changed it at PayPal.
+/// An order of another amount than is due is not captured: it was changed at PayPal. So no authorisation is
+/// told that an operator could have captured.
 fn odd(order: &Order) -> Report {
-    Report {
-        status: Status::Review,
-        detail: "the order's amount is not what is due; it was not captured".into(),
-        ..quiet(order)
-    }
-}
-
-/// A report of which nothing was taken.
-fn quiet(order: &Order) -> Report {
-    Report {
-        reference: order.id.clone(),
-        status: Status::Pending,
-        settlement: Settlement::Pending,
-        received: Money {
-            amount: 0,
-            currency: order.amount.currency.clone(),
-        },
-        returned: 0,
-        detail: String::new(),
-    }
+    let mut report = order.quiet();
+    report.status = Status::Review;
+    report.detail = "the order's amount is not what is due; it was not captured".into();
+    report.particulars.authorised_at = None;
+    report.particulars.capture_before = None;
+    report
 }
 
 fn told(order: &Order) -> Result<Report, QueryFailure> {

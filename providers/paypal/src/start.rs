@@ -3,17 +3,35 @@
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{Account, Action, Attempt, Failure, Open, Started};
+use kassette_plugin::settings;
 
 use crate::api::{self, Problem};
-use crate::money;
 use crate::wire::{self, Order};
+use crate::{money, signature};
 
 /// Longest description and brand name that PayPal takes, in characters.
 const LONGEST_TEXT: usize = 127;
 
+/// Setting: whether Venmo may be sent to PayPal's page.
+///
+/// PayPal's pages on Venmo ("Pay with Venmo", section "Eligibility") demand that the shop is integrated with
+/// PayPal's JavaScript SDK, whose button opens the app or shows a QR code; Venmo's part of the Orders API has
+/// no address to return to. An approval by redirect works where PayPal has allowed it for an account, and is
+/// promised nowhere. So it is off unless the operator says that his account has it.
+pub(crate) const VENMO: &str = "venmo-by-redirect";
+
 /// Creates the order, or finds the one that an earlier call made: PayPal keeps the request id for six
 /// hours and answers a repeat with the order as it stands.
 pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
+    signature::simulator(account).map_err(Failure::Unavailable)?;
+    if attempt.method == "venmo" {
+        let allowed = settings::flag(&account.settings, VENMO, false);
+        if !allowed.map_err(|refusal| Failure::Unavailable(refusal.detail))? {
+            return Err(Failure::Unavailable(format!(
+                "PayPal promises Venmo to its JavaScript SDK alone; see the setting {VENMO}"
+            )));
+        }
+    }
     let body = body(attempt).ok_or_else(|| {
         let currency = &attempt.due.currency;
         Failure::Unavailable(format!("PayPal takes {currency} without decimals"))
@@ -112,7 +130,7 @@ fn opened(order: Order, attempt: &Attempt) -> Result<Started, Failure> {
 
 /// What a refusal proves.
 ///
-/// A creation moves no money, and nobody can approve or capture an order whose id nobody has learnt.
+/// A creation moves no money, and an order whose id was never learnt can be neither approved nor captured.
 /// So what PayPal says is believed, and only an answer that says nothing leaves a doubt.
 fn refused(problem: &Problem) -> Failure {
     let why = problem.to_string();
@@ -131,7 +149,7 @@ mod tests {
     use super::*;
     use crate::api::tests::{answer, refusal};
     use crate::wire::tests::{captured, told};
-    use kassette_plugin::provider::{Money, Payer};
+    use kassette_plugin::provider::{Environment, Money, Payer};
     use serde_json::{Value, json};
 
     fn attempt(method: &str, amount: u64, currency: &str) -> Attempt {
@@ -190,6 +208,32 @@ mod tests {
             order["cancel_url"],
             "https://pay.example/return/t?cancelled=1"
         );
+    }
+
+    #[test]
+    fn venmo_is_refused_without_a_request_until_the_operator_says_that_paypal_has_allowed_it() {
+        let refused = |settings: &[(&str, &str)]| {
+            let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let account = Account {
+                id: "paypal-test".into(),
+                environment: Environment::Test,
+                now: 1,
+                callback_url: String::new(),
+                settings: settings.iter().map(own).collect(),
+            };
+            // Without a host every request fails, and says so.
+            match start(&account, &attempt("venmo", 4990, "USD")) {
+                Err(Failure::Unavailable(why)) => !why.contains("no access token"),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(refused(&[]));
+        assert!(refused(&[(VENMO, "false")]));
+        assert!(
+            refused(&[(VENMO, "yes")]),
+            "what cannot be read is never ignored"
+        );
+        assert!(!refused(&[(VENMO, "true")]));
     }
 
     #[test]

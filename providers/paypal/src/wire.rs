@@ -1,15 +1,27 @@
-//! Orders and captures as PayPal tells them. Reading is strict: an answer that is not as documented
-//! is no answer.
+//! Orders as PayPal tells them. Reading is strict: an answer that is not as documented is no answer.
 use kassette_plugin::json::Json;
-use kassette_plugin::provider::{Money, Report, Settlement, Status};
+use kassette_plugin::provider::{
+    Money, Particulars, Refund, RefundState, Report, Settlement, Status,
+};
+use kassette_plugin::time;
 
+use crate::capture::{Capture, Taken, capture};
 use crate::money;
+use crate::query::CALLED_OFF;
 
 /// What stands behind the attempt's id in `custom_id` once the host wants the order no more.
 ///
 /// An order of the intent CAPTURE cannot be called off at PayPal: its payer may approve it as long as
 /// it lives. The mark makes every later reading of it say so, and this module never captures it.
 pub(crate) const CLOSED: &str = "-closed";
+
+/// How long an approval can be captured at least, in milliseconds after the order was made: PayPal's
+/// document gives three hours to send the payer there and three from then on to capture, which an account
+/// manager can make longer.
+const CAPTURABLE: u64 = 3 * 3_600_000;
+
+/// Most refunds of a report (the contract's limit); the sum counts every one.
+const REFUNDS: usize = 64;
 
 /// Where an order stands at PayPal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,30 +36,6 @@ pub(crate) enum Phase {
     Completed,
 }
 
-/// What a capture says of its money.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// COMPLETED, PARTIALLY_REFUNDED, REFUNDED: credited to the merchant's PayPal account.
-    Credited,
-    /// PENDING, and it will go on by itself: an eCheck, a bank transfer.
-    UnderWay,
-    /// PENDING, and a person has to do something.
-    Held,
-    /// DECLINED, FAILED.
-    Refused,
-}
-
-/// A capture of an order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Capture {
-    pub(crate) taken: Taken,
-    pub(crate) amount: Money,
-    /// Whether all of it was given back.
-    refunded: bool,
-    /// Status and reason in PayPal's words.
-    detail: String,
-}
-
 /// An order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
@@ -59,18 +47,23 @@ pub(crate) struct Order {
     pub(crate) phase: Phase,
     pub(crate) amount: Money,
     pub(crate) captures: Vec<Capture>,
-    /// Sum of its refunds, in the currency that was captured.
-    pub(crate) refunds: u64,
+    /// Its refunds, in the currency that was captured.
+    pub(crate) refunds: Vec<Refund>,
     /// Where the payer approves; there is none once he has.
     pub(crate) approve: Option<String>,
+    /// What is told of it beside.
+    pub(crate) beside: Beside,
 }
 
-/// A capture told by itself, with what it belongs to.
+/// What an order tells that decides nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lone {
-    pub(crate) capture: Capture,
-    pub(crate) attempt: Option<String>,
-    pub(crate) order: Option<String>,
+pub(crate) struct Beside {
+    /// Status in PayPal's word.
+    status: String,
+    /// With what the payer pays.
+    instrument: Option<String>,
+    made: Option<u64>,
+    changed: Option<u64>,
 }
 
 /// Reads an order; none where anything in it that counts is not as documented.
@@ -96,11 +89,46 @@ pub(crate) fn order(value: &Json) -> Option<Order> {
         attempt: custom.strip_suffix(CLOSED).unwrap_or(custom).to_owned(),
         closed: custom.ends_with(CLOSED),
         phase: phase(value.get("status")?.text()?)?,
-        refunds: refunds(listed("refunds"), captured)?,
+        refunds: listed("refunds")
+            .iter()
+            .map(|value| refund(value, captured))
+            .collect::<Option<_>>()?,
         approve: link(value, "payer-action").or_else(|| link(value, "approve")),
+        beside: Beside {
+            status: value.get("status")?.text()?.to_owned(),
+            instrument: value.get("payment_source").and_then(instrument),
+            made: at(value, "create_time"),
+            changed: at(value, "update_time"),
+        },
         captures,
         amount,
     })
+}
+
+/// A time; none where it cannot be read, for it decides nothing.
+pub(crate) fn at(value: &Json, name: &str) -> Option<u64> {
+    time::parse_rfc3339(value.get(name)?.text()?)
+}
+
+/// A word of PayPal's for people: an id, a code, a brand.
+pub(crate) fn word(value: Option<&Json>) -> Option<String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let text = value?.text()?;
+    let fits = (1..=64).contains(&text.len()) && text.bytes().all(plain);
+    fits.then(|| text.to_owned())
+}
+
+/// With what the payer pays: the wallet, or the card without it. Never who he is.
+fn instrument(source: &Json) -> Option<String> {
+    for wallet in ["paypal", "venmo"] {
+        if source.get(wallet).is_some() {
+            return Some(wallet.to_owned());
+        }
+    }
+    let card = source.get("card")?;
+    let brand = word(card.get("brand"))?.to_ascii_lowercase();
+    let digits = word(card.get("last_digits")).filter(|digits| digits.len() == 4)?;
+    Some(format!("{brand} {digits}"))
 }
 
 fn phase(status: &str) -> Option<Phase> {
@@ -113,54 +141,20 @@ fn phase(status: &str) -> Option<Phase> {
     })
 }
 
-/// Reads a capture, in an order or by itself.
-fn capture(value: &Json) -> Option<Capture> {
-    let status = value.get("status")?.text()?;
-    let reason = value
-        .path(&["status_details", "reason"])
-        .and_then(Json::text);
-    let taken = match (status, reason) {
-        ("COMPLETED" | "PARTIALLY_REFUNDED" | "REFUNDED", _) => Taken::Credited,
-        ("PENDING", Some("ECHECK" | "TRANSACTION_APPROVED_AWAITING_FUNDING")) => Taken::UnderWay,
-        ("PENDING", _) => Taken::Held,
-        ("DECLINED" | "FAILED", _) => Taken::Refused,
-        _ => return None,
-    };
-    let plain = |reason: &&str| reason.len() <= 64 && reason.is_ascii();
-    let detail = match reason.filter(plain) {
-        Some(reason) => format!("capture {status}, {reason}"),
-        None => format!("capture {status}"),
-    };
-    Some(Capture {
-        taken,
-        amount: money::read(value.get("amount")?)?,
-        refunded: status == "REFUNDED",
-        detail,
+/// A refund in this currency. Another is no answer.
+fn refund(value: &Json, currency: &str) -> Option<Refund> {
+    let given = money::read(value.get("amount")?)?;
+    (given.currency == currency).then_some(())?;
+    Some(Refund {
+        id: value.get("id")?.text().filter(|id| is_id(id))?.to_owned(),
+        amount: given.amount,
+        state: match value.get("status")?.text()? {
+            "COMPLETED" => RefundState::Succeeded,
+            "PENDING" => RefundState::Pending,
+            "FAILED" | "CANCELLED" => RefundState::Failed,
+            _ => return None,
+        },
     })
-}
-
-/// Reads a capture that is told without its order.
-pub(crate) fn lone(value: &Json) -> Option<Lone> {
-    let text = |value: Option<&Json>| value.and_then(Json::text).map(str::to_owned);
-    let order = text(value.path(&["supplementary_data", "related_ids", "order_id"]));
-    Some(Lone {
-        capture: capture(value)?,
-        attempt: text(value.get("custom_id")).or_else(|| text(value.get("invoice_id"))),
-        order: order.or_else(|| linked(value, "/v2/checkout/orders/")),
-    })
-}
-
-/// What was given back: refunds that are done or on their way, in this currency. Another is no answer.
-fn refunds(list: &[Json], currency: &str) -> Option<u64> {
-    list.iter()
-        .try_fold(0_u64, |sum, refund| match refund.get("status")?.text()? {
-            "COMPLETED" | "PENDING" => {
-                let given = money::read(refund.get("amount")?)?;
-                (given.currency == currency).then_some(())?;
-                sum.checked_add(given.amount)
-            }
-            _ => Some(sum),
-        })
 }
 
 /// The address of a link.
@@ -190,9 +184,11 @@ impl Order {
             .iter()
             .min_by_key(|capture| match capture.taken {
                 Taken::Credited => 0,
-                Taken::Held => 1,
-                Taken::UnderWay => 2,
-                Taken::Refused => 3,
+                Taken::ChargedBack => 1,
+                Taken::Contested => 2,
+                Taken::Held => 3,
+                Taken::UnderWay => 4,
+                Taken::Refused => 5,
             })
     }
 
@@ -211,60 +207,95 @@ impl Order {
     /// What this order says. None where it calls itself completed and shows no capture.
     pub(crate) fn report(&self) -> Option<Report> {
         if let Some(capture) = self.best() {
-            let credited = |capture: &&Capture| capture.taken == Taken::Credited;
             // Two captures in two currencies are no sum; then the first one alone is told.
-            let sum = self
-                .captures
-                .iter()
-                .filter(credited)
-                .fold(0_u64, |sum, each| {
-                    let same = each.amount.currency == capture.amount.currency;
-                    sum.saturating_add(if same { each.amount.amount } else { 0 })
-                });
-            let whole = if capture.refunded { sum } else { 0 };
-            let returned = self.refunds.max(whole);
-            return Some(capture.report(&self.id, sum, returned));
+            let same = |each: &&Capture| each.amount.currency == capture.amount.currency;
+            let sum = |counts: fn(&Capture) -> bool| {
+                let captures = self.captures.iter().filter(same);
+                let counted = captures.filter(|each| counts(each));
+                counted.fold(0_u64, |sum, each| sum.saturating_add(each.amount.amount))
+            };
+            let received = sum(|each| each.taken.is_received());
+            let mut report = capture.report(&self.id, received, self.returned(sum));
+            let particulars = &mut report.particulars;
+            particulars.references = self.captures.iter().map(|each| each.id.clone()).collect();
+            particulars.fee = self.fee();
+            particulars.instrument = self.beside.instrument.clone();
+            particulars.refunds = self.refunds.iter().take(REFUNDS).cloned().collect();
+            return Some(report);
         }
         let (status, detail) = match self.phase {
-            _ if self.closed => (Status::Declined, "called off by the merchant"),
+            _ if self.closed => (Status::Declined, CALLED_OFF),
             Phase::Waiting => (Status::Pending, "waits for the payer"),
             Phase::Approved => (Status::Processing, "approved by the payer"),
             Phase::Voided => (Status::Declined, "voided"),
             Phase::Completed => return None,
         };
         Some(Report {
-            reference: self.id.clone(),
             status,
+            detail: detail.into(),
+            ..self.quiet()
+        })
+    }
+
+    /// What was given back: the refunds that PayPal lists, reversals among them. Of a capture that calls
+    /// itself given back as a whole, or charged back, its own word, where the list does not bear it out.
+    fn returned(&self, sum: impl Fn(fn(&Capture) -> bool) -> u64) -> u64 {
+        let given = |state| {
+            let refunds = self
+                .refunds
+                .iter()
+                .filter(move |refund| refund.state == state);
+            refunds.fold(0_u64, |sum, refund| sum.saturating_add(refund.amount))
+        };
+        let back = given(RefundState::Succeeded);
+        let whole = sum(|each| each.refunded || each.taken == Taken::ChargedBack);
+        if given(RefundState::Pending) > 0 {
+            back
+        } else {
+            back.max(whole)
+        }
+    }
+
+    /// What PayPal keeps; none unless it tells it for all that was credited, in one currency.
+    fn fee(&self) -> Option<Money> {
+        let credited = self.captures.iter().filter(|each| each.taken.is_received());
+        credited
+            .map(|each| each.fee.clone())
+            .reduce(|sum, fee| {
+                let (sum, fee) = (sum?, fee?);
+                (sum.currency == fee.currency).then_some(())?;
+                Some(Money {
+                    amount: sum.amount.checked_add(fee.amount)?,
+                    ..sum
+                })
+            })
+            .flatten()
+    }
+
+    /// A report of which nothing was taken.
+    pub(crate) fn quiet(&self) -> Report {
+        let approved = self.phase == Phase::Approved && !self.closed;
+        let beside = self.beside.clone();
+        Report {
+            reference: self.id.clone(),
+            status: Status::Pending,
             settlement: Settlement::Pending,
             received: Money {
                 amount: 0,
                 currency: self.amount.currency.clone(),
             },
             returned: 0,
-            detail: detail.into(),
-        })
-    }
-}
-
-impl Capture {
-    /// What it says about the order's money; `received` is what counts as credited.
-    pub(crate) fn report(&self, order: &str, received: u64, returned: u64) -> Report {
-        let (status, settlement) = match self.taken {
-            Taken::Credited => (Status::Completed, Settlement::Confirmed),
-            Taken::UnderWay => (Status::VerificationPending, Settlement::Pending),
-            Taken::Held => (Status::Review, Settlement::Pending),
-            Taken::Refused => (Status::Declined, Settlement::Failed),
-        };
-        Report {
-            reference: order.to_owned(),
-            status,
-            settlement,
-            received: Money {
-                amount: received,
-                currency: self.amount.currency.clone(),
+            detail: String::new(),
+            particulars: Particulars {
+                provider_status: Some(beside.status),
+                instrument: beside.instrument,
+                authorised_at: beside.changed.filter(|_| approved),
+                capture_before: beside
+                    .made
+                    .filter(|_| approved)
+                    .map(|made| made.saturating_add(CAPTURABLE)),
+                ..Particulars::default()
             },
-            returned,
-            detail: self.detail.clone(),
         }
     }
 }

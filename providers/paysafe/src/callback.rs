@@ -5,7 +5,7 @@ use kassette_plugin::provider::call::header;
 use kassette_plugin::provider::secrets::{self, Algorithm};
 use kassette_plugin::provider::{Acknowledged, Incoming, Notice, Refused, Subject, Verb};
 
-use crate::wire::{self, Paid};
+use crate::wire::{self, Given, Paid};
 
 /// The secret that signs webhooks.
 pub(crate) const KEY: &str = "webhook-key";
@@ -31,10 +31,14 @@ pub(crate) fn read(incoming: &Incoming) -> Result<Acknowledged, Refused> {
     }
     let event = Json::parse(&incoming.body);
     let event = event.ok_or_else(|| Refused::Malformed("the body is no JSON".into()))?;
-    let name = event.get("eventType").and_then(Json::text);
-    let name = name.ok_or_else(|| Refused::Malformed("not an event".into()))?;
+    // Paysafe's pages have the one, what it sends the other, some both.
+    let named = |field| event.get(field).and_then(Json::text);
+    let name = named("eventName").or_else(|| named("eventType"));
     Ok(Acknowledged {
-        notices: notice(name, &event).into_iter().collect(),
+        notices: name
+            .and_then(|name| notice(name, &event))
+            .into_iter()
+            .collect(),
         status: 200,
         media_type: "text/plain".into(),
         body: String::new(),
@@ -51,17 +55,31 @@ fn notice(name: &str, event: &Json) -> Option<Notice> {
         return None;
     }
     let payload = event.get("payload")?;
-    let attempt = payload.get("merchantRefNum")?.text()?;
-    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    if attempt.len() != ATTEMPT || !attempt.bytes().all(digit) {
-        return None;
-    }
+    let about = subject(payload)?;
     let completed = wire::payment(payload)
-        .filter(|(_, payment)| name == "PAYMENT_COMPLETED" && payment.stands == Paid::Completed);
+        .filter(|(_, payment)| name == "PAYMENT_COMPLETED" && payment.stands == Paid::Completed)
+        .filter(|_| matches!(about, Subject::Attempt(_)));
     Some(Notice {
-        about: Subject::Attempt(attempt.to_owned()),
-        report: completed.map(|(_, payment)| payment.report(None, 0)),
+        about,
+        report: completed.map(|(_, payment)| payment.report(&Given::default())),
     })
+}
+
+/// Which payment a payload is about: ours by its own reference, or what was given back of one that it
+/// names, under whatever reference that was made in the Business Portal.
+fn subject(payload: &Json) -> Option<Subject> {
+    let text = |name| payload.get(name).and_then(Json::text);
+    let reference = text("merchantRefNum").filter(|reference| is_attempt(reference));
+    let made_for = || text("paymentId").or_else(|| text("settlementId"));
+    reference
+        .map(|attempt| Subject::Attempt(attempt.to_owned()))
+        .or_else(|| Some(Subject::Reference(made_for()?.to_owned())))
+}
+
+/// Whether a merchant's reference has the form of our attempts' ids.
+fn is_attempt(reference: &str) -> bool {
+    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    reference.len() == ATTEMPT && reference.bytes().all(digit)
 }
 
 #[cfg(test)]
@@ -149,8 +167,35 @@ mod tests {
             event("PAYMENT_", "COMPLETED", ID),
             event("PAYMENT_COMPLETED", "COMPLETED", "another shop's reference"),
             json!({ "eventType": "PAYMENT_COMPLETED" }),
+            json!({ "eventType": 1 }),
+            json!({ "type": "PAYMENT" }),
+            json!({}),
         ] {
             assert!(notices(&odd).is_empty(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn an_event_is_known_by_either_of_its_names() {
+        let mut renamed = event("PAYMENT_COMPLETED", "COMPLETED", ID);
+        let name = renamed.as_object_mut().unwrap().remove("eventType");
+        renamed["eventName"] = name.unwrap();
+        renamed["type"] = "PAYMENT".into();
+        let told = notices(&renamed);
+        assert!(told.iter().any(|notice| notice.report.is_some()));
+    }
+
+    #[test]
+    fn a_refund_under_a_reference_of_its_own_leads_to_its_payment() {
+        for name in ["paymentId", "settlementId"] {
+            let mut refund = event("REFUND_COMPLETED", "COMPLETED", "refund of the portal");
+            refund["payload"][name] = "3aeb9c63".into();
+            let told = notices(&refund);
+            let [notice] = told.as_slice() else {
+                panic!("one notice")
+            };
+            assert_eq!(notice.about, Subject::Reference("3aeb9c63".into()));
+            assert_eq!(notice.report, None);
         }
     }
 
@@ -172,8 +217,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_but_no_event_is_malformed() {
-        for body in ["", "{", "{}", r#"{"eventType":1}"#] {
+    fn what_is_signed_but_no_json_is_malformed() {
+        for body in ["", "{"] {
             let answer = read_keyed(incoming(body));
             assert!(matches!(answer, Err(Refused::Malformed(_))), "{body}");
         }

@@ -11,6 +11,7 @@
 //! | `callback.rs` | the signature of a webhook and its news |
 //! | `api.rs` | requests: address, credentials, refusals |
 //! | `wire.rs` | handles, payments and settlements, read strictly |
+//! | `report.rs` | what they say |
 //!
 //! A payment has two halves. The handle leads the payer to Interac and moves no money; once the payer is
 //! there it is payable, and the payment made with it asks for the money. That second step is the capture
@@ -20,6 +21,7 @@
 mod api;
 mod callback;
 mod query;
+mod report;
 mod start;
 mod wire;
 

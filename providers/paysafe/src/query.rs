@@ -3,53 +3,42 @@ use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Status, Wish};
 
 use crate::api;
-use crate::wire::{self, Handle, Handled, Paid, Payment};
+use crate::wire::{self, Given, Handle, Handled, Paid, Payment};
 
-/// What is done about a handle before it is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Act {
-    /// Ask for the money.
-    Pay,
-    /// See whether the money was asked for, and say that it never will be.
-    Close,
-}
-
-/// Finds handle and payment by the attempt's id, fulfils the wish, and tells.
+/// Finds handle and payment by the attempt's id, asks for the money where that is wished, and tells.
+///
+/// There is nothing to close: a handle cannot be called off, and what a payer has paid at Interac
+/// Paysafe takes by itself where we do not ask for it. So the wish `close` is answered with how it
+/// stands, which is certain once the handle's quarter of an hour is over.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     wish: Wish,
 ) -> Result<Report, QueryFailure> {
     let handle = handle(account, attempt)?.ok_or(QueryFailure::Absent)?;
-    match needed(handle.stands, wish) {
-        Some(Act::Pay) if handle.due != attempt.due => Ok(handle.says(
+    match (handle.stands, wish) {
+        (Handled::Payable, Wish::Finish) if handle.due != attempt.due => Ok(handle.says(
             Status::Review,
             "the handle's amount is not what is due; it was not asked for",
         )),
-        Some(Act::Pay) => pay(account, attempt, &handle),
-        Some(Act::Close) => match payment(account, attempt)? {
-            Some(payment) => told(account, attempt, &handle, &payment, wish),
-            None => Ok(handle.says(Status::Declined, "called off by the merchant")),
-        },
-        None => match handle.report() {
-            Some(report) => Ok(report),
-            None => {
-                let payment = payment(account, attempt)?;
-                let payment = payment.ok_or_else(|| unavailable("the payment is not shown yet"))?;
-                told(account, attempt, &handle, &payment, wish)
-            }
+        (Handled::Payable, Wish::Finish) => pay(account, attempt, &handle),
+        (Handled::Waiting | Handled::Payable, _) => tell(&handle, account),
+        (Handled::Used, _) => {
+            let payment = payment(account, attempt)?;
+            let payment = payment.ok_or_else(|| unavailable("the payment is not shown yet"))?;
+            told(account, attempt, &payment)
+        }
+        // Paysafe may have made a payment itself just then.
+        (Handled::Failed | Handled::Expired, _) => match payment(account, attempt)? {
+            Some(payment) if !payment.is_over() => told(account, attempt, &payment),
+            _ => tell(&handle, account),
         },
     }
 }
 
-/// What the wish asks of a handle in this state. A handle cannot be called off; that the money is never
-/// asked for is what closes it.
-fn needed(stands: Handled, wish: Wish) -> Option<Act> {
-    match (stands, wish) {
-        (Handled::Payable, Wish::Finish) => Some(Act::Pay),
-        (Handled::Waiting | Handled::Payable, Wish::Close) => Some(Act::Close),
-        _ => None,
-    }
+fn tell(handle: &Handle, account: &Account) -> Result<Report, QueryFailure> {
+    let report = handle.report(account.now);
+    report.ok_or_else(|| unavailable("the handle tells nothing"))
 }
 
 /// Asks for the money. A handle pays once, and `dupCheck` forbids a second payment of the attempt.
@@ -65,36 +54,31 @@ fn pay(account: &Account, attempt: &Attempt, handle: &Handle) -> Result<Report, 
     let answer = api::post(account, "/payments", &body)?;
     match answer.status {
         200 | 201 => {
-            let told = answer.json();
-            let told = told.as_ref().and_then(wire::payment);
-            let ours = told.filter(|(named, _)| *named == attempt.id);
+            let made = answer.json();
+            let made = made.as_ref().and_then(wire::payment);
+            let ours = made.filter(|(named, _)| *named == attempt.id);
             let (_, payment) = ours.ok_or_else(|| unavailable("the answer cannot be read"))?;
-            Ok(payment.report(Some(&handle.id), 0))
+            told(account, attempt, &payment)
         }
         // Declined payments are recorded, and a payment that was made before is there.
         400..=499 if answer.status != 429 => match payment(account, attempt)? {
-            Some(payment) => Ok(payment.report(Some(&handle.id), 0)),
+            Some(payment) => told(account, attempt, &payment),
             None => Err(unavailable(&api::problem(&answer).to_string())),
         },
         _ => Err(unavailable(&api::problem(&answer).to_string())),
     }
 }
 
-/// Tells a payment. What was given back stands in its settlements.
-fn told(
-    account: &Account,
-    attempt: &Attempt,
-    handle: &Handle,
-    payment: &Payment,
-    wish: Wish,
-) -> Result<Report, QueryFailure> {
-    let mut returned = 0;
-    if payment.stands == Paid::Completed && wish == Wish::Look {
+/// Tells a payment. What was given back stands in its settlements, which are read whatever the wish:
+/// a sum that a question leaves out would count as gone.
+fn told(account: &Account, attempt: &Attempt, payment: &Payment) -> Result<Report, QueryFailure> {
+    let mut given = Given::default();
+    if payment.stands == Paid::Completed {
         let settlements = look_up(account, attempt, "settlements")?;
-        let sum = wire::returned(&settlements);
-        returned = sum.ok_or_else(|| unavailable("the settlements cannot be read"))?;
+        let told = wire::given(&settlements);
+        given = told.ok_or_else(|| unavailable("the settlements cannot be read"))?;
     }
-    Ok(payment.report(Some(&handle.id), returned))
+    Ok(payment.report(&given))
 }
 
 /// The attempt's handle. There is at most one, because none is made without `dupCheck`.
@@ -126,24 +110,4 @@ fn look_up(account: &Account, attempt: &Attempt, what: &str) -> Result<Json, Que
 
 fn unavailable(why: &str) -> QueryFailure {
     QueryFailure::Unavailable(why.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_finish_asks_for_money_and_only_of_a_payable_handle() {
-        use Handled::{Expired, Failed, Payable, Used, Waiting};
-        for stands in [Waiting, Payable, Used, Failed, Expired] {
-            for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-                let pays = needed(stands, wish) == Some(Act::Pay);
-                assert_eq!(pays, (stands, wish) == (Payable, Wish::Finish));
-            }
-            assert_eq!(needed(stands, Wish::Look), None);
-        }
-        for stands in [Used, Failed, Expired] {
-            assert_eq!(needed(stands, Wish::Close), None);
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Paysafe's JSON. Reading is strict: an answer that is not as documented is no answer.
 use kassette_plugin::json::Json;
-use kassette_plugin::provider::{Money, Report, Settlement, Status};
+use kassette_plugin::provider::Money;
+use kassette_plugin::time;
 
 /// The only currency of Interac e-Transfer.
 pub(crate) const CURRENCY: &str = "CAD";
@@ -28,6 +29,8 @@ pub(crate) enum Handled {
 pub(crate) struct Handle {
     pub(crate) id: String,
     pub(crate) token: String,
+    /// In Paysafe's words.
+    pub(crate) status: String,
     pub(crate) stands: Handled,
     pub(crate) due: Money,
     /// Where the payer goes.
@@ -55,10 +58,25 @@ pub(crate) enum Paid {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payment {
     pub(crate) id: String,
+    /// In Paysafe's words.
+    pub(crate) status: String,
     pub(crate) stands: Paid,
     pub(crate) amount: Money,
-    /// Status or error in Paysafe's words.
-    detail: String,
+    /// Paysafe's number of the error.
+    pub(crate) error: Option<String>,
+    /// Under which id the money is found at Interac.
+    pub(crate) reconciliation: Option<String>,
+    /// Since when it stands so, in milliseconds.
+    pub(crate) since: Option<u64>,
+}
+
+/// What a payment's settlements tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    /// What was given back, in minor units.
+    pub(crate) back: u64,
+    /// Their ids.
+    pub(crate) settlements: Vec<String>,
 }
 
 /// Reads a handle and the attempt that it names.
@@ -68,10 +86,11 @@ pub(crate) fn handle(value: &Json) -> Option<(String, Handle)> {
         .iter()
         .find(|link| link.get("rel").and_then(Json::text) == Some("redirect_payment"));
     let redirect = redirect.and_then(|link| link.get("href")?.text());
+    let status = text(value, "status")?;
     let handle = Handle {
-        id: text(value, "id")?,
+        id: id(value)?,
         token: text(value, "paymentHandleToken")?,
-        stands: match value.get("status")?.text()? {
+        stands: match status.as_str() {
             "INITIATED" | "PROCESSING" => Handled::Waiting,
             "PAYABLE" => Handled::Payable,
             "COMPLETED" => Handled::Used,
@@ -79,6 +98,7 @@ pub(crate) fn handle(value: &Json) -> Option<(String, Handle)> {
             "EXPIRED" => Handled::Expired,
             _ => return None,
         },
+        status,
         due: money(value)?,
         redirect: redirect.map(str::to_owned),
         lives: value.get("timeToLiveSeconds").and_then(Json::whole),
@@ -107,15 +127,15 @@ pub(crate) fn payment(value: &Json) -> Option<(String, Payment)> {
         currency: CURRENCY.into(),
     };
     let amount = money(value).or_else(|| (stands == Paid::Failed).then_some(nothing))?;
-    let code = error.filter(|code| code.len() <= 40 && code.is_ascii());
+    let since = value.get("statusTime").and_then(Json::text);
     let payment = Payment {
-        id: text(value, "id")?,
+        id: id(value)?,
+        status: status.to_owned(),
         stands,
         amount,
-        detail: match code {
-            Some(code) => format!("payment {status}, error {code}"),
-            None => format!("payment {status}"),
-        },
+        error: error.filter(|code| is_word(code)).map(str::to_owned),
+        reconciliation: text(value, "gatewayReconciliationId").filter(|id| is_word(id)),
+        since: since.and_then(time::parse_rfc3339),
     };
     Some((text(value, "merchantRefNum")?, payment))
 }
@@ -136,18 +156,21 @@ pub(crate) fn found<T>(
     Some(ours.map(|(_, item)| item).collect())
 }
 
-/// What was given back of the payment's settlements.
-pub(crate) fn returned(answer: &Json) -> Option<u64> {
+/// What the payment's settlements tell; none where the answer cannot be read.
+pub(crate) fn given(answer: &Json) -> Option<Given> {
     let Json::List(settlements) = answer.get("settlements")? else {
         return None;
     };
-    settlements.iter().try_fold(0_u64, |sum, settlement| {
+    let mut given = Given::default();
+    for settlement in settlements {
         let refunded = match settlement.get("refundedAmount") {
             Some(amount) => amount.whole()?,
             None => 0,
         };
-        sum.checked_add(refunded)
-    })
+        given.back = given.back.checked_add(refunded)?;
+        given.settlements.extend(id(settlement));
+    }
+    Some(given)
 }
 
 /// Minor units and currency, which stand beside one another.
@@ -158,66 +181,19 @@ fn money(value: &Json) -> Option<Money> {
     })
 }
 
+/// An id of Paysafe's.
+fn id(value: &Json) -> Option<String> {
+    text(value, "id").filter(|id| is_word(id))
+}
+
+/// Whether this has the form of an id or a code: it goes to the operator.
+fn is_word(word: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=64).contains(&word.len()) && word.bytes().all(plain)
+}
+
 fn text(value: &Json, name: &str) -> Option<String> {
     value.get(name)?.text().map(str::to_owned)
-}
-
-impl Handle {
-    /// What the handle says by itself; none where a payment was made with it.
-    pub(crate) fn report(&self) -> Option<Report> {
-        let (status, detail) = match self.stands {
-            Handled::Waiting => (Status::Pending, "handle waits for the payer"),
-            Handled::Payable => (Status::Processing, "handle PAYABLE"),
-            Handled::Failed => (Status::Declined, "handle FAILED"),
-            Handled::Expired => (Status::Expired, "handle EXPIRED"),
-            Handled::Used => return None,
-        };
-        Some(self.says(status, detail))
-    }
-
-    /// A report of which nothing was taken.
-    pub(crate) fn says(&self, status: Status, detail: &str) -> Report {
-        Report {
-            reference: self.id.clone(),
-            status,
-            settlement: Settlement::Pending,
-            received: Money {
-                amount: 0,
-                currency: self.due.currency.clone(),
-            },
-            returned: 0,
-            detail: detail.into(),
-        }
-    }
-}
-
-impl Payment {
-    /// What the payment says, under the handle's id where that is known.
-    pub(crate) fn report(&self, handle: Option<&str>, returned: u64) -> Report {
-        let (status, settlement) = match self.stands {
-            Paid::Completed => (Status::Completed, Settlement::Confirmed),
-            Paid::Held => (Status::Review, Settlement::Pending),
-            Paid::UnderWay => (Status::Processing, Settlement::Pending),
-            Paid::Expired => (Status::Expired, Settlement::Pending),
-            Paid::Failed => (Status::Declined, Settlement::Pending),
-        };
-        let received = if self.stands == Paid::Completed {
-            self.amount.amount
-        } else {
-            0
-        };
-        Report {
-            reference: handle.unwrap_or(&self.id).to_owned(),
-            status,
-            settlement,
-            received: Money {
-                amount: received,
-                currency: self.amount.currency.clone(),
-            },
-            returned,
-            detail: self.detail.clone(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -249,57 +225,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn each_status_of_a_handle_has_its_report() {
-        for (told, status) in [
-            ("INITIATED", Some(Status::Pending)),
-            ("PROCESSING", Some(Status::Pending)),
-            ("PAYABLE", Some(Status::Processing)),
-            ("FAILED", Some(Status::Declined)),
-            ("CANCELLED", Some(Status::Declined)),
-            ("EXPIRED", Some(Status::Expired)),
-            ("COMPLETED", None),
-        ] {
-            let (attempt, handle) = handle(&read(&handle_told(told))).unwrap();
-            assert_eq!(attempt, "attempt-1");
-            let report = handle.report();
-            assert!(report.iter().all(|report| report.received.amount == 0));
-            assert_eq!(report.map(|report| report.status), status, "{told}");
-        }
+    fn a_status_that_is_not_documented_is_no_answer() {
         assert_eq!(handle(&read(&handle_told("ODD"))), None);
-    }
-
-    #[test]
-    fn each_status_of_a_payment_has_its_report() {
-        use Settlement::{Confirmed, Pending};
-        for (told, status, settlement, received) in [
-            ("COMPLETED", Status::Completed, Confirmed, 4990),
-            ("HELD", Status::Review, Pending, 0),
-            ("ERROR", Status::Review, Pending, 0),
-            ("RECEIVED", Status::Processing, Pending, 0),
-            ("PENDING", Status::Processing, Pending, 0),
-            ("PROCESSING", Status::Processing, Pending, 0),
-            ("EXPIRED", Status::Expired, Pending, 0),
-            ("FAILED", Status::Declined, Pending, 0),
-            ("CANCELLED", Status::Declined, Pending, 0),
-        ] {
-            let (_, payment) = payment(&read(&payment_told(told))).unwrap();
-            let report = payment.report(None, 0);
-            assert_eq!(
-                (report.status, report.settlement, report.received.amount),
-                (status, settlement, received),
-                "{told}"
-            );
-        }
         assert_eq!(payment(&read(&payment_told("ODD"))), None);
-    }
-
-    #[test]
-    fn a_decline_that_tells_its_error_alone_is_a_decline() {
-        let bare =
-            json!({ "id": "3aeb9c63", "merchantRefNum": "attempt-1", "error": { "code": "3022" } });
-        let (_, payment) = payment(&read(&bare)).unwrap();
-        assert_eq!(payment.stands, Paid::Failed);
-        assert_eq!(payment.report(None, 0).detail, "payment FAILED, error 3022");
     }
 
     #[test]
@@ -338,14 +266,13 @@ pub(crate) mod tests {
 
     #[test]
     fn refunds_of_all_settlements_add_up() {
-        let list =
-            json!({ "settlements": [{ "refundedAmount": 990 }, {}, { "refundedAmount": 10 }] });
-        assert_eq!(returned(&read(&list)), Some(1000));
-        assert_eq!(
-            returned(&read(
-                &json!({ "settlements": [{ "refundedAmount": "9" }] })
-            )),
-            None
-        );
+        let list = json!({ "settlements": [
+            { "id": "s1", "refundedAmount": 990 }, {}, { "id": "s2", "refundedAmount": 10 },
+        ] });
+        let told = given(&read(&list)).unwrap();
+        assert_eq!(told.back, 1000);
+        assert_eq!(told.settlements, ["s1", "s2"]);
+        let odd = json!({ "settlements": [{ "refundedAmount": "9" }] });
+        assert_eq!(given(&read(&odd)), None);
     }
 }

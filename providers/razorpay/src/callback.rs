@@ -11,6 +11,7 @@ use kassette_plugin::provider::{
 };
 
 use crate::query::{self, is_id};
+use crate::wire;
 
 /// The secret that signs events.
 pub(crate) const SECRET: &str = "webhook-secret";
@@ -69,8 +70,7 @@ fn whose(account: &Account, event: &Json) -> Result<Option<String>, Refused> {
         let reference = event.path(&["payload", "payment_link", "entity", "reference_id"]);
         reference.and_then(Json::text).map(str::to_owned)
     } else if OF_PAYMENT.iter().any(|start| kind.starts_with(start)) {
-        let payment = event.path(&["payload", "payment", "entity", "id"]);
-        match payment.and_then(Json::text).filter(|id| is_id(id)) {
+        match event.path(&["payload", "payment", "entity"]) {
             Some(payment) => of_payment(account, payment)?,
             None => None,
         }
@@ -80,10 +80,17 @@ fn whose(account: &Account, event: &Json) -> Result<Option<String>, Refused> {
     Ok(attempt.filter(|attempt| is_attempt(attempt)))
 }
 
-/// Asks Razorpay through which link a payment was made.
-fn of_payment(account: &Account, payment: &str) -> Result<Option<String>, Refused> {
-    match query::link_of(account, payment) {
-        Ok(link) => Ok(link.map(|link| link.attempt)),
+/// A payment has the notes of its link; where it has none, its order is asked for.
+fn of_payment(account: &Account, payment: &Json) -> Result<Option<String>, Refused> {
+    if let Some(attempt) = wire::attempt_of(payment) {
+        return Ok(Some(attempt));
+    }
+    let order = payment.get("order_id").and_then(Json::text);
+    let Some(order) = order.filter(|id| is_id(id)) else {
+        return Ok(None);
+    };
+    match query::attempt_of(account, order) {
+        Ok(attempt) => Ok(attempt),
         Err(QueryFailure::Unavailable(why)) => Err(Refused::Later(why)),
         Err(QueryFailure::Absent) => Ok(None),
     }
@@ -105,8 +112,8 @@ mod tests {
 
     const ATTEMPT: &str = "00000000000000000000000000000001";
 
-    /// A host whose code for every message is 32 times the message's length, and whose every payment
-    /// is ours.
+    /// A host whose code for every message is 32 times the message's length, and which knows one order
+    /// of ours and one of a shop beside us.
     struct Keyed;
     impl Host for Keyed {
         fn ready(&mut self, name: &str) -> bool {
@@ -116,13 +123,18 @@ mod tests {
             Some(vec![u8::try_from(message.len() % 256).unwrap(); 32])
         }
         fn send(&mut self, request: &Request) -> Result<Response, Failure> {
-            assert!(request.url.ends_with("/v1/payment_links?payment_id=pay_1"));
-            let mut link = crate::wire::tests::told("paid", Some("captured"));
-            link["reference_id"] = json!(ATTEMPT);
+            let (status, body) = match request.url.rsplit('/').next() {
+                Some("order_1") => (200, json!({ "notes": [], "receipt": ATTEMPT })),
+                Some("order_2") => (200, json!({ "notes": [], "receipt": "TS1989" })),
+                _ => (
+                    400,
+                    json!({ "error": { "description": "The id provided does not exist" } }),
+                ),
+            };
             Ok(Response {
-                status: 200,
+                status,
                 headers: Vec::new(),
-                body: json!({ "payment_links": [link] }).to_string().into_bytes(),
+                body: body.to_string().into_bytes(),
             })
         }
     }
@@ -164,9 +176,13 @@ mod tests {
 
     #[test]
     fn each_kind_of_event_names_the_attempt_and_makes_the_host_ask() {
-        let payment = json!({ "payment": { "entity": { "id": "pay_1" } } });
+        let payment = json!({ "payment": { "entity": { "id": "pay_1", "order_id": "order_1" } } });
+        let noted = json!({ "payment": { "entity": {
+            "id": "pay_1", "order_id": "order_0", "notes": { "attempt": ATTEMPT },
+        } } });
         for event in [
             paid(),
+            event("payment.authorized", &noted),
             event("payment.failed", &payment),
             event("refund.processed", &payment),
             event("payment.dispute.created", &payment),
@@ -183,7 +199,11 @@ mod tests {
     #[test]
     fn what_is_not_ours_is_acknowledged_and_ignored() {
         let link = json!({ "payment_link": { "entity": { "reference_id": "TS1989" } } });
+        let of_order = |order: Value| json!({ "payment": { "entity": { "order_id": order } } });
         for event in [
+            event("payment.captured", &of_order(json!("order_2"))),
+            event("payment.captured", &of_order(json!("order_3"))),
+            event("refund.processed", &of_order(json!(null))),
             event("settlement.processed", &json!({})),
             event("payment_link.paid", &link),
             event("payment.captured", &json!({})),

@@ -6,6 +6,7 @@
 //! | `lib.rs` | what the module is, and the world's five functions |
 //! | `start.rs` | creating a link; what each refusal means |
 //! | `query.rs` | finding a link, capturing, cancelling |
+//! | `tries.rs` | what can still become of a try that failed |
 //! | `report.rs` | what a link and its payments say in the host's words |
 //! | `callback.rs` | the signature of an event and whom it is about |
 //! | `api.rs` | requests: address and key |
@@ -17,6 +18,7 @@ mod callback;
 mod query;
 mod report;
 mod start;
+mod tries;
 mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
@@ -52,9 +54,9 @@ impl Provider for Razorpay {
             settings: vec![
                 setting(
                     query::KEEP_OPEN,
-                    "\"true\" lets a payer whose try failed try again on Razorpay's page until the \
-                     link expires; default \"false\": the link is cancelled, so that another \
-                     method or provider can be chosen at once",
+                    "Default \"true\": a payer whose try failed may try again on Razorpay's page until \
+                     the link expires. \"false\" cancels the link as soon as no failed try can be \
+                     authorised late any more, so that another method or provider can be chosen",
                 ),
                 setting(
                     BASE_URL,

@@ -1,20 +1,30 @@
 //! Asking where a link stands, after doing what the host wishes.
 use kassette_plugin::encode;
-use kassette_plugin::json::object;
+use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Wish};
+use kassette_plugin::provider::{Account, Attempt, QueryFailure, Refund, Report, Wish};
 use kassette_plugin::settings;
 
 use crate::api;
-use crate::report::{self, has_failed, is_authorized};
+use crate::report::{self, Known, is_authorized};
 use crate::start::LINKS;
-use crate::wire::{self, Dispute, Link, Payment, Phase, Stage};
+use crate::tries::{is_alive, was_given_back};
+use crate::wire::{self, Link, Objection, Payment, Phase, Stage};
+
+const PAYMENTS: &str = "/v1/payments";
+const ORDERS: &str = "/v1/orders";
 
 /// Setting: whether a link stays open after a decline.
 pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
 
-/// Tries of one link that are read, the newest of them: the host allows 16 requests a call.
-const MOST_TRIES: usize = 8;
+/// The host allows 16 requests a call. Of a link that shows payments without an order so many are read,
+/// of captured payments the refunds of so many, and so many pages of disputes.
+const MOST_PAYMENTS: usize = 3;
+const MOST_REFUNDED: usize = 2;
+const MOST_PAGES: usize = 5;
+
+/// Items of a page.
+const PAGE: usize = 100;
 
 /// What is done to a link before it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,40 +40,55 @@ pub(crate) fn query(
     reference: Option<&str>,
     wish: Wish,
 ) -> Result<Report, QueryFailure> {
-    let keep = settings::flag(&account.settings, KEEP_OPEN, false)
+    let keep = settings::flag(&account.settings, KEEP_OPEN, true)
         .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
-    let kept_open = keep && wish != Wish::Close;
     let mut link = match reference.filter(|reference| is_id(reference)) {
         Some(reference) => read(account, attempt, reference)?,
         None => find(account, attempt)?.ok_or(QueryFailure::Absent)?,
     };
-    let mut payments = payments(account, &link)?;
-    match needed(&link, &payments, wish, kept_open) {
+    let mut tries = tries(account, &link)?;
+    let mut refusal = None;
+    match needed(&link, &tries, wish, keep, account.now) {
         Some(Act::Cancel) => {
             link = cancel(account, attempt, &link)?;
-            // What was paid just before the link was cancelled.
-            payments = self::payments(account, &link)?;
+            // What was tried just before the link was cancelled.
+            tries = self::tries(account, &link)?;
         }
-        Some(Act::Capture) => capture(account, attempt, &mut payments)?,
+        Some(Act::Capture) => refusal = capture(account, attempt, &mut tries)?,
         None => {}
     }
-    let disputes = disputes(account, &payments)?;
-    report::report(&link, &payments, &disputes, kept_open)
-        .ok_or_else(|| unavailable("declined but not yet cancelled, or paid without a payment"))
+    let refunds = refunds(account, &tries)?;
+    let disputes = disputes(account, &tries)?;
+    let known = Known {
+        link: &link,
+        tries: &tries,
+        refunds: &refunds,
+        disputes: &disputes,
+        now: account.now,
+    };
+    let mut report = report::report(&known).ok_or_else(|| unavailable("paid without a payment"))?;
+    // Why an authorisation that could not be captured is one still.
+    if let Some(refusal) = refusal.filter(|_| is_authorized(&tries)) {
+        report.detail = format!("not captured: {refusal}");
+        report.particulars.reason = Some(refusal);
+    }
+    Ok(report)
 }
 
-/// What the wish asks of a link that stands so. A payer whose try failed could still try again, so that
-/// link is cancelled whatever the wish: then `declined` is certain. An authorisation cannot be given
-/// back by a request; it runs out by itself.
-fn needed(link: &Link, payments: &[Payment], wish: Wish, kept_open: bool) -> Option<Act> {
-    if payments.iter().any(|payment| payment.captured) {
+/// What the wish asks of a link that stands so. It is cancelled only where that makes `declined` certain:
+/// as long as a try may still be authorised, a payer who finds the link open can at least go on there. An
+/// authorisation cannot be given back by a request; it runs out by itself, and the link with it.
+fn needed(link: &Link, tries: &[Payment], wish: Wish, keep: bool, now: u64) -> Option<Act> {
+    if tries.iter().any(|each| each.captured) {
         return None;
     }
-    if is_authorized(payments) {
+    if is_authorized(tries) {
         return (wish == Wish::Finish).then_some(Act::Capture);
     }
-    let declined = has_failed(link) && !kept_open;
-    (link.stage == Stage::Created && (declined || wish == Wish::Close)).then_some(Act::Cancel)
+    let certain = !tries.iter().any(|each| is_alive(each, now));
+    let unwanted =
+        wish == Wish::Close || tries.iter().any(was_given_back) || (!keep && !tries.is_empty());
+    (link.stage == Stage::Created && certain && unwanted).then_some(Act::Cancel)
 }
 
 fn cancel(account: &Account, attempt: &Attempt, link: &Link) -> Result<Link, QueryFailure> {
@@ -76,17 +101,18 @@ fn cancel(account: &Account, attempt: &Attempt, link: &Link) -> Result<Link, Que
     }
 }
 
-/// Captures what the payer approved: the whole of it, where it is what is due.
+/// Captures what the payer approved: the whole of it, where it is what is due. Razorpay's reason where it
+/// refused.
 fn capture(
     account: &Account,
     attempt: &Attempt,
-    payments: &mut [Payment],
-) -> Result<(), QueryFailure> {
-    let authorized = payments
+    tries: &mut [Payment],
+) -> Result<Option<String>, QueryFailure> {
+    let authorized = tries
         .iter_mut()
-        .find(|payment| payment.phase == Phase::Authorized);
+        .find(|each| each.phase == Phase::Authorized);
     let Some(payment) = authorized else {
-        return Ok(());
+        return Ok(None);
     };
     if payment.money != attempt.due {
         return Err(unavailable("what was authorised is not what is due"));
@@ -95,15 +121,22 @@ fn capture(
         ("amount", payment.money.amount.into()),
         ("currency", payment.money.currency.as_str().into()),
     ]);
-    let path = format!("/v1/payments/{}/capture", payment.id);
+    let path = format!("{PAYMENTS}/{}/capture", payment.id);
     let answer = api::post(account, &path, &body)?;
-    *payment = match answer.status {
-        200 => wire::payment(&answer.body).ok_or_else(unreadable)?,
-        // Captured already, or given back: what it is now is the answer.
-        400 => read_payment(account, &payment.id)?,
-        _ => return Err(refused(&answer)),
-    };
-    Ok(())
+    match answer.status {
+        200 => {
+            *payment = wire::payment(&answer.body).ok_or_else(unreadable)?;
+            Ok(None)
+        }
+        // Captured already, given back, or refused: what it is now is the answer.
+        400 => {
+            *payment = read_payment(account, &payment.id)?;
+            let problem = wire::problem(&answer);
+            let words = [problem.reason, problem.code];
+            Ok(words.into_iter().find(|word| !word.is_empty()))
+        }
+        _ => Err(refused(&answer)),
+    }
 }
 
 /// Reads a link by its id.
@@ -111,8 +144,8 @@ fn read(account: &Account, attempt: &Attempt, id: &str) -> Result<Link, QueryFai
     let answer = api::get(account, &format!("{LINKS}/{id}"))?;
     match answer.status {
         200 => ours(attempt, wire::link(&answer.body)),
-        // Razorpay forgets no link, and says 400 of an id that it does not know: the key is of another
-        // account, which proves nothing.
+        // Not known to the key's account. Razorpay itself forgets no link.
+        _ if wire::problem(&answer).is_unknown_id() => Err(QueryFailure::Absent),
         _ => Err(refused(&answer)),
     }
 }
@@ -131,32 +164,47 @@ pub(crate) fn find(account: &Account, attempt: &Attempt) -> Result<Option<Link>,
     }
 }
 
-/// The link that a payment was made through; none where there is none.
-pub(crate) fn link_of(account: &Account, payment: &str) -> Result<Option<Link>, QueryFailure> {
-    let query = encode::form(&[("payment_id", payment)]);
-    let answer = api::get(account, &format!("{LINKS}?{query}"))?;
-    if answer.status != 200 {
-        return Err(refused(&answer));
+/// The attempt of which an order collects the tries; none where the account has no such order, or it is
+/// none of ours.
+pub(crate) fn attempt_of(account: &Account, order: &str) -> Result<Option<String>, QueryFailure> {
+    let answer = api::get(account, &format!("{ORDERS}/{order}"))?;
+    match answer.status {
+        200 => {
+            let order: Json = answer.json().ok_or_else(unreadable)?;
+            Ok(wire::attempt_of(&order))
+        }
+        _ if wire::problem(&answer).is_unknown_id() => Ok(None),
+        _ => Err(refused(&answer)),
     }
-    let links = wire::links(&answer.body).ok_or_else(unreadable)?;
-    Ok(links.into_iter().next())
 }
 
-/// The tries that did not fail, each read whole: a link tells their state, but not what was refunded.
-fn payments(account: &Account, link: &Link) -> Result<Vec<Payment>, QueryFailure> {
-    let tries = link.tries.iter().rev();
-    let alive = tries.filter(|(_, phase)| *phase != Phase::Failed);
-    alive
-        .take(MOST_TRIES)
-        .map(|(id, _)| read_payment(account, id))
-        .collect()
+/// Every try to pay a link, the newest first. The link itself shows captured payments alone; its order,
+/// which is there as soon as a payer has opened the link, knows all of them.
+fn tries(account: &Account, link: &Link) -> Result<Vec<Payment>, QueryFailure> {
+    let mut tries = match &link.order {
+        Some(order) if is_id(order) => {
+            let answer = api::get(account, &format!("{ORDERS}/{order}/payments"))?;
+            if answer.status != 200 {
+                return Err(refused(&answer));
+            }
+            wire::payments(&answer.body).ok_or_else(unreadable)?
+        }
+        Some(_) => return Err(unreadable()),
+        None => {
+            let shown = link.paid.iter().take(MOST_PAYMENTS);
+            let read = shown.map(|id| read_payment(account, id));
+            read.collect::<Result<_, _>>()?
+        }
+    };
+    tries.sort_by_key(|each| std::cmp::Reverse(each.created_at));
+    Ok(tries)
 }
 
 fn read_payment(account: &Account, id: &str) -> Result<Payment, QueryFailure> {
     if !is_id(id) {
         return Err(unreadable());
     }
-    let answer = api::get(account, &format!("/v1/payments/{id}"))?;
+    let answer = api::get(account, &format!("{PAYMENTS}/{id}"))?;
     match answer.status {
         200 => wire::payment(&answer.body)
             .filter(|payment| payment.id == id)
@@ -165,19 +213,56 @@ fn read_payment(account: &Account, id: &str) -> Result<Payment, QueryFailure> {
     }
 }
 
-/// What was disputed of a captured payment. A payment does not say it, and disputes are not searched by
-/// payment: the newest hundred since it was made are read.
-fn disputes(account: &Account, payments: &[Payment]) -> Result<Vec<Dispute>, QueryFailure> {
-    let taken = payments.iter().filter(|payment| payment.captured);
-    let Some(since) = taken.map(|payment| payment.created_at).min() else {
+/// The refunds of captured payments of which something was refunded. One that has more of them than are
+/// read at once is left out: then Razorpay's own sum counts.
+fn refunds(
+    account: &Account,
+    tries: &[Payment],
+) -> Result<Vec<(String, Vec<Refund>)>, QueryFailure> {
+    let refunded = tries
+        .iter()
+        .filter(|each| each.captured && each.refunded > 0);
+    let mut all = Vec::new();
+    for payment in refunded.take(MOST_REFUNDED) {
+        let path = format!("{PAYMENTS}/{}/refunds?count={PAGE}", payment.id);
+        let answer = api::get(account, &path)?;
+        if answer.status != 200 {
+            return Err(refused(&answer));
+        }
+        let refunds = wire::refunds(&answer.body).ok_or_else(unreadable)?;
+        if refunds.len() < PAGE {
+            all.push((payment.id.clone(), refunds));
+        }
+    }
+    Ok(all)
+}
+
+/// What was disputed of captured payments. A payment does not say it, and disputes are not searched by
+/// payment: the newest of those since it was made are read, page by page.
+fn disputes(account: &Account, tries: &[Payment]) -> Result<Vec<Objection>, QueryFailure> {
+    let taken = tries.iter().filter(|each| each.captured);
+    let Some(since) = taken.map(|each| each.created_at).min() else {
         return Ok(Vec::new());
     };
-    let query = encode::form(&[("from", since.to_string().as_str()), ("count", "100")]);
-    let answer = api::get(account, &format!("/v1/disputes?{query}"))?;
-    if answer.status != 200 {
-        return Err(refused(&answer));
+    let (since, count) = (since.to_string(), PAGE.to_string());
+    let mut disputes = Vec::new();
+    for page in 0..MOST_PAGES {
+        let skip = (page * PAGE).to_string();
+        let mut query = vec![("from", since.as_str()), ("count", count.as_str())];
+        if page > 0 {
+            query.push(("skip", skip.as_str()));
+        }
+        let answer = api::get(account, &format!("/v1/disputes?{}", encode::form(&query)))?;
+        if answer.status != 200 {
+            return Err(refused(&answer));
+        }
+        let (found, read) = wire::disputes(&answer.body, tries).ok_or_else(unreadable)?;
+        disputes.extend(found);
+        if read < PAGE {
+            break;
+        }
     }
-    wire::disputes(&answer.body, payments).ok_or_else(unreadable)
+    Ok(disputes)
 }
 
 fn ours(attempt: &Attempt, link: Option<Link>) -> Result<Link, QueryFailure> {
@@ -214,18 +299,22 @@ fn unavailable(why: &str) -> QueryFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{paid, read, told};
+    use crate::wire::tests::{BEGAN, failed, paid, read, told};
 
     const WISHES: [Wish; 3] = [Wish::Finish, Wish::Look, Wish::Close];
+    /// A minute after the tries began.
+    const SOON: u64 = (BEGAN + 60) * 1_000;
+    /// When no try can bring money any more.
+    const LATER: u64 = (BEGAN + 6 * 24 * 3_600) * 1_000;
 
-    fn act(status: &str, tried: Option<&str>, payments: &[Payment], wish: Wish) -> Option<Act> {
-        needed(&read(&told(status, tried)).unwrap(), payments, wish, false)
+    fn act(status: &str, tries: &[Payment], wish: Wish, now: u64) -> Option<Act> {
+        needed(&read(&told(status)).unwrap(), tries, wish, true, now)
     }
 
     #[test]
     fn only_finish_captures_and_only_what_the_payer_approved() {
-        let authorized = [paid("authorized", false, 0)];
-        let act = |wish| act("created", Some("authorized"), &authorized, wish);
+        let authorized = [failed("incorrect_pin"), paid("authorized", false, 0)];
+        let act = |wish| act("created", &authorized, wish, SOON);
         assert_eq!(act(Wish::Finish), Some(Act::Capture));
         assert_eq!(act(Wish::Look), None);
         assert_eq!(act(Wish::Close), None);
@@ -233,28 +322,53 @@ mod tests {
 
     #[test]
     fn look_leaves_open_what_could_still_be_paid_and_close_does_not() {
-        assert_eq!(act("created", None, &[], Wish::Look), None);
-        assert_eq!(act("created", None, &[], Wish::Finish), None);
-        assert_eq!(act("created", None, &[], Wish::Close), Some(Act::Cancel));
+        assert_eq!(act("created", &[], Wish::Look, SOON), None);
+        assert_eq!(act("created", &[], Wish::Finish, SOON), None);
+        let cancelled = act("created", &[], Wish::Close, SOON);
+        assert_eq!(cancelled, Some(Act::Cancel));
     }
 
     #[test]
-    fn a_decline_is_made_certain_unless_it_may_be_tried_again() {
+    fn a_link_is_left_open_while_cancelling_it_would_prove_nothing() {
+        for tried in [failed("payment_timed_out"), paid("created", false, 0)] {
+            let tried = [tried];
+            for wish in WISHES {
+                assert_eq!(act("created", &tried, wish, SOON), None, "{tried:?}");
+            }
+            assert_eq!(
+                act("created", &tried, Wish::Close, LATER),
+                Some(Act::Cancel)
+            );
+            assert_eq!(act("created", &tried, Wish::Look, LATER), None);
+        }
+    }
+
+    #[test]
+    fn a_decline_closes_the_link_where_the_operator_wants_that_and_it_is_certain() {
+        let link = read(&told("created")).unwrap();
+        let declined = [failed("insufficient_funds")];
+        let act = |now| needed(&link, &declined, Wish::Look, false, now);
+        assert_eq!(act(SOON), None);
+        assert_eq!(act(LATER), Some(Act::Cancel));
+    }
+
+    #[test]
+    fn an_authorisation_that_razorpay_gave_back_ends_the_link() {
+        let given_back = [paid("refunded", false, 4990)];
         for wish in WISHES {
-            let act = act("created", Some("failed"), &[], wish);
+            let act = act("created", &given_back, wish, LATER);
             assert_eq!(act, Some(Act::Cancel));
         }
-        let link = read(&told("created", Some("failed"))).unwrap();
-        assert_eq!(needed(&link, &[], Wish::Look, true), None);
     }
 
     #[test]
     fn what_is_paid_or_over_is_left_alone() {
         for wish in WISHES {
             let captured = [paid("captured", true, 0)];
-            assert_eq!(act("paid", Some("captured"), &captured, wish), None);
-            assert_eq!(act("cancelled", Some("failed"), &[], wish), None);
-            assert_eq!(act("expired", None, &[], wish), None);
+            assert_eq!(act("paid", &captured, wish, LATER), None);
+            let declined = [failed("insufficient_funds")];
+            assert_eq!(act("cancelled", &declined, wish, LATER), None);
+            assert_eq!(act("expired", &[], wish, LATER), None);
         }
     }
 }

@@ -1,72 +1,92 @@
 //! What a link and its payments say in the host's words.
-use kassette_plugin::provider::{Money, Report, Settlement, Status};
+use kassette_plugin::provider::{
+    DisputeState, Money, Particulars, Refund, RefundState, Report, Settlement, Status,
+};
 
-use crate::wire::{Dispute, Link, Payment, Phase, Stage};
+use crate::tries::{is_alive, was_given_back};
+use crate::wire::{Link, Objection, Payment, Phase, Stage};
 
-/// Where a payment stands. None where that cannot be told yet: a try failed and the link is still open
-/// for another one, or a paid link shows no payment.
-///
-/// `payments` are the tries that did not fail; `kept_open` says that a link may stay open after a
-/// decline, so that it still waits for the payer.
-pub(crate) fn report(
-    link: &Link,
-    payments: &[Payment],
-    disputes: &[Dispute],
-    kept_open: bool,
-) -> Option<Report> {
-    let taken: Vec<&Payment> = payments.iter().filter(|payment| payment.captured).collect();
-    let received = received(link, &taken);
-    let returned = returned(&taken, disputes);
+/// Most ids, refunds and disputes that a report tells.
+const MOST_REFERENCES: usize = 8;
+const MOST_ITEMS: usize = 64;
+
+/// What was read about a link in this call.
+pub(crate) struct Known<'a> {
+    pub(crate) link: &'a Link,
+    /// Every try to pay it, the newest first.
+    pub(crate) tries: &'a [Payment],
+    /// Of each captured payment whose refunds were read, all of them.
+    pub(crate) refunds: &'a [(String, Vec<Refund>)],
+    pub(crate) disputes: &'a [Objection],
+    /// In milliseconds.
+    pub(crate) now: u64,
+}
+
+/// Where a payment stands. None where that cannot be told: a paid link shows no payment.
+pub(crate) fn report(known: &Known<'_>) -> Option<Report> {
+    let taken: Vec<&Payment> = known.tries.iter().filter(|each| each.captured).collect();
+    let received = received(known.link, &taken);
+    let returned = returned(known, &taken);
     let (status, settlement, detail) = if !taken.is_empty() {
-        taken_as(received.amount, returned, disputes)
-    } else if is_authorized(payments) {
+        taken_as(received.amount, returned, known.disputes)
+    } else if is_authorized(known.tries) {
         let detail = "authorized; given back by Razorpay if it is not captured";
         (Status::Processing, Settlement::Pending, detail)
     } else {
-        match link.stage {
-            Stage::Created if has_failed(link) && !kept_open => return None,
-            Stage::Created => (Status::Pending, Settlement::Pending, "created"),
-            Stage::Cancelled if has_failed(link) => {
-                (Status::Declined, Settlement::Pending, "the payment failed")
-            }
-            Stage::Cancelled => (Status::Declined, Settlement::Pending, "cancelled"),
-            Stage::Expired => (Status::Expired, Settlement::Pending, "expired"),
-            Stage::Paid | Stage::PartiallyPaid => return None,
-        }
+        let (status, detail) = untaken(known)?;
+        (status, Settlement::Pending, detail)
     };
     Some(Report {
-        reference: link.id.clone(),
+        reference: known.link.id.clone(),
         status,
         settlement,
         received,
         returned,
         detail: detail.to_owned(),
+        particulars: particulars(known, &taken),
     })
 }
 
 /// Whether the payer has approved, and nothing was taken yet.
-pub(crate) fn is_authorized(payments: &[Payment]) -> bool {
-    payments
-        .iter()
-        .any(|payment| payment.phase == Phase::Authorized)
+pub(crate) fn is_authorized(tries: &[Payment]) -> bool {
+    tries.iter().any(|each| each.phase == Phase::Authorized)
 }
 
-/// Whether the payer's last try failed.
-pub(crate) fn has_failed(link: &Link) -> bool {
-    let failed = |(_, phase): &(String, Phase)| *phase == Phase::Failed;
-    !link.tries.is_empty() && link.tries.iter().all(failed)
+/// Nothing is taken and nothing held. A link that is over proves nothing as long as a try to pay it may
+/// still be authorised.
+fn untaken(known: &Known<'_>) -> Option<(Status, &'static str)> {
+    let alive = known.tries.iter().any(|each| is_alive(each, known.now));
+    let released = known.tries.iter().any(was_given_back);
+    Some(match known.link.stage {
+        Stage::Created if known.tries.is_empty() => (Status::Pending, "created"),
+        Stage::Created => (Status::Pending, "tried; the payer may try again"),
+        Stage::Cancelled | Stage::Expired if alive => (
+            Status::Pending,
+            "over, but a try to pay it may still be authorised",
+        ),
+        Stage::Cancelled if released => (Status::Declined, "given back uncaptured"),
+        Stage::Cancelled if known.tries.is_empty() => (Status::Declined, "cancelled"),
+        Stage::Cancelled => (Status::Declined, "the payment failed"),
+        Stage::Expired => (Status::Expired, "expired"),
+        Stage::Paid | Stage::PartiallyPaid => return None,
+    })
 }
 
 fn taken_as(
     received: u64,
     returned: u64,
-    disputes: &[Dispute],
+    disputes: &[Objection],
 ) -> (Status, Settlement, &'static str) {
+    let open = |is_inquiry: bool| {
+        disputes
+            .iter()
+            .any(|each| each.dispute.state == DisputeState::Open && each.is_inquiry == is_inquiry)
+    };
     if returned >= received {
         (Status::Completed, Settlement::Confirmed, "refunded")
-    } else if disputes.contains(&Dispute::Open) {
+    } else if open(false) {
         (Status::Review, Settlement::Pending, "disputed by the payer")
-    } else if disputes.contains(&Dispute::Inquiry) {
+    } else if open(true) {
         // The money is there; whether to deliver is what a person has to decide.
         (
             Status::Review,
@@ -93,111 +113,266 @@ fn received(link: &Link, taken: &[&Payment]) -> Money {
     }
 }
 
-/// Given back: refunds, and disputes that were lost.
-fn returned(taken: &[&Payment], disputes: &[Dispute]) -> u64 {
-    let refunds = taken.iter().map(|payment| payment.refunded);
-    let lost = disputes.iter().map(|dispute| match dispute {
-        Dispute::Lost(amount) => *amount,
-        Dispute::Inquiry | Dispute::Open | Dispute::Over => 0,
+/// Given back: refunds that have not failed, which may still be under way, and disputes that were lost.
+fn returned(known: &Known<'_>, taken: &[&Payment]) -> u64 {
+    let refunds = taken.iter().map(|payment| {
+        let read = known.refunds.iter().find(|(of, _)| *of == payment.id);
+        read.map_or(payment.refunded, |(_, refunds)| {
+            let made = refunds
+                .iter()
+                .filter(|refund| refund.state != RefundState::Failed);
+            made.fold(0, |sum, refund| sum.saturating_add(refund.amount))
+        })
     });
-    refunds.chain(lost).fold(0, u64::saturating_add)
+    let disputes = known.disputes.iter().map(|each| &each.dispute);
+    let lost = disputes.filter(|dispute| dispute.state == DisputeState::Lost);
+    refunds
+        .chain(lost.map(|dispute| dispute.amount))
+        .fold(0, u64::saturating_add)
+}
+
+/// What is told beside: the payment that took the money counts, or else the newest try.
+fn particulars(known: &Known<'_>, taken: &[&Payment]) -> Particulars {
+    let held = || {
+        let mut tries = known.tries.iter();
+        tries.find(|each| each.phase == Phase::Authorized)
+    };
+    let main = taken.first().copied();
+    let main = main.or_else(held).or_else(|| known.tries.first());
+    let stage = known.link.stage.word();
+    let fees = taken.iter().filter_map(|payment| payment.fee);
+    let fee = fees.reduce(u64::saturating_add);
+    let refunds = known
+        .refunds
+        .iter()
+        .flat_map(|(_, refunds)| refunds.clone());
+    let disputes = known.disputes.iter().map(|each| each.dispute.clone());
+    Particulars {
+        provider_status: Some(
+            main.map_or(stage, |payment| payment.phase.word())
+                .to_owned(),
+        ),
+        reason: main
+            .filter(|payment| payment.phase == Phase::Failed)
+            .and_then(|payment| payment.reason.clone()),
+        references: references(known, main),
+        fee: fee.map(|amount| Money {
+            amount,
+            currency: received(known.link, taken).currency,
+        }),
+        instrument: main.and_then(|payment| payment.instrument.clone()),
+        refunds: refunds.take(MOST_ITEMS).collect(),
+        disputes: disputes.take(MOST_ITEMS).collect(),
+        ..Particulars::default()
+    }
+}
+
+/// The order, the payment that counts with the bank's numbers for it, then the other tries.
+fn references(known: &Known<'_>, main: Option<&Payment>) -> Vec<String> {
+    let mut references: Vec<String> = known.link.order.iter().cloned().collect();
+    if let Some(payment) = main {
+        references.push(payment.id.clone());
+        references.extend(payment.numbers.iter().cloned());
+    }
+    let others = known.tries.iter().map(|payment| &payment.id);
+    for id in others {
+        if !references.contains(id) {
+            references.push(id.clone());
+        }
+    }
+    references.truncate(MOST_REFERENCES);
+    references
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{paid, read, told};
+    use crate::wire::tests::{BEGAN, failed, paid, read, told};
+    use kassette_plugin::provider::Dispute;
 
-    fn said(
+    /// A minute after the tries began.
+    const SOON: u64 = (BEGAN + 60) * 1_000;
+    /// When no try can bring money any more.
+    const LATER: u64 = (BEGAN + 6 * 24 * 3_600) * 1_000;
+
+    fn tell(
         status: &str,
-        tried: Option<&str>,
-        payments: &[Payment],
-        disputes: &[Dispute],
-    ) -> Option<(Status, Settlement)> {
-        let link = read(&told(status, tried)).unwrap();
-        let report = report(&link, payments, disputes, false)?;
+        tries: &[Payment],
+        refunds: &[(String, Vec<Refund>)],
+        disputes: &[Objection],
+        now: u64,
+    ) -> Option<Report> {
+        let link = read(&told(status)).unwrap();
+        report(&Known {
+            link: &link,
+            tries,
+            refunds,
+            disputes,
+            now,
+        })
+    }
+
+    fn said(status: &str, tries: &[Payment], now: u64) -> Option<(Status, Settlement)> {
+        let report = tell(status, tries, &[], &[], now)?;
         Some((report.status, report.settlement))
     }
 
     #[test]
     fn each_state_has_its_report() {
-        let captured = paid("captured", true, 0);
-        for (link, tried, payments, status) in [
-            ("created", None, vec![], Status::Pending),
+        for (link, tries, status) in [
+            ("created", vec![], Status::Pending),
+            ("created", vec![paid("created", false, 0)], Status::Pending),
+            ("created", vec![failed("payment_declined")], Status::Pending),
             (
                 "created",
-                Some("created"),
-                vec![paid("created", false, 0)],
-                Status::Pending,
+                vec![failed("payment_declined"), paid("authorized", false, 0)],
+                Status::Processing,
             ),
             (
-                "created",
-                Some("authorized"),
+                "cancelled",
                 vec![paid("authorized", false, 0)],
                 Status::Processing,
             ),
-            ("cancelled", None, vec![], Status::Declined),
-            ("cancelled", Some("failed"), vec![], Status::Declined),
-            ("expired", None, vec![], Status::Expired),
+            ("cancelled", vec![], Status::Declined),
+            ("expired", vec![], Status::Expired),
             // An authorisation that ran out: given back before anything was taken.
             (
+                "cancelled",
+                vec![paid("refunded", false, 4990)],
+                Status::Declined,
+            ),
+            (
                 "expired",
-                Some("refunded"),
                 vec![paid("refunded", false, 4990)],
                 Status::Expired,
             ),
         ] {
             assert_eq!(
-                said(link, tried, &payments, &[]),
+                said(link, &tries, SOON),
                 Some((status, Settlement::Pending)),
-                "{link}"
+                "{link} {tries:?}"
             );
         }
-        assert_eq!(
-            said("paid", Some("captured"), &[captured], &[]),
-            Some((Status::Completed, Settlement::Confirmed))
-        );
+        for over in ["created", "paid", "cancelled", "expired"] {
+            assert_eq!(
+                said(over, &[paid("captured", true, 0)], SOON),
+                Some((Status::Completed, Settlement::Confirmed)),
+                "{over}"
+            );
+        }
+        assert_eq!(said("paid", &[], SOON), None);
     }
 
     #[test]
-    fn what_proves_nothing_is_not_told() {
-        assert_eq!(said("created", Some("failed"), &[], &[]), None);
-        assert_eq!(said("paid", None, &[], &[]), None);
-        let link = read(&told("created", Some("failed"))).unwrap();
-        let kept = report(&link, &[], &[], true).unwrap();
-        assert_eq!(kept.status, Status::Pending);
+    fn a_link_that_is_over_proves_nothing_while_a_try_may_be_authorised_late() {
+        for (tries, still) in [
+            (vec![failed("payment_timed_out")], SOON),
+            (vec![failed("insufficient_funds")], SOON),
+            (vec![paid("created", false, 0)], SOON),
+        ] {
+            for (over, ended) in [
+                ("cancelled", Status::Declined),
+                ("expired", Status::Expired),
+            ] {
+                let pending = Some((Status::Pending, Settlement::Pending));
+                assert_eq!(said(over, &tries, still), pending, "{over} {tries:?}");
+                assert_eq!(
+                    said(over, &tries, LATER),
+                    Some((ended, Settlement::Pending))
+                );
+            }
+        }
+    }
+
+    fn objection(state: DisputeState, amount: u64, is_inquiry: bool) -> Objection {
+        Objection {
+            dispute: Dispute {
+                id: "disp_1".into(),
+                amount,
+                state,
+                reason: Some("fraud".into()),
+                respond_by: None,
+            },
+            is_inquiry,
+        }
     }
 
     #[test]
-    fn refunds_and_disputes_are_told() {
-        let paid_and = |refunded| paid("captured", true, refunded);
-        let tell = |refunded, disputes: &[Dispute]| {
-            let link = read(&told("paid", Some("captured"))).unwrap();
-            report(&link, &[paid_and(refunded)], disputes, false).unwrap()
+    fn disputes_are_told() {
+        let tell = |objection: Objection| {
+            let captured = [paid("captured", true, 0)];
+            tell("paid", &captured, &[], &[objection], SOON).unwrap()
         };
-        assert_eq!(tell(990, &[]).returned, 990);
-        assert_eq!(tell(990, &[]).status, Status::Completed);
-        assert_eq!(tell(0, &[Dispute::Lost(4990)]).returned, 4990);
-        let disputed = tell(0, &[Dispute::Open]);
+        let lost = tell(objection(DisputeState::Lost, 4990, false));
+        assert_eq!((lost.status, lost.returned), (Status::Completed, 4990));
+        assert_eq!(lost.particulars.disputes.len(), 1);
+        let disputed = tell(objection(DisputeState::Open, 4990, false));
         assert_eq!(
             (disputed.status, disputed.settlement),
             (Status::Review, Settlement::Pending)
         );
-        let asked = tell(0, &[Dispute::Inquiry]);
+        let asked = tell(objection(DisputeState::Open, 4990, true));
         assert_eq!(
             (asked.status, asked.settlement),
             (Status::Review, Settlement::Confirmed)
         );
-        assert_eq!(tell(0, &[Dispute::Over]).status, Status::Completed);
+        let won = tell(objection(DisputeState::Won, 4990, false));
+        assert_eq!((won.status, won.returned), (Status::Completed, 0));
+    }
+
+    #[test]
+    fn refunds_that_failed_are_not_given_back() {
+        let refund = |id: &str, state| Refund {
+            id: id.into(),
+            amount: 990,
+            state,
+        };
+        let read = [(
+            "pay_1".to_owned(),
+            vec![
+                refund("rfnd_1", RefundState::Failed),
+                refund("rfnd_2", RefundState::Succeeded),
+                refund("rfnd_3", RefundState::Pending),
+            ],
+        )];
+        let captured = [paid("captured", true, 2970)];
+        let told = tell("paid", &captured, &read, &[], SOON).unwrap();
+        assert_eq!((told.status, told.returned), (Status::Completed, 1980));
+        assert_eq!(told.particulars.refunds.len(), 3);
+        // Razorpay's own sum, where the refunds were not read.
+        let told = tell("paid", &captured, &[], &[], SOON).unwrap();
+        assert_eq!(told.returned, 2970);
     }
 
     #[test]
     fn a_payment_that_was_made_twice_is_told_with_its_sum() {
-        let link = read(&told("paid", Some("captured"))).unwrap();
         let twice = [paid("captured", true, 0), paid("captured", true, 0)];
+        let told = tell("paid", &twice, &[], &[], SOON).unwrap();
+        assert_eq!(told.received.amount, 9980);
+        assert_eq!(told.particulars.fee.unwrap().amount, 236);
+    }
+
+    #[test]
+    fn the_payment_that_counts_is_told_with_its_ids() {
+        let mut first = failed("incorrect_pin");
+        first.id = "pay_0".into();
+        let tries = [first, paid("captured", true, 0)];
+        let told = tell("paid", &tries, &[], &[], SOON).unwrap().particulars;
+        assert_eq!(told.provider_status.as_deref(), Some("captured"));
         assert_eq!(
-            report(&link, &twice, &[], false).unwrap().received.amount,
-            9980
+            told.references,
+            ["order_1", "pay_1", "103608848276", "pay_0"]
         );
+        assert_eq!(told.instrument.as_deref(), Some("upi @okaxis"));
+        assert_eq!(told.reason, None);
+    }
+
+    #[test]
+    fn a_refused_try_tells_its_reason_while_the_payer_may_go_on() {
+        let told = tell("created", &[failed("incorrect_pin")], &[], &[], SOON).unwrap();
+        assert_eq!(told.status, Status::Pending);
+        let told = told.particulars;
+        assert_eq!(told.reason.as_deref(), Some("incorrect_pin"));
+        assert_eq!(told.provider_status.as_deref(), Some("failed"));
     }
 }

@@ -54,7 +54,10 @@ fn body(account: &Account, attempt: &Attempt) -> Json {
             object([("sms", false.into()), ("email", false.into())]),
         ),
         ("reminder_enable", false.into()),
-        ("notes", object([("attempt", attempt.id.as_str().into())])),
+        (
+            "notes",
+            object([(wire::ATTEMPT, attempt.id.as_str().into())]),
+        ),
         ("callback_url", attempt.return_url.as_str().into()),
         ("callback_method", "get".into()),
     ];
@@ -99,8 +102,13 @@ fn opened(attempt: &Attempt, link: Option<Link>) -> Result<Started, Failure> {
         ),
         // Razorpay's page takes no second payment, and news is on its way.
         Stage::Paid | Stage::PartiallyPaid => (paid(), None),
-        Stage::Cancelled | Stage::Expired => {
+        // Nobody has opened it, so that nobody can have tried to pay it.
+        Stage::Cancelled | Stage::Expired if link.order.is_none() => {
             return Err(Failure::Declined(format!("{} is over", link.id)));
+        }
+        Stage::Cancelled | Stage::Expired => {
+            let why = format!("{} is over, and was tried before", link.id);
+            return Err(Failure::Uncertain(why));
         }
     };
     Ok(Started::Open(Open {
@@ -214,7 +222,7 @@ mod tests {
                 status,
                 code: "BAD_REQUEST_ERROR".into(),
                 field: field.into(),
-                reason: String::new(),
+                ..Problem::default()
             })
         };
         assert!(matches!(refused(400, "amount"), Failure::Declined(_)));
@@ -225,7 +233,11 @@ mod tests {
 
     #[test]
     fn a_link_that_is_over_or_of_something_else_cannot_be_started() {
-        let opened = |status: &str, attempt: &Attempt| opened(attempt, read(&told(status, None)));
+        let opened = |status: &str, attempt: &Attempt| {
+            let mut link = told(status);
+            link["order_id"] = Value::Null;
+            opened(attempt, read(&link))
+        };
         assert!(matches!(
             opened("created", &attempt()),
             Ok(Started::Open(_))
@@ -235,6 +247,9 @@ mod tests {
                 opened(over, &attempt()),
                 Err(Failure::Declined(_))
             ));
+            // A try to pay it may still come to something: the question says.
+            let tried = super::opened(&attempt(), read(&told(over)));
+            assert!(matches!(tried, Err(Failure::Uncertain(_))));
         }
         let mut other = attempt();
         other.due.amount += 1;

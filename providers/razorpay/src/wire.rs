@@ -1,9 +1,18 @@
-//! Razorpay's JSON. Reading is strict: an answer that is not as documented is no answer.
+//! Razorpay's JSON. Reading is strict: an answer that is not as documented is no answer. What only
+//! describes a payment is left out where it is not as documented.
 use std::fmt;
 
 use kassette_plugin::json::Json;
-use kassette_plugin::provider::Money;
 use kassette_plugin::provider::call::Answer;
+use kassette_plugin::provider::{Dispute, DisputeState, Money, Refund, RefundState};
+
+use crate::query::is_id;
+
+/// Where the attempt's id stands in the `notes` of a link, which its order and payments inherit.
+pub(crate) const ATTEMPT: &str = "attempt";
+
+/// Longest reason and longest name of what was paid with that a report takes, in bytes.
+const MOST_WORDS: usize = 64;
 
 /// `payment_link.status`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +46,13 @@ pub(crate) struct Link {
     pub(crate) url: String,
     /// Seconds since 1970; 0 where it has none.
     pub(crate) expires_at: u64,
-    /// Ids of the tries to pay it, with what is said of them there.
-    pub(crate) tries: Vec<(String, Phase)>,
+    /// The order that collects the tries to pay it; none before a payer has opened the link.
+    pub(crate) order: Option<String>,
+    /// Ids of the payments that it shows itself: those that were captured.
+    pub(crate) paid: Vec<String>,
 }
 
-/// A payment that was tried through a link.
+/// A try to pay a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payment {
     pub(crate) id: String,
@@ -49,32 +60,43 @@ pub(crate) struct Payment {
     /// Whether money was taken, whatever became of it since.
     pub(crate) captured: bool,
     pub(crate) money: Money,
+    /// Given back by refunds, in Razorpay's own sum.
     pub(crate) refunded: u64,
     /// Seconds since 1970.
     pub(crate) created_at: u64,
+    /// Why it failed.
+    pub(crate) reason: Option<String>,
+    /// What Razorpay keeps of it, taxes included; none before it was captured.
+    pub(crate) fee: Option<u64>,
+    /// The bank's and the network's numbers for it.
+    pub(crate) numbers: Vec<String>,
+    /// With what the payer paid: "upi @okaxis", "Visa 0153".
+    pub(crate) instrument: Option<String>,
 }
 
-/// What a dispute says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dispute {
-    /// The bank suspects fraud or wants papers; the money stays so far.
-    Inquiry,
-    /// The payer wants the money back; not decided.
-    Open,
-    /// So much was taken back.
-    Lost(u64),
-    /// The money stayed.
-    Over,
+/// A dispute, and whether the bank only suspects fraud or wants papers, so that the money stays so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Objection {
+    pub(crate) dispute: Dispute,
+    pub(crate) is_inquiry: bool,
 }
 
 /// A refusal in the vendor's words.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: u16,
     pub(crate) code: String,
     /// The field that it is about, empty where there is none.
     pub(crate) field: String,
     pub(crate) reason: String,
+    pub(crate) description: String,
+}
+
+impl Problem {
+    /// The account has nothing of that id, which is a 400 like any other to Razorpay.
+    pub(crate) fn is_unknown_id(&self) -> bool {
+        matches!(self.status, 400 | 404) && self.description.contains("does not exist")
+    }
 }
 
 impl fmt::Display for Problem {
@@ -86,6 +108,32 @@ impl fmt::Display for Problem {
             }
         }
         Ok(())
+    }
+}
+
+impl Phase {
+    /// Razorpay's own word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Authorized => "authorized",
+            Self::Captured => "captured",
+            Self::Refunded => "refunded",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl Stage {
+    /// Razorpay's own word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::PartiallyPaid => "partially_paid",
+            Self::Paid => "paid",
+            Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
+        }
     }
 }
 
@@ -105,25 +153,25 @@ pub(crate) fn links(body: &[u8]) -> Option<Vec<Link>> {
 
 /// Reads a payment.
 pub(crate) fn payment(body: &[u8]) -> Option<Payment> {
-    let value = Json::parse(body)?;
-    is(&value, "payment")?;
-    Some(Payment {
-        id: text(&value, "id")?,
-        phase: phase(&value)?,
-        captured: value.get("captured")?.flag()?,
-        money: money(&value)?,
-        refunded: value.get("amount_refunded")?.whole()?,
-        created_at: value.get("created_at")?.whole()?,
-    })
+    payment_of(&Json::parse(body)?)
 }
 
-/// Reads a list of disputes, as far as they are about one of these payments.
-pub(crate) fn disputes(body: &[u8], payments: &[Payment]) -> Option<Vec<Dispute>> {
+/// Reads the payments of an order.
+pub(crate) fn payments(body: &[u8]) -> Option<Vec<Payment>> {
     let list = Json::parse(body)?;
-    is(&list, "collection")?;
-    let Json::List(items) = list.get("items")? else {
-        return None;
-    };
+    collection(&list)?.iter().map(payment_of).collect()
+}
+
+/// Reads the refunds of a payment.
+pub(crate) fn refunds(body: &[u8]) -> Option<Vec<Refund>> {
+    let list = Json::parse(body)?;
+    collection(&list)?.iter().map(refund).collect()
+}
+
+/// Reads a page of disputes: those about one of these payments, and how many there were in all.
+pub(crate) fn disputes(body: &[u8], payments: &[Payment]) -> Option<(Vec<Objection>, usize)> {
+    let list = Json::parse(body)?;
+    let items = collection(&list)?;
     let mut disputes = Vec::new();
     for item in items {
         let of = item.get("payment_id")?.text()?;
@@ -131,39 +179,37 @@ pub(crate) fn disputes(body: &[u8], payments: &[Payment]) -> Option<Vec<Dispute>
             disputes.push(dispute(item)?);
         }
     }
-    Some(disputes)
+    Some((disputes, items.len()))
 }
 
-fn dispute(value: &Json) -> Option<Dispute> {
-    let phase = value.get("phase")?.text()?;
-    Some(match value.get("status")?.text()? {
-        "open" | "under_review" if matches!(phase, "fraud" | "retrieval") => Dispute::Inquiry,
-        "open" | "under_review" => Dispute::Open,
-        "lost" => Dispute::Lost(value.get("amount_deducted")?.whole()?),
-        "won" | "closed" => Dispute::Over,
-        _ => return None,
-    })
+/// The attempt that an order or a payment is about: in its notes, or as the order's receipt, which is
+/// the link's reference.
+pub(crate) fn attempt_of(value: &Json) -> Option<String> {
+    let noted = value.path(&["notes", ATTEMPT]).and_then(Json::text);
+    let receipt = || value.get("receipt").and_then(Json::text);
+    noted.or_else(receipt).map(str::to_owned)
 }
 
 /// Reads a refusal; its words are empty where there are none.
 pub(crate) fn problem(answer: &Answer) -> Problem {
     let body = answer.json().unwrap_or(Json::Null);
     let error = body.get("error").unwrap_or(&Json::Null);
-    let word = |name| text(error, name).unwrap_or_default();
+    let word = |name| code(error, name).unwrap_or_default();
     Problem {
         status: answer.status,
         code: word("code"),
         field: word("field"),
         reason: word("reason"),
+        description: text(error, "description").unwrap_or_default(),
     }
 }
 
 fn link_of(value: &Json) -> Option<Link> {
-    let tries = match value.get("payments")? {
-        Json::Null => Vec::new(),
-        Json::List(tries) => tries
+    let paid = match value.get("payments") {
+        None | Some(Json::Null) => Vec::new(),
+        Some(Json::List(shown)) => shown
             .iter()
-            .map(|each| Some((text(each, "payment_id")?, phase(each)?)))
+            .map(|each| text(each, "payment_id"))
             .collect::<Option<_>>()?,
         _ => return None,
     };
@@ -181,18 +227,95 @@ fn link_of(value: &Json) -> Option<Link> {
         due: money(value)?,
         url: text(value, "short_url")?,
         expires_at: value.get("expire_by")?.whole()?,
-        tries,
+        order: text(value, "order_id").filter(|id| !id.is_empty()),
+        paid,
     })
 }
 
-fn phase(value: &Json) -> Option<Phase> {
-    Some(match value.get("status")?.text()? {
-        "created" => Phase::Created,
-        "authorized" => Phase::Authorized,
-        "captured" => Phase::Captured,
-        "refunded" => Phase::Refunded,
-        "failed" => Phase::Failed,
+fn payment_of(value: &Json) -> Option<Payment> {
+    is(value, "payment")?;
+    let numbers = ["rrn", "upi_transaction_id"]
+        .map(|name| value.path(&["acquirer_data", name]).and_then(Json::text));
+    Some(Payment {
+        id: text(value, "id").filter(|id| is_id(id))?,
+        phase: match value.get("status")?.text()? {
+            "created" => Phase::Created,
+            "authorized" => Phase::Authorized,
+            "captured" => Phase::Captured,
+            "refunded" => Phase::Refunded,
+            "failed" => Phase::Failed,
+            _ => return None,
+        },
+        captured: value.get("captured")?.flag()?,
+        money: money(value)?,
+        refunded: value.get("amount_refunded")?.whole()?,
+        created_at: value.get("created_at")?.whole()?,
+        reason: code(value, "error_reason"),
+        fee: value.get("fee").and_then(Json::whole),
+        numbers: numbers
+            .into_iter()
+            .flatten()
+            .filter(|number| is_id(number))
+            .map(str::to_owned)
+            .collect(),
+        instrument: instrument(value),
+    })
+}
+
+/// Method and bank. Of a payer's UPI address only what stands behind the `@`: the rest is a name or a
+/// phone number.
+fn instrument(payment: &Json) -> Option<String> {
+    let method = text(payment, "method")?;
+    let handle = text(payment, "vpa").and_then(|vpa| {
+        let (_, handle) = vpa.rsplit_once('@')?;
+        Some(handle.to_owned())
+    });
+    let card = ["network", "last4"].map(|name| payment.path(&["card", name]).and_then(Json::text));
+    let told = match (handle, card, text(payment, "bank")) {
+        (Some(handle), ..) => format!("{method} @{handle}"),
+        (_, [Some(network), Some(last)], _) => format!("{network} {last}"),
+        (.., Some(bank)) => format!("{method} {bank}"),
+        _ => method,
+    };
+    (told.len() <= MOST_WORDS).then_some(told)
+}
+
+fn refund(value: &Json) -> Option<Refund> {
+    is(value, "refund")?;
+    Some(Refund {
+        id: text(value, "id").filter(|id| is_id(id))?,
+        amount: value.get("amount")?.whole()?,
+        state: match value.get("status")?.text()? {
+            "pending" => RefundState::Pending,
+            "processed" => RefundState::Succeeded,
+            "failed" => RefundState::Failed,
+            _ => return None,
+        },
+    })
+}
+
+fn dispute(value: &Json) -> Option<Objection> {
+    let phase = value.get("phase")?.text()?;
+    let amount = value.get("amount")?.whole()?;
+    let (state, amount) = match value.get("status")?.text()? {
+        "open" | "under_review" => (DisputeState::Open, amount),
+        // What was deducted is what is gone.
+        "lost" => (DisputeState::Lost, value.get("amount_deducted")?.whole()?),
+        "won" | "closed" => (DisputeState::Won, amount),
         _ => return None,
+    };
+    let respond_by = value.get("respond_by").and_then(Json::whole);
+    Some(Objection {
+        dispute: Dispute {
+            id: text(value, "id").filter(|id| is_id(id))?,
+            amount,
+            state,
+            reason: code(value, "reason_code"),
+            respond_by: respond_by
+                .filter(|seconds| *seconds > 0)
+                .map(|seconds| seconds.saturating_mul(1_000)),
+        },
+        is_inquiry: matches!(phase, "fraud" | "retrieval"),
     })
 }
 
@@ -204,8 +327,21 @@ fn money(value: &Json) -> Option<Money> {
     })
 }
 
+fn collection(value: &Json) -> Option<&[Json]> {
+    is(value, "collection")?;
+    match value.get("items")? {
+        Json::List(items) => Some(items),
+        _ => None,
+    }
+}
+
 fn is(value: &Json, entity: &str) -> Option<()> {
     (value.get("entity")?.text()? == entity).then_some(())
+}
+
+/// A word of Razorpay's for a reason; none that is longer than a report takes.
+fn code(value: &Json, name: &str) -> Option<String> {
+    text(value, name).filter(|code| code.len() <= MOST_WORDS)
 }
 
 fn text(value: &Json, name: &str) -> Option<String> {
@@ -213,91 +349,4 @@ fn text(value: &Json, name: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    /// A link as Razorpay would tell it, with one try.
-    pub(crate) fn told(status: &str, tried: Option<&str>) -> Value {
-        let tries = tried.map(|status| {
-            json!([{ "amount": 4990, "created_at": 1, "method": "upi", "payment_id": "pay_1", "status": status }])
-        });
-        json!({
-            "id": "plink_1", "reference_id": "attempt-1", "amount": 4990, "amount_paid": 0,
-            "currency": "INR", "status": status, "short_url": "https://rzp.io/i/1",
-            "expire_by": 1_800_003_600, "payments": tries,
-        })
-    }
-
-    pub(crate) fn read(value: &Value) -> Option<Link> {
-        link(value.to_string().as_bytes())
-    }
-
-    pub(crate) fn paid(status: &str, captured: bool, refunded: u64) -> Payment {
-        let payment = json!({
-            "id": "pay_1", "entity": "payment", "amount": 4990, "currency": "INR", "status": status,
-            "captured": captured, "amount_refunded": refunded, "created_at": 1_800_000_000,
-        });
-        payment_read(&payment).unwrap()
-    }
-
-    fn payment_read(value: &Value) -> Option<Payment> {
-        payment(value.to_string().as_bytes())
-    }
-
-    #[test]
-    fn a_link_is_read_with_its_tries() {
-        let link = read(&told("paid", Some("captured"))).unwrap();
-        assert_eq!(link.attempt, "attempt-1");
-        assert_eq!(link.tries, [("pay_1".to_owned(), Phase::Captured)]);
-        assert_eq!((link.due.amount, link.due.currency.as_str()), (4990, "INR"));
-        assert!(read(&told("created", None)).unwrap().tries.is_empty());
-    }
-
-    #[test]
-    fn an_answer_that_lacks_anything_is_no_answer() {
-        assert!(link(b"{").is_none());
-        for field in [
-            "id",
-            "reference_id",
-            "amount",
-            "currency",
-            "status",
-            "short_url",
-            "expire_by",
-            "payments",
-        ] {
-            let mut told = told("paid", Some("captured"));
-            told.as_object_mut().unwrap().remove(field);
-            assert_eq!(read(&told), None, "{field}");
-        }
-        assert_eq!(read(&told("issued", None)), None);
-        assert_eq!(read(&told("created", Some("odd"))), None);
-        assert_eq!(payment_read(&json!({ "id": "pay_1" })), None);
-    }
-
-    #[test]
-    fn only_disputes_about_the_payment_count() {
-        let dispute = |payment: &str, status: &str, phase: &str| json!({ "payment_id": payment, "status": status, "phase": phase, "amount_deducted": 4990 });
-        let read = |items: &[Value]| {
-            let list = json!({ "entity": "collection", "count": items.len(), "items": items });
-            disputes(list.to_string().as_bytes(), &[paid("captured", true, 0)])
-        };
-        assert_eq!(
-            read(&[
-                dispute("pay_2", "lost", "chargeback"),
-                dispute("pay_1", "open", "chargeback"),
-                dispute("pay_1", "open", "fraud"),
-                dispute("pay_1", "lost", "chargeback"),
-                dispute("pay_1", "won", "chargeback"),
-            ]),
-            Some(vec![
-                Dispute::Open,
-                Dispute::Inquiry,
-                Dispute::Lost(4990),
-                Dispute::Over
-            ])
-        );
-        assert_eq!(read(&[dispute("pay_1", "odd", "chargeback")]), None);
-    }
-}
+pub(crate) mod tests;

@@ -29,22 +29,21 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
         return Err(Refused::Malformed("not a POST".into()));
     }
     signature::verify(account, incoming)?;
-    let malformed = || Refused::Malformed("the body cannot be read".into());
-    let event = Json::parse(&incoming.body).ok_or_else(malformed)?;
+    let event = Json::parse(&incoming.body)
+        .ok_or_else(|| Refused::Malformed("the body is no JSON".into()))?;
     let text = |name| event.get(name).and_then(Json::text);
-    let name = text("event").ok_or_else(malformed)?;
-    let about = if ORDER_EVENTS.contains(&name) {
-        let order = text("order_id").filter(|id| wire::is_id(id));
-        order_of(
-            account,
-            order.ok_or_else(malformed)?,
-            text("merchant_order_ext_ref"),
-        )?
-    } else if DISPUTE_EVENTS.contains(&name) {
-        let dispute = text("dispute_id").filter(|id| wire::is_id(id));
-        disputed_order(account, dispute.ok_or_else(malformed)?)?
-    } else {
-        None
+    let id = |name| text(name).filter(|id| wire::is_id(id));
+    // What is none of ours is acknowledged all the same: Revolut would only repeat it.
+    let about = match text("event") {
+        Some(name) if ORDER_EVENTS.contains(&name) => match id("order_id") {
+            Some(order) => order_of(account, order, text("merchant_order_ext_ref"))?,
+            None => None,
+        },
+        Some(name) if DISPUTE_EVENTS.contains(&name) => match id("dispute_id") {
+            Some(dispute) => disputed_order(account, dispute)?,
+            None => None,
+        },
+        _ => None,
     };
     let notice = |about| Notice {
         about,
@@ -59,7 +58,7 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
 }
 
 /// Our own id where the event carries it: it is known to the host even where the answer to `start` was
-/// lost. Else the order may be a refund's, which only says itself what it gives back.
+/// lost. Else the order may be a refund's, which only says itself what it gives back, or another shop's.
 fn order_of(
     account: &Account,
     order: &str,
@@ -69,8 +68,12 @@ fn order_of(
         return Ok(Some(Subject::Attempt(attempt.to_owned())));
     }
     let body = fetch(account, &format!("/api/orders/{order}"))?;
-    let order = body.as_deref().and_then(wire::order);
-    Ok(order.map(|order| Subject::Reference(order.related.unwrap_or(order.id))))
+    let Some(order) = body.as_deref().and_then(wire::order) else {
+        return Ok(None);
+    };
+    let attempt = order.attempt.filter(|attempt| is_attempt(attempt));
+    let given_back = order.related.map(Subject::Reference);
+    Ok(given_back.or_else(|| attempt.map(Subject::Attempt)))
 }
 
 fn disputed_order(account: &Account, dispute: &str) -> Result<Option<Subject>, Refused> {
@@ -196,14 +199,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_but_no_event_is_malformed() {
+    fn what_is_none_of_ours_is_acknowledged_and_ignored() {
         for event in [
             json!({}),
             json!([]),
             json!({ "event": "ORDER_COMPLETED", "order_id": "../x" }),
         ] {
             let read = read_with(Vendor(500, json!(null)), &event);
-            assert!(matches!(read, Err(Refused::Malformed(_))), "{event}");
+            assert_eq!(read, Ok(Vec::new()), "{event}");
         }
+        // Another shop's order at the same account.
+        let event = json!({ "event": "ORDER_COMPLETED", "order_id": ID, "merchant_order_ext_ref": "shop:123" });
+        let read = read_with(Vendor(200, told("completed")), &event);
+        assert_eq!(read, Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_signed_but_no_json_is_malformed() {
+        let incoming = signed(NOW, b"{");
+        let read = with_host(Vendor(500, json!(null)), || read(&account(), &incoming));
+        assert!(matches!(read, Err(Refused::Malformed(_))));
     }
 }

@@ -14,10 +14,12 @@
 //! | `api.rs` | addresses and headers of the requests |
 //! | `wire.rs` | the vendor's JSON, read strictly |
 //! | `report.rs` | what an order and its disputes say |
+//! | `particulars.rs` | what they tell beside: ids, fees, times, the card |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
 mod callback;
+mod particulars;
 mod query;
 mod report;
 mod signature;
@@ -71,6 +73,14 @@ impl Provider for Revolut {
                     required: false,
                 },
                 Need {
+                    name: query::KEEP_OPEN.into(),
+                    help: "true (default): a payer whose try was declined may try again at \
+                           Revolut's page until they come back. false: the order is cancelled at \
+                           the first decline."
+                        .into(),
+                    required: false,
+                },
+                Need {
                     name: BASE_URL.into(),
                     help: "Another address than https://merchant.revolut.com, or \
                            https://sandbox-merchant.revolut.com in the test environment; leave it \
@@ -109,10 +119,11 @@ impl Provider for Revolut {
         attempt: Attempt,
         reference: Option<String>,
         wish: Wish,
-        // An order is always found by the attempt's id, so the payer's word is not needed.
-        _: Option<String>,
+        // An order is always found by the attempt's id: the payer's word is needed for no look-up.
+        returned: Option<String>,
     ) -> Result<Report, QueryFailure> {
-        query::query(&account, &attempt, reference.as_deref(), wish)
+        let came_back = returned.is_some();
+        query::query(&account, &attempt, reference.as_deref(), wish, came_back)
     }
 
     /// The keys of the two environments are taken at different addresses, so that one that is taken

@@ -3,10 +3,14 @@ use kassette_plugin::encode;
 use kassette_plugin::json::object;
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Wish};
+use kassette_plugin::settings;
 
 use crate::api;
-use crate::report::{is_declined, report};
-use crate::wire::{self, Dispute, Order, Stands, Tried};
+use crate::report::{is_declined, refused, report};
+use crate::wire::{self, Dispute, Order, Problem, Stands, Tried};
+
+/// Setting: whether an order stays open after a decline.
+pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
 
 /// Orders of one attempt that are looked at. More than one is there only where two starts met, and
 /// then the payer was shown the address of one.
@@ -25,36 +29,47 @@ pub(crate) fn query(
     attempt: &Attempt,
     reference: Option<&str>,
     wish: Wish,
+    came_back: bool,
 ) -> Result<Report, QueryFailure> {
+    let keep = settings::flag(&account.settings, KEEP_OPEN, true)
+        .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
+    // While the payer is at Revolut's page they may try again; back here they chose not to.
+    let kept_open = keep && !came_back && wish != Wish::Close;
+    let over = account.now >= attempt.expires;
     let mut order = locate(account, attempt, reference)?;
-    if let Some(act) = needed(&order, wish) {
-        order = perform(account, attempt, &order, act)?;
+    if let Some(act) = needed(&order, wish, kept_open) {
+        let problem;
+        (order, problem) = perform(account, attempt, &order, act)?;
+        if let Some(problem) = problem {
+            return Ok(refused(order, &problem, over));
+        }
     }
-    if is_declined(&order) {
+    if is_declined(&order) && !kept_open {
         // It was not cancelled, and could still be paid.
         return Err(unavailable("declined, but not yet cancelled"));
     }
     let disputes = disputes(account, &order)?;
-    Ok(report(order, &disputes, account.now >= attempt.expires))
+    Ok(report(order, &disputes, over))
 }
 
 /// What the wish asks of an order as it stands. A declined payer could still try again, so that order
-/// is cancelled whatever the wish: then `declined` is certain.
-fn needed(order: &Order, wish: Wish) -> Option<Act> {
+/// is cancelled whatever the wish, unless it is kept open: then `declined` is certain.
+fn needed(order: &Order, wish: Wish, kept_open: bool) -> Option<Act> {
     match (order.stands, wish) {
-        (Stands::Pending, _) if is_declined(order) => Some(Act::Cancel),
+        (Stands::Pending, _) if is_declined(order) && !kept_open => Some(Act::Cancel),
         (Stands::Authorised, Wish::Finish) => Some(Act::Capture),
         (Stands::Pending | Stands::Authorised, Wish::Close) => Some(Act::Cancel),
         _ => None,
     }
 }
 
+/// Does it; the order afterwards, and why a capture was refused.
 fn perform(
     account: &Account,
     attempt: &Attempt,
     order: &Order,
     act: Act,
-) -> Result<Order, QueryFailure> {
+) -> Result<(Order, Option<Problem>), QueryFailure> {
     let path = format!("/api/orders/{}", order.id);
     // Neither takes an idempotency key: an order is captured once and cancelled once, whoever repeats it.
     let answer = match act {
@@ -65,10 +80,14 @@ fn perform(
         Act::Cancel => api::act(account, &format!("{path}/cancel"))?,
     };
     match answer.status {
-        200..=299 => ours(wire::order(&answer.body), attempt),
-        // It has moved on meanwhile: what it is now is the answer.
-        400 | 409 | 422 => ours(Some(read(account, &order.id)?), attempt),
-        _ => Err(refused(&answer)),
+        200..=299 => Ok((ours(wire::order(&answer.body), attempt)?, None)),
+        // It has moved on meanwhile, or cannot be done: what it is now is the answer.
+        400 | 404 | 409 | 422 => {
+            let now = ours(Some(read(account, &order.id)?), attempt)?;
+            let problem = (act == Act::Capture).then(|| wire::problem(&answer));
+            Ok((now, problem))
+        }
+        _ => Err(no_answer(&answer)),
     }
 }
 
@@ -96,7 +115,7 @@ pub(crate) fn find(account: &Account, attempt: &str) -> Result<Option<Order>, Qu
     );
     let answer = api::get(account, &path)?;
     if answer.status != 200 {
-        return Err(refused(&answer));
+        return Err(no_answer(&answer));
     }
     let ids = wire::listed(&answer.body).ok_or_else(unreadable)?;
     let mut best: Option<Order> = None;
@@ -124,7 +143,7 @@ fn read(account: &Account, id: &str) -> Result<Order, QueryFailure> {
     match answer.status {
         200 => wire::order(&answer.body).ok_or_else(unreadable),
         404 => Err(QueryFailure::Absent),
-        _ => Err(refused(&answer)),
+        _ => Err(no_answer(&answer)),
     }
 }
 
@@ -142,7 +161,7 @@ fn disputes(account: &Account, order: &Order) -> Result<Vec<Dispute>, QueryFailu
     match answer.status {
         200 => wire::disputes(&answer.body).ok_or_else(unreadable),
         403 | 404 => Ok(Vec::new()),
-        _ => Err(refused(&answer)),
+        _ => Err(no_answer(&answer)),
     }
 }
 
@@ -157,7 +176,7 @@ fn ours(order: Option<Order>, attempt: &Attempt) -> Result<Order, QueryFailure> 
     }
 }
 
-fn refused(answer: &Answer) -> QueryFailure {
+fn no_answer(answer: &Answer) -> QueryFailure {
     QueryFailure::Unavailable(wire::problem(answer).to_string())
 }
 
@@ -181,37 +200,46 @@ mod tests {
     #[test]
     fn only_finish_captures_and_only_what_the_payer_approved() {
         assert_eq!(
-            needed(&order("authorised"), Wish::Finish),
+            needed(&order("authorised"), Wish::Finish, true),
             Some(Act::Capture)
         );
-        assert_eq!(needed(&order("authorised"), Wish::Look), None);
-        assert_eq!(needed(&order("authorised"), Wish::Close), Some(Act::Cancel));
+        assert_eq!(needed(&order("authorised"), Wish::Look, true), None);
+        assert_eq!(
+            needed(&order("authorised"), Wish::Close, false),
+            Some(Act::Cancel)
+        );
         for state in ["pending", "processing", "completed", "cancelled", "failed"] {
-            assert_eq!(needed(&order(state), Wish::Finish), None, "{state}");
+            assert_eq!(needed(&order(state), Wish::Finish, true), None, "{state}");
         }
     }
 
     #[test]
-    fn a_decline_is_made_certain_whatever_the_wish() {
+    fn a_decline_is_made_certain_whatever_the_wish_unless_the_order_is_kept_open() {
         let declined = told_order(&tried("pending", "declined", 4990)).unwrap();
         for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-            assert_eq!(needed(&declined, wish), Some(Act::Cancel));
+            assert_eq!(needed(&declined, wish, false), Some(Act::Cancel));
+        }
+        for wish in [Wish::Finish, Wish::Look] {
+            assert_eq!(needed(&declined, wish, true), None);
         }
     }
 
     #[test]
     fn look_leaves_alone_what_could_still_be_paid() {
         for state in ["pending", "processing", "authorised", "completed"] {
-            assert_eq!(needed(&order(state), Wish::Look), None, "{state}");
+            assert_eq!(needed(&order(state), Wish::Look, true), None, "{state}");
         }
     }
 
     #[test]
     fn close_leaves_alone_what_is_paid_or_over_or_under_way() {
         for state in ["processing", "completed", "cancelled", "failed"] {
-            assert_eq!(needed(&order(state), Wish::Close), None, "{state}");
+            assert_eq!(needed(&order(state), Wish::Close, false), None, "{state}");
         }
-        assert_eq!(needed(&order("pending"), Wish::Close), Some(Act::Cancel));
+        assert_eq!(
+            needed(&order("pending"), Wish::Close, false),
+            Some(Act::Cancel)
+        );
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What an order and its disputes say.
 use kassette_plugin::provider::{Money, Report, Settlement, Status};
 
-use crate::wire::{Dispute, Order, Stands, Tried, Verdict};
+use crate::particulars;
+use crate::wire::{Dispute, Order, Problem, Stands, Tried, Verdict};
 
-/// Whether the payer's last try was declined and nothing else is under way. He could try again, so
-/// that the order is closed before anybody is told.
+/// Whether the payer's last try was declined and nothing else is under way. He could try again at
+/// Revolut's page, until the order is cancelled.
 pub(crate) fn is_declined(order: &Order) -> bool {
     let over = |tried| tried == Tried::Ended;
     order.stands == Stands::Pending
@@ -24,14 +25,32 @@ pub(crate) fn report(order: Order, disputes: &[Dispute], over: bool) -> Report {
         .filter(|dispute| dispute.verdict == Verdict::Lost)
         .filter(|dispute| dispute.amount.currency == received.currency)
         .fold(0, |sum, dispute| sum.saturating_add(dispute.amount.amount));
+    let moving = order
+        .payments
+        .iter()
+        .any(|each| each.tried == Tried::Moving);
+    let approved = order.payments.iter().any(|payment| payment.approved);
     let (status, settlement, detail) = match order.stands {
+        Stands::Pending if is_declined(&order) => {
+            (Status::Pending, Settlement::Pending, "a try was declined")
+        }
         Stands::Pending => (Status::Pending, Settlement::Pending, "pending"),
+        Stands::Processing if approved => {
+            (Status::Processing, Settlement::Pending, "being captured")
+        }
         // The payer has entered something; nothing is approved yet.
         Stands::Processing => (Status::Pending, Settlement::Pending, "processing"),
         Stands::Authorised => (Status::Processing, Settlement::Pending, "authorised"),
         Stands::Completed if open => (Status::Review, Settlement::Pending, "disputed"),
         Stands::Completed if lost > 0 => (Status::Completed, Settlement::Confirmed, "dispute lost"),
         Stands::Completed => (Status::Completed, Settlement::Confirmed, "completed"),
+        // Revolut contradicts itself: no payment of an order that is over should be left.
+        Stands::Cancelled | Stands::Failed if received.amount > 0 => {
+            (Status::Review, Settlement::Pending, "over, but paid")
+        }
+        Stands::Cancelled | Stands::Failed if moving => {
+            (Status::Pending, Settlement::Pending, "over, but being paid")
+        }
         // Nothing was taken and nothing can be any more.
         Stands::Cancelled => (Status::Declined, Settlement::Pending, "cancelled"),
         Stands::Failed if over && order.payments.is_empty() => {
@@ -39,12 +58,10 @@ pub(crate) fn report(order: Order, disputes: &[Dispute], over: bool) -> Report {
         }
         Stands::Failed => (Status::Declined, Settlement::Pending, "failed"),
     };
-    let declined = order.payments.iter().rev().find_map(|p| p.decline.clone());
-    let detail = match declined {
-        Some(why) if status == Status::Declined => {
-            format!("{detail}, {}", why.chars().take(100).collect::<String>())
-        }
-        _ => detail.to_owned(),
+    let particulars = particulars::of(&order, disputes);
+    let detail = match &particulars.reason {
+        Some(why) => format!("{detail}, {why}"),
+        None => detail.to_owned(),
     };
     Report {
         reference: order.id,
@@ -53,7 +70,22 @@ pub(crate) fn report(order: Order, disputes: &[Dispute], over: bool) -> Report {
         received,
         returned: order.refunded.saturating_add(lost),
         detail,
+        particulars,
     }
+}
+
+/// What an order says whose capture was refused. An approval that still stands and cannot be taken is
+/// for a person, unless Revolut is to take it by itself and may be at it; everything else is told as it
+/// is.
+pub(crate) fn refused(order: Order, problem: &Problem, over: bool) -> Report {
+    let stuck = order.stands == Stands::Authorised && order.manual;
+    let mut report = report(order, &[], over);
+    if stuck {
+        report.status = Status::Review;
+        report.detail = format!("the capture was refused, status {}", problem.status);
+        report.particulars.reason = Some(problem.code.clone());
+    }
+    report
 }
 
 /// What was taken: the payments themselves where they are told, else what is no longer outstanding.
@@ -85,7 +117,7 @@ fn received(order: &Order) -> Money {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{ID, read, told, tried};
+    use crate::wire::tests::{ID, PAYMENT, read, told, tried};
     use serde_json::{Value, json};
 
     fn of(told: &Value, disputes: &[Dispute], over: bool) -> Report {
@@ -94,12 +126,16 @@ mod tests {
 
     fn dispute(verdict: Verdict) -> Dispute {
         Dispute {
+            id: PAYMENT.into(),
             verdict,
             amount: Money {
                 amount: 4990,
                 currency: "EUR".into(),
             },
             order: ID.into(),
+            reason: None,
+            respond_by: None,
+            arn: None,
         }
     }
 
@@ -110,6 +146,12 @@ mod tests {
             (
                 tried("processing", "authorisation_started", 4990),
                 Status::Pending,
+                Settlement::Pending,
+                0,
+            ),
+            (
+                tried("processing", "capture_started", 4990),
+                Status::Processing,
                 Settlement::Pending,
                 0,
             ),
@@ -192,6 +234,54 @@ mod tests {
         );
         let won = of(&order, &[dispute(Verdict::Won)], false);
         assert_eq!((won.status, won.returned), (Status::Completed, 0));
+    }
+
+    #[test]
+    fn an_order_that_is_over_is_declined_only_where_no_payment_of_it_can_move() {
+        for state in ["cancelled", "failed"] {
+            for (payment, status, received) in [
+                ("declined", Status::Declined, 0),
+                ("authentication_challenge", Status::Declined, 0),
+                ("authorisation_started", Status::Pending, 0),
+                ("authorised", Status::Pending, 0),
+                ("captured", Status::Review, 4990),
+            ] {
+                let report = of(&tried(state, payment, 4990), &[], true);
+                assert_eq!(
+                    (report.status, report.received.amount),
+                    (status, received),
+                    "{state} {payment}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_declined_try_leaves_the_order_open() {
+        let mut order = tried("pending", "declined", 4990);
+        order["payments"][0]["decline_reason"] = json!("do_not_honour");
+        let report = of(&order, &[], false);
+        assert_eq!(report.status, Status::Pending);
+        assert_eq!(report.detail, "a try was declined, do_not_honour");
+    }
+
+    #[test]
+    fn a_refused_capture_is_for_a_person_while_the_approval_stands() {
+        let problem = Problem {
+            status: 422,
+            code: "bad_state".into(),
+            message: "no".into(),
+        };
+        let refused = |state: &str, mode: &str| {
+            let mut order = tried(state, "authorised", 4990);
+            order["capture_mode"] = json!(mode);
+            refused(read(&order).unwrap(), &problem, false)
+        };
+        let stuck = refused("authorised", "manual");
+        assert_eq!(stuck.status, Status::Review);
+        assert_eq!(stuck.particulars.reason.as_deref(), Some("bad_state"));
+        let taken_by_revolut = refused("authorised", "automatic");
+        assert_eq!(taken_by_revolut.status, Status::Processing);
     }
 
     #[test]

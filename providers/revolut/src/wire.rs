@@ -4,6 +4,9 @@ use std::fmt;
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::Money;
 use kassette_plugin::provider::call::Answer;
+use kassette_plugin::time;
+
+use crate::particulars::{self, Facts};
 
 /// Where an order stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +22,10 @@ pub(crate) enum Stands {
 /// What has become of one of an order's payments, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tried {
-    /// Under way, or not paid yet.
+    /// Under way, or not paid yet: nothing comes of it without the payer.
     Underway,
+    /// The payer has done what he must: money comes of it by itself, or is reserved already.
+    Moving,
     /// Taken.
     Captured,
     /// Over without money.
@@ -32,9 +37,13 @@ pub(crate) enum Tried {
 pub(crate) struct Payment {
     pub(crate) id: String,
     pub(crate) tried: Tried,
+    /// The payer's bank has approved it.
+    pub(crate) approved: bool,
     pub(crate) amount: Money,
     /// Why it was declined, in Revolut's words.
     pub(crate) decline: Option<String>,
+    /// What it tells beside.
+    pub(crate) facts: Facts,
 }
 
 /// An order as Revolut tells it.
@@ -43,7 +52,11 @@ pub(crate) struct Order {
     pub(crate) id: String,
     /// Our attempt; none where the order was made by somebody else.
     pub(crate) attempt: Option<String>,
+    /// In Revolut's words.
+    pub(crate) state: String,
     pub(crate) stands: Stands,
+    /// Whether the merchant takes the money himself.
+    pub(crate) manual: bool,
     pub(crate) amount: Money,
     /// Of the amount, what has not been paid.
     pub(crate) outstanding: u64,
@@ -67,9 +80,16 @@ pub(crate) enum Verdict {
 /// A payer's objection at his bank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dispute {
+    pub(crate) id: String,
     pub(crate) verdict: Verdict,
     pub(crate) amount: Money,
     pub(crate) order: String,
+    /// The card scheme's code.
+    pub(crate) reason: Option<String>,
+    /// Until when it can be answered, in milliseconds.
+    pub(crate) respond_by: Option<u64>,
+    /// The acquirer's reference of what is disputed.
+    pub(crate) arn: Option<String>,
 }
 
 /// A refusal: Revolut's code and its words.
@@ -99,10 +119,13 @@ pub(crate) fn order(body: &[u8]) -> Option<Order> {
         .iter()
         .map(|payment| read_payment(payment, &currency));
     let attempt = value.path(&["merchant_order_data", "reference"]);
+    let state = text(&value, "state")?;
     Some(Order {
         id: text(&value, "id").filter(|id| is_id(id))?,
         attempt: attempt.and_then(Json::text).map(str::to_owned),
-        stands: stands(value.get("state")?.text()?)?,
+        stands: stands(&state)?,
+        state,
+        manual: value.get("capture_mode").and_then(Json::text) == Some("manual"),
         amount: Money {
             amount: value.get("amount")?.whole()?,
             currency: currency.clone(),
@@ -116,19 +139,39 @@ pub(crate) fn order(body: &[u8]) -> Option<Order> {
 }
 
 fn read_payment(value: &Json, currency: &str) -> Option<Payment> {
+    let state = value.get("state")?.text()?;
     Some(Payment {
         id: text(value, "id").filter(|id| is_id(id))?,
-        tried: match value.get("state")?.text()? {
-            "captured" | "completing" | "completed" => Tried::Captured,
+        approved: matches!(
+            state,
+            "authorisation_passed"
+                | "authorised"
+                | "capture_started"
+                | "captured"
+                | "completing"
+                | "completed"
+        ),
+        tried: match state {
+            // Only what was taken is given back.
+            "captured" | "completing" | "completed" | "refund_validated" | "refund_started" => {
+                Tried::Captured
+            }
+            "authentication_verified"
+            | "authorisation_started"
+            | "authorisation_passed"
+            | "authorised"
+            | "capture_started" => Tried::Moving,
             "declined" | "cancelled" | "failed" => Tried::Ended,
-            // A soft decline is followed by the bank's question to the payer.
+            // Waits for the payer, or is on its way to an end; a soft decline is followed by the bank's
+            // question to the payer.
             _ => Tried::Underway,
         },
         amount: Money {
             amount: value.get("amount")?.whole()?,
             currency: text(value, "currency").unwrap_or_else(|| currency.to_owned()),
         },
-        decline: text(value, "decline_reason"),
+        decline: text(value, "decline_reason").filter(|reason| is_code(reason)),
+        facts: particulars::facts(value),
     })
 }
 
@@ -161,8 +204,11 @@ pub(crate) fn disputes(body: &[u8]) -> Option<Vec<Dispute>> {
 }
 
 fn read_dispute(value: &Json) -> Option<Dispute> {
-    let order = value.path(&["payment", "order_id"])?.text()?;
+    let of_payment = |name| value.path(&["payment", name]).and_then(Json::text);
+    let order = of_payment("order_id")?;
+    let due = value.get("response_due_date").and_then(Json::text);
     Some(Dispute {
+        id: text(value, "id").filter(|id| is_id(id))?,
         verdict: match value.get("state")?.text()? {
             "needs_response" | "under_review" => Verdict::Open,
             "won" => Verdict::Won,
@@ -174,6 +220,11 @@ fn read_dispute(value: &Json) -> Option<Dispute> {
             currency: text(value, "currency")?,
         },
         order: Some(order).filter(|id| is_id(id))?.to_owned(),
+        reason: text(value, "reason_code").filter(|code| is_code(code)),
+        respond_by: due.and_then(time::parse_rfc3339),
+        arn: of_payment("arn")
+            .filter(|arn| is_code(arn))
+            .map(str::to_owned),
     })
 }
 
@@ -196,6 +247,12 @@ pub(crate) fn is_id(id: &str) -> bool {
             8 | 13 | 18 | 23 => byte == b'-',
             _ => byte.is_ascii_hexdigit(),
         })
+}
+
+/// Whether this has the form of a code: it goes to the operator.
+fn is_code(code: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    (1..=64).contains(&code.len()) && code.bytes().all(plain)
 }
 
 fn stands(state: &str) -> Option<Stands> {
@@ -279,6 +336,9 @@ pub(crate) mod tests {
             ("soft_declined", Tried::Underway),
             ("authentication_challenge", Tried::Underway),
             ("declining", Tried::Underway),
+            ("authorised", Tried::Moving),
+            ("authorisation_started", Tried::Moving),
+            ("refund_started", Tried::Captured),
         ] {
             let order = read(&tried("pending", state, 4990)).unwrap();
             assert_eq!(order.payments[0].tried, expected, "{state}");

@@ -4,7 +4,7 @@ use kassette_plugin::provider::{
     Account, Acknowledged, Header, Incoming, Notice, Refused, Subject, Verb,
 };
 
-use crate::wire;
+use crate::wire::{self, Session};
 
 /// The secret that signs callbacks.
 pub(crate) const SECRET: &str = "callback-secret";
@@ -35,17 +35,26 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
     }
     let session = wire::event(&incoming.body)
         .ok_or_else(|| Refused::Malformed("the body cannot be read".into()))?;
-    // Our own id: it is known to the host even where the answer to `start` was lost.
-    let about = Subject::Attempt(session.attempt.clone());
+    // The account may be another shop's too: what is none of ours is acknowledged all the same, or the
+    // vendor would repeat it and hold back the rest.
+    let ours = session.filter(|session| is_attempt(&session.attempt));
+    let notice = |session: Session| Notice {
+        // Our own id: it is known to the host even where the answer to `start` was lost.
+        about: Subject::Attempt(session.attempt.clone()),
+        report: session.report(false),
+    };
     Ok(Acknowledged {
-        notices: vec![Notice {
-            about,
-            report: session.report(),
-        }],
+        notices: ours.map(notice).into_iter().collect(),
         status: 200,
         media_type: "text/plain".into(),
         body: "[accepted]".into(),
     })
+}
+
+/// Whether a merchant's reference has the form of our attempts' ids.
+fn is_attempt(reference: &str) -> bool {
+    let digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+    reference.len() == 32 && reference.bytes().all(digit)
 }
 
 /// `t=1800000000,v1=<64 hexadecimal characters>`
@@ -101,7 +110,7 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::told;
+    use crate::wire::tests::{ATTEMPT, told};
     use kassette_plugin::provider::{Environment, Status};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::json;
@@ -130,7 +139,7 @@ mod tests {
     }
 
     fn incoming(seconds: u64, session: &serde_json::Value) -> Incoming {
-        let body = json!({ "id": "evt_1", "session": session })
+        let body = json!({ "id": "evt_1", "type": "captured", "session": session })
             .to_string()
             .into_bytes();
         let length = u8::try_from((seconds.to_string().len() + 1 + body.len()) % 256).unwrap();
@@ -156,7 +165,7 @@ mod tests {
         let [notice] = answer.notices.as_slice() else {
             panic!("one notice")
         };
-        assert_eq!(notice.about, Subject::Attempt("attempt-1".into()));
+        assert_eq!(notice.about, Subject::Attempt(ATTEMPT.into()));
         let report = notice.report.as_ref().unwrap();
         assert_eq!(
             (report.status, report.received.amount),
@@ -171,6 +180,16 @@ mod tests {
             answer.notices.first().map(|notice| notice.report.is_none()),
             Some(true)
         );
+    }
+
+    #[test]
+    fn signed_news_of_something_else_is_acknowledged_and_ignored() {
+        let mut others = told("captured", false, "49.90");
+        others["merchant_reference"] = json!("shop:123");
+        for none_of_ours in [others, json!(null)] {
+            let answer = read_keyed(incoming(NOW_SECONDS, &none_of_ours)).unwrap();
+            assert_eq!((answer.status, answer.notices), (200, Vec::new()));
+        }
     }
 
     #[test]

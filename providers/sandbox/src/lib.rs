@@ -9,11 +9,15 @@
 //! | `callback.rs` | the signature of a callback and its news |
 //! | `api.rs` | requests: token, headers, what can have happened |
 //! | `wire.rs` | the vendor's JSON, read strictly |
+//! | `report.rs` | what a session says |
+//! | `particulars.rs` | what a session tells beside where the money is |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
 mod callback;
+mod particulars;
 mod query;
+mod report;
 mod start;
 mod wire;
 
@@ -56,12 +60,23 @@ impl Provider for Sandbox {
             label: "Sandbox".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             services: METHODS.into_iter().map(service).collect(),
-            settings: vec![Need {
-                name: api::BASE_URL.into(),
-                help: "Where the account's simulated API listens, such as http://127.0.0.1:9001"
-                    .into(),
-                required: true,
-            }],
+            settings: vec![
+                Need {
+                    name: api::BASE_URL.into(),
+                    help:
+                        "Where the account's simulated API listens, such as http://127.0.0.1:9001"
+                            .into(),
+                    required: true,
+                },
+                Need {
+                    name: query::KEEP_OPEN.into(),
+                    help: "true: a payer whose try was declined may try again at the sandbox's \
+                           page until they come back. Default: false, the session is closed at \
+                           once."
+                        .into(),
+                    required: false,
+                },
+            ],
             secrets: vec![
                 secret(api::CLIENT_ID, "Client id of the simulated account"),
                 secret(api::CLIENT_SECRET, "Client secret of the simulated account"),
@@ -87,10 +102,11 @@ impl Provider for Sandbox {
         attempt: Attempt,
         reference: Option<String>,
         wish: Wish,
-        // A reference is always found by the attempt's id, so the payer's word is not needed.
-        _: Option<String>,
+        // A reference is always found by the attempt's id: the payer's word is needed for no look-up.
+        returned: Option<String>,
     ) -> Result<Report, QueryFailure> {
-        query::query(&account, &attempt, reference.as_deref(), wish)
+        let came_back = returned.is_some();
+        query::query(&account, &attempt, reference.as_deref(), wish, came_back)
     }
 
     fn health(account: Account) -> Condition {

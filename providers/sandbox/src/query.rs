@@ -2,9 +2,13 @@
 use kassette_plugin::json::object;
 use kassette_plugin::provider::http::Response;
 use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Wish};
+use kassette_plugin::settings;
 
 use crate::api::{self, Broken};
-use crate::wire::{self, Phase, Session};
+use crate::wire::{self, Phase, Problem, Session};
+
+/// Setting: whether a session stays open after a decline.
+pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
 
 /// What is done to a session before it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,34 +23,42 @@ pub(crate) fn query(
     attempt: &Attempt,
     reference: Option<&str>,
     wish: Wish,
+    came_back: bool,
 ) -> Result<Report, QueryFailure> {
-    let mut session = locate(account, attempt, reference)?.ok_or(QueryFailure::Absent)?;
-    if let Some(act) = needed(session.phase, session.payable, wish) {
-        session = perform(account, attempt, session, act)?;
-    }
+    let keep = settings::flag(&account.settings, KEEP_OPEN, false)
+        .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
+    // While the payer is at the vendor's page they may try again; back here they chose not to.
+    let kept_open = keep && !came_back && wish != Wish::Close;
+    let session = locate(account, attempt, reference)?.ok_or(QueryFailure::Absent)?;
+    let report = match needed(session.phase, session.payable, wish, kept_open) {
+        None => session.report(kept_open),
+        Some(act) => match perform(account, attempt, session, act)? {
+            (session, Some(problem)) => session.refused(&problem),
+            (session, None) => session.report(kept_open),
+        },
+    };
     // Without a report the session was declined, was not closed, and could still be paid.
-    session
-        .report()
-        .ok_or_else(|| unavailable("declined, but not yet closed"))
+    report.ok_or_else(|| unavailable("declined, but not yet closed"))
 }
 
-/// What the wish asks of a session in this state. A declined payer could still come back and pay,
-/// so that session is closed whatever the wish: then `declined` is certain.
-fn needed(phase: Phase, payable: bool, wish: Wish) -> Option<Act> {
+/// What the wish asks of a session in this state. A declined payer could still come back and pay, so
+/// that session is closed whatever the wish, unless it is kept open: then `declined` is certain.
+fn needed(phase: Phase, payable: bool, wish: Wish, kept_open: bool) -> Option<Act> {
     match (phase, wish) {
-        (Phase::Declined, _) if payable => Some(Act::Close),
+        (Phase::Declined, _) if payable && !kept_open => Some(Act::Close),
         (Phase::Authorised, Wish::Finish) => Some(Act::Capture),
         (Phase::Open | Phase::Authorised, Wish::Close) => Some(Act::Close),
         _ => None,
     }
 }
 
+/// Does it; the session afterwards, and why a capture was refused.
 fn perform(
     account: &Account,
     attempt: &Attempt,
     session: Session,
     act: Act,
-) -> Result<Session, QueryFailure> {
+) -> Result<(Session, Option<Problem>), QueryFailure> {
     let (operation, body) = match act {
         Act::Capture => (
             "capture",
@@ -57,10 +69,12 @@ fn perform(
     let path = format!("/v1/sessions/{}/{operation}", session.id);
     let key = format!("{}-{operation}", attempt.id);
     let answer = api::post(account, &path, &key, &body).map_err(broken)?;
+    let now = || locate(account, attempt, Some(&session.id))?.ok_or(QueryFailure::Absent);
     match answer.status {
-        200 => ours(wire::session(&answer.body), attempt),
+        200 => Ok((ours(wire::session(&answer.body), attempt)?, None)),
         // It has moved on meanwhile: what it is now is the answer.
-        409 => locate(account, attempt, Some(&session.id))?.ok_or(QueryFailure::Absent),
+        404 | 409 => Ok((now()?, None)),
+        422 if act == Act::Capture => Ok((now()?, Some(wire::problem(&answer)))),
         _ => Err(refused(&answer)),
     }
 }
@@ -135,14 +149,17 @@ mod tests {
     #[test]
     fn only_finish_captures_and_only_what_the_payer_approved() {
         for wish in [Wish::Look, Wish::Close] {
-            assert_ne!(needed(Phase::Authorised, false, wish), Some(Act::Capture));
+            assert_ne!(
+                needed(Phase::Authorised, false, wish, false),
+                Some(Act::Capture)
+            );
         }
         assert_eq!(
-            needed(Phase::Authorised, false, Wish::Finish),
+            needed(Phase::Authorised, false, Wish::Finish, false),
             Some(Act::Capture)
         );
-        assert_eq!(needed(Phase::InReview, false, Wish::Finish), None);
-        assert_eq!(needed(Phase::Open, true, Wish::Finish), None);
+        assert_eq!(needed(Phase::InReview, false, Wish::Finish, false), None);
+        assert_eq!(needed(Phase::Open, true, Wish::Finish, false), None);
     }
 
     #[test]
@@ -153,21 +170,23 @@ mod tests {
             Phase::InReview,
             Phase::Captured,
         ] {
-            assert_eq!(needed(phase, phase == Phase::Open, Wish::Look), None);
+            assert_eq!(needed(phase, phase == Phase::Open, Wish::Look, false), None);
         }
     }
 
     #[test]
     fn a_decline_is_made_certain_whatever_the_wish() {
         for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-            assert_eq!(needed(Phase::Declined, true, wish), Some(Act::Close));
-            assert_eq!(needed(Phase::Declined, false, wish), None);
+            assert_eq!(needed(Phase::Declined, true, wish, false), Some(Act::Close));
+            assert_eq!(needed(Phase::Declined, false, wish, false), None);
+            assert_eq!(needed(Phase::Declined, true, wish, true), None);
         }
     }
 
     #[test]
     fn close_leaves_alone_what_is_paid_or_over() {
         for phase in [
+            Phase::Capturing,
             Phase::InReview,
             Phase::Captured,
             Phase::Disputed,
@@ -175,7 +194,7 @@ mod tests {
             Phase::Closed,
             Phase::Expired,
         ] {
-            assert_eq!(needed(phase, false, Wish::Close), None);
+            assert_eq!(needed(phase, false, Wish::Close, false), None);
         }
     }
 

@@ -130,13 +130,13 @@ fn ask(problem: &Problem) -> Result<Started, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::told;
+    use crate::wire::tests::{ATTEMPT, told};
     use kassette_plugin::provider::{Money, Payer};
     use serde_json::json;
 
     fn attempt() -> Attempt {
         Attempt {
-            id: "attempt-1".into(),
+            id: ATTEMPT.into(),
             method: "ideal".into(),
             due: Money {
                 amount: 4990,
@@ -173,7 +173,7 @@ mod tests {
     fn the_attempt_is_the_vendors_reference_and_answers_count_before_what_was_known() {
         let body = body(&attempt()).to_string();
         let body: serde_json::Value = serde_json::from_str(&body).unwrap();
-        assert_eq!(body["merchant_reference"], "attempt-1");
+        assert_eq!(body["merchant_reference"], ATTEMPT);
         assert_eq!(
             body["amount"],
             json!({ "value": "49.90", "currency": "EUR" })

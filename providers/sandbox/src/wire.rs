@@ -4,7 +4,9 @@ use std::fmt;
 use kassette_plugin::amount;
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::http::Response;
-use kassette_plugin::provider::{Action, Form, Instructions, Money, Report, Settlement, Status};
+use kassette_plugin::provider::{Action, Form, Instructions, Money, Particulars};
+
+use crate::particulars;
 
 /// Where a session stands at the vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +14,8 @@ pub(crate) enum Phase {
     Open,
     Declined,
     Authorised,
+    /// The capture was asked for and is not confirmed yet.
+    Capturing,
     InReview,
     Captured,
     Disputed,
@@ -34,6 +38,7 @@ pub(crate) struct Session {
     pub(crate) returned: u64,
     pub(crate) expires_at: u64,
     pub(crate) action: Action,
+    pub(crate) particulars: Particulars,
 }
 
 /// A refusal: the vendor's code, and which fields it is about.
@@ -68,9 +73,15 @@ pub(crate) fn found(body: &[u8]) -> Option<Option<Session>> {
     }
 }
 
-/// Reads the session in a callback.
-pub(crate) fn event(body: &[u8]) -> Option<Session> {
-    session_of(Json::parse(body)?.get("session")?)
+/// Reads the session in a callback: none inside where the event is about something else. The outer
+/// none says that the event cannot be read.
+pub(crate) fn event(body: &[u8]) -> Option<Option<Session>> {
+    let event = Json::parse(body)?;
+    event.get("type")?.text()?;
+    match event.get("session") {
+        None | Some(Json::Null) => Some(None),
+        Some(session) => session_of(session).map(Some),
+    }
 }
 
 /// Which environment the credentials are for.
@@ -107,7 +118,8 @@ pub(crate) fn money_json(money: &Money) -> Json {
     ])
 }
 
-fn session_of(value: &Json) -> Option<Session> {
+/// Reads a session out of what holds it.
+pub(crate) fn session_of(value: &Json) -> Option<Session> {
     Some(Session {
         id: text(value, "id")?,
         attempt: text(value, "merchant_reference")?,
@@ -118,6 +130,7 @@ fn session_of(value: &Json) -> Option<Session> {
         returned: money(value.get("returned")?)?.amount,
         expires_at: value.get("expires_at")?.whole()?,
         action: action(value.get("next_action")?)?,
+        particulars: particulars::read(value)?,
     })
 }
 
@@ -126,6 +139,7 @@ fn phase(status: &str) -> Option<Phase> {
         "open" => Phase::Open,
         "declined" => Phase::Declined,
         "authorised" => Phase::Authorised,
+        "capturing" => Phase::Capturing,
         "in_review" => Phase::InReview,
         "captured" => Phase::Captured,
         "disputed" => Phase::Disputed,
@@ -136,7 +150,8 @@ fn phase(status: &str) -> Option<Phase> {
     })
 }
 
-fn money(value: &Json) -> Option<Money> {
+/// Reads an amount.
+pub(crate) fn money(value: &Json) -> Option<Money> {
     Some(Money {
         amount: amount::parse(value.get("value")?.text()?)?,
         currency: text(value, "currency")?,
@@ -171,37 +186,9 @@ fn pairs(value: &Json, name: &str) -> Option<Vec<(String, String)>> {
     }
 }
 
-fn text(value: &Json, name: &str) -> Option<String> {
+/// The text of a field.
+pub(crate) fn text(value: &Json, name: &str) -> Option<String> {
     value.get(name)?.text().map(str::to_owned)
-}
-
-impl Session {
-    /// What this session says. `declined` only where it is certain: while the payer could still
-    /// try again there is no report.
-    pub(crate) fn report(self) -> Option<Report> {
-        let (status, settlement, detail) = match self.phase {
-            Phase::Open => (Status::Pending, Settlement::Pending, "open"),
-            Phase::Declined if self.payable => return None,
-            Phase::Declined => (Status::Declined, Settlement::Pending, "declined"),
-            Phase::Authorised => (Status::Processing, Settlement::Pending, "authorised"),
-            // The money is there; whether to deliver is what a person has to decide.
-            Phase::InReview => (Status::Review, Settlement::Confirmed, "held for review"),
-            Phase::Captured => (Status::Completed, Settlement::Confirmed, "captured"),
-            Phase::Disputed => (Status::Review, Settlement::Pending, "disputed by the payer"),
-            Phase::Refunded => (Status::Completed, Settlement::Confirmed, "refunded"),
-            // Nothing was taken and nothing can be any more.
-            Phase::Closed => (Status::Declined, Settlement::Pending, "closed"),
-            Phase::Expired => (Status::Expired, Settlement::Pending, "expired"),
-        };
-        Some(Report {
-            reference: self.id,
-            status,
-            settlement,
-            received: self.received,
-            returned: self.returned,
-            detail: detail.into(),
-        })
-    }
 }
 
 #[cfg(test)]
@@ -210,117 +197,26 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
 
     /// The same for the module.
-    fn read(value: &Value) -> Json {
+    pub(crate) fn parsed(value: &Value) -> Json {
         Json::parse(value.to_string().as_bytes()).unwrap()
     }
+
+    /// An attempt's id.
+    pub(crate) const ATTEMPT: &str = "00000000000000000000000000000001";
 
     /// A session as the vendor would tell it.
     pub(crate) fn told(status: &str, payable: bool, received: &str) -> Value {
         json!({
-            "id": "sbx_1", "merchant_reference": "attempt-1", "status": status, "payable": payable,
+            "id": "sbx_1", "merchant_reference": ATTEMPT, "status": status, "payable": payable,
             "amount": { "value": "49.90", "currency": "EUR" },
             "received": { "value": received, "currency": "EUR" },
             "returned": { "value": "0.00", "currency": "EUR" },
             "method": "ideal", "created_at": 1, "updated_at": 2, "expires_at": 3,
             "next_action": { "type": "redirect", "url": "https://pay.example/1" },
+            "charge": null, "fee": null, "instrument": null, "reason": null,
+            "authorised_at": null, "captured_at": null, "capture_before": null,
+            "refunds": [], "disputes": [],
         })
-    }
-
-    fn report(status: &str, payable: bool, received: &str) -> Option<Report> {
-        session_of(&read(&told(status, payable, received)))
-            .unwrap()
-            .report()
-    }
-
-    #[test]
-    fn each_phase_has_its_report() {
-        for (told, payable, received, status, settlement) in [
-            ("open", true, "0.00", Status::Pending, Settlement::Pending),
-            (
-                "declined",
-                false,
-                "0.00",
-                Status::Declined,
-                Settlement::Pending,
-            ),
-            (
-                "authorised",
-                false,
-                "0.00",
-                Status::Processing,
-                Settlement::Pending,
-            ),
-            (
-                "in_review",
-                false,
-                "49.90",
-                Status::Review,
-                Settlement::Confirmed,
-            ),
-            (
-                "captured",
-                false,
-                "49.90",
-                Status::Completed,
-                Settlement::Confirmed,
-            ),
-            (
-                "disputed",
-                false,
-                "49.90",
-                Status::Review,
-                Settlement::Pending,
-            ),
-            (
-                "refunded",
-                false,
-                "49.90",
-                Status::Completed,
-                Settlement::Confirmed,
-            ),
-            (
-                "closed",
-                false,
-                "0.00",
-                Status::Declined,
-                Settlement::Pending,
-            ),
-            (
-                "expired",
-                false,
-                "0.00",
-                Status::Expired,
-                Settlement::Pending,
-            ),
-        ] {
-            let report = report(told, payable, received).unwrap();
-            assert_eq!(
-                (report.status, report.settlement),
-                (status, settlement),
-                "{told}"
-            );
-            assert_eq!(
-                amount::format(report.received.amount, "EUR"),
-                format!("{received} EUR")
-            );
-        }
-    }
-
-    #[test]
-    fn a_decline_that_can_still_be_paid_proves_nothing() {
-        assert_eq!(report("declined", true, "0.00"), None);
-    }
-
-    #[test]
-    fn what_was_received_is_the_vendors_word() {
-        let report = report("captured", false, "49.89").unwrap();
-        assert_eq!(
-            report.received,
-            Money {
-                amount: 4989,
-                currency: "EUR".into()
-            }
-        );
     }
 
     #[test]
@@ -336,23 +232,26 @@ pub(crate) mod tests {
             "returned",
             "expires_at",
             "next_action",
+            "charge",
+            "refunds",
+            "disputes",
         ] {
             let mut told = told("open", true, "0.00");
             told.as_object_mut().unwrap().remove(field);
-            assert_eq!(session_of(&read(&told)), None, "{field}");
+            assert_eq!(session_of(&parsed(&told)), None, "{field}");
         }
         assert_eq!(
-            session_of(&read(&told("captured_maybe", false, "49.90"))),
+            session_of(&parsed(&told("captured_maybe", false, "49.90"))),
             None
         );
-        assert_eq!(session_of(&read(&told("captured", false, "49.9"))), None);
+        assert_eq!(session_of(&parsed(&told("captured", false, "49.9"))), None);
     }
 
     #[test]
     fn every_kind_of_action_is_read() {
         let form = json!({ "type": "form", "url": "u", "fields": [["a", "b"]] });
         assert_eq!(
-            action(&read(&form)),
+            action(&parsed(&form)),
             Some(Action::Post(Form {
                 url: "u".into(),
                 fields: vec![("a".into(), "b".into())]
@@ -361,16 +260,16 @@ pub(crate) mod tests {
         let show =
             json!({ "type": "instructions", "text": "t", "details": [["l", "v"]], "qr": "q" });
         assert!(matches!(
-            action(&read(&show)),
+            action(&parsed(&show)),
             Some(Action::Show(Instructions { link: None, .. }))
         ));
         assert_eq!(
-            action(&read(
+            action(&parsed(
                 &json!({ "type": "form", "url": "u", "fields": [["a", 1]] })
             )),
             None
         );
-        assert_eq!(action(&read(&json!({ "type": "teleport" }))), None);
+        assert_eq!(action(&parsed(&json!({ "type": "teleport" }))), None);
     }
 
     #[test]

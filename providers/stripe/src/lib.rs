@@ -7,13 +7,17 @@
 //! | `start.rs` | creating a session; what each refusal means |
 //! | `query.rs` | finding a session, capturing, voiding and expiring it |
 //! | `report.rs` | what a session and its payment say in the host's words |
+//! | `particulars.rs` | what is told beside: ids, fee, times, card, reasons |
 //! | `callback.rs` | the signature of an event and whom it is about |
 //! | `api.rs` | requests: version, key, idempotency |
 //! | `wire.rs` | the vendor's objects, read strictly |
+//! | `charge.rs` | the same of a charge, its refunds and its disputes |
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
 mod callback;
+mod charge;
+mod particulars;
 mod query;
 mod report;
 mod start;
@@ -79,9 +83,9 @@ impl Provider for Stripe {
                 ),
                 setting(
                     query::KEEP_OPEN,
-                    "\"true\" lets a payer whose try was declined try again on Stripe's page until \
-                     they come back; default \"false\": the session is closed, so that another \
-                     method or provider can be chosen at once",
+                    "Default \"true\": a payer whose card was declined may try again on Stripe's page \
+                     until they leave it. \"false\" closes the session at the first decline, so that \
+                     another method or provider can be chosen at once",
                 ),
                 setting(
                     BASE_URL,
@@ -93,7 +97,8 @@ impl Provider for Stripe {
                     api::SECRET_KEY,
                     "Dashboard, Developers, API keys: the secret key sk_live_… (sk_test_… in test \
                      mode), or a restricted key rk_… with write access to Checkout Sessions and \
-                     PaymentIntents and read access to Balance, Charges, Disputes and Reviews",
+                     PaymentIntents and read access to Balance, Balance Transactions, Charges and \
+                     Refunds, Disputes and Reviews",
                 ),
                 secret(
                     callback::SECRET,
@@ -120,8 +125,8 @@ impl Provider for Stripe {
         wish: Wish,
         returned: Option<String>,
     ) -> Result<Report, QueryFailure> {
-        let came_back = returned.is_some();
-        query::query(&account, &attempt, reference.as_deref(), wish, came_back)
+        let (reference, returned) = (reference.as_deref(), returned.as_deref());
+        query::query(&account, &attempt, reference, wish, returned)
     }
 
     fn health(account: Account) -> Condition {

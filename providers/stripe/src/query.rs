@@ -1,25 +1,37 @@
 //! Asking where a session stands, after doing what the host wishes.
 use kassette_plugin::encode;
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Account, Attempt, Environment, QueryFailure, Report, Wish};
+use kassette_plugin::provider::{
+    Account, Attempt, Dispute, Environment, QueryFailure, Report, Wish,
+};
 use kassette_plugin::settings;
 
 use crate::api;
+use crate::charge::{self, Charge};
 use crate::report;
-use crate::start::{self, LONGER_MS, SESSIONS, Uncreated};
-use crate::wire::{self, Dispute, Payment, Phase, Session, Stage};
+use crate::start::{self, LEFT, LONGER_MS, SESSIONS, Uncreated};
+use crate::wire::{self, Payment, Phase, Session, Stage};
 
 /// Setting: whether a session stays open after a decline.
 pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
 
-/// A session's payment with its charge and review comes along.
-const EXPAND: [(&str, &str); 2] = [
-    ("expand[0]", "payment_intent.latest_charge"),
-    ("expand[1]", "payment_intent.review"),
+/// A session's payment comes along with its review and its charge, and that with its refunds and with
+/// what it did to the merchant's balance.
+const EXPAND: [(&str, &str); 3] = [
+    (
+        "expand[0]",
+        "payment_intent.latest_charge.balance_transaction",
+    ),
+    ("expand[1]", "payment_intent.latest_charge.refunds"),
+    ("expand[2]", "payment_intent.review"),
 ];
 
 /// The same for an answer that is the payment itself.
-const EXPAND_PAYMENT: [(&str, &str); 2] = [("expand[0]", "latest_charge"), ("expand[1]", "review")];
+const EXPAND_PAYMENT: [(&str, &str); 3] = [
+    ("expand[0]", "latest_charge.balance_transaction"),
+    ("expand[1]", "latest_charge.refunds"),
+    ("expand[2]", "review"),
+];
 
 /// Pages of 100 sessions that a search reads. With what else a call asks for it stays within the
 /// host's 16 requests.
@@ -45,25 +57,49 @@ pub(crate) fn query(
     attempt: &Attempt,
     reference: Option<&str>,
     wish: Wish,
-    came_back: bool,
+    returned: Option<&str>,
 ) -> Result<Report, QueryFailure> {
-    let keep = settings::flag(&account.settings, KEEP_OPEN, false)
+    let keep = settings::flag(&account.settings, KEEP_OPEN, true)
         .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
-    // While the payer is at Stripe's page they may try again; back here they chose not to.
-    let kept_open = keep && !came_back && wish != Wish::Close;
+    // While the payer is at Stripe's page they may try again; who left it chose not to.
+    let kept_open = keep && !has_left(returned) && wish != Wish::Close;
     let mut session = match reference.filter(|reference| is_id(reference)) {
         Some(reference) => read(account, attempt, reference)?,
         None => locate(account, attempt, wish)?,
     };
+    let mut refusal = None;
     if let Some(act) = needed(&session, wish, kept_open) {
-        session = perform(account, attempt, session, act)?;
+        (session, refusal) = perform(account, attempt, session, act)?;
     }
     let disputes = match &session.payment {
-        Some(payment) if payment.disputed => disputes(account, payment)?,
+        Some(payment) if is_disputed(payment) => disputes(account, payment)?,
         _ => Vec::new(),
     };
-    report::report(&session, &disputes, kept_open, account.now)
-        .ok_or_else(|| unavailable("declined, but not yet closed"))
+    let mut report = report::report(&session, &disputes, kept_open, account.now)
+        .ok_or_else(|| unavailable("declined, but not yet closed"))?;
+    // Why an authorisation that could not be captured is one still.
+    if let Some(refusal) = refusal.filter(|_| is_authorised(&session)) {
+        report.detail = format!("not captured: {refusal}");
+        report.particulars.reason = Some(refusal);
+    }
+    Ok(report)
+}
+
+/// Whether the payer came back by the address for those who give up. The host keeps that with the
+/// attempt, so that it holds for a payer too who went on at Stripe's page afterwards: the next refusal
+/// closes the session, which costs a new start and can cost nobody a second payment.
+fn has_left(returned: Option<&str>) -> bool {
+    returned.is_some_and(|query| query.split('&').any(|pair| pair == LEFT))
+}
+
+fn is_authorised(session: &Session) -> bool {
+    let payment = session.payment.as_ref();
+    payment.is_some_and(|payment| payment.phase == Phase::RequiresCapture)
+}
+
+fn is_disputed(payment: &Payment) -> bool {
+    let disputed = |charge: &Charge| charge.disputed;
+    payment.charge.as_ref().is_some_and(disputed)
 }
 
 /// What the wish asks of a session that stands so. A declined payer could still come back and pay, so
@@ -74,7 +110,11 @@ fn needed(session: &Session, wish: Wish, kept_open: bool) -> Option<Act> {
     let declined = phase == Some(Phase::RequiresPaymentMethod)
         && payment.is_some_and(|payment| payment.failed.is_some());
     match (phase, session.stage, wish) {
-        (Some(Phase::RequiresCapture), _, Wish::Finish) => Some(Act::Capture),
+        // Never more or less than the payer was asked for.
+        (Some(Phase::RequiresCapture), _, Wish::Finish) => {
+            let whole = payment.is_some_and(|payment| payment.capturable == session.due.amount);
+            whole.then_some(Act::Capture)
+        }
         (Some(Phase::RequiresCapture), _, Wish::Close) => Some(Act::Void),
         (Some(Phase::Succeeded | Phase::Processing), ..) => None,
         (_, Stage::Open, Wish::Close) => Some(Act::Expire),
@@ -83,12 +123,13 @@ fn needed(session: &Session, wish: Wish, kept_open: bool) -> Option<Act> {
     }
 }
 
+/// The session as it stands then, with Stripe's code where it refused.
 fn perform(
     account: &Account,
     attempt: &Attempt,
     session: Session,
     act: Act,
-) -> Result<Session, QueryFailure> {
+) -> Result<(Session, Option<String>), QueryFailure> {
     let answer = match (act, &session.payment) {
         (Act::Expire, _) => {
             let path = format!("{SESSIONS}/{}/expire", session.id);
@@ -96,8 +137,7 @@ fn perform(
             api::change(account, &path, &key, &EXPAND)?
         }
         (Act::Capture, Some(payment)) => {
-            // Never more or less than was approved for this attempt.
-            if payment.capturable != attempt.due.amount || session.due != attempt.due {
+            if session.due != attempt.due {
                 return Err(unavailable("what was authorised is not what is due"));
             }
             let amount = payment.capturable.to_string();
@@ -113,19 +153,29 @@ fn perform(
             let reason = [("cancellation_reason", "abandoned")];
             change_payment(account, attempt, payment, "cancel", &reason)?
         }
-        (Act::Capture | Act::Void, None) => return Ok(session),
+        (Act::Capture | Act::Void, None) => return Ok((session, None)),
     };
     match (answer.status, act) {
-        (200, Act::Expire) => ours(account, attempt, wire::session(&answer.body)),
+        (200, Act::Expire) => {
+            let session = ours(account, attempt, wire::session(&answer.body))?;
+            Ok((session, None))
+        }
         (200, _) => {
             let payment = wire::payment(&answer.body).ok_or_else(unreadable)?;
-            Ok(Session {
+            let session = Session {
                 payment: Some(payment),
                 ..session
-            })
+            };
+            Ok((session, None))
         }
         // It has moved on meanwhile, or cannot be done: what it is now is the answer.
-        (400 | 402 | 409, _) => read(account, attempt, &session.id),
+        (400 | 402 | 409, _) => {
+            let problem = wire::problem(&answer);
+            let code = [problem.code, problem.kind]
+                .into_iter()
+                .find(|word| !word.is_empty());
+            Ok((read(account, attempt, &session.id)?, code))
+        }
         _ => Err(refused(&answer)),
     }
 }
@@ -153,8 +203,8 @@ pub(crate) fn read(
     let answer = api::get(account, &path)?;
     match answer.status {
         200 => ours(account, attempt, wire::session(&answer.body)),
-        // Stripe forgets no session: the key is of another account, which proves nothing.
-        404 => Err(unavailable(&format!("{id} is not known to this account"))),
+        // Not known to the key's account. Stripe itself forgets no session.
+        404 if wire::problem(&answer).code == "resource_missing" => Err(QueryFailure::Absent),
         _ => Err(refused(&answer)),
     }
 }
@@ -228,7 +278,7 @@ fn disputes(account: &Account, payment: &Payment) -> Result<Vec<Dispute>, QueryF
     if answer.status != 200 {
         return Err(refused(&answer));
     }
-    wire::disputes(&answer.body).ok_or_else(unreadable)
+    charge::disputes(&answer.body, &payment.received).ok_or_else(unreadable)
 }
 
 fn ours(
@@ -270,7 +320,7 @@ fn unavailable(why: &str) -> QueryFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{paid, paying, read, told};
+    use crate::wire::tests::{authorised, paid, paying, read, told};
     use serde_json::{Value, json};
 
     const WISHES: [Wish; 3] = [Wish::Finish, Wish::Look, Wish::Close];
@@ -287,10 +337,13 @@ mod tests {
 
     #[test]
     fn only_finish_captures_and_only_what_the_payer_approved() {
-        let authorised = paying("complete", "requires_capture");
+        let authorised = authorised();
         assert_eq!(act(&authorised, Wish::Finish), Some(Act::Capture));
         assert_eq!(act(&authorised, Wish::Look), None);
         assert_eq!(act(&authorised, Wish::Close), Some(Act::Void));
+        let mut less = authorised;
+        less["payment_intent"]["amount_capturable"] = json!(4989);
+        assert_eq!(act(&less, Wish::Finish), None);
         for other in [told("open"), paid(), paying("complete", "processing")] {
             assert_eq!(act(&other, Wish::Finish), None, "{other}");
         }
@@ -323,6 +376,14 @@ mod tests {
             paying("complete", "processing"),
         ] {
             assert_eq!(act(&told, Wish::Close), None, "{told}");
+        }
+    }
+
+    #[test]
+    fn only_the_address_for_those_who_give_up_says_that_the_payer_left() {
+        assert!(has_left(Some("cancel=1&left=stripe")));
+        for other in [None, Some(""), Some("cancel=1"), Some("x=left=stripe")] {
+            assert!(!has_left(other), "{other:?}");
         }
     }
 

@@ -1,7 +1,9 @@
 //! What a session and its payment say in the host's words.
-use kassette_plugin::provider::{Money, Report, Settlement, Status};
+use kassette_plugin::provider::{Dispute, DisputeState, Money, Report, Settlement, Status};
 
-use crate::wire::{Dispute, Payment, Phase, Session, Stage};
+use crate::charge::Charge;
+use crate::particulars;
+use crate::wire::{Payment, Phase, Session, Stage};
 
 /// Most bytes of a report's detail.
 const MOST_DETAIL: usize = 200;
@@ -38,6 +40,7 @@ pub(crate) fn report(
         received: payment.map_or(nothing, |payment| payment.received.clone()),
         returned: payment.map_or(0, |payment| returned(payment, disputes)),
         detail: cut(detail),
+        particulars: particulars::told(session, disputes),
     })
 }
 
@@ -52,19 +55,24 @@ fn standing(
     let said = |status, settlement, detail: &str| Some((status, settlement, detail.to_owned()));
     match (payment.phase, session.stage) {
         (Phase::Succeeded, _) => Some(taken(payment, disputes)),
-        (Phase::RequiresCapture, _) => {
-            said(Status::Processing, Settlement::Pending, "requires_capture")
-        }
+        (Phase::RequiresCapture, _) => Some(held(session, payment)),
         // The payer has done their part; only the outcome is not known yet.
         (Phase::Processing, _) => said(
             Status::VerificationPending,
             Settlement::Pending,
             "processing",
         ),
-        // Given back, or run out, before anything was captured.
+        // Given back, or run out, before anything was captured: no charge can be made any more.
         (Phase::Canceled, Stage::Complete) => {
             said(Status::Declined, Settlement::Pending, "canceled")
         }
+        // Nobody can complete an expired session, and nobody but its page can confirm its payment. One
+        // that Stripe has not canceled while the payer is at the bank may come to something yet.
+        (Phase::RequiresAction | Phase::RequiresConfirmation, Stage::Expired) => said(
+            Status::Pending,
+            Settlement::Pending,
+            "expired, and the payer may be at the bank",
+        ),
         (_, Stage::Expired) => Some(ended(session, now)),
         // Its session can take no other try.
         (Phase::RequiresPaymentMethod, Stage::Complete) => said(
@@ -86,13 +94,27 @@ fn standing(
     }
 }
 
+/// The payer has approved and nothing was taken. What Radar wants a person to look at, or a person has
+/// not approved, is not captured before an operator says so; nor is another amount than was asked for.
+fn held(session: &Session, payment: &Payment) -> (Status, Settlement, String) {
+    let review = payment.review.as_ref();
+    let (status, detail) = if review.is_some_and(|review| !review.approved) {
+        (Status::Review, "held for review before capture")
+    } else if payment.capturable != session.due.amount {
+        (Status::Review, "authorised for another amount")
+    } else {
+        (Status::Processing, "requires_capture")
+    };
+    (status, Settlement::Pending, detail.to_owned())
+}
+
 /// The money was taken; what became of it since?
 fn taken(payment: &Payment, disputes: &[Dispute]) -> (Status, Settlement, String) {
     let (status, settlement, detail) = if returned(payment, disputes) >= payment.received.amount {
         (Status::Completed, Settlement::Confirmed, "refunded")
-    } else if disputes.contains(&Dispute::Open) {
+    } else if is_disputed(disputes) {
         (Status::Review, Settlement::Pending, "disputed by the payer")
-    } else if payment.in_review {
+    } else if payment.review.as_ref().is_some_and(|review| review.open) {
         // The money is there; whether to deliver is what a person has to decide.
         (Status::Review, Settlement::Confirmed, "held for review")
     } else {
@@ -115,13 +137,23 @@ fn ended(session: &Session, now: u64) -> (Status, Settlement, String) {
     }
 }
 
-/// Given back: refunds, and disputes that were lost.
+/// Whether a dispute or an inquiry is not decided.
+fn is_disputed(disputes: &[Dispute]) -> bool {
+    disputes
+        .iter()
+        .any(|dispute| dispute.state == DisputeState::Open)
+}
+
+/// Given back: refunds, and disputes that were lost. What was never taken cannot be.
 fn returned(payment: &Payment, disputes: &[Dispute]) -> u64 {
-    let lost = disputes.iter().map(|dispute| match dispute {
-        Dispute::Lost(amount) => *amount,
-        Dispute::Open | Dispute::Over => 0,
-    });
-    lost.fold(payment.refunded, u64::saturating_add)
+    if payment.received.amount == 0 {
+        return 0;
+    }
+    let refunded = payment.charge.as_ref().map_or(0, Charge::given_back);
+    let lost = disputes
+        .iter()
+        .filter(|dispute| dispute.state == DisputeState::Lost);
+    lost.fold(refunded, |sum, dispute| sum.saturating_add(dispute.amount))
 }
 
 fn cut(mut detail: String) -> String {
@@ -135,7 +167,7 @@ fn cut(mut detail: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::{paid, paying, read, told};
+    use crate::wire::tests::{authorised, paid, paying, read, told};
     use serde_json::{Value, json};
 
     const BEFORE: u64 = 1_800_000_000_000;
@@ -161,11 +193,7 @@ mod tests {
                 Status::VerificationPending,
                 Settlement::Pending,
             ),
-            (
-                paying("complete", "requires_capture"),
-                Status::Processing,
-                Settlement::Pending,
-            ),
+            (authorised(), Status::Processing, Settlement::Pending),
             (
                 paying("complete", "requires_payment_method"),
                 Status::Declined,
@@ -179,6 +207,21 @@ mod tests {
             (
                 paying("expired", "canceled"),
                 Status::Declined,
+                Settlement::Pending,
+            ),
+            (
+                paying("expired", "requires_payment_method"),
+                Status::Declined,
+                Settlement::Pending,
+            ),
+            (
+                paying("expired", "requires_action"),
+                Status::Pending,
+                Settlement::Pending,
+            ),
+            (
+                paying("expired", "processing"),
+                Status::VerificationPending,
                 Settlement::Pending,
             ),
             (paid(), Status::Completed, Settlement::Confirmed),
@@ -205,6 +248,8 @@ mod tests {
         let kept = report(&session, &[], true, BEFORE).unwrap();
         assert_eq!(kept.status, Status::Pending);
         assert_eq!(kept.detail, "card_declined insufficient_funds");
+        let reason = kept.particulars.reason.as_deref();
+        assert_eq!(reason, Some("insufficient_funds"));
     }
 
     #[test]
@@ -239,20 +284,82 @@ mod tests {
     }
 
     #[test]
+    fn a_review_holds_before_capture_until_it_is_approved() {
+        let mut told = authorised();
+        let mut said_of = |open: bool, closed: Value| {
+            told["payment_intent"]["review"] =
+                json!({ "object": "review", "open": open, "closed_reason": closed });
+            said(&told, &[], BEFORE)
+        };
+        let held = Some((Status::Review, Settlement::Pending));
+        assert_eq!(said_of(true, Value::Null), held);
+        assert_eq!(
+            said_of(false, json!("approved")),
+            Some((Status::Processing, Settlement::Pending))
+        );
+        // Whoever looked did not let it go.
+        assert_eq!(said_of(false, json!("refunded_as_fraud")), held);
+        let mut over = paying("complete", "canceled");
+        over["payment_intent"]["review"] =
+            json!({ "object": "review", "open": false, "closed_reason": "refunded_as_fraud" });
+        assert_eq!(
+            said(&over, &[], BEFORE),
+            Some((Status::Declined, Settlement::Pending))
+        );
+    }
+
+    #[test]
+    fn an_authorisation_of_another_amount_waits_for_an_operator() {
+        let mut told = authorised();
+        told["payment_intent"]["amount_capturable"] = json!(4989);
+        assert_eq!(
+            said(&told, &[], BEFORE),
+            Some((Status::Review, Settlement::Pending))
+        );
+    }
+
+    #[test]
+    fn what_was_released_uncaptured_was_not_given_back() {
+        let mut told = authorised();
+        told["payment_intent"]["status"] = json!("canceled");
+        let charge = &mut told["payment_intent"]["latest_charge"];
+        charge["amount_refunded"] = json!(4990);
+        charge["refunds"]["data"] =
+            json!([{ "id": "re_1", "object": "refund", "amount": 4990, "status": "succeeded" }]);
+        let report = report(&read(&told).unwrap(), &[], false, BEFORE).unwrap();
+        assert_eq!((report.status, report.returned), (Status::Declined, 0));
+        assert_eq!(report.particulars.refunds, []);
+    }
+
+    fn dispute(state: DisputeState, amount: u64) -> Dispute {
+        Dispute {
+            id: "du_1".into(),
+            amount,
+            state,
+            reason: None,
+            respond_by: None,
+        }
+    }
+
+    #[test]
     fn refunds_and_lost_disputes_are_given_back() {
         let mut told = paid();
-        told["payment_intent"]["latest_charge"]["amount_refunded"] = json!(990);
+        told["payment_intent"]["latest_charge"]["refunds"]["data"] =
+            json!([{ "id": "re_1", "object": "refund", "amount": 990, "status": "succeeded" }]);
         let partly = report(&read(&told).unwrap(), &[], false, BEFORE).unwrap();
         assert_eq!((partly.status, partly.returned), (Status::Completed, 990));
-        let disputes = [Dispute::Lost(4000), Dispute::Open];
+        let disputes = [
+            dispute(DisputeState::Lost, 4000),
+            dispute(DisputeState::Open, 10),
+        ];
         let wholly = report(&read(&told).unwrap(), &disputes, false, BEFORE).unwrap();
         assert_eq!((wholly.status, wholly.returned), (Status::Completed, 4990));
         assert_eq!(
-            said(&told, &[Dispute::Open], BEFORE),
+            said(&told, &[dispute(DisputeState::Open, 4990)], BEFORE),
             Some((Status::Review, Settlement::Pending))
         );
         assert_eq!(
-            said(&told, &[Dispute::Over], BEFORE),
+            said(&told, &[dispute(DisputeState::Won, 4990)], BEFORE),
             Some((Status::Completed, Settlement::Confirmed))
         );
     }

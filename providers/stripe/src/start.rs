@@ -15,6 +15,9 @@ pub(crate) const CAPTURE: &str = "capture";
 
 pub(crate) const SESSIONS: &str = "/v1/checkout/sessions";
 
+/// What the address for payers who give up ends in.
+pub(crate) const LEFT: &str = "left=stripe";
+
 /// How much longer than the attempt a session lives where Stripe refuses the attempt's own end:
 /// sessions live 30 minutes at least. Half a minute for clocks that differ, twice.
 pub(crate) const LONGER_MS: u64 = 31 * 60 * 1_000;
@@ -164,7 +167,7 @@ fn is_manual(account: &Account, method: &str) -> Result<bool, String> {
 /// A payer who gives up comes back with a word of their own, which the host keeps.
 fn with_query(url: &str) -> String {
     let joint = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{joint}left=stripe")
+    format!("{url}{joint}{LEFT}")
 }
 
 /// Text that Stripe shows or keeps: without control characters.

@@ -5,6 +5,8 @@ use kassette_plugin::json::Json;
 use kassette_plugin::provider::Money;
 use kassette_plugin::provider::call::Answer;
 
+use crate::charge::{self, Charge};
+
 /// Where the attempt's id stands in `metadata`, besides `client_reference_id`: a `PaymentIntent`
 /// and its charge have only that.
 pub(crate) const ATTEMPT: &str = "attempt";
@@ -57,23 +59,49 @@ pub(crate) struct Payment {
     pub(crate) received: Money,
     /// Why the last try failed.
     pub(crate) failed: Option<String>,
-    /// A person has to look at it in Stripe's dashboard.
-    pub(crate) in_review: bool,
-    /// Given back by refunds.
-    pub(crate) refunded: u64,
-    /// The payer went to the bank about it, once at least.
-    pub(crate) disputed: bool,
+    /// Why it was canceled.
+    pub(crate) canceled: Option<String>,
+    /// Radar wanted a person to look at it in Stripe's dashboard.
+    pub(crate) review: Option<Review>,
+    /// The newest try's.
+    pub(crate) charge: Option<Charge>,
 }
 
-/// What a dispute says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dispute {
-    /// Not decided, or only an inquiry so far.
-    Open,
-    /// The payer got so much back.
-    Lost(u64),
-    /// The money stayed.
-    Over,
+/// What Radar wants a person to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Review {
+    /// Nobody has looked yet.
+    pub(crate) open: bool,
+    /// The person who looked found nothing wrong.
+    pub(crate) approved: bool,
+    /// Why it is open, or how it was closed: "rule", "approved".
+    pub(crate) reason: Option<String>,
+}
+
+impl Phase {
+    /// Stripe's own word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::RequiresPaymentMethod => "requires_payment_method",
+            Self::RequiresConfirmation => "requires_confirmation",
+            Self::RequiresAction => "requires_action",
+            Self::Processing => "processing",
+            Self::RequiresCapture => "requires_capture",
+            Self::Canceled => "canceled",
+            Self::Succeeded => "succeeded",
+        }
+    }
+}
+
+impl Stage {
+    /// Stripe's own word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Complete => "complete",
+            Self::Expired => "expired",
+        }
+    }
 }
 
 /// A refusal in the vendor's words.
@@ -126,26 +154,6 @@ pub(crate) fn listed(body: &[u8]) -> Option<(Vec<Entry>, bool)> {
     Some((items.iter().map(entry).collect::<Option<_>>()?, more))
 }
 
-/// Reads a list of disputes; a payment has one or two, so that a second page is not expected.
-pub(crate) fn disputes(body: &[u8]) -> Option<Vec<Dispute>> {
-    let list = Json::parse(body)?;
-    let (items, more) = list_of(&list)?;
-    let dispute = |item: &Json| {
-        let amount = item.get("amount")?.whole()?;
-        Some(match item.get("status")?.text()? {
-            "warning_needs_response"
-            | "warning_under_review"
-            | "needs_response"
-            | "under_review" => Dispute::Open,
-            "lost" => Dispute::Lost(amount),
-            "won" | "warning_closed" | "prevented" => Dispute::Over,
-            _ => return None,
-        })
-    };
-    let disputes: Option<Vec<Dispute>> = items.iter().map(dispute).collect();
-    disputes.filter(|_| !more)
-}
-
 /// Whether an object is of the live environment.
 pub(crate) fn is_live(body: &[u8]) -> Option<bool> {
     Json::parse(body)?.get("livemode")?.flag()
@@ -161,7 +169,7 @@ pub(crate) fn attempt_in_metadata(object: &Json) -> Option<String> {
 pub(crate) fn problem(answer: &Answer) -> Problem {
     let body = answer.json().unwrap_or(Json::Null);
     let error = body.get("error").unwrap_or(&Json::Null);
-    let word = |name| text(error, name).unwrap_or_default();
+    let word = |name| code(error, name).unwrap_or_default();
     Problem {
         status: answer.status,
         kind: word("type"),
@@ -199,16 +207,6 @@ fn session_of(value: &Json) -> Option<Session> {
 fn payment_of(value: &Json) -> Option<Payment> {
     is(value, "payment_intent")?;
     let currency = currency(value)?;
-    let (refunded, disputed) = match value.get("latest_charge")? {
-        Json::Null => (0, false),
-        charge => {
-            is(charge, "charge")?;
-            (
-                charge.get("amount_refunded")?.whole()?,
-                charge.get("disputed")?.flag()?,
-            )
-        }
-    };
     Some(Payment {
         id: text(value, "id")?,
         phase: match value.get("status")?.text()? {
@@ -230,25 +228,37 @@ fn payment_of(value: &Json) -> Option<Payment> {
             None | Some(Json::Null) => None,
             Some(error) => Some(failure(error)),
         },
-        in_review: match value.get("review") {
-            None | Some(Json::Null) => false,
-            Some(review) => {
-                is(review, "review")?;
-                review.get("open")?.flag()?
-            }
+        canceled: code(value, "cancellation_reason"),
+        review: match value.get("review") {
+            None | Some(Json::Null) => None,
+            Some(review) => Some(review_of(review)?),
         },
-        refunded,
-        disputed,
+        charge: match value.get("latest_charge")? {
+            Json::Null => None,
+            charge => Some(charge::charge(charge)?),
+        },
+    })
+}
+
+fn review_of(value: &Json) -> Option<Review> {
+    is(value, "review")?;
+    Some(Review {
+        open: value.get("open")?.flag()?,
+        approved: matches!(
+            text(value, "closed_reason").as_deref(),
+            Some("approved" | "acknowledged")
+        ),
+        reason: code(value, "reason"),
     })
 }
 
 /// The words for a failed try: "card_declined insufficient_funds".
 fn failure(error: &Json) -> String {
-    let words = ["code", "decline_code"].map(|name| text(error, name).unwrap_or_default());
+    let words = ["code", "decline_code"].map(|name| code(error, name).unwrap_or_default());
     words.join(" ").trim().to_owned()
 }
 
-fn list_of(value: &Json) -> Option<(&[Json], bool)> {
+pub(crate) fn list_of(value: &Json) -> Option<(&[Json], bool)> {
     is(value, "list")?;
     match value.get("data")? {
         Json::List(items) => Some((items, value.get("has_more")?.flag()?)),
@@ -256,18 +266,31 @@ fn list_of(value: &Json) -> Option<(&[Json], bool)> {
     }
 }
 
-fn is(value: &Json, object: &str) -> Option<()> {
+pub(crate) fn is(value: &Json, object: &str) -> Option<()> {
     (value.get("object")?.text()? == object).then_some(())
 }
 
 /// Stripe writes currencies in lower case.
-fn currency(value: &Json) -> Option<String> {
+pub(crate) fn currency(value: &Json) -> Option<String> {
     let code = value.get("currency")?.text()?;
     let plain = code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_lowercase());
     plain.then(|| code.to_ascii_uppercase())
 }
 
-fn text(value: &Json, name: &str) -> Option<String> {
+/// A time, in milliseconds; Stripe writes seconds.
+pub(crate) fn seconds(value: &Json, name: &str) -> Option<u64> {
+    value.get(name)?.whole()?.checked_mul(1_000)
+}
+
+/// Longest code that a report takes, in bytes.
+const MOST_CODE: usize = 64;
+
+/// A word of Stripe's for a reason; none that is longer than a report takes.
+pub(crate) fn code(value: &Json, name: &str) -> Option<String> {
+    text(value, name).filter(|code| code.len() <= MOST_CODE)
+}
+
+pub(crate) fn text(value: &Json, name: &str) -> Option<String> {
     value.get(name)?.text().map(str::to_owned)
 }
 
@@ -304,10 +327,24 @@ pub(crate) mod tests {
         let mut session = paying("complete", "succeeded");
         let payment = &mut session["payment_intent"];
         payment["amount_received"] = json!(4990);
-        payment["latest_charge"] = json!({
-            "id": "ch_1", "object": "charge", "amount_refunded": 0, "disputed": false,
-        });
+        payment["latest_charge"] = charge(4990);
         session
+    }
+
+    /// The same with its payment held by the payer's bank until it is captured.
+    pub(crate) fn authorised() -> Value {
+        let mut session = paying("complete", "requires_capture");
+        session["payment_intent"]["amount_capturable"] = json!(4990);
+        session["payment_intent"]["latest_charge"] = charge(0);
+        session
+    }
+
+    fn charge(captured: u64) -> Value {
+        json!({
+            "id": "ch_1", "object": "charge", "amount": 4990, "amount_captured": captured,
+            "amount_refunded": 0, "disputed": false, "created": 1_800_000_000,
+            "refunds": { "object": "list", "data": [], "has_more": false },
+        })
     }
 
     pub(crate) fn read(value: &Value) -> Option<Session> {
@@ -377,25 +414,6 @@ pub(crate) mod tests {
     fn a_state_that_is_not_documented_is_not_guessed() {
         assert_eq!(read(&told("paused")), None);
         assert_eq!(read(&paying("complete", "settled")), None);
-    }
-
-    #[test]
-    fn disputes_say_whether_the_money_is_gone() {
-        let list = |status: &str, more: bool| {
-            let dispute =
-                json!({ "id": "dp_1", "object": "dispute", "amount": 4990, "status": status });
-            let list = json!({ "object": "list", "data": [dispute], "has_more": more });
-            disputes(list.to_string().as_bytes())
-        };
-        assert_eq!(list("needs_response", false), Some(vec![Dispute::Open]));
-        assert_eq!(
-            list("warning_needs_response", false),
-            Some(vec![Dispute::Open])
-        );
-        assert_eq!(list("lost", false), Some(vec![Dispute::Lost(4990)]));
-        assert_eq!(list("won", false), Some(vec![Dispute::Over]));
-        assert_eq!(list("odd", false), None);
-        assert_eq!(list("lost", true), None);
     }
 
     #[test]

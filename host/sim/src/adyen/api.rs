@@ -1,4 +1,4 @@
-//! Checkout's endpoints, as far as payment links need them.
+//! Checkout's endpoints, as far as payment links, and payments made on any page, need them.
 use std::sync::Arc;
 
 use axum::{
@@ -13,28 +13,35 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
-    account::{Account, Created},
+    account::{Account, Created, Unchanged},
     adyen::{
         api_key, merchant_account,
         problem::Problem,
-        wire::{self, Create, Methods, Modify, Update},
+        sessions,
+        wire::{self, Create, Methods, Modify, Update, Void},
     },
     config::SimError,
     http::{MOST_BODY, json_body, only, same},
     ids,
     money::Money,
-    session::{Conflict, Happened, Opening, Session, State as Stands},
+    session::{Conflict, Opening, Session, State as Stands},
 };
 
 /// Longest idempotency key.
 const KEY: usize = 64;
 
+/// A link lives this long at most.
+const LONGEST_LINK_MS: u64 = 70 * 86_400_000;
+
 /// One account's API.
 #[derive(Clone)]
-struct Api(Arc<Account>);
+pub(crate) struct Api(pub(crate) Arc<Account>);
 
 pub(crate) fn routes(account: Arc<Account>) -> Router {
     Router::new()
+        .route("/v72/sessions", post(sessions::create))
+        .route("/v72/sessions/{id}", get(sessions::result))
+        .route("/v72/cancels", post(void))
         .route("/v72/paymentLinks", post(create))
         .route("/v72/paymentLinks/{id}", get(read).patch(update))
         .route("/v72/payments/{payment}/captures", post(capture))
@@ -47,7 +54,7 @@ pub(crate) fn routes(account: Arc<Account>) -> Router {
 }
 
 /// Proof of the right API key.
-struct Authorised;
+pub(crate) struct Authorised;
 
 impl FromRequestParts<Api> for Authorised {
     type Rejection = Problem;
@@ -63,7 +70,7 @@ impl FromRequestParts<Api> for Authorised {
 }
 
 /// What a request is repeated under. Keys are the company's: one is good for one operation.
-struct Key(String);
+pub(crate) struct Key(pub(crate) String);
 
 impl FromRequestParts<Api> for Key {
     type Rejection = Problem;
@@ -92,11 +99,23 @@ async fn create(
         return Ok(answer(wire::created(&account, &known)));
     }
     let asked: Create = read_json(&headers, &body)?;
-    of_account(&account, &asked.merchant_account)?;
+    let session = open(&account, asked, key, "PL", LONGEST_LINK_MS).await?;
+    Ok(answer(wire::created(&account, &session)))
+}
+
+/// Enters a page into the books: a link's or a session's.
+pub(crate) async fn open(
+    account: &Arc<Account>,
+    asked: Create,
+    key: String,
+    prefix: &str,
+    longest_ms: u64,
+) -> Result<Session, Problem> {
+    of_account(account, &asked.merchant_account)?;
     let now = account.now();
-    let checked = wire::check(&asked, now)?;
+    let checked = wire::check(&asked, now, longest_ms)?;
     let opening = Opening {
-        reference: id("PL")?,
+        reference: id(prefix)?,
         attempt_id: asked.reference,
         key,
         fingerprint: String::new(),
@@ -111,9 +130,7 @@ async fn create(
     };
     let session = Session::open(opening).map_err(|error| no_randomness(&error))?;
     match account.create(session).await? {
-        Created::New(session) | Created::Replay(session) => {
-            Ok(answer(wire::created(&account, &session)))
-        }
+        Created::New(session) | Created::Replay(session) => Ok(session),
         Created::Differs => Err(Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)),
     }
 }
@@ -123,8 +140,13 @@ async fn read(
     _: Authorised,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
+    let session = account.by_reference(&id).filter(is_link);
+    let session = session.ok_or_else(Problem::not_found)?;
     Ok(Json(wire::link(&account, &session, account.now())))
+}
+
+fn is_link(session: &Session) -> bool {
+    !session.reference.starts_with(sessions::PREFIX)
 }
 
 async fn update(
@@ -139,10 +161,16 @@ async fn update(
         return Err(Problem::invalid("29_001", "status can only become expired"));
     }
     let act = |session: &mut Session, _: &Account, now| {
-        if !session.is_payable(now) {
+        if !session.is_payable(now) || !is_link(session) {
             return Err(Conflict);
         }
-        session.close(now).map(|()| None)
+        session.extra.insert(wire::EXPIRED.into(), String::new());
+        // What the payer has begun goes on at the bank.
+        if !session.extra.contains_key(wire::UNDER_WAY) {
+            session.close(now)?;
+        }
+        session.updated_at = now;
+        Ok(None)
     };
     let session = account.change(id, act).await?;
     Ok(Json(wire::link(&account, &session, account.now())))
@@ -163,15 +191,23 @@ async fn capture(
         return Err(Problem::invalid("137", "Invalid amount specified"));
     }
     let act = move |session: &mut Session, account: &Account, now| {
-        // A second request is taken in as well; it finds nothing left to capture.
-        if session.state != Stands::Authorised {
+        // A second request is taken in as well; it finds nothing left to capture. A repeated key has
+        // its first answer, and does nothing more.
+        let used = format!("key {key}");
+        let repeated = session.extra.contains_key(&used);
+        if repeated || session.state != Stands::Authorised || session.is_asked() {
             return Ok(None);
         }
-        let happened = session.capture(now, account.taken(session))?;
+        let happened = account.capture(session, now, session.due.clone())?;
+        session.extra.insert(used, String::new());
         session.capture_key = Some(key);
-        Ok(Some(happened))
+        Ok(happened)
     };
-    account.change(known.reference, act).await?;
+    match account.capturing(known.reference, act).await {
+        // Voided before the request: it is received all the same.
+        Ok(_) | Err(Unchanged::Conflict) => {}
+        Err(unchanged) => return Err(unchanged.into()),
+    }
     Ok(answer(wire::received(&payment, &id("")?, &asked)))
 }
 
@@ -188,16 +224,39 @@ async fn cancel(
         return Err(Problem::unreadable("a cancellation has no amount"));
     }
     let known = paid(&account, &asked, &payment)?;
-    let act = |session: &mut Session, _: &Account, now| {
+    let act = |session: &mut Session, account: &Account, now| {
         // What was captured is not cancelled; the request is taken in all the same.
-        if session.state != Stands::Authorised {
+        if session.state != Stands::Authorised || session.is_asked() {
             return Ok(None);
         }
-        session.close(now)?;
-        Ok(Some(Happened::Declined))
+        account.cancel_later(session, now).map(|()| None)
     };
     account.change(known.reference, act).await?;
     Ok(answer(wire::received(&payment, &id("")?, &asked)))
+}
+
+/// A cancellation by the merchant's own reference. It is taken in whether there is anything to cancel
+/// or not.
+async fn void(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Key(_): Key,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let asked: Void = read_json(&headers, &body)?;
+    of_account(&account, &asked.merchant_account)?;
+    let act = |session: &mut Session, account: &Account, now| {
+        if session.state == Stands::Authorised && !session.is_asked() {
+            account.cancel_later(session, now)?;
+            session.extra.insert(wire::VOIDED.into(), String::new());
+        }
+        Ok(None)
+    };
+    for session in account.by_attempt(&asked.payment_reference) {
+        account.change(session.reference, act).await?;
+    }
+    Ok(answer(wire::void_received(&id("")?, &asked)))
 }
 
 async fn methods(
@@ -213,7 +272,7 @@ async fn methods(
     ))
 }
 
-/// The payment that is to be modified: one that a payer has made through a link.
+/// The payment that is to be modified: one that a payer has made on a page.
 fn paid(account: &Account, asked: &Modify, payment: &str) -> Result<Session, Problem> {
     of_account(account, &asked.merchant_account)?;
     if asked
@@ -223,8 +282,9 @@ fn paid(account: &Account, asked: &Modify, payment: &str) -> Result<Session, Pro
     {
         return Err(Problem::invalid("702", "reference: at most 80 characters"));
     }
-    account
-        .by_reference(&format!("PL{payment}"))
+    ["PL", sessions::PREFIX]
+        .into_iter()
+        .find_map(|prefix| account.by_reference(&format!("{prefix}{payment}")))
         .filter(|session| session.extra.contains_key(wire::PAID))
         .ok_or_else(|| Problem::invalid("167", "Original pspReference required for this operation"))
 }
@@ -237,11 +297,11 @@ fn of_account(account: &Account, named: &str) -> Result<(), Problem> {
     }
 }
 
-fn answer(body: Value) -> Response {
+pub(crate) fn answer(body: Value) -> Response {
     (StatusCode::CREATED, Json(body)).into_response()
 }
 
-/// An id as Adyen forms them. A link's is `PL` and the id of the payment made through it.
+/// An id as Adyen forms them. A page's is `PL` or `CS` and the id of the payment made there.
 fn id(prefix: &str) -> Result<String, Problem> {
     let random = ids::random("").map_err(|error| no_randomness(&error))?;
     let short = random.get(..16).unwrap_or(&random);
@@ -253,6 +313,9 @@ fn no_randomness(error: &SimError) -> Problem {
     Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-fn read_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
+pub(crate) fn read_json<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<T, Problem> {
     json_body(headers, body).map_err(Problem::unreadable)
 }

@@ -1,8 +1,9 @@
-//! Adyen: payment links of the Checkout API, their payments' captures and cancellations, and the
-//! standard webhook. What it refuses it refuses as Adyen does.
+//! Adyen: hosted sessions and payment links of the Checkout API, their payments' captures and
+//! cancellations, and the standard webhook. What it refuses it refuses as Adyen does.
 mod api;
 mod notification;
 mod problem;
+mod sessions;
 mod wire;
 
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     account::Account,
+    afterwards::Part,
+    capture::{Captures, LATER_MS, Refusal},
     config::{Profile, SimAccount},
     fault::Fault,
     session::{Conflict, Happened, Outcome, Session},
@@ -32,6 +35,15 @@ const METHODS: [&str; 5] = ["credit_card", "ideal", "klarna", "paypal", "upi_imp
 /// once.
 fn is_captured_by_merchant(method: &str) -> bool {
     matches!(method, "credit_card" | "klarna" | "paypal")
+}
+
+/// For how long a payment that was begun by a link can be finished after the link's end.
+const UNDER_WAY_MS: u64 = 3_600_000;
+
+/// Whether the payer has begun a payment that the bank still takes.
+fn is_under_way(session: &Session, now: u64) -> bool {
+    session.extra.contains_key(wire::UNDER_WAY)
+        && now < session.expires_at.saturating_add(UNDER_WAY_MS)
 }
 
 /// Name of the merchant account.
@@ -73,10 +85,10 @@ impl Vendor for Adyen {
     }
 
     fn call(&self, _: &Method, path: &str) -> Call {
-        if path.starts_with("/v72/paymentLinks") || path.starts_with("/v72/payments/") {
-            Call::Payment
-        } else {
+        if path == "/v72/paymentMethods" {
             Call::Other
+        } else {
+            Call::Payment
         }
     }
 
@@ -94,6 +106,9 @@ impl Vendor for Adyen {
         now: u64,
     ) -> Result<Option<Happened>, Conflict> {
         let by_merchant = is_captured_by_merchant(&session.method);
+        if session.is_over(now) && is_under_way(session, now) {
+            session.reopen(now);
+        }
         match outcome {
             // Somebody at the merchant's accepts a case of the review queue.
             Outcome::Approve if session.held => {
@@ -104,22 +119,48 @@ impl Vendor for Adyen {
             Outcome::Approve | Outcome::Review if !session.is_payable(now) => Err(Conflict),
             Outcome::Approve | Outcome::Review => {
                 account.faults.take(Fault::NeedsCapture);
-                let taken = (!by_merchant).then(|| account.taken(session));
-                session.approve(now, taken)?;
-                session.extra.insert(wire::PAID.into(), String::new());
+                let happened = account.approve(session, now, by_merchant)?;
                 session.held = outcome == Outcome::Review;
-                Ok(Some(match (session.held, by_merchant) {
-                    (true, _) => Happened::InReview,
-                    (false, true) => Happened::Authorised,
-                    (false, false) => Happened::Captured,
-                }))
+                if happened == Happened::Authorised && !by_merchant {
+                    // Nothing is told before the bank has confirmed.
+                    session.extra.insert(wire::UNDER_WAY.into(), String::new());
+                    return Ok(None);
+                }
+                session.extra.insert(wire::PAID.into(), String::new());
+                Ok(match happened {
+                    _ if session.held => Some(Happened::InReview),
+                    happened => Some(happened),
+                })
             }
             Outcome::Decline => session.decline(now).map(Some),
-            Outcome::Pending if session.is_payable(now) => Ok(None),
+            Outcome::Pending if session.is_payable(now) => {
+                if !by_merchant {
+                    session.extra.insert(wire::UNDER_WAY.into(), String::new());
+                    session.updated_at = now;
+                }
+                Ok(None)
+            }
             Outcome::Pending => Err(Conflict),
-            Outcome::Refund => session.refund(now, session.left()).map(Some),
-            Outcome::Dispute => session.dispute(now).map(Some),
         }
+    }
+
+    /// The documents "Capture" and "Cancel": requests are only received, and their results told by
+    /// webhook. Of a capture that failed the authorisation stays.
+    fn captures(&self) -> Captures {
+        Captures {
+            after_ms: LATER_MS,
+            refusal: Refusal::Told,
+        }
+    }
+
+    fn captured(&self, session: &mut Session) -> Happened {
+        session.extra.insert(wire::PAID.into(), String::new());
+        Happened::Captured
+    }
+
+    /// A psp reference.
+    fn part_id(&self, _: Part, hex: &str) -> String {
+        hex.get(..16).unwrap_or(hex).to_uppercase()
     }
 
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {
@@ -135,8 +176,12 @@ impl Vendor for Adyen {
         notification::sealed(&hmac_key(secret), body)
     }
 
-    /// The payment page's button leads back to the address as it was given.
-    fn returns(&self, _: &Session, _: Outcome) -> Vec<(&'static str, String)> {
-        Vec::new()
+    /// A link's button leads back to the address as it was given.
+    fn returns(&self, session: &Session, outcome: Outcome) -> Vec<(&'static str, String)> {
+        if session.reference.starts_with(sessions::PREFIX) {
+            sessions::returns(session, outcome)
+        } else {
+            Vec::new()
+        }
     }
 }

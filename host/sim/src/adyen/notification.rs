@@ -6,12 +6,15 @@ use sha2::Sha256;
 
 use crate::{
     account::Account,
-    adyen::{is_captured_by_merchant, merchant_account, wire},
+    adyen::{is_captured_by_merchant, merchant_account, sessions, wire},
     config::Environment,
-    money::Money,
+    money::{Amount, Money},
     session::{Happened, Session, State},
     vendor::Event,
 };
+
+/// The card schemes' code of a dispute here: fraud, the card not being present.
+const CHARGEBACK: &str = "10.4";
 
 /// What is signed of an item, in this order, with colons between.
 const SIGNED: [&str; 4] = [
@@ -25,19 +28,48 @@ const SIGNED: [&str; 4] = [
 pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     let session = event.session;
     let item = told(session, event.happened)?;
-    let payment = session.reference.trim_start_matches("PL");
+    let payment = wire::psp_reference(session);
     let own_id = event.id.trim_start_matches("evt_");
     let own_id = own_id.get(..16).unwrap_or(own_id).to_uppercase();
     let mut additional = Map::new();
     if item.of_payment {
-        additional.insert("paymentLinkId".into(), session.reference.as_str().into());
+        let page = if session.reference.starts_with(sessions::PREFIX) {
+            "checkoutSessionId"
+        } else {
+            "paymentLinkId"
+        };
+        additional.insert(page.into(), session.reference.as_str().into());
+        match session.method.as_str() {
+            "credit_card" => additional.insert("cardSummary".into(), wire::CARD.into()),
+            "ideal" if item.success => {
+                additional.insert("iDealConsumerBIC".into(), "TESTNL01".into())
+            }
+            _ => None,
+        };
         if session.held {
             additional.insert("fraudManualReview".into(), "true".into());
             additional.insert("fraudResultType".into(), "AMBER".into());
         }
     }
+    if let (Happened::Disputed | Happened::DisputeWon, Some(dispute)) =
+        (event.happened, session.newest_dispute())
+    {
+        let ends = wire::time(dispute.respond_by);
+        additional.insert("chargebackReasonCode".into(), CHARGEBACK.into());
+        additional.insert("defensePeriodEndsAt".into(), ends.into());
+        let status = match event.happened {
+            Happened::Disputed => "Undefended",
+            _ => "Won",
+        };
+        additional.insert("disputeStatus".into(), status.into());
+    }
     let live = account.settings.environment == Environment::Live;
-    let psp_reference = if item.of_payment { payment } else { &own_id };
+    let psp_reference = match &item.own {
+        Some(own) => own,
+        // A try that was refused is a payment of its own.
+        None if item.of_payment && item.success => payment,
+        None => &own_id,
+    };
     Some(json!({
         "live": live.to_string(),
         "notificationItems": [{ "NotificationRequestItem": {
@@ -48,7 +80,7 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
             "merchantAccountCode": merchant_account(&account.settings),
             "merchantReference": session.attempt_id,
             "originalReference": if item.of_payment { "" } else { payment },
-            "paymentMethod": session.method,
+            "paymentMethod": wire::brand(&session.method),
             "pspReference": psp_reference,
             "reason": item.reason,
             "success": item.success.to_string(),
@@ -63,6 +95,8 @@ struct Told {
     amount: Money,
     /// Whether the item is about the payment itself, not about a modification.
     of_payment: bool,
+    /// The modification's own psp reference, where more than one item is about it.
+    own: Option<String>,
 }
 
 fn told(session: &Session, happened: Happened) -> Option<Told> {
@@ -73,6 +107,7 @@ fn told(session: &Session, happened: Happened) -> Option<Told> {
         reason,
         amount: received.clone(),
         of_payment: true,
+        own: None,
     };
     let modified = |code, amount: Money| Told {
         code,
@@ -80,6 +115,7 @@ fn told(session: &Session, happened: Happened) -> Option<Told> {
         reason: "",
         amount,
         of_payment: false,
+        own: None,
     };
     Some(match happened {
         Happened::Opened => return None,
@@ -88,21 +124,59 @@ fn told(session: &Session, happened: Happened) -> Option<Told> {
             modified("CAPTURE", received)
         }
         Happened::Authorised | Happened::InReview | Happened::Captured => {
-            of_payment("AUTHORISATION", true, "")
+            // Of a card: the authorisation's code, the last four digits and the month of expiry.
+            let is_card = session.method == "credit_card";
+            let reason = if is_card { "033899:1111:03/2030" } else { "" };
+            of_payment("AUTHORISATION", true, reason)
         }
         // What was cancelled had been approved before.
         Happened::Declined if session.state == State::Closed => {
-            modified("CANCELLATION", session.due.clone())
+            let technical = session.extra.contains_key(wire::VOIDED);
+            let code = if technical {
+                "TECHNICAL_CANCEL"
+            } else {
+                "CANCELLATION"
+            };
+            modified(code, session.due.clone())
         }
         Happened::Declined => of_payment("AUTHORISATION", false, "Refused"),
-        Happened::Refunded => modified(
-            "REFUND",
-            Money {
-                value: session.returned,
-                currency: received.currency,
-            },
-        ),
-        Happened::Disputed => modified("CHARGEBACK", received),
+        // The capture was no more possible; the authorisation stays.
+        Happened::CaptureRefused => Told {
+            success: false,
+            reason: "Insufficient balance on payment",
+            ..modified("CAPTURE", session.due.clone())
+        },
+        // The document "Webhook structure and types": an authorisation that was not captured in time.
+        Happened::Voided => modified("EXPIRE", session.due.clone()),
+        Happened::Refunded => refund("REFUND", session)?,
+        Happened::RefundFailed => refund("REFUND_FAILED", session)?,
+        Happened::Disputed => dispute("CHARGEBACK", session)?,
+        Happened::DisputeWon => dispute("CHARGEBACK_REVERSED", session)?,
+        // The money went when the chargeback came; that it stays away is told by nothing else.
+        Happened::DisputeLost => return None,
+    })
+}
+
+/// Of one refund alone, under its own psp reference.
+fn refund(code: &'static str, session: &Session) -> Option<Told> {
+    let refund = session.newest_refund()?;
+    of_part(code, session, &refund.id, refund.amount)
+}
+
+fn dispute(code: &'static str, session: &Session) -> Option<Told> {
+    let dispute = session.newest_dispute()?;
+    of_part(code, session, &dispute.id, dispute.amount)
+}
+
+fn of_part(code: &'static str, session: &Session, id: &str, value: Amount) -> Option<Told> {
+    let currency = session.received.as_ref()?.currency.clone();
+    Some(Told {
+        code,
+        success: true,
+        reason: "",
+        amount: Money { value, currency },
+        of_payment: false,
+        own: Some(id.to_owned()),
     })
 }
 

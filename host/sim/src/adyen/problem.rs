@@ -79,7 +79,9 @@ impl From<Unchanged> for Problem {
     fn from(unchanged: Unchanged) -> Self {
         match unchanged {
             Unchanged::Unknown => Self::not_found(),
-            Unchanged::Conflict => Self::invalid("29_001", "The status does not allow this"),
+            Unchanged::Conflict | Unchanged::Refused => {
+                Self::invalid("29_001", "The status does not allow this")
+            }
             Unchanged::Books(error) => {
                 tracing::error!(%error, "the simulator's books cannot be written");
                 Self::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)

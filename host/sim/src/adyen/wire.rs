@@ -15,10 +15,17 @@ use crate::{
 
 /// In a payment's extra: it was paid once, whatever became of it then.
 pub(crate) const PAID: &str = "paid";
+/// Likewise: the payer has begun to pay by a method that takes its time.
+pub(crate) const UNDER_WAY: &str = "under-way";
+/// Likewise: the merchant has expired the link.
+pub(crate) const EXPIRED: &str = "expired";
+/// Likewise: cancelled by the merchant's own reference.
+pub(crate) const VOIDED: &str = "voided";
+
+/// The last four digits of every card here.
+pub(crate) const CARD: &str = "1111";
 
 const DAY_MS: u64 = 86_400_000;
-/// A link lives this long at most.
-const LONGEST_MS: u64 = 70 * DAY_MS;
 
 /// Adyen's payment method types and our methods.
 const TYPES: [(&str, &str); 9] = [
@@ -32,6 +39,25 @@ const TYPES: [(&str, &str); 9] = [
     ("upi_intent", "upi_imps"),
     ("upi_qr", "upi_imps"),
 ];
+
+/// Adyen's first type of one of our methods.
+pub(crate) fn type_of(method: &str) -> &'static str {
+    let of = TYPES.iter().find(|(_, known)| *known == method);
+    of.map_or("", |(name, _)| *name)
+}
+
+/// A payment's method as notifications name it: a card by its brand.
+pub(crate) fn brand(method: &str) -> &'static str {
+    match type_of(method) {
+        "scheme" => "visa",
+        other => other,
+    }
+}
+
+/// The id of the payment that is made on a page.
+pub(crate) fn psp_reference(session: &Session) -> &str {
+    session.reference.get(2..).unwrap_or_default()
+}
 
 /// What the payer can be asked for on the payment page.
 const SHOPPER_FIELDS: [&str; 5] = [
@@ -108,6 +134,15 @@ pub(crate) struct Modify {
     pub(crate) amount: Option<Sum>,
 }
 
+/// A cancellation of the payment with that reference of the merchant's.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Void {
+    pub(crate) merchant_account: String,
+    pub(crate) payment_reference: String,
+    reference: Option<String>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Methods {
@@ -122,7 +157,7 @@ pub(crate) struct Checked {
 }
 
 /// Refuses what Adyen would refuse.
-pub(crate) fn check(asked: &Create, now: u64) -> Result<Checked, Problem> {
+pub(crate) fn check(asked: &Create, now: u64, longest_ms: u64) -> Result<Checked, Problem> {
     let refuse = |why: &str| Err(Problem::invalid("14_012", why));
     if asked.reference.is_empty() || asked.reference.len() > 80 {
         return refuse("reference: 1 to 80 characters");
@@ -197,12 +232,12 @@ pub(crate) fn check(asked: &Create, now: u64) -> Result<Checked, Problem> {
         None => Some(now.saturating_add(DAY_MS)),
     };
     match expires_at {
-        Some(at) if at > now && at <= now.saturating_add(LONGEST_MS) => Ok(Checked {
+        Some(at) if at > now && at <= now.saturating_add(longest_ms) => Ok(Checked {
             method,
             return_url,
             expires_at: at,
         }),
-        _ => refuse("expiresAt must be in the future, at most 70 days away"),
+        _ => refuse("expiresAt must be in the future, and not too far away"),
     }
 }
 
@@ -230,10 +265,16 @@ pub(crate) fn created(account: &Account, session: &Session) -> Value {
 }
 
 fn status(session: &Session, now: u64) -> &'static str {
-    if session.extra.contains_key(PAID) {
+    let is = |mark: &str| session.extra.contains_key(mark);
+    if is(PAID) {
         return "completed";
     }
     match session.phase(now) {
+        Phase::Authorised => "paymentPending",
+        _ if is(EXPIRED) => "expired",
+        Phase::Open | Phase::Declined if session.is_payable(now) && is(UNDER_WAY) => {
+            "paymentPending"
+        }
         Phase::Open => "active",
         Phase::Declined if session.is_payable(now) => "active",
         _ => "expired",
@@ -252,6 +293,7 @@ fn link_as(account: &Account, session: &Session, status: &str) -> Value {
         "expiresAt": time(session.expires_at),
         "reusable": false,
         "status": status,
+        "updatedAt": time(session.updated_at),
     })
 }
 
@@ -273,6 +315,20 @@ pub(crate) fn received(payment: &str, id: &str, asked: &Modify) -> Value {
         answer.insert("amount", sum(&amount.clone().into()));
     }
     json!(answer)
+}
+
+/// A cancellation by the merchant's reference that was taken in.
+pub(crate) fn void_received(id: &str, asked: &Void) -> Value {
+    let mut answer = json!({
+        "merchantAccount": asked.merchant_account,
+        "paymentReference": asked.payment_reference,
+        "pspReference": id,
+        "status": "received",
+    });
+    if let Some(reference) = &asked.reference {
+        answer["reference"] = reference.as_str().into();
+    }
+    answer
 }
 
 /// A time as Adyen writes it, from milliseconds since 1970.
@@ -309,7 +365,7 @@ mod tests {
             asked[field] = value;
         }
         let read: Result<Create, _> = serde_json::from_value(asked);
-        read.map_or(true, |asked| check(&asked, NOW).is_err())
+        read.map_or(true, |asked| check(&asked, NOW, 70 * DAY_MS).is_err())
     }
 
     #[test]

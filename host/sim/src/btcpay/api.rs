@@ -33,6 +33,7 @@ pub(crate) fn routes(account: Arc<Account>) -> Router {
         .route("/api/v1/stores/{store}/invoices", post(create).get(find))
         .route("/api/v1/invoices/{id}", get(read).put(describe))
         .route("/api/v1/invoices/{id}/status", post(mark))
+        .route("/api/v1/invoices/{id}/payment-methods", get(coins))
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::not_found())
         .layer(DefaultBodyLimit::max(MOST_BODY))
@@ -126,6 +127,15 @@ async fn read(
 ) -> Result<Json<Value>, Problem> {
     let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
     Ok(Json(wire::invoice(&account, &session, account.now())))
+}
+
+async fn coins(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
+    Ok(Json(wire::coins(&session)))
 }
 
 async fn describe(

@@ -19,6 +19,7 @@ use sha2::Sha256;
 
 use crate::{
     account::Account,
+    afterwards::Later,
     config::{Profile, SimAccount},
     fault::Fault,
     session::{Conflict, Happened, Outcome, Session},
@@ -77,7 +78,7 @@ impl Vendor for BtcPay {
             }
             Outcome::Approve => {
                 account.faults.take(Fault::NeedsCapture);
-                session.approve(now, Some(account.taken(session))).map(Some)
+                account.approve(session, now, false).map(Some)
             }
             Outcome::Review => session.hold(now, account.taken(session)).map(Some),
             Outcome::Decline => {
@@ -86,9 +87,12 @@ impl Vendor for BtcPay {
                 Ok(Some(happened))
             }
             Outcome::Pending => Ok(None),
-            Outcome::Refund => session.refund(now, session.left()).map(Some),
-            Outcome::Dispute => Err(Conflict),
         }
+    }
+
+    /// A chain knows no disputes.
+    fn knows(&self, later: Later) -> bool {
+        matches!(later, Later::Refund | Later::RefundFails)
     }
 
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {

@@ -72,7 +72,9 @@ impl From<Unchanged> for Problem {
     fn from(unchanged: Unchanged) -> Self {
         match unchanged {
             Unchanged::Unknown => Self::not_found(),
-            Unchanged::Conflict => Self::field("status", "Status can not be changed"),
+            Unchanged::Conflict | Unchanged::Refused => {
+                Self::field("status", "Status can not be changed")
+            }
             Unchanged::Books(error) => {
                 tracing::error!(%error, "the simulator's books cannot be written");
                 Self::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)

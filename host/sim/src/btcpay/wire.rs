@@ -14,6 +14,9 @@ use crate::{
 pub(crate) const LIFE_MS: u64 = 3_600_000;
 const DAY_SECONDS: u64 = 86_400;
 
+/// Where the coins of every invoice go.
+const ADDRESS: &str = "bc1qsimulatedsimulatedsimulatedsimulated";
+
 /// In a payment's extra: what the invoice was told to be for.
 pub(crate) const METADATA: &str = "metadata";
 
@@ -68,7 +71,7 @@ fn status(session: &Session, now: u64) -> (&'static str, &'static str) {
         // A payer who has declined lets the time pass.
         Phase::Declined | Phase::Expired => ("Expired", "None"),
         Phase::Authorised => ("Processing", "None"),
-        Phase::InReview => ("Settled", "PaidLate"),
+        Phase::InReview => ("Expired", "PaidLate"),
         Phase::Closed => ("Invalid", "Marked"),
         _ if session.received.as_ref().is_some_and(over) => ("Settled", "PaidOver"),
         _ => ("Settled", "None"),
@@ -110,6 +113,33 @@ pub(crate) fn invoice(account: &Account, session: &Session, now: u64) -> Value {
     })
 }
 
+/// The ways that an invoice can be paid, with what came by each.
+pub(crate) fn coins(session: &Session) -> Value {
+    let status = if session.received.is_some() {
+        "Settled"
+    } else {
+        "Processing"
+    };
+    let came = session.authorised_at.map(|at| {
+        let transaction = session.token.repeat(2);
+        json!({
+            "id": format!("{transaction}-0"),
+            "receivedDate": at / 1_000,
+            "value": "0.0005",
+            "fee": "0",
+            "status": status,
+            "destination": ADDRESS,
+        })
+    });
+    json!([{
+        "paymentMethodId": "BTC-CHAIN",
+        "currency": "BTC",
+        "destination": ADDRESS,
+        "activated": true,
+        "payments": came.into_iter().collect::<Vec<_>>(),
+    }])
+}
+
 fn metadata(session: &Session) -> Value {
     let kept = session.extra.get(METADATA);
     kept.and_then(|kept| serde_json::from_str(kept).ok())
@@ -133,12 +163,20 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     let (kind, name, value) = match event.happened {
         Happened::Opened => ("InvoiceCreated", "", false),
         Happened::Authorised => ("InvoiceProcessing", "overPaid", over),
-        Happened::Captured | Happened::InReview => ("InvoiceSettled", "overPaid", over),
+        Happened::Captured => ("InvoiceSettled", "overPaid", over),
+        // It came too late: what the chain confirms then is a payment, and no invoice.
+        Happened::InReview => ("InvoicePaymentSettled", "afterExpiration", true),
         Happened::Declined if session.state == State::Closed => {
             ("InvoiceInvalid", "manuallyMarked", true)
         }
         Happened::Declined => ("InvoiceExpired", "partiallyPaid", false),
-        Happened::Refunded | Happened::Disputed => return None,
+        Happened::CaptureRefused
+        | Happened::Voided
+        | Happened::Refunded
+        | Happened::RefundFailed
+        | Happened::Disputed
+        | Happened::DisputeWon
+        | Happened::DisputeLost => return None,
     };
     let fields = told.as_object_mut()?;
     fields.insert("type".into(), kind.into());

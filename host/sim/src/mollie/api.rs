@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 use axum::{
     Router,
     body::Bytes,
-    extract::{DefaultBodyLimit, FromRequestParts, Path, Query, State},
+    extract::{DefaultBodyLimit, FromRequestParts, Path, Query, RawQuery, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request::Parts},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -16,7 +16,7 @@ use crate::{
     http::{self, MOST_BODY},
     ids,
     mollie::{
-        api_key,
+        api_key, belongings,
         problem::{Problem, hal},
         wire::{self, Capture, Create, Nothing},
     },
@@ -32,7 +32,7 @@ pub(crate) fn routes(account: Arc<Account>) -> Router {
         .route("/v2/profiles/me", get(profile))
         .route("/v2/payments", post(create).get(list))
         .route("/v2/payments/{id}", get(read).delete(cancel))
-        .route("/v2/payments/{id}/captures", post(capture))
+        .route("/v2/payments/{id}/captures", post(capture).get(captures))
         .route("/v2/payments/{id}/release-authorization", post(release))
         .fallback(async || Problem::not_found("no such endpoint"))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
@@ -185,9 +185,15 @@ async fn read(
     State(account): State<Arc<Account>>,
     _: Authorised,
     Path(id): Path<String>,
+    RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
+    let asked = belongings::asked(query.as_deref())?;
     let session = known(&account, &id)?;
-    Ok(tell(&account, StatusCode::OK, &session))
+    let mut told = wire::payment(&account, &session, account.now());
+    if !asked.is_empty() {
+        told["_embedded"] = belongings::embedded(&account, &session, &asked);
+    }
+    Ok(hal(StatusCode::OK, &told))
 }
 
 async fn cancel(
@@ -224,16 +230,23 @@ async fn capture(
         if session.capture_key.as_ref() == Some(&key) {
             return Ok(None);
         }
-        if session.state != Stands::Authorised {
-            return Err(Conflict);
-        }
-        let happened = session.capture(now, account.taken(session))?;
+        let happened = account.capture(session, now, session.due.clone())?;
         session.capture_key = Some(key);
-        Ok(Some(happened))
+        belongings::begin_anew(session);
+        Ok(happened)
     };
-    let session = account.change(id, act).await?;
-    let body = wire::capture(&account, &session);
+    let session = account.capturing(id, act).await?;
+    let body = belongings::capture(&account, &session);
     Ok(hal(StatusCode::CREATED, &body))
+}
+
+async fn captures(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let session = known(&account, &id)?;
+    Ok(hal(StatusCode::OK, &belongings::listed(&account, &session)))
 }
 
 async fn release(

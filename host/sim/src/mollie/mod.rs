@@ -3,6 +3,7 @@
 //! What differs from the vendor: idempotency keys are kept as long as the books are, an authorisation is
 //! captured as a whole or not at all, and the payer never chooses among methods.
 mod api;
+mod belongings;
 mod problem;
 mod wire;
 
@@ -16,6 +17,8 @@ use axum::{
 
 use crate::{
     account::Account,
+    afterwards::Part,
+    capture::{Captures, LATER_MS, Refusal},
     config::{Environment, Profile, SimAccount},
     session::{Conflict, Happened, Outcome, Session},
     vendor::{self, Call, Event, Message, Vendor},
@@ -68,7 +71,7 @@ impl Vendor for Mollie {
     ) -> Result<Option<Happened>, Conflict> {
         match outcome {
             Outcome::Approve if wire::is_manual(session) && session.is_payable(now) => {
-                session.approve(now, None).map(Some)
+                account.approve(session, now, true).map(Some)
             }
             // A payment that failed is over: the payer tries again with a new one.
             Outcome::Decline => {
@@ -76,9 +79,30 @@ impl Vendor for Mollie {
                 session.close(now)?;
                 Ok(Some(happened))
             }
+            Outcome::Approve if session.held => {
+                let happened = session.release(now)?;
+                belongings::reverse(session, now);
+                Ok(Some(happened))
+            }
             // Mollie reviews nothing. What a person has to look at is a chargeback, here one that comes
             // at once; letting it go is the bank's taking it back.
             _ => vendor::usually(account, session, outcome, now),
+        }
+    }
+
+    /// The document "Captures API": a capture is pending until it has succeeded or failed; of one
+    /// that failed the payment stays authorized.
+    fn captures(&self) -> Captures {
+        Captures {
+            after_ms: LATER_MS,
+            refusal: Refusal::Told,
+        }
+    }
+
+    fn part_id(&self, part: Part, hex: &str) -> String {
+        match part {
+            Part::Refund => format!("re_{hex}"),
+            Part::Dispute => format!("chb_{hex}"),
         }
     }
 

@@ -73,7 +73,9 @@ impl From<Unchanged> for Problem {
     fn from(unchanged: Unchanged) -> Self {
         match unchanged {
             Unchanged::Unknown => Self::not_found("no such payment"),
-            Unchanged::Conflict => Self::unprocessable("the payment's status does not allow this"),
+            Unchanged::Conflict | Unchanged::Refused => {
+                Self::unprocessable("the payment's status does not allow this")
+            }
             Unchanged::Books(error) => error.into(),
         }
     }

@@ -5,10 +5,10 @@ use url::Url;
 
 use crate::{
     account::Account,
-    mollie::problem::Problem,
-    money::{Amount, Money},
+    mollie::{belongings, problem::Problem},
+    money::Money,
     rfc3339,
-    session::{Phase, Session, State},
+    session::{Phase, Session},
 };
 
 /// The website profile of every account.
@@ -16,6 +16,12 @@ pub(crate) const PROFILE: &str = "pfl_simulated";
 
 /// What a session keeps beside: when the money is taken.
 pub(crate) const CAPTURE_MODE: &str = "captureMode";
+
+/// The settlement that everything is paid out with.
+const SETTLEMENT: &str = "stl_simulated";
+
+/// How long an authorisation can be captured, in milliseconds.
+const HOLDS_MS: u64 = 7 * 86_400_000;
 
 /// Longest description.
 const DESCRIPTION: usize = 255;
@@ -262,7 +268,7 @@ pub(crate) fn is_manual(session: &Session) -> bool {
 pub(crate) fn is_cancelable(session: &Session, now: u64) -> bool {
     match session.phase(now) {
         Phase::Open => session.method == "klarna",
-        Phase::Authorised => session.method == "credit_card",
+        Phase::Authorised => session.method == "credit_card" && session.capturing().is_none(),
         _ => false,
     }
 }
@@ -270,14 +276,8 @@ pub(crate) fn is_cancelable(session: &Session, now: u64) -> bool {
 /// The payment as it was when it was made.
 pub(crate) fn at_creation(session: &Session) -> Session {
     Session {
-        state: State::Open,
-        payable: true,
-        held: false,
-        disputed: false,
-        received: None,
-        returned: Amount(0),
         updated_at: session.created_at,
-        ..session.clone()
+        ..session.unpaid()
     }
 }
 
@@ -289,12 +289,18 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
     let status = match phase {
         Phase::Open => "open",
         Phase::Declined => "failed",
+        // Taken by Mollie itself, and not confirmed yet.
+        Phase::Authorised if session.capturing().is_some() && session.capture_key.is_none() => {
+            "pending"
+        }
         Phase::Authorised => "authorized",
         Phase::InReview | Phase::Captured | Phase::Disputed | Phase::Refunded => "paid",
+        // The document "Place a hold for a payment": what is not captured in time expires.
+        Phase::Closed if session.voided => "expired",
         Phase::Closed => "canceled",
         Phase::Expired => "expired",
     };
-    let own = format!("https://api.mollie.com/v2/payments/{}", session.reference);
+    let own = belongings::own(session);
     let link = |href: &str, media: &str| json!({ "href": href, "type": media });
     let mut told = json!({
         "resource": "payment",
@@ -341,13 +347,23 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
         );
         put("amountRefunded", of_received(session.returned));
         put("amountRemaining", of_received(session.left()));
-        put("paidAt", time(session.updated_at).into());
-        if matches!(phase, Phase::InReview | Phase::Disputed) {
-            put("amountChargedBack", json!(received));
+        let paid = session.captured_at.unwrap_or(session.updated_at);
+        put("paidAt", time(paid).into());
+        put("settlementId", SETTLEMENT.into());
+        let charged_back = belongings::charged_back(session);
+        if charged_back.0 > 0 {
+            put("amountChargedBack", of_received(charged_back));
         }
     }
+    if let Some(at) = session.authorised_at.filter(|_| phase == Phase::Authorised) {
+        put("authorizedAt", time(at).into());
+        put("captureBefore", time(at.saturating_add(HOLDS_MS)).into());
+    }
+    if let Some(details) = belongings::details(session) {
+        put("details", details);
+    }
     let changed = match phase {
-        Phase::Authorised => Some("authorizedAt"),
+        Phase::Closed if session.voided => Some("expiredAt"),
         Phase::Closed => Some("canceledAt"),
         Phase::Declined => Some("failedAt"),
         _ => None,
@@ -370,26 +386,6 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
         told["_links"]["checkout"] = link(&account.page_url(session), "text/html");
     }
     told
-}
-
-/// A capture as the API tells it.
-pub(crate) fn capture(account: &Account, session: &Session) -> Value {
-    let id = session.reference.replacen("tr_", "cpt_", 1);
-    let own = format!("https://api.mollie.com/v2/payments/{}", session.reference);
-    json!({
-        "resource": "capture",
-        "id": id,
-        "mode": account.settings.environment.as_str(),
-        "amount": session.received,
-        "status": "succeeded",
-        "paymentId": session.reference,
-        "createdAt": time(session.updated_at),
-        "_links": {
-            "self": { "href": format!("{own}/captures/{id}"), "type": "application/hal+json" },
-            "payment": { "href": own, "type": "application/hal+json" },
-            "documentation": { "href": "https://docs.mollie.com", "type": "text/html" },
-        },
-    })
 }
 
 /// A time as the vendor writes it.

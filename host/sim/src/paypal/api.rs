@@ -9,14 +9,16 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
     account::{Account, Created},
     http::{self, MOST_BODY},
     paypal::{
-        PayPal, ids,
+        PayPal,
+        authority::Authority,
+        ids,
         problem::Problem,
         webhook,
         wire::{self, Asked, Create, Nothing, Patch},
@@ -48,8 +50,12 @@ pub(crate) fn routes(api: Api) -> Router {
         .route("/v2/checkout/orders/{id}", get(read).patch(patch))
         .route("/v2/checkout/orders/{id}/capture", post(capture))
         .route("/v2/payments/captures/{id}", get(read_capture))
-        .route("/v1/notifications/webhooks-events/{id}", get(read_event))
         .route("/v1/notifications/webhooks", get(webhooks))
+        .route("/v1/notifications/certs/{name}", get(certificate))
+        .route(
+            "/v1/notifications/verify-webhook-signature",
+            post(verify_signature),
+        )
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::not_allowed())
         .layer(DefaultBodyLimit::max(MOST_BODY))
@@ -219,22 +225,16 @@ async fn capture(
     }
     let conflict = match known.state {
         Stands::Captured | Stands::Refunded => "ORDER_ALREADY_CAPTURED",
+        _ if known.capturing().is_some() => "ORDER_ALREADY_CAPTURED",
         _ => "ORDER_NOT_APPROVED",
     };
     let act = move |session: &mut Session, account: &Account, now| {
-        if session.state != Stands::Authorised {
-            return Err(Conflict);
-        }
-        let happened = session.capture(now, account.taken(session))?;
+        let happened = account.capture(session, now, session.due.clone())?;
         session.capture_key = Some(key);
-        session.held = session.extra.contains_key(wire::TO_BE_HELD);
-        Ok(Some(if session.held {
-            Happened::InReview
-        } else {
-            happened
-        }))
+        // That a capture is pending is told too.
+        Ok(happened.or(Some(Happened::InReview)))
     };
-    let changed = api.account.change(id, act).await;
+    let changed = api.account.capturing(id, act).await;
     let session = changed.map_err(|unchanged| unchanged.told(conflict))?;
     Ok((StatusCode::CREATED, api.tell(&headers, &session)).into_response())
 }
@@ -246,24 +246,15 @@ async fn read_capture(
 ) -> Result<Json<Value>, Problem> {
     let order = ids::captured_order(&id).ok_or(Problem::not_found())?;
     let session = api.account.by_reference(&order);
-    let captured = session.filter(|session| session.received.is_some());
+    let captured = session.filter(|session| session.taken().is_some());
     let session = captured.ok_or(Problem::not_found())?;
     Ok(Json(wire::capture(&session)))
-}
-
-async fn read_event(
-    State(api): State<Api>,
-    _: Authorised,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
-    let event = webhook::of_id(&api.account, &id);
-    event.map(Json).ok_or(Problem::not_found())
 }
 
 async fn webhooks(State(api): State<Api>, _: Authorised) -> Json<Value> {
     let webhook = api.account.callback_url().map(|url| {
         json!({
-            "id": "1JE4291016473214C",
+            "id": webhook::ID,
             "url": String::from(url),
             "event_types": [{ "name": "*" }],
         })
@@ -272,7 +263,72 @@ async fn webhooks(State(api): State<Api>, _: Authorised) -> Json<Value> {
     Json(json!({ "webhooks": webhooks }))
 }
 
+/// The certificate of the webhooks' key, and the one above it: published, for anyone.
+async fn certificate(State(api): State<Api>, Path(name): Path<String>) -> Result<String, Problem> {
+    let authority = api.authority()?;
+    let signer = authority.signer().map_err(|_| api.broken())?;
+    if signer.name == name {
+        Ok(signer.chain.clone())
+    } else {
+        Err(Problem::not_found())
+    }
+}
+
+/// What a receiver asks that does not verify by itself.
+#[derive(Deserialize)]
+struct Delivered {
+    auth_algo: String,
+    cert_url: String,
+    transmission_id: String,
+    transmission_sig: String,
+    transmission_time: String,
+    webhook_id: String,
+    webhook_event: Value,
+}
+
+async fn verify_signature(
+    State(api): State<Api>,
+    _: Authorised,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let asked: Delivered = json_body(&headers, &body)?;
+    // The event's own bytes are summed up, so that it has to be the last field.
+    let marker = br#""webhook_event":"#;
+    let at = body.windows(marker.len()).position(|part| part == marker);
+    let event = at.and_then(|at| body.get(at + marker.len()..body.len() - 1));
+    let event = event.filter(|_| asked.webhook_event.is_object());
+    let event =
+        event.ok_or_else(|| Problem::invalid("MISSING_REQUIRED_PARAMETER", "webhook_event"))?;
+    let authority = api.authority()?;
+    let signer = authority.signer().map_err(|_| api.broken())?;
+    let message = webhook::message(&asked.transmission_id, &asked.transmission_time, event);
+    let right = signer.sign(&message).map_err(|_| api.broken())?;
+    let genuine = asked.auth_algo == webhook::ALGORITHM
+        && asked.webhook_id == webhook::ID
+        && asked
+            .cert_url
+            .ends_with(&format!("{}{}", webhook::CERTIFICATES, signer.name))
+        && asked.transmission_sig == right;
+    let word = if genuine { "SUCCESS" } else { "FAILURE" };
+    Ok(Json(json!({ "verification_status": word })))
+}
+
 impl Api {
+    fn authority(&self) -> Result<Arc<Authority>, Problem> {
+        let settings = &self.account.settings;
+        Authority::of(&settings.callback_secret, settings.environment).map_err(|_| self.broken())
+    }
+
+    /// The simulator cannot do what PayPal can.
+    fn broken(&self) -> Problem {
+        tracing::error!(
+            provider_id = self.account.settings.provider_id,
+            "webhooks cannot be signed"
+        );
+        Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
     /// An order that PayPal still knows: one that nobody approved in time is forgotten.
     fn living(&self, id: &str) -> Result<Session, Problem> {
         let session = self.account.by_reference(id).ok_or(Problem::not_found())?;

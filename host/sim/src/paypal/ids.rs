@@ -15,9 +15,19 @@ pub(crate) fn capture(order: &str) -> String {
     of("3", order.get(1..).unwrap_or_default())
 }
 
-/// The id of an order's refund.
-pub(crate) fn refund(order: &str) -> String {
-    of("1", order.get(1..).unwrap_or_default())
+/// A refund's id, out of hexadecimal characters.
+pub(crate) fn refund(hex: &str) -> String {
+    of("1", &hex.to_ascii_uppercase())
+}
+
+/// A dispute's id, out of hexadecimal characters.
+pub(crate) fn dispute(hex: &str) -> String {
+    format!("PP-D-{}", of("4", &hex.to_ascii_uppercase()))
+}
+
+/// The id of what a lost dispute took, out of the dispute's.
+pub(crate) fn reversal(dispute: &str) -> String {
+    of("2", dispute.trim_start_matches("PP-D-4"))
 }
 
 /// The order that a capture's id belongs to.
@@ -37,7 +47,6 @@ mod tests {
     fn a_capture_leads_back_to_its_order() {
         let order = order().unwrap();
         assert_eq!(order.len(), LENGTH);
-        assert_ne!(capture(&order), refund(&order));
         assert_eq!(captured_order(&capture(&order)), Some(order.clone()));
         assert_eq!(captured_order(&order), None);
     }

@@ -5,8 +5,10 @@
 //! for an approval that PayPal takes back (its documents' "Handle uncaptured payments"): the order is
 //! voided, and a webhook says so.
 mod api;
+mod authority;
 mod ids;
 mod problem;
+mod returns;
 mod time;
 mod webhook;
 mod wire;
@@ -19,8 +21,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
+use self::authority::Authority;
 use crate::{
     account::Account,
+    afterwards::Part,
+    capture::Captures,
     config::{Profile, SimAccount},
     fault::Fault,
     sandbox::tokens::Tokens,
@@ -44,10 +49,19 @@ impl Vendor for PayPal {
 
     fn profile(&self, account: &SimAccount, api: &str) -> Profile {
         let pair = |name: &str, value: String| (name.to_owned(), value);
+        let mut settings = vec![
+            pair("base-url", api.to_owned()),
+            pair("webhook-id", webhook::ID.to_owned()),
+            pair("venmo-by-redirect", true.to_string()),
+        ];
+        match Authority::of(&account.callback_secret, account.environment) {
+            Ok(authority) => settings.push(pair("simulator-root", authority.root())),
+            Err(error) => tracing::error!(%error, "no certificate can be made"),
+        }
         Profile {
             name: "PayPal",
             methods: &["paypal", "venmo"],
-            settings: vec![pair("base-url", api.to_owned())],
+            settings,
             secrets: vec![
                 pair("client-id", account.client_id.clone()),
                 pair("client-secret", account.api_key.clone()),
@@ -79,10 +93,10 @@ impl Vendor for PayPal {
             Outcome::Approve => {
                 // Used up all the same, so that it does not wait for a payment of another day.
                 let _as_always = account.faults.take(Fault::NeedsCapture);
-                session.approve(now, None).map(Some)
+                account.approve(session, now, true).map(Some)
             }
             Outcome::Review => {
-                let happened = session.approve(now, None)?;
+                let happened = account.approve(session, now, true)?;
                 let mark = (wire::TO_BE_HELD.to_owned(), String::new());
                 session.extra.extend([mark]);
                 Ok(Some(happened))
@@ -94,8 +108,30 @@ impl Vendor for PayPal {
             }
             Outcome::Pending if session.is_payable(now) => Ok(None),
             Outcome::Pending => Err(Conflict),
-            Outcome::Refund => session.refund(now, session.left()).map(Some),
-            Outcome::Dispute => session.dispute(now).map(Some),
+        }
+    }
+
+    /// Most captures are complete when they are answered; `capture-late` lets one be pending. A
+    /// refusal (`INSTRUMENT_DECLINED`) leaves the order approved.
+    fn captures(&self) -> Captures {
+        Captures::AT_ONCE
+    }
+
+    fn captured(&self, session: &mut Session) -> Happened {
+        let at = session.updated_at.to_string();
+        session.extra.insert(wire::CAPTURED_AT.to_owned(), at);
+        session.held = session.extra.contains_key(wire::TO_BE_HELD);
+        if session.held {
+            Happened::InReview
+        } else {
+            Happened::Captured
+        }
+    }
+
+    fn part_id(&self, part: Part, hex: &str) -> String {
+        match part {
+            Part::Refund => ids::refund(hex),
+            Part::Dispute => ids::dispute(hex),
         }
     }
 
@@ -110,7 +146,10 @@ impl Vendor for PayPal {
         body: &str,
         now_ms: u64,
     ) -> Vec<(&'static str, String)> {
-        webhook::sign(&account.settings.provider_id, secret, body, now_ms)
+        webhook::sign(account, secret, body, now_ms).unwrap_or_else(|error| {
+            tracing::error!(%error, "a webhook cannot be signed");
+            Vec::new()
+        })
     }
 
     fn returns(&self, session: &Session, outcome: Outcome) -> Vec<(&'static str, String)> {

@@ -78,6 +78,7 @@ impl Unchanged {
         match self {
             Self::Unknown => Problem::not_found(),
             Self::Conflict => Problem::refused(conflict),
+            Self::Refused => Problem::refused("INSTRUMENT_DECLINED"),
             Self::Books(error) => {
                 tracing::error!(%error, "the simulator's books cannot be written");
                 Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)

@@ -6,7 +6,7 @@ use url::Url;
 use crate::{
     account::Account,
     money::{Amount, Money},
-    paypal::{ids, problem::Problem, time},
+    paypal::{ids, problem::Problem, returns, time},
     session::{Phase, Session, State},
 };
 
@@ -22,6 +22,8 @@ const WHOLE: [&str; 3] = ["HUF", "JPY", "TWD"];
 /// capture PayPal will hold.
 pub(crate) const CUSTOM_ID: &str = "custom_id";
 pub(crate) const TO_BE_HELD: &str = "to_be_held";
+/// When the capture was made.
+pub(crate) const CAPTURED_AT: &str = "captured_at";
 /// The order's description as it was sent.
 const INVOICE_ID: &str = "invoice_id";
 
@@ -206,7 +208,7 @@ fn wanted(amount: &Wanted) -> Result<Money, Problem> {
 }
 
 /// An amount as PayPal tells it.
-fn money(money: &Money) -> Value {
+pub(super) fn money(money: &Money) -> Value {
     let whole = WHOLE.contains(&money.currency.as_str()) && money.value.0.is_multiple_of(100);
     let value = if whole {
         (money.value.0 / 100).to_string()
@@ -217,7 +219,7 @@ fn money(money: &Money) -> Value {
 }
 
 /// The `custom_id` as it stands.
-fn custom_id(session: &Session) -> &str {
+pub(super) fn custom_id(session: &Session) -> &str {
     let patched = session.extra.get(CUSTOM_ID);
     patched.map_or(&session.attempt_id, |patched| patched)
 }
@@ -227,7 +229,7 @@ pub(crate) fn remember(session: &mut Session, invoice_id: String) {
     session.extra.insert(INVOICE_ID.to_owned(), invoice_id);
 }
 
-fn invoice_id(session: &Session) -> &str {
+pub(super) fn invoice_id(session: &Session) -> &str {
     session.extra.get(INVOICE_ID).map_or("", String::as_str)
 }
 
@@ -236,6 +238,7 @@ pub(crate) fn order(account: &Account, session: &Session, now: u64) -> Value {
     let status = match session.phase(now) {
         Phase::Open | Phase::Expired => "PAYER_ACTION_REQUIRED",
         Phase::Declined | Phase::Closed => "VOIDED",
+        Phase::Authorised if session.capturing().is_some() => "COMPLETED",
         Phase::Authorised => "APPROVED",
         Phase::InReview | Phase::Captured | Phase::Disputed | Phase::Refunded => "COMPLETED",
     };
@@ -247,10 +250,11 @@ pub(crate) fn order(account: &Account, session: &Session, now: u64) -> Value {
         "description": session.order,
         "payee": { "email_address": "merchant@shop.example", "merchant_id": "7KNGBPH2U58GQ" },
     });
-    if session.received.is_some() {
+    if session.taken().is_some() {
+        let refunds = returns::all(session);
         let mut payments = json!({ "captures": [capture(session)] });
-        if session.returned.0 > 0 {
-            payments["refunds"] = json!([refund(session)]);
+        if !refunds.is_empty() {
+            payments["refunds"] = refunds.into();
         }
         unit["payments"] = payments;
     }
@@ -281,21 +285,37 @@ fn links(account: &Account, session: &Session, now: u64) -> Value {
     if session.is_payable(now) {
         links.push(link(account.page_url(session), "payer-action", "GET"));
     }
-    if session.state == State::Authorised {
+    if session.state == State::Authorised && session.capturing().is_none() {
         links.push(link(format!("{own}/capture"), "capture", "POST"));
     }
     links.into()
 }
 
+/// What PayPal keeps of a capture: 3.49 % and 0.49.
+fn fee(captured: &Money) -> Money {
+    let share = captured.value.0.saturating_mul(349) / 10_000;
+    Money {
+        value: Amount(share.saturating_add(49).min(captured.value.0)),
+        currency: captured.currency.clone(),
+    }
+}
+
 /// The order's capture.
 pub(crate) fn capture(session: &Session) -> Value {
-    let received = session.received.as_ref().unwrap_or(&session.due);
-    let (status, reason) = match session.state {
-        State::Refunded => ("REFUNDED", None),
+    let received = session.taken().unwrap_or(&session.due);
+    let (status, reason) = match session.given_back().0 {
+        _ if session.capturing().is_some() => {
+            ("PENDING", Some("TRANSACTION_APPROVED_AWAITING_FUNDING"))
+        }
+        back if back >= received.value.0 => ("REFUNDED", None),
         _ if session.held => ("PENDING", Some("PENDING_REVIEW")),
-        _ if session.returned.0 > 0 => ("PARTIALLY_REFUNDED", None),
-        _ => ("COMPLETED", None),
+        0 => ("COMPLETED", None),
+        _ => ("PARTIALLY_REFUNDED", None),
     };
+    let made = session
+        .extra
+        .get(CAPTURED_AT)
+        .and_then(|at| at.parse().ok());
     let mut capture = json!({
         "id": ids::capture(&session.reference),
         "status": status,
@@ -304,7 +324,7 @@ pub(crate) fn capture(session: &Session) -> Value {
         "custom_id": custom_id(session),
         "invoice_id": invoice_id(session),
         "supplementary_data": { "related_ids": { "order_id": session.reference } },
-        "create_time": time::rfc3339(session.updated_at),
+        "create_time": time::rfc3339(made.unwrap_or(session.updated_at)),
         "update_time": time::rfc3339(session.updated_at),
         "links": [{
             "href": format!("https://api.paypal.example/v2/checkout/orders/{}", session.reference),
@@ -314,49 +334,13 @@ pub(crate) fn capture(session: &Session) -> Value {
     });
     if let Some(reason) = reason {
         capture["status_details"] = json!({ "reason": reason });
+    } else {
+        capture["seller_receivable_breakdown"] = json!({
+            "gross_amount": money(received),
+            "paypal_fee": money(&fee(received)),
+        });
     }
     capture
-}
-
-/// The order's refund. The real one may name neither `custom_id` nor `invoice_id`, so this does not.
-pub(crate) fn refund(session: &Session) -> Value {
-    let received = session.received.as_ref().unwrap_or(&session.due);
-    let returned = money(&Money {
-        value: session.returned,
-        currency: received.currency.clone(),
-    });
-    json!({
-        "id": ids::refund(&session.reference),
-        "status": "COMPLETED",
-        "amount": returned,
-        "seller_payable_breakdown": { "gross_amount": returned, "total_refunded_amount": returned },
-        "create_time": time::rfc3339(session.updated_at),
-        "links": [{
-            "href": format!("https://api.paypal.example/v2/payments/captures/{}", ids::capture(&session.reference)),
-            "rel": "up",
-            "method": "GET",
-        }],
-    })
-}
-
-/// A dispute about the order's capture.
-pub(crate) fn dispute(session: &Session) -> Value {
-    let received = session.received.as_ref().unwrap_or(&session.due);
-    json!({
-        "dispute_id": format!("PP-D-{}", ids::capture(&session.reference)),
-        "reason": "UNAUTHORISED",
-        "status": "OPEN",
-        "dispute_life_cycle_stage": "INQUIRY",
-        "dispute_amount": money(received),
-        "create_time": time::rfc3339(session.updated_at),
-        "disputed_transactions": [{
-            "seller_transaction_id": ids::capture(&session.reference),
-            "gross_amount": money(received),
-            "transaction_status": "COMPLETED",
-            "custom": custom_id(session),
-            "invoice_number": invoice_id(session),
-        }],
-    })
 }
 
 /// An approval that PayPal took back before it was captured.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     account::{Account, Created},
+    capture::Denied,
     config::SimError,
     http::{self, MOST_BODY},
     ids,
@@ -21,7 +22,7 @@ use crate::{
         problem::Problem,
         wire::{self, CreateHandle, CreatePayment},
     },
-    session::{Conflict, Happened, Opening, Session, State as Stands},
+    session::{Happened, Opening, Session},
 };
 
 type Api = Arc<Account>;
@@ -112,7 +113,7 @@ async fn create_payment(
 ) -> Result<Response, Problem> {
     let asked: CreatePayment = json_body(&headers, &body)?;
     let made = account.by_attempt(&asked.merchant_ref_num);
-    let paid = made.iter().any(|session| session.received.is_some());
+    let paid = made.iter().any(|session| wire::payment(session).is_some());
     if asked.dup_check == Some(true) && paid {
         return Err(Problem::repeated());
     }
@@ -130,21 +131,14 @@ async fn create_payment(
         return Err(Problem::invalid("settleWithAuth: Interac settles at once"));
     }
     let act = |session: &mut Session, account: &Account, now| {
-        if session.state != Stands::Authorised || now >= session.expires_at {
-            return Err(Conflict);
+        if now >= session.expires_at {
+            return Err(Denied::Conflict);
         }
-        let happened = session.capture(now, account.taken(session))?;
-        session.held = wire::is_to_be_held(session);
-        Ok(Some(if session.held {
-            Happened::InReview
-        } else {
-            happened
-        }))
+        account.capture(session, now, session.due.clone())
     };
-    let session = account.change(handle.reference, act).await?;
-    let mut told = wire::payment(&session).unwrap_or_default();
+    let session = account.capturing(handle.reference, act).await?;
     // How it ends is told by the webhook and by later looks.
-    told["status"] = "PROCESSING".into();
+    let told = wire::payment(&session).unwrap_or_default();
     Ok((StatusCode::CREATED, Json(told)).into_response())
 }
 
@@ -155,7 +149,7 @@ async fn find_handles(
 ) -> Result<Json<Value>, Problem> {
     let now = account.now();
     let tell = |session: &Session| Some(wire::handle(&account, session, now));
-    listed(&account, query.as_deref(), "paymentHandles", tell)
+    listed(&account, query.as_deref(), "paymentHandles", tell).await
 }
 
 async fn find_payments(
@@ -163,7 +157,7 @@ async fn find_payments(
     _: Authorised,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, Problem> {
-    listed(&account, query.as_deref(), "payments", wire::payment)
+    listed(&account, query.as_deref(), "payments", wire::payment).await
 }
 
 async fn find_settlements(
@@ -171,11 +165,11 @@ async fn find_settlements(
     _: Authorised,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, Problem> {
-    listed(&account, query.as_deref(), "settlements", wire::settlement)
+    listed(&account, query.as_deref(), "settlements", wire::settlement).await
 }
 
-fn listed(
-    account: &Account,
+async fn listed(
+    account: &Api,
     query: Option<&str>,
     name: &str,
     tell: impl Fn(&Session) -> Option<Value>,
@@ -184,10 +178,31 @@ fn listed(
         .and_then(|query| query.strip_prefix("merchantRefNum="))
         .filter(|reference| !reference.is_empty() && !reference.contains('&'))
         .ok_or_else(|| Problem::invalid("merchantRefNum"))?;
-    let found = account.by_attempt(reference);
+    let now = account.now();
+    let mut found = account.by_attempt(reference);
+    for session in found
+        .iter_mut()
+        .filter(|session| wire::is_left(session, now))
+    {
+        *session = account.alter(session.reference.clone(), take_left).await?;
+    }
     let items: Vec<Value> = found.iter().filter_map(tell).collect();
     let meta = json!({ "numberOfRecords": items.len(), "limit": 10, "page": 1 });
     Ok(Json(json!({ name: items, "meta": meta })))
+}
+
+/// Makes the payment with a handle that nobody used in time and whose payer has paid.
+fn take_left(
+    session: &mut Session,
+    account: &Account,
+    now: u64,
+) -> Result<Option<Happened>, Denied> {
+    if !wire::is_left(session, now) {
+        return Ok(None);
+    }
+    let money = account.taken(session);
+    session.capture(now, money)?;
+    Ok(Some(account.vendor.captured(session)))
 }
 
 async fn methods(_: Authorised, RawQuery(query): RawQuery) -> Result<Json<Value>, Problem> {

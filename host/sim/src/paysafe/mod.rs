@@ -3,7 +3,8 @@
 //! The payer's approval makes the handle payable; the money is taken when the merchant makes a payment
 //! with it, so the fault `needs-capture` changes nothing. The answer to that is always `PROCESSING`: the
 //! webhook that follows tells how it ended. `decline` fails the handle, `review` has the payment held,
-//! and so does `dispute`, for Interac knows none. A handle cannot be called off and lives 15 minutes.
+//! and so does `dispute`, for Interac knows none. A handle cannot be called off and lives 15 minutes; an
+//! approval that nobody asked the money for until then is paid by itself, when it is next looked at.
 mod api;
 mod problem;
 mod wire;
@@ -21,6 +22,8 @@ use sha2::Sha256;
 
 use crate::{
     account::Account,
+    afterwards::Part,
+    capture::{Captures, LATER_MS, Refusal},
     config::{Profile, SimAccount},
     fault::Fault,
     session::{Conflict, Happened, Outcome, Session},
@@ -74,10 +77,10 @@ impl Vendor for Paysafe {
             Outcome::Approve => {
                 // Used up all the same, so that it does not wait for a payment of another day.
                 let _as_always = account.faults.take(Fault::NeedsCapture);
-                session.approve(now, None).map(Some)
+                account.approve(session, now, true).map(Some)
             }
             Outcome::Review => {
-                let happened = session.approve(now, None)?;
+                let happened = account.approve(session, now, true)?;
                 session.extra.extend([wire::to_be_held()]);
                 Ok(Some(happened))
             }
@@ -88,9 +91,29 @@ impl Vendor for Paysafe {
             }
             Outcome::Pending if session.is_payable(now) => Ok(None),
             Outcome::Pending => Err(Conflict),
-            Outcome::Refund => session.refund(now, session.left()).map(Some),
-            Outcome::Dispute => session.dispute(now).map(Some),
         }
+    }
+
+    /// The document "Interac e-Transfer": a payment is in progress when it is answered, and a webhook
+    /// tells its end. A handle is good for one payment, whatever becomes of that.
+    fn captures(&self) -> Captures {
+        Captures {
+            after_ms: LATER_MS,
+            refusal: Refusal::Ends,
+        }
+    }
+
+    fn captured(&self, session: &mut Session) -> Happened {
+        session.held = wire::is_to_be_held(session);
+        if session.held {
+            Happened::InReview
+        } else {
+            Happened::Captured
+        }
+    }
+
+    fn part_id(&self, _: Part, hex: &str) -> String {
+        hex.to_owned()
     }
 
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {

@@ -69,7 +69,7 @@ impl Problem {
 impl From<Unchanged> for Problem {
     fn from(unchanged: Unchanged) -> Self {
         match unchanged {
-            Unchanged::Unknown | Unchanged::Conflict => Self::not_payable(),
+            Unchanged::Unknown | Unchanged::Conflict | Unchanged::Refused => Self::not_payable(),
             Unchanged::Books(error) => {
                 tracing::error!(%error, "the simulator's books cannot be written");
                 Self::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)

@@ -7,6 +7,7 @@ use crate::{
     account::Account,
     money::{Amount, Money},
     paysafe::problem::Problem,
+    rfc3339,
     session::{Happened, Session, State},
     vendor::Event,
 };
@@ -152,9 +153,12 @@ pub(crate) fn token(session: &Session) -> &str {
 
 /// A handle as the API tells it.
 pub(crate) fn handle(account: &Account, session: &Session, now: u64) -> Value {
-    let over = now >= session.expires_at;
+    let over = now >= session.expires_at || session.voided;
     let status = match session.state {
-        State::Open | State::Authorised if over => "EXPIRED",
+        // Used up by a payment, whatever became of that.
+        State::Authorised if session.is_asked() => "COMPLETED",
+        State::Declined if session.capture_refused => "COMPLETED",
+        State::Open | State::Authorised | State::Closed if over => "EXPIRED",
         State::Open => "INITIATED",
         State::Authorised => "PAYABLE",
         State::Declined | State::Closed => "FAILED",
@@ -180,36 +184,52 @@ pub(crate) fn handle(account: &Account, session: &Session, now: u64) -> Value {
 
 /// The payment made with a handle; none where none was.
 pub(crate) fn payment(session: &Session) -> Option<Value> {
-    let received = session.received.as_ref()?;
-    let status = if session.held || session.disputed {
-        "HELD"
-    } else {
-        "COMPLETED"
+    let error = session.capture_refused.then_some("3022");
+    let (amount, status) = match &session.received {
+        Some(received) if session.held || session.disputed => (received, "HELD"),
+        Some(received) => (received, "COMPLETED"),
+        None if session.is_asked() => (&session.due, "PROCESSING"),
+        None if session.capture_refused => (&session.due, "FAILED"),
+        None => return None,
     };
     Some(json!({
         "id": payment_id(session),
+        "gatewayReconciliationId": format!("g{}", session.reference),
         "merchantRefNum": session.attempt_id,
         "paymentHandleToken": token(session),
         "paymentType": "INTERAC_ETRANSFER",
         "status": status,
-        "amount": received.value.0,
-        "currencyCode": received.currency,
+        "amount": amount.value.0,
+        "currencyCode": amount.currency,
         "settleWithAuth": true,
         "availableToSettle": 0,
+        "txnTime": rfc3339::utc(session.authorised_at.unwrap_or(session.updated_at)),
+        "statusTime": rfc3339::utc(session.captured_at.unwrap_or(session.updated_at)),
+        "error": error.map(|code| json!({ "code": code, "message": "The payment failed." })),
     }))
 }
 
 /// The settlement of a payment; none where there is none.
 pub(crate) fn settlement(session: &Session) -> Option<Value> {
-    let received = session.received.as_ref()?;
+    let (amount, status) = match &session.received {
+        Some(received) => (received, "COMPLETED"),
+        None => (session.capturing()?, "PENDING"),
+    };
     Some(json!({
-        "id": format!("s{}", session.reference),
+        // Money that is taken in one step is its own settlement.
+        "id": payment_id(session),
         "merchantRefNum": session.attempt_id,
-        "status": "COMPLETED",
-        "amount": received.value.0,
+        "status": status,
+        "amount": amount.value.0,
         "refundedAmount": session.returned.0,
         "availableToRefund": session.left().0,
     }))
+}
+
+/// Whether the payer has paid at Interac and nobody has asked for the money in time: Paysafe makes the
+/// payment itself then.
+pub(crate) fn is_left(session: &Session, now: u64) -> bool {
+    session.state == State::Authorised && session.underway.is_none() && now >= session.expires_at
 }
 
 fn payment_id(session: &Session) -> String {
@@ -224,11 +244,17 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
         Happened::Authorised => ("PAYMENT_HANDLE_PAYABLE", handle(account, session, event.at)),
         Happened::Declined => ("PAYMENT_HANDLE_FAILED", handle(account, session, event.at)),
         Happened::InReview | Happened::Disputed => ("PAYMENT_HELD", payment(session)?),
-        Happened::Captured => ("PAYMENT_COMPLETED", payment(session)?),
-        Happened::Refunded => ("REFUND_COMPLETED", refund(session)),
+        Happened::Captured | Happened::DisputeWon => ("PAYMENT_COMPLETED", payment(session)?),
+        Happened::CaptureRefused => ("PAYMENT_FAILED", payment(session)?),
+        Happened::Voided => ("PAYMENT_HANDLE_EXPIRED", handle(account, session, event.at)),
+        Happened::Refunded => ("REFUND_COMPLETED", refund(session)?),
+        Happened::RefundFailed => ("REFUND_FAILED", refund(session)?),
+        // Nothing of Interac's tells it.
+        Happened::DisputeLost => return None,
     };
     Some(json!({
         "eventType": name,
+        "eventName": name,
         "eventId": event.id,
         "attemptNumber": "1",
         "resourceId": payload["id"],
@@ -237,11 +263,14 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     }))
 }
 
-fn refund(session: &Session) -> Value {
-    json!({
-        "id": format!("r{}", session.reference),
-        "merchantRefNum": session.attempt_id,
-        "status": "COMPLETED",
-        "amount": session.returned.0,
-    })
+fn refund(session: &Session) -> Option<Value> {
+    let refund = session.newest_refund()?;
+    Some(json!({
+        "id": refund.id,
+        // Made in the Business Portal, under a reference of its own.
+        "merchantRefNum": format!("portal-{}", refund.id),
+        "settlementId": payment_id(session),
+        "status": if refund.failed { "FAILED" } else { "COMPLETED" },
+        "amount": refund.amount.0,
+    }))
 }

@@ -17,7 +17,7 @@ use crate::{
     ids,
     money::{Amount, Money},
     razorpay::{
-        key_id,
+        key_id, payment,
         problem::Problem,
         wire::{self, Capture, Create, Nothing},
     },
@@ -41,6 +41,9 @@ pub(crate) fn routes(api: Api) -> Router {
         .route("/v1/payments", get(payments))
         .route("/v1/payments/{id}", get(read_payment))
         .route("/v1/payments/{id}/capture", post(capture))
+        .route("/v1/payments/{id}/refunds", get(refunds))
+        .route("/v1/orders/{id}", get(read_order))
+        .route("/v1/orders/{id}/payments", get(of_order))
         .route("/v1/disputes", get(disputes))
         .fallback(async || Problem::no_such_address())
         .method_not_allowed_fallback(async || Problem::no_such_address())
@@ -104,7 +107,7 @@ async fn create(
     }
 }
 
-/// By the merchant's reference or by a payment.
+/// By the merchant's reference.
 async fn find(
     State(api): State<Api>,
     _: Authorised,
@@ -114,11 +117,13 @@ async fn find(
         url::form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes())
             .into_owned()
             .collect();
-    let found = match pairs.as_slice() {
-        [(name, reference)] if name == "reference_id" => api.account.by_attempt(reference),
-        [(name, payment)] if name == "payment_id" => api.of_payment(payment).into_iter().collect(),
-        _ => return Err(Problem::bad("reference_id or payment_id is expected here")),
+    let [(name, reference)] = pairs.as_slice() else {
+        return Err(Problem::bad("reference_id is expected here"));
     };
+    if name != "reference_id" {
+        return Err(Problem::bad("reference_id is expected here"));
+    }
+    let found = api.account.by_attempt(reference);
     let links: Vec<Value> = found.iter().map(|session| api.link(session).0).collect();
     Ok(Json(json!({ "payment_links": links })))
 }
@@ -143,6 +148,10 @@ async fn cancel(
         let Nothing {} = http::json_body(&headers, &body).map_err(Problem::bad)?;
     }
     let act = |session: &mut Session, _: &Account, now: u64| {
+        if session.voided && now < session.expires_at {
+            let marked = session.extra.insert(wire::CANCELLED.into(), String::new());
+            return marked.map_or(Ok(None), |_| Err(Conflict));
+        }
         // A link under which money is held or taken cannot be called off.
         let open = matches!(session.state, Stands::Open | Stands::Declined);
         if !open || !session.is_payable(now) {
@@ -155,7 +164,10 @@ async fn cancel(
 
 /// The newest payments: as much as a probe needs.
 async fn payments(State(api): State<Api>, _: Authorised) -> Json<Value> {
-    let newest = api.sessions().find_map(|session| wire::payment(&session));
+    let now = api.account.now();
+    let newest = api
+        .sessions()
+        .find_map(|session| payment::newest(&session, now));
     let items: Vec<Value> = newest.into_iter().collect();
     Json(wire::collection(&items))
 }
@@ -165,9 +177,41 @@ async fn read_payment(
     _: Authorised,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let session = api.of_payment(&id).ok_or_else(Problem::unknown_id)?;
-    let payment = wire::payment(&session).ok_or_else(Problem::unknown_id)?;
-    Ok(Json(payment))
+    let session = api.of(&id).ok_or_else(Problem::unknown_id)?;
+    Ok(Json(api.payment(&session, &id)?))
+}
+
+async fn refunds(
+    State(api): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, Problem> {
+    let session = api.of(&id).ok_or_else(Problem::unknown_id)?;
+    let page = page(query.as_deref())?;
+    let refunds = payment::refunds(&session);
+    let items: Vec<Value> = refunds.into_iter().take(page.count).collect();
+    Ok(Json(wire::collection(&items)))
+}
+
+async fn read_order(
+    State(api): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let session = api.of(&id).ok_or_else(Problem::unknown_id)?;
+    let order = payment::order(&session, api.account.now());
+    Ok(Json(order.ok_or_else(Problem::unknown_id)?))
+}
+
+async fn of_order(
+    State(api): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let session = api.of(&id).ok_or_else(Problem::unknown_id)?;
+    let payments = payment::all(&session, api.account.now());
+    Ok(Json(wire::collection(&payments)))
 }
 
 async fn capture(
@@ -178,21 +222,18 @@ async fn capture(
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
     let asked: Capture = http::json_body(&headers, &body).map_err(Problem::bad)?;
-    let session = api.of_payment(&id).ok_or_else(Problem::unknown_id)?;
+    let session = api.of(&id).ok_or_else(Problem::unknown_id)?;
     if asked.amount != session.due.value.0 || asked.currency != session.due.currency {
         let description = "Capture amount must be equal to the amount authorized";
         return Err(Problem::bad(description).field("amount"));
     }
     let act = |session: &mut Session, account: &Account, now: u64| {
-        if session.state != Stands::Authorised {
-            return Err(Conflict);
-        }
+        let happened = account.capture(session, now, session.due.clone())?;
         session.capture_key = Some(String::new());
-        session.capture(now, account.taken(session)).map(Some)
+        Ok(happened)
     };
-    let session = api.account.change(session.reference, act).await?;
-    let payment = wire::payment(&session).ok_or_else(Problem::unknown_id)?;
-    Ok(Json(payment))
+    let session = api.account.capturing(session.reference, act).await?;
+    Ok(Json(api.payment(&session, &id)?))
 }
 
 /// Newest first.
@@ -201,26 +242,46 @@ async fn disputes(
     _: Authorised,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, Problem> {
-    let (mut from, mut count) = (0, 10);
-    let pairs = url::form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
-    for (name, value) in pairs {
-        let number: u64 = value
-            .parse()
-            .map_err(|_| Problem::bad(format!("{name} must be a number")))?;
-        match name.as_ref() {
-            "from" => from = number,
-            "count" if (1..=MOST_ITEMS as u64).contains(&number) => count = number,
-            _ => return Err(Problem::bad(format!("{name} cannot be used like that"))),
-        }
-    }
-    let recent = |dispute: &Value| dispute["created_at"].as_u64().is_some_and(|at| at >= from);
+    let page = page(query.as_deref())?;
+    let recent = |dispute: &Value| {
+        let at = dispute["created_at"].as_u64();
+        at.is_some_and(|at| at >= page.from)
+    };
     let items: Vec<Value> = api
         .sessions()
-        .filter_map(|session| wire::dispute(&session))
+        .flat_map(|session| payment::disputes(&session))
         .filter(recent)
-        .take(usize::try_from(count).unwrap_or(MOST_ITEMS))
+        .skip(page.skip)
+        .take(page.count)
         .collect();
     Ok(Json(wire::collection(&items)))
+}
+
+/// Which part of a collection is wanted.
+struct Page {
+    from: u64,
+    skip: usize,
+    count: usize,
+}
+
+fn page(query: Option<&str>) -> Result<Page, Problem> {
+    let mut page = Page {
+        from: 0,
+        skip: 0,
+        count: 10,
+    };
+    for (name, value) in url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        let bad = || Problem::bad(format!("{name} cannot be used like that"));
+        let number: u64 = value.parse().map_err(|_| bad())?;
+        let few = usize::try_from(number).map_err(|_| bad())?;
+        match name.as_ref() {
+            "from" => page.from = number,
+            "skip" => page.skip = few,
+            "count" if (1..=MOST_ITEMS).contains(&few) => page.count = few,
+            _ => return Err(bad()),
+        }
+    }
+    Ok(page)
 }
 
 impl Api {
@@ -228,18 +289,22 @@ impl Api {
         Json(wire::link(&self.account, session, self.account.now()))
     }
 
-    /// The link that a payment was made through.
-    fn of_payment(&self, id: &str) -> Option<Session> {
-        self.account.by_reference(&wire::link_id(id)?)
+    /// The link that a payment or an order belongs to.
+    fn of(&self, id: &str) -> Option<Session> {
+        self.account.by_reference(&payment::link_id(id)?)
+    }
+
+    /// One of a link's payments.
+    fn payment(&self, session: &Session, id: &str) -> Result<Value, Problem> {
+        let mut all = payment::all(session, self.account.now()).into_iter();
+        let found = all.find(|payment| payment["id"] == id);
+        found.ok_or_else(Problem::unknown_id)
     }
 
     /// Newest first, one after the other.
     fn sessions(&self) -> impl Iterator<Item = Session> {
-        let entries = self.account.entries();
-        entries
-            .into_iter()
-            .rev()
-            .filter_map(|entry| self.account.by_reference(&entry.reference))
+        let all = self.account.newest(None, usize::MAX);
+        all.unwrap_or_default().into_iter()
     }
 }
 

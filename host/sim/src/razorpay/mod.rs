@@ -1,5 +1,6 @@
 //! Razorpay: Payment Links, their payments, and events as its webhooks send them.
 mod api;
+mod payment;
 mod problem;
 mod wire;
 
@@ -16,6 +17,7 @@ use sha2::Sha256;
 
 use crate::{
     account::Account,
+    afterwards::Part,
     config::{Environment, Profile, SimAccount},
     session::{Conflict, Happened, Outcome, Session},
     vendor::{Call, Event, Message, Vendor, usually},
@@ -64,7 +66,8 @@ impl Vendor for Razorpay {
         api::failure(status)
     }
 
-    /// What is held for review here is a payment that the bank suspects.
+    /// What is held for review here is a payment that the bank suspects. A payer who goes away has the
+    /// payment open in an app, and may approve it there when the link is over.
     fn choose(
         &self,
         account: &Account,
@@ -72,11 +75,27 @@ impl Vendor for Razorpay {
         outcome: Outcome,
         now: u64,
     ) -> Result<Option<Happened>, Conflict> {
+        if outcome == Outcome::Approve && payment::may_come_late(session, now) {
+            session.reopen(now);
+        }
         let happened = usually(account, session, outcome, now)?;
+        match outcome {
+            Outcome::Approve | Outcome::Review => payment::approved(session),
+            Outcome::Decline => payment::refused(session, now),
+            Outcome::Pending => payment::waits(session, now),
+        }
         if happened == Some(Happened::InReview) {
-            session.extra.insert(wire::ASKED.into(), String::new());
+            session.extra.insert(payment::ASKED.into(), String::new());
         }
         Ok(happened)
+    }
+
+    fn part_id(&self, part: Part, hex: &str) -> String {
+        let end = hex.get(..14).unwrap_or(hex);
+        match part {
+            Part::Refund => format!("rfnd_{end}"),
+            Part::Dispute => format!("disp_{end}"),
+        }
     }
 
     /// Of the events that Razorpay sends about one change, the one that tells it. None of a link that
@@ -84,28 +103,37 @@ impl Vendor for Razorpay {
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {
         let of = event.session;
         let kind = match event.happened {
-            Happened::Opened => return None,
+            Happened::Opened | Happened::CaptureRefused => return None,
             Happened::Declined => "payment.failed",
             Happened::Authorised => "payment.authorized",
             Happened::InReview | Happened::Disputed => "payment.dispute.created",
-            Happened::Captured if of.extra.contains_key(wire::ASKED) => "payment.dispute.closed",
+            Happened::Captured if of.extra.contains_key(payment::ASKED) => "payment.dispute.closed",
             Happened::Captured if of.capture_key.is_some() => "payment.captured",
             Happened::Captured => "payment_link.paid",
-            Happened::Refunded => "refund.processed",
+            // An authorisation that runs out is refunded by Razorpay: "Auto-Refunds".
+            Happened::Refunded | Happened::Voided => "refund.processed",
+            Happened::RefundFailed => "refund.failed",
+            Happened::DisputeWon => "payment.dispute.won",
+            Happened::DisputeLost => "payment.dispute.lost",
         };
         let entities = [
-            ("payment", wire::payment(of)),
+            ("payment", payment::newest(of, event.at)),
             (
                 "payment_link",
                 (kind == "payment_link.paid").then(|| wire::link(account, of, event.at)),
             ),
             (
                 "refund",
-                (kind == "refund.processed").then(|| wire::refund(of)),
+                of.newest_refund()
+                    .map(|refund| payment::refund(of, refund))
+                    .or_else(|| payment::released(of))
+                    .filter(|_| kind.starts_with("refund.")),
             ),
             (
                 "dispute",
-                wire::dispute(of).filter(|_| kind.starts_with("payment.dispute.")),
+                payment::disputes(of)
+                    .pop()
+                    .filter(|_| kind.starts_with("payment.dispute.")),
             ),
         ];
         let entities = entities
@@ -139,7 +167,7 @@ impl Vendor for Razorpay {
             return Vec::new();
         }
         vec![
-            ("razorpay_payment_id", wire::payment_id(session)),
+            ("razorpay_payment_id", payment::id(session)),
             ("razorpay_payment_link_id", session.reference.clone()),
             (
                 "razorpay_payment_link_reference_id",

@@ -82,6 +82,7 @@ impl From<Unchanged> for Problem {
     fn from(unchanged: Unchanged) -> Self {
         match unchanged {
             Unchanged::Unknown => Self::unknown_id(),
+            Unchanged::Refused => Self::bad("The payment could not be captured by the bank."),
             Unchanged::Conflict => Self::bad("The state does not allow this."),
             Unchanged::Books(error) => error.into(),
         }

@@ -8,12 +8,12 @@ use url::Url;
 use crate::{
     account::Account,
     config::Environment,
-    razorpay::problem::Problem,
-    session::{Phase, Session, State},
+    razorpay::{payment, problem::Problem},
+    session::{Phase, Session},
 };
 
-/// Kept with a payment: the bank asked about it.
-pub(crate) const ASKED: &str = "asked";
+/// Kept with a payment: its link was cancelled after Razorpay had given it back.
+pub(crate) const CANCELLED: &str = "cancelled";
 
 /// A link lives a quarter of an hour at least, in seconds.
 const LEAST_LIFE: u64 = 15 * 60;
@@ -167,47 +167,33 @@ pub(crate) fn expires_at(create: &Create, now: u64) -> u64 {
     at.saturating_mul(1_000)
 }
 
-/// All ids of one payment have the same end.
-pub(crate) fn payment_id(session: &Session) -> String {
-    format!("pay_{}", end(session))
-}
-
-fn end(session: &Session) -> &str {
-    session.reference.rsplit('_').next().unwrap_or_default()
-}
-
-/// The link that a payment's id belongs to.
-pub(crate) fn link_id(payment_id: &str) -> Option<String> {
-    Some(format!("plink_{}", payment_id.strip_prefix("pay_")?))
-}
-
-/// `status` of the payment; none while nobody has tried to pay.
-fn payment_status(session: &Session) -> Option<&'static str> {
-    Some(match session.state {
-        State::Open | State::Closed => return None,
-        State::Declined => "failed",
-        State::Authorised => "authorized",
-        State::Captured => "captured",
-        State::Refunded => "refunded",
-    })
-}
-
 /// A Payment Link.
 pub(crate) fn link(account: &Account, of: &Session, now: u64) -> Value {
     let status = match of.phase(now) {
+        // What was given back uncaptured leaves its link as it was.
+        Phase::Closed if of.voided && !of.extra.contains_key(CANCELLED) => {
+            if now < of.expires_at {
+                "created"
+            } else {
+                "expired"
+            }
+        }
         Phase::Open | Phase::Authorised => "created",
         Phase::Declined if of.payable => "created",
         Phase::Declined | Phase::Closed => "cancelled",
         Phase::Expired => "expired",
         Phase::InReview | Phase::Captured | Phase::Disputed | Phase::Refunded => "paid",
     };
-    let payments = payment_status(of).map(|status| {
+    // What was not captured is not shown here.
+    let payments = of.received.as_ref().map(|money| {
         json!([{
-            "amount": of.received.as_ref().unwrap_or(&of.due).value.0,
+            "amount": money.value.0,
             "created_at": of.updated_at / 1_000,
             "method": "upi",
-            "payment_id": payment_id(of),
-            "status": status,
+            "payment_id": payment::id(of),
+            "plink_id": of.reference,
+            "status": "captured",
+            "updated_at": of.updated_at / 1_000,
         }])
     });
     let seconds = |yes: bool, at: u64| if yes { at / 1_000 } else { 0 };
@@ -228,6 +214,7 @@ pub(crate) fn link(account: &Account, of: &Session, now: u64) -> Value {
         "id": of.reference,
         "notes": { "attempt": of.attempt_id },
         "notify": { "email": false, "sms": false },
+        "order_id": payment::is_tried(of).then(|| payment::order_id(of)),
         "payments": payments,
         "reference_id": of.attempt_id,
         "reminder_enable": false,
@@ -237,93 +224,6 @@ pub(crate) fn link(account: &Account, of: &Session, now: u64) -> Value {
         "updated_at": of.updated_at / 1_000,
         "upi_link": account.settings.environment == Environment::Live,
         "user_id": "",
-    })
-}
-
-/// A payment, where there is one.
-pub(crate) fn payment(of: &Session) -> Option<Value> {
-    let status = payment_status(of)?;
-    // What was taken, or else what is due: a wrong currency is wrong in the whole payment.
-    let money = of.received.as_ref().unwrap_or(&of.due);
-    let failed = status == "failed";
-    Some(json!({
-        "id": payment_id(of),
-        "entity": "payment",
-        "amount": money.value.0,
-        "currency": money.currency,
-        "status": status,
-        "order_id": format!("order_{}", end(of)),
-        "invoice_id": null,
-        "international": false,
-        "method": "upi",
-        "amount_refunded": of.returned.0,
-        "refund_status": match status {
-            "refunded" => json!("full"),
-            _ if of.returned.0 > 0 => json!("partial"),
-            _ => Value::Null,
-        },
-        "captured": of.received.is_some(),
-        "description": format!("#{}", end(of)),
-        "card_id": null,
-        "bank": null,
-        "wallet": null,
-        "vpa": "payer@upi",
-        "email": "payer@example.com",
-        "contact": "+919000090000",
-        "notes": [],
-        "fee": null,
-        "tax": null,
-        "error_code": failed.then_some("BAD_REQUEST_ERROR"),
-        "error_description": failed.then_some("Payment was unsuccessful."),
-        "error_source": failed.then_some("customer"),
-        "error_step": failed.then_some("payment_authorization"),
-        "error_reason": failed.then_some("payment_failed"),
-        "acquirer_data": { "rrn": null },
-        "created_at": of.created_at / 1_000,
-    }))
-}
-
-/// What is disputed; none where nothing is. An inquiry of the bank's is one of phase `fraud`.
-pub(crate) fn dispute(of: &Session) -> Option<Value> {
-    let asked = of.extra.contains_key(ASKED);
-    if !asked && !of.disputed {
-        return None;
-    }
-    let money = of.received.as_ref().unwrap_or(&of.due);
-    let refunded = of.state == State::Refunded;
-    let open = (of.held || of.disputed) && !refunded;
-    Some(json!({
-        "id": format!("disp_{}", end(of)),
-        "entity": "dispute",
-        "payment_id": payment_id(of),
-        "amount": money.value.0,
-        "currency": money.currency,
-        "amount_deducted": 0,
-        "reason_code": if of.disputed { "chargeback" } else { "fraud" },
-        "respond_by": (of.updated_at / 1_000).saturating_add(7 * 24 * 60 * 60),
-        "status": if open { "open" } else { "closed" },
-        "phase": if of.disputed { "chargeback" } else { "fraud" },
-        "created_at": of.updated_at / 1_000,
-    }))
-}
-
-/// A refund of all that was refunded so far.
-pub(crate) fn refund(of: &Session) -> Value {
-    let money = of.received.as_ref().unwrap_or(&of.due);
-    json!({
-        "id": format!("rfnd_{}", end(of)),
-        "entity": "refund",
-        "amount": of.returned.0,
-        "currency": money.currency,
-        "payment_id": payment_id(of),
-        "notes": [],
-        "receipt": null,
-        "acquirer_data": { "arn": null },
-        "created_at": of.updated_at / 1_000,
-        "batch_id": null,
-        "status": "processed",
-        "speed_processed": "normal",
-        "speed_requested": "normal",
     })
 }
 

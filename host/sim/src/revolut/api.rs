@@ -148,8 +148,9 @@ async fn read(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let now = account.now();
-    if let Some(session) = of_kin(&account, &id, Kin::Refund) {
-        return Ok(Json(wire::refund(&session).ok_or_else(Problem::not_found)?));
+    if let Some(session) = account.by_part(&id) {
+        let refund = session.refund_of(&id).ok_or_else(Problem::not_found)?;
+        return Ok(Json(wire::refund(&session, refund)));
     }
     let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
     Ok(Json(wire::order(&account, &session, now)))
@@ -171,13 +172,14 @@ async fn capture(
         let message = "the whole amount that was authorised is captured, or nothing";
         return Err(Problem::validation(message));
     }
-    let act = |session: &mut Session, account: &Account, now| match session.state {
+    let act = |session: &mut Session, account: &Account, now| {
         // Sent again: nothing more is taken.
-        Stands::Captured | Stands::Refunded => Ok(None),
-        Stands::Authorised => session.capture(now, account.taken(session)).map(Some),
-        _ => Err(Conflict),
+        if session.taken().is_some() {
+            return Ok(None);
+        }
+        account.capture(session, now, session.due.clone())
     };
-    let session = account.change(id, act).await?;
+    let session = account.capturing(id, act).await?;
     Ok(Json(wire::order(&account, &session, account.now())))
 }
 
@@ -207,8 +209,8 @@ async fn disputes(
         .filter(|_| query.len() == 1)
         .ok_or_else(|| Problem::bad_request("exactly payment_id is simulated"))?;
     let session = of_kin(&account, payment, Kin::Payment);
-    let dispute = session.and_then(|session| wire::dispute(&session, account.now()));
-    Ok(Json(dispute.into_iter().collect()))
+    let disputes = session.map(|session| wire::disputes(&session));
+    Ok(Json(disputes.unwrap_or_default().into()))
 }
 
 async fn dispute(
@@ -216,8 +218,11 @@ async fn dispute(
     _: Authorised,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let session = of_kin(&account, &id, Kin::Dispute);
-    let dispute = session.and_then(|session| wire::dispute(&session, account.now()));
+    let of_inquiry = || of_kin(&account, &id, Kin::Dispute);
+    let session = account.by_part(&id).or_else(of_inquiry);
+    let disputes = session.map(|session| wire::disputes(&session));
+    let mut disputes = disputes.unwrap_or_default().into_iter();
+    let dispute = disputes.find(|dispute| dispute["id"] == *id);
     dispute.map(Json).ok_or_else(Problem::not_found)
 }
 

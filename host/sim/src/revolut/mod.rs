@@ -1,7 +1,8 @@
 //! Revolut's Merchant API, the orders and disputes that the module `revolut` uses.
 //!
-//! What differs from the vendor: addresses of this machine are taken as redirect addresses, disputes can
-//! be asked for in the test environment too, and an order is captured as a whole or not at all.
+//! What differs from the vendor: addresses of this machine are taken as redirect addresses, a payer who
+//! was declined is led back like one who has paid, disputes can be asked for in the test environment too,
+//! and an order is captured as a whole or not at all.
 mod api;
 mod problem;
 mod wire;
@@ -19,6 +20,8 @@ use sha2::Sha256;
 
 use crate::{
     account::Account,
+    afterwards::Part,
+    capture::{Captures, LATER_MS},
     config::{Profile, SimAccount},
     session::{Conflict, Happened, Outcome, Session},
     vendor::{self, Call, Event, Message, Vendor},
@@ -79,7 +82,7 @@ impl Vendor for Revolut {
     ) -> Result<Option<Happened>, Conflict> {
         match outcome {
             Outcome::Approve if wire::is_manual(session) && session.is_payable(now) => {
-                session.approve(now, None).map(Some)
+                account.approve(session, now, true).map(Some)
             }
             // Revolut reviews nothing. What a person has to look at is a dispute, here one that comes at
             // once; letting it go is winning it.
@@ -94,6 +97,18 @@ impl Vendor for Revolut {
         }
     }
 
+    /// The document "Capture an order": it sends the order to the processing stage.
+    fn captures(&self) -> Captures {
+        Captures {
+            after_ms: LATER_MS,
+            ..Captures::AT_ONCE
+        }
+    }
+
+    fn part_id(&self, part: Part, hex: &str) -> String {
+        wire::part_id(part, hex)
+    }
+
     fn event(&self, _: &Account, event: Event<'_>) -> Option<Message> {
         let session = event.session;
         let of_order = |name: &str| {
@@ -104,11 +119,22 @@ impl Vendor for Revolut {
             })
         };
         let of_dispute = |name: &str| {
-            let id = wire::kin(&session.reference, wire::Kin::Dispute);
+            let inquiry = wire::kin(&session.reference, wire::Kin::Dispute);
+            let id = session
+                .newest_dispute()
+                .map_or(inquiry, |dispute| dispute.id.clone());
             json!({ "event": name, "dispute_id": id })
         };
+        // A refund is an order of its own, without the merchant's reference.
+        let of_refund = |name: &str| {
+            let id = session.newest_refund().map(|refund| refund.id.as_str());
+            json!({ "event": name, "order_id": id })
+        };
         let body = match event.happened {
-            Happened::Opened => return None,
+            Happened::Opened | Happened::CaptureRefused => return None,
+            // Revolut takes it, and has not confirmed it yet.
+            Happened::Authorised if session.capturing().is_some() => return None,
+            Happened::Voided => of_order("ORDER_CANCELLED"),
             Happened::Declined => of_order("ORDER_PAYMENT_DECLINED"),
             Happened::Authorised => of_order("ORDER_AUTHORISED"),
             Happened::Captured if session.extra.contains_key(wire::DISPUTE) => {
@@ -117,11 +143,10 @@ impl Vendor for Revolut {
             Happened::Captured => of_order("ORDER_COMPLETED"),
             Happened::InReview => of_dispute("DISPUTE_UNDER_REVIEW"),
             Happened::Disputed => of_dispute("DISPUTE_ACTION_REQUIRED"),
-            // A refund is an order of its own, without the merchant's reference.
-            Happened::Refunded => json!({
-                "event": "ORDER_COMPLETED",
-                "order_id": wire::kin(&session.reference, wire::Kin::Refund),
-            }),
+            Happened::DisputeWon => of_dispute("DISPUTE_WON"),
+            Happened::DisputeLost => of_dispute("DISPUTE_LOST"),
+            Happened::Refunded => of_refund("ORDER_COMPLETED"),
+            Happened::RefundFailed => of_refund("ORDER_FAILED"),
         };
         Some(Message::json(&body))
     }
@@ -145,7 +170,9 @@ impl Vendor for Revolut {
         ]
     }
 
-    fn returns(&self, _: &Session, _: Outcome) -> Vec<(&'static str, String)> {
-        Vec::new()
+    /// The vendor's page leads nobody back but a payer who has paid; this one leads every payer back, so
+    /// that the gateway learns of it.
+    fn returns(&self, session: &Session, _: Outcome) -> Vec<(&'static str, String)> {
+        vec![("_rp_oid", session.reference.clone())]
     }
 }

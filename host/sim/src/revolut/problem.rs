@@ -71,6 +71,7 @@ impl From<Unchanged> for Problem {
         match unchanged {
             Unchanged::Unknown => Self::not_found(),
             Unchanged::Conflict => Self::bad_state(),
+            Unchanged::Refused => Self::bad_request("the capture failed"),
             Unchanged::Books(error) => error.into(),
         }
     }

@@ -5,6 +5,8 @@ use url::Url;
 
 use crate::{
     account::Account,
+    afterwards::{DisputeState, Part, Refund},
+    money::Amount,
     revolut::problem::Problem,
     rfc3339,
     session::{Phase, Session, State},
@@ -28,6 +30,9 @@ const WAITS: std::ops::RangeInclusive<u64> = 60..=720 * 3_600;
 
 /// How long it waits where nobody says.
 const WAITS_USUALLY: u64 = 720 * 3_600;
+
+/// How long an authorisation can be captured, in milliseconds.
+const HOLDS_MS: u64 = 7 * 86_400_000;
 
 /// Longest address.
 const ADDRESS: usize = 2_000;
@@ -100,8 +105,8 @@ fn duration(text: &str) -> Option<u64> {
 #[derive(Clone, Copy)]
 pub(crate) enum Kin {
     Payment,
+    /// The one that comes at once instead of a review; others have ids of their own.
     Dispute,
-    Refund,
 }
 
 const ORDER_DIGIT: char = '0';
@@ -111,19 +116,31 @@ impl Kin {
         match self {
             Self::Payment => '1',
             Self::Dispute => '2',
-            Self::Refund => '3',
         }
     }
 }
 
 /// An order's id out of 32 random hexadecimal characters: a UUID.
 pub(crate) fn order_id(random: &str) -> String {
+    uuid(ORDER_DIGIT, random)
+}
+
+/// The same of a refund or a dispute.
+pub(crate) fn part_id(part: Part, random: &str) -> String {
+    let digit = match part {
+        Part::Refund => '3',
+        Part::Dispute => '4',
+    };
+    uuid(digit, random)
+}
+
+fn uuid(first: char, random: &str) -> String {
     let mut id = String::with_capacity(36);
     for (at, digit) in random.chars().enumerate() {
         if matches!(at, 8 | 12 | 16 | 20) {
             id.push('-');
         }
-        id.push(if at == 0 { ORDER_DIGIT } else { digit });
+        id.push(if at == 0 { first } else { digit });
     }
     id
 }
@@ -150,6 +167,7 @@ fn state(session: &Session, now: u64) -> &'static str {
         // The payer may try again, until somebody cancels.
         Phase::Declined if session.payable => "pending",
         Phase::Declined | Phase::Closed => "cancelled",
+        Phase::Authorised if session.capturing().is_some() => "processing",
         Phase::Authorised => "authorised",
         Phase::InReview | Phase::Captured | Phase::Disputed | Phase::Refunded => "completed",
         Phase::Expired => "failed",
@@ -208,71 +226,115 @@ pub(crate) fn order(account: &Account, session: &Session, now: u64) -> Value {
 /// The payer's try, where there was one.
 fn payment(session: &Session) -> Option<Value> {
     let state = match session.state {
+        State::Closed if session.voided => "cancelled",
         State::Open | State::Closed => return None,
         State::Declined => "declined",
+        State::Authorised if session.capturing().is_some() => "capture_started",
         State::Authorised => "authorised",
         State::Captured | State::Refunded => "completed",
     };
     let money = session.received.as_ref().unwrap_or(&session.due);
+    let created = session.authorised_at.unwrap_or(session.updated_at);
     let mut told = json!({
         "id": kin(&session.reference, Kin::Payment),
         "state": state,
-        "created_at": rfc3339::utc(session.updated_at),
+        "created_at": rfc3339::utc(created),
         "updated_at": rfc3339::utc(session.updated_at),
         "amount": money.value.0,
         "currency": money.currency,
-        "payment_method": { "type": "revolut_pay_account" },
+        "payment_method": {
+            "type": "revolut_pay_card",
+            "card_brand": "visa",
+            "card_bin": "529999",
+            "card_last_four": "0368",
+        },
+        "fees": [],
     });
+    if session.captured_at.is_some() {
+        // 1 % and 0.20.
+        let fee = money.value.0 / 100 + 20;
+        told["fees"] = json!([{ "type": "acquiring", "amount": fee, "currency": money.currency }]);
+    }
+    if let Some(at) = session.authorised_at.filter(|_| state == "authorised") {
+        let deadline = rfc3339::utc(at.saturating_add(HOLDS_MS));
+        told["payment_method"]["capture_deadline"] = deadline.into();
+    }
     if session.state == State::Declined {
         told["decline_reason"] = "insufficient_funds".into();
     }
     Some(told)
 }
 
-/// The order that gives back what was taken; none where nothing was given back.
-pub(crate) fn refund(session: &Session) -> Option<Value> {
-    let received = session.received.as_ref()?;
-    (session.returned.0 > 0).then(|| {
-        json!({
-            "id": kin(&session.reference, Kin::Refund),
-            "type": "refund",
-            "state": "completed",
-            "created_at": rfc3339::utc(session.updated_at),
-            "updated_at": rfc3339::utc(session.updated_at),
-            "amount": session.returned.0,
-            "currency": received.currency,
-            "outstanding_amount": 0,
-            "capture_mode": "automatic",
-            "related_order_id": session.reference,
-        })
+/// The order that gives back what was taken.
+pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
+    let received = session.received.as_ref().unwrap_or(&session.due);
+    json!({
+        "id": refund.id,
+        "type": "refund",
+        "state": if refund.failed { "failed" } else { "completed" },
+        "created_at": rfc3339::utc(refund.created_at),
+        "updated_at": rfc3339::utc(refund.updated_at),
+        "amount": refund.amount.0,
+        "currency": received.currency,
+        "outstanding_amount": 0,
+        "capture_mode": "automatic",
+        "related_order_id": session.reference,
     })
 }
 
-/// The payer's objection; none where there is none.
-pub(crate) fn dispute(session: &Session, now: u64) -> Option<Value> {
-    let received = session.received.as_ref()?;
-    let (state, substate) = match session.phase(now) {
-        Phase::InReview => ("under_review", "representment"),
-        Phase::Disputed => ("needs_response", "new"),
-        // Over by the merchant's giving the money back, or by the bank's word.
-        _ if session.disputed || session.extra.contains_key(DISPUTE) => ("won", "won_reversal"),
-        _ => return None,
+/// The payer's objections, oldest first.
+pub(crate) fn disputes(session: &Session) -> Vec<Value> {
+    let Some(received) = &session.received else {
+        return Vec::new();
     };
-    Some(json!({
-        "id": kin(&session.reference, Kin::Dispute),
-        "state": state,
-        "substate": substate,
-        "created_at": rfc3339::utc(session.updated_at),
-        "updated_at": rfc3339::utc(session.updated_at),
-        "amount": received.value.0,
-        "currency": received.currency,
-        "payment": {
-            "id": kin(&session.reference, Kin::Payment),
-            "order_id": session.reference,
-            "amount": received.value.0,
+    let told = |id: &str, amount: Amount, states: (&str, &str), at: (u64, u64)| {
+        json!({
+            "id": id,
+            "state": states.0,
+            "substate": states.1,
+            "created_at": rfc3339::utc(at.0),
+            "updated_at": rfc3339::utc(at.1),
+            "amount": amount.0,
             "currency": received.currency,
-        },
-    }))
+            "payment": {
+                "id": kin(&session.reference, Kin::Payment),
+                "order_id": session.reference,
+                "amount": received.value.0,
+                "currency": received.currency,
+            },
+        })
+    };
+    let won = ("won", "won_reversal");
+    let mut all = Vec::new();
+    let inquiry = kin(&session.reference, Kin::Dispute);
+    let at = (session.updated_at, session.updated_at);
+    if session.extra.contains_key(DISPUTE) || (session.held && session.state == State::Refunded) {
+        all.push(told(&inquiry, received.value, won, at));
+    } else if session.held {
+        let states = ("under_review", "representment");
+        all.push(told(&inquiry, received.value, states, at));
+    }
+    let disputed = session.disputes.iter().map(|dispute| {
+        let states = match dispute.state {
+            // Over by the merchant's giving the money back.
+            DisputeState::Open if session.state == State::Refunded => won,
+            DisputeState::Open => ("needs_response", "new"),
+            DisputeState::Won => ("won", "won_representment"),
+            DisputeState::Lost => ("lost", "lost_expired"),
+        };
+        let mut told = told(
+            &dispute.id,
+            dispute.amount,
+            states,
+            (dispute.opened_at, dispute.updated_at),
+        );
+        told["response_due_date"] = rfc3339::utc(dispute.respond_by).into();
+        told["reason_code"] = "10.4".into();
+        told["reason_description"] = dispute.reason.as_str().into();
+        told
+    });
+    all.extend(disputed);
+    all
 }
 
 #[cfg(test)]
@@ -283,7 +345,7 @@ mod tests {
     fn what_belongs_to_an_order_leads_back_to_it() {
         let order = order_id(&"a".repeat(32));
         assert_eq!(order, "0aaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa");
-        for relative in [Kin::Payment, Kin::Dispute, Kin::Refund] {
+        for relative in [Kin::Payment, Kin::Dispute] {
             let id = kin(&order, relative);
             assert_eq!(order_of(&id, relative), Some(order.clone()));
         }

@@ -23,7 +23,7 @@ use crate::{
         tokens::LIFE_SECONDS,
         wire::{self, Create, Nothing, OfAmount},
     },
-    session::{Conflict, Opening, Session, State as Stands},
+    session::{Conflict, Opening, Session},
 };
 
 /// One account's API.
@@ -235,14 +235,11 @@ async fn capture(
         if session.capture_key.as_ref() == Some(&key) {
             return Ok(None);
         }
-        if session.state != Stands::Authorised {
-            return Err(Conflict);
-        }
-        let happened = session.capture(now, account.taken(session))?;
+        let happened = account.capture(session, now, session.due.clone())?;
         session.capture_key = Some(key);
-        Ok(Some(happened))
+        Ok(happened)
     };
-    Ok(api.tell(&api.account.change(id, act).await?))
+    Ok(api.tell(&api.account.capturing(id, act).await?))
 }
 
 async fn close(
@@ -280,14 +277,13 @@ async fn refund(
         ));
     }
     let amount = asked.amount.value;
-    let act = move |session: &mut Session, _: &Account, now| {
+    let act = move |session: &mut Session, account: &Account, now| {
         match session.refund_keys.iter().find(|(known, _)| *known == key) {
             Some((_, before)) if *before == amount => return Ok(None),
             Some(_) => return Err(Conflict),
-            None if session.refund_keys.len() >= Session::MOST_REFUNDS => return Err(Conflict),
             None => {}
         }
-        let happened = session.refund(now, amount)?;
+        let happened = account.refund(session, now, amount)?;
         session.refund_keys.push((key, amount));
         Ok(Some(happened))
     };

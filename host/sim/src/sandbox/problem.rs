@@ -116,6 +116,7 @@ impl From<Unchanged> for Problem {
         match unchanged {
             Unchanged::Unknown => Self::not_found(),
             Unchanged::Conflict => Self::wrong_state(),
+            Unchanged::Refused => Self::refused("the capture was refused; the authorisation stays"),
             Unchanged::Books(error) => {
                 tracing::error!(%error, "the simulator's books cannot be written");
                 Self::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)

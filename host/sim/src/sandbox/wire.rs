@@ -7,7 +7,7 @@ use crate::{
     account::Account,
     money::{Amount, Money},
     sandbox::problem::Problem,
-    session::Session,
+    session::{Phase, Session, State},
     vendor::Event,
 };
 
@@ -24,6 +24,9 @@ pub(crate) const METHODS: [&str; 10] = [
     "upi_imps",
     "interac",
 ];
+
+/// How long an authorisation can be captured, in milliseconds.
+const HOLDS_MS: u64 = 7 * 86_400_000;
 
 /// Body of `POST /v1/sessions`.
 #[derive(Deserialize)]
@@ -140,24 +143,84 @@ pub(crate) fn session(account: &Account, session: &Session, now: u64) -> Value {
         currency: session.due.currency.clone(),
     };
     let received = session.received.as_ref().unwrap_or(&nothing);
-    let returned = Money {
-        value: session.returned,
+    let of_received = |value: Amount| Money {
+        value,
         currency: received.currency.clone(),
     };
+    let waits = session.state == State::Authorised && session.capturing().is_none();
+    let until = session.authorised_at.filter(|_| waits);
+    let fee = session
+        .captured_at
+        .map(|_| of_received(fee(received.value)));
     json!({
         "id": session.reference,
         "merchant_reference": session.attempt_id,
-        "status": session.phase(now),
+        "status": status(session, now),
         "payable": session.is_payable(now),
         "amount": session.due,
         "received": received,
-        "returned": returned,
+        "returned": of_received(session.given_back()),
+        "refunds": session.refunds.iter().map(|refund| json!({
+            "id": refund.id,
+            "amount": of_received(refund.amount),
+            "status": if refund.failed { "failed" } else { "succeeded" },
+            "created_at": refund.created_at,
+        })).collect::<Vec<_>>(),
+        "disputes": session.disputes.iter().map(|dispute| json!({
+            "id": dispute.id,
+            "amount": of_received(dispute.amount),
+            "status": dispute.state,
+            "reason": dispute.reason,
+            "respond_by": dispute.respond_by,
+            "created_at": dispute.opened_at,
+        })).collect::<Vec<_>>(),
+        "charge": session.captured_at.map(|_| session.reference.replacen("sbx_", "sbc_", 1)),
+        "fee": fee,
+        "authorised_at": session.authorised_at,
+        "captured_at": session.captured_at,
+        "capture_before": until.map(|at| at.saturating_add(HOLDS_MS)),
+        "instrument": session.authorised_at.and_then(|_| instrument(&session.method)),
+        "reason": reason(session, now),
         "method": session.method,
         "created_at": session.created_at,
         "updated_at": session.updated_at,
         "expires_at": session.expires_at,
         "next_action": next_action(account, session),
     })
+}
+
+/// Where it stands, in the sandbox's words.
+fn status(session: &Session, now: u64) -> Value {
+    match session.phase(now) {
+        Phase::Authorised if session.capturing().is_some() => "capturing".into(),
+        // Over for the payer, and told among the disputes: the payment itself waits for nothing.
+        Phase::Disputed if session.open_dispute().is_none() => json!(Phase::Captured),
+        phase => json!(phase),
+    }
+}
+
+/// What the sandbox keeps of money that it took: 1.5 % and 0.25.
+fn fee(received: Amount) -> Amount {
+    Amount(received.0.saturating_mul(15) / 1_000 + 25)
+}
+
+/// With what the payer paid, where the sandbox tells.
+fn instrument(method: &str) -> Option<&'static str> {
+    match method {
+        "credit_card" => Some("visa 4242"),
+        "ideal" => Some("INGBNL2A 4300"),
+        _ => None,
+    }
+}
+
+/// Why it was refused, given back or held.
+fn reason(session: &Session, now: u64) -> Option<&'static str> {
+    match session.phase(now) {
+        Phase::Declined => Some("insufficient_funds"),
+        Phase::InReview => Some("risk"),
+        Phase::Closed if session.voided => Some("authorisation_voided"),
+        _ => None,
+    }
 }
 
 /// What the payer does next. It differs by method as it does among real vendors: most lead to a

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     account::{Account, Created},
+    capture::Denied,
     http::{self, MOST_BODY},
     ids,
     money::{Amount, Money},
@@ -124,10 +125,7 @@ fn replay(api: &Api, known: &Session, fingerprint: &str) -> Result<Response, Pro
     if known.fingerprint != fingerprint {
         return Err(Problem::key_reused());
     }
-    let mut then = known.clone();
-    then.state = Stands::Open;
-    then.payable = true;
-    then.received = None;
+    let then = known.unpaid();
     let told = wire::session(&api.account, &then, then.created_at, &[]);
     Ok(replayed(Json(told).into_response()))
 }
@@ -186,10 +184,9 @@ async fn list(
         .ok_or_else(|| Problem::invalid("limit: 1 to 100").param("limit"))?;
     let mut sessions: Vec<Session> = api
         .account
-        .entries()
-        .iter()
-        .rev()
-        .filter_map(|entry| api.account.by_reference(&entry.reference))
+        .newest(None, usize::MAX)
+        .unwrap_or_default()
+        .into_iter()
         .filter(|session| (from..=to).contains(&(session.created_at / 1_000)))
         .collect();
     if let Some(after) = after {
@@ -279,19 +276,13 @@ async fn capture(
             .param("amount_to_capture"));
     }
     let act = move |session: &mut Session, account: &Account, now: u64| {
-        if session.state != Stands::Authorised {
-            return Err(Conflict);
-        }
-        let money = if amount == due {
-            account.taken(session)
-        } else {
-            Money {
-                value: Amount(amount),
-                currency: session.due.currency.clone(),
-            }
+        let asked = Money {
+            value: Amount(amount),
+            currency: session.due.currency.clone(),
         };
+        let happened = account.capture(session, now, asked)?;
         session.capture_key = Some(String::new());
-        session.capture(now, money).map(Some)
+        Ok::<_, Denied>(happened)
     };
     let (session, was) = api
         .change(&known.reference, "capture", &key, &body, act)
@@ -346,10 +337,9 @@ async fn disputes(
     params.whole("limit")?;
     params.finish()?;
     let session = api.of_payment(&payment)?;
-    let disputes: Vec<Value> = session
-        .disputed
-        .then(|| wire::dispute(&api.account, &session))
-        .into_iter()
+    let disputes = session.disputes.iter().rev();
+    let disputes: Vec<Value> = disputes
+        .map(|dispute| wire::dispute(&api.account, &session, dispute))
         .collect();
     Ok(Json(wire::list("/v1/disputes", &disputes, false)))
 }
@@ -358,6 +348,8 @@ async fn disputes(
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Was {
     done: bool,
+    /// Refused by the bank, not for the payment's state.
+    declined: bool,
     replayed: bool,
 }
 
@@ -365,6 +357,8 @@ impl Was {
     fn answer(self, refusal: &str, told: impl FnOnce() -> Json<Value>) -> Response {
         let answer = if self.done {
             told().into_response()
+        } else if self.declined {
+            Problem::declined().into_response()
         } else {
             Problem::state(refusal)
                 .code("payment_intent_unexpected_state")
@@ -401,15 +395,13 @@ impl Api {
     }
 
     /// Makes a change once per key. A refusal is kept under its key too, as Stripe does.
-    async fn change(
+    async fn change<D: Into<Denied> + 'static>(
         &self,
         id: &str,
         operation: &str,
         key: &str,
         body: &[u8],
-        act: impl FnOnce(&mut Session, &Account, u64) -> Result<Option<Happened>, Conflict>
-        + Send
-        + 'static,
+        act: impl FnOnce(&mut Session, &Account, u64) -> Result<Option<Happened>, D> + Send + 'static,
     ) -> Result<(Session, Was), Problem> {
         let session = self.known(id)?;
         let name = format!("key {key}");
@@ -421,6 +413,7 @@ impl Api {
             }
             let was = Was {
                 done: done == "done",
+                declined: done == "declined",
                 replayed: true,
             };
             return Ok((session, was));
@@ -428,9 +421,13 @@ impl Api {
         let place = name.clone();
         let changed = self
             .account
-            .change(id.to_owned(), move |session, account, now| {
-                let outcome = act(session, account, now);
-                let word = if outcome.is_ok() { "done" } else { "refused" };
+            .capturing(id.to_owned(), move |session, account, now| {
+                let outcome = act(session, account, now).map_err(Into::into);
+                let word = match outcome {
+                    Ok(_) => "done",
+                    Err(Denied::Refused) => "declined",
+                    Err(_) => "refused",
+                };
                 let keys = session
                     .extra
                     .keys()
@@ -440,12 +437,16 @@ impl Api {
                 } else if outcome.is_err() {
                     return outcome;
                 }
-                Ok(outcome.unwrap_or(None))
+                Ok(match outcome {
+                    Err(Denied::Voided) => Some(Happened::Voided),
+                    outcome => outcome.unwrap_or(None),
+                })
             })
             .await?;
         let kept = changed.extra.get(&name);
         let was = Was {
             done: kept.is_none_or(|kept| kept.ends_with(" done")),
+            declined: kept.is_some_and(|kept| kept.ends_with(" declined")),
             replayed: false,
         };
         Ok((changed, was))

@@ -18,8 +18,10 @@ use sha2::Sha256;
 
 use crate::{
     account::Account,
+    afterwards::Part,
     config::{Environment, Profile, SimAccount},
-    session::{Conflict, Happened, Outcome, Session},
+    fault::Fault,
+    session::{Conflict, Happened, Outcome, Session, State},
     vendor::{Call, Event, Message, Vendor, usually},
 };
 
@@ -70,6 +72,7 @@ impl Vendor for Stripe {
         api::failure(status)
     }
 
+    /// What the merchant captures is held for review before the capture, everything else after it.
     fn choose(
         &self,
         account: &Account,
@@ -77,15 +80,33 @@ impl Vendor for Stripe {
         outcome: Outcome,
         now: u64,
     ) -> Result<Option<Happened>, Conflict> {
-        if outcome == Outcome::Approve && !session.held && session.extra.contains_key(wire::MANUAL)
-        {
-            return session.approve(now, None).map(Some);
+        if session.held && session.state == State::Authorised {
+            return reviewed(session, outcome, now).map(Some);
         }
-        let happened = usually(account, session, outcome, now)?;
+        let by_merchant = session.extra.contains_key(wire::MANUAL);
+        let happened = match outcome {
+            Outcome::Approve if by_merchant && !session.held => {
+                Some(account.approve(session, now, true)?)
+            }
+            Outcome::Review if by_merchant || account.faults.take(Fault::NeedsCapture) => {
+                account.approve(session, now, true)?;
+                session.held = true;
+                Some(Happened::InReview)
+            }
+            _ => usually(account, session, outcome, now)?,
+        };
         if happened == Some(Happened::InReview) {
             session.extra.insert(wire::REVIEWED.into(), String::new());
         }
         Ok(happened)
+    }
+
+    fn part_id(&self, part: Part, hex: &str) -> String {
+        let end = hex.get(..24).unwrap_or(hex);
+        match part {
+            Part::Refund => format!("re_{end}"),
+            Part::Dispute => format!("dp_{end}"),
+        }
     }
 
     /// Of the events that Stripe sends about one change, the one that tells it. A merchant's own
@@ -96,19 +117,41 @@ impl Vendor for Stripe {
         let payment = || wire::payment(account, of, event.at, &[]);
         let (kind, object) = match event.happened {
             Happened::Opened => ("payment_intent.created", payment()),
-            Happened::Declined => ("payment_intent.payment_failed", payment()),
-            Happened::Authorised => ("payment_intent.amount_capturable_updated", payment()),
-            Happened::InReview => ("review.opened", wire::review(account, of)),
-            Happened::Captured if of.extra.contains_key(wire::REVIEWED) => {
+            Happened::Authorised | Happened::Declined
+                if of.extra.contains_key(wire::REVIEWED) && !of.is_payable(event.at) =>
+            {
                 ("review.closed", wire::review(account, of))
             }
+            Happened::Declined => ("payment_intent.payment_failed", payment()),
+            // Stripe takes it, and has not confirmed it yet.
+            Happened::Authorised if of.capturing().is_some() => {
+                ("payment_intent.processing", payment())
+            }
+            Happened::Authorised => ("payment_intent.amount_capturable_updated", payment()),
+            Happened::CaptureRefused => return None,
+            Happened::Voided => ("payment_intent.canceled", payment()),
+            Happened::InReview => ("review.opened", wire::review(account, of)),
             // The session was complete when the payer approved.
             Happened::Captured if of.capture_key.is_some() => {
                 ("payment_intent.succeeded", payment())
             }
+            Happened::Captured if of.extra.contains_key(wire::REVIEWED) => {
+                ("review.closed", wire::review(account, of))
+            }
             Happened::Captured => ("checkout.session.completed", session()),
-            Happened::Refunded => ("charge.refunded", wire::charge(account, of)),
-            Happened::Disputed => ("charge.dispute.created", wire::dispute(account, of)),
+            Happened::Refunded => ("charge.refunded", wire::charge(account, of, &[])),
+            Happened::RefundFailed => {
+                let refund = wire::refund(of, of.newest_refund()?);
+                ("refund.failed", refund)
+            }
+            Happened::Disputed => {
+                let dispute = wire::dispute(account, of, of.newest_dispute()?);
+                ("charge.dispute.created", dispute)
+            }
+            Happened::DisputeWon | Happened::DisputeLost => {
+                let dispute = wire::dispute(account, of, of.newest_dispute()?);
+                ("charge.dispute.closed", dispute)
+            }
         };
         Some(Message::json(&json!({
             "id": event.id,
@@ -144,4 +187,22 @@ impl Vendor for Stripe {
     fn returns(&self, _: &Session, _: Outcome) -> Vec<(&'static str, String)> {
         Vec::new()
     }
+}
+
+/// A person has looked at what Radar held before its capture.
+fn reviewed(session: &mut Session, outcome: Outcome, now: u64) -> Result<Happened, Conflict> {
+    let happened = match outcome {
+        Outcome::Approve => Happened::Authorised,
+        // As fraud: the authorisation is given back.
+        Outcome::Decline => {
+            session.extra.insert(wire::VOIDED.into(), String::new());
+            session.extra.insert(wire::FRAUD.into(), String::new());
+            session.close(now)?;
+            Happened::Declined
+        }
+        Outcome::Review | Outcome::Pending => return Err(Conflict),
+    };
+    session.held = false;
+    session.updated_at = now;
+    Ok(happened)
 }

@@ -65,6 +65,13 @@ impl Problem {
         Self::invalid(message)
     }
 
+    /// The bank refuses what it had authorised.
+    pub(crate) fn declined() -> Self {
+        let message = "Your card was declined.";
+        let status = StatusCode::PAYMENT_REQUIRED;
+        Self::new(status, "card_error", message).code("card_declined")
+    }
+
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         Self {
             status: StatusCode::NOT_FOUND,
@@ -127,6 +134,7 @@ impl From<Unchanged> for Problem {
         match unchanged {
             Unchanged::Unknown => Self::not_found("object", ""),
             Unchanged::Conflict => Self::state("The object's state does not allow this."),
+            Unchanged::Refused => Self::declined(),
             Unchanged::Books(error) => error.into(),
         }
     }

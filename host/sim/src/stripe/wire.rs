@@ -3,22 +3,35 @@ use serde_json::{Value, json};
 
 use crate::{
     account::Account,
+    afterwards::{Dispute, DisputeState, Refund},
     config::Environment,
     money::Amount,
     session::{Phase, Session, State},
 };
 
 /// What can be shown whole in a session.
-pub(crate) const EXPANDABLE: [&str; 3] = [
+pub(crate) const EXPANDABLE: [&str; 5] = [
     "payment_intent",
     "payment_intent.latest_charge",
+    "payment_intent.latest_charge.balance_transaction",
+    "payment_intent.latest_charge.refunds",
     "payment_intent.review",
 ];
 /// The same in a payment.
-pub(crate) const EXPANDABLE_IN_PAYMENT: [&str; 2] = ["latest_charge", "review"];
+pub(crate) const EXPANDABLE_IN_PAYMENT: [&str; 4] = [
+    "latest_charge",
+    "latest_charge.balance_transaction",
+    "latest_charge.refunds",
+    "review",
+];
+
+/// How long a card's authorisation can be captured, in milliseconds.
+const WINDOW_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
 /// Kept with a payment: an authorisation was given back.
 pub(crate) const VOIDED: &str = "voided";
+/// Kept with a payment: whoever looked at it found fraud.
+pub(crate) const FRAUD: &str = "fraud";
 /// Kept with a payment: Radar wanted somebody to look.
 pub(crate) const REVIEWED: &str = "reviewed";
 /// Kept with a payment: the merchant captures.
@@ -53,12 +66,17 @@ pub(crate) fn is_live(account: &Account) -> bool {
     account.settings.environment == Environment::Live
 }
 
+/// Whether an authorisation was given back, by the merchant or by Stripe.
+fn is_voided(session: &Session) -> bool {
+    session.voided || session.extra.contains_key(VOIDED)
+}
+
 /// `status` of a session.
 fn status(session: &Session, now: u64) -> &'static str {
     match session.phase(now) {
         Phase::Open => "open",
         Phase::Declined if session.payable => "open",
-        Phase::Closed if session.extra.contains_key(VOIDED) => "complete",
+        Phase::Closed if is_voided(session) => "complete",
         Phase::Declined | Phase::Closed | Phase::Expired => "expired",
         Phase::Authorised
         | Phase::InReview
@@ -74,9 +92,10 @@ fn payment_status(session: &Session, now: u64) -> Option<&'static str> {
         Phase::Open => return None,
         Phase::Declined if session.payable => "requires_payment_method",
         Phase::Declined => "canceled",
+        Phase::Authorised if session.capturing().is_some() => "processing",
         Phase::Authorised => "requires_capture",
         Phase::InReview | Phase::Captured | Phase::Disputed | Phase::Refunded => "succeeded",
-        Phase::Closed if session.extra.contains_key(VOIDED) => "canceled",
+        Phase::Closed if is_voided(session) => "canceled",
         Phase::Expired if session.state == State::Declined => "canceled",
         Phase::Closed | Phase::Expired => return None,
     })
@@ -144,11 +163,13 @@ pub(crate) fn payment(account: &Account, of: &Session, now: u64, expand: &[Strin
             "message": "Your card was declined.",
         })
     });
-    let charge = (tried || of.extra.contains_key(VOIDED)).then(|| {
-        if expand.iter().any(|path| path == "latest_charge") {
-            charge(account, of)
+    let charge = (tried || is_voided(of)).then(|| {
+        let inside = |path: &String| Some(path.strip_prefix("latest_charge")?.to_owned());
+        let inside: Vec<String> = expand.iter().filter_map(inside).collect();
+        if inside.is_empty() {
+            json!(charge_id(of))
         } else {
-            json!(format!("ch_{}", end(of)))
+            charge(account, of, &inside)
         }
     });
     let review = of.extra.contains_key(REVIEWED).then(|| {
@@ -158,7 +179,7 @@ pub(crate) fn payment(account: &Account, of: &Session, now: u64, expand: &[Strin
             json!(format!("prv_{}", end(of)))
         }
     });
-    let capturable = if phase == Phase::Authorised {
+    let capturable = if status == "requires_capture" {
         of.due.value
     } else {
         Amount(0)
@@ -170,7 +191,7 @@ pub(crate) fn payment(account: &Account, of: &Session, now: u64, expand: &[Strin
         "amount_capturable": capturable.0,
         "amount_received": of.received.as_ref().map_or(0, |money| money.value.0),
         "canceled_at": (status == "canceled").then_some(of.updated_at / 1_000),
-        "cancellation_reason": (status == "canceled").then_some("abandoned"),
+        "cancellation_reason": (status == "canceled").then(|| canceled_for(of)),
         "capture_method": if of.extra.contains_key(MANUAL) { "manual" } else { "automatic_async" },
         "created": of.created_at / 1_000,
         "currency": money.currency.to_ascii_lowercase(),
@@ -184,60 +205,174 @@ pub(crate) fn payment(account: &Account, of: &Session, now: u64, expand: &[Strin
     })
 }
 
-/// A charge.
-pub(crate) fn charge(account: &Account, of: &Session) -> Value {
+/// Why a payment was canceled.
+fn canceled_for(of: &Session) -> &'static str {
+    if of.extra.contains_key(FRAUD) {
+        "fraudulent"
+    } else if of.voided {
+        "automatic"
+    } else {
+        "abandoned"
+    }
+}
+
+fn charge_id(of: &Session) -> String {
+    format!("ch_{}", end(of))
+}
+
+/// When the payer approved.
+fn approved_at(of: &Session) -> u64 {
+    of.authorised_at.unwrap_or(of.updated_at)
+}
+
+/// A charge; what is not expanded in it is shown by its id, or not at all.
+pub(crate) fn charge(account: &Account, of: &Session, expand: &[String]) -> Value {
     let money = of.received.as_ref().unwrap_or(&of.due);
-    json!({
-        "id": format!("ch_{}", end(of)),
+    let captured = of.received.as_ref().map_or(0, |money| money.value.0);
+    // What the merchant captures in part was authorised as a whole.
+    let amount = if of.capture_key.is_some() {
+        captured.max(of.due.value.0)
+    } else {
+        money.value.0
+    };
+    let mut charge = json!({
+        "id": charge_id(of),
         "object": "charge",
-        "amount": money.value.0,
-        "amount_captured": of.received.as_ref().map_or(0, |money| money.value.0),
+        "amount": amount,
+        "amount_captured": captured,
         "amount_refunded": of.returned.0,
+        "balance_transaction": of.received.is_some().then(|| booking_id(of)),
         "captured": of.received.is_some(),
-        "created": of.updated_at / 1_000,
+        "created": approved_at(of) / 1_000,
         "currency": money.currency.to_ascii_lowercase(),
-        "disputed": of.disputed,
+        "disputed": !of.disputes.is_empty(),
         "livemode": is_live(account),
         "metadata": { "attempt": of.attempt_id },
         "paid": true,
         "payment_intent": payment_id(of),
+        "payment_method_details": details(of),
         "refunded": of.state == State::Refunded,
         "status": "succeeded",
+    });
+    let wants = |name: &str| expand.iter().any(|path| path == name);
+    if wants(".refunds") {
+        let refunds = of.refunds.iter().rev();
+        let refunds: Vec<Value> = refunds.map(|made| refund(of, made)).collect();
+        charge["refunds"] = list("/v1/refunds", &refunds, false);
+    }
+    if wants(".balance_transaction") && of.received.is_some() {
+        charge["balance_transaction"] = booking(of);
+    }
+    charge
+}
+
+/// With what the payer paid.
+fn details(of: &Session) -> Value {
+    let until = approved_at(of).saturating_add(WINDOW_MS) / 1_000;
+    let (kind, details) = match of.method.as_str() {
+        "credit_card" => {
+            let until = (of.state == State::Authorised).then_some(until);
+            let card = json!({ "brand": "visa", "last4": "4242", "capture_before": until });
+            ("card", card)
+        }
+        "ideal" => ("ideal", json!({ "bank": "ing", "bic": "INGBNL2A" })),
+        "klarna" => ("klarna", json!({ "payment_method_category": "pay_later" })),
+        "cash_app" => ("cashapp", json!({ "buyer_id": null, "cashtag": null })),
+        _ => {
+            let card = json!({ "brand": "mastercard", "last4": "4444" });
+            (
+                "revolut_pay",
+                json!({ "funding": { "type": "card", "card": card } }),
+            )
+        }
+    };
+    json!({ "type": kind, kind: details })
+}
+
+fn booking_id(of: &Session) -> String {
+    format!("txn_{}", end(of))
+}
+
+/// What a charge did to the merchant's balance. Stripe keeps 1.5 % and 0.25 here.
+fn booking(of: &Session) -> Value {
+    let money = of.received.as_ref().unwrap_or(&of.due);
+    let fee = money.value.0.saturating_mul(15) / 1_000 + 25;
+    let at = of.captured_at.unwrap_or(of.updated_at);
+    json!({
+        "id": booking_id(of),
+        "object": "balance_transaction",
+        "amount": money.value.0,
+        "created": at / 1_000,
+        "currency": money.currency.to_ascii_lowercase(),
+        "fee": fee,
+        "net": money.value.0.saturating_sub(fee),
+        "source": charge_id(of),
+        "type": "charge",
     })
 }
 
 /// What Radar wants looked at.
 pub(crate) fn review(account: &Account, of: &Session) -> Value {
+    let closed = if of.held {
+        None
+    } else if of.extra.contains_key(FRAUD) {
+        Some("refunded_as_fraud")
+    } else {
+        Some("approved")
+    };
     json!({
         "id": format!("prv_{}", end(of)),
         "object": "review",
-        "charge": format!("ch_{}", end(of)),
-        "closed_reason": (!of.held).then_some("approved"),
+        "charge": charge_id(of),
+        "closed_reason": closed,
         "created": of.updated_at / 1_000,
         "livemode": is_live(account),
         "open": of.held,
         "opened_reason": "rule",
         "payment_intent": payment_id(of),
-        "reason": if of.held { "rule" } else { "approved" },
+        "reason": closed.unwrap_or("rule"),
+    })
+}
+
+/// A refund.
+pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
+    let money = of.received.as_ref().unwrap_or(&of.due);
+    json!({
+        "id": refund.id,
+        "object": "refund",
+        "amount": refund.amount.0,
+        "charge": charge_id(of),
+        "created": refund.created_at / 1_000,
+        "currency": money.currency.to_ascii_lowercase(),
+        "failure_reason": refund.failed.then_some("lost_or_stolen_card"),
+        "metadata": {},
+        "payment_intent": payment_id(of),
+        "status": if refund.failed { "failed" } else { "succeeded" },
     })
 }
 
 /// A dispute. Where the merchant gives the money back it ends as the inquiry that it was.
-pub(crate) fn dispute(account: &Account, of: &Session) -> Value {
+pub(crate) fn dispute(account: &Account, of: &Session, dispute: &Dispute) -> Value {
     let money = of.received.as_ref().unwrap_or(&of.due);
-    let refunded = of.state == State::Refunded;
+    let status = match dispute.state {
+        DisputeState::Open if of.state == State::Refunded => "warning_closed",
+        DisputeState::Open => "needs_response",
+        DisputeState::Won => "won",
+        DisputeState::Lost => "lost",
+    };
     json!({
-        "id": format!("dp_{}", end(of)),
+        "id": dispute.id,
         "object": "dispute",
-        "amount": money.value.0,
-        "charge": format!("ch_{}", end(of)),
-        "created": of.updated_at / 1_000,
+        "amount": dispute.amount.0,
+        "charge": charge_id(of),
+        "created": dispute.opened_at / 1_000,
         "currency": money.currency.to_ascii_lowercase(),
+        "evidence_details": { "due_by": dispute.respond_by / 1_000 },
         "livemode": is_live(account),
         "metadata": {},
         "payment_intent": payment_id(of),
-        "reason": "fraudulent",
-        "status": if refunded { "warning_closed" } else { "needs_response" },
+        "reason": dispute.reason,
+        "status": status,
     })
 }
 

@@ -74,6 +74,7 @@ async fn a_book_entry_has_the_documented_form() {
         json!({
             "provider_id": "sandbox-test", "attempt_id": "attempt-1", "reference": session["id"],
             "state": "captured", "amount": "49.90", "currency": "EUR", "captured_times": 1,
+            "refunded": "0.00",
         })
     );
 }

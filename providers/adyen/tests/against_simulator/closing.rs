@@ -1,12 +1,12 @@
-//! Making sure that nobody pays any more.
+//! Making sure that nobody's money moves any more.
 use kassette_plugin::provider::{QueryFailure, Status, Wish};
 use kassette_sim::{Fault, State};
 
-use crate::{METHODS, report, started, told, world};
+use crate::{CAPTURED_BY_US, LATER_MS, TAKEN_AT_ONCE, choose, later, report, started, told, world};
 
 #[test]
-fn a_closed_link_cannot_be_paid() {
-    for (method, _) in METHODS {
+fn what_is_approved_on_a_page_that_was_left_is_never_captured() {
+    for method in CAPTURED_BY_US {
         let w = world();
         let (attempt, open) = started(&w, method);
         for _ in 0..2 {
@@ -15,43 +15,119 @@ fn a_closed_link_cannot_be_paid() {
                 .unwrap();
             assert_eq!(closed.status, Status::Declined, "{method}");
         }
-        assert_eq!(w.choose(&open, "approve").0, 409, "{method}");
+        choose(&w, &open, "approve");
+        assert_eq!(report(&w).status, Status::Processing, "{method}");
+        let entry = w.entry();
+        assert_eq!(
+            (entry.state, entry.captured_times),
+            (State::Authorised, 0),
+            "{method}"
+        );
+    }
+}
+
+#[test]
+fn an_approval_of_which_no_news_came_is_given_back() {
+    for method in CAPTURED_BY_US {
+        let w = world();
+        let (attempt, open) = started(&w, method);
+        w.fault(Fault::CallbackNever);
+        choose(&w, &open, "approve");
+        let closed = w
+            .query(&attempt, Some(&open.reference), Wish::Close)
+            .unwrap();
+        assert_eq!(closed.status, Status::Declined, "{method}");
+        assert_eq!(later(&w).status, Status::Cancelled, "{method}");
         assert_eq!(w.entry().state, State::Closed, "{method}");
     }
 }
 
 #[test]
-fn a_refused_payer_finds_the_link_closed() {
+fn a_link_is_left_to_its_own_end_and_can_be_paid_until_then() {
+    for method in TAKEN_AT_ONCE {
+        let w = world();
+        let (attempt, open) = started(&w, method);
+        let closed = w
+            .query(&attempt, Some(&open.reference), Wish::Close)
+            .unwrap();
+        assert_eq!(closed.status, Status::Pending, "{method}");
+        choose(&w, &open, "approve");
+        let approved = report(&w);
+        let closed = w
+            .query(&attempt, Some(&approved.reference), Wish::Close)
+            .unwrap();
+        assert_eq!(closed.status, Status::Completed, "{method}");
+    }
+}
+
+#[test]
+fn a_payment_that_is_under_way_is_awaited_past_its_links_end() {
+    for method in TAKEN_AT_ONCE {
+        let w = world();
+        let (attempt, open) = started(&w, method);
+        choose(&w, &open, "pending");
+        let ask = |wish| {
+            let report = w.query(&attempt, Some(&open.reference), wish).unwrap();
+            (report.status, report.detail)
+        };
+        for wish in [Wish::Look, Wish::Close] {
+            let pending = (Status::Pending, "link paymentPending".to_owned());
+            assert_eq!(ask(wish), pending, "{method}");
+        }
+        w.advance(3_600_001);
+        assert_eq!(ask(Wish::Close).0, Status::Pending, "{method}");
+        assert!(!w.sent().iter().any(|sent| sent.starts_with("PATCH")));
+        choose(&w, &open, "approve");
+        let approved = report(&w);
+        let done = w
+            .query(&attempt, Some(&approved.reference), Wish::Close)
+            .unwrap();
+        assert_eq!(done.status, Status::Completed, "{method}");
+    }
+}
+
+#[test]
+fn a_refusal_ends_its_link() {
+    for method in TAKEN_AT_ONCE {
+        let w = world();
+        let (attempt, open) = started(&w, method);
+        choose(&w, &open, "decline");
+        let looked = w.query(&attempt, Some(&open.reference), Wish::Look);
+        let looked = looked.unwrap();
+        assert_eq!(looked.status, Status::Pending, "a link tells no refusal");
+        let declined = report(&w);
+        assert_eq!(
+            (declined.status, declined.reference.as_str()),
+            (Status::Declined, open.reference.as_str())
+        );
+        assert_eq!(declined.particulars.reason.as_deref(), Some("Refused"));
+        assert_eq!(w.choose(&open, "approve").0, 409);
+        assert_eq!(w.entry().state, State::Declined);
+    }
+}
+
+#[test]
+fn a_refusal_beside_a_payment_that_is_under_way_ends_nothing() {
     let w = world();
-    let (attempt, open) = started(&w, "credit_card");
-    w.choose(&open, "decline");
-    assert_eq!(
-        w.query(&attempt, Some(&open.reference), Wish::Look)
-            .unwrap()
-            .status,
-        Status::Pending,
-        "a link tells nothing of a refusal"
-    );
-    let declined = report(&w);
-    assert_eq!(
-        (declined.status, declined.reference.as_str()),
-        (Status::Declined, open.reference.as_str())
-    );
-    assert_eq!(w.choose(&open, "approve").0, 409);
-    assert_eq!(w.entry().state, State::Declined);
+    let (_, open) = started(&w, "ideal");
+    choose(&w, &open, "pending");
+    choose(&w, &open, "decline");
+    assert_eq!(told(&w), [None]);
+    assert!(!w.sent().iter().any(|sent| sent.starts_with("PATCH")));
+    choose(&w, &open, "approve");
+    assert_eq!(report(&w).status, Status::Processing);
 }
 
 #[test]
 fn a_refusal_after_which_the_payer_paid_ends_nothing() {
     let w = world();
-    let (attempt, open) = started(&w, "credit_card");
-    w.choose(&open, "decline");
+    let (_, open) = started(&w, "ideal");
+    choose(&w, &open, "decline");
     let refusal = w.next_callback();
-    w.choose(&open, "approve");
+    choose(&w, &open, "approve");
     let answer = w.callback(&refusal).unwrap();
     assert!(answer.notices.iter().all(|notice| notice.report.is_none()));
     assert_eq!(report(&w).status, Status::Processing);
-    let _ = attempt;
 }
 
 #[test]
@@ -64,18 +140,15 @@ fn a_refusal_is_heard_again_where_adyen_could_not_be_asked() {
         Fault::Malformed,
     ] {
         let w = world();
-        let (_, open) = started(&w, "paypal");
-        w.choose(&open, "decline");
+        let (_, open) = started(&w, "ideal");
+        choose(&w, &open, "decline");
         let refusal = w.next_callback();
         w.fault(fault);
-        let _ = w.callback(&refusal);
-        let again = w.callback(&refusal).unwrap();
-        let statuses: Vec<_> = again
-            .notices
-            .into_iter()
-            .map(|n| n.report.map(|r| r.status))
-            .collect();
-        assert_eq!(statuses, [Some(Status::Declined)], "{fault}");
+        assert!(w.callback(&refusal).is_err(), "{fault}");
+        let answer = w.callback(&refusal).unwrap();
+        let report = answer.notices.first().and_then(|one| one.report.as_ref());
+        let status = report.map(|report| report.status);
+        assert_eq!(status, Some(Status::Declined), "{fault}");
     }
 }
 
@@ -83,13 +156,13 @@ fn a_refusal_is_heard_again_where_adyen_could_not_be_asked() {
 fn an_authorisation_that_is_wanted_no_longer_is_cancelled_and_never_given_back() {
     let w = world();
     let (attempt, open) = started(&w, "klarna");
-    w.choose(&open, "approve");
+    choose(&w, &open, "approve");
     let approved = report(&w);
     let asked = w
         .query(&attempt, Some(&approved.reference), Wish::Close)
         .unwrap();
     assert_eq!(asked.status, Status::Processing, "not certain yet");
-    let cancelled = report(&w);
+    let cancelled = later(&w);
     assert_eq!(cancelled.status, Status::Cancelled);
     assert_eq!(w.entry().state, State::Closed);
     let known = w
@@ -102,27 +175,33 @@ fn an_authorisation_that_is_wanted_no_longer_is_cancelled_and_never_given_back()
 fn what_was_captured_meanwhile_stays() {
     let w = world();
     let (attempt, open) = started(&w, "credit_card");
-    w.choose(&open, "approve");
+    choose(&w, &open, "approve");
     let approved = report(&w);
-    w.query(&attempt, Some(&approved.reference), Wish::Finish)
-        .unwrap();
-    w.query(&attempt, Some(&approved.reference), Wish::Close)
-        .unwrap();
-    assert_eq!(w.entry().state, State::Captured);
+    let query = |wish| w.query(&attempt, Some(&approved.reference), wish).unwrap();
+    query(Wish::Finish);
+    w.advance(LATER_MS);
     assert_eq!(report(&w).status, Status::Completed);
+    query(Wish::Close);
+    assert_eq!(w.entry().state, State::Captured);
 }
 
 #[test]
 fn a_close_that_cannot_be_done_now_is_not_certain() {
     let w = world();
-    let (attempt, open) = started(&w, "ideal");
-    w.fault(Fault::Status500);
-    let asked = w.query(&attempt, Some(&open.reference), Wish::Close);
-    assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
-    let closed = w
-        .query(&attempt, Some(&open.reference), Wish::Close)
-        .unwrap();
-    assert_eq!(closed.status, Status::Declined);
+    let (attempt, open) = started(&w, "credit_card");
+    let close = || w.query(&attempt, Some(&open.reference), Wish::Close);
+    for fault in [
+        Fault::Status500,
+        Fault::Status429,
+        Fault::TimeoutAfterEffect,
+    ] {
+        w.fault(fault);
+        assert!(
+            matches!(close(), Err(QueryFailure::Unavailable(_))),
+            "{fault}"
+        );
+    }
+    assert_eq!(close().unwrap().status, Status::Declined);
 }
 
 #[test]
@@ -139,8 +218,8 @@ fn the_wrong_attempts_link_is_left_alone() {
 fn a_merchants_acceptance_changes_nothing_by_itself() {
     let w = world();
     let (_, open) = started(&w, "ideal");
-    w.choose(&open, "review");
+    choose(&w, &open, "review");
     assert_eq!(told(&w).len(), 2);
-    w.choose(&open, "approve");
+    choose(&w, &open, "approve");
     assert_eq!(told(&w), []);
 }

@@ -5,9 +5,11 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod afterwards;
 mod callbacks;
 mod closing;
 mod paying;
+mod returning;
 mod starting;
 
 use kassette_plugin::provider::{Acknowledged, Attempt, Open, Report};
@@ -25,8 +27,31 @@ const METHODS: [(&str, &str); 5] = [
     ("upi_imps", "INR"),
 ];
 
+/// Those whose money moves when we capture it.
+const CAPTURED_BY_US: [&str; 3] = ["credit_card", "klarna", "paypal"];
+/// Those whose money moves when the payer approves.
+const TAKEN_AT_ONCE: [&str; 2] = ["ideal", "upi_imps"];
+
+/// How much later than it answers Adyen does what it was asked for.
+const LATER_MS: u64 = 1_500;
+
 fn world() -> World {
     World::new("adyen")
+}
+
+/// The query with which the payer's browser comes back after a choice.
+fn choose(w: &World, open: &Open, outcome: &str) -> String {
+    let (status, location) = w.choose(open, outcome);
+    assert_eq!(status, 303, "{outcome}");
+    let location = location.unwrap();
+    let (_, query) = location.split_once('?').unwrap_or_default();
+    query.to_owned()
+}
+
+/// The one report of the notification that comes once Adyen has done what it was asked for.
+fn later(w: &World) -> Report {
+    w.advance(LATER_MS);
+    report(w)
 }
 
 /// A started attempt.

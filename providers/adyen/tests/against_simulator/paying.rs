@@ -1,15 +1,18 @@
 //! From the payer's approval to the money.
-use kassette_plugin::provider::{QueryFailure, Settlement, Status, Wish};
+use kassette_plugin::provider::{QueryFailure, Report, Settlement, Status, Wish};
 use kassette_sim::{Fault, State};
 
-use crate::{METHODS, report, started, told, world};
+use crate::{
+    CAPTURED_BY_US, LATER_MS, METHODS, TAKEN_AT_ONCE, World, choose, later, report, started, told,
+    world,
+};
 
 #[test]
 fn every_method_is_approved_finished_and_completed() {
     for (method, _) in METHODS {
         let w = world();
         let (attempt, open) = started(&w, method);
-        w.choose(&open, "approve");
+        choose(&w, &open, "approve");
         let approved = report(&w);
         assert_eq!(
             (approved.status, approved.settlement),
@@ -22,7 +25,7 @@ fn every_method_is_approved_finished_and_completed() {
             .unwrap();
         if done.status == Status::Processing {
             // Only a notification tells that the capture was made.
-            done = report(&w);
+            done = later(&w);
         }
         assert_eq!(
             (done.status, done.settlement),
@@ -48,25 +51,24 @@ fn only_finish_captures() {
     let w = world();
     let (attempt, open) = started(&w, "credit_card");
     w.fault(Fault::NeedsCapture);
-    w.choose(&open, "approve");
+    choose(&w, &open, "approve");
     let approved = report(&w);
-    for reference in [&open.reference, &approved.reference] {
-        let looked = w.query(&attempt, Some(reference), Wish::Look).unwrap();
-        assert_eq!(looked.status, Status::Processing);
-    }
+    let ask = |wish| w.query(&attempt, Some(&approved.reference), wish).unwrap();
+    assert_eq!(ask(Wish::Look).status, Status::Processing);
+    w.advance(LATER_MS);
     assert_eq!(w.entry().state, State::Authorised);
-    w.query(&attempt, Some(&approved.reference), Wish::Finish)
-        .unwrap();
+    ask(Wish::Finish);
+    assert_eq!(later(&w).status, Status::Completed);
     assert_eq!(w.entry().state, State::Captured);
 }
 
 #[test]
-fn a_paid_link_proves_no_money_and_captures_nothing() {
-    for (method, _) in METHODS {
+fn a_paid_link_proves_no_money_while_its_notification_is_awaited() {
+    for method in TAKEN_AT_ONCE {
         let w = world();
         let (attempt, open) = started(&w, method);
         w.fault(Fault::CallbackNever);
-        w.choose(&open, "approve");
+        choose(&w, &open, "approve");
         for wish in [Wish::Look, Wish::Finish, Wish::Close] {
             let asked = w.query(&attempt, Some(&open.reference), wish).unwrap();
             assert_eq!(
@@ -75,6 +77,104 @@ fn a_paid_link_proves_no_money_and_captures_nothing() {
                 "{method}"
             );
         }
+    }
+}
+
+#[test]
+fn a_bank_that_confirms_late_is_awaited() {
+    let w = world();
+    let (attempt, open) = started(&w, "ideal");
+    w.fault(Fault::CaptureLate);
+    choose(&w, &open, "approve");
+    let look = || {
+        w.query(&attempt, Some(&open.reference), Wish::Close)
+            .unwrap()
+    };
+    assert_eq!(look().status, Status::Pending);
+    w.advance(1);
+    assert_eq!(report(&w).status, Status::Processing);
+    assert_eq!(look().status, Status::Processing);
+}
+
+/// What is told of a refused capture.
+fn refused(w: &World) -> Report {
+    let refused = later(w);
+    assert_eq!(
+        (refused.status, refused.received.amount),
+        (Status::Review, 0)
+    );
+    refused
+}
+
+#[test]
+fn a_refused_capture_is_told_and_can_be_asked_for_anew() {
+    for method in CAPTURED_BY_US {
+        let w = world();
+        let (attempt, open) = started(&w, method);
+        choose(&w, &open, "approve");
+        let approved = report(&w);
+        let ask = |reference: &str, wish| w.query(&attempt, Some(reference), wish).unwrap();
+        w.fault(Fault::CaptureRefused);
+        ask(&approved.reference, Wish::Finish);
+        let refused = refused(&w);
+        let reason = refused.particulars.reason.as_deref();
+        assert_eq!(reason, Some("Insufficient balance on payment"), "{method}");
+        let stands = ask(&refused.reference, Wish::Look);
+        assert_eq!(stands.status, Status::Review, "{method}");
+        // The first request's key has the first request's answer.
+        ask(&approved.reference, Wish::Finish);
+        w.advance(LATER_MS);
+        assert_eq!(w.entry().state, State::Authorised, "{method}");
+        let again = ask(&refused.reference, Wish::Finish);
+        assert_eq!(again.status, Status::Processing, "{method}");
+        assert_eq!(ask(&again.reference, Wish::Look).status, Status::Processing);
+        ask(&again.reference, Wish::Finish);
+        assert_eq!(later(&w).status, Status::Completed, "{method}");
+        assert_eq!(w.entry().captured_times, 1, "{method}");
+    }
+}
+
+#[test]
+fn what_was_authorised_can_be_given_back_after_a_refused_capture() {
+    let w = world();
+    let (attempt, open) = started(&w, "credit_card");
+    choose(&w, &open, "approve");
+    let approved = report(&w);
+    let ask = |reference: &str, wish| w.query(&attempt, Some(reference), wish).unwrap();
+    w.fault(Fault::CaptureRefused);
+    ask(&approved.reference, Wish::Finish);
+    let refused = refused(&w);
+    ask(&refused.reference, Wish::Close);
+    assert_eq!(later(&w).status, Status::Cancelled);
+    assert_eq!(w.entry().state, State::Closed);
+}
+
+#[test]
+fn an_authorisation_that_adyen_lets_go_is_over() {
+    let w = world();
+    let (attempt, open) = started(&w, "credit_card");
+    w.fault(Fault::VoidsApproval);
+    choose(&w, &open, "approve");
+    let approved = report(&w);
+    w.advance(2_000);
+    let gone = report(&w);
+    assert_eq!((gone.status, gone.received.amount), (Status::Cancelled, 0));
+    let asked = w.query(&attempt, Some(&gone.reference), Wish::Finish);
+    assert_eq!(asked.unwrap().status, Status::Cancelled);
+    assert!(approved.particulars.capture_before.is_some());
+    assert_eq!(w.entry().captured_times, 0);
+}
+
+#[test]
+fn a_payment_that_adyen_knows_no_more_is_absent() {
+    for wish in [Wish::Finish, Wish::Close] {
+        let w = world();
+        let (attempt, open) = started(&w, "credit_card");
+        choose(&w, &open, "approve");
+        let approved = report(&w);
+        w.fault(Fault::Forgets);
+        let asked = w.query(&attempt, Some(&approved.reference), wish);
+        assert_eq!(asked, Err(QueryFailure::Absent));
     }
 }
 
@@ -90,7 +190,7 @@ fn a_capture_that_is_asked_for_twice_is_made_once() {
     ] {
         let w = world();
         let (attempt, open) = started(&w, "paypal");
-        w.choose(&open, "approve");
+        choose(&w, &open, "approve");
         let approved = report(&w);
         let finish = || w.query(&attempt, Some(&approved.reference), Wish::Finish);
         w.fault(fault);
@@ -100,7 +200,7 @@ fn a_capture_that_is_asked_for_twice_is_made_once() {
         );
         assert_eq!(finish().unwrap().status, Status::Processing, "{fault}");
         assert_eq!(finish().unwrap().status, Status::Processing, "{fault}");
-        assert_eq!(report(&w).status, Status::Completed, "{fault}");
+        assert_eq!(later(&w).status, Status::Completed, "{fault}");
         assert_eq!(w.entry().captured_times, 1, "{fault}");
     }
 }
@@ -115,13 +215,13 @@ fn another_amount_or_currency_is_told_as_it_is() {
             let w = world();
             let (attempt, open) = started(&w, method);
             w.fault(fault);
-            w.choose(&open, "approve");
+            choose(&w, &open, "approve");
             let approved = report(&w);
             let mut done = w
                 .query(&attempt, Some(&approved.reference), Wish::Finish)
                 .unwrap();
             if done.status == Status::Processing {
-                done = report(&w);
+                done = later(&w);
             }
             assert_eq!(done.status, Status::Completed, "{fault} {method}");
             assert_eq!(
@@ -141,7 +241,7 @@ fn a_payment_in_manual_review_waits_for_a_person_with_its_authorisation_known() 
     ] {
         let w = world();
         let (attempt, open) = started(&w, method);
-        w.choose(&open, "review");
+        choose(&w, &open, "review");
         let told = told(&w);
         let [Some(review), Some(authorised)] = told.as_slice() else {
             panic!("two reports: {told:?}")
@@ -154,25 +254,10 @@ fn a_payment_in_manual_review_waits_for_a_person_with_its_authorisation_known() 
         // The operator's approval captures what waits.
         w.query(&attempt, Some(&authorised.reference), Wish::Finish)
             .unwrap();
+        w.advance(LATER_MS);
+        if state == State::Authorised {
+            assert_eq!(report(&w).status, Status::Completed, "{method}");
+        }
         assert_eq!(w.entry().state, State::Captured, "{method}");
     }
-}
-
-#[test]
-fn refunds_and_disputes_are_told() {
-    let w = world();
-    let (attempt, open) = started(&w, "ideal");
-    w.choose(&open, "approve");
-    let approved = report(&w);
-    w.choose(&open, "dispute");
-    let disputed = report(&w);
-    assert_eq!((disputed.status, disputed.returned), (Status::Review, 0));
-    w.choose(&open, "refund");
-    let refunded = report(&w);
-    assert_eq!(refunded.returned, attempt.due.amount);
-    assert_ne!(refunded.status, Status::Completed);
-    assert_eq!(w.entry().state, State::Refunded);
-    // The authorisation's reference still reads.
-    let asked = w.query(&attempt, Some(&approved.reference), Wish::Look);
-    assert_eq!(asked.unwrap().status, Status::Completed);
 }

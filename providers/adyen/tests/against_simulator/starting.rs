@@ -3,10 +3,10 @@ use kassette_plugin::provider::{Action, Condition, Failure, QueryFailure, Status
 use kassette_sim::{Fault, State};
 use kassette_world::open;
 
-use crate::{METHODS, World, started, world};
+use crate::{METHODS, TAKEN_AT_ONCE, World, started, world};
 
 #[test]
-fn every_method_leads_to_a_link() {
+fn every_method_leads_to_a_page() {
     let w = world();
     for (method, _) in METHODS {
         let (attempt, open) = started(&w, method);
@@ -26,7 +26,7 @@ fn every_method_leads_to_a_link() {
 }
 
 #[test]
-fn a_repeated_start_finds_the_same_link_whatever_was_learnt_of_the_payer() {
+fn a_repeated_start_finds_the_same_page_whatever_was_learnt_of_the_payer() {
     let w = world();
     let (attempt, first) = started(&w, "klarna");
     assert_eq!(open(w.start(&attempt)), first);
@@ -79,34 +79,41 @@ fn what_may_have_done_something_is_uncertain_and_a_repeat_makes_it_certain() {
 
 #[test]
 fn an_unknown_start_is_closed_without_knowing_its_reference() {
-    for lost in [true, false] {
-        let w = world();
-        let attempt = w.attempt("credit_card", "EUR");
-        if lost {
-            w.lose_answer_of("/paymentLinks");
-            assert!(matches!(w.start(&attempt), Err(Failure::Uncertain(_))));
+    for (method, path, state) in [
+        ("credit_card", "/sessions", State::Open),
+        ("ideal", "/paymentLinks", State::Closed),
+    ] {
+        for lost in [true, false] {
+            let w = world();
+            let attempt = w.attempt(method, "EUR");
+            if lost {
+                w.lose_answer_of(path);
+                assert!(matches!(w.start(&attempt), Err(Failure::Uncertain(_))));
+            }
+            let report = w.query(&attempt, None, Wish::Close).unwrap();
+            assert_eq!(report.status, Status::Declined, "{method}");
+            assert_eq!(w.entry().state, state, "{method}");
         }
-        let report = w.query(&attempt, None, Wish::Close).unwrap();
-        assert_eq!(report.status, Status::Declined);
-        assert_eq!(w.entry().state, State::Closed);
     }
 }
 
 #[test]
 fn a_start_that_was_never_made_is_absent_once_its_time_has_passed() {
-    let w = world();
-    let attempt = w.attempt("credit_card", "EUR");
-    w.advance(3_600_001);
-    let asked = w.query(&attempt, None, Wish::Close);
-    assert_eq!(asked, Err(QueryFailure::Absent));
-    // One that was made is found all the same.
-    let w = world();
-    let attempt = w.attempt("credit_card", "EUR");
-    w.lose_answer_of("/paymentLinks");
-    assert!(w.start(&attempt).is_err());
-    w.advance(3_600_001);
-    let asked = w.query(&attempt, None, Wish::Close).unwrap();
-    assert_eq!(asked.status, Status::Declined);
+    for (method, path) in [("credit_card", "/sessions"), ("ideal", "/paymentLinks")] {
+        let w = world();
+        let attempt = w.attempt(method, "EUR");
+        w.advance(3_600_001);
+        let asked = w.query(&attempt, None, Wish::Close);
+        assert_eq!(asked, Err(QueryFailure::Absent), "{method}");
+        // One that was made is found all the same.
+        let w = world();
+        let attempt = w.attempt(method, "EUR");
+        w.lose_answer_of(path);
+        assert!(w.start(&attempt).is_err());
+        w.advance(3_600_001);
+        let asked = w.query(&attempt, None, Wish::Close).unwrap();
+        assert_eq!(asked.status, Status::Declined, "{method}");
+    }
 }
 
 #[test]
@@ -142,12 +149,20 @@ fn health_tells_whether_adyen_can_be_reached() {
 }
 
 #[test]
-fn an_unpaid_link_expires() {
-    let w = world();
-    let (attempt, open) = started(&w, "credit_card");
-    w.advance(3_600_001);
-    let report = w
-        .query(&attempt, Some(&open.reference), Wish::Look)
-        .unwrap();
-    assert_eq!(report.status, Status::Expired);
+fn an_unpaid_link_is_over_once_no_payment_can_be_under_way() {
+    for method in TAKEN_AT_ONCE {
+        let w = world();
+        let (attempt, open) = started(&w, method);
+        let look = |wish| {
+            w.query(&attempt, Some(&open.reference), wish)
+                .unwrap()
+                .status
+        };
+        w.advance(3_600_001);
+        assert_eq!(look(Wish::Look), Status::Pending, "{method}");
+        assert_eq!(look(Wish::Close), Status::Pending, "{method}");
+        w.advance(3_600_000);
+        assert_eq!(look(Wish::Look), Status::Expired, "{method}");
+        assert_eq!(look(Wish::Close), Status::Declined, "{method}");
+    }
 }

@@ -6,6 +6,7 @@
 )]
 
 mod callbacks;
+mod coins;
 mod paying;
 mod starting;
 

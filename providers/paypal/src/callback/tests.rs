@@ -8,6 +8,8 @@ use std::{cell::RefCell, rc::Rc};
 
 const NOW: u64 = 1_800_000_000_000;
 const ID: &str = "0123456789abcdef0123456789abcdef";
+const WEBHOOK: &str = "1JE4291016473214C";
+const CAPTURE: &str = "/v2/payments/captures/3C679366HH908993F";
 
 /// PayPal's side: answers by path, and remembers what was asked.
 #[derive(Clone, Default)]
@@ -24,9 +26,9 @@ impl Vendor {
         }
     }
 
-    /// Knows this event.
-    fn knowing(event: &Value) -> Self {
-        Self::answering(&[("/webhooks-events/WH-1", 200, event.clone())])
+    /// Knows the capture that the events are about.
+    fn knowing(capture: &Value) -> Self {
+        Self::answering(&[(CAPTURE, 200, of_ours(capture))])
     }
 }
 
@@ -55,7 +57,7 @@ fn account() -> Account {
         environment: Environment::Test,
         now: NOW,
         callback_url: String::new(),
-        settings: Vec::new(),
+        settings: vec![(signature::WEBHOOK_ID.into(), WEBHOOK.into())],
     }
 }
 
@@ -64,30 +66,24 @@ fn event(name: &str, resource: &Value) -> Value {
     json!({ "id": "WH-1", "event_type": name, "create_time": made, "resource": resource })
 }
 
-fn arriving(event: &Value) -> Incoming {
-    Incoming {
-        verb: Verb::Post,
-        path: String::new(),
-        query: String::new(),
-        headers: Vec::new(),
-        body: event.to_string().into_bytes(),
-    }
-}
-
 /// The attempt's id in the place of the one that the examples have.
 fn of_ours(resource: &Value) -> Value {
     let text = resource.to_string().replace("attempt-1", ID);
     serde_json::from_str(&text).unwrap()
 }
 
+/// Reads an event whose signature is right.
 fn read_by(vendor: &Vendor, event: &Value) -> Result<Acknowledged, Refused> {
-    with_host(vendor.clone(), || read(&account(), &arriving(event)))
+    let body = event.to_string().into_bytes();
+    with_host(vendor.clone(), || news(&account(), &body))
 }
 
-/// The one notice of an event that PayPal tells as it arrived.
+/// The one notice of an event that costs no request.
 fn notice(event: &Value) -> Notice {
-    let mut notices = read_by(&Vendor::knowing(event), event).unwrap().notices;
+    let vendor = Vendor::default();
+    let mut notices = read_by(&vendor, event).unwrap().notices;
     assert_eq!(notices.len(), 1, "{event}");
+    assert!(vendor.asked.borrow().is_empty(), "{event}");
     notices.remove(0)
 }
 
@@ -95,56 +91,41 @@ fn approved() -> Value {
     event("CHECKOUT.ORDER.APPROVED", &of_ours(&told("APPROVED", &[])))
 }
 
-#[test]
-fn what_paypal_did_not_send_is_a_forgery() {
-    for status in [404, 400] {
-        let answer = (
-            "/webhooks-events/",
-            status,
-            json!({ "name": "INVALID_RESOURCE_ID" }),
-        );
-        let answer = read_by(&Vendor::answering(&[answer]), &approved());
-        assert!(matches!(answer, Err(Refused::Forged(_))), "{status}");
-    }
+fn disputed(resource: &Value) -> Value {
+    let mut dispute = json!({
+        "dispute_id": "PP-D-27803", "reason": "UNAUTHORISED", "status": "OPEN",
+        "dispute_amount": { "currency_code": "EUR", "value": "20.00" },
+        "seller_response_due_date": "2027-01-25T08:00:00.000Z",
+        "disputed_transactions": [{ "seller_transaction_id": "3C679366HH908993F", "custom": ID }],
+    });
+    let fields = resource.as_object().unwrap().clone();
+    dispute.as_object_mut().unwrap().extend(fields);
+    event("CUSTOMER.DISPUTE.UPDATED", &dispute)
 }
 
 #[test]
-fn a_true_id_in_a_forged_body_leads_to_the_true_event() {
-    let claim = event(
-        "PAYMENT.CAPTURE.COMPLETED",
-        &of_ours(&captured("COMPLETED", None)),
-    );
-    let truth = event(
-        "PAYMENT.CAPTURE.PENDING",
-        &of_ours(&captured("PENDING", None)),
-    );
-    let answer = read_by(&Vendor::knowing(&truth), &claim).unwrap();
-    assert_eq!(answer.notices.len(), 1);
-    assert!(answer.notices.iter().all(|notice| notice.report.is_none()));
-    // The truth is about somebody else's payment.
-    let truth = event("PAYMENT.CAPTURE.COMPLETED", &captured("COMPLETED", None));
-    let answer = read_by(&Vendor::knowing(&truth), &claim).unwrap();
-    assert!(answer.notices.is_empty());
+fn an_unsigned_event_is_not_read() {
+    let vendor = Vendor::default();
+    let bare = Incoming {
+        verb: Verb::Post,
+        path: String::new(),
+        query: String::new(),
+        headers: Vec::new(),
+        body: approved().to_string().into_bytes(),
+    };
+    let answer = with_host(vendor.clone(), || read(&account(), &bare));
+    assert!(matches!(answer, Err(Refused::Malformed(_))));
+    let get = Incoming {
+        verb: Verb::Get,
+        ..bare
+    };
+    let answer = with_host(vendor.clone(), || read(&account(), &get));
+    assert!(matches!(answer, Err(Refused::Malformed(_))));
+    assert!(vendor.asked.borrow().is_empty());
 }
 
 #[test]
-fn while_paypal_cannot_be_asked_it_is_to_come_again() {
-    for vendor in [
-        Vendor::default(),
-        Vendor::answering(&[("/webhooks-events/", 503, json!({}))]),
-        Vendor::answering(&[
-            ("/webhooks-events/", 401, json!({})),
-            ("/oauth2/token", 401, json!({})),
-        ]),
-        Vendor::answering(&[("/webhooks-events/", 200, json!({}))]),
-    ] {
-        let answer = read_by(&vendor, &approved());
-        assert!(matches!(answer, Err(Refused::Later(_))));
-    }
-}
-
-#[test]
-fn an_approval_and_a_complete_capture_prove_their_state() {
+fn an_approval_is_told() {
     let approved = notice(&approved());
     assert_eq!(approved.about, Subject::Attempt(ID.into()));
     let report = approved.report.unwrap();
@@ -152,15 +133,6 @@ fn an_approval_and_a_complete_capture_prove_their_state() {
         (report.status, report.received.amount),
         (Status::Processing, 0)
     );
-
-    let capture = of_ours(&captured("COMPLETED", None));
-    let complete = notice(&event("PAYMENT.CAPTURE.COMPLETED", &capture));
-    let report = complete.report.unwrap();
-    assert_eq!(
-        (report.status, report.settlement, report.received.amount),
-        (Status::Completed, Settlement::Confirmed, 4990)
-    );
-    assert_eq!(report.reference, "5O190127TN364715T");
 }
 
 #[test]
@@ -181,21 +153,27 @@ fn an_approval_of_an_order_marked_as_closed_is_no_news_of_money() {
     let mut marked = approved();
     marked["resource"]["purchase_units"][0]["custom_id"] = format!("{ID}{CLOSED}").into();
     let notice = notice(&marked);
-    assert_eq!(notice.about, Subject::Attempt(ID.into()));
-    assert_eq!(notice.report.unwrap().status, Status::Declined);
+    assert_eq!(
+        (notice.about, notice.report),
+        (Subject::Attempt(ID.into()), None)
+    );
 }
 
 #[test]
-fn what_tells_a_part_alone_makes_the_host_ask() {
+fn no_event_proves_money_it_makes_the_host_ask() {
     for name in [
         "CHECKOUT.PAYMENT-APPROVAL.REVERSED",
+        "PAYMENT.CAPTURE.COMPLETED",
         "PAYMENT.CAPTURE.PENDING",
         "PAYMENT.CAPTURE.DENIED",
         "PAYMENT.CAPTURE.REFUNDED",
         "PAYMENT.CAPTURE.REVERSED",
     ] {
-        let told = notice(&event(name, &of_ours(&captured("PENDING", None))));
-        assert_eq!(told.report, None, "{name}");
+        for status in ["PENDING", "COMPLETED"] {
+            let told = notice(&event(name, &of_ours(&captured(status, None))));
+            assert_eq!(told.about, Subject::Attempt(ID.into()), "{name}");
+            assert_eq!(told.report, None, "{name} {status}");
+        }
     }
 }
 
@@ -208,11 +186,103 @@ fn a_refund_that_names_its_capture_alone_is_traced() {
             "links": [{ "rel": "up", "href": "https://api.paypal.com/v2/payments/captures/3C679366HH908993F" }],
         }),
     );
-    let mut vendor = Vendor::knowing(&refund);
-    let capture = of_ours(&captured("REFUNDED", None));
-    let path = "/v2/payments/captures/3C679366HH908993F";
-    vendor.answers.push((path, 200, capture));
-    let notices = read_by(&vendor, &refund).unwrap().notices;
+    let reversal = event(
+        "PAYMENT.CAPTURE.REVERSED",
+        &json!({
+            "id": "09E71677NS257044M", "status": "COMPLETED",
+            "supplementary_data": { "related_ids": { "capture_id": "3C679366HH908993F" } },
+        }),
+    );
+    let vendor = Vendor::knowing(&captured("REFUNDED", None));
+    for told in [&refund, &reversal] {
+        let notices = read_by(&vendor, told).unwrap().notices;
+        let [told] = notices.as_slice() else {
+            panic!("one notice")
+        };
+        assert_eq!(
+            (&told.about, &told.report),
+            (&Subject::Attempt(ID.into()), &None)
+        );
+    }
+    // While PayPal cannot tell whose it is, it is to come again.
+    for vendor in [
+        Vendor::default(),
+        Vendor::answering(&[(CAPTURE, 503, json!({}))]),
+        Vendor::answering(&[(CAPTURE, 200, json!({}))]),
+    ] {
+        let answer = read_by(&vendor, &refund);
+        assert!(matches!(answer, Err(Refused::Later(_))));
+    }
+}
+
+#[test]
+fn an_open_dispute_is_told_with_the_captures_money_and_its_own_particulars() {
+    let vendor = Vendor::knowing(&captured("COMPLETED", None));
+    let mut notices = read_by(&vendor, &disputed(&json!({}))).unwrap().notices;
+    assert_eq!(notices.len(), 1);
+    let report = notices.remove(0).report.unwrap();
+    assert_eq!(
+        (report.status, report.settlement, report.received.amount),
+        (Status::Review, Settlement::Pending, 4990)
+    );
+    assert_eq!(report.detail, "dispute PP-D-27803, UNAUTHORISED");
+    let expected = Dispute {
+        id: "PP-D-27803".into(),
+        amount: 2000,
+        state: DisputeState::Open,
+        reason: Some("UNAUTHORISED".into()),
+        respond_by: Some(1_800_864_000_000),
+    };
+    assert_eq!(report.particulars.disputes, [expected]);
+}
+
+#[test]
+fn a_decided_dispute_keeps_its_id_and_has_the_host_read_the_order() {
+    for (outcome, state, amount) in [
+        ("RESOLVED_SELLER_FAVOUR", DisputeState::Won, 2000),
+        ("RESOLVED_WITH_PAYOUT", DisputeState::Won, 2000),
+        ("CANCELED_BY_BUYER", DisputeState::Won, 2000),
+        ("DENIED", DisputeState::Won, 2000),
+        // What goes back is a refund of the order's; here it would count twice.
+        ("RESOLVED_BUYER_FAVOUR", DisputeState::Lost, 0),
+        ("ACCEPTED", DisputeState::Lost, 0),
+    ] {
+        let resolved = disputed(&json!({
+            "status": "RESOLVED", "dispute_outcome": { "outcome_code": outcome },
+        }));
+        let vendor = Vendor::knowing(&captured("COMPLETED", None));
+        let notices = read_by(&vendor, &resolved).unwrap().notices;
+        let [told, asked] = notices.as_slice() else {
+            panic!("{outcome}: two notices")
+        };
+        let report = told.report.as_ref().unwrap();
+        let dispute = &report.particulars.disputes[0];
+        assert_eq!(
+            (dispute.id.as_str(), dispute.state, dispute.amount),
+            ("PP-D-27803", state, amount),
+            "{outcome}"
+        );
+        assert_eq!(
+            (report.status, report.received.amount),
+            (Status::Completed, 4990)
+        );
+        assert_eq!(
+            (&asked.about, &asked.report),
+            (&Subject::Attempt(ID.into()), &None)
+        );
+    }
+    // A decision that no document names is none.
+    let odd = disputed(&json!({ "dispute_outcome": { "outcome_code": "ODD" } }));
+    let vendor = Vendor::knowing(&captured("COMPLETED", None));
+    let notices = read_by(&vendor, &odd).unwrap().notices;
+    let report = notices[0].report.as_ref().unwrap();
+    assert_eq!(report.particulars.disputes[0].state, DisputeState::Open);
+}
+
+#[test]
+fn a_dispute_about_a_capture_that_is_not_known_has_the_host_ask() {
+    let vendor = Vendor::answering(&[(CAPTURE, 404, json!({}))]);
+    let notices = read_by(&vendor, &disputed(&json!({}))).unwrap().notices;
     let [told] = notices.as_slice() else {
         panic!("one notice")
     };
@@ -223,29 +293,6 @@ fn a_refund_that_names_its_capture_alone_is_traced() {
 }
 
 #[test]
-fn a_dispute_is_told_with_the_captures_money() {
-    let dispute = event(
-        "CUSTOMER.DISPUTE.CREATED",
-        &json!({
-            "dispute_id": "PP-D-27803", "reason": "UNAUTHORISED", "status": "OPEN",
-            "disputed_transactions": [{ "seller_transaction_id": "3C679366HH908993F", "custom": ID }],
-        }),
-    );
-    let mut vendor = Vendor::knowing(&dispute);
-    let capture = of_ours(&captured("COMPLETED", None));
-    vendor
-        .answers
-        .push(("/v2/payments/captures/", 200, capture));
-    let mut notices = read_by(&vendor, &dispute).unwrap().notices;
-    let report = notices.remove(0).report.unwrap();
-    assert_eq!(
-        (report.status, report.received.amount),
-        (Status::Review, 4990)
-    );
-    assert_eq!(report.detail, "dispute PP-D-27803, UNAUTHORISED");
-}
-
-#[test]
 fn what_is_none_of_ours_is_acknowledged_and_costs_no_request() {
     let vendor = Vendor::default();
     for (name, resource) in [
@@ -253,6 +300,10 @@ fn what_is_none_of_ours_is_acknowledged_and_costs_no_request() {
         ("BILLING.PLAN.CREATED", json!({})),
         ("PAYMENT.CAPTURE.COMPLETED", captured("COMPLETED", None)),
         ("PAYMENT.CAPTURE.COMPLETED", json!({ "id": "1" })),
+        (
+            "CUSTOMER.DISPUTE.CREATED",
+            json!({ "disputed_transactions": [{ "custom": "shop:123", "seller_transaction_id": "3C679366HH908993F" }] }),
+        ),
     ] {
         let answer = read_by(&vendor, &event(name, &resource)).unwrap();
         assert_eq!((answer.status, answer.notices.len()), (200, 0), "{name}");
@@ -261,47 +312,35 @@ fn what_is_none_of_ours_is_acknowledged_and_costs_no_request() {
 }
 
 #[test]
-fn what_is_no_event_is_malformed_and_costs_no_request() {
-    let vendor = Vendor::default();
-    let good = arriving(&approved());
-    for body in [
-        "",
-        "[]",
-        "{}",
-        r#"{"id":"../captures/1"}"#,
-        r#"{"id":""}"#,
-        r#"{"id":1,"id":2}"#,
-    ] {
-        let odd = Incoming {
-            body: body.into(),
-            ..good.clone()
-        };
-        let answer = with_host(vendor.clone(), || read(&account(), &odd));
+fn what_is_no_event_is_malformed() {
+    for body in ["", "{", r#"{"id":1,"id":2}"#] {
+        let answer = with_host(Vendor::default(), || news(&account(), body.as_bytes()));
         assert!(matches!(answer, Err(Refused::Malformed(_))), "{body}");
     }
-    let get = Incoming {
-        verb: Verb::Get,
-        ..good
-    };
-    let answer = with_host(vendor.clone(), || read(&account(), &get));
-    assert!(matches!(answer, Err(Refused::Malformed(_))));
-    assert!(vendor.asked.borrow().is_empty());
 }
 
 #[test]
-fn health_looks_for_a_webhook_that_leads_here() {
+fn health_looks_for_the_webhook_that_leads_here() {
     let condition = |status, webhooks: Value| {
         let vendor = Vendor::answering(&[("/notifications/webhooks", status, webhooks)]);
         with_host(vendor, || health(&account()))
     };
-    let listed = |url: &str| json!({ "webhooks": [{ "id": "1", "url": url }] });
-    let ours = listed("https://pay.example/callbacks/paypal-test");
-    assert_eq!(condition(200, ours), Condition::Operational);
-    for other in [
-        listed("https://pay.example/callbacks/paypal-live"),
-        json!({}),
+    let listed = |url: &str, id: &str| json!({ "webhooks": [{ "id": id, "url": url }] });
+    let here = "https://pay.example/callbacks/paypal-test";
+    assert_eq!(
+        condition(200, listed(here, WEBHOOK)),
+        Condition::Operational
+    );
+    let elsewhere = "https://pay.example/callbacks/paypal-live";
+    for (other, why) in [
+        (listed(here, "2JE4291016473214C"), "another id"),
+        (listed(elsewhere, WEBHOOK), "no webhook"),
+        (json!({}), "no webhook"),
     ] {
-        assert!(matches!(condition(200, other), Condition::Degraded(_)));
+        let Condition::Degraded(said) = condition(200, other) else {
+            panic!("not degraded");
+        };
+        assert!(said.contains(why), "{said}");
     }
     assert!(matches!(condition(403, json!({})), Condition::Down(_)));
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::capture::lone;
 use serde_json::{Value, json};
 
 /// The same for the module.
@@ -85,6 +86,14 @@ fn each_status_of_a_capture_has_its_report() {
             Pending,
             0,
         ),
+        (
+            "PENDING",
+            Some("BUYER_COMPLAINT"),
+            Status::Review,
+            Pending,
+            4990,
+        ),
+        ("PENDING", Some("CHARGEBACK"), Status::Review, Pending, 4990),
         ("DECLINED", None, Status::Declined, Failed, 0),
         ("FAILED", None, Status::Declined, Failed, 0),
     ] {
@@ -102,27 +111,120 @@ fn each_status_of_a_capture_has_its_report() {
     );
 }
 
+fn refund(id: &str, value: &str, status: &str) -> Value {
+    json!({ "id": id, "status": status, "amount": { "currency_code": "EUR", "value": value } })
+}
+
+/// An order with a capture and these refunds.
+fn refunded(status: &str, refunds: &[Value]) -> Report {
+    let mut order = told("COMPLETED", &[captured(status, None)]);
+    order["purchase_units"][0]["payments"]["refunds"] = json!(refunds);
+    report(&order).unwrap()
+}
+
 #[test]
 fn what_was_received_and_given_back_is_paypals_word() {
-    let mut refunded = told("COMPLETED", &[captured("PARTIALLY_REFUNDED", None)]);
-    let refund = |value: &str, status: &str| json!({ "id": "1JU08902781691411", "status": status, "amount": { "currency_code": "EUR", "value": value } });
-    refunded["purchase_units"][0]["payments"]["refunds"] = json!([
-        refund("9.90", "COMPLETED"),
-        refund("10.00", "PENDING"),
-        refund("1.00", "FAILED"),
-    ]);
-    let told_back = report(&refunded).unwrap();
+    let told_back = refunded(
+        "PARTIALLY_REFUNDED",
+        &[
+            refund("1JU1", "9.90", "COMPLETED"),
+            refund("1JU2", "10.00", "PENDING"),
+            refund("1JU3", "1.00", "FAILED"),
+            refund("1JU4", "2.00", "CANCELLED"),
+        ],
+    );
     assert_eq!(
         (told_back.status, told_back.returned),
-        (Status::Completed, 1990)
+        (Status::Completed, 990)
     );
+    let items = told_back.particulars.refunds.iter();
+    let items: Vec<_> = items
+        .map(|item| (item.id.as_str(), item.amount, item.state))
+        .collect();
+    let expected = [
+        ("1JU1", 990, RefundState::Succeeded),
+        ("1JU2", 1000, RefundState::Pending),
+        ("1JU3", 100, RefundState::Failed),
+        ("1JU4", 200, RefundState::Failed),
+    ];
+    assert_eq!(items, expected);
     let mut wrong = captured("COMPLETED", None);
     wrong["amount"] = json!({ "currency_code": "USD", "value": "49.89" });
     let received = report(&told("COMPLETED", &[wrong])).unwrap().received;
     assert_eq!((received.amount, received.currency.as_str()), (4989, "USD"));
-    // All of it given back, without a list of refunds.
+}
+
+#[test]
+fn a_capture_given_back_as_a_whole_counts_where_the_list_does_not_tell() {
     let whole = report(&told("COMPLETED", &[captured("REFUNDED", None)])).unwrap();
     assert_eq!((whole.received.amount, whole.returned), (4990, 4990));
+    let charged_back = report(&told(
+        "COMPLETED",
+        &[captured("PENDING", Some("CHARGEBACK"))],
+    ));
+    assert_eq!(charged_back.unwrap().returned, 4990);
+    // A refund on its way is not given back yet, whatever the capture is called.
+    let under_way = refunded("REFUNDED", &[refund("1JU1", "49.90", "PENDING")]);
+    assert_eq!(under_way.returned, 0);
+    // A refund that failed lowers the sum again.
+    let failed = refunded("COMPLETED", &[refund("1JU1", "49.90", "FAILED")]);
+    assert_eq!(failed.returned, 0);
+}
+
+#[test]
+fn an_order_tells_its_particulars() {
+    let mut capture = captured("COMPLETED", None);
+    capture["create_time"] = "2027-01-15T08:00:00Z".into();
+    capture["seller_receivable_breakdown"] = json!({
+        "gross_amount": { "currency_code": "EUR", "value": "49.90" },
+        "paypal_fee": { "currency_code": "EUR", "value": "1.63" },
+    });
+    let paid = report(&told("COMPLETED", &[capture])).unwrap().particulars;
+    assert_eq!(paid.provider_status.as_deref(), Some("COMPLETED"));
+    assert_eq!(paid.references, ["3C679366HH908993F"]);
+    assert_eq!(paid.fee.unwrap().amount, 163);
+    assert_eq!(paid.captured_at, Some(1_800_000_000_000));
+    assert_eq!(paid.instrument.as_deref(), Some("paypal"));
+    let held = told("COMPLETED", &[captured("PENDING", Some("PENDING_REVIEW"))]);
+    let held = report(&held).unwrap().particulars;
+    assert_eq!(held.reason.as_deref(), Some("PENDING_REVIEW"));
+    assert_eq!((held.captured_at, held.fee), (None, None));
+
+    let mut approved = told("APPROVED", &[]);
+    approved["create_time"] = "2027-01-15T08:00:00Z".into();
+    approved["update_time"] = "2027-01-15T08:05:00Z".into();
+    approved["payment_source"] = json!({ "card": { "brand": "VISA", "last_digits": "4242" } });
+    let approved = report(&approved).unwrap().particulars;
+    assert_eq!(approved.authorised_at, Some(1_800_000_300_000));
+    assert_eq!(approved.capture_before, Some(1_800_010_800_000));
+    assert_eq!(approved.instrument.as_deref(), Some("visa 4242"));
+    let waiting = report(&told("CREATED", &[])).unwrap().particulars;
+    assert_eq!(
+        (waiting.authorised_at, waiting.capture_before),
+        (None, None)
+    );
+}
+
+#[test]
+fn the_fee_of_two_captures_is_their_sum_where_both_tell_it() {
+    let with_fee = |currency: &str| {
+        let mut capture = captured("COMPLETED", None);
+        let fee = json!({ "currency_code": currency, "value": "1.63" });
+        capture["seller_receivable_breakdown"] = json!({ "paypal_fee": fee });
+        capture
+    };
+    let fee = |captures: &[Value]| {
+        report(&told("COMPLETED", captures))
+            .unwrap()
+            .particulars
+            .fee
+    };
+    assert_eq!(
+        fee(&[with_fee("EUR"), with_fee("EUR")]).unwrap().amount,
+        326
+    );
+    assert_eq!(fee(&[with_fee("EUR"), with_fee("USD")]), None);
+    assert_eq!(fee(&[with_fee("EUR"), captured("COMPLETED", None)]), None);
 }
 
 #[test]

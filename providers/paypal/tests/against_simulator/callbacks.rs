@@ -1,6 +1,7 @@
 //! Which news is believed.
 use kassette_plugin::provider::{
-    Acknowledged, Incoming, Notice, Open, Refused, Settlement, Status, Subject, Wish,
+    Acknowledged, Attempt, DisputeState, Environment, Incoming, Notice, Open, Refused, Status,
+    Subject, Wish,
 };
 use kassette_provider_paypal::PayPal;
 use kassette_sim::Fault;
@@ -24,7 +25,7 @@ fn chosen(w: &World<PayPal>, outcome: &str) -> (String, Open) {
 }
 
 #[test]
-fn an_approval_is_told_and_its_capture_again() {
+fn an_approval_is_told_and_its_capture_makes_the_host_ask() {
     let w = world();
     let attempt = w.attempt("paypal", "EUR");
     let started = open(w.start(&attempt));
@@ -38,10 +39,10 @@ fn an_approval_is_told_and_its_capture_again() {
     );
     w.query(&attempt, Some(&started.reference), Wish::Finish)
         .unwrap();
-    let captured = notice(w.callback(&w.next_callback())).report.unwrap();
+    let captured = notice(w.callback(&w.next_callback()));
     assert_eq!(
-        (captured.status, captured.settlement, captured.received),
-        (Status::Completed, Settlement::Confirmed, attempt.due)
+        (captured.about, captured.report),
+        (Subject::Attempt(attempt.id), None)
     );
 }
 
@@ -66,9 +67,8 @@ fn what_proves_no_whole_state_makes_the_host_ask() {
     );
 }
 
-#[test]
-fn refunds_and_disputes_reach_their_attempt() {
-    let w = world();
+/// A captured payment, its news taken.
+fn paid(w: &World<PayPal>) -> (Attempt, Open) {
     let attempt = w.attempt("paypal", "EUR");
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
@@ -76,17 +76,14 @@ fn refunds_and_disputes_reach_their_attempt() {
     w.query(&attempt, Some(&started.reference), Wish::Finish)
         .unwrap();
     w.next_callback();
-    w.choose(&started, "dispute");
-    let disputed = notice(w.callback(&w.next_callback())).report.unwrap();
-    assert_eq!(
-        (disputed.status, disputed.received, disputed.reference),
-        (
-            Status::Review,
-            attempt.due.clone(),
-            started.reference.clone()
-        )
-    );
-    w.choose(&started, "refund");
+    (attempt, started)
+}
+
+#[test]
+fn a_refund_makes_the_host_ask() {
+    let w = world();
+    let (attempt, started) = paid(&w);
+    w.refund(&started, "10.00");
     let refunded = notice(w.callback(&w.next_callback()));
     assert_eq!(
         (refunded.about, refunded.report),
@@ -95,53 +92,172 @@ fn refunds_and_disputes_reach_their_attempt() {
 }
 
 #[test]
-fn a_forgery_is_refused_and_a_changed_body_is_not_read() {
+fn a_dispute_is_told_under_one_id_from_its_beginning_to_its_end() {
+    for (end, state, amount) in [
+        ("dispute_won", DisputeState::Won, 4990),
+        ("dispute_lost", DisputeState::Lost, 0),
+    ] {
+        let w = world();
+        let (attempt, started) = paid(&w);
+        let tell = |outcome| {
+            w.choose(&started, outcome);
+            w.callback(&w.next_callback()).unwrap().notices
+        };
+        let opened = tell("dispute");
+        assert_eq!(opened.len(), 1);
+        let opened = opened[0].report.clone().unwrap();
+        assert_eq!(
+            (opened.status, &opened.received, &opened.reference),
+            (Status::Review, &attempt.due, &started.reference)
+        );
+        let dispute = &opened.particulars.disputes[0];
+        assert_eq!(
+            (dispute.state, dispute.amount, dispute.reason.as_deref()),
+            (DisputeState::Open, 4990, Some("UNAUTHORISED"))
+        );
+        assert_eq!(dispute.respond_by, Some(w.now() + 7 * 86_400_000));
+        let again = tell("dispute")[0].report.clone().unwrap();
+        assert_eq!(again.particulars.disputes, opened.particulars.disputes);
+        let ended = tell(end);
+        assert_eq!(ended.len(), 2, "the host asks for the order too");
+        let last = &ended[0].report.as_ref().unwrap().particulars.disputes[0];
+        assert_eq!(
+            (&last.id, last.state, last.amount),
+            (&dispute.id, state, amount)
+        );
+        assert_eq!(
+            (&ended[1].about, &ended[1].report),
+            (&Subject::Attempt(attempt.id), &None)
+        );
+    }
+}
+
+/// The same delivery with other bytes in its body.
+fn changed(news: &Incoming, from: &str, to: &str) -> Incoming {
+    let text = String::from_utf8(news.body.clone()).unwrap();
+    assert!(text.contains(from));
+    Incoming {
+        body: text.replace(from, to).into_bytes(),
+        ..news.clone()
+    }
+}
+
+/// The requests that a module's calls cost, but for tokens.
+fn cost(w: &World<PayPal>, act: impl Fn()) -> Vec<String> {
+    let before = w.sent().len();
+    act();
+    let sent = w.sent().into_iter().skip(before);
+    sent.filter(|sent| !sent.contains("/oauth2/")).collect()
+}
+
+#[test]
+fn a_forgery_costs_one_certificate_and_every_other_one_nothing() {
     let w = world();
     w.fault(Fault::CallbackForged);
     chosen(&w, "decline");
-    let forged = w.callback(&w.next_callback());
-    assert!(matches!(forged, Err(Refused::Forged(_))));
+    let forged = w.next_callback();
+    // The forger's own certificate is not PayPal's.
+    let sent = cost(&w, || {
+        assert!(matches!(w.callback(&forged), Err(Refused::Forged(_))));
+    });
+    assert_eq!(sent.len(), 1);
+    assert!(sent[0].starts_with("GET /v1/notifications/certs/CERT-"));
 
     let w = world();
     chosen(&w, "approve");
     let news = w.next_callback();
-    let text = String::from_utf8(news.body.clone()).unwrap();
-    let changed = |from: &str, to: &str| {
-        assert!(text.contains(from));
-        let body = text.replace(from, to).into_bytes();
-        Incoming {
-            body,
-            ..news.clone()
+    let sent = cost(&w, || {
+        assert_eq!(w.callback(&news).unwrap().notices.len(), 1);
+    });
+    assert_eq!(sent.len(), 1);
+    // PayPal's certificate is known to anyone; its key is not.
+    let sent = cost(&w, || {
+        let mut other = forged.clone();
+        let certificate = |incoming: &Incoming| {
+            let names = |(name, _): &&(String, String)| name == "paypal-cert-url";
+            incoming.headers.iter().find(names).unwrap().1.clone()
+        };
+        let (theirs, paypals) = (certificate(&forged), certificate(&news));
+        for (_, value) in other
+            .headers
+            .iter_mut()
+            .filter(|(_, value)| *value == theirs)
+        {
+            value.clone_from(&paypals);
         }
-    };
-    let dearer = notice(w.callback(&changed("49.90", "49.91")));
-    assert_eq!(dearer, notice(w.callback(&news)));
-    let of_nobody = w.callback(&changed("\"WH5", "\"WH6"));
-    assert!(matches!(of_nobody, Err(Refused::Forged(_))));
+        for forgery in [
+            changed(&news, "49.90", "49.91"),
+            changed(&news, "\"WH-", "\"WX-"),
+            other,
+        ] {
+            assert!(matches!(w.callback(&forgery), Err(Refused::Forged(_))));
+        }
+    });
+    assert_eq!(sent, [""; 0]);
+}
+
+#[test]
+fn where_the_way_to_the_root_is_missing_paypal_is_asked_about_what_its_key_signed() {
+    let w = world();
+    chosen(&w, "approve");
+    let news = w.next_callback();
+    let elsewhere = World::<PayPal>::of("paypal", Environment::Live).account();
+    let root = elsewhere
+        .settings
+        .iter()
+        .find(|(name, _)| name == "simulator-root");
+    w.change_setting("simulator-root", &root.unwrap().1);
+    let sent = cost(&w, || {
+        let forged = w.callback(&changed(&news, "49.90", "49.91"));
+        assert!(matches!(forged, Err(Refused::Forged(_))));
+    });
+    assert_eq!(sent.len(), 1, "the certificate alone: {sent:?}");
+    let sent = cost(&w, || {
+        assert_eq!(w.callback(&news).unwrap().notices.len(), 1);
+    });
+    assert_eq!(sent, ["POST /v1/notifications/verify-webhook-signature"]);
+    w.fault(Fault::Down);
+    assert!(matches!(w.callback(&news), Err(Refused::Later(_))));
+}
+
+#[test]
+fn news_of_another_webhook_is_a_forgery() {
+    let w = world();
+    chosen(&w, "approve");
+    let news = w.next_callback();
+    w.change_setting("webhook-id", "2JE4291016473214C");
+    assert!(matches!(w.callback(&news), Err(Refused::Forged(_))));
+}
+
+#[test]
+fn genuine_news_about_none_of_ours_is_acknowledged_and_ignored() {
+    let w = world();
+    let mut attempt = w.attempt("paypal", "EUR");
+    attempt.id = "shop:123".into();
+    let started = open(w.start(&attempt));
+    w.choose(&started, "approve");
+    let answer = w.callback(&w.next_callback()).unwrap();
+    assert_eq!((answer.status, answer.notices.len()), (200, 0));
 }
 
 #[test]
 fn news_of_another_account_is_a_forgery() {
-    let (w, other) = (
-        world(),
-        World::<PayPal>::of("paypal", kassette_plugin::provider::Environment::Live),
-    );
+    let (w, other) = (world(), World::<PayPal>::of("paypal", Environment::Live));
     chosen(&other, "approve");
     let news: Incoming = other.next_callback();
     assert!(matches!(w.callback(&news), Err(Refused::Forged(_))));
 }
 
 #[test]
-fn a_repeat_is_the_same_news_and_a_late_one_makes_the_host_ask() {
+fn a_repeat_is_the_same_news_until_it_is_too_old() {
     let w = world();
     w.fault(Fault::CallbackTwice);
-    let (id, _) = chosen(&w, "approve");
+    chosen(&w, "approve");
     let (first, second) = (w.next_callback(), w.next_callback());
     assert_eq!(first.body, second.body);
     assert_eq!(notice(w.callback(&first)), notice(w.callback(&second)));
     w.advance(4 * 86_400_000 + 1_001);
-    let late = notice(w.callback(&first));
-    assert_eq!((late.about, late.report), (Subject::Attempt(id), None));
+    assert!(matches!(w.callback(&first), Err(Refused::Forged(_))));
 }
 
 #[test]
@@ -163,12 +279,13 @@ fn an_older_event_that_comes_later_takes_nothing_back() {
     w.fault(Fault::CallbackReordered);
     w.query(&attempt, Some(&started.reference), Wish::Finish)
         .unwrap();
-    let newest = notice(w.callback(&w.next_callback())).report.unwrap();
+    assert_eq!(notice(w.callback(&w.next_callback())).report, None);
     w.advance(1_000);
+    // The host knows better by then: an approval is no step back from money.
     let older = notice(w.callback(&w.next_callback())).report.unwrap();
     assert_eq!(
-        (newest.status, older.status),
-        (Status::Completed, Status::Processing)
+        (older.status, older.received.amount),
+        (Status::Processing, 0)
     );
 }
 
@@ -181,15 +298,23 @@ fn an_approval_after_the_host_closed_the_order_is_no_money() {
         .unwrap();
     w.choose(&started, "approve");
     let told = notice(w.callback(&w.next_callback()));
-    assert_eq!(told.about, Subject::Attempt(attempt.id));
-    assert_eq!(told.report.unwrap().status, Status::Declined);
+    assert_eq!(
+        (told.about, told.report),
+        (Subject::Attempt(attempt.id.clone()), None)
+    );
+    let asked = w.query(&attempt, Some(&started.reference), Wish::Look);
+    assert_eq!(asked.unwrap().status, Status::Declined);
 }
 
 #[test]
-fn while_paypal_is_down_news_is_asked_for_again() {
+fn while_paypal_is_down_news_is_read_once_its_certificate_is_known() {
     let w = world();
-    let (_, _) = chosen(&w, "approve");
+    let (id, _) = chosen(&w, "approve");
     let news = w.next_callback();
     w.fault(Fault::Down);
     assert!(matches!(w.callback(&news), Err(Refused::Later(_))));
+    w.sim.clear_faults(w.id()).unwrap();
+    notice(w.callback(&news));
+    w.fault(Fault::Down);
+    assert_eq!(notice(w.callback(&news)).about, Subject::Attempt(id));
 }

@@ -61,11 +61,13 @@ fn declines_holds_refunds_and_disputes_make_the_host_ask() {
             news = w.next_callback();
         }
         let told = notice(w.callback(&news));
-        assert_eq!(
-            (told.about, told.report),
-            (Subject::Attempt(attempt.id), None),
-            "{after:?}"
-        );
+        let report = w.query(&attempt, None, Wish::Look).unwrap();
+        let about = match after {
+            // Under a reference of the Business Portal's, so by the payment's id.
+            Some("refund") => Subject::Reference(report.reference),
+            _ => Subject::Attempt(attempt.id),
+        };
+        assert_eq!((told.about, told.report), (about, None), "{after:?}");
     }
 }
 

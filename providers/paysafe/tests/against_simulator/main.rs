@@ -7,6 +7,7 @@
 
 mod asking;
 mod callbacks;
+mod ending;
 mod starting;
 
 use kassette_plugin::provider::{Attempt, Open};

@@ -30,7 +30,16 @@ fn every_piece_of_news_makes_the_host_ask() {
         (&["review"], "payment.dispute.created"),
         (&["review", "approve"], "payment.dispute.closed"),
         (&["approve", "refund"], "refund.processed"),
+        (&["approve", "refund", "refund_fails"], "refund.failed"),
         (&["approve", "dispute"], "payment.dispute.created"),
+        (
+            &["approve", "dispute", "dispute_won"],
+            "payment.dispute.won",
+        ),
+        (
+            &["approve", "dispute", "dispute_lost"],
+            "payment.dispute.lost",
+        ),
     ] {
         let w = world();
         let attempt = attempt(&w);
@@ -63,6 +72,21 @@ fn an_authorisation_and_its_capture_are_told() {
     let news = w.next_callback();
     assert_eq!(kind(&news), "payment.captured");
     assert_eq!(about(w.callback(&news)), about_it);
+}
+
+#[test]
+fn an_authorisation_that_razorpay_gives_back_is_told() {
+    let w = world();
+    w.fault(Fault::NeedsCapture);
+    w.fault(Fault::VoidsApproval);
+    let attempt = attempt(&w);
+    let started = open(w.start(&attempt));
+    w.choose(&started, "approve");
+    assert_eq!(kind(&w.next_callback()), "payment.authorized");
+    w.advance(2_000);
+    let news = w.next_callback();
+    assert_eq!(kind(&news), "refund.processed");
+    assert_eq!(about(w.callback(&news)), [Subject::Attempt(attempt.id)]);
 }
 
 #[test]
@@ -108,7 +132,7 @@ fn news_told_twice_or_in_the_wrong_order_changes_nothing() {
 }
 
 #[test]
-fn a_payment_whose_link_cannot_be_asked_for_is_told_again() {
+fn a_payment_whose_order_cannot_be_asked_for_is_told_again() {
     let w = world();
     let started = open(w.start(&attempt(&w)));
     w.choose(&started, "decline");

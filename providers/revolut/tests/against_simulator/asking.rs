@@ -1,9 +1,11 @@
 //! Asking where an order stands, and doing what the host wishes.
-use kassette_plugin::provider::{Failure, Money, QueryFailure, Settlement, Status, Wish};
+use kassette_plugin::provider::{
+    Attempt, Failure, Money, Open, QueryFailure, Report, Settlement, Status, Wish,
+};
 use kassette_sim::{Fault, State};
 use kassette_world::open;
 
-use crate::{query, world};
+use crate::{World, query, world};
 
 #[test]
 fn every_outcome_has_its_report() {
@@ -17,28 +19,43 @@ fn every_outcome_has_its_report() {
         let attempt = w.attempt("revolut", "EUR");
         let started = open(w.start(&attempt));
         w.choose(&started, outcome);
-        let report = query(&w, &attempt, &started, Wish::Look);
+        let report = back(&w, &attempt, &started);
         assert_eq!(report.status, status, "{outcome}");
     }
 }
 
+/// What a look tells of a payer who has come back.
+fn back(w: &World, attempt: &Attempt, started: &Open) -> Report {
+    let query = Some("_rp_oid=1");
+    w.query_returned(attempt, Some(&started.reference), Wish::Look, query)
+        .unwrap()
+}
+
 #[test]
 fn a_declined_order_is_cancelled_before_anybody_is_told() {
-    let w = world();
-    let attempt = w.attempt("revolut", "EUR");
-    let started = open(w.start(&attempt));
-    w.choose(&started, "decline");
-    let report = query(&w, &attempt, &started, Wish::Look);
-    assert_eq!(
-        (report.status, report.detail.as_str()),
-        (Status::Declined, "cancelled, insufficient_funds")
-    );
-    assert_eq!(w.choose(&started, "approve").0, 409);
-    assert_eq!(
-        (w.entry().state, w.entry().captured_times),
-        (State::Declined, 0)
-    );
-    assert!(matches!(w.start(&attempt), Err(Failure::Declined(_))));
+    // The payer has come back, or the account keeps no order open.
+    for came_back in [true, false] {
+        let w = world();
+        let attempt = w.attempt("revolut", "EUR");
+        let started = open(w.start(&attempt));
+        w.choose(&started, "decline");
+        let report = if came_back {
+            back(&w, &attempt, &started)
+        } else {
+            w.change_setting("keep-open-after-decline", "false");
+            query(&w, &attempt, &started, Wish::Look)
+        };
+        assert_eq!(
+            (report.status, report.detail.as_str()),
+            (Status::Declined, "cancelled, insufficient_funds")
+        );
+        assert_eq!(w.choose(&started, "approve").0, 409);
+        assert_eq!(
+            (w.entry().state, w.entry().captured_times),
+            (State::Declined, 0)
+        );
+        assert!(matches!(w.start(&attempt), Err(Failure::Declined(_))));
+    }
 }
 
 #[test]
@@ -48,7 +65,7 @@ fn a_decline_that_could_not_be_made_certain_is_no_news() {
     let started = open(w.start(&attempt));
     w.choose(&started, "decline");
     w.lose_answer_of("/cancel");
-    let asked = w.query(&attempt, Some(&started.reference), Wish::Look);
+    let asked = w.query(&attempt, Some(&started.reference), Wish::Close);
     assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
     let report = query(&w, &attempt, &started, Wish::Look);
     assert_eq!(report.status, Status::Declined);
@@ -109,6 +126,8 @@ fn an_authorisation_is_captured_on_finish_alone_and_once() {
             (authorised.status, authorised.received.amount),
             (Status::Processing, 0)
         );
+        assert_ne!(ask(Wish::Finish).status, Status::Completed, "taken in");
+        w.confirm();
         let captured = ask(Wish::Finish);
         assert_eq!(
             (captured.status, captured.settlement, captured.received),
@@ -133,6 +152,7 @@ fn a_capture_whose_answer_is_lost_is_repeated_without_a_second_capture() {
     let reference = Some(started.reference.as_str());
     w.lose_answer_of("/capture");
     assert!(w.query(&attempt, reference, Wish::Finish).is_err());
+    w.confirm();
     assert_eq!(w.entry().captured_times, 1);
     let report = query(&w, &attempt, &started, Wish::Finish);
     assert_eq!(report.status, Status::Completed);

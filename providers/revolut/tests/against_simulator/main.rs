@@ -1,8 +1,13 @@
 //! The module against the simulator: every outcome, every fault, over real sockets.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod asking;
 mod callbacks;
+mod particulars;
 mod starting;
 
 use kassette_plugin::provider::{Attempt, Open, Report, Wish};

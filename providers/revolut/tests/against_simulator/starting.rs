@@ -18,7 +18,8 @@ fn a_payment_is_started_approved_and_completed() {
         );
         assert_eq!(started.until, Some(attempt.expires));
         let (status, location) = w.choose(&started, "approve");
-        assert_eq!((status, location), (303, Some(attempt.return_url.clone())));
+        let back = format!("{}?_rp_oid={}", attempt.return_url, started.reference);
+        assert_eq!((status, location), (303, Some(back)));
         let report = query(&w, &attempt, &started, Wish::Look);
         assert_eq!(
             (report.status, report.settlement, report.received),

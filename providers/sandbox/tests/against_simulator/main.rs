@@ -7,6 +7,7 @@
 
 mod asking;
 mod callbacks;
+mod particulars;
 mod starting;
 
 use kassette_provider_sandbox::Sandbox;

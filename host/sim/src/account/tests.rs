@@ -1,0 +1,118 @@
+//! Books, questions and news of one account, with a clock that the test moves.
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+use crate::{config::Environment, session::tests::session, vendor};
+
+/// An account at one vendor, with a clock that the test moves.
+pub(crate) struct Desk {
+    pub(crate) account: Arc<Account>,
+    clock: Arc<AtomicU64>,
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    pub(crate) fn at(module: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(AtomicU64::new(1_000));
+        Self {
+            account: open(module, &clock, folder.path()),
+            clock,
+            folder,
+        }
+    }
+
+    pub(crate) fn move_clock(&self, to: u64) {
+        self.clock.store(to, Ordering::SeqCst);
+    }
+
+    /// The same books in a new process.
+    pub(crate) fn restart(&mut self) {
+        let module = self.account.settings.module.clone();
+        self.account = open(&module, &self.clock, self.folder.path());
+    }
+
+    /// A payment that waits for its payer.
+    pub(crate) async fn payment(&self) -> Session {
+        let made = Session {
+            reference: format!("{:0>36}", self.account.entries().len()),
+            expires_at: u64::MAX,
+            ..session()
+        };
+        self.account.create(made.clone()).await.unwrap();
+        made
+    }
+
+    /// Changes the one payment.
+    pub(crate) async fn act(
+        &self,
+        act: impl FnOnce(&mut Session, &Account, u64) -> Result<Option<Happened>, Denied>
+        + Send
+        + 'static,
+    ) -> Result<Session, Unchanged> {
+        let reference = self.session().reference;
+        self.account.alter(reference, act).await
+    }
+
+    /// The one payment.
+    pub(crate) fn session(&self) -> Session {
+        let all = self.account.books.lock().newest(None, 2).unwrap();
+        let [one] = all.as_slice() else {
+            panic!("one payment: {all:?}")
+        };
+        one.clone()
+    }
+
+    /// Bodies of the news that waits, oldest first.
+    pub(crate) fn news(&self) -> Vec<String> {
+        let due = self.account.due(100, &|_| false);
+        due.into_iter().map(|news| news.body).collect()
+    }
+}
+
+fn open(module: &str, clock: &Arc<AtomicU64>, folder: &Path) -> Arc<Account> {
+    let settings = SimAccount {
+        provider_id: "account".into(),
+        module: module.into(),
+        environment: Environment::Test,
+        client_id: "client".into(),
+        api_key: "key".into(),
+        callback_secret: "secret".into(),
+        callback_url: None,
+        public_base: None,
+    };
+    let clock = Arc::clone(clock);
+    let clock: Arc<dyn SimClock> = Arc::new(move || clock.load(Ordering::SeqCst));
+    let vendor = vendor::by_module(module).unwrap();
+    Arc::new(Account::open(settings, vendor, clock, folder, "http://x").unwrap())
+}
+
+#[tokio::test]
+async fn a_payment_that_is_forgotten_is_unknown_to_every_question_from_then_on() {
+    let mut desk = Desk::at("sandbox");
+    let made = desk.payment().await;
+    let account = &desk.account;
+    account.faults.arm(Fault::Forgets, 1);
+    assert!(account.by_reference("another").is_none());
+    assert!(account.by_reference(&made.reference).is_none());
+    let asked = |account: &Account| {
+        account.by_reference(&made.reference).is_some()
+            || !account.by_attempt(&made.attempt_id).is_empty()
+            || account.by_token(&made.token).is_some()
+            || account.newest(None, 1).is_some_and(|all| !all.is_empty())
+    };
+    assert!(!asked(account));
+    let changed = account.change(made.reference.clone(), |_, _, _| Ok(None));
+    assert!(matches!(changed.await, Err(Unchanged::Unknown)));
+    // The books remain the judge.
+    assert_eq!(account.entries().len(), 1);
+    desk.restart();
+    assert!(!asked(&desk.account));
+    let other = Session {
+        reference: "other".into(),
+        key: "other".into(),
+        ..made
+    };
+    desk.account.create(other).await.unwrap();
+    assert!(desk.account.by_reference("other").is_some());
+}

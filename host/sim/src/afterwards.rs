@@ -1,0 +1,348 @@
+//! What happens once the money was taken: refunds in parts, refunds that fail afterwards, disputes.
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    account::{Account, Unchanged},
+    ids,
+    money::Amount,
+    session::{Conflict, Happened, Session, State},
+};
+
+/// How long the merchant may answer a dispute, in milliseconds.
+const RESPOND_MS: u64 = 7 * 86_400_000;
+
+/// Why payers dispute here, in words that every vendor has some of its own for.
+const REASON: &str = "fraudulent";
+
+/// What can be made to happen to a payment that was paid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Later {
+    /// The merchant gives money back in the vendor's dashboard.
+    Refund,
+    /// Money that was given back comes back to the merchant.
+    RefundFails,
+    /// The payer disputes. Of a dispute that is open the vendor tells again.
+    Dispute,
+    /// The open dispute ends for the merchant.
+    DisputeWon,
+    /// It ends for the payer, who gets the money.
+    DisputeLost,
+}
+
+/// What an id is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Refund,
+    Dispute,
+}
+
+/// Money that the merchant gave back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Refund {
+    /// The vendor's id of it.
+    pub(crate) id: String,
+    pub(crate) amount: Amount,
+    /// It was made, and the money came back all the same.
+    pub(crate) failed: bool,
+    pub(crate) created_at: u64,
+    pub(crate) updated_at: u64,
+}
+
+/// How a dispute stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum DisputeState {
+    Open,
+    Won,
+    Lost,
+}
+
+/// A payer's objection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Dispute {
+    /// The vendor's id of it.
+    pub(crate) id: String,
+    pub(crate) amount: Amount,
+    pub(crate) state: DisputeState,
+    pub(crate) reason: String,
+    /// Until when the merchant may answer it, in milliseconds.
+    pub(crate) respond_by: u64,
+    pub(crate) opened_at: u64,
+    pub(crate) updated_at: u64,
+}
+
+impl Session {
+    /// Refunds and disputes one payment can have; a script that wants more is out of control.
+    pub(crate) const MOST_PARTS: usize = 100;
+
+    /// Gives back a part, or all that is left.
+    ///
+    /// # Errors
+    /// [`Conflict`] where there is nothing to give back, or not that much.
+    pub(crate) fn refund(
+        &mut self,
+        id: String,
+        now: u64,
+        amount: Amount,
+    ) -> Result<Happened, Conflict> {
+        let left = self.left();
+        let full = self.refunds.len() >= Self::MOST_PARTS;
+        if self.state != State::Captured || amount.0 == 0 || amount > left || full {
+            return Err(Conflict);
+        }
+        self.refund_told = self.refunds.len();
+        self.refunds.push(Refund {
+            id,
+            amount,
+            failed: false,
+            created_at: now,
+            updated_at: now,
+        });
+        self.returned = Amount(self.returned.0.saturating_add(amount.0));
+        if amount == left {
+            self.state = State::Refunded;
+        }
+        self.updated_at = now;
+        Ok(Happened::Refunded)
+    }
+
+    /// A refund that was made comes back: that of the id, or the newest one that has not failed.
+    ///
+    /// # Errors
+    /// [`Conflict`] where there is none.
+    pub(crate) fn fail_refund(&mut self, id: Option<&str>, now: u64) -> Result<Happened, Conflict> {
+        let made = |refund: &Refund| !refund.failed && id.is_none_or(|id| refund.id == id);
+        let at = self.refunds.iter().rposition(made).ok_or(Conflict)?;
+        let refund = self.refunds.get_mut(at).ok_or(Conflict)?;
+        refund.failed = true;
+        refund.updated_at = now;
+        self.returned = Amount(self.returned.0.saturating_sub(refund.amount.0));
+        self.refund_told = at;
+        self.state = State::Captured;
+        self.updated_at = now;
+        Ok(Happened::RefundFailed)
+    }
+
+    /// The payer wants what was not given back from his bank; of a dispute that is open the vendor
+    /// tells again.
+    ///
+    /// # Errors
+    /// [`Conflict`] where nothing can be disputed.
+    pub(crate) fn dispute(&mut self, id: String, now: u64) -> Result<Happened, Conflict> {
+        let amount = self.left();
+        if self.open_dispute().is_some() {
+            return Ok(Happened::Disputed);
+        }
+        let full = self.disputes.len() >= Self::MOST_PARTS;
+        if self.state != State::Captured || amount.0 == 0 || full {
+            return Err(Conflict);
+        }
+        self.disputes.push(Dispute {
+            id,
+            amount,
+            state: DisputeState::Open,
+            reason: REASON.to_owned(),
+            respond_by: now.saturating_add(RESPOND_MS),
+            opened_at: now,
+            updated_at: now,
+        });
+        self.disputed = true;
+        self.updated_at = now;
+        Ok(Happened::Disputed)
+    }
+
+    /// The open dispute ends. One that is lost stays a disputed payment, and its money is gone.
+    ///
+    /// # Errors
+    /// [`Conflict`] where none is open.
+    pub(crate) fn end_dispute(&mut self, won: bool, now: u64) -> Result<Happened, Conflict> {
+        let open = |dispute: &&mut Dispute| dispute.state == DisputeState::Open;
+        let dispute = self.disputes.iter_mut().find(open).ok_or(Conflict)?;
+        let (state, happened) = if won {
+            (DisputeState::Won, Happened::DisputeWon)
+        } else {
+            (DisputeState::Lost, Happened::DisputeLost)
+        };
+        dispute.state = state;
+        dispute.updated_at = now;
+        self.disputed = self.lost().0 > 0;
+        self.updated_at = now;
+        Ok(happened)
+    }
+
+    /// What was taken and not given back.
+    pub(crate) fn left(&self) -> Amount {
+        let received = self.received.as_ref().map_or(0, |money| money.value.0);
+        Amount(received.saturating_sub(self.given_back().0))
+    }
+
+    /// Refunds, and disputes that were lost.
+    pub(crate) fn given_back(&self) -> Amount {
+        Amount(self.returned.0.saturating_add(self.lost().0))
+    }
+
+    /// What payers got through disputes.
+    pub(crate) fn lost(&self) -> Amount {
+        let lost = |dispute: &&Dispute| dispute.state == DisputeState::Lost;
+        let amounts = self.disputes.iter().filter(lost);
+        Amount(amounts.map(|dispute| dispute.amount.0).sum())
+    }
+
+    /// The refund that was made or has failed last: what news of a refund is about.
+    pub(crate) fn newest_refund(&self) -> Option<&Refund> {
+        self.refunds.get(self.refund_told)
+    }
+
+    /// The refund of that id.
+    pub(crate) fn refund_of(&self, id: &str) -> Option<&Refund> {
+        self.refunds.iter().find(|refund| refund.id == id)
+    }
+
+    /// The dispute that was opened last: what news of a dispute is about.
+    pub(crate) fn newest_dispute(&self) -> Option<&Dispute> {
+        self.disputes.last()
+    }
+
+    /// The dispute that has not ended.
+    pub(crate) fn open_dispute(&self) -> Option<&Dispute> {
+        let open = |dispute: &&Dispute| dispute.state == DisputeState::Open;
+        self.disputes.iter().find(open)
+    }
+
+    /// Ids of refunds and disputes.
+    pub(crate) fn part_ids(&self) -> impl Iterator<Item = &str> {
+        let refunds = self.refunds.iter().map(|refund| refund.id.as_str());
+        let disputes = self.disputes.iter().map(|dispute| dispute.id.as_str());
+        refunds.chain(disputes)
+    }
+}
+
+impl Account {
+    /// Gives back under an id in the vendor's form.
+    ///
+    /// # Errors
+    /// As [`Session::refund`].
+    pub(crate) fn refund(
+        &self,
+        session: &mut Session,
+        now: u64,
+        amount: Amount,
+    ) -> Result<Happened, Conflict> {
+        let id = self.part_id(session, Part::Refund);
+        session.refund(id, now, amount)
+    }
+
+    /// Makes something happen to a payment that was paid, as a person at the vendor's dashboard or
+    /// the payer's bank would. Without an amount all that is left is refunded, without a refund's id
+    /// the newest one fails.
+    pub(crate) async fn later(
+        self: &Arc<Self>,
+        reference: String,
+        later: Later,
+        amount: Option<Amount>,
+        refund: Option<String>,
+    ) -> Result<Session, Unchanged> {
+        self.alter(reference, move |session, account, now| {
+            if !account.vendor.knows(later) {
+                return Err(Conflict.into());
+            }
+            let happened = match later {
+                Later::Refund => {
+                    let amount = amount.unwrap_or_else(|| session.left());
+                    account.refund(session, now, amount)?
+                }
+                Later::RefundFails => session.fail_refund(refund.as_deref(), now)?,
+                Later::Dispute => {
+                    let id = account.part_id(session, Part::Dispute);
+                    session.dispute(id, now)?
+                }
+                Later::DisputeWon => session.end_dispute(true, now)?,
+                Later::DisputeLost => session.end_dispute(false, now)?,
+            };
+            Ok(Some(happened))
+        })
+        .await
+    }
+
+    /// The next refund's or dispute's id. It follows from the payment, so that nothing can fail.
+    fn part_id(&self, session: &Session, part: Part) -> String {
+        let number = match part {
+            Part::Refund => session.refunds.len(),
+            Part::Dispute => session.disputes.len(),
+        };
+        let seed = format!("{} {} {part:?} {number}", session.token, session.reference);
+        self.vendor.part_id(part, &ids::derived(&seed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::tests::session;
+
+    fn paid() -> Session {
+        let mut s = session();
+        let due = s.due.clone();
+        s.approve(1, Some(due)).unwrap();
+        s
+    }
+
+    #[test]
+    fn no_more_is_given_back_than_was_taken() {
+        let mut s = paid();
+        let mut refund = |id: &str, amount| s.refund(id.into(), 2, Amount(amount));
+        assert_eq!(refund("r1", 4991), Err(Conflict));
+        refund("r1", 990).unwrap();
+        assert_eq!(refund("r2", 4001), Err(Conflict));
+        refund("r2", 4000).unwrap();
+        assert_eq!(refund("r3", 1), Err(Conflict));
+        assert_eq!((s.state, s.left()), (State::Refunded, Amount(0)));
+    }
+
+    #[test]
+    fn a_refund_that_fails_can_be_made_again_and_is_told_by_its_own_id() {
+        let mut s = paid();
+        for (id, amount) in [("r1", 1000), ("r2", 1000), ("r3", 2990)] {
+            s.refund(id.into(), 2, Amount(amount)).unwrap();
+        }
+        assert_eq!(s.state, State::Refunded);
+        assert_eq!(s.fail_refund(Some("r1"), 3), Ok(Happened::RefundFailed));
+        assert_eq!(s.newest_refund().unwrap().id, "r1");
+        assert_eq!((s.state, s.returned), (State::Captured, Amount(3990)));
+        assert_eq!(s.fail_refund(Some("r1"), 4), Err(Conflict));
+        s.refund("r4".into(), 5, Amount(1000)).unwrap();
+        assert_eq!(s.newest_refund().unwrap().id, "r4");
+        assert_eq!((s.state, s.returned), (State::Refunded, Amount(4990)));
+        assert_eq!(s.fail_refund(None, 6), Ok(Happened::RefundFailed));
+        assert_eq!(s.newest_refund().unwrap().id, "r4");
+    }
+
+    #[test]
+    fn an_open_dispute_is_told_again_under_its_id_and_ends_once() {
+        let mut s = paid();
+        assert_eq!(s.end_dispute(true, 2), Err(Conflict));
+        s.refund("r1".into(), 2, Amount(990)).unwrap();
+        s.dispute("d1".into(), 3).unwrap();
+        assert_eq!(s.dispute("d2".into(), 4), Ok(Happened::Disputed));
+        let dispute = s.newest_dispute().unwrap();
+        assert_eq!((dispute.id.as_str(), dispute.amount), ("d1", Amount(4000)));
+        assert_eq!(dispute.respond_by, 3 + RESPOND_MS);
+        assert_eq!(s.end_dispute(true, 5), Ok(Happened::DisputeWon));
+        assert_eq!((s.disputed, s.given_back()), (false, Amount(990)));
+        assert_eq!(s.end_dispute(false, 6), Err(Conflict));
+    }
+
+    #[test]
+    fn a_lost_dispute_takes_the_money_and_leaves_none_to_give_back() {
+        let mut s = paid();
+        s.dispute("d1".into(), 2).unwrap();
+        assert_eq!(s.end_dispute(false, 3), Ok(Happened::DisputeLost));
+        assert_eq!((s.given_back(), s.returned), (Amount(4990), Amount(0)));
+        assert_eq!((s.state, s.disputed), (State::Captured, true));
+        assert_eq!(s.refund("r1".into(), 4, Amount(1)), Err(Conflict));
+        assert_eq!(s.dispute("d2".into(), 4), Err(Conflict));
+    }
+}

@@ -1,0 +1,213 @@
+//! What belongs to a payment: captures, refunds, chargebacks, what the payer paid with.
+use serde_json::{Map, Value, json};
+
+use crate::{
+    account::Account,
+    afterwards::{Dispute, DisputeState},
+    mollie::{problem::Problem, wire::time},
+    money::{Amount, Money},
+    session::Session,
+};
+
+/// What a session keeps beside: how many captures failed before the newest.
+const FAILED: &str = "failedCaptures";
+
+/// What a session keeps beside: when the chargeback that came at once was reversed.
+const REVERSED: &str = "reversedAt";
+
+/// What can be told along with a payment.
+const EMBEDDED: [&str; 3] = ["captures", "refunds", "chargebacks"];
+
+/// What is asked for along with a payment.
+pub(crate) fn asked(query: Option<&str>) -> Result<Vec<&'static str>, Problem> {
+    let Some(query) = query else {
+        return Ok(Vec::new());
+    };
+    let names = query.strip_prefix("embed=");
+    let names = names.ok_or_else(|| Problem::bad_request("only embed is simulated"))?;
+    let known = |name: &str| EMBEDDED.into_iter().find(|known| *known == name);
+    let unknown = || Problem::bad_request("embed: captures, refunds or chargebacks");
+    names
+        .split(',')
+        .map(|name| known(name).ok_or_else(unknown))
+        .collect()
+}
+
+/// Everything of that kind, the newest first.
+pub(crate) fn embedded(account: &Account, session: &Session, names: &[&'static str]) -> Value {
+    let list = |name: &str| match name {
+        "captures" => captures(account, session),
+        "refunds" => refunds(session),
+        _ => chargebacks(session),
+    };
+    let named = names
+        .iter()
+        .map(|name| ((*name).to_owned(), list(name).into()));
+    Value::Object(named.collect::<Map<String, Value>>())
+}
+
+/// Notes that a capture failed, before the next is made.
+pub(crate) fn begin_anew(session: &mut Session) {
+    if session.capture_refused {
+        let failed = failed(session) + 1;
+        session.extra.insert(FAILED.to_owned(), failed.to_string());
+        session.capture_refused = false;
+    }
+}
+
+fn failed(session: &Session) -> usize {
+    let kept = session.extra.get(FAILED);
+    kept.and_then(|kept| kept.parse().ok()).unwrap_or(0)
+}
+
+/// The newest capture as the API tells it.
+pub(crate) fn capture(account: &Account, session: &Session) -> Value {
+    let status = match session.capturing() {
+        Some(_) => "pending",
+        None if session.received.is_some() => "succeeded",
+        None if session.capture_refused => "failed",
+        None => "pending",
+    };
+    told(account, session, failed(session), status)
+}
+
+/// The list of a payment's captures.
+pub(crate) fn listed(account: &Account, session: &Session) -> Value {
+    let captures = captures(account, session);
+    json!({
+        "count": captures.len(),
+        "_embedded": { "captures": captures },
+        "_links": {
+            "self": { "href": format!("{}/captures", own(session)), "type": "application/hal+json" },
+            "previous": null,
+            "next": null,
+        },
+    })
+}
+
+fn captures(account: &Account, session: &Session) -> Vec<Value> {
+    let before = failed(session);
+    let asked = session.capture_key.is_some();
+    let newest = (asked || session.received.is_some()).then(|| capture(account, session));
+    let failed = (0..before)
+        .rev()
+        .map(|number| told(account, session, number, "failed"));
+    newest.into_iter().chain(failed).collect()
+}
+
+fn told(account: &Account, session: &Session, number: usize, status: &str) -> Value {
+    let id = session
+        .reference
+        .replacen("tr_", &format!("cpt_{number}"), 1);
+    let own = own(session);
+    json!({
+        "resource": "capture",
+        "id": id,
+        "mode": account.settings.environment.as_str(),
+        "amount": session.taken().unwrap_or(&session.due),
+        "status": status,
+        "paymentId": session.reference,
+        "createdAt": time(session.updated_at),
+        "_links": {
+            "self": { "href": format!("{own}/captures/{id}"), "type": "application/hal+json" },
+            "payment": { "href": own, "type": "application/hal+json" },
+            "documentation": { "href": "https://docs.mollie.com", "type": "text/html" },
+        },
+    })
+}
+
+fn refunds(session: &Session) -> Vec<Value> {
+    let refunds = session.refunds.iter().rev().map(|refund| {
+        json!({
+            "resource": "refund",
+            "id": refund.id,
+            "amount": of_received(session, refund.amount),
+            "status": if refund.failed { "failed" } else { "refunded" },
+            "paymentId": session.reference,
+            "createdAt": time(refund.created_at),
+        })
+    });
+    refunds.collect()
+}
+
+/// A chargeback has taken the money whoever defends it, until the bank brings it back.
+fn chargebacks(session: &Session) -> Vec<Value> {
+    let chargeback = |id: &str, amount, created, reversed: Option<String>| {
+        json!({
+            "resource": "chargeback",
+            "id": id,
+            "amount": of_received(session, amount),
+            "reason": null,
+            "paymentId": session.reference,
+            "createdAt": time(created),
+            "reversedAt": reversed,
+        })
+    };
+    let disputed = session.disputes.iter().rev().map(|dispute| {
+        let reversed = (dispute.state == DisputeState::Won).then(|| time(dispute.updated_at));
+        chargeback(&dispute.id, dispute.amount, dispute.opened_at, reversed)
+    });
+    let reversed = session.extra.get(REVERSED).cloned();
+    let at_once = (session.held || reversed.is_some()).then(|| {
+        let id = session.reference.replacen("tr_", "chb_", 1);
+        let amount = session
+            .received
+            .as_ref()
+            .map_or(Amount(0), |money| money.value);
+        chargeback(
+            &id,
+            amount,
+            session.captured_at.unwrap_or_default(),
+            reversed,
+        )
+    });
+    disputed.chain(at_once).collect()
+}
+
+/// What chargebacks have taken.
+pub(crate) fn charged_back(session: &Session) -> Amount {
+    let taken = |dispute: &&Dispute| dispute.state != DisputeState::Won;
+    let disputed = session.disputes.iter().filter(taken);
+    let disputed: u64 = disputed.map(|dispute| dispute.amount.0).sum();
+    let at_once = session.received.as_ref().filter(|_| session.held);
+    Amount(disputed.saturating_add(at_once.map_or(0, |money| money.value.0)))
+}
+
+/// The bank brings the money of the chargeback that came at once back.
+pub(crate) fn reverse(session: &mut Session, now: u64) {
+    session.extra.insert(REVERSED.to_owned(), time(now));
+}
+
+/// What the payer paid with; none before they have approved.
+pub(crate) fn details(session: &Session) -> Option<Value> {
+    session.authorised_at?;
+    Some(match session.method.as_str() {
+        "credit_card" => json!({
+            "cardLabel": "Mastercard", "cardNumber": "4444", "cardHolder": "T. TEST",
+            "cardSecurity": "3dsecure", "feeRegion": "other",
+        }),
+        "ideal" => json!({
+            "consumerName": "T. TEST", "consumerAccount": "NL91ABNA0417164300",
+            "consumerBic": "ABNANL2A",
+        }),
+        "paypal" => json!({
+            "consumerAccount": "payer@shop.example",
+            "paypalReference": session.reference.replacen("tr_", "", 1),
+            "paypalFee": of_received(session, Amount(199)),
+        }),
+        _ => return None,
+    })
+}
+
+/// Where the payment is at the API.
+pub(crate) fn own(session: &Session) -> String {
+    format!("https://api.mollie.com/v2/payments/{}", session.reference)
+}
+
+fn of_received(session: &Session, value: Amount) -> Money {
+    let money = session.received.as_ref().unwrap_or(&session.due);
+    Money {
+        value,
+        currency: money.currency.clone(),
+    }
+}

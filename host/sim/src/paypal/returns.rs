@@ -1,0 +1,98 @@
+//! The JSON of what went back of an order: refunds, what lost disputes took, and the disputes themselves.
+use serde_json::{Value, json};
+
+use crate::{
+    afterwards::{Dispute, DisputeState, Refund},
+    money::{Amount, Money},
+    paypal::{
+        ids, time,
+        wire::{custom_id, invoice_id, money},
+    },
+    session::Session,
+};
+
+/// Everything that the order lists as a refund. What a lost dispute takes PayPal books as one, which it
+/// calls a reversal in its news.
+pub(crate) fn all(session: &Session) -> Vec<Value> {
+    let refunds = session.refunds.iter().map(|made| refund(session, made));
+    let lost = |dispute: &&Dispute| dispute.state == DisputeState::Lost;
+    let lost = session.disputes.iter().filter(lost);
+    refunds
+        .chain(lost.map(|lost| reversed(session, lost)))
+        .collect()
+}
+
+/// What a lost dispute took.
+fn reversed(session: &Session, dispute: &Dispute) -> Value {
+    let taken = Refund {
+        id: ids::reversal(&dispute.id),
+        amount: dispute.amount,
+        failed: false,
+        created_at: dispute.updated_at,
+        updated_at: dispute.updated_at,
+    };
+    refund(session, &taken)
+}
+
+/// One of the order's refunds. The real one may name neither `custom_id` nor `invoice_id`, so this
+/// does not.
+pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
+    let received = session.received.as_ref().unwrap_or(&session.due);
+    let of_received = |value: Amount| {
+        money(&Money {
+            value,
+            currency: received.currency.clone(),
+        })
+    };
+    let amount = of_received(refund.amount);
+    json!({
+        "id": refund.id,
+        "status": if refund.failed { "FAILED" } else { "COMPLETED" },
+        "amount": amount,
+        "seller_payable_breakdown": {
+            "gross_amount": amount,
+            "total_refunded_amount": of_received(session.given_back()),
+        },
+        "create_time": time::rfc3339(refund.created_at),
+        "links": [{
+            "href": format!("https://api.paypal.example/v2/payments/captures/{}", ids::capture(&session.reference)),
+            "rel": "up",
+            "method": "GET",
+        }],
+    })
+}
+
+/// A dispute about the order's capture.
+pub(crate) fn dispute(session: &Session, dispute: &Dispute) -> Value {
+    let received = session.received.as_ref().unwrap_or(&session.due);
+    let disputed = Money {
+        value: dispute.amount,
+        currency: received.currency.clone(),
+    };
+    let outcome = match dispute.state {
+        DisputeState::Open => None,
+        DisputeState::Won => Some("RESOLVED_SELLER_FAVOUR"),
+        DisputeState::Lost => Some("RESOLVED_BUYER_FAVOUR"),
+    };
+    let mut told = json!({
+        "dispute_id": dispute.id,
+        "reason": "UNAUTHORISED",
+        "status": if outcome.is_some() { "RESOLVED" } else { "OPEN" },
+        "dispute_life_cycle_stage": "INQUIRY",
+        "dispute_amount": money(&disputed),
+        "create_time": time::rfc3339(dispute.opened_at),
+        "update_time": time::rfc3339(dispute.updated_at),
+        "seller_response_due_date": time::rfc3339(dispute.respond_by),
+        "disputed_transactions": [{
+            "seller_transaction_id": ids::capture(&session.reference),
+            "gross_amount": money(received),
+            "transaction_status": "COMPLETED",
+            "custom": custom_id(session),
+            "invoice_number": invoice_id(session),
+        }],
+    });
+    if let Some(code) = outcome {
+        told["dispute_outcome"] = json!({ "outcome_code": code });
+    }
+    told
+}

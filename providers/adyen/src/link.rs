@@ -1,0 +1,202 @@
+//! Asking where a payment link stands: what takes the money at once is paid by one.
+//!
+//! A link that has expired proves that no payment can be begun by it, and not that none was: the payer
+//! may stand in the bank's app. So a link is left to its own end, and told as over only once that end
+//! lies as far back as such a payment can take. Before its end it is expired by us in two cases: where
+//! its one payment was refused and Adyen says that none is under way, and where nobody was ever given
+//! its address.
+use kassette_plugin::json::object;
+use kassette_plugin::provider::call::Answer;
+use kassette_plugin::provider::{
+    Account, Attempt, Money, Particulars, QueryFailure, Report, Settlement, Status, Wish,
+};
+
+use crate::wire::{self, Link, LinkStatus};
+use crate::{api, payment};
+
+/// How long a payment that was begun can be in the payer's bank's hands: iDEAL's longest transaction
+/// (an hour; most take the default of 20 or 30 minutes), and more than UPI's.
+const UNDER_WAY_MS: u64 = 60 * 60_000;
+/// How long the AUTHORISATION of a paid link is waited for before the link's own word is taken.
+const NEWS_MS: u64 = 2 * 60_000;
+
+/// Tells where a link stands.
+pub(crate) fn query(
+    account: &Account,
+    attempt: &Attempt,
+    id: &str,
+    wish: Wish,
+) -> Result<Report, QueryFailure> {
+    let link = fetch(account, id)?;
+    if is_of(&link, account, &attempt.id) {
+        Ok(of_link(link, wish, account.now))
+    } else {
+        Err(payment::unavailable("the link belongs to another attempt"))
+    }
+}
+
+/// Ends a link that nobody was given, or one whose payment was refused: `detail` says which, and
+/// `reason` why. None where it is not the attempt's, has been paid after all, or may be: then the host
+/// asks.
+pub(crate) fn end(
+    account: &Account,
+    attempt: &str,
+    id: &str,
+    detail: &str,
+) -> Result<Option<Report>, QueryFailure> {
+    let mut link = fetch(account, id)?;
+    let ours = is_of(&link, account, attempt);
+    if ours && link.status == LinkStatus::Active {
+        link = expire(account, id)?;
+    }
+    let ended = ours && link.status == LinkStatus::Expired;
+    Ok(ended.then(|| report(link, Status::Declined, 0, detail)))
+}
+
+fn is_of(link: &Link, account: &Account, attempt: &str) -> bool {
+    link.attempt == attempt && link.merchant_account == api::merchant_account(account)
+}
+
+fn fetch(account: &Account, id: &str) -> Result<Link, QueryFailure> {
+    let answer = api::get(account, &format!("/paymentLinks/{id}"))?;
+    match answer.status {
+        200 => read(&answer),
+        404 => Err(QueryFailure::Absent),
+        _ => Err(payment::refused(&answer)),
+    }
+}
+
+/// Has no payment begun by the link any more.
+fn expire(account: &Account, id: &str) -> Result<Link, QueryFailure> {
+    let path = format!("/paymentLinks/{id}");
+    let answer = api::patch(account, &path, &object([("status", "expired".into())]))?;
+    match answer.status {
+        200 => read(&answer),
+        // It has moved on meanwhile: what it is now is the answer.
+        422 => fetch(account, id),
+        _ => Err(payment::refused(&answer)),
+    }
+}
+
+fn read(answer: &Answer) -> Result<Link, QueryFailure> {
+    wire::link(&answer.body).ok_or_else(|| payment::unavailable("the answer cannot be read"))
+}
+
+/// What a link proves by itself.
+fn of_link(link: Link, wish: Wish, now: u64) -> Report {
+    let over = |since: Option<u64>, for_ms: u64| {
+        since.is_some_and(|since| now >= since.saturating_add(for_ms))
+    };
+    match link.status {
+        LinkStatus::Active => report(link, Status::Pending, 0, "link active"),
+        LinkStatus::Pending => report(link, Status::Pending, 0, "link paymentPending"),
+        LinkStatus::Completed if over(link.updated_at.or(link.expires_at), NEWS_MS) => {
+            let received = link.due.amount;
+            let detail = "link completed, its AUTHORISATION has not come";
+            Report {
+                settlement: Settlement::Confirmed,
+                ..report(link, Status::Completed, received, detail)
+            }
+        }
+        LinkStatus::Completed => {
+            let detail = "link completed, AUTHORISATION awaited";
+            report(link, Status::Processing, 0, detail)
+        }
+        LinkStatus::Expired if over(expired_at(&link, now), UNDER_WAY_MS) => {
+            let status = if wish == Wish::Close {
+                Status::Declined
+            } else {
+                Status::Expired
+            };
+            report(link, status, 0, "link expired")
+        }
+        LinkStatus::Expired => {
+            let detail = "link expired, a payment begun before may come";
+            report(link, Status::Pending, 0, detail)
+        }
+    }
+}
+
+/// Since when a link that has expired takes no payment: since its status changed, or its own time where
+/// that has come as well, whichever is later.
+fn expired_at(link: &Link, now: u64) -> Option<u64> {
+    let own = link.expires_at.filter(|own| *own <= now);
+    own.max(link.updated_at)
+}
+
+fn report(link: Link, status: Status, received: u64, detail: &str) -> Report {
+    Report {
+        reference: link.id,
+        status,
+        settlement: Settlement::Pending,
+        received: Money {
+            amount: received,
+            currency: link.due.currency,
+        },
+        returned: 0,
+        detail: detail.into(),
+        particulars: Particulars {
+            provider_status: Some(link.status.as_str().to_owned()),
+            ..Particulars::default()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::tests::told;
+
+    /// When the sample's own time is over.
+    const END: u64 = 1_800_000_000_000;
+
+    fn link(status: &str, updated: Option<&str>) -> Link {
+        let mut told = told(status);
+        if let Some(updated) = updated {
+            told["updatedAt"] = updated.into();
+        }
+        wire::link(told.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_link_that_can_be_paid_or_may_have_been_is_never_over() {
+        for status in ["active", "paymentPending"] {
+            for wish in [Wish::Finish, Wish::Look, Wish::Close] {
+                let report = of_link(link(status, None), wish, END + UNDER_WAY_MS);
+                assert_eq!(report.status, Status::Pending, "{status}");
+            }
+        }
+        for wish in [Wish::Finish, Wish::Look, Wish::Close] {
+            let report = of_link(link("expired", None), wish, END + UNDER_WAY_MS - 1);
+            assert_eq!(report.status, Status::Pending);
+        }
+    }
+
+    #[test]
+    fn a_link_is_over_once_no_payment_can_be_under_way() {
+        let at = |now, updated| of_link(link("expired", updated), Wish::Look, now).status;
+        assert_eq!(at(END + UNDER_WAY_MS, None), Status::Expired);
+        let closed = of_link(link("expired", None), Wish::Close, END + UNDER_WAY_MS);
+        assert_eq!(closed.status, Status::Declined);
+        // Expired by hand an hour before its time, at 07:00.
+        let early = Some("2027-01-15T07:00:00Z");
+        assert_eq!(at(END - 1, early), Status::Pending);
+        // Its own time has come meanwhile; whether the status changed then as well is not known.
+        assert_eq!(at(END, early), Status::Pending);
+        let earlier = Some("2027-01-15T06:30:00Z");
+        assert_eq!(at(END - 1, earlier), Status::Expired);
+    }
+
+    #[test]
+    fn a_paid_links_own_word_is_taken_where_no_news_comes() {
+        for (status, updated) in [("completed", None), ("paid", Some("2027-01-15T08:00:00Z"))] {
+            let soon = of_link(link(status, updated), Wish::Look, END + NEWS_MS - 1);
+            assert_eq!((soon.status, soon.received.amount), (Status::Processing, 0));
+            let late = of_link(link(status, updated), Wish::Look, END + NEWS_MS);
+            assert_eq!(
+                (late.status, late.settlement, late.received.amount),
+                (Status::Completed, Settlement::Confirmed, 4990)
+            );
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What is done with a payment of which notifications or a session's result have told.
+use kassette_plugin::json::Json;
+use kassette_plugin::provider::call::Answer;
+use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Wish};
+
+use crate::known::{Payment, Stage};
+use crate::wire::{self, Problem};
+use crate::{api, methods, start};
+
+/// Adyen's number for a modification of a payment that it does not know.
+const NO_PAYMENT: &str = "167";
+
+/// Fulfils the wish and tells.
+pub(crate) fn query(
+    account: &Account,
+    attempt: &Attempt,
+    payment: &Payment,
+    wish: Wish,
+) -> Result<Report, QueryFailure> {
+    let by_us = methods::is_captured_by_us(&attempt.method);
+    let mut report = match (&payment.stage, wish) {
+        (Stage::Captured, _) => payment.captured("CAPTURE"),
+        (Stage::Cancelled, _) => payment.cancelled("cancelled"),
+        (Stage::Noted, _) => payment.beside("notifications alone tell more of this payment"),
+        (Stage::Authorised(_) | Stage::Refused(_), _) if !by_us => {
+            payment.captured("AUTHORISATION of a method that takes the money at once")
+        }
+        (Stage::Authorised(refused), Wish::Finish) => {
+            capture(account, attempt, payment, refused.as_deref())?
+        }
+        // A capture of its own: the first one's key has the first one's answer.
+        (Stage::Refused(capture_id), Wish::Finish) => {
+            let again = payment.at(Stage::Authorised(Some(capture_id.clone())));
+            capture(account, attempt, &again, Some(capture_id))?
+        }
+        (Stage::Authorised(_) | Stage::Refused(_), Wish::Close) => {
+            cancel(account, attempt, payment)?
+        }
+        (Stage::Authorised(_), Wish::Look) => payment.authorised("AUTHORISATION"),
+        (Stage::Refused(_), Wish::Look) => payment.review("CAPTURE refused, still authorised"),
+    };
+    let word = match payment.stage {
+        Stage::Authorised(_) | Stage::Refused(_) => Some("Authorised"),
+        Stage::Captured => Some("SentForSettle"),
+        Stage::Cancelled => Some("Cancelled"),
+        Stage::Noted => None,
+    };
+    report.particulars.provider_status = word.map(str::to_owned);
+    Ok(report)
+}
+
+/// Asks for a capture of all that was authorised. Adyen takes the request in, and tells by a
+/// notification what became of it: until then the payment is authorised. What is refused at once is
+/// told as that: the authorisation stands.
+fn capture(
+    account: &Account,
+    attempt: &Attempt,
+    payment: &Payment,
+    after: Option<&str>,
+) -> Result<Report, QueryFailure> {
+    let key = match after {
+        None => format!("{}-capture", attempt.id),
+        Some(refused) => format!("{}-{refused}", attempt.id),
+    };
+    let amount = [("amount".to_owned(), wire::money_json(&payment.amount))];
+    let answer = modify(account, attempt, payment, "captures", &key, &amount)?;
+    match received(&answer, payment)? {
+        None => Ok(payment.authorised("CAPTURE awaited")),
+        Some(problem) => {
+            let mut report = payment.review(&format!("capture refused: {problem}"));
+            report.particulars.reason = Some(problem.code);
+            Ok(report)
+        }
+    }
+}
+
+/// Asks for a cancellation, likewise.
+///
+/// Cancelled, never reversed: a reversal would give back what was captured meanwhile.
+fn cancel(account: &Account, attempt: &Attempt, payment: &Payment) -> Result<Report, QueryFailure> {
+    let key = format!("{}-cancel", attempt.id);
+    let answer = modify(account, attempt, payment, "cancels", &key, &[])?;
+    match received(&answer, payment)? {
+        None => Ok(payment.authorised("CANCELLATION awaited")),
+        Some(problem) => Err(QueryFailure::Unavailable(problem.to_string())),
+    }
+}
+
+fn modify(
+    account: &Account,
+    attempt: &Attempt,
+    payment: &Payment,
+    operation: &str,
+    key: &str,
+    more: &[(String, Json)],
+) -> Result<Answer, QueryFailure> {
+    let mut fields = vec![
+        (
+            "merchantAccount".to_owned(),
+            api::merchant_account(account).into(),
+        ),
+        // It comes back as the notification's merchantReference.
+        ("reference".to_owned(), attempt.id.as_str().into()),
+    ];
+    fields.extend_from_slice(more);
+    let path = format!("/payments/{}/{operation}", payment.psp_reference);
+    Ok(api::post(account, &path, key, &Json::Object(fields))?)
+}
+
+/// Whether a modification was taken in: nothing where it was, else why it was refused for good.
+fn received(answer: &Answer, payment: &Payment) -> Result<Option<Problem>, QueryFailure> {
+    let problem = wire::problem(answer);
+    match answer.status {
+        201 if wire::is_received(&answer.body, &payment.psp_reference) => Ok(None),
+        201 => Err(unavailable("the answer cannot be read")),
+        404 => Err(QueryFailure::Absent),
+        422 if problem.code == NO_PAYMENT => Err(QueryFailure::Absent),
+        422 if problem.code != start::IN_PROGRESS => Ok(Some(problem)),
+        _ => Err(refused(answer)),
+    }
+}
+
+/// An answer that is none.
+pub(crate) fn refused(answer: &Answer) -> QueryFailure {
+    QueryFailure::Unavailable(wire::problem(answer).to_string())
+}
+
+/// No certain answer.
+pub(crate) fn unavailable(why: &str) -> QueryFailure {
+    QueryFailure::Unavailable(why.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{account, attempt};
+    use kassette_plugin::provider::{Money, Settlement, Status};
+
+    fn of(method: &str, stage: Stage, wish: Wish) -> Result<Report, QueryFailure> {
+        let payment = Payment {
+            psp_reference: "993617898204183D".into(),
+            amount: Money {
+                amount: 4990,
+                currency: "EUR".into(),
+            },
+            stage,
+        };
+        query(&account(), &attempt(method), &payment, wish)
+    }
+
+    #[test]
+    fn an_authorisation_proves_money_only_where_the_method_takes_it_at_once() {
+        for method in ["ideal", "upi_imps"] {
+            for wish in [Wish::Finish, Wish::Look, Wish::Close] {
+                let report = of(method, Stage::Authorised(None), wish).unwrap();
+                assert_eq!(
+                    (report.status, report.settlement, report.received.amount),
+                    (Status::Completed, Settlement::Confirmed, 4990),
+                    "{method}"
+                );
+            }
+        }
+        for method in ["credit_card", "klarna", "paypal"] {
+            let report = of(method, Stage::Authorised(None), Wish::Look).unwrap();
+            assert_eq!(
+                (report.status, report.settlement),
+                (Status::Processing, Settlement::Pending),
+                "{method}"
+            );
+            assert_eq!(report.particulars.references, ["993617898204183D"]);
+            // Both need a request, and there is no network here.
+            for wish in [Wish::Finish, Wish::Close] {
+                assert!(
+                    of(method, Stage::Authorised(None), wish).is_err(),
+                    "{method}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_noted_beside_a_payment_ends_nothing() {
+        for wish in [Wish::Finish, Wish::Look, Wish::Close] {
+            let report = of("credit_card", Stage::Noted, wish).unwrap();
+            assert_eq!(
+                (report.status, report.received.amount),
+                (Status::Pending, 0)
+            );
+        }
+    }
+
+    #[test]
+    fn a_refused_capture_is_for_a_person() {
+        let stage = Stage::Refused("853617894906488A".into());
+        let report = of("credit_card", stage, Wish::Look).unwrap();
+        assert_eq!(report.status, Status::Review);
+        assert!(report.reference.ends_with("/refused/853617894906488A"));
+    }
+}

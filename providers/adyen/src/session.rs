@@ -1,0 +1,205 @@
+//! Asking where a session stands: what is captured by us is paid on its hosted page.
+//!
+//! Adyen tells a session's result to who holds the `sessionResult` that the payer's browser brought
+//! back, as it was then; nothing else can be asked of a session, and nothing ends it before its time.
+//! Neither is needed to be sure: every payment made there is authorised alone, and waits for a capture
+//! that nothing but this module asks for, once it knows the payment's id.
+use kassette_plugin::json::object;
+use kassette_plugin::provider::{
+    Account, Attempt, Money, Particulars, QueryFailure, Report, Settlement, Status, Wish,
+};
+
+use crate::known::{Payment, Stage};
+use crate::wire::{self, SessionResult, SessionStatus};
+use crate::{api, payment, start};
+
+/// Longest result that is handed on: the host takes addresses of 8 KiB.
+const RESULT: usize = 6 * 1024;
+
+/// Fulfils the wish and tells.
+pub(crate) fn query(
+    account: &Account,
+    attempt: &Attempt,
+    id: &str,
+    wish: Wish,
+    returned: Option<&str>,
+) -> Result<Report, QueryFailure> {
+    let told = match returned.and_then(result_of) {
+        Some(result) => read(account, attempt, id, result)?,
+        None => None,
+    };
+    let Some(told) = told else {
+        if wish == Wish::Close {
+            void(account, attempt)?;
+            return Ok(unpaid(attempt, id, Status::Declined, "closed"));
+        }
+        return Ok(unpaid(attempt, id, Status::Pending, "session open"));
+    };
+    if let Some(payment) = paid(&told) {
+        let mut report = if told.manual_review && wish == Wish::Look {
+            payment.review("authorised, in manual review")
+        } else {
+            payment::query(account, attempt, &payment, wish)?
+        };
+        report.particulars.instrument = told.instrument;
+        return Ok(report);
+    }
+    let (status, word) = match told.status {
+        SessionStatus::Completed => (Status::Processing, "completed"),
+        SessionStatus::Pending => (Status::Pending, "paymentPending"),
+        SessionStatus::Active => (Status::Pending, "active"),
+        SessionStatus::Refused => (Status::Declined, "refused"),
+        // The page may be open in another window: what is approved there is never captured.
+        SessionStatus::Canceled => (Status::Declined, "canceled"),
+        SessionStatus::Expired => (Status::Expired, "expired"),
+    };
+    let status = match (status, wish) {
+        (Status::Pending | Status::Processing, Wish::Close) => {
+            void(account, attempt)?;
+            Status::Declined
+        }
+        (Status::Expired, Wish::Close) => Status::Declined,
+        _ => status,
+    };
+    Ok(unpaid(attempt, id, status, word))
+}
+
+/// What a session without a known payment reports.
+fn unpaid(attempt: &Attempt, id: &str, status: Status, word: &str) -> Report {
+    Report {
+        reference: id.to_owned(),
+        status,
+        settlement: Settlement::Pending,
+        received: Money {
+            amount: 0,
+            currency: attempt.due.currency.clone(),
+        },
+        returned: 0,
+        detail: format!("session: {word}"),
+        particulars: Particulars {
+            provider_status: Some(word.to_owned()),
+            ..Particulars::default()
+        },
+    }
+}
+
+/// The one payment that a result proves.
+fn paid(told: &SessionResult) -> Option<Payment> {
+    let [(psp_reference, amount)] = told.payments.as_slice() else {
+        return None;
+    };
+    Some(Payment {
+        psp_reference: psp_reference.clone(),
+        amount: amount.clone(),
+        stage: Stage::Authorised(None),
+    })
+}
+
+/// The result in the query that the payer came back with, encoded as it was: anybody can write it, so
+/// that only what fits into an address is handed on.
+fn result_of(returned: &str) -> Option<&str> {
+    let result = returned
+        .split('&')
+        .find_map(|field| field.strip_prefix("sessionResult="))?;
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$'()*+,;=:@/?%".contains(&byte);
+    (1..=RESULT)
+        .contains(&result.len())
+        .then_some(result)
+        .filter(|result| result.bytes().all(fits))
+}
+
+/// Reads a session's result; none where Adyen does not take what the payer brought for one.
+fn read(
+    account: &Account,
+    attempt: &Attempt,
+    id: &str,
+    result: &str,
+) -> Result<Option<SessionResult>, QueryFailure> {
+    let answer = api::get(account, &format!("/sessions/{id}?sessionResult={result}"))?;
+    match answer.status {
+        200 => wire::session_result(&answer.body, id, &attempt.id)
+            .map(Some)
+            .ok_or_else(|| payment::unavailable("the answer is not about this session")),
+        400 | 404 | 422 => Ok(None),
+        _ => Err(payment::refused(&answer)),
+    }
+}
+
+/// Gives back an authorisation of which no news has come: it is named by our own reference. Where
+/// there is none, nothing happens. It can still be approved later, and is then never captured.
+fn void(account: &Account, attempt: &Attempt) -> Result<(), QueryFailure> {
+    let body = object([
+        ("merchantAccount", api::merchant_account(account).into()),
+        ("paymentReference", attempt.id.as_str().into()),
+        ("reference", attempt.id.as_str().into()),
+    ]);
+    let answer = api::post(account, "/cancels", &format!("{}-void", attempt.id), &body)?;
+    match answer.status {
+        201 => Ok(()),
+        422 if wire::problem(&answer).code != start::IN_PROGRESS => Ok(()),
+        _ => Err(payment::refused(&answer)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{account, attempt};
+
+    #[test]
+    fn what_the_payer_brought_is_handed_on_as_it_is_or_not_at_all() {
+        for (returned, result) in [
+            (
+                "sessionId=CS1&sessionResult=Ab02b4c0%21BQAB%2B%2F%3D",
+                Some("Ab02b4c0%21BQAB%2B%2F%3D"),
+            ),
+            ("sessionResult=Ab02b4c0!BQAB&x=1", Some("Ab02b4c0!BQAB")),
+            ("sessionResult=", None),
+            ("xsessionResult=1", None),
+            ("sessionResult=a#b", None),
+            ("sessionResult=a b", None),
+            ("sessionResult=é", None),
+            ("", None),
+        ] {
+            assert_eq!(result_of(returned), result, "{returned}");
+        }
+        let long = format!("sessionResult={}", "a".repeat(RESULT + 1));
+        assert_eq!(result_of(&long), None);
+    }
+
+    #[test]
+    fn a_session_that_nothing_is_known_of_waits_for_its_payer() {
+        for wish in [Wish::Look, Wish::Finish] {
+            let report = query(&account(), &attempt("credit_card"), "CS1", wish, None).unwrap();
+            assert_eq!(
+                (
+                    report.status,
+                    report.received.amount,
+                    report.reference.as_str()
+                ),
+                (Status::Pending, 0, "CS1")
+            );
+        }
+        // Without a network nothing can be given back.
+        let closed = query(
+            &account(),
+            &attempt("credit_card"),
+            "CS1",
+            Wish::Close,
+            None,
+        );
+        assert!(closed.is_err());
+    }
+
+    #[test]
+    fn several_payments_of_one_session_wait_for_their_notifications() {
+        let amount = attempt("credit_card").due;
+        let told = SessionResult {
+            status: SessionStatus::Completed,
+            payments: vec![("A".into(), amount.clone()), ("B".into(), amount)],
+            instrument: None,
+            manual_review: false,
+        };
+        assert_eq!(paid(&told), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! What happens to money that was taken, and what support is told of a payment.
+use kassette_plugin::provider::{
+    Attempt, DisputeState, Open, RefundState, Report, Settlement, Status, Wish,
+};
+
+use crate::{World, choose, later, report, started, world};
+
+/// A payment that was taken, with the reports about it.
+fn paid(w: &World, method: &str) -> (Attempt, Open, Vec<Report>) {
+    let (attempt, open) = started(w, method);
+    choose(w, &open, "approve");
+    let approved = report(w);
+    let mut done = w
+        .query(&attempt, Some(&approved.reference), Wish::Finish)
+        .unwrap();
+    if done.status == Status::Processing {
+        done = later(w);
+    }
+    assert_eq!(done.status, Status::Completed);
+    (attempt, open, vec![approved, done])
+}
+
+#[test]
+fn refunds_are_told_each_with_its_own_id_and_what_failed_is_taken_back() {
+    for method in ["ideal", "credit_card"] {
+        let w = world();
+        let (_, open, _) = paid(&w, method);
+        let mut ids = Vec::new();
+        for amount in [1_000, 1_000, 500] {
+            let refund = w.sim.refund_part(w.id(), &open.reference, amount);
+            let id = w.at_the_vendor(refund).unwrap();
+            let refunded = report(&w);
+            assert_eq!(
+                (refunded.status, refunded.settlement, refunded.returned),
+                (Status::Pending, Settlement::Pending, 0)
+            );
+            let [refund] = refunded.particulars.refunds.as_slice() else {
+                panic!("one refund: {refunded:?}")
+            };
+            assert_eq!(refund.id, id);
+            assert!(refunded.particulars.references.contains(&id));
+            assert_eq!(
+                (refund.amount, refund.state),
+                (amount, RefundState::Succeeded)
+            );
+            assert!(!ids.contains(&id), "each has an id of its own");
+            ids.push(id);
+        }
+        let fails = w.sim.fail_refund(w.id(), &open.reference, &ids[1]);
+        w.at_the_vendor(fails).unwrap();
+        let failed = report(&w);
+        let [refund] = failed.particulars.refunds.as_slice() else {
+            panic!("one refund: {failed:?}")
+        };
+        assert_eq!(
+            (&refund.id, refund.amount, refund.state),
+            (&ids[1], 1_000, RefundState::Failed)
+        );
+    }
+}
+
+#[test]
+fn a_chargeback_takes_the_money_at_once_and_its_reversal_brings_it_back() {
+    let w = world();
+    let (attempt, open, _) = paid(&w, "credit_card");
+    let id = w.at_the_vendor(w.sim.dispute(w.id(), &open.reference));
+    let id = id.unwrap();
+    let lost = report(&w);
+    assert_eq!((lost.status, lost.returned), (Status::Review, 0));
+    let [dispute] = lost.particulars.disputes.as_slice() else {
+        panic!("one dispute: {lost:?}")
+    };
+    assert_eq!(
+        (dispute.id.as_str(), dispute.amount, dispute.state),
+        (id.as_str(), attempt.due.amount, DisputeState::Lost)
+    );
+    assert_eq!(dispute.reason.as_deref(), Some("10.4"));
+    assert!(dispute.respond_by.is_some_and(|by| by > w.now()));
+    let ended = w.sim.end_dispute(w.id(), &open.reference, true);
+    w.at_the_vendor(ended).unwrap();
+    let won = report(&w);
+    assert_eq!(won.status, Status::Pending);
+    let states: Vec<_> = won
+        .particulars
+        .disputes
+        .iter()
+        .map(|dispute| (dispute.id.as_str(), dispute.state))
+        .collect();
+    assert_eq!(states, [(id.as_str(), DisputeState::Won)]);
+}
+
+#[test]
+fn support_is_told_with_what_and_when_a_payer_paid_and_under_which_ids() {
+    let w = world();
+    let (_, _, told) = paid(&w, "credit_card");
+    let [approved, captured] = told.as_slice() else {
+        panic!("two reports: {told:?}")
+    };
+    let of = &approved.particulars;
+    assert_eq!(of.instrument.as_deref(), Some("visa 1111"));
+    assert_eq!(of.authorised_at, Some(w.now() - 1_500));
+    let until = of.capture_before.map(|until| until - w.now());
+    assert_eq!(until, Some(28 * 86_400_000 - 1_500));
+    assert_eq!(of.provider_status.as_deref(), Some("AUTHORISATION"));
+    let [payment] = of.references.as_slice() else {
+        panic!("one id: {of:?}")
+    };
+    assert!(approved.reference.starts_with(payment));
+    let of = &captured.particulars;
+    assert_eq!(of.captured_at.map(|at| at / 1_000), Some(w.now() / 1_000));
+    assert_eq!(of.references.len(), 2, "the payment's and the capture's");
+    assert_eq!(of.references.first(), Some(payment));
+    let (_, _, told) = paid(&w, "ideal");
+    let bank = told
+        .first()
+        .and_then(|told| told.particulars.instrument.as_deref());
+    assert_eq!(bank, Some("bank TESTNL01"));
+}
+
+#[test]
+fn what_was_told_afterwards_changes_nothing_about_the_capture() {
+    let w = world();
+    let (attempt, open, told) = paid(&w, "ideal");
+    let refund = w.sim.refund_part(w.id(), &open.reference, 1_000);
+    w.at_the_vendor(refund).unwrap();
+    let refunded = report(&w);
+    let asked = w.query(&attempt, Some(&refunded.reference), Wish::Look);
+    assert_eq!(asked.unwrap().status, Status::Pending);
+    let first = told.first().unwrap();
+    let asked = w.query(&attempt, Some(&first.reference), Wish::Look);
+    assert_eq!(asked.unwrap().status, Status::Completed);
+}

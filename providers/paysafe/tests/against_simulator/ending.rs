@@ -1,0 +1,174 @@
+//! What proves that no money can come any more, and what does not: lost callbacks, handles that nobody
+//! used, payments that fail.
+use kassette_plugin::provider::{QueryFailure, Settlement, Status, Subject, Wish};
+use kassette_sim::{Fault, State};
+
+use crate::{attempt, chosen, world};
+
+const LIFE_MS: u64 = 15 * 60_000;
+
+#[test]
+fn a_payer_who_has_paid_is_seen_by_asking_alone_and_the_money_is_asked_for() {
+    // Neither the callback nor the payer came back.
+    let w = world();
+    w.fault(Fault::CallbackNever);
+    let (attempt, started) = chosen(&w, "approve");
+    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
+    for wish in [Wish::Look, Wish::Close] {
+        let seen = ask(wish);
+        assert_eq!(seen.status, Status::Processing, "{wish:?}");
+        let until = seen.particulars.capture_before;
+        assert_eq!(until, Some(w.now() + LIFE_MS), "{wish:?}");
+        assert_eq!(w.entry().state, State::Authorised, "{wish:?}");
+    }
+    ask(Wish::Finish);
+    w.confirm();
+    let report = ask(Wish::Look);
+    assert_eq!(
+        (report.status, report.settlement, report.received),
+        (Status::Completed, Settlement::Confirmed, attempt.due)
+    );
+    assert_eq!(w.entry().captured_times, 1);
+}
+
+#[test]
+fn what_was_paid_at_interac_is_taken_by_paysafe_where_nobody_asks_for_it() {
+    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
+        let w = world();
+        let (attempt, started) = chosen(&w, "approve");
+        let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
+        assert_eq!(ask(Wish::Close).status, Status::Processing);
+        w.advance(LIFE_MS);
+        let report = ask(wish);
+        assert_eq!(
+            (report.status, report.received),
+            (Status::Completed, attempt.due.clone()),
+            "{wish:?}"
+        );
+        assert_eq!(w.entry().captured_times, 1, "{wish:?}");
+    }
+}
+
+#[test]
+fn a_handle_that_waits_is_not_over_before_its_own_end() {
+    let w = world();
+    let (attempt, started) = chosen(&w, "pending");
+    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
+    assert_eq!(ask(Wish::Close).status, Status::Pending);
+    // The payer's link still works, and what they pay now is found.
+    w.choose(&started, "approve");
+    assert_eq!(ask(Wish::Close).status, Status::Processing);
+
+    let w = world();
+    let (attempt, started) = chosen(&w, "pending");
+    w.advance(LIFE_MS);
+    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
+        let report = w.query(&attempt, Some(&started.reference), wish).unwrap();
+        assert_eq!(
+            (report.status, report.received.amount),
+            (Status::Expired, 0),
+            "{wish:?}"
+        );
+    }
+    assert_eq!(w.choose(&started, "approve").0, 409);
+    assert_eq!(w.entry().captured_times, 0);
+}
+
+#[test]
+fn a_held_payment_is_definite_after_its_webhook() {
+    let w = world();
+    let (attempt, started) = chosen(&w, "review");
+    w.next_callback();
+    w.query(&attempt, Some(&started.reference), Wish::Finish)
+        .unwrap();
+    let told = w.callback(&w.next_callback()).unwrap();
+    assert_eq!(told.notices[0].about, Subject::Attempt(attempt.id.clone()));
+    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
+        let report = w.query(&attempt, Some(&started.reference), wish).unwrap();
+        assert_eq!(report.status, Status::Review, "{wish:?}");
+        let words = report.particulars.provider_status;
+        assert_eq!(words.as_deref(), Some("HELD"), "{wish:?}");
+    }
+}
+
+#[test]
+fn a_payment_that_is_refused_is_over_with_its_error() {
+    let w = world();
+    let (attempt, started) = chosen(&w, "approve");
+    w.fault(Fault::CaptureRefused);
+    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
+    assert_eq!(ask(Wish::Finish).status, Status::Processing);
+    w.confirm();
+    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
+        let report = ask(wish);
+        assert_eq!(
+            (report.status, report.received.amount),
+            (Status::Declined, 0),
+            "{wish:?}"
+        );
+        assert_eq!(
+            report.particulars.reason.as_deref(),
+            Some("3022"),
+            "{wish:?}"
+        );
+    }
+    assert_eq!(w.entry().captured_times, 0);
+}
+
+#[test]
+fn a_handle_that_paysafe_ends_or_forgets_is_told_so() {
+    for wish in [Wish::Finish, Wish::Look, Wish::Close] {
+        let w = world();
+        w.fault(Fault::VoidsApproval);
+        let (attempt, started) = chosen(&w, "approve");
+        w.advance(2_000);
+        let report = w.query(&attempt, Some(&started.reference), wish).unwrap();
+        assert_eq!(report.status, Status::Expired, "{wish:?}");
+        assert_eq!(w.entry().captured_times, 0, "{wish:?}");
+
+        let w = world();
+        let (attempt, started) = chosen(&w, "approve");
+        w.fault(Fault::Forgets);
+        let asked = w.query(&attempt, Some(&started.reference), wish);
+        assert_eq!(asked, Err(QueryFailure::Absent), "{wish:?}");
+    }
+}
+
+#[test]
+fn refunds_in_parts_are_traced_add_up_and_fall_back_whatever_the_wish() {
+    let w = world();
+    let (attempt, started) = chosen(&w, "approve");
+    w.next_callback();
+    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
+    ask(Wish::Finish);
+    let completed = w.callback(&w.next_callback()).unwrap().notices.remove(0);
+    let payment = completed.report.unwrap().reference;
+    for amount in ["10.00", "10.00", "5.00"] {
+        w.refund(&started, amount);
+        // Made in the Business Portal: it names the payment, not the attempt.
+        let told = w.callback(&w.next_callback()).unwrap();
+        assert_eq!(told.notices[0].about, Subject::Reference(payment.clone()));
+    }
+    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
+        let report = ask(wish);
+        assert_eq!(
+            (report.status, report.returned),
+            (Status::Completed, 2500),
+            "{wish:?}"
+        );
+        assert_eq!(report.reference, payment, "{wish:?}");
+    }
+    w.choose(&started, "refund_fails");
+    assert_eq!(ask(Wish::Look).returned, 2000);
+}
+
+#[test]
+fn another_shops_payments_at_the_same_account_are_none_of_ours() {
+    let w = world();
+    let mut others = attempt(&w);
+    others.id = "shop:123".into();
+    let started = kassette_world::open(w.start(&others));
+    w.choose(&started, "approve");
+    let told = w.callback(&w.next_callback()).unwrap();
+    assert_eq!((told.status, told.notices), (200, Vec::new()));
+}
