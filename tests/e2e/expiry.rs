@@ -127,11 +127,10 @@ async fn a_vendor_silent_to_the_last_question_leaves_the_payment_to_a_person() {
         server.events(&payment).await,
         ["payment.pending", "payment.review"]
     );
+    let unbacked = server.decide(&payment, "approve", json!({})).await;
+    unbacked.expect(409).error();
     server.fault("sandbox-test", "none", 1).await;
-    server
-        .decide(&payment, "approve", json!({ "settlement": "confirmed" }))
-        .await
-        .expect(200);
+    server.act(&payment, "query").await.expect(200);
     assert_eq!(status(&server, &payment).await, "completed");
     assert_eq!(server.entries(&payment).await[0]["captured_times"], 1);
 }

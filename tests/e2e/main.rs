@@ -7,6 +7,7 @@
     clippy::allow_attributes
 )]
 
+mod books;
 mod browser;
 mod callbacks;
 mod compiled;

@@ -38,11 +38,12 @@ async fn an_approval_completes_with_what_the_attempt_proves() {
         server.events(&payment).await,
         ["payment.pending", "payment.review", "payment.completed"]
     );
-    server
-        .decide(&payment, "approve", json!({}))
-        .await
-        .expect(409)
-        .error();
+    let again = server.decide(&payment, "approve", json!({})).await;
+    assert_eq!(
+        again.expect(200).json()["payment"]["decision"],
+        decided["payment"]["decision"],
+        "the same decision again answers the same"
+    );
     server
         .decide(&payment, "decline", json!({}))
         .await
@@ -54,10 +55,11 @@ async fn an_approval_completes_with_what_the_attempt_proves() {
         .json();
     let object = format!("payment/{}", payment["payment_id"].as_str().unwrap());
     let entries = audit["entries"].as_array().unwrap();
-    let entry = entries
+    let mut about = entries
         .iter()
-        .find(|entry| entry["object"] == object.as_str())
-        .unwrap();
+        .filter(|entry| entry["object"] == object.as_str());
+    let entry = about.next().unwrap();
+    assert_eq!(about.next(), None, "one decision, one line");
     assert_eq!(
         (&entry["action"], &entry["actor"], &entry["reason"]),
         (
@@ -134,6 +136,7 @@ async fn a_decision_is_complete_and_only_about_a_payment_in_review() {
         json!({ "reason": null }),
         json!({ "reason": "" }),
         json!({ "settlement": "failed" }),
+        json!({ "vouch": "yes" }),
         json!({ "wallet": "x" }),
     ] {
         let answer = server.decide(&payment, "approve", more.clone()).await;
@@ -256,22 +259,215 @@ async fn an_authorisation_waits_for_the_review_and_is_captured_or_closed_by_it()
     assert!(server.work(&declined).await.is_empty(), "nothing was taken");
 }
 
-#[tokio::test]
-async fn a_decision_that_needs_a_silent_vendor_is_refused_and_can_be_repeated() {
+/// A decision that waits: 202, and the payment stays in review and shows it.
+async fn waits(server: &Server, payment: &Value, decision: &str) -> Value {
+    let answer = server.decide(payment, decision, json!({})).await;
+    let waiting = answer.expect(202).json()["payment"].clone();
+    assert_eq!(
+        (&waiting["status"], &waiting["decision"]["state"]),
+        (&json!("review"), &json!("waiting"))
+    );
+    waiting
+}
+
+/// Status, settlement, and where the decision stands.
+async fn decided(server: &Server, payment: &Value) -> [String; 3] {
+    let inside = server.inside(payment).await["payment"].clone();
+    [
+        &inside["status"],
+        &inside["settlement_status"],
+        &inside["decision"]["state"],
+    ]
+    .map(|word| word.as_str().unwrap_or("none").to_owned())
+}
+
+async fn risky() -> (Server, String) {
     let server = Server::fresh().await;
     let (_, key, _) = server.merchant(json!({ "review_over_usd": "50.00" })).await;
+    (server, key)
+}
+
+#[tokio::test]
+async fn a_decision_that_needs_a_silent_vendor_waits_and_is_finished_by_its_word() {
+    let (server, key) = risky().await;
     let payment = authorised(&server, &key).await;
     server.fault("sandbox-test", "down", 1).await;
+    waits(&server, &payment, "approve").await;
+    waits(&server, &payment, "approve").await;
+    let declined = server.decide(&payment, "decline", json!({})).await;
+    declined.expect(409).error();
+    server.fault("sandbox-test", "none", 1).await;
+    server.advance(600).await;
+    assert_eq!(
+        decided(&server, &payment).await,
+        ["completed", "confirmed", "done"]
+    );
+    assert_eq!(server.entries(&payment).await[0]["captured_times"], 1);
+}
+
+#[tokio::test]
+async fn a_decision_lapses_where_the_vendor_stays_silent_and_can_be_taken_again() {
+    let (server, key) = risky().await;
+    let payment = authorised(&server, &key).await;
+    server.fault("sandbox-test", "down", 1).await;
+    waits(&server, &payment, "approve").await;
+    for _ in 0..6 {
+        server.advance(120).await;
+    }
+    assert_eq!(
+        decided(&server, &payment).await,
+        ["review", "pending", "lapsed"]
+    );
+    server.fault("sandbox-test", "none", 1).await;
+    server.advance(600).await;
+    server
+        .decide(&payment, "decline", json!({}))
+        .await
+        .expect(200);
+    assert_eq!(server.entries(&payment).await[0]["state"], "closed");
+}
+
+#[tokio::test]
+async fn an_approval_whose_capture_is_refused_never_completes_without_money() {
+    let (server, key) = risky().await;
+    let payment = authorised(&server, &key).await;
+    server.fault("sandbox-test", "voids-approval", 1).await;
+    let voided = authorised(&server, &key).await;
+    server.advance(60).await;
+    for (payment, fault) in [(&voided, "none"), (&payment, "capture-refused")] {
+        server.fault("sandbox-test", fault, 100).await;
+        let answer = server.decide(payment, "approve", json!({})).await;
+        assert!(matches!(answer.status, 202 | 409), "{}", answer.text);
+        for _ in 0..6 {
+            server.advance(120).await;
+        }
+        let [status, settlement, state] = decided(&server, payment).await;
+        assert_eq!([&*status, &*settlement], ["review", "pending"]);
+        assert_ne!(state, "done");
+        assert_eq!(
+            server.events(payment).await,
+            ["payment.pending", "payment.review"]
+        );
+        assert_eq!(server.entries(payment).await[0]["captured_times"], 0);
+        server.fault("sandbox-test", "none", 1).await;
+        server.advance(600).await;
+        server
+            .decide(payment, "decline", json!({}))
+            .await
+            .expect(200);
+    }
+}
+
+#[tokio::test]
+async fn another_amount_than_was_seen_does_not_finish_an_approval() {
+    let (server, key) = risky().await;
+    let payment = authorised(&server, &key).await;
+    server.fault("sandbox-test", "capture-short", 1).await;
     server
         .decide(&payment, "approve", json!({}))
         .await
         .expect(409)
         .error();
-    assert_eq!(server.payment(&key, &payment).await["status"], "review");
-    server.fault("sandbox-test", "none", 1).await;
-    server
-        .decide(&payment, "approve", json!({}))
-        .await
-        .expect(200);
+    assert_eq!(
+        decided(&server, &payment).await,
+        ["review", "pending", "lapsed"]
+    );
+    let inside = server.inside(&payment).await;
+    assert_eq!(inside["payment"]["review_cause"], "mismatch");
+    assert_eq!(inside["attempts"][0]["received"], "48.90");
+    // Now the operator has seen it.
+    let accepted = server.decide(&payment, "approve", json!({})).await;
+    let accepted = accepted.expect(200).json()["payment"].clone();
+    assert_eq!(accepted["decision"]["received"], "48.90");
+    assert_eq!(accepted["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_capture_that_is_confirmed_later_finishes_the_approval() {
+    let (server, key) = risky().await;
+    let payment = authorised(&server, &key).await;
+    server.fault("sandbox-test", "capture-late", 1).await;
+    waits(&server, &payment, "approve").await;
+    server.advance(60).await;
+    server.until(&key, &payment, "completed").await;
+    assert_eq!(
+        decided(&server, &payment).await,
+        ["completed", "confirmed", "done"]
+    );
     assert_eq!(server.entries(&payment).await[0]["captured_times"], 1);
+}
+
+#[tokio::test]
+async fn money_that_was_given_back_during_a_review_needs_an_admins_word() {
+    let server = Server::fresh().await;
+    let (payment, url) = held(&server).await;
+    server.pay(&url, "refund").await;
+    server
+        .wait_for("the refund is known", async || {
+            let attempts = server.attempts(&payment).await;
+            (attempts[0]["returned"] == "49.90").then_some(())
+        })
+        .await;
+    let refused = server.decide(&payment, "approve", json!({})).await;
+    assert!(refused.expect(409).error().contains("vouch"));
+    assert_eq!(stands(&server, &payment).await, "review pending");
+    let vouched = server
+        .decide(&payment, "approve", json!({ "vouch": true }))
+        .await
+        .expect(200)
+        .json();
+    assert_eq!(vouched["payment"]["vouched"], true);
+    assert_eq!(stands(&server, &payment).await, "completed pending");
+    let kinds: Vec<_> = server.work(&payment).await;
+    assert!(kinds.iter().any(|line| line["kind"] == "unsettled"));
+}
+
+#[tokio::test]
+async fn only_an_admin_vouches() {
+    let server = shared().await;
+    let (payment, _) = held(server).await;
+    let operator = server
+        .admin(
+            "POST",
+            "/operators",
+            Some(&json!({ "name": "no admin", "role": "operator" })),
+        )
+        .await
+        .expect(201)
+        .json();
+    let body =
+        json!({ "decision": "approve", "vouch": true, "actor": "ann", "reason": "I say so" });
+    let path = format!(
+        "/payments/{}/review",
+        payment["payment_id"].as_str().unwrap()
+    );
+    let token = operator["token"].as_str().unwrap();
+    let answer = server.admin_as(token, "POST", &path, Some(&body)).await;
+    assert_eq!(answer.status, 403, "{}", answer.text);
+}
+
+#[tokio::test]
+async fn an_operator_asks_the_provider_and_sends_what_hangs_to_review() {
+    let server = Server::fresh().await;
+    let key = server.test_key();
+    let (payment, url) = server.started(key, "ideal", json!({})).await;
+    server.fault("sandbox-test", "callback-never", 1).await;
+    server.pay(&url, "approve").await.expect(303);
+    let asked = server.act(&payment, "query").await.expect(200).json();
+    assert_eq!(asked["payment"]["status"], "completed");
+
+    let created = server.create(key, json!({})).await;
+    server.act(&created, "query").await.expect(409).error();
+    server.act(&created, "to-review").await.expect(409).error();
+
+    let (hanging, url) = server.started(key, "credit_card", json!({})).await;
+    server.fault("sandbox-test", "needs-capture", 1).await;
+    server.fault("sandbox-test", "capture-late", 1).await;
+    server.pay(&url, "approve").await.expect(303);
+    server.until(key, &hanging, "processing").await;
+    let sent = server.act(&hanging, "to-review").await.expect(200).json();
+    assert_eq!(
+        (&sent["payment"]["status"], &sent["payment"]["review_cause"]),
+        (&json!("review"), &json!("operator"))
+    );
 }

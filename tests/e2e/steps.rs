@@ -152,8 +152,13 @@ impl Server {
 
     /// An operator's cancel.
     pub(crate) async fn cancel(&self, payment: &Value) -> Answer {
+        self.act(payment, "cancel").await
+    }
+
+    /// What else an operator can do with a payment: `query`, `to-review`.
+    pub(crate) async fn act(&self, payment: &Value, act: &str) -> Answer {
         let path = format!(
-            "/payments/{}/cancel",
+            "/payments/{}/{act}",
             payment["payment_id"].as_str().unwrap()
         );
         self.admin(

@@ -11,10 +11,12 @@
 //! | `ending` | expiry, an operator's cancel, another method chosen |
 //! | `news` | callbacks lost, late, twice, forged, replayed, misdirected, in the wrong order |
 //! | `money` | wrong amounts, money after the end, refunds, disputes, the work list and its commands |
+//! | `prompt` | how soon after a vendor's notice a payment is a paid order |
 //! | `fallback` | thousands of payments while the first in rank fails in every way and the gateway is killed |
 //! | `world`, `visit`, `tap`, `table` | the server with its shops; a payer's way; a wiretap on callbacks; what vendors lack |
 //!
-//! `KASSETTE_FALLBACK_PAYMENTS` says how many payments `fallback` starts.
+//! `KASSETTE_FALLBACK_PAYMENTS` says how many payments `fallback` starts, `KASSETTE_PROMPT_PAYMENTS` how many
+//! of each module `prompt` does.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -40,6 +42,7 @@ mod fallback;
 mod money;
 mod news;
 mod paying;
+mod prompt;
 mod table;
 mod tap;
 mod visit;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::table::{Has, lacks};
+use crate::table::{Has, is_over_with_one_try, lacks};
 use crate::world::{Desk, calm};
 
 #[tokio::test]
@@ -28,7 +28,11 @@ async fn a_declined_payer_can_begin_anew_and_never_pays_what_he_left() {
     let each = async |desk: Desk| {
         for method in &desk.module.methods {
             let visit = desk.visit(method).await;
-            visit.press("decline").await.expect(303);
+            if !visit.decline().await {
+                assert_eq!(visit.now().await["status"], "pending");
+                visit.is_unpaid().await;
+                continue;
+            }
             visit.until("created").await;
             visit.is_unpaid().await;
             // Whoever still has that page open pays nothing there.
@@ -40,6 +44,31 @@ async fn a_declined_payer_can_begin_anew_and_never_pays_what_he_left() {
             let declines = lacks(&desk.module.name, Has::Declines).is_none();
             let first = if declines { "declined" } else { "expired" };
             assert_eq!(again.attempts().await, [first, "captured"], "{method}");
+        }
+    };
+    world.each(each).await;
+}
+
+#[tokio::test]
+async fn a_declined_payer_goes_on_at_a_page_that_stays_open_and_it_is_one_attempt() {
+    let world = calm().await;
+    let each = async |desk: Desk| {
+        if lacks(&desk.module.name, Has::OneTry).is_none() {
+            return;
+        }
+        for method in &desk.module.methods {
+            if is_over_with_one_try(&desk.module.name, method) {
+                continue;
+            }
+            let visit = desk.visit(method).await;
+            // More often than a payment has attempts.
+            for _ in 0..6 {
+                visit.press("decline").await.expect(303);
+            }
+            assert_eq!(visit.now().await["status"], "pending");
+            visit.press("approve").await.expect(303);
+            visit.is_paid().await;
+            assert_eq!(visit.attempts().await, ["captured"], "{method}");
         }
     };
     world.each(each).await;
@@ -58,7 +87,7 @@ async fn what_the_vendor_holds_for_review_waits_for_an_operator() {
                 !events.contains(&"payment.completed".to_owned()),
                 "{events:?}"
             );
-            visit.decide("approve").await;
+            visit.approve_review().await;
             visit.until("completed").await;
             assert_eq!(
                 visit.taken().await,

@@ -10,12 +10,18 @@ pub(crate) enum Has {
     SealedBody,
     /// Tries that are declined.
     Declines,
+    /// A page that is over with the first declined try.
+    OneTry,
+    /// A declined payer who leaves the page for good, so that nothing can be paid there any more.
+    Leaving,
     /// A callback that says that a try was declined, while the payer may try again.
     NewsOfDeclines,
     /// A callback that is older than the one about the money, so that they can change places.
     EarlierNews,
     /// An answer to a question that tells of the money.
     AnswersAboutMoney,
+    /// The same where the payer never came back from the vendor's page.
+    AnswersWithoutReturn,
     /// An answer to a question that tells of a declined try.
     AnswersAboutDeclines,
     /// A way to call off whatever waits for its payer.
@@ -48,18 +54,33 @@ pub(crate) enum Has {
 const LACKING: &[(&str, Has, &str)] = &[
     (
         "adyen",
-        Has::AnswersAboutMoney,
-        "a link tells of no payment: notifications alone do",
+        Has::OneTry,
+        "a payer tries another card on the session's page until they leave it",
     ),
     (
         "adyen",
-        Has::AnswersAboutDeclines,
-        "a link tells of no refusal",
+        Has::AnswersWithoutReturn,
+        "a session's result is told to who has what the payer brought back",
+    ),
+    (
+        "adyen",
+        Has::Close,
+        "a link is left to its own end: its payment may be in the bank's hands",
+    ),
+    (
+        "adyen",
+        Has::ShutPage,
+        "a session cannot be ended, but an approval there moves no money",
+    ),
+    (
+        "adyen",
+        Has::LateMoney,
+        "cards are taken by nothing but the gateway's own capture",
     ),
     (
         "adyen",
         Has::Questions,
-        "a payment link asks the payer itself",
+        "its own pages ask the payer what they need",
     ),
     (
         "adyen",
@@ -111,11 +132,6 @@ const LACKING: &[(&str, Has, &str)] = &[
     ),
     (
         "paypal",
-        Has::SealedBody,
-        "the event's id alone is believed, and the event read from PayPal",
-    ),
-    (
-        "paypal",
         Has::NewsOfDeclines,
         "a voided order is over: a new one is begun",
     ),
@@ -132,13 +148,33 @@ const LACKING: &[(&str, Has, &str)] = &[
     ("paypal", Has::Questions, "PayPal knows its payers"),
     (
         "paysafe",
-        Has::ShutPage,
-        "a handle cannot be called off, but an approval moves no money",
+        Has::Close,
+        "a handle has its own end, and what was paid until then is taken",
     ),
     (
         "paysafe",
         Has::LateMoney,
         "nothing is taken but by a payment that the gateway makes",
+    ),
+    (
+        "razorpay",
+        Has::OneTry,
+        "a payer tries again on the link's page",
+    ),
+    (
+        "razorpay",
+        Has::Leaving,
+        "a try that failed may be authorised for a quarter of an hour, and one without an answer for days",
+    ),
+    (
+        "revolut",
+        Has::OneTry,
+        "a payer tries again on the order's page until they come back",
+    ),
+    (
+        "stripe",
+        Has::OneTry,
+        "a payer tries another card on the same page until they leave it",
     ),
     (
         "razorpay",
@@ -161,6 +197,12 @@ pub(crate) fn lacks(module: &str, what: Has) -> Option<&'static str> {
     let mut lines = LACKING.iter();
     let line = lines.find(|(of, has, _)| *of == module && *has == what);
     line.map(|(_, _, why)| *why)
+}
+
+/// Whether a method's page is over with the first declined try, at a vendor that has others which are
+/// not: Adyen's links, whose next payment could take money at once.
+pub(crate) fn is_over_with_one_try(module: &str, method: &str) -> bool {
+    module == "adyen" && matches!(method, "ideal" | "upi_imps")
 }
 
 /// A currency that every account of a method takes.

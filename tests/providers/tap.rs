@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -24,6 +24,8 @@ pub(crate) struct Letter {
     rest: String,
     headers: HeaderMap,
     pub(crate) body: Vec<u8>,
+    /// When it came here.
+    pub(crate) came_at: SystemTime,
     /// What the gateway answered; none where the letter was kept.
     pub(crate) answered: Option<u16>,
 }
@@ -155,6 +157,7 @@ async fn pass(
         rest: rest.to_owned(),
         headers: headers.clone(),
         body: body.to_vec(),
+        came_at: SystemTime::now(),
         answered: None,
     };
     if inner.kept.lock().contains(account) {

@@ -212,6 +212,18 @@ impl Visit {
         assert!([200, 303].contains(&page.status), "{page:?}");
     }
 
+    /// The payer's try is declined, and he leaves the page where it stays open; whether that ends the
+    /// attempt.
+    pub(crate) async fn decline(&self) -> bool {
+        let back = self.press("decline").await.expect(303);
+        let name = &self.desk.module.name;
+        if lacks(name, Has::OneTry).is_none() {
+            return true;
+        }
+        self.come_back(&back).await;
+        lacks(name, Has::Leaving).is_none()
+    }
+
     /// The payment as merchants see it.
     pub(crate) async fn now(&self) -> Value {
         self.server().payment(self.desk.key(), &self.payment).await
@@ -337,16 +349,25 @@ impl Visit {
         assert_eq!(data["test_mode"], true);
     }
 
-    /// An operator ends its review, again where the vendor has not answered for certain yet.
-    pub(crate) async fn decide(&self, decision: &str) {
+    /// An operator declines its review.
+    pub(crate) async fn decline_review(&self) {
         let server = self.server();
-        let ask = async || {
-            let said = server.decide(&self.payment, decision, json!({})).await;
-            assert!([200, 409].contains(&said.status), "{said:?}");
-            let over = said.status == 200 || self.now().await["status"] != "review";
-            over.then_some(())
-        };
-        server.wait_for("the decision", ask).await;
+        let said = server.decide(&self.payment, "decline", json!({})).await;
+        assert!([200, 202].contains(&said.status), "{said:?}");
+    }
+
+    /// An operator approves its review; an admin vouches where the vendor holds nothing yet that it
+    /// would capture.
+    pub(crate) async fn approve_review(&self) {
+        let server = self.server();
+        let said = server.decide(&self.payment, "approve", json!({})).await;
+        if said.status == 409 {
+            let vouch = json!({ "vouch": true });
+            let said = server.decide(&self.payment, "approve", vouch).await;
+            said.expect(200);
+        } else {
+            assert!([200, 202].contains(&said.status), "{said:?}");
+        }
     }
 
     /// Nobody has paid, and nothing says so.

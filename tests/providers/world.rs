@@ -97,22 +97,34 @@ impl World {
     /// the names of those that failed.
     pub(crate) async fn each(&'static self, act: impl AsyncFn(Desk)) {
         let act = &act;
-        let one = |module: &'static Module| async move {
-            let turn = self.turns[&module.account].lock().await;
-            let desk = Desk {
-                world: self,
-                module,
-            };
-            let ended = AssertUnwindSafe(act(desk)).catch_unwind().await;
-            // What it left behind must not spoil the next one's.
-            self.tap.pass(&module.account);
-            self.server.fault(&module.account, "none", 1).await;
-            drop(turn);
-            ended.err().map(|_| module.name.as_str())
-        };
-        let ended = join_all(self.modules.iter().map(one)).await;
+        let ended = join_all(self.modules.iter().map(|module| self.tried(module, act))).await;
         let failed: Vec<&str> = ended.into_iter().flatten().collect();
         assert!(failed.is_empty(), "failed for {failed:?}, as told above");
+    }
+
+    /// Does something with one module as the only one at its account.
+    pub(crate) async fn one(&'static self, module: &'static Module, act: impl AsyncFn(Desk)) {
+        let failed = self.tried(module, &act).await;
+        assert_eq!(failed, None, "failed, as told above");
+    }
+
+    /// The module's name where it failed.
+    async fn tried(
+        &'static self,
+        module: &'static Module,
+        act: &impl AsyncFn(Desk),
+    ) -> Option<&'static str> {
+        let turn = self.turns[&module.account].lock().await;
+        let desk = Desk {
+            world: self,
+            module,
+        };
+        let ended = AssertUnwindSafe(act(desk)).catch_unwind().await;
+        // What it left behind must not spoil the next one's.
+        self.tap.pass(&module.account);
+        self.server.fault(&module.account, "none", 1).await;
+        drop(turn);
+        ended.err().map(|_| module.name.as_str())
     }
 
     /// What merchants were told about a payment, oldest first.

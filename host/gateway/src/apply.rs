@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::id::{AttemptId, PaymentId};
-use kassette_domain::ledger::{Act, Duty, Errand, Ledger, Step, Via};
+use kassette_domain::ledger::{Act, Asked, Duty, Errand, Ledger, Step, Via};
 use kassette_domain::provider::{Report, Wish};
 use kassette_store::{About, Fault, Stepped};
 
 use crate::Gateway;
-use crate::tends::LOOK_EVERY;
 use crate::vendor::Word;
 
 /// Duties done for one payment in one go: a capture, closing what is left, a last look, expiry, and
@@ -46,11 +45,13 @@ impl Gateway {
         attempt: AttemptId,
         report: Report,
         via: Via,
+        asked: Option<Asked>,
     ) -> Result<Heeded, Fault> {
         let news = Step::News {
             attempt,
             report,
             via,
+            asked,
         };
         match self.step(About::Attempt(attempt), news, None).await? {
             Stepped::Done { ledger, .. } => Ok(Heeded::Taken(Box::new(ledger))),
@@ -100,8 +101,12 @@ impl Gateway {
         let Some(attempt) = ledger.attempt(id) else {
             return Ok(None);
         };
+        let asked = Asked {
+            wish,
+            notices: attempt.notices,
+        };
         let absent = match self.call_query(ledger, attempt, wish, limit).await? {
-            Word::Report(report) => match self.heed(id, report, via).await? {
+            Word::Report(report) => match self.heed(id, *report, via, Some(asked)).await? {
                 Heeded::Taken(ledger) => return Ok(Some(*ledger)),
                 Heeded::Unusable => false,
                 Heeded::Unknown => return Ok(None),
@@ -111,7 +116,7 @@ impl Gateway {
         };
         let silence = Step::Silence {
             attempt: id,
-            wish,
+            asked,
             absent,
             scheduled: wish == Wish::Look && via == Via::Query,
         };
@@ -144,7 +149,8 @@ impl Gateway {
         let limit = self.settings().provider_deadline;
         let asked = self.ask(ledger, id, Wish::Look, via, limit).await;
         if looking.end() {
-            let at = self.now().after(LOOK_EVERY);
+            let now = self.now();
+            let at = self.inner.asked.lock().next(id, now);
             self.ask_at(id, at).await?;
         }
         asked
@@ -176,6 +182,11 @@ impl Gateway {
     /// Does what is due about a payment, one duty after the other.
     pub(crate) async fn tend(&self, payment: PaymentId) -> Result<(), Fault> {
         let _hand = self.inner.hands.take(payment).await;
+        self.tend_in_hand(payment).await
+    }
+
+    /// The same where the caller has the payment in hand.
+    pub(crate) async fn tend_in_hand(&self, payment: PaymentId) -> Result<(), Fault> {
         for _ in 0..DUTIES_MOST {
             let Some(ledger) = self.store().ledger(About::Payment(payment)).await? else {
                 return Ok(());
@@ -195,10 +206,7 @@ impl Gateway {
     async fn perform(&self, ledger: &Ledger, duty: Duty) -> Result<bool, Fault> {
         let limit = self.settings().provider_deadline;
         match duty {
-            Duty::Capture(id) => self
-                .capture(id, Errand::Capture)
-                .await
-                .map(|done| done.is_some()),
+            Duty::Capture(id) => self.capture(id).await.map(|done| done.is_some()),
             Duty::Close(id) => Ok(self.close(id, limit).await?.is_some()),
             Duty::Look(id) => {
                 if self.look(ledger, id, Via::Query, false).await?.is_some() {
@@ -218,12 +226,8 @@ impl Gateway {
 
     /// Captures what the payer approved. The payment afterwards; none where the claim was refused,
     /// because somebody else is at it or it is wanted no longer.
-    pub(crate) async fn capture(
-        &self,
-        id: AttemptId,
-        errand: Errand,
-    ) -> Result<Option<Ledger>, Fault> {
-        let Claimed::Taken(ledger) = self.claim(id, errand).await? else {
+    async fn capture(&self, id: AttemptId) -> Result<Option<Ledger>, Fault> {
+        let Claimed::Taken(ledger) = self.claim(id, Errand::Capture).await? else {
             return Ok(None);
         };
         let limit = self.settings().provider_deadline;

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use kassette_domain::id::{AccountId, AttemptId};
-use kassette_domain::ledger::{Ledger, Via};
-use kassette_domain::provider::{Acknowledged, Incoming, Notice, Refused, Report, Subject};
+use kassette_domain::ledger::{Ledger, NewWork, Via};
+use kassette_domain::money::Minor;
+use kassette_domain::provider::{
+    Acknowledged, Incoming, Notice, Refused, Report, Subject, VendorStatus,
+};
+use kassette_domain::work::WorkKind;
 use kassette_runtime::CallError;
 use kassette_store::{About, Fault, Parked};
 
@@ -149,15 +153,17 @@ impl Gateway {
         match notice.about {
             Subject::Attempt(id) => {
                 let ledger = self.store().ledger(About::Attempt(id)).await?;
-                let ours = ledger.filter(|ledger| {
+                let known = ledger.is_some();
+                let ours = ledger.is_some_and(|ledger| {
                     let attempt = ledger.attempt(id);
                     attempt.is_some_and(|attempt| attempt.account == *account)
                 });
-                match ours {
-                    Some(_) => self.tell(id, notice.report).await?,
-                    None => tracing::info!(
+                match (ours, known) {
+                    (true, _) => self.tell(id, notice.report).await?,
+                    (false, true) => tracing::info!(
                         provider.id = %account, "news about an attempt that is not the account's"
                     ),
+                    (false, false) => self.unknown(account, id, notice.report).await?,
                 }
             }
             Subject::Reference(reference) => {
@@ -175,7 +181,53 @@ impl Gateway {
         Ok(())
     }
 
-    /// Keeps news about a reference that nobody knows yet.
+    /// Heeds news about an attempt that has our form and is not in the store, as after a backup was
+    /// restored: captured money is put before the operators. An attempt is written before its
+    /// provider is called, so it cannot become known later.
+    async fn unknown(
+        &self,
+        account: &AccountId,
+        id: AttemptId,
+        report: Option<Report>,
+    ) -> Result<(), Fault> {
+        let report = match report {
+            Some(report) => Some(report),
+            None => self.ask_about_unknown(account, id).await,
+        };
+        let captured = report.filter(|report| {
+            let taken = matches!(
+                report.status,
+                VendorStatus::Completed | VendorStatus::Review
+            );
+            taken && report.received > Minor(0)
+        });
+        let Some(report) = captured else {
+            tracing::info!(
+                provider.id = %account, attempt.id = %id,
+                "news about an attempt that the store does not know proves no capture"
+            );
+            return Ok(());
+        };
+        tracing::error!(
+            provider.id = %account, attempt.id = %id,
+            "money was captured for an attempt that the store does not know"
+        );
+        let found = NewWork {
+            kind: WorkKind::Unknown,
+            attempt: id,
+            account: account.clone(),
+            amount: report.received,
+            currency: report.currency,
+            detail: format!(
+                "captured under the reference {}, and the store knows no such attempt: was a backup \
+                 restored?",
+                report.reference
+            ),
+        };
+        self.store().unknown_money(found, self.now()).await
+    }
+
+    /// Keeps news about a reference that is not known yet.
     async fn park(
         &self,
         account: &AccountId,
@@ -196,7 +248,7 @@ impl Gateway {
     /// Applies a report; a notice without one, or with one that cannot be used, has the vendor asked.
     async fn tell(&self, id: AttemptId, report: Option<Report>) -> Result<(), Fault> {
         if let Some(report) = report {
-            match self.heed(id, report, Via::Callback).await? {
+            match self.heed(id, report, Via::Callback, None).await? {
                 Heeded::Taken(ledger) => {
                     if ledger.duty(self.now()).is_some() {
                         self.tend_soon(ledger.payment.id, false);

@@ -83,6 +83,7 @@ impl Gateway {
         }
         let accounts = &new.settings.accounts;
         self.inner.measured.keep(|id| accounts.contains_key(id));
+        self.store().set_schedule(new.settings.queries.clone());
         self.inner.configured.store(new.into());
         // New accounts are stale until something is known of them.
         self.probe_due().await;

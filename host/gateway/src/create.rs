@@ -130,6 +130,7 @@ impl Gateway {
         Ok(NewPayment {
             id: PaymentId::made_at(now, crate::random()?),
             usd,
+            rate,
             token: crate::url_token()?,
             expires_at: now.after(self.settings().payment_life),
             risk_review: merchant.policy.wants_review(usd),

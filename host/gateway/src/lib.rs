@@ -156,6 +156,7 @@ impl Gateway {
         for why in wrong {
             tracing::error!("{why}; it is not used");
         }
+        store.set_schedule(configured.settings.queries.clone());
         let connecting = Connecting::new(client.clone());
         let deliverer = Deliverer::new(client);
         let inner = Inner {

@@ -1,18 +1,19 @@
-//! An operator's decisions about a payment.
+//! An operator's acts about a payment: deciding a review, cancelling, asking the provider.
 
+use kassette_domain::attempt::Attempt;
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{AttemptId, PaymentId};
-use kassette_domain::ledger::{Act, Errand, Ledger, Refusal, ReviewDecision, Step};
-use kassette_domain::payment::Status;
+use kassette_domain::id::PaymentId;
+use kassette_domain::ledger::{Act, Ledger, NewDecision, Refusal, Step, Via};
+use kassette_domain::payment::{DecisionState, Status};
 use kassette_store::{About, Fault, Stepped};
 
 use crate::Gateway;
 
-/// Attempts that may have to be captured or closed before one decision: those of a payment are few,
-/// and a vendor that is never done is no reason to go on for ever.
+/// Attempts that may have to be closed before one cancel: those of a payment are few, and a vendor that
+/// is never done is no reason to go on for ever.
 const VENDORS_MOST: usize = 8;
 
-/// Why nothing was decided.
+/// Why nothing was done.
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
     /// 404.
@@ -26,70 +27,146 @@ pub enum DecideError {
     Store(#[from] Fault),
 }
 
+/// What became of a decision about a review.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decided {
+    /// It is carried out.
+    Done,
+    /// It is recorded, and waits for the provider.
+    Waiting,
+}
+
 impl Gateway {
-    /// Ends a review. An uncaptured authorisation is captured first, or closed on decline.
+    /// Records a decision about a review, has the provider capture or close what it needs, and says how
+    /// far that has come.
     ///
     /// # Errors
-    /// See [`DecideError`].
+    /// See [`DecideError`]; a decision that lapsed at once is a conflict.
     pub async fn review(
         &self,
         payment: PaymentId,
-        decision: ReviewDecision,
+        decision: NewDecision,
         audited: Audited,
-    ) -> Result<Ledger, DecideError> {
-        self.decide(payment, Act::Review(decision), audited).await
-    }
-
-    /// Calls a payment off; an open attempt is closed first.
-    ///
-    /// # Errors
-    /// See [`DecideError`].
-    pub async fn cancel(
-        &self,
-        payment: PaymentId,
-        audited: Audited,
-    ) -> Result<Ledger, DecideError> {
-        self.decide(payment, Act::Cancel, audited).await
-    }
-
-    async fn decide(
-        &self,
-        payment: PaymentId,
-        act: Act,
-        audited: Audited,
-    ) -> Result<Ledger, DecideError> {
+    ) -> Result<Decided, DecideError> {
         let gateway = self.clone();
         self.carry(async move {
-            let decided = gateway.decide_in_hand(payment, act, audited).await;
+            let decided = gateway.review_in_hand(payment, decision, audited).await;
             gateway.tend_soon(payment, false);
             decided
         })
         .await?
     }
 
-    async fn decide_in_hand(
+    async fn review_in_hand(
         &self,
         payment: PaymentId,
-        act: Act,
+        decision: NewDecision,
         audited: Audited,
-    ) -> Result<Ledger, DecideError> {
+    ) -> Result<Decided, DecideError> {
         let _hand = self.inner.hands.take(payment).await;
-        for round in 0..VENDORS_MOST {
+        let act = Act::Review(Box::new(decision));
+        self.act(payment, act, Some(audited)).await?;
+        self.tend_in_hand(payment).await?;
+        let ledger = self.store().ledger(About::Payment(payment)).await?;
+        let payment = ledger.ok_or(DecideError::NotFound)?.payment;
+        let state = payment.decision.as_deref().map(|decision| decision.state);
+        match state {
+            Some(DecisionState::Done) => Ok(Decided::Done),
+            Some(DecisionState::Waiting) if payment.status == Status::Review => {
+                Ok(Decided::Waiting)
+            }
+            _ => Err(DecideError::Conflict(format!(
+                "the decision lapsed: the provider did not do what it needs, or the money is not what was \
+                 decided upon; the payment is {}",
+                payment.status.as_str()
+            ))),
+        }
+    }
+
+    /// Sends a payment that hangs to review.
+    ///
+    /// # Errors
+    /// See [`DecideError`].
+    pub async fn to_review(&self, payment: PaymentId, audited: Audited) -> Result<(), DecideError> {
+        self.act(payment, Act::ToReview, Some(audited)).await?;
+        self.tend_soon(payment, false);
+        Ok(())
+    }
+
+    /// Asks the providers of a payment's attempts where they stand: of those on which money can move or
+    /// has moved, else of the last one.
+    ///
+    /// # Errors
+    /// See [`DecideError`]; a payment without an attempt is a conflict.
+    pub async fn query(&self, payment: PaymentId, audited: Audited) -> Result<(), DecideError> {
+        let gateway = self.clone();
+        self.carry(async move {
+            let asked = gateway.query_in_hand(payment, audited).await;
+            gateway.tend_soon(payment, false);
+            asked
+        })
+        .await?
+    }
+
+    async fn query_in_hand(&self, payment: PaymentId, audited: Audited) -> Result<(), DecideError> {
+        let _hand = self.inner.hands.take(payment).await;
+        let about = About::Payment(payment);
+        let ledger = self.store().ledger(about.clone()).await?;
+        let ledger = ledger.ok_or(DecideError::NotFound)?;
+        let last = ledger.attempts.last().ok_or_else(|| {
+            DecideError::Conflict("the payment has no attempt that a provider knows of".to_owned())
+        })?;
+        let matters = |attempt: &&Attempt| {
+            attempt.state.is_open() || attempt.net().is_some() || attempt.id == last.id
+        };
+        self.store().audit(audited, self.now()).await?;
+        for attempt in ledger.attempts.iter().filter(matters) {
+            // A look that is under way answers as well.
+            self.look(&ledger, attempt.id, Via::Query, false).await?;
+        }
+        self.tend_in_hand(payment).await?;
+        Ok(())
+    }
+
+    /// Calls a payment off; an open attempt is closed first.
+    ///
+    /// # Errors
+    /// See [`DecideError`].
+    pub async fn cancel(&self, payment: PaymentId, audited: Audited) -> Result<(), DecideError> {
+        let gateway = self.clone();
+        self.carry(async move {
+            let cancelled = gateway.cancel_in_hand(payment, audited).await;
+            gateway.tend_soon(payment, false);
+            cancelled
+        })
+        .await?
+    }
+
+    async fn cancel_in_hand(
+        &self,
+        payment: PaymentId,
+        audited: Audited,
+    ) -> Result<(), DecideError> {
+        let _hand = self.inner.hands.take(payment).await;
+        for _ in 0..VENDORS_MOST {
+            let step = Step::Act(Act::Cancel);
             let about = About::Payment(payment);
-            let step = Step::Act(act.clone());
             match self.step(about, step, Some(audited.clone())).await? {
-                Stepped::Done { ledger, .. } => return Ok(ledger),
+                Stepped::Done { .. } => return Ok(()),
                 Stepped::Refused {
                     ledger,
-                    refusal: Refusal::VendorFirst(attempt),
-                } => self.vendor_first(&ledger, attempt, &act).await?,
-                // What the decision had the vendor do has ended the payment as it was decided.
-                Stepped::Refused {
-                    ledger,
-                    refusal: Refusal::WrongStatus(status),
-                } if round > 0 && Some(status) == aim(&act) => {
-                    self.store().audit(audited, self.now()).await?;
-                    return Ok(ledger);
+                    refusal: Refusal::VendorFirst(id),
+                } => {
+                    let limit = self.settings().provider_deadline;
+                    let before = ledger.attempt(id).map(|attempt| attempt.state);
+                    let after = self.close(id, limit).await?;
+                    let after = after
+                        .as_ref()
+                        .and_then(|after| after.attempt(id))
+                        .map(|attempt| attempt.state);
+                    if after.is_none() || after == before {
+                        return Err(unsure());
+                    }
                 }
                 Stepped::Refused { refusal, .. } => {
                     return Err(DecideError::Conflict(refusal.to_string()));
@@ -100,42 +177,24 @@ impl Gateway {
         Err(unsure())
     }
 
-    /// Captures or closes an attempt, as the decision needs it.
-    async fn vendor_first(
+    async fn act(
         &self,
-        ledger: &Ledger,
-        id: AttemptId,
-        act: &Act,
-    ) -> Result<(), DecideError> {
-        let Some(before) = ledger.attempt(id) else {
-            return Err(DecideError::NotFound);
-        };
-        let approves = matches!(act, Act::Review(ReviewDecision::Approve { .. }));
-        let after = if approves && before.is_authorised() {
-            self.capture(id, Errand::ApprovedCapture).await?
-        } else {
-            self.close(id, self.settings().provider_deadline).await?
-        };
-        let moved = after.as_ref().and_then(|after| after.attempt(id));
-        let moved = moved
-            .is_some_and(|after| (after.state, &after.vendor) != (before.state, &before.vendor));
-        if moved { Ok(()) } else { Err(unsure()) }
-    }
-}
-
-/// Where a decision of a review leads.
-const fn aim(act: &Act) -> Option<Status> {
-    match act {
-        Act::Review(ReviewDecision::Approve { .. }) => Some(Status::Completed),
-        Act::Review(ReviewDecision::Decline) => Some(Status::Failed),
-        Act::Cancel | Act::Expire => None,
+        payment: PaymentId,
+        act: Act,
+        audited: Option<Audited>,
+    ) -> Result<Ledger, DecideError> {
+        let about = About::Payment(payment);
+        match self.step(about, Step::Act(act), audited).await? {
+            Stepped::Done { ledger, .. } => Ok(ledger),
+            Stepped::Refused { refusal, .. } => Err(DecideError::Conflict(refusal.to_string())),
+            Stepped::ReferenceTaken(_) | Stepped::Unknown => Err(DecideError::NotFound),
+        }
     }
 }
 
 fn unsure() -> DecideError {
     DecideError::Conflict(
-        "an attempt has to be captured or closed first, and its provider gave no certain answer; \
-         try again"
+        "an attempt has to be closed first, and its provider gave no certain answer; try again"
             .to_owned(),
     )
 }

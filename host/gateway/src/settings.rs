@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::key::Environment;
+use kassette_domain::ledger::QuerySchedule;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::policy::RateLimit;
@@ -40,6 +41,8 @@ pub struct Settings {
     pub health_max_age: Duration,
     /// How often an account that no payment has told anything about is probed. Default 1 min.
     pub health_probe_every: Duration,
+    /// When providers are asked where payments stand.
+    pub queries: QuerySchedule,
     /// How events are delivered.
     pub webhooks: Webhooks,
     /// How long is kept what need not be kept for ever.

@@ -15,8 +15,11 @@ use crate::Gateway;
 pub(crate) const TENDED_AT_ONCE: usize = 64;
 /// Payments that wait to be tended; beyond it the worker finds them in the store.
 const WAITING_MOST: usize = 10_000;
-/// Least time between two looks at the same attempt that a callback or a payer causes.
+/// Least time between two looks at the same attempt that a payer causes, and between those that
+/// notices cause once there were [`LOOKS_IN_A_ROW`].
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Looks that notices cause one right after the other: a vendor sends a handful of them for a payment.
+const LOOKS_IN_A_ROW: u8 = 5;
 /// Attempts remembered before those whose time has passed are swept out.
 const SWEEP_FROM: usize = 4096;
 
@@ -182,6 +185,8 @@ pub(crate) struct Asked {
 struct Ask {
     began: Time,
     running: bool,
+    /// Looks that began within [`LOOK_EVERY`] of the one before.
+    in_a_row: u8,
     /// A notice arrived while the question was under way: its answer may be older than the notice.
     again: bool,
 }
@@ -193,13 +198,16 @@ impl Asked {
             self.of
                 .retain(|_, ask| ask.running || now.since(ask.began) < LOOK_EVERY);
         }
+        let last = self.of.get(&attempt);
         let recent = |ask: &Ask| ask.running || (spaced && now.since(ask.began) < LOOK_EVERY);
-        if self.of.get(&attempt).is_some_and(recent) {
+        if last.is_some_and(recent) {
             return false;
         }
+        let row = last.filter(|last| now.since(last.began) < LOOK_EVERY);
         let ask = Ask {
             began: now,
             running: true,
+            in_a_row: row.map_or(1, |last| last.in_a_row.saturating_add(1)),
             again: false,
         };
         self.of.insert(attempt, ask);
@@ -218,7 +226,11 @@ impl Asked {
     pub(crate) fn next(&mut self, attempt: AttemptId, now: Time) -> Time {
         self.of.get_mut(&attempt).map_or(now, |ask| {
             ask.again |= ask.running;
-            ask.began.after(LOOK_EVERY).max(now)
+            if ask.in_a_row < LOOKS_IN_A_ROW {
+                now
+            } else {
+                ask.began.after(LOOK_EVERY).max(now)
+            }
         })
     }
 }
@@ -245,9 +257,24 @@ mod tests {
         let at = |second: u64| Time::from_secs(1000 + second);
         assert_eq!(asked.next(id, at(0)), at(0));
         assert!(asked.begin(id, true, at(0)));
-        assert_eq!(asked.next(id, at(2)), at(5));
+        assert_eq!(asked.next(id, at(2)), at(2));
         assert!(asked.end(id));
         assert!(!asked.end(id));
         assert_eq!(asked.next(id, at(7)), at(7));
+    }
+
+    #[test]
+    fn notices_have_five_looks_in_a_row_and_then_one_in_five_seconds() {
+        let (mut asked, id) = (Asked::default(), AttemptId::from_bytes([1; 16]));
+        let at = |millis: u64| Time::from_millis(1_000_000 + millis);
+        for look in 0..5 {
+            assert_eq!(asked.next(id, at(look)), at(look));
+            assert!(asked.begin(id, false, at(look)));
+            asked.end(id);
+        }
+        assert_eq!(asked.next(id, at(5)), at(4 + 5_000));
+        assert!(asked.begin(id, false, at(5_004)));
+        asked.end(id);
+        assert_eq!(asked.next(id, at(5_005)), at(5_005), "a new row");
     }
 }

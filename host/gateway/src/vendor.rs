@@ -4,8 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::attempt::Attempt;
+use kassette_domain::id::{AccountId, AttemptId};
 use kassette_domain::ledger::{Ledger, StartResult};
-use kassette_domain::provider::{Action, QueryFailure, Report, StartFailure, Started, Wish};
+use kassette_domain::money::{Currency, Minor, Money};
+use kassette_domain::provider::{
+    Action, AttemptFacts, Payer, QueryFailure, Report, StartFailure, Started, Wish,
+};
 use kassette_domain::time::Time;
 use kassette_store::Fault;
 use tokio::time::Instant;
@@ -22,7 +26,7 @@ const LEASE_MARGIN: Duration = Duration::from_secs(4);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
     /// Where it stands.
-    Report(Report),
+    Report(Box<Report>),
     /// It knows no such payment.
     Absent,
     /// No certain answer.
@@ -113,7 +117,7 @@ impl Gateway {
         let since = Instant::now();
         let answer = tokio::time::timeout(limit, module.query(&access, &question)).await;
         let (word, why) = match answer {
-            Ok(Ok(Ok(report))) => (Word::Report(report), None),
+            Ok(Ok(Ok(report))) => (Word::Report(Box::new(report)), None),
             Ok(Ok(Err(QueryFailure::Absent))) => (Word::Absent, None),
             Ok(Ok(Err(QueryFailure::Unavailable(why)))) => (Word::None, Some(why)),
             Ok(Err(failed)) => (Word::None, Some(failed.to_string())),
@@ -129,6 +133,55 @@ impl Gateway {
             );
         }
         Ok(word)
+    }
+
+    /// Asks the vendor about an attempt of ours that the store does not know: no more than its id is
+    /// certain. None where it gives no certain answer, or was asked within five seconds.
+    pub(crate) async fn ask_about_unknown(
+        &self,
+        account: &AccountId,
+        id: AttemptId,
+    ) -> Option<Report> {
+        if !self.inner.asked.lock().begin(id, true, self.now()) {
+            return None;
+        }
+        let answer = self.query_unknown(account, id).await;
+        self.inner.asked.lock().end(id);
+        answer
+    }
+
+    async fn query_unknown(&self, account: &AccountId, id: AttemptId) -> Option<Report> {
+        let configured = self.configured();
+        let access = configured.access(account, self.now())?;
+        let module = self.modules().provider(configured.slot(account)?.name())?;
+        let service = module.description().services.first()?;
+        let currency = service.currencies.first().copied().unwrap_or(Currency::USD);
+        let public_url = &configured.settings.public_url;
+        let question = Inquiry {
+            attempt: AttemptFacts {
+                id,
+                method: service.method,
+                due: Money {
+                    amount: Minor(0),
+                    currency,
+                },
+                order: String::new(),
+                merchant: String::new(),
+                return_url: public_url.clone(),
+                cancel_url: public_url.clone(),
+                expires: self.now(),
+                payer: Payer::default(),
+                answers: Vec::new(),
+            },
+            reference: None,
+            wish: Wish::Look,
+            returned: None,
+        };
+        let limit = configured.settings.provider_deadline;
+        match tokio::time::timeout(limit, module.query(&access, &question)).await {
+            Ok(Ok(Ok(report))) => Some(report),
+            _ => None,
+        }
     }
 
     fn measure(&self, attempt: &Attempt, start: bool, worked: bool, took: Duration) {

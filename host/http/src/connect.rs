@@ -95,20 +95,16 @@ async fn sender(
 
 /// The addresses behind a host that may be connected to.
 ///
-/// A loopback host has passed the guard; it is checked to lead to loopback all the same. Any other
-/// must not lead to this machine, whatever address it has.
+/// A loopback host has passed the guard; it is checked to lead to loopback all the same.
 async fn addresses(
     network: &dyn Network,
     host: &Host<&str>,
     port: u16,
 ) -> Result<Vec<SocketAddr>, NotSent> {
-    let loopback = is_loopback(host);
-    let allowed = |address: &IpAddr| {
-        if loopback {
-            address.is_loopback()
-        } else {
-            is_public(*address)
-        }
+    let allowed: fn(IpAddr) -> bool = if is_loopback(host) {
+        |address| address.is_loopback()
+    } else {
+        is_public
     };
     let all: Vec<IpAddr> = match host {
         Host::Ipv4(address) => vec![(*address).into()],
@@ -123,7 +119,7 @@ async fn addresses(
     }
     let open: Vec<SocketAddr> = all
         .into_iter()
-        .filter(allowed)
+        .filter(|address| allowed(*address))
         .take(MAX_ADDRESSES)
         .map(|address| (address, port).into())
         .collect();

@@ -37,7 +37,7 @@ use std::{
 use kassette_plugin::{
     provider::{
         Account, Acknowledged, Action, Attempt, Condition, Environment, Failure, Incoming, Money,
-        Open, Payer, Provider, QueryFailure, Refused, Report, Started, Verb, Wish,
+        Open, Payer, Provider, QueryFailure, Refused, Report, Started, Verb, Wish, http::Response,
     },
     testing::with_host,
 };
@@ -69,6 +69,7 @@ pub struct World<P> {
     lose: Rc<RefCell<Option<&'static str>>>,
     hasty: Rc<Cell<bool>>,
     sent: Rc<RefCell<Vec<String>>>,
+    kept: Rc<RefCell<HashMap<String, Response>>>,
     news: TcpListener,
     attempts: AtomicU64,
     provider: PhantomData<P>,
@@ -143,6 +144,7 @@ impl<P: Provider> World<P> {
             lose: Rc::default(),
             hasty: Rc::default(),
             sent: Rc::default(),
+            kept: Rc::default(),
             news,
             attempts: AtomicU64::new(0),
             provider: PhantomData,
@@ -292,6 +294,7 @@ impl<P: Provider> World<P> {
             lose: Rc::clone(&self.lose),
             hasty: Rc::clone(&self.hasty),
             sent: Rc::clone(&self.sent),
+            kept: Rc::clone(&self.kept),
         };
         with_host(host, act)
     }
@@ -382,6 +385,14 @@ impl<P: Provider> World<P> {
         self.sim.clock_moved();
     }
 
+    /// Moves the clock to when the vendor confirms, or refuses, what it was asked for and has taken
+    /// in; nothing where nothing is.
+    pub fn confirm(&self) {
+        if let Some(at) = self.sim.confirms_at(&self.id).unwrap() {
+            self.advance(at.saturating_sub(self.now()));
+        }
+    }
+
     /// The simulator's books.
     pub fn entries(&self) -> Vec<BookEntry> {
         self.sim.books(&self.id).unwrap()
@@ -394,14 +405,25 @@ impl<P: Provider> World<P> {
         entries.remove(0)
     }
 
-    /// What the payer's form sends: `approve`, `decline`, `review`, `pending`, `refund` or `dispute`; the
-    /// answer's status and where it leads.
+    /// What the payer's form sends: `approve`, `decline`, `review`, `pending`, and of what was paid
+    /// `refund`, `refund_fails`, `dispute`, `dispute_won` or `dispute_lost`; the answer's status and
+    /// where it leads.
     pub fn choose(&self, started: &Open, outcome: &str) -> (u16, Option<String>) {
+        self.submit(started, &[("outcome", outcome)])
+    }
+
+    /// The same for a refund of a part, as `10.00`.
+    pub fn refund(&self, started: &Open, amount: &str) -> (u16, Option<String>) {
+        self.submit(started, &[("outcome", "refund"), ("amount", amount)])
+    }
+
+    fn submit(&self, started: &Open, fields: &[(&str, &str)]) -> (u16, Option<String>) {
         let Action::Redirect(page) = &started.action else {
             panic!("only redirects are paid here");
         };
         let token = page.rsplit('/').next().unwrap();
-        let form = [("session", token), ("outcome", outcome)];
+        let mut form = vec![("session", token)];
+        form.extend(fields);
         let call = async {
             let client = client(Duration::from_secs(30));
             client.post(self.payer_base()).form(&form).send().await
@@ -412,8 +434,22 @@ impl<P: Provider> World<P> {
         (answer.status().as_u16(), location)
     }
 
-    /// Waits for a callback and answers it with 200.
+    /// Runs an act of the simulator's own to its end, such as a refund in the vendor's dashboard.
+    pub fn at_the_vendor<T>(&self, act: impl Future<Output = T>) -> T {
+        self.runtime.block_on(act)
+    }
+
+    /// Gives a part of a payment back, as a person at the vendor's dashboard would: minor units. The
+    /// refund's id.
+    pub fn refund_part(&self, started: &Open, amount: u64) -> String {
+        let refunded = self.sim.refund_part(&self.id, &started.reference, amount);
+        self.runtime.block_on(refunded).unwrap()
+    }
+
+    /// Waits for a callback and answers it with 200. What the vendor has taken in and tells later is
+    /// not waited for: the clock is moved to it.
     pub fn next_callback(&self) -> Incoming {
+        self.confirm();
         self.runtime.block_on(async {
             let (mut stream, _) = self.news.accept().await.unwrap();
             let mut bytes = Vec::new();

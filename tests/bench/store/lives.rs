@@ -11,7 +11,9 @@ use kassette_domain::ledger::{StartResult, Step, Via};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::payment::{Decision, Judgement, Purpose};
-use kassette_domain::provider::{Action, Payer, Report, VendorSettlement, VendorStatus};
+use kassette_domain::provider::{
+    Action, Particulars, Payer, Report, VendorSettlement, VendorStatus,
+};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_store::sled::SledStore;
@@ -84,8 +86,10 @@ async fn pay(store: Arc<SledStore>) {
                 currency: due.currency.code().into(),
                 returned: Minor(0),
                 detail: "captured".into(),
+                particulars: Particulars::default(),
             },
             via: Via::Callback,
+            asked: None,
         },
     ];
     for step in steps {

@@ -48,6 +48,12 @@ fn only_allows(account: &str) -> bool {
         .any(|has| lacks(module, *has).is_some())
 }
 
+/// Whether an approval need not come to a capture: the fault takes it away, or an operator declines.
+fn loses(payer: &Payer) -> bool {
+    let taken_away = ["capture-refused", "voids-approval", "forgets"];
+    taken_away.contains(&payer.plan.fault) || payer.plan.decision == Some("decline")
+}
+
 /// Whether an authorisation stays until we void it.
 fn is_ours_to_void(entry: &Value) -> bool {
     let module = entry["provider_id"]
@@ -161,6 +167,7 @@ impl<'a> Judge<'a> {
                 }
             }
         }
+        let decision = &payment["decision"];
         let times = taken
             .iter()
             .map(|(entry, _)| entry["captured_times"].as_u64().unwrap());
@@ -183,6 +190,15 @@ impl<'a> Judge<'a> {
         if WAITING.contains(&status) {
             return Err("still waiting after the last question".into());
         }
+        let decided = decision["decision"]
+            .as_str()
+            .filter(|_| decision["state"] == "done");
+        if matches!(
+            (decided, status),
+            (Some("approve"), "failed") | (Some("decline"), "completed")
+        ) {
+            return Err("it ended otherwise than was decided".into());
+        }
         if let Some((entry, state)) = taken.first() {
             let listed = work
                 .iter()
@@ -192,12 +208,22 @@ impl<'a> Judge<'a> {
             if !held && !listed {
                 return Err(format!("money of which no operator knows: {entry}"));
             }
-        } else if payer.approved && !providers.iter().any(|account| only_allows(account)) {
+        } else if payer.approved
+            && !loses(payer)
+            && !providers.iter().any(|account| only_allows(account))
+        {
             return Err("the vendor had acknowledged an approval and has no money".into());
         }
+        // What was due, or what an operator saw and accepted. No run has an admin's word.
         let due = |(entry, _): &(Value, &str)| {
-            entry["amount"] == payment["amount"] && entry["currency"] == payment["currency"]
+            let paid = |money: &Value, amount: &str| {
+                entry["amount"] == money[amount] && entry["currency"] == money["currency"]
+            };
+            paid(payment, "amount") || (decision["state"] == "done" && paid(decision, "received"))
         };
+        if payment["vouched"] == true {
+            return Err("vouched for, though no admin did".into());
+        }
         if status == "completed" && (own != 1 || !taken.iter().any(due)) {
             return Err(format!("completed without its money: {taken:?}"));
         }

@@ -154,6 +154,21 @@ impl Lives {
         self.send(request).await
     }
 
+    /// An operator's decision about a review, whatever the answer: there may be none to decide, or the
+    /// gateway is killed.
+    pub(crate) async fn decide(&self, payment: &str, decision: &str) {
+        let server = self.server().await;
+        let url = format!("{}/payments/{payment}/review", server.admin_base());
+        let body = json!({ "decision": decision, "actor": "ann", "reason": "drawn" });
+        let request = self.http.post(url).bearer_auth(server.operator_token());
+        if let Some(answer) = self.send(request.json(&body)).await {
+            assert!(
+                [200, 202, 409].contains(&answer.status),
+                "{decision}: {answer:?}"
+            );
+        }
+    }
+
     /// A payment as operators see it.
     pub(crate) async fn status(&self, key: &str, payment: &str) -> Option<String> {
         let url = format!("{}/api/v1/payments/{payment}", self.server().await.base());

@@ -35,8 +35,17 @@ impl Payer {
         }
     }
 
-    /// Does what is planned, as far as it can be done.
-    pub(crate) async fn pay(mut self, lives: &Lives) -> Self {
+    /// Does what is planned, as far as it can be done; then an operator decides, where that is planned.
+    pub(crate) async fn pay(self, lives: &Lives) -> Self {
+        let paid = self.pay_only(lives).await;
+        if let Some(decision) = paid.plan.decision.filter(|_| !paid.payment.is_null()) {
+            paid.is_heard(lives).await;
+            lives.decide(paid.id(), decision).await;
+        }
+        paid
+    }
+
+    async fn pay_only(mut self, lives: &Lives) -> Self {
         let tries = if self.create(lives).await { TRIES } else { 0 };
         let mut declined = false;
         for _ in 0..tries {

@@ -9,7 +9,7 @@ use crate::table::currency;
 use crate::world;
 
 /// Every fault of `dev/faults`, and none.
-const FAULTS: [&str; 18] = [
+const FAULTS: [&str; 23] = [
     "refuse-connection",
     "timeout-before-effect",
     "timeout-after-effect",
@@ -26,6 +26,11 @@ const FAULTS: [&str; 18] = [
     "wrong-currency",
     "ask",
     "needs-capture",
+    "capture-refused",
+    "capture-short",
+    "capture-late",
+    "voids-approval",
+    "forgets",
     "down",
     "none",
 ];
@@ -60,6 +65,8 @@ pub(crate) struct Plan {
     pub(crate) fault: &'static str,
     pub(crate) outcome: &'static str,
     pub(crate) comes_back: bool,
+    /// What an operator decides about it, where it comes to a review.
+    pub(crate) decision: Option<&'static str>,
 }
 
 /// Payments that meet one fault at the account that ranks first for them.
@@ -91,8 +98,11 @@ impl Routes {
         }
         let accounts = modules.into_iter().map(|module| module.account).collect();
         let mut routes = Vec::new();
+        let mut shops = 0;
         while methods.values().any(|accounts| !accounts.is_empty()) {
-            let key = shop(server, &methods).await;
+            // Every other shop has each payment looked at before it is taken.
+            shops += 1;
+            let key = shop(server, &methods, shops % 2 == 0).await;
             for (method, accounts) in &mut methods {
                 let ranked = ranked(server, &key, method, accounts).await;
                 if let Some(first) = ranked.first() {
@@ -125,7 +135,7 @@ impl Routes {
 }
 
 /// A merchant whose methods go to these accounts; its key.
-async fn shop(server: &Server, methods: &BTreeMap<String, Vec<String>>) -> String {
+async fn shop(server: &Server, methods: &BTreeMap<String, Vec<String>>, reviewed: bool) -> String {
     let policy = |accounts: &Vec<String>| json!({ "enabled": true, "providers": accounts });
     let methods: serde_json::Map<String, Value> = methods
         .iter()
@@ -135,7 +145,10 @@ async fn shop(server: &Server, methods: &BTreeMap<String, Vec<String>>) -> Strin
         "name": format!("Shop {}", unique()),
         "live_approved": false,
         "fx_rates": { "EUR": "1.08", "INR": "0.012", "CAD": "0.73" },
-        "policy": { "methods": methods },
+        "policy": {
+            "methods": methods,
+            "review_over_usd": reviewed.then_some("0.01"),
+        },
     });
     let made = server.admin("POST", "/merchants", Some(&body)).await;
     let id = made.expect(201).json()["merchant_id"].as_u64().unwrap();
@@ -191,6 +204,11 @@ pub(crate) fn batches(routes: &Routes, payments: usize) -> Vec<Batch> {
                 _ => "approve",
             },
             comes_back: i % 2 == 0,
+            decision: match (number_of + i) % 5 {
+                0 | 1 => Some("approve"),
+                2 | 3 => Some("decline"),
+                _ => None,
+            },
         });
         let hangs = fault.starts_with("timeout") || fault == "refuse-connection";
         Batch {

@@ -7,9 +7,9 @@ use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Acknowledged, Action, AttemptFacts, Condition, Incoming, Need, Open, ProviderDescription,
-    QueryFailure, Question, QuestionKind, Refused, Report, Service, StartFailure, Started,
-    VendorSettlement, VendorStatus, Wish,
+    Acknowledged, Action, AttemptFacts, Condition, Incoming, Need, Open, Particulars,
+    ProviderDescription, QueryFailure, Question, QuestionKind, Refused, Report, Service,
+    StartFailure, Started, VendorSettlement, VendorStatus, Wish,
 };
 use kassette_domain::routing::{
     Answer, Availability, Context, Ground, MethodDescription, Refusal, Verdict,
@@ -175,6 +175,7 @@ pub(crate) fn report(entry: &Entry) -> Report {
         currency: "EUR".into(),
         returned: Minor(0),
         detail: String::new(),
+        particulars: Particulars::default(),
     }
 }
 

@@ -1,16 +1,37 @@
 //! An operator's decisions, and new settings while payments flow.
 
-use kassette_domain::ledger::ReviewDecision;
+use kassette_domain::ledger::NewDecision;
 use kassette_domain::money::Minor;
-use kassette_domain::payment::{Settlement, Status};
+use kassette_domain::payment::{DecisionState, Resolution, Settlement, Status};
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::{Subject, VendorStatus, Wish};
-use kassette_gateway::review::DecideError;
+use kassette_gateway::review::{DecideError, Decided};
 use kassette_gateway::workers::SettingsRefused;
 
 use crate::world::{World, account_id, audited, settings};
 
-const APPROVE: ReviewDecision = ReviewDecision::Approve { settlement: None };
+fn decision(resolution: Resolution) -> NewDecision {
+    NewDecision {
+        resolution,
+        settlement: None,
+        vouch: false,
+        operator: "ops".into(),
+        actor: "ann".into(),
+        reason: "seen".into(),
+    }
+}
+
+impl World {
+    async fn decide(
+        &self,
+        payment: kassette_domain::id::PaymentId,
+        resolution: Resolution,
+    ) -> Result<Decided, DecideError> {
+        self.gateway
+            .review(payment, decision(resolution), audited())
+            .await
+    }
+}
 
 async fn in_review() -> (
     World,
@@ -32,41 +53,73 @@ async fn in_review() -> (
 }
 
 #[tokio::test]
-async fn an_approval_captures_first() {
+async fn an_approval_captures_first_and_is_answered_the_same_again() {
     let (world, payment, attempt) = in_review().await;
-    let ledger = world
-        .gateway
-        .review(payment, APPROVE, audited())
-        .await
-        .unwrap();
-    assert_eq!(ledger.payment.status, Status::Completed);
-    assert_eq!(ledger.payment.settlement, Settlement::Confirmed);
+    for _ in 0..2 {
+        let decided = world.decide(payment, Resolution::Approve).await;
+        assert_eq!(decided.unwrap(), Decided::Done);
+    }
+    let payment = world.ledger(payment).await.payment;
+    assert_eq!(
+        (payment.status, payment.settlement),
+        (Status::Completed, Settlement::Confirmed)
+    );
     assert_eq!(world.vendor.entry(attempt).unwrap().captured, 1);
-    let again = world.gateway.review(payment, APPROVE, audited()).await;
-    assert!(matches!(again, Err(DecideError::Conflict(_))), "{again:?}");
+    let declined = world.decide(payment.id, Resolution::Decline).await;
+    assert!(matches!(declined, Err(DecideError::Conflict(_))));
 }
 
 #[tokio::test]
-async fn a_decline_voids_first_and_a_silent_vendor_is_a_conflict() {
+async fn a_decision_waits_for_a_silent_vendor_and_is_finished_by_its_word() {
     let (world, payment, attempt) = in_review().await;
     world.vendor.be_silent(true);
-    let refused = world
-        .gateway
-        .review(payment, ReviewDecision::Decline, audited())
-        .await;
-    assert!(
-        matches!(refused, Err(DecideError::Conflict(_))),
-        "{refused:?}"
-    );
+    let decided = world.decide(payment, Resolution::Decline).await;
+    assert_eq!(decided.unwrap(), Decided::Waiting);
+    let approved = world.decide(payment, Resolution::Approve).await;
+    assert!(matches!(approved, Err(DecideError::Conflict(_))));
     world.vendor.be_silent(false);
     world.later(60);
-    let decided = world
-        .gateway
-        .review(payment, ReviewDecision::Decline, audited())
-        .await;
-    assert_eq!(decided.unwrap().payment.status, Status::Failed);
+    world.gateway.do_what_is_due().await.unwrap();
+    let ledger = world.ledger(payment).await;
+    assert_eq!(ledger.payment.status, Status::Failed);
+    assert_eq!(ledger.payment.decision.unwrap().state, DecisionState::Done);
     let entry = world.vendor.entry(attempt).unwrap();
     assert_eq!((entry.status, entry.captured), (VendorStatus::Declined, 0));
+}
+
+#[tokio::test]
+async fn a_decision_that_the_vendor_never_answers_lapses() {
+    let (world, payment, _) = in_review().await;
+    world.vendor.be_silent(true);
+    let decided = world.decide(payment, Resolution::Approve).await;
+    assert_eq!(decided.unwrap(), Decided::Waiting);
+    for _ in 0..5 {
+        world.later(120);
+        world.gateway.do_what_is_due().await.unwrap();
+    }
+    let ledger = world.ledger(payment).await;
+    assert_eq!(ledger.payment.status, Status::Review);
+    assert_eq!(
+        ledger.payment.decision.unwrap().state,
+        DecisionState::Lapsed
+    );
+}
+
+#[tokio::test]
+async fn a_question_of_an_operator_settles_what_a_lost_notice_left_open() {
+    let world = World::new().await;
+    let (payment, attempt) = world.waiting().await;
+    world.vendor.payer(attempt, VendorStatus::Completed);
+    assert_eq!(world.ledger(payment).await.payment.status, Status::Pending);
+    world.gateway.query(payment, audited()).await.unwrap();
+    assert_eq!(
+        world.ledger(payment).await.payment.status,
+        Status::Completed
+    );
+    let none = World::new().await;
+    let created = none.direct().await.id;
+    let refused = none.gateway.query(created, audited()).await;
+    assert!(matches!(refused, Err(DecideError::Conflict(_))));
 }
 
 #[tokio::test]
@@ -81,8 +134,9 @@ async fn a_cancel_closes_the_open_attempt_first() {
     );
     world.vendor.be_silent(false);
     world.later(60);
-    let ledger = world.gateway.cancel(payment, audited()).await.unwrap();
-    assert_eq!(ledger.payment.status, Status::Cancelled);
+    world.gateway.cancel(payment, audited()).await.unwrap();
+    let payment = world.ledger(payment).await.payment;
+    assert_eq!(payment.status, Status::Cancelled);
     assert_eq!(
         world.vendor.entry(attempt).unwrap().status,
         VendorStatus::Declined

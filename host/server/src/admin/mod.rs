@@ -7,9 +7,11 @@ mod audit;
 mod body;
 mod caller;
 mod connect;
+mod csv;
 mod deliveries;
 mod dev;
 mod domains;
+mod export;
 mod keys;
 mod merchants;
 mod operators;
@@ -123,9 +125,12 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/deliveries/{id}", get(deliveries::show))
         .route("/deliveries/{id}/redeliver", post(deliveries::redeliver))
         .route("/payments", get(payments::list))
+        .route("/payments/export", get(export::export))
         .route("/payments/{id}", get(payments::show))
         .route("/payments/{id}/review", post(payments::review))
         .route("/payments/{id}/cancel", post(payments::cancel))
+        .route("/payments/{id}/query", post(payments::query))
+        .route("/payments/{id}/to-review", post(payments::to_review))
         .route("/payments/{id}/redact", post(payments::redact))
         .route("/work", get(work::list))
         .route("/work/{id}/done", post(work::done))

@@ -1,9 +1,11 @@
 //! A payment with everything that happened to it, as JSON.
 
-use kassette_domain::attempt::Attempt;
+use kassette_domain::attempt::{Attempt, AttemptState, VendorFacts};
 use kassette_domain::ledger::{Ledger, Transition};
-use kassette_domain::payment::{Decision, Origin, Payment};
-use kassette_domain::provider::Action;
+use kassette_domain::money::Minor;
+use kassette_domain::payment::{Decision, Origin, Payment, ReviewDecision};
+use kassette_domain::provider::{Action, VendorStatus};
+use kassette_domain::returns::{Disputed, Refunded};
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
 use kassette_store::History;
@@ -27,10 +29,31 @@ pub(super) fn payment(gateway: &Gateway, payment: &Payment) -> Value {
             "platform_fee_usd".into(),
             json!(payment.fee.map(|fee| fee.to_string())),
         );
+        fields.insert("fx_rate".into(), json!(payment.rate));
+        fields.insert("vouched".into(), payment.vouched.into());
+        let decision = payment.decision.as_deref();
+        fields.insert("decision".into(), json!(decision.map(review_decision)));
         fields.insert("created_at".into(), payment.created_at.rfc3339().into());
+        let completed_at = payment.completed_at.map(Time::rfc3339);
+        fields.insert("completed_at".into(), json!(completed_at));
         fields.insert("expires_at".into(), payment.expires_at.rfc3339().into());
     }
     view
+}
+
+fn review_decision(decision: &ReviewDecision) -> Value {
+    json!({
+        "decision": decision.resolution,
+        "settlement": decision.settlement,
+        "vouch": decision.vouch,
+        "state": decision.state,
+        "received": decision.received.to_string(),
+        "currency": decision.currency,
+        "operator": decision.operator,
+        "actor": decision.actor,
+        "reason": decision.reason,
+        "at": decision.at.rfc3339(),
+    })
 }
 
 /// The whole object of `GET /payments/{id}`.
@@ -60,6 +83,8 @@ fn attempt(attempt: &Attempt) -> Value {
     let received = attempt.vendor.as_ref().filter(|facts| facts.received.0 > 0);
     let amount = received.map_or(attempt.due.amount, |facts| facts.received);
     let currency = received.map_or(attempt.due.currency.code(), |facts| facts.currency.as_str());
+    let told = &attempt.particulars;
+    let references = attempt.references.iter().chain(&told.references);
     json!({
         "attempt_id": attempt.id.to_string(),
         "provider_id": attempt.account,
@@ -69,11 +94,61 @@ fn attempt(attempt: &Attempt) -> Value {
         "state": attempt.state,
         "redirect_url": redirect_url,
         "reference": attempt.reference(),
+        "references": references.collect::<Vec<_>>(),
         "amount": amount.to_string(),
+        "received": taken(attempt).map_or(Minor(0), |facts| facts.received).to_string(),
+        "returned": attempt.returns.total().to_string(),
         "currency": currency,
+        "provider_status": told.provider_status,
+        "provider_reason": told.reason,
+        "provider_fee": told.fee.as_ref().map(|(amount, currency)| json!({
+            "amount": amount.to_string(),
+            "currency": currency,
+        })),
+        "instrument": told.instrument,
+        "authorised_at": told.authorised_at.map(Time::rfc3339),
+        "captured_at": told.captured_at.map(Time::rfc3339),
+        "capture_before": told.capture_before.map(Time::rfc3339),
+        "refunds": attempt.returns.refunds.iter().map(refund).collect::<Vec<_>>(),
+        "disputes": attempt.returns.disputes.iter().map(dispute).collect::<Vec<_>>(),
         "opened_at": attempt.opened_at.rfc3339(),
         "ended_at": attempt.ended_at.map(Time::rfc3339),
         "detail": attempt.detail,
+    })
+}
+
+/// What the vendor last said of an attempt on which money was taken, whatever was given back of it.
+pub(super) fn taken(attempt: &Attempt) -> Option<&VendorFacts> {
+    let ours = matches!(
+        attempt.state,
+        AttemptState::Captured | AttemptState::Surplus
+    );
+    let facts = attempt.vendor.as_ref()?;
+    let promised = matches!(
+        facts.status,
+        VendorStatus::Pending | VendorStatus::Processing | VendorStatus::VerificationPending
+    );
+    ((ours || !promised) && facts.received > Minor(0)).then_some(facts)
+}
+
+fn refund(refund: &Refunded) -> Value {
+    json!({
+        "id": refund.id,
+        "amount": refund.amount.to_string(),
+        "state": refund.state,
+        "at": refund.at.rfc3339(),
+    })
+}
+
+fn dispute(disputed: &Disputed) -> Value {
+    let dispute = &disputed.dispute;
+    json!({
+        "id": dispute.id,
+        "amount": dispute.amount.to_string(),
+        "state": dispute.state,
+        "reason": dispute.reason,
+        "respond_by": dispute.respond_by.map(Time::rfc3339),
+        "at": disputed.at.rfc3339(),
     })
 }
 

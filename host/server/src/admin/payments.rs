@@ -2,12 +2,15 @@
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
-use kassette_domain::id::{MerchantId, PaymentId};
-use kassette_domain::ledger::{ReviewDecision, Step};
-use kassette_domain::payment::{Settlement, Status};
-use kassette_gateway::review::DecideError;
+use http::StatusCode;
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{AccountId, AttemptId, MerchantId, PaymentId};
+use kassette_domain::ledger::{NewDecision, Step};
+use kassette_domain::operator::Role;
+use kassette_domain::payment::{Resolution, Settlement, Status};
+use kassette_gateway::review::{DecideError, Decided};
 use kassette_store::{About, PaymentFilter, Stepped};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::AdminState;
 use super::body::{JsonBody, Said};
@@ -40,6 +43,23 @@ pub(super) async fn list(
             |text| super::keys::environment(text).ok(),
             "must be \"test\" or \"live\"",
         )?,
+        account: query.read(
+            "provider_id",
+            |text| AccountId::parse(text).ok(),
+            "is no id of a provider account",
+        )?,
+        attempt: query.read(
+            "attempt_id",
+            |text| AttemptId::parse(text).ok(),
+            "must be an attempt's id, 32 hexadecimal digits",
+        )?,
+        reference: query.read(
+            "reference",
+            |text| (!text.is_empty()).then(|| text.to_owned()),
+            "must not be empty",
+        )?,
+        since: query.read("since", super::text::time, super::text::TIME)?,
+        until: query.read("until", super::text::time, super::text::TIME)?,
     };
     let listed = state
         .gateway
@@ -62,35 +82,55 @@ pub(super) async fn show(
     whole(&state, payment_id(&id)?).await
 }
 
-/// `POST /payments/{id}/review`
+/// `POST /payments/{id}/review`: 200 when the decision is carried out, 202 while it waits for the
+/// provider.
 pub(super) async fn review(
     Changes(caller): Changes,
     State(state): State<AdminState>,
     At(id): At<String>,
     JsonBody(mut fields): JsonBody,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<(StatusCode, Json<Value>), ApiError> {
     let id = payment_id(&id)?;
     let said = Said::in_body(&mut fields)?;
-    let approve = fields.required("decision", text(decision))?;
+    let resolution = fields.required("decision", text(resolution))?;
     let settlement = fields.optional("settlement", text(settlement))?;
+    let vouch = fields
+        .optional("vouch", super::text::switch)?
+        .unwrap_or(false);
     fields.finish()?;
-    let decision = match (approve, settlement) {
-        (true, settlement) => ReviewDecision::Approve { settlement },
-        (false, None) => ReviewDecision::Decline,
-        (false, Some(_)) => {
-            return Err(super::text::invalid(
-                "settlement",
-                "goes with the decision \"approve\" alone",
-            ));
+    let only_approve =
+        |field| super::text::invalid(field, "goes with the decision \"approve\" alone");
+    if resolution == Resolution::Decline {
+        if settlement.is_some() {
+            return Err(only_approve("settlement"));
         }
-    };
+        if vouch {
+            return Err(only_approve("vouch"));
+        }
+    }
+    if vouch && !caller.is(Role::Admin) {
+        return Err(ApiError::Forbidden("\"vouch\" needs the role admin".into()));
+    }
     let audited = caller.audited_strictly(said, "payment.review", format!("payment/{id}"))?;
-    state
-        .gateway
-        .review(id, decision, audited)
-        .await
-        .map_err(refused)?;
-    whole(&state, id).await
+    let decision = NewDecision {
+        resolution,
+        settlement,
+        vouch,
+        operator: audited.operator.clone(),
+        actor: audited.actor.clone(),
+        reason: audited.reason.clone().unwrap_or_default(),
+    };
+    let after = json!({ "decision": resolution, "settlement": settlement, "vouch": vouch });
+    let audited = Audited {
+        after: Some(after.to_string()),
+        ..audited
+    };
+    let decided = state.gateway.review(id, decision, audited).await;
+    let status = match decided.map_err(refused)? {
+        Decided::Done => StatusCode::OK,
+        Decided::Waiting => StatusCode::ACCEPTED,
+    };
+    Ok((status, whole(&state, id).await?))
 }
 
 /// `POST /payments/{id}/cancel`
@@ -104,6 +144,35 @@ pub(super) async fn cancel(
     let said = Said::alone(fields)?;
     let audited = caller.audited_strictly(said, "payment.cancel", format!("payment/{id}"))?;
     state.gateway.cancel(id, audited).await.map_err(refused)?;
+    whole(&state, id).await
+}
+
+/// `POST /payments/{id}/query`: asks the provider now.
+pub(super) async fn query(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    JsonBody(fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let id = payment_id(&id)?;
+    let said = Said::alone(fields)?;
+    let audited = caller.audited(said, "payment.query", format!("payment/{id}"));
+    state.gateway.query(id, audited).await.map_err(refused)?;
+    whole(&state, id).await
+}
+
+/// `POST /payments/{id}/to-review`: has an operator decide a payment that hangs.
+pub(super) async fn to_review(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    JsonBody(fields): JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let id = payment_id(&id)?;
+    let said = Said::alone(fields)?;
+    let audited = caller.audited_strictly(said, "payment.to-review", format!("payment/{id}"))?;
+    let sent = state.gateway.to_review(id, audited).await;
+    sent.map_err(refused)?;
     whole(&state, id).await
 }
 
@@ -167,10 +236,10 @@ fn refused(error: DecideError) -> ApiError {
     }
 }
 
-fn decision(text: &str) -> Result<bool, &'static str> {
+fn resolution(text: &str) -> Result<Resolution, &'static str> {
     match text {
-        "approve" => Ok(true),
-        "decline" => Ok(false),
+        "approve" => Ok(Resolution::Approve),
+        "decline" => Ok(Resolution::Decline),
         _ => Err("must be \"approve\" or \"decline\""),
     }
 }

@@ -53,7 +53,7 @@ fn view(item: &WorkItem) -> Value {
     json!({
         "id": item.id.to_string(),
         "kind": item.kind,
-        "payment_id": item.payment.to_string(),
+        "payment_id": item.payment.map(|payment| payment.to_string()),
         "attempt_id": item.attempt.to_string(),
         "provider_id": item.account,
         "amount": item.amount.to_string(),

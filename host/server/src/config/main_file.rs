@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kassette_domain::ledger::QuerySchedule;
 use kassette_domain::policy::RateLimit;
 use kassette_domain::webhook::{ATTEMPTS, Schedule};
 use kassette_gateway::settings;
@@ -133,6 +134,10 @@ pub(crate) struct Payments {
     listing_deadline_ms: u64,
     health_max_age_seconds: u64,
     health_probe_every_seconds: u64,
+    query_minutes: Vec<u64>,
+    query_before_end_minutes: u64,
+    query_days: u64,
+    silence_hours: u64,
 }
 
 /// The store's settings.
@@ -223,6 +228,10 @@ impl Default for Payments {
             listing_deadline_ms: 100,
             health_max_age_seconds: 15 * 60,
             health_probe_every_seconds: 60,
+            query_minutes: vec![1, 3, 7, 15, 30],
+            query_before_end_minutes: 2,
+            query_days: 35,
+            silence_hours: 24,
         }
     }
 }
@@ -316,9 +325,49 @@ impl Payments {
         Duration::from_secs(self.health_probe_every_seconds)
     }
 
+    /// When providers are asked where payments stand.
+    pub(crate) fn queries(&self) -> QuerySchedule {
+        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+        QuerySchedule {
+            first: self.query_minutes.iter().copied().map(minutes).collect(),
+            before_end: minutes(self.query_before_end_minutes),
+            days: u8::try_from(self.query_days).unwrap_or(QuerySchedule::DAYS),
+            silence: minutes(self.silence_hours * 60),
+        }
+    }
+
+    /// The first questions: few, in order, within a day.
+    fn query_problem(&self) -> Option<String> {
+        const DAY: u64 = 24 * 60;
+        let minutes = &self.query_minutes;
+        let fits = (1..=QuerySchedule::FIRST).contains(&minutes.len())
+            && minutes.windows(2).all(|two| two[0] < two[1])
+            && minutes.iter().all(|minute| (1..=DAY).contains(minute));
+        (!fits).then(|| {
+            format!(
+                "payments.query_minutes must be 1 to {} whole minutes, each later than the one before, \
+                 between 1 and {DAY}",
+                QuerySchedule::FIRST
+            )
+        })
+    }
+
     /// Settings outside of their ranges, with the range.
     fn problems(&self) -> impl Iterator<Item = String> {
         [
+            (
+                "query_before_end_minutes",
+                self.query_before_end_minutes,
+                0,
+                24 * 60,
+            ),
+            (
+                "query_days",
+                self.query_days,
+                1,
+                u64::from(QuerySchedule::DAYS),
+            ),
+            ("silence_hours", self.silence_hours, 1, 30 * 24),
             ("life_seconds", self.life_seconds, 60, 90 * 24 * 3600),
             (
                 "attempt_life_seconds",
@@ -360,6 +409,7 @@ impl MainFile {
     pub(super) fn problems(&self, path: &Path) -> Vec<ConfigError> {
         let rate = self.rate_limit;
         let mut problems: Vec<String> = self.payments.problems().collect();
+        problems.extend(self.payments.query_problem());
         problems.extend(self.webhooks.problem());
         problems.extend(self.limits.problem());
         problems.extend(self.retention.problems());

@@ -214,6 +214,7 @@ impl Config {
             },
             health_max_age: payments.health_max_age(),
             health_probe_every: payments.health_probe_every(),
+            queries: payments.queries(),
             webhooks: self
                 .main
                 .webhooks

@@ -9,7 +9,7 @@ use kassette_domain::id::{
 };
 use kassette_domain::invitation::{BusinessName, Invitation, InvitationRequest, NewInvitation};
 use kassette_domain::key::Environment;
-use kassette_domain::ledger::{Ledger, Step};
+use kassette_domain::ledger::{Ledger, QuerySchedule, Step};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
@@ -52,6 +52,7 @@ pub(crate) fn payment() -> Payment {
         id: PaymentId::from_bytes([0xab; 16]),
         request,
         usd: Minor(5389),
+        rate: kassette_domain::money::Rate::ONE,
         token: Secret::new(TOKEN),
         expires_at: Time::from_secs(NOW.as_secs() + 86_400),
         risk_review: false,
@@ -86,7 +87,9 @@ pub(crate) fn attempt(action: Action) -> Attempt {
         decision: None,
     };
     let mut ledger = Ledger::new(payment());
-    ledger.step(Step::Open(Box::new(choice)), NOW).unwrap();
+    ledger
+        .step(Step::Open(Box::new(choice)), NOW, &QuerySchedule::default())
+        .unwrap();
     let mut attempt = ledger.attempts.remove(0);
     attempt.action = Some(action);
     attempt

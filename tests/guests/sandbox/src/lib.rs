@@ -10,8 +10,12 @@ use kassette_plugin::provider::{
 mod api;
 #[path = "../../../../providers/sandbox/src/callback.rs"]
 mod callback;
+#[path = "../../../../providers/sandbox/src/particulars.rs"]
+mod particulars;
 #[path = "../../../../providers/sandbox/src/query.rs"]
 mod query;
+#[path = "../../../../providers/sandbox/src/report.rs"]
+mod report;
 #[path = "../../../../providers/sandbox/src/start.rs"]
 mod start;
 #[path = "../../../../providers/sandbox/src/wire.rs"]
@@ -69,7 +73,7 @@ impl Provider for Other {
         wish: Wish,
         _: Option<String>,
     ) -> Result<Report, QueryFailure> {
-        let mut report = query::query(&account, &attempt, reference.as_deref(), wish)?;
+        let mut report = query::query(&account, &attempt, reference.as_deref(), wish, false)?;
         if report.status == Status::Completed {
             report.status = Status::Review;
         }

@@ -2,6 +2,7 @@
 
 mod access;
 mod dev;
+mod export;
 mod keys;
 mod merchants;
 mod payments;

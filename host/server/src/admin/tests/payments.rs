@@ -9,11 +9,13 @@ use kassette_gateway::create::CreateOutcome;
 use super::*;
 
 /// Creates a hosted payment of ten dollars; its id.
-async fn create(world: &World, merchant: u64, order: &str) -> String {
+pub(super) async fn create(world: &World, merchant: u64, order: &str) -> String {
+    // An order's text is free, a key's is not.
+    let key = format!("{}-key-of-it", hex::encode(order));
     let asked = Asked {
         merchant: MerchantId(merchant),
         origin: Origin::Merchant {
-            idempotency_key: IdempotencyKey::parse(&format!("{order}-key")).unwrap(),
+            idempotency_key: IdempotencyKey::parse(&key).unwrap(),
         },
         environment: Environment::Test,
         order_id: OrderId::parse(order).unwrap(),
@@ -59,6 +61,54 @@ async fn payments_are_listed_by_what_is_asked_for() {
     assert!(ids("status=completed").await.is_empty());
     world.get("/payments?status=paid").await.refused(422);
     world.get("/payments?merchant_id=x").await.refused(422);
+}
+
+#[tokio::test]
+async fn payments_are_listed_by_when_they_were_created() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let mut made = Vec::new();
+    for order in ["order-1", "order-2", "order-3"] {
+        world.clock.advance(std::time::Duration::from_secs(60));
+        let id = create(&world, merchant, order).await;
+        let shown = world.get(&format!("/payments/{id}")).await;
+        let created_at = shown.is(200)["payment"]["created_at"].clone();
+        made.push((id, created_at.as_str().unwrap().to_owned()));
+    }
+    let ids = async |query: String| -> Vec<String> {
+        let answer = world.get(&format!("/payments?{query}")).await;
+        let payments = answer.is(200)["payments"].as_array().unwrap().clone();
+        let id = |payment: &Value| payment["payment_id"].as_str().unwrap().to_owned();
+        payments.iter().map(id).collect()
+    };
+    let [first, second, third] = [0, 1, 2].map(|at: usize| made[at].0.clone());
+    let [middle, last] = [1, 2].map(|at: usize| &made[at].1);
+    let between = format!("since={middle}&until={last}&merchant_id={merchant}");
+    assert_eq!(ids(between).await, std::slice::from_ref(&second));
+    assert_eq!(ids(format!("since={middle}")).await, [third, second]);
+    assert_eq!(ids(format!("until={middle}")).await, [first]);
+    for (wrong, field) in [
+        ("since=yesterday", "since"),
+        ("until=2030-01-31", "until"),
+        ("since=2030-01-31T12:00:00%2B01:00", "since"),
+        ("until=", "until"),
+        ("provider_id=Not%20One", "provider_id"),
+        ("attempt_id=x", "attempt_id"),
+        ("reference=", "reference"),
+        ("references=x", "references"),
+        ("reference=x&reference=x", "reference"),
+    ] {
+        let answer = world.get(&format!("/payments?{wrong}")).await;
+        let why = answer.refused(422);
+        assert!(why.contains(field), "{wrong}: {why}");
+    }
+    let nothing = "provider_id=first-test&reference=pi_1".to_owned();
+    assert!(ids(nothing).await.is_empty());
+    assert!(
+        ids(format!("attempt_id={}", "0".repeat(32)))
+            .await
+            .is_empty()
+    );
 }
 
 #[tokio::test]

@@ -31,6 +31,8 @@ pub(in crate::cli) enum Shape {
     Once,
     /// No content: this sentence.
     Nothing(String),
+    /// Text that is written as it comes.
+    Text,
 }
 
 impl Call {

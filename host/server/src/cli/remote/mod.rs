@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use http::Method;
+use http_body_util::BodyExt as _;
 use kassette_domain::secret::Secret;
 use serde_json::Value;
 
-use call::Call;
+use call::{Call, Shape};
 pub(super) use client::Incoming;
 use client::Remote;
 pub(super) use command::{
@@ -114,7 +115,14 @@ pub(super) async fn run<A: Action>(noun: Noun<A>) -> Result<(), String> {
         Some(first) => first_operator::create(&connection, first).await?,
         None => {
             let call = action.call()?;
+            if call.shape == Shape::Text && connection.json {
+                return Err("this answer is text and not JSON: leave --json out".into());
+            }
             let (remote, token) = connection.remote()?;
+            if call.shape == Shape::Text {
+                let text = remote.stream(&call, &token, connection.said()).await?;
+                return copy(text).await;
+            }
             let answer = remote.send(&call, &token, connection.said()).await?;
             (answer, call.shape)
         }
@@ -142,12 +150,33 @@ fn token(file: Option<&Path>) -> Result<Option<Secret>, String> {
     Ok(token.filter(|token| !token.expose().is_empty()))
 }
 
+/// Writes an answer to standard output as it comes.
+async fn copy(mut text: Incoming) -> Result<(), String> {
+    while let Some(frame) = text.frame().await {
+        let frame = frame.map_err(|error| {
+            format!("the answer broke off, what was written is not all of it: {error}")
+        })?;
+        if let Ok(piece) = frame.into_data()
+            && !write(&piece)?
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Writes to standard output; a reader that has seen enough is no failure.
 pub(super) fn print(text: &str) -> Result<(), String> {
+    write(text.as_bytes()).map(drop)
+}
+
+/// The same; whether there still is a reader.
+fn write(bytes: &[u8]) -> Result<bool, String> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.to_string()),
-        _ => Ok(()),
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn answer(shape: &Shape, answer: &Value, json: bool) -> String {
     }
     match shape {
         Shape::List(plural, columns) => list(answer, plural, columns),
-        Shape::Object => object(answer),
+        Shape::Object | Shape::Text => object(answer),
         Shape::Once => format!("{}Keep it now: it is not shown again.\n", object(answer)),
         Shape::Nothing(done) => format!("{done}\n"),
     }
@@ -28,8 +28,16 @@ pub(super) fn plain(text: &str) -> String {
 
 fn list(answer: &Value, plural: &str, columns: &[(&str, &str)]) -> String {
     let items = answer.get(plural).and_then(Value::as_array);
+    let next = answer.get("next_cursor").and_then(Value::as_str);
     let Some(items) = items.filter(|items| !items.is_empty()) else {
-        return format!("No {plural}.\n");
+        return match next {
+            // The server looks at so many each time.
+            Some(cursor) => format!(
+                "No {plural} so far.\nThere may be more: --cursor {}\n",
+                plain(cursor)
+            ),
+            None => format!("No {plural}.\n"),
+        };
     };
     let mut table = table();
     table.set_header(columns.iter().map(|(title, _)| *title));
@@ -37,7 +45,7 @@ fn list(answer: &Value, plural: &str, columns: &[(&str, &str)]) -> String {
         let cell = |pointer: &str| item.pointer(pointer).map_or_else(String::new, cell);
         table.add_row(columns.iter().map(|(_, pointer)| cell(pointer)));
     }
-    match answer.get("next_cursor").and_then(Value::as_str) {
+    match next {
         Some(cursor) => format!("{table}\nThere are more: --cursor {}\n", plain(cursor)),
         None => format!("{table}\n"),
     }

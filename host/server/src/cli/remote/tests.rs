@@ -8,7 +8,6 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::call::{Call, Shape};
 use super::client::Remote;
 use super::*;
 use crate::admin::tests::World;
@@ -69,6 +68,31 @@ fn commands_become_the_calls_of_the_contract() {
     let query = [("merchant_id", "7"), ("status", "review"), ("limit", "5")];
     assert_eq!(
         listed.query,
+        query.map(|(name, value)| (name, value.to_owned()))
+    );
+    let found = call::<PaymentAction>(
+        "list --provider-id sandbox-test --attempt-id ab --reference pi_1 \
+         --since 2030-01-01T00:00:00Z --until 2030-02-01T00:00:00Z",
+    );
+    let query = [
+        ("provider_id", "sandbox-test"),
+        ("attempt_id", "ab"),
+        ("reference", "pi_1"),
+        ("since", "2030-01-01T00:00:00Z"),
+        ("until", "2030-02-01T00:00:00Z"),
+    ];
+    assert_eq!(
+        found.query,
+        query.map(|(name, value)| (name, value.to_owned()))
+    );
+    let exported = call::<PaymentAction>("export --until 2030-02-01T00:00:00Z --environment live");
+    let query = [("environment", "live"), ("until", "2030-02-01T00:00:00Z")];
+    assert_eq!(
+        (exported.path.join("/"), exported.shape),
+        ("payments/export".into(), Shape::Text)
+    );
+    assert_eq!(
+        exported.query,
         query.map(|(name, value)| (name, value.to_owned()))
     );
     let decided = call::<PaymentAction>("review abc --decision approve --settlement confirmed");
@@ -241,6 +265,9 @@ fn tables_show_what_a_person_needs_and_nothing_that_steers_a_terminal() {
     assert_eq!(json, answer, "scripts get the answer as it came");
     let none = json!({ "keys": [], "next_cursor": null });
     assert_eq!(show::answer(&shape, &none, false), "No keys.\n");
+    let none_yet = json!({ "keys": [], "next_cursor": "c2" });
+    let shown = show::answer(&shape, &none_yet, false);
+    assert_eq!(shown, "No keys so far.\nThere may be more: --cursor c2\n");
     let nested = json!({ "payment": { "id": "p" }, "attempts": [{ "state": "open" }] });
     let shown = show::answer(&Shape::Object, &nested, false);
     for part in ["payment.id", "attempts", "open"] {

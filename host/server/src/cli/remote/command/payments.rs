@@ -1,6 +1,6 @@
 //! Payments, the work list and provider accounts.
 
-use clap::{Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
 use kassette_domain::key::Environment;
 use serde_json::json;
@@ -25,8 +25,31 @@ pub(in crate::cli) enum PaymentAction {
         /// test or live.
         #[arg(long, value_parser = environment)]
         environment: Option<Environment>,
+        /// With an attempt at this provider account.
+        #[arg(long, alias = "provider")]
+        provider_id: Option<String>,
+        /// Of this attempt.
+        #[arg(long, alias = "attempt")]
+        attempt_id: Option<String>,
+        /// With an attempt that the provider knows by this id of its own.
+        #[arg(long)]
+        reference: Option<String>,
+        #[command(flatten)]
+        period: Period,
         #[command(flatten)]
         paging: Paging,
+    },
+    /// Write CSV to standard output: a line for each capture, refund and dispute of the payments
+    /// that were created in a period, newest payment first.
+    Export {
+        #[command(flatten)]
+        period: Period,
+        /// Of this merchant.
+        #[arg(long, alias = "merchant")]
+        merchant_id: Option<u64>,
+        /// test or live; both where it is not said.
+        #[arg(long, value_parser = environment)]
+        environment: Option<Environment>,
     },
     /// Show one with everything that happened to it.
     Show {
@@ -43,6 +66,21 @@ pub(in crate::cli) enum PaymentAction {
         /// With approve: whether the money is known to have arrived.
         #[arg(long)]
         settlement: Option<Settlement>,
+        /// With approve, by an admin: complete it without the provider's word for the money. Shown for
+        /// good, and left on the work list.
+        #[arg(long)]
+        vouch: bool,
+    },
+    /// Ask the provider now where it stands.
+    Query {
+        /// Its id.
+        payment_id: String,
+    },
+    /// Send one to review that hangs in processing or verification_pending. Needs --actor and
+    /// --reason.
+    ToReview {
+        /// Its id.
+        payment_id: String,
     },
     /// Call one off that is not paid. Needs --actor and --reason.
     Cancel {
@@ -54,6 +92,23 @@ pub(in crate::cli) enum PaymentAction {
         /// Its id.
         payment_id: String,
     },
+}
+
+/// When payments were created.
+#[derive(Args, Clone, Debug)]
+pub(in crate::cli) struct Period {
+    /// Created at this time or later, such as 2030-01-31T12:00:00Z.
+    #[arg(long)]
+    since: Option<String>,
+    /// Created before this time.
+    #[arg(long)]
+    until: Option<String>,
+}
+
+impl Period {
+    fn of(self, call: Call) -> Call {
+        call.with("since", self.since).with("until", self.until)
+    }
 }
 
 /// A review's end.
@@ -99,6 +154,10 @@ impl Action for PaymentAction {
                 status,
                 order_id,
                 environment,
+                provider_id,
+                attempt_id,
+                reference,
+                period,
                 paging,
             } => {
                 let call = Call::new(Method::GET, ["payments"])
@@ -106,14 +165,26 @@ impl Action for PaymentAction {
                     .with("status", status)
                     .with("order_id", order_id)
                     .with("environment", environment)
+                    .with("provider_id", provider_id)
+                    .with("attempt_id", attempt_id)
+                    .with("reference", reference)
                     .shown(PAYMENTS);
-                paging.of(call)
+                paging.of(period.of(call))
             }
+            Self::Export {
+                period,
+                merchant_id,
+                environment,
+            } => period.of(Call::new(Method::GET, ["payments", "export"])
+                .with("merchant_id", merchant_id)
+                .with("environment", environment)
+                .shown(Shape::Text)),
             Self::Show { payment_id } => Call::new(Method::GET, ["payments", &payment_id]),
             Self::Review {
                 payment_id,
                 decision,
                 settlement,
+                vouch,
             } => {
                 let decision = match decision {
                     Decision::Approve => "approve",
@@ -123,9 +194,14 @@ impl Action for PaymentAction {
                     Settlement::Confirmed => "confirmed",
                     Settlement::Pending => "pending",
                 });
-                act(&payment_id, "review")
-                    .body(json!({ "decision": decision, "settlement": settlement }))
+                let mut body = json!({ "decision": decision, "settlement": settlement });
+                if vouch {
+                    body["vouch"] = true.into();
+                }
+                act(&payment_id, "review").body(body)
             }
+            Self::Query { payment_id } => act(&payment_id, "query"),
+            Self::ToReview { payment_id } => act(&payment_id, "to-review"),
             Self::Cancel { payment_id } => act(&payment_id, "cancel"),
             Self::Redact { payment_id } => act(&payment_id, "redact"),
         })

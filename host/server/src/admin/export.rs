@@ -1,0 +1,252 @@
+//! What moved on payments, a line of CSV for each capture, refund and dispute.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use http::header::CONTENT_TYPE;
+use kassette_domain::attempt::Attempt;
+use kassette_domain::id::MerchantId;
+use kassette_domain::ledger::Ledger;
+use kassette_domain::money::Minor;
+use kassette_domain::provider::{DisputeState, RefundState};
+use kassette_domain::time::Time;
+use kassette_store::{About, Fault, Listed, Paging, PaymentFilter, Store};
+
+use super::caller::Viewer;
+use super::payment_view::taken;
+use super::query::Query;
+use super::{AdminState, csv};
+use crate::api::ApiError;
+
+/// The body's media type.
+const CSV: &str = "text/csv; charset=utf-8; header=present";
+/// Payments that are read at once.
+const AT_ONCE: usize = 50;
+/// The first line.
+const HEADER: [&str; 17] = [
+    "type",
+    "state",
+    "at",
+    "amount",
+    "full_amount",
+    "currency",
+    "fee",
+    "fee_currency",
+    "payment_id",
+    "merchant_id",
+    "order_id",
+    "environment",
+    "attempt_id",
+    "provider_id",
+    "payment_method",
+    "reference",
+    "id",
+];
+
+/// `GET /payments/export`: of the payments that were created in a period, as they stand now. For each
+/// attempt the captures' sum is what it received, that of refunds and disputes what it returned.
+pub(super) async fn export(
+    _: Viewer,
+    State(state): State<AdminState>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ApiError> {
+    let mut query = Query::of(query.as_deref())?;
+    let filter = PaymentFilter {
+        since: query.read("since", super::text::time, super::text::TIME)?,
+        until: query.read("until", super::text::time, super::text::TIME)?,
+        merchant: query
+            .read(
+                "merchant_id",
+                |text| text.parse().ok(),
+                "must be a merchant's number",
+            )?
+            .map(MerchantId),
+        environment: query.read(
+            "environment",
+            |text| super::keys::environment(text).ok(),
+            "must be \"test\" or \"live\"",
+        )?,
+        ..PaymentFilter::default()
+    };
+    query.finish()?;
+    let pages = Pages {
+        store: Arc::clone(state.gateway.store()),
+        filter,
+        next: Some(None),
+    };
+    let mut first = String::new();
+    csv::line(&mut first, HEADER);
+    // A store that cannot be read is told as such where it fails at once; later the body breaks off.
+    let (pages, page) = pages.page().await.map_err(ApiError::store)?;
+    first.push_str(&page);
+    let begin = (Some(first), pages);
+    let body = stream::try_unfold(begin, |(first, pages)| async {
+        if let Some(first) = first {
+            return Ok(Some((Bytes::from(first), (None, pages))));
+        }
+        let piece = pages.piece().await.inspect_err(|fault| {
+            tracing::warn!(error = %fault, "an export ends before its end: the store failed");
+        });
+        let piece = piece?;
+        Ok::<_, Fault>(piece.map(|(pages, text)| (Bytes::from(text), (None, pages))))
+    });
+    Ok(([(CONTENT_TYPE, CSV)], Body::from_stream(body)).into_response())
+}
+
+/// The payments that are still to come.
+struct Pages {
+    store: Arc<dyn Store>,
+    filter: PaymentFilter,
+    /// The next page's cursor, of which the first has none; none after the last.
+    next: Option<Option<String>>,
+}
+
+impl Pages {
+    /// The next lines; none at the end.
+    async fn piece(mut self) -> Result<Option<(Self, String)>, Fault> {
+        while self.next.is_some() {
+            // Reading the store waits for nothing: others have their turn between two pages.
+            tokio::task::yield_now().await;
+            let text;
+            (self, text) = self.page().await?;
+            if !text.is_empty() {
+                return Ok(Some((self, text)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The lines of one page of payments.
+    async fn page(mut self) -> Result<(Self, String), Fault> {
+        let mut text = String::new();
+        let Some(cursor) = self.next.take() else {
+            return Ok((self, text));
+        };
+        let paging = Paging {
+            limit: AT_ONCE,
+            cursor,
+        };
+        let page = match self.store.payments(self.filter.clone(), paging).await? {
+            Listed::Page(page) => page,
+            Listed::BadCursor => return Err(Fault::Corrupt("a list's own cursor".into())),
+        };
+        for payment in page.items {
+            if let Some(ledger) = self.store.ledger(About::Payment(payment.id)).await? {
+                lines(&mut text, &ledger);
+            }
+        }
+        self.next = page.next.map(Some);
+        Ok((self, text))
+    }
+}
+
+/// A capture, refund or dispute.
+struct Movement<'a> {
+    kind: &'static str,
+    state: &'static str,
+    at: Time,
+    /// What moved with it so far.
+    amount: Minor,
+    /// What it is about: more than moved where it is not decided, or was decided otherwise.
+    full: Minor,
+    /// What the provider kept of it.
+    fee: Option<&'a (Minor, String)>,
+    /// The provider's id for it, where it told one.
+    id: &'a str,
+}
+
+/// The lines of a payment.
+fn lines(text: &mut String, ledger: &Ledger) {
+    let payment = &ledger.payment;
+    for attempt in &ledger.attempts {
+        for movement in movements(attempt) {
+            let fee = movement.fee.map(|(fee, _)| fee.to_string());
+            let fields: [&str; HEADER.len()] = [
+                movement.kind,
+                movement.state,
+                &movement.at.rfc3339(),
+                &movement.amount.to_string(),
+                &movement.full.to_string(),
+                currency(attempt),
+                fee.as_deref().unwrap_or_default(),
+                movement.fee.map_or("", |(_, currency)| currency),
+                &payment.id.to_string(),
+                &payment.merchant.0.to_string(),
+                payment.order_id.as_str(),
+                payment.environment.as_str(),
+                &attempt.id.to_string(),
+                attempt.account.as_str(),
+                attempt.method.as_str(),
+                attempt.reference().unwrap_or_default(),
+                movement.id,
+            ];
+            csv::line(text, fields);
+        }
+    }
+}
+
+/// Of which currency an attempt's figures are.
+fn currency(attempt: &Attempt) -> &str {
+    let told = attempt.vendor.as_ref().map(|facts| facts.currency.as_str());
+    told.unwrap_or_else(|| attempt.due.currency.code())
+}
+
+/// What moved on an attempt, and what may yet. The captures' sum is what the attempt received, that of
+/// refunds and disputes what it returned.
+fn movements(attempt: &Attempt) -> Vec<Movement<'_>> {
+    let told = &attempt.particulars;
+    let capture = taken(attempt).map(|facts| Movement {
+        kind: "capture",
+        state: "captured",
+        at: told.captured_at.unwrap_or(facts.at),
+        amount: facts.received,
+        full: facts.received,
+        fee: told.fee.as_ref(),
+        id: "",
+    });
+    let refunds = attempt.returns.refunds.iter().map(|refund| {
+        let (state, gone) = match refund.state {
+            RefundState::Pending => ("pending", false),
+            RefundState::Succeeded => ("succeeded", true),
+            RefundState::Failed => ("failed", false),
+        };
+        Movement {
+            kind: "refund",
+            state,
+            at: refund.at,
+            amount: moved(refund.amount, gone),
+            full: refund.amount,
+            fee: None,
+            id: refund.id.as_deref().unwrap_or_default(),
+        }
+    });
+    let disputes = attempt.returns.disputes.iter().map(|disputed| {
+        let dispute = &disputed.dispute;
+        let (state, gone) = match dispute.state {
+            DisputeState::Open => ("open", false),
+            DisputeState::Won => ("won", false),
+            DisputeState::Lost => ("lost", true),
+        };
+        Movement {
+            kind: "dispute",
+            state,
+            at: disputed.at,
+            amount: moved(dispute.amount, gone),
+            full: dispute.amount,
+            fee: None,
+            id: &dispute.id,
+        }
+    });
+    capture.into_iter().chain(refunds).chain(disputes).collect()
+}
+
+/// An amount where it is gone.
+const fn moved(amount: Minor, gone: bool) -> Minor {
+    match gone {
+        true => amount,
+        false => Minor(0),
+    }
+}
