@@ -1,4 +1,4 @@
-//! Ids: drawn where nobody may guess them, derived where nothing may fail.
+//! Ids: drawn where no caller may guess them, derived where nothing may fail.
 use sha2::{Digest, Sha256};
 
 use crate::config::SimError;

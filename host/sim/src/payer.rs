@@ -299,7 +299,7 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
         ),
         Phase::Authorised if session.held => (
             "Payment in review",
-            "Approved, and held until somebody has looked at it. Nothing is taken yet.",
+            "Approved, and held until a person has looked at it. Nothing is taken yet.",
         ),
         Phase::Authorised => (
             "Payment approved",
@@ -307,7 +307,7 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
         ),
         Phase::InReview => (
             "Payment in review",
-            "Paid, and held until somebody has looked at it.",
+            "Paid, and held until a person has looked at it.",
         ),
         Phase::Captured => (
             "Payment complete",

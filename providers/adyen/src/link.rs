@@ -3,7 +3,7 @@
 //! A link that has expired proves that no payment can be begun by it, and not that none was: the payer
 //! may stand in the bank's app. So a link is left to its own end, and told as over only once that end
 //! lies as far back as such a payment can take. Before its end it is expired by us in two cases: where
-//! its one payment was refused and Adyen says that none is under way, and where nobody was ever given
+//! its one payment was refused and Adyen says that none is under way, and where no payer was ever given
 //! its address.
 use kassette_plugin::json::object;
 use kassette_plugin::provider::call::Answer;
@@ -35,7 +35,7 @@ pub(crate) fn query(
     }
 }
 
-/// Ends a link that nobody was given, or one whose payment was refused: `detail` says which, and
+/// Ends a link that no payer was given, or one whose payment was refused: `detail` says which, and
 /// `reason` why. None where it is not the attempt's, has been paid after all, or may be: then the host
 /// asks.
 pub(crate) fn end(

@@ -21,7 +21,7 @@ pub(crate) fn query(
             let id = recover(account, attempt)?;
             let is_link = !methods::is_captured_by_us(&attempt.method);
             if is_link && wish == Wish::Close {
-                // Its address reached nobody.
+                // Its address reached no payer.
                 let ended = link::end(account, &attempt.id, &id, "link expired")?;
                 return ended.ok_or_else(|| payment::unavailable("the link is not expired"));
             }
@@ -39,7 +39,7 @@ pub(crate) fn query(
 
 /// The page of a start whose answer was lost. Neither sessions nor links can be searched for, but a
 /// creation that is repeated under its key is answered with the page that the first one made. One that
-/// only comes into being now was given to nobody.
+/// only comes into being now was given to no payer.
 fn recover(account: &Account, attempt: &Attempt) -> Result<String, QueryFailure> {
     let answer = start::create(account, attempt)?;
     let problem = match answer.status {

@@ -95,7 +95,7 @@ fn paid(told: &SessionResult) -> Option<Payment> {
     })
 }
 
-/// The result in the query that the payer came back with, encoded as it was: anybody can write it, so
+/// The result in the query that the payer came back with, encoded as it was: any caller can write it, so
 /// that only what fits into an address is handed on.
 fn result_of(returned: &str) -> Option<&str> {
     let result = returned

@@ -23,7 +23,7 @@ impl Invoice {
         let paid = self.paid > 0;
         let odd = self.is_odd();
         let status = match self.status {
-            // A part may still become the whole, unless nobody waits for the rest.
+            // A part may still become the whole, unless no payment waits for the rest.
             InvoiceStatus::New if paid && wish == Wish::Close => Status::Review,
             InvoiceStatus::New => Status::Pending,
             InvoiceStatus::Processing => Status::VerificationPending,

@@ -153,7 +153,7 @@ fn refund(value: &Json, taken_in: &str) -> Option<Refund> {
     })
 }
 
-/// A chargeback has taken the money, whoever defends it; one that was reversed has brought it back.
+/// A chargeback has taken the money, defended or not; one that was reversed has brought it back.
 fn chargeback(value: &Json, taken_in: &str) -> Option<Dispute> {
     let reversed = value.get("reversedAt").and_then(Json::text);
     let reason = value.path(&["reason", "code"]).and_then(Json::text);

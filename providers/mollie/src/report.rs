@@ -152,7 +152,7 @@ mod tests {
         let back = with("paid", "amountChargedBack", euros("49.90"))
             .unwrap()
             .report();
-        // Nobody need defend it: the money is gone.
+        // It cannot be defended: the money is gone.
         assert_eq!(
             (back.status, back.settlement, back.returned),
             (Status::Review, Settlement::Pending, 4990)

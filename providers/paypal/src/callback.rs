@@ -1,7 +1,7 @@
 //! Webhooks: which events matter, and what they prove.
 //!
 //! [`signature`] has proved that PayPal sent an event before any of it is read. It covers no more of the body
-//! than a CRC-32, though, which whoever has seen one delivery can match with a body of his own. So no event
+//! than a CRC-32, though, which a reader of one delivery can match with a body of his own. So no event
 //! proves money: what tells of a capture or a refund has the host ask for the order. An approval is reported,
 //! for it moves nothing, and the capture that follows reads the order first. Disputes are told here alone,
 //! with the money of the capture as PayPal's API tells it: an order does not tell of them.

@@ -102,7 +102,7 @@ fn opened(attempt: &Attempt, link: Option<Link>) -> Result<Started, Failure> {
         ),
         // Razorpay's page takes no second payment, and news is on its way.
         Stage::Paid | Stage::PartiallyPaid => (paid(), None),
-        // Nobody has opened it, so that nobody can have tried to pay it.
+        // It was never opened, so that no payer can have tried to pay it.
         Stage::Cancelled | Stage::Expired if link.order.is_none() => {
             return Err(Failure::Declined(format!("{} is over", link.id)));
         }

@@ -51,7 +51,7 @@ pub(crate) fn is_alive(payment: &Payment, now: u64) -> bool {
     now / 1_000 < payment.created_at.saturating_add(seconds)
 }
 
-/// Whether an authorisation was given back that nobody captured, as Razorpay does by itself.
+/// Whether an authorisation was given back that was not captured, as Razorpay does by itself.
 pub(crate) fn was_given_back(payment: &Payment) -> bool {
     payment.phase == Phase::Refunded && !payment.captured
 }

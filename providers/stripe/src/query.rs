@@ -87,7 +87,7 @@ pub(crate) fn query(
 
 /// Whether the payer came back by the address for those who give up. The host keeps that with the
 /// attempt, so that it holds for a payer too who went on at Stripe's page afterwards: the next refusal
-/// closes the session, which costs a new start and can cost nobody a second payment.
+/// closes the session, which costs a new start and can cost no payer a second payment.
 fn has_left(returned: Option<&str>) -> bool {
     returned.is_some_and(|query| query.split('&').any(|pair| pair == LEFT))
 }

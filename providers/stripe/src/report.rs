@@ -66,7 +66,7 @@ fn standing(
         (Phase::Canceled, Stage::Complete) => {
             said(Status::Declined, Settlement::Pending, "canceled")
         }
-        // Nobody can complete an expired session, and nobody but its page can confirm its payment. One
+        // No payer can complete an expired session, and only its page can confirm its payment. One
         // that Stripe has not canceled while the payer is at the bank may come to something yet.
         (Phase::RequiresAction | Phase::RequiresConfirmation, Stage::Expired) => said(
             Status::Pending,
@@ -297,7 +297,7 @@ mod tests {
             said_of(false, json!("approved")),
             Some((Status::Processing, Settlement::Pending))
         );
-        // Whoever looked did not let it go.
+        // The person who looked did not let it go.
         assert_eq!(said_of(false, json!("refunded_as_fraud")), held);
         let mut over = paying("complete", "canceled");
         over["payment_intent"]["review"] =

@@ -70,7 +70,7 @@ pub(crate) struct Payment {
 /// What Radar wants a person to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Review {
-    /// Nobody has looked yet.
+    /// No person has looked yet.
     pub(crate) open: bool,
     /// The person who looked found nothing wrong.
     pub(crate) approved: bool,

@@ -216,7 +216,7 @@ impl Ledger {
     }
 
     /// The attempt whose money an approval would complete with: the payment's own, else what an
-    /// attempt that is open holds, else, of what is nobody's, that which fits what is due, else the
+    /// attempt that is open holds, else, of what no payment holds, that which fits what is due, else the
     /// oldest.
     fn backing(&self) -> Option<usize> {
         let holds = |state: fn(AttemptState) -> bool| {

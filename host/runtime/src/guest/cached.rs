@@ -24,14 +24,14 @@ impl Call {
             body: vec![],
             keep: None,
         };
-        // Judged before the memory is looked at: what may not be asked for uses up nobody's turn.
+        // Judged before the memory is looked at: what may not be asked for uses up no other call's turn.
         let ready = self.prepare(&request)?;
         let address = ready.url.clone();
         let (memory, now) = (Arc::clone(&self.access.tokens), self.access.account.now);
         let mut turn = memory.answers.turn(address.as_str(), now);
         if let Turn::Wait(mut coming) = turn {
             self.waits += 1;
-            // Whoever asks has a deadline of its own; its failure closes the channel too.
+            // The caller has a deadline of its own; its failure closes the channel too.
             let _closed = coming.changed().await;
             turn = memory.answers.turn(address.as_str(), now);
         }

@@ -238,7 +238,7 @@ fn unread(response: &Response) -> Option<&'static str> {
     if response.truncated {
         Some("the answer is over 1 MiB")
     } else if is_packed(response) {
-        Some("the answer is compressed, which nobody has asked for")
+        Some("the answer is compressed, which the request did not ask for")
     } else {
         None
     }

@@ -130,7 +130,7 @@ fn refunds(session: &Session) -> Vec<Value> {
     refunds.collect()
 }
 
-/// A chargeback has taken the money whoever defends it, until the bank brings it back.
+/// A chargeback has taken the money, defended or not, until the bank brings it back.
 fn chargebacks(session: &Session) -> Vec<Value> {
     let chargeback = |id: &str, amount, created, reversed: Option<String>| {
         json!({

@@ -191,7 +191,7 @@ async fn listed(
     Ok(Json(json!({ name: items, "meta": meta })))
 }
 
-/// Makes the payment with a handle that nobody used in time and whose payer has paid.
+/// Makes the payment with a handle that the shop did not use in time and whose payer has paid.
 fn take_left(
     session: &mut Session,
     account: &Account,

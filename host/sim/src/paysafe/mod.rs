@@ -4,7 +4,7 @@
 //! with it, so the fault `needs-capture` changes nothing. The answer to that is always `PROCESSING`: the
 //! webhook that follows tells how it ended. `decline` fails the handle, `review` has the payment held,
 //! and so does `dispute`, for Interac knows none. A handle cannot be called off and lives 15 minutes; an
-//! approval that nobody asked the money for until then is paid by itself, when it is next looked at.
+//! approval whose money was not asked for until then is paid by itself, when it is next looked at.
 mod api;
 mod problem;
 mod wire;

@@ -226,7 +226,7 @@ pub(crate) fn settlement(session: &Session) -> Option<Value> {
     }))
 }
 
-/// Whether the payer has paid at Interac and nobody has asked for the money in time: Paysafe makes the
+/// Whether the payer has paid at Interac and the shop has not asked for the money in time: Paysafe makes the
 /// payment itself then.
 pub(crate) fn is_left(session: &Session, now: u64) -> bool {
     session.state == State::Authorised && session.underway.is_none() && now >= session.expires_at

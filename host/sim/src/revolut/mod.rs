@@ -170,7 +170,7 @@ impl Vendor for Revolut {
         ]
     }
 
-    /// The vendor's page leads nobody back but a payer who has paid; this one leads every payer back, so
+    /// The vendor's page leads only a payer who has paid back; this one leads every payer back, so
     /// that the gateway learns of it.
     fn returns(&self, session: &Session, _: Outcome) -> Vec<(&'static str, String)> {
         vec![("_rp_oid", session.reference.clone())]

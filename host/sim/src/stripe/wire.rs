@@ -30,7 +30,7 @@ const WINDOW_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
 /// Kept with a payment: an authorisation was given back.
 pub(crate) const VOIDED: &str = "voided";
-/// Kept with a payment: whoever looked at it found fraud.
+/// Kept with a payment: the person who looked at it found fraud.
 pub(crate) const FRAUD: &str = "fraud";
 /// Kept with a payment: Radar wanted somebody to look.
 pub(crate) const REVIEWED: &str = "reviewed";

@@ -1,4 +1,4 @@
-//! Making sure that nobody's money moves any more.
+//! Making sure that no money moves any more.
 use kassette_plugin::provider::{QueryFailure, Status, Wish};
 use kassette_sim::{Fault, State};
 

@@ -1,4 +1,4 @@
-//! What proves that no money can come any more, and what does not: lost callbacks, handles that nobody
+//! What proves that no money can come any more, and what does not: lost callbacks, handles that no shop
 //! used, payments that fail.
 use kassette_plugin::provider::{QueryFailure, Settlement, Status, Subject, Wish};
 use kassette_sim::{Fault, State};
