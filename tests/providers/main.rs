@@ -12,6 +12,7 @@
 //! | `news` | callbacks lost, late, twice, forged, replayed, misdirected, in the wrong order |
 //! | `money` | wrong amounts, money after the end, refunds, disputes, the work list and its commands |
 //! | `prompt` | how soon after a vendor's notice a payment is a paid order |
+//! | `restored` | payments of which a store that was restored from a backup knows nothing |
 //! | `fallback` | thousands of payments while the first in rank fails in every way and the gateway is killed |
 //! | `world`, `visit`, `tap`, `table` | the server with its shops; a payer's way; a wiretap on callbacks; what vendors lack |
 //!
@@ -43,6 +44,7 @@ mod money;
 mod news;
 mod paying;
 mod prompt;
+mod restored;
 mod table;
 mod tap;
 mod visit;

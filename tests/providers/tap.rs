@@ -127,7 +127,12 @@ impl Tap {
 
     /// Sends a letter once more, to any account's address.
     pub(crate) async fn send(&self, letter: &Letter, account: &str) -> Answer {
-        let url = format!("{}/callbacks/{account}{}", self.inner.gateway, letter.rest);
+        self.send_to(&self.inner.gateway, letter, account).await
+    }
+
+    /// Sends a letter once more, to another gateway.
+    pub(crate) async fn send_to(&self, gateway: &str, letter: &Letter, account: &str) -> Answer {
+        let url = format!("{gateway}/callbacks/{account}{}", letter.rest);
         let request = self.inner.http.post(url).headers(letter.headers.clone());
         let response = request.body(letter.body.clone()).send().await.unwrap();
         Answer {

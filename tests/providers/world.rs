@@ -64,6 +64,11 @@ pub(crate) async fn hurried() -> (&'static World, MutexGuard<'static, ()>) {
 }
 
 impl World {
+    /// One of a test's own, whose server it may stop.
+    pub(crate) async fn alone() -> &'static Self {
+        Box::leak(Box::new(Self::new().await))
+    }
+
     async fn new() -> Self {
         let server = Arc::new(Server::simulating(&wanted(), "").await);
         let inside = Arc::clone(&server);

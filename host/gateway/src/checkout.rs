@@ -20,8 +20,9 @@ use crate::start::{StartError, StartedPayment};
 
 /// How long a returning payer waits for the vendor's word before the page shows what is known.
 const RETURN_WAIT: Duration = Duration::from_secs(6);
-/// Longest query of a return that is kept, in bytes: vendors append a few short ids.
-const QUERY_MOST: usize = 2048;
+/// Longest query of a return that is kept, in bytes: short ids at most vendors, a result of up to some
+/// two thousand at Adyen.
+const QUERY_MOST: usize = 4096;
 
 /// What the hosted page shows.
 #[derive(Clone, Debug)]

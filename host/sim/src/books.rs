@@ -50,6 +50,9 @@ pub(crate) struct News {
     pub(crate) body: String,
     /// Their content type.
     pub(crate) media_type: String,
+    /// The query of the address that it goes to.
+    #[serde(default)]
+    pub(crate) query: Option<String>,
     /// When to deliver it, on the injected clock.
     pub(crate) due_at: u64,
     /// Deliveries that have failed.

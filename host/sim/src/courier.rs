@@ -123,9 +123,13 @@ async fn send(account: &Account, client: &Courier, url: &Url, news: &News) -> Re
     } else {
         &account.settings.callback_secret
     };
+    let mut address = url.clone();
+    if news.query.is_some() {
+        address.set_query(news.query.as_deref());
+    }
     let mut request = Request::builder()
         .method(Method::POST)
-        .uri(url.as_str())
+        .uri(address.as_str())
         .header("content-type", &news.media_type);
     for (name, value) in account
         .vendor

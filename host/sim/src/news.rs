@@ -37,7 +37,7 @@ impl Account {
         number: u64,
         now: u64,
     ) -> Result<Vec<News>, SimError> {
-        let item = |offset: u64, session: &Session, happened, at, due_at, forged| {
+        let item = |offset: u64, session: &Session, happened, at, due_at, forged: bool| {
             let id = ids::random("evt_")?;
             let event = Event {
                 id: &id,
@@ -50,6 +50,8 @@ impl Account {
                 number: number.saturating_add(offset),
                 body: message.body,
                 media_type: message.media_type.to_owned(),
+                // A forger does not know the address that the merchant gave.
+                query: self.vendor.callback_query(session).filter(|_| !forged),
                 due_at,
                 failures: 0,
                 forged,

@@ -111,6 +111,12 @@ pub(crate) trait Vendor: Send + Sync {
     /// The callback about an event; none where the vendor sends none.
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message>;
 
+    /// The query that the merchant gave with a payment's own callback address; none where the vendor
+    /// has one address for all.
+    fn callback_query(&self, _: &Session) -> Option<String> {
+        None
+    }
+
     /// The headers that a callback's delivery carries beside its content type, its signature among
     /// them. `secret` is the account's callback secret, or another where a forgery is ordered.
     fn sign(

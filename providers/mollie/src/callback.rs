@@ -1,9 +1,56 @@
-//! The webhook. It carries a payment's id and no signature: anybody can write one, so it proves
-//! nothing and only makes the host ask.
+//! The webhook. It carries a payment's id and no signature. So each payment is given an address of its
+//! own, with the attempt's id and a proof that only the holder of the API key can make. A call without
+//! them can be written by any caller. Neither says more than that the host is to ask.
 use kassette_plugin::encode;
-use kassette_plugin::provider::{Acknowledged, Incoming, Notice, Refused, Subject, Verb};
+use kassette_plugin::provider::secrets::{self, Algorithm};
+use kassette_plugin::provider::{
+    Account, Acknowledged, Attempt, Incoming, Notice, Refused, Subject, Verb,
+};
 
+use crate::api::KEY;
 use crate::wire;
+
+/// Fields of the address's query.
+const ATTEMPT: &str = "attempt";
+const PROOF: &str = "proof";
+
+/// What the proof is made of.
+fn proved(attempt: &str) -> Vec<u8> {
+    [b"webhook of ", attempt.as_bytes()].concat()
+}
+
+/// The address for the news about an attempt.
+pub(crate) fn address(account: &Account, attempt: &Attempt) -> String {
+    let plain = &account.callback_url;
+    match secrets::sign(KEY, Algorithm::HmacSha256, &proved(&attempt.id)) {
+        Some(proof) => [
+            plain,
+            "?",
+            ATTEMPT,
+            "=",
+            &attempt.id,
+            "&",
+            PROOF,
+            "=",
+            &encode::hex(&proof),
+        ]
+        .concat(),
+        None => plain.clone(),
+    }
+}
+
+/// The attempt that a call's address names, where its proof is right. After the API key was replaced
+/// that of an older payment is not, and the payment's id has to do.
+fn addressed(query: &str) -> Option<String> {
+    let fields = encode::parse_form(query)?;
+    let [(attempt_name, attempt), (proof_name, proof)] = fields.as_slice() else {
+        return None;
+    };
+    let proof = encode::unhex(proof)?;
+    let named = attempt_name == ATTEMPT && proof_name == PROOF;
+    (named && secrets::verify(KEY, Algorithm::HmacSha256, &proved(attempt), &proof))
+        .then(|| attempt.clone())
+}
 
 /// Reads one call of the webhook.
 pub(crate) fn read(incoming: &Incoming) -> Result<Acknowledged, Refused> {
@@ -21,7 +68,8 @@ pub(crate) fn read(incoming: &Incoming) -> Result<Acknowledged, Refused> {
     // Payment links, orders and subscriptions have ids of other kinds; none of them is ours.
     let notices = match wire::is_id(id) {
         true => vec![Notice {
-            about: Subject::Reference(id.clone()),
+            about: addressed(&incoming.query)
+                .map_or_else(|| Subject::Reference(id.clone()), Subject::Attempt),
             report: None,
         }],
         false => Vec::new(),
@@ -37,6 +85,16 @@ pub(crate) fn read(incoming: &Incoming) -> Result<Acknowledged, Refused> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::start::tests::{account, attempt};
+    use kassette_plugin::testing::{Host, with_host};
+
+    /// A host whose code for every message is 32 times the message's length.
+    struct Keyed;
+    impl Host for Keyed {
+        fn sign(&mut self, _: &str, _: Algorithm, message: &[u8]) -> Option<Vec<u8>> {
+            Some(vec![u8::try_from(message.len() % 256).unwrap(); 32])
+        }
+    }
 
     fn incoming(body: &[u8]) -> Incoming {
         Incoming {
@@ -62,6 +120,27 @@ mod tests {
             }]
         );
         assert_eq!((answer.status, answer.body.as_str()), (200, ""));
+    }
+
+    #[test]
+    fn a_call_to_the_address_of_an_attempt_is_about_that_attempt() {
+        let attempt = attempt("ideal");
+        let address = with_host(Keyed, || address(&account(), &attempt));
+        let (plain, query) = address.split_once('?').unwrap();
+        assert_eq!(plain, account().callback_url);
+        let about = |query: &str| {
+            let call = Incoming {
+                query: query.to_owned(),
+                ..incoming(b"id=tr_1")
+            };
+            let answer = with_host(Keyed, || read(&call));
+            answer.unwrap().notices[0].about.clone()
+        };
+        assert_eq!(about(query), Subject::Attempt(attempt.id.clone()));
+        let altered = query.replace("attempt=", "attempt=1");
+        for other in [&query[1..], altered.as_str(), "attempt=a&proof=zz", ""] {
+            assert_eq!(about(other), Subject::Reference("tr_1".into()), "{other}");
+        }
     }
 
     #[test]

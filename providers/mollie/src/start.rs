@@ -7,7 +7,7 @@ use kassette_plugin::settings;
 
 use crate::method::Method;
 use crate::wire::{self, Payment, Problem, Stands};
-use crate::{api, klarna, locale, search};
+use crate::{api, callback, klarna, locale, search};
 
 /// Setting: when the money is taken.
 pub(crate) const CAPTURE: &str = "capture";
@@ -59,7 +59,7 @@ fn body(
         ("description", description(attempt).into()),
         ("redirectUrl", attempt.return_url.as_str().into()),
         ("cancelUrl", attempt.cancel_url.as_str().into()),
-        ("webhookUrl", account.callback_url.as_str().into()),
+        ("webhookUrl", callback::address(account, attempt).into()),
         ("method", method.mollie_id().into()),
         ("metadata", attempt.id.as_str().into()),
     ];
@@ -171,7 +171,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn account() -> Account {
+    pub(crate) fn account() -> Account {
         Account {
             id: "mollie-test".into(),
             environment: Environment::Test,

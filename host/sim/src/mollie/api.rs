@@ -118,6 +118,9 @@ async fn create(
     if let Some(mode) = asked.capture_mode {
         session.extra.insert(wire::CAPTURE_MODE.to_owned(), mode);
     }
+    if let Some(address) = asked.webhook_url {
+        session.extra.insert(wire::WEBHOOK_URL.to_owned(), address);
+    }
     match account.create(session).await? {
         Created::New(session) => Ok(tell(&account, StatusCode::CREATED, &session)),
         Created::Replay(session) => {

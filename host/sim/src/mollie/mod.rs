@@ -14,6 +14,7 @@ use axum::{
     http::{Method, StatusCode},
     response::{IntoResponse, Response},
 };
+use url::Url;
 
 use crate::{
     account::Account,
@@ -114,6 +115,11 @@ impl Vendor for Mollie {
             body: format!("id={}", event.session.reference),
             media_type: "application/x-www-form-urlencoded",
         })
+    }
+
+    fn callback_query(&self, session: &Session) -> Option<String> {
+        let address = Url::parse(session.extra.get(wire::WEBHOOK_URL)?).ok()?;
+        address.query().map(str::to_owned)
     }
 
     fn sign(&self, _: &Account, _: &str, _: &str, _: u64) -> Vec<(&'static str, String)> {

@@ -16,6 +16,8 @@ pub(crate) const PROFILE: &str = "pfl_simulated";
 
 /// What a session keeps beside: when the money is taken.
 pub(crate) const CAPTURE_MODE: &str = "captureMode";
+/// In what is kept with a payment: the address that its news goes to.
+pub(crate) const WEBHOOK_URL: &str = "webhookUrl";
 
 /// The settlement that everything is paid out with.
 const SETTLEMENT: &str = "stl_simulated";
@@ -88,7 +90,7 @@ pub(crate) struct Create {
     pub(crate) description: String,
     pub(crate) redirect_url: String,
     pub(crate) cancel_url: Option<String>,
-    webhook_url: Option<String>,
+    pub(crate) webhook_url: Option<String>,
     method: String,
     /// Any JSON at the vendor's; the gateway's is its attempt's id.
     pub(crate) metadata: String,
@@ -316,7 +318,7 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
         "sequenceType": "oneoff",
         "redirectUrl": session.return_url,
         "cancelUrl": session.cancel_url,
-        "webhookUrl": account.callback_url(),
+        "webhookUrl": session.extra.get(WEBHOOK_URL),
         "_links": {
             "self": link(&own, "application/hal+json"),
             "dashboard": link("https://my.mollie.com/dashboard", "text/html"),

@@ -22,7 +22,7 @@ fn a_call_leads_to_the_payment_and_its_true_state() {
         };
         assert_eq!(
             (answer.status, &notice.about, &notice.report),
-            (200, &Subject::Reference(started.reference.clone()), &None),
+            (200, &Subject::Attempt(attempt.id.clone()), &None),
             "{outcome}"
         );
         let report = query(&w, &attempt, &started, Wish::Look);
@@ -38,7 +38,12 @@ fn a_forged_call_changes_nothing() {
     let started = open(w.start(&attempt));
     w.choose(&started, "decline");
     let answer = w.callback(&w.next_callback()).unwrap();
-    assert!(answer.notices.iter().all(|notice| notice.report.is_none()));
+    assert_eq!(answer.notices.len(), 1);
+    let notice = &answer.notices[0];
+    assert_eq!(
+        (&notice.about, &notice.report),
+        (&Subject::Reference(started.reference.clone()), &None)
+    );
     let report = query(&w, &attempt, &started, Wish::Look);
     assert_eq!(report.status, Status::Declined);
 }

@@ -1,0 +1,76 @@
+//! A store that was restored from a backup, and what vendors tell of payments that were made since.
+
+use std::process::Command;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::harness::Server;
+use crate::world::{Desk, World};
+
+/// Runs the command line beside a server.
+fn kassette(server: &Server, arguments: &[&str]) {
+    let ended = Command::new(env!("CARGO_BIN_EXE_kassette"))
+        .args(arguments)
+        .env("KASSETTE_ADMIN_URL", server.admin_base())
+        .env("KASSETTE_OPERATOR_TOKEN", server.operator_token())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{arguments:?}: {said}");
+}
+
+#[tokio::test]
+async fn captured_money_of_attempts_that_a_restored_store_does_not_know_is_work() {
+    let world = World::alone().await;
+    let backup = world.server.folder().join("backup");
+    let backup = backup.to_str().unwrap();
+    kassette(&world.server, &["backup", backup]);
+    let lost = Mutex::new(Vec::new());
+    let each = async |desk: Desk| {
+        let visit = desk.paid(desk.any_method()).await;
+        let letters = world.tap.wait(&visit.words().await, 1).await;
+        let [attempt, _] = visit.names().await;
+        lost.lock().push((attempt, letters));
+    };
+    world.each(each).await;
+
+    let folder = world.server.stop().await;
+    let data = folder.path().join("data");
+    std::fs::remove_dir_all(data.join("store")).unwrap();
+    kassette(
+        &world.server,
+        &["restore", backup, "--data-dir", data.to_str().unwrap()],
+    );
+    let server = Server::in_folder(folder).await;
+    for (_, letters) in lost.lock().iter() {
+        // Each twice: a vendor repeats what it was not answered in time.
+        for letter in letters.iter().chain(letters) {
+            let answer = world.tap.send_to(server.base(), letter, &letter.account);
+            answer.await.expect(200);
+        }
+    }
+    let lost = lost.into_inner();
+    // What a vendor had still to tell comes by itself.
+    let items = server
+        .wait_for("a work line for each", async || {
+            let work = server.admin("GET", "/work?limit=100", None).await;
+            let items = work.expect(200).json()["work"].as_array().unwrap().clone();
+            (items.len() >= lost.len()).then_some(items)
+        })
+        .await;
+    for (attempt, letters) in &lost {
+        let account = letters[0].account.as_str();
+        let of_it: Vec<&Value> = items
+            .iter()
+            .filter(|item| item["provider_id"] == account)
+            .collect();
+        assert_eq!(of_it.len(), 1, "{account}: {items:?}");
+        let item = of_it[0];
+        assert_eq!(item["kind"], "unknown", "{item}");
+        assert!(item["payment_id"].is_null(), "{item}");
+        assert_eq!(item["attempt_id"], *attempt, "{item}");
+        assert_ne!(item["amount"], "0.00", "{item}");
+    }
+    assert_eq!(items.len(), lost.len(), "{items:?}");
+}
