@@ -228,7 +228,7 @@ fn questions(data: &mut Data, count: usize) -> u32 {
 
 /// The answer to a callback with notices about nobody, in memory that is asked for.
 fn news(data: &mut Data, count: usize) -> String {
-    const NOTICE: usize = 208;
+    const NOTICE: usize = 216;
     const PAGE: usize = 64 << 10;
     let at = acknowledgement(data, "text/plain");
     let pages = (count * NOTICE).div_ceil(PAGE);

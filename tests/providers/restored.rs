@@ -35,6 +35,7 @@ async fn captured_money_of_attempts_that_a_restored_store_does_not_know_is_work(
     };
     world.each(each).await;
 
+    let lost = lost.into_inner();
     let folder = world.server.stop().await;
     let data = folder.path().join("data");
     std::fs::remove_dir_all(data.join("store")).unwrap();
@@ -43,14 +44,13 @@ async fn captured_money_of_attempts_that_a_restored_store_does_not_know_is_work(
         &["restore", backup, "--data-dir", data.to_str().unwrap()],
     );
     let server = Server::in_folder(folder).await;
-    for (_, letters) in lost.lock().iter() {
+    for (_, letters) in &lost {
         // Each twice: a vendor repeats what it was not answered in time.
         for letter in letters.iter().chain(letters) {
             let answer = world.tap.send_to(server.base(), letter, &letter.account);
             answer.await.expect(200);
         }
     }
-    let lost = lost.into_inner();
     // What a vendor had still to tell comes by itself.
     let items = server
         .wait_for("a work line for each", async || {

@@ -38,6 +38,8 @@ pub(crate) enum Has {
     TakesAtOnce,
     /// A page that lets nobody approve any more what was called off.
     ShutPage,
+    /// News of an approval at a page that was called off and stays open.
+    LateApprovals,
     /// Money that can move without our capture, and so after the end too.
     LateMoney,
     /// A state between approval and capture, for one of its methods at least.
@@ -139,6 +141,11 @@ const LACKING: &[(&str, Has, &str)] = &[
         "paypal",
         Has::ShutPage,
         "an order cannot be called off, but an approval moves no money",
+    ),
+    (
+        "paypal",
+        Has::LateApprovals,
+        "the mark on an order that was called off says that its approval is no news",
     ),
     (
         "paypal",

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::browser::{Form, attribute, primary_link};
 use crate::harness::{Answer, Server, merge, new_payment};
-use crate::table::{Has, currency, lacks};
+use crate::table::{Has, currency, is_over_with_one_try, lacks};
 use crate::world::Desk;
 
 /// Pages of ours before a vendor's: questions, instructions, a link, a form.
@@ -195,6 +195,14 @@ impl Visit {
             assert!(now == status || now == "review", "{status} and then {now}");
         }
         self.is_unpaid().await;
+    }
+
+    /// Whether an approval at a page of this method that was called off reaches us.
+    pub(crate) fn hears_late_approvals(&self, method: &str) -> bool {
+        let name = &self.desk.module.name;
+        lacks(name, Has::ShutPage).is_some()
+            && lacks(name, Has::LateApprovals).is_none()
+            && !is_over_with_one_try(name, method)
     }
 
     /// The payer follows the vendor's redirect back to us.

@@ -408,6 +408,8 @@ pub enum Subject {
 pub struct Notice {
     /// Which payment.
     pub about: Subject,
+    /// The vendor's reference, where it was told beside the attempt.
+    pub reference: Option<String>,
     /// None: the notice proves nothing by itself, so the host asks.
     pub report: Option<Report>,
 }

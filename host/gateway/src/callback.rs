@@ -163,7 +163,10 @@ impl Gateway {
                     (false, true) => tracing::info!(
                         provider.id = %account, "news about an attempt that is not the account's"
                     ),
-                    (false, false) => self.unknown(account, id, notice.report).await?,
+                    (false, false) => {
+                        let told = (notice.reference, notice.report);
+                        self.unknown(account, id, told).await?;
+                    }
                 }
             }
             Subject::Reference(reference) => {
@@ -188,11 +191,11 @@ impl Gateway {
         &self,
         account: &AccountId,
         id: AttemptId,
-        report: Option<Report>,
+        (reference, report): (Option<String>, Option<Report>),
     ) -> Result<(), Fault> {
         let report = match report {
             Some(report) => Some(report),
-            None => self.ask_about_unknown(account, id).await,
+            None => self.ask_about_unknown(account, id, reference).await,
         };
         let captured = report.filter(|report| {
             let taken = matches!(

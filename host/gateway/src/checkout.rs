@@ -149,7 +149,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// The payer's browser came back: asks the vendor, at most once per 5 s and attempt, applies the
+    /// The payer's browser came back: asks the vendor, at most once per 5 s and
+    /// attempt but for what the payer brings back, applies the
     /// news, and shows the true state. None for an unknown token.
     ///
     /// # Errors
@@ -160,11 +161,14 @@ impl Gateway {
             return Ok(None);
         };
         let payment = ledger.payment.id;
-        self.note_return(&ledger, id, query).await?;
-        if worth_asking(&ledger, id, self.now()) {
+        // What the payer brought back may be what the vendor needs to tell more: it counts as a notice.
+        let brings = self.note_return(&ledger, id, query).await?;
+        let now = self.now();
+        if worth_asking(&ledger, id, now) {
+            let spaced = !brings || self.inner.asked.lock().next(id, now) > now;
             let gateway = self.clone();
             let asking = self.carry(async move {
-                gateway.look_on_return(payment, id).await?;
+                gateway.look_on_return(payment, id, spaced).await?;
                 gateway.tend(payment).await
             });
             // What takes longer is seen when the page refreshes itself.
@@ -185,23 +189,35 @@ impl Gateway {
         Ok(view.map(|checkout| ReturnView { attempt, checkout }))
     }
 
-    /// Keeps the query that the payer came back with: a hint for the module.
-    async fn note_return(&self, ledger: &Ledger, id: AttemptId, query: &str) -> Result<(), Fault> {
+    /// Keeps the query that the payer came back with, a hint for the module; whether there was none, or
+    /// another, before.
+    async fn note_return(
+        &self,
+        ledger: &Ledger,
+        id: AttemptId,
+        query: &str,
+    ) -> Result<bool, Fault> {
         let known = ledger.attempt(id).and_then(|each| each.returned.as_ref());
         let same = known.is_some_and(|known| known.expose() == query);
         if query.is_empty() || query.len() > QUERY_MOST || same {
-            return Ok(());
+            return Ok(false);
         }
         let note = Step::Returned {
             attempt: id,
             query: Secret::new(query),
         };
-        self.step(About::Attempt(id), note, None).await.map(drop)
+        self.step(About::Attempt(id), note, None).await?;
+        Ok(true)
     }
 
-    async fn look_on_return(&self, payment: PaymentId, id: AttemptId) -> Result<(), Fault> {
+    async fn look_on_return(
+        &self,
+        payment: PaymentId,
+        id: AttemptId,
+        spaced: bool,
+    ) -> Result<(), Fault> {
         if let Some(ledger) = self.store().ledger(About::Payment(payment)).await? {
-            self.look(&ledger, id, Via::Return, true).await?;
+            self.look(&ledger, id, Via::Return, spaced).await?;
         }
         Ok(())
     }

@@ -141,16 +141,22 @@ impl Gateway {
         &self,
         account: &AccountId,
         id: AttemptId,
+        reference: Option<String>,
     ) -> Option<Report> {
         if !self.inner.asked.lock().begin(id, true, self.now()) {
             return None;
         }
-        let answer = self.query_unknown(account, id).await;
+        let answer = self.query_unknown(account, id, reference).await;
         self.inner.asked.lock().end(id);
         answer
     }
 
-    async fn query_unknown(&self, account: &AccountId, id: AttemptId) -> Option<Report> {
+    async fn query_unknown(
+        &self,
+        account: &AccountId,
+        id: AttemptId,
+        reference: Option<String>,
+    ) -> Option<Report> {
         let configured = self.configured();
         let access = configured.access(account, self.now())?;
         let module = self.modules().provider(configured.slot(account)?.name())?;
@@ -173,7 +179,7 @@ impl Gateway {
                 payer: Payer::default(),
                 answers: Vec::new(),
             },
-            reference: None,
+            reference,
             wish: Wish::Look,
             returned: None,
         };

@@ -12,6 +12,7 @@ use crate::{methods, refusal};
 pub(crate) fn news(account: &Account, item: &Item) -> Result<Vec<Notice>, Refused> {
     let notice = |report: Option<Report>| Notice {
         about: Subject::Attempt(item.reference.clone()),
+        reference: None,
         report,
     };
     let Some(payment) = payment(item) else {

@@ -50,6 +50,7 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
         .filter(|_| matters)
         .map(|attempt| Notice {
             about: Subject::Attempt(attempt),
+            reference: None,
             report: None,
         });
     Ok(Acknowledged {

@@ -70,6 +70,7 @@ pub(crate) fn read(incoming: &Incoming) -> Result<Acknowledged, Refused> {
         true => vec![Notice {
             about: addressed(&incoming.query)
                 .map_or_else(|| Subject::Reference(id.clone()), Subject::Attempt),
+            reference: Some(id.clone()),
             report: None,
         }],
         false => Vec::new(),
@@ -116,6 +117,7 @@ mod tests {
             answer.notices,
             [Notice {
                 about: Subject::Reference("tr_5B8cwPMGnU6qLbRvo7qEZo".into()),
+                reference: Some("tr_5B8cwPMGnU6qLbRvo7qEZo".into()),
                 report: None,
             }]
         );

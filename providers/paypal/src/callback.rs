@@ -73,13 +73,12 @@ fn news(account: &Account, body: &[u8]) -> Result<Acknowledged, Refused> {
         (Kind::Disputed, found) => dispute(account, found, resource)?,
         (_, Found::Ours(attempt)) => vec![Notice {
             about: Subject::Attempt(attempt),
+            reference: order_of(resource),
             report: approval(kind, resource).filter(|_| is_fresh(&event, account.now)),
         }],
         (_, Found::Capture(id)) => {
             let lone = capture(account, &id)?;
-            lone.and_then(|lone| lone.attempt)
-                .as_deref()
-                .and_then(ours)
+            lone.and_then(|lone| Some((ours(lone.attempt.as_deref()?)?, lone.order)))
                 .map(asking)
                 .into_iter()
                 .collect()
@@ -88,12 +87,23 @@ fn news(account: &Account, body: &[u8]) -> Result<Acknowledged, Refused> {
     Ok(acknowledged(notices))
 }
 
-/// A notice that has the host ask.
-fn asking(attempt: String) -> Notice {
+/// A notice that has the host ask, about an order where it is known.
+fn asking((attempt, order): (String, Option<String>)) -> Notice {
     Notice {
         about: Subject::Attempt(attempt),
+        reference: order,
         report: None,
     }
+}
+
+/// The order that an event is, or names beside a capture.
+fn order_of(resource: &Json) -> Option<String> {
+    let id = match resource.get("purchase_units") {
+        Some(_) => resource.get("id"),
+        None => resource.path(&["supplementary_data", "related_ids", "order_id"]),
+    };
+    let id = id?.text().filter(|id| wire::is_id(id))?;
+    Some(id.to_owned())
 }
 
 /// What an event is about; none where it does not matter, or is about payments of other software that
@@ -193,19 +203,21 @@ fn dispute(account: &Account, found: Found, resource: &Json) -> Result<Vec<Notic
         None => None,
     };
     let Some(lone) = lone else {
-        return Ok(told.map(asking).into_iter().collect());
+        let told = told.map(|attempt| asking((attempt, None)));
+        return Ok(told.into_iter().collect());
     };
     let Some(attempt) = lone.attempt.as_deref().and_then(ours).or(told) else {
         return Ok(Vec::new());
     };
     let Some((order, dispute)) = lone.order.clone().zip(item(resource, &lone)) else {
-        return Ok(vec![asking(attempt)]);
+        return Ok(vec![asking((attempt, lone.order))]);
     };
     // Of a decided one the host asks for the order too: the money goes back as a refund of its own.
     let decided = dispute.state != DisputeState::Open;
-    let asked = decided.then(|| asking(attempt.clone()));
+    let asked = decided.then(|| asking((attempt.clone(), Some(order.clone()))));
     let notice = Notice {
         about: Subject::Attempt(attempt),
+        reference: Some(order.clone()),
         report: Some(disputed(&order, &lone, dispute, resource)),
     };
     Ok([notice].into_iter().chain(asked).collect())

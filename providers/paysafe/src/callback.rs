@@ -61,6 +61,7 @@ fn notice(name: &str, event: &Json) -> Option<Notice> {
         .filter(|_| matches!(about, Subject::Attempt(_)));
     Some(Notice {
         about,
+        reference: None,
         report: completed.map(|(_, payment)| payment.report(&Given::default())),
     })
 }

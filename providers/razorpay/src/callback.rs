@@ -35,6 +35,7 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
     let about = whose(account, &event)?;
     let notice = |attempt| Notice {
         about: Subject::Attempt(attempt),
+        reference: None,
         report: None,
     };
     Ok(Acknowledged {

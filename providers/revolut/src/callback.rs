@@ -47,6 +47,7 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
     };
     let notice = |about| Notice {
         about,
+        reference: None,
         report: None,
     };
     Ok(Acknowledged {

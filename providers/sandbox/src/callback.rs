@@ -41,6 +41,7 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
     let notice = |session: Session| Notice {
         // Our own id: it is known to the host even where the answer to `start` was lost.
         about: Subject::Attempt(session.attempt.clone()),
+        reference: None,
         report: session.report(false),
     };
     Ok(Acknowledged {

@@ -232,9 +232,6 @@ pub(crate) mod tests {
             "returned",
             "expires_at",
             "next_action",
-            "charge",
-            "refunds",
-            "disputes",
         ] {
             let mut told = told("open", true, "0.00");
             told.as_object_mut().unwrap().remove(field);

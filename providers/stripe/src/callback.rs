@@ -80,6 +80,7 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
     };
     let notice = |attempt| Notice {
         about: Subject::Attempt(attempt),
+        reference: None,
         report: None,
     };
     Ok(Acknowledged {

@@ -269,33 +269,31 @@ impl Ledger {
             self.shut(i, AttemptState::Captured, log.now);
         }
         self.attempts[i].state = AttemptState::Captured;
-        self.finish_approval(log);
+        self.finish_approval(None, log);
     }
 
     /// Completes by an operator's word alone: the attempt that is open, else the last, stands for the
     /// money that the operator vouches for.
     fn complete_unbacked(&mut self, log: &mut Log<'_>) {
         self.payment.vouched = true;
-        if let Some(decision) = self.payment.decision.as_deref_mut() {
-            // Nothing proves a settlement.
-            decision.settlement.get_or_insert(Settlement::Pending);
-        }
+        // Nothing proves a settlement.
+        let settlement = Some(Settlement::Pending);
         let open = self.attempts.iter().position(|each| each.state.is_open());
         let Some(i) = open.or(self.attempts.len().checked_sub(1)) else {
-            return self.finish_approval(log);
+            return self.finish_approval(settlement, log);
         };
         if self.captured().is_none() {
             self.shut(i, AttemptState::Captured, log.now);
         }
-        self.finish_approval(log);
+        self.finish_approval(settlement, log);
         self.unsettled(i, "completed by an operator's word alone", log);
     }
 
-    fn finish_approval(&mut self, log: &mut Log<'_>) {
-        let mut settlement = None;
+    /// Completes with the settlement that the decision names, else this one, else what the attempt proves.
+    fn finish_approval(&mut self, mut settlement: Option<Settlement>, log: &mut Log<'_>) {
         if let Some(decision) = self.payment.decision.as_deref_mut() {
             decision.state = DecisionState::Done;
-            settlement = decision.settlement;
+            settlement = decision.settlement.or(settlement);
         }
         self.payment.risk_review = false;
         self.complete(settlement, log);

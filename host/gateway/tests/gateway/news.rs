@@ -163,7 +163,7 @@ async fn expiry_closes_the_open_attempt_at_the_vendor_first() {
 }
 
 #[tokio::test]
-async fn notices_without_a_report_are_asked_about_once_in_five_seconds_and_none_is_lost() {
+async fn notices_without_a_report_have_five_looks_in_a_row_and_none_is_lost() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
     for _ in 0..20 {
@@ -171,7 +171,9 @@ async fn notices_without_a_report_are_asked_about_once_in_five_seconds_and_none_
         assert_eq!(answer.status, 200);
     }
     world.gateway.do_what_is_due().await.unwrap();
-    assert!(world.vendor.queries(Wish::Look) <= 2);
+    // A sixth where a notice came just before the fifth began.
+    let looks = world.vendor.queries(Wish::Look);
+    assert!((1..=6).contains(&looks), "{looks}");
     world.vendor.payer(attempt, VendorStatus::Completed);
     world.callback(Subject::Attempt(attempt), None).await;
     world.later(6);

@@ -274,7 +274,11 @@ fn gateway(
 
 pub(crate) fn heard(about: Subject, report: Option<Report>) -> Acknowledged {
     Acknowledged {
-        notices: vec![Notice { about, report }],
+        notices: vec![Notice {
+            about,
+            reference: None,
+            report,
+        }],
         status: 200,
         media_type: "text/plain".into(),
         body: "[accepted]".into(),

@@ -441,7 +441,12 @@ fn notice(notice: wit::Notice) -> Option<Result<Notice, CallError>> {
     };
     Some(about.and_then(|about| {
         let report = notice.report.map(report).transpose()?;
-        Ok(Notice { about, report })
+        let reference = notice.reference.map(reference).transpose()?;
+        Ok(Notice {
+            about,
+            reference,
+            report,
+        })
     }))
 }
 

@@ -166,7 +166,7 @@ fn an_authorisation_that_mollie_voids_is_over_whatever_is_asked() {
         let (attempt, started) = approved(&w);
         w.advance(2_000);
         let report = query(&w, &attempt, &started, wish);
-        assert_eq!(report.status, Status::Declined, "{wish:?}");
+        assert_eq!(report.status, Status::Expired, "{wish:?}");
         assert_eq!(w.entry().captured_times, 0, "{wish:?}");
     }
 }

@@ -244,6 +244,7 @@ fn without_money_an_admin_vouches_and_that_is_shown_for_good() {
         (Status::Completed, Settlement::Pending)
     );
     assert!(shop.ledger.payment.vouched);
+    assert_eq!(shop.vouch(None), Ok(Outcome::Nothing), "the same again");
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
     assert_eq!(shop.told(EventType::PaymentCompleted), 0);
     // The money that comes after all is the payment's own.
