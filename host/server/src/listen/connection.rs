@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -24,6 +24,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tower::Service as _;
 
 use super::body::TimedBody;
+use super::exchange::{Exchange, Exchanges};
 
 /// How long a request's head may take from its first byte, and the first one from the connection.
 const HEAD: Duration = Duration::from_secs(10);
@@ -94,7 +95,16 @@ pub(super) async fn run<S>(
     let phase = Arc::new(Phase::first());
     let io = TokioIo::new(Timed::new(stream, Arc::clone(&phase), times));
     let service = service_fn(move |request: Request<Incoming>| {
-        phase.set(Phase::ANSWERING);
+        let exchange = match request.version() {
+            Version::HTTP_2 => {
+                phase.set(Phase::HTTP2);
+                Some(Exchange::begin(&phase))
+            }
+            _ => {
+                phase.set(Phase::ANSWERING);
+                None
+            }
+        };
         phase.unread.store(false, Ordering::Relaxed);
         // Where there is no body nothing has to be timed.
         let body = |body: Incoming| match body.is_end_stream() {
@@ -107,6 +117,9 @@ pub(super) async fn run<S>(
         let (answer, phase) = (router.clone().call(request), Arc::clone(&phase));
         async move {
             let Ok(response): Result<Response<Body>, Infallible> = answer.await;
+            if let Some(exchange) = exchange {
+                return Ok(response.map(|body| exchange.answered(body)));
+            }
             let put_off = response.extensions().get::<PutOff>().is_some();
             phase.set(if put_off { Phase::PUT_OFF } else { Phase::IDLE });
             Ok::<_, Infallible>(response)
@@ -138,6 +151,8 @@ pub(super) struct Phase {
     opened: Instant,
     /// The last request was answered without its whole body having been read.
     pub(super) unread: AtomicBool,
+    /// The requests under way where HTTP/2 is spoken.
+    pub(super) exchanges: Exchanges,
 }
 
 impl Phase {
@@ -149,7 +164,7 @@ impl Phase {
     const IDLE: u8 = 2;
     /// Bytes of a head have arrived.
     const HEAD: u8 = 3;
-    /// HTTP/2 has begun: many requests share the connection, and its own pings watch it.
+    /// A first request of HTTP/2 has arrived: many share the connection, and [`Exchanges`] times them.
     const HTTP2: u8 = 4;
     /// Refused; what comes next has to wait.
     const PUT_OFF: u8 = 5;
@@ -160,6 +175,7 @@ impl Phase {
             since: AtomicU64::new(0),
             opened: Instant::now(),
             unread: AtomicBool::new(false),
+            exchanges: Exchanges::none(),
         }
     }
 
@@ -198,7 +214,6 @@ struct Timed<S> {
     closed: Option<Instant>,
     lingering: Option<Alarm>,
     putting_off: Option<Alarm>,
-    fresh: bool,
 }
 
 impl<S> Timed<S> {
@@ -213,16 +228,6 @@ impl<S> Timed<S> {
             closed: None,
             lingering: None,
             putting_off: None,
-            fresh: true,
-        }
-    }
-
-    /// Notes that bytes have arrived.
-    fn arrived(&mut self, bytes: &[u8]) {
-        if std::mem::take(&mut self.fresh) && bytes.starts_with(b"PRI ") {
-            self.phase.set(Phase::HTTP2);
-        } else if self.phase.get() == Phase::IDLE {
-            self.phase.set(Phase::HEAD);
         }
     }
 
@@ -241,7 +246,11 @@ impl<S> Timed<S> {
     /// Fails where the peer sends nothing although it is its turn, for too long.
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         let due = match self.phase.get() {
-            Phase::HTTP2 => return Poll::Pending,
+            Phase::HTTP2 => match self.phase.exchanges.late_at(&self.times) {
+                Some(due) => due,
+                // The alarm looks again.
+                None => Instant::now() + self.times.write,
+            },
             Phase::FIRST | Phase::HEAD => self.phase.since() + self.times.head,
             Phase::IDLE => self.phase.since() + self.times.idle,
             // It is our turn. Nobody reads again once the answer is given, so the alarm that will go
@@ -325,9 +334,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
         let before = buffer.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buffer) {
             Poll::Ready(Ok(())) => {
-                let bytes = &buffer.filled()[before..];
-                if !bytes.is_empty() {
-                    self.arrived(bytes);
+                if buffer.filled().len() > before && self.phase.get() == Phase::IDLE {
+                    self.phase.set(Phase::HEAD);
                 }
                 Poll::Ready(Ok(()))
             }

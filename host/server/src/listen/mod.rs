@@ -3,6 +3,7 @@
 mod body;
 mod connection;
 mod descriptors;
+mod exchange;
 
 use std::collections::HashMap;
 use std::io;
@@ -304,11 +305,120 @@ mod tests {
             .route("/", get(|| async { "hello" }))
             .route("/echo", post(|body: String| async { body }))
             .route("/deaf", post(|| async { "no" }))
+            .route("/late", get(late))
             .route("/full", get(|| async { (Extension(PutOff), "full") }))
             .route("/large", get(|| async { "x".repeat(64 << 20) }));
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener.serve(router, stop.clone()));
         (address, stop, task)
+    }
+
+    /// Answers after many times [`SOON`].
+    async fn late() -> &'static str {
+        tokio::time::sleep(SOON * 8).await;
+        "late"
+    }
+
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+    /// A frame of HTTP/2.
+    fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(payload.len()).unwrap();
+        [&[0, 0, length, kind, flags, 0, 0, 0, stream], payload].concat()
+    }
+
+    fn ping() -> Vec<u8> {
+        frame(6, 0, 0, &[0; 8])
+    }
+
+    fn settings() -> Vec<u8> {
+        frame(4, 0, 0, &[])
+    }
+
+    /// `GET` of a path, whole in one frame.
+    fn get_frame(stream: u8, path: &str) -> Vec<u8> {
+        let length = u8::try_from(path.len()).unwrap();
+        let fields = [&[0x82, 0x86, 0x41, 1, b'x', 0x44, length], path.as_bytes()].concat();
+        frame(1, 0x05, stream, &fields)
+    }
+
+    async fn http2(address: SocketAddr, begin: &[&[u8]]) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(&begin.concat()).await.unwrap();
+        stream
+    }
+
+    /// Pings until the connection is closed.
+    async fn ping_to_the_end(mut stream: TcpStream) {
+        let pings = async {
+            while stream.write_all(&ping()).await.is_ok() {
+                tokio::time::sleep(SOON / 10).await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(60), pings).await;
+        ended.expect("the connection is closed");
+    }
+
+    /// Reads until the data of an answer have come.
+    async fn read_until(stream: &mut TcpStream, end: &[u8]) {
+        let mut read = Vec::new();
+        while !read.windows(end.len()).any(|part| part == end) {
+            assert_ne!(stream.read_buf(&mut read).await.unwrap(), 0, "closed");
+        }
+    }
+
+    #[tokio::test]
+    async fn http2_that_does_not_come_to_a_request_is_cut_off() {
+        let head = SOON;
+        let (address, _stop, _task) = server(Times { head, ..PATIENT }).await;
+        for begin in [&b"PRI "[..], &PREFACE[..20], PREFACE] {
+            let stream = http2(address, &[begin]).await;
+            let ended = tokio::time::timeout(Duration::from_secs(60), rest_of(stream)).await;
+            ended.expect("the connection is closed");
+        }
+        ping_to_the_end(http2(address, &[PREFACE, &settings()]).await).await;
+    }
+
+    #[tokio::test]
+    async fn pings_do_not_keep_an_http2_connection_without_requests() {
+        let idle = SOON * 12;
+        let (address, _stop, _task) = server(Times { idle, ..PATIENT }).await;
+        let mut stream = http2(address, &[PREFACE, &settings()]).await;
+        let began = std::time::Instant::now();
+        // Each request begins the time anew.
+        for number in (1..).step_by(2) {
+            stream.write_all(&get_frame(number, "/")).await.unwrap();
+            read_until(&mut stream, b"hello").await;
+            if began.elapsed() > idle * 2 {
+                break;
+            }
+            tokio::time::sleep(idle / 8).await;
+        }
+        ping_to_the_end(stream).await;
+    }
+
+    #[tokio::test]
+    async fn an_http2_answer_that_is_not_taken_ends_its_connection() {
+        let write = SOON;
+        let (address, _stop, _task) = server(Times { write, ..PATIENT }).await;
+        let no_window = frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]);
+        for path in ["/", "/large"] {
+            let begin = [PREFACE, &no_window, &get_frame(1, path)];
+            ping_to_the_end(http2(address, &begin).await).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn an_http2_answer_that_takes_us_long_is_waited_for() {
+        let (address, _stop, _task) = server(Times {
+            idle: SOON,
+            write: SOON,
+            head: SOON,
+            ..PATIENT
+        })
+        .await;
+        let mut stream = http2(address, &[PREFACE, &settings(), &get_frame(1, "/late")]).await;
+        read_until(&mut stream, b"late").await;
     }
 
     #[tokio::test]
