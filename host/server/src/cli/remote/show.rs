@@ -51,7 +51,8 @@ fn list(answer: &Value, plural: &str, columns: &[(&str, &str)]) -> String {
     }
 }
 
-/// Simple fields in one table, each list of objects in a table of its own.
+/// Simple fields in one table, each list of objects in a table of its own, or an object after another
+/// where a table would be too wide to read.
 fn object(value: &Value) -> String {
     let mut fields = Vec::new();
     let mut lists = Vec::new();
@@ -62,9 +63,28 @@ fn object(value: &Value) -> String {
     }
     let mut text = format!("{first}\n");
     for (name, items) in lists {
-        text.push_str(&format!("\n{name}\n{}\n", objects(items)));
+        if items.iter().any(is_wide) {
+            for item in items {
+                text.push_str(&format!("\n{name}\n{}", object(item)));
+            }
+        } else {
+            text.push_str(&format!("\n{name}\n{}\n", objects(items)));
+        }
     }
     text
+}
+
+/// Whether an object makes no row of a table: it has lists of its own, or more fields than a terminal has
+/// room for.
+fn is_wide(item: &Value) -> bool {
+    const COLUMNS: usize = 8;
+    let is_list = |value: &Value| {
+        value
+            .as_array()
+            .is_some_and(|list| list.iter().any(Value::is_object))
+    };
+    item.as_object()
+        .is_some_and(|fields| fields.len() > COLUMNS || fields.values().any(is_list))
 }
 
 fn flatten<'a>(

@@ -273,6 +273,12 @@ fn tables_show_what_a_person_needs_and_nothing_that_steers_a_terminal() {
     for part in ["payment.id", "attempts", "open"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
+    let wide = json!({ "attempts": [
+        { "state": "captured", "refunds": [{ "amount": "1.00" }] }, { "state": "closed" },
+    ] });
+    let shown = show::answer(&Shape::Object, &wide, false);
+    let headed = |title: &str| shown.lines().filter(|line| *line == title).count();
+    assert_eq!((headed("attempts"), headed("refunds")), (2, 1), "{shown}");
 }
 
 #[tokio::test]
