@@ -15,6 +15,7 @@ use kassette_store::{About, Fault, Parked};
 use crate::Gateway;
 use crate::apply::Heeded;
 use crate::modules::{Access, Provider};
+use crate::vendor::Word;
 
 /// What the provider gets to hear.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ enum NotStored {
     Fault(Fault),
     /// Too many notices wait for a start that knows their reference.
     Full,
+    /// The provider could not be asked about an attempt that the store does not know.
+    Unasked,
 }
 
 impl From<Fault> for NotStored {
@@ -101,6 +104,7 @@ impl Gateway {
                 ),
             ),
             Err(NotStored::Full) => ("full", CallbackAnswer::plain(503, "try again")),
+            Err(NotStored::Unasked) => ("later", CallbackAnswer::plain(503, "try again")),
             Err(NotStored::Fault(fault)) => {
                 tracing::error!(provider.id = %id, error = %fault, "news could not be stored");
                 ("failed", CallbackAnswer::plain(503, "try again"))
@@ -192,10 +196,14 @@ impl Gateway {
         account: &AccountId,
         id: AttemptId,
         (reference, report): (Option<String>, Option<Report>),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), NotStored> {
         let report = match report {
             Some(report) => Some(report),
-            None => self.ask_about_unknown(account, id, reference).await,
+            None => match self.ask_about_unknown(account, id, reference).await {
+                Word::Report(report) => Some(*report),
+                Word::Absent => None,
+                Word::None => return Err(NotStored::Unasked),
+            },
         };
         let captured = report.filter(|report| {
             let taken = matches!(
@@ -227,7 +235,7 @@ impl Gateway {
                 report.reference
             ),
         };
-        self.store().unknown_money(found, self.now()).await
+        Ok(self.store().unknown_money(found, self.now()).await?)
     }
 
     /// Keeps news about a reference that is not known yet.

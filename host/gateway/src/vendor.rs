@@ -136,19 +136,24 @@ impl Gateway {
     }
 
     /// Asks the vendor about an attempt of ours that the store does not know: no more than its id is
-    /// certain. None where it gives no certain answer, or was asked within five seconds.
+    /// certain. As often as a notice about one that is known has it asked.
     pub(crate) async fn ask_about_unknown(
         &self,
         account: &AccountId,
         id: AttemptId,
         reference: Option<String>,
-    ) -> Option<Report> {
-        if !self.inner.asked.lock().begin(id, true, self.now()) {
-            return None;
+    ) -> Word {
+        let now = self.now();
+        let begun = {
+            let mut asked = self.inner.asked.lock();
+            asked.next(id, now) <= now && asked.begin(id, false, now)
+        };
+        if !begun {
+            return Word::None;
         }
         let answer = self.query_unknown(account, id, reference).await;
         self.inner.asked.lock().end(id);
-        answer
+        answer.unwrap_or(Word::None)
     }
 
     async fn query_unknown(
@@ -156,7 +161,7 @@ impl Gateway {
         account: &AccountId,
         id: AttemptId,
         reference: Option<String>,
-    ) -> Option<Report> {
+    ) -> Option<Word> {
         let configured = self.configured();
         let access = configured.access(account, self.now())?;
         let module = self.modules().provider(configured.slot(account)?.name())?;
@@ -185,7 +190,8 @@ impl Gateway {
         };
         let limit = configured.settings.provider_deadline;
         match tokio::time::timeout(limit, module.query(&access, &question)).await {
-            Ok(Ok(Ok(report))) => Some(report),
+            Ok(Ok(Ok(report))) => Some(Word::Report(Box::new(report))),
+            Ok(Ok(Err(QueryFailure::Absent))) => Some(Word::Absent),
             _ => None,
         }
     }

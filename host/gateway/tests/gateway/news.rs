@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kassette_domain::attempt::AttemptState;
+use kassette_domain::id::AttemptId;
 use kassette_domain::payment::{ReviewCause, Settlement, Status};
 use kassette_domain::provider::{Refused, Subject, VendorStatus, Wish};
 use tokio::sync::Notify;
@@ -214,6 +215,18 @@ async fn forged_malformed_unknown_and_broken_callbacks_have_their_answers() {
         world.gateway.callback(&stranger, incoming()).await.status,
         404
     );
+}
+
+#[tokio::test]
+async fn a_notice_of_an_unknown_attempt_is_repeated_until_the_vendor_can_be_asked() {
+    let world = World::new().await;
+    let unknown = Subject::Attempt(AttemptId::from_bytes([7; 16]));
+    for (silent, status) in [(true, 503), (false, 200)] {
+        world.vendor.be_silent(silent);
+        let answer = world.callback(unknown.clone(), None).await;
+        assert_eq!(answer.status, status);
+    }
+    assert_eq!(world.vendor.queries(Wish::Look), 2);
 }
 
 #[tokio::test]
