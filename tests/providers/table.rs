@@ -6,6 +6,8 @@
 pub(crate) enum Has {
     /// Callbacks that prove who sent them.
     Signature,
+    /// Callbacks that are judged without asking the vendor for anything.
+    ProofAtHand,
     /// Callbacks of which no byte can be changed.
     SealedBody,
     /// Tries that are declined.
@@ -141,6 +143,11 @@ const LACKING: &[(&str, Has, &str)] = &[
         "paypal",
         Has::ShutPage,
         "an order cannot be called off, but an approval moves no money",
+    ),
+    (
+        "paypal",
+        Has::ProofAtHand,
+        "a certificate that is not known yet is fetched, at most one a minute; until then: again later",
     ),
     (
         "paypal",
