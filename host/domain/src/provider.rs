@@ -443,6 +443,9 @@ pub enum Verb {
 /// What to do about a callback and what to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
+    /// The host saw a proof in the same call: a signature that is right under a secret of the account, or
+    /// a vendor's certificate.
+    pub proved: bool,
     /// Empty for events that do not matter.
     pub notices: Vec<Notice>,
     /// HTTP status of the answer.

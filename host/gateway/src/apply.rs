@@ -89,7 +89,7 @@ impl Gateway {
     }
 
     /// Asks the vendor about an attempt and applies what it says, or that it said nothing. The
-    /// payment afterwards; none where there is no such attempt.
+    /// payment afterwards; none where it was not asked, or there is no such attempt.
     pub(crate) async fn ask(
         &self,
         ledger: &Ledger,
@@ -113,6 +113,8 @@ impl Gateway {
             },
             Word::Absent => true,
             Word::None => false,
+            // No silence of the provider's. What made the question due is still there.
+            Word::Unasked => return Ok(None),
         };
         let silence = Step::Silence {
             attempt: id,

@@ -1,20 +1,22 @@
 //! A provider's callback: verify, read, store, then answer.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use kassette_domain::id::{AccountId, AttemptId};
-use kassette_domain::ledger::{Ledger, NewWork, Via};
+use kassette_domain::ledger::{Ledger, NewWork, Step, Via};
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
     Acknowledged, Incoming, Notice, Refused, Report, Subject, VendorStatus,
 };
 use kassette_domain::work::WorkKind;
-use kassette_runtime::CallError;
+use kassette_runtime::{CallError, Sampled};
 use kassette_store::{About, Fault, Parked};
 
 use crate::Gateway;
 use crate::apply::Heeded;
 use crate::modules::{Access, Provider};
+use crate::places::Kind;
 use crate::vendor::Word;
 
 /// What the provider gets to hear.
@@ -26,6 +28,15 @@ pub struct CallbackAnswer {
     pub media_type: String,
     /// A short text; empty for none.
     pub body: String,
+}
+
+/// Who a notice comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// The provider, as was proved.
+    Provider,
+    /// A request from this address that proved nothing.
+    Address(IpAddr),
 }
 
 /// Why news could not be stored; the vendor is to repeat it.
@@ -53,16 +64,83 @@ impl CallbackAnswer {
     }
 }
 
+/// What a provider's module made of a callback; nothing has come of it yet.
+#[derive(Debug)]
+pub struct Judged(Result<Acknowledged, (&'static str, CallbackAnswer)>);
+
+impl Judged {
+    /// The host saw a proof that the callback is the provider's. What is only acknowledged can be written
+    /// by any caller.
+    pub fn proved(&self) -> bool {
+        self.0.as_ref().is_ok_and(|said| said.proved)
+    }
+}
+
 impl Gateway {
-    /// Handles a request to `/callbacks/{account}`. Answers 404 for an unknown account, 401 for a
-    /// forged and 400 for a malformed one, 503 or 500 where the vendor should repeat it, else what
-    /// the module says, after its news is stored.
-    pub async fn callback(&self, account: &AccountId, incoming: Incoming) -> CallbackAnswer {
-        let (gateway, id) = (self.clone(), account.clone());
-        let reading = self.carry(async move { gateway.read(&id, &incoming).await });
-        let (outcome, answer) = match reading.await {
-            Ok(read) => read,
-            Err(_) => ("failed", CallbackAnswer::plain(503, "stopping")),
+    /// Has the account's module read a request to `/callbacks/{account}`. `known` says that the request's
+    /// address has proved a callback of the account lately: those of other addresses share a few places.
+    pub async fn judge_callback(
+        &self,
+        account: &AccountId,
+        incoming: &Incoming,
+        known: bool,
+    ) -> Judged {
+        let configured = self.configured();
+        if !configured.settings.accounts.contains_key(account) {
+            return Judged(Err((
+                "unknown",
+                CallbackAnswer::plain(404, "no such account"),
+            )));
+        }
+        let (Some(slot), Some(access)) = (
+            configured.slot(account),
+            configured.access(account, self.now()),
+        ) else {
+            let answer = CallbackAnswer::plain(500, "the account is not usable");
+            return Judged(Err(("failed", answer)));
+        };
+        let kind = if known {
+            Kind::Callback
+        } else {
+            Kind::Unproved
+        };
+        let environment = access.account.environment;
+        let place = self
+            .inner
+            .places
+            .enter(kind, environment, account.into())
+            .await;
+        let said = match place {
+            Some(_place) => self.call_callback(slot.name(), &access, incoming).await,
+            None => Err(CallError::Busy),
+        };
+        Judged(match said {
+            Ok(Ok(acknowledged)) => Ok(acknowledged),
+            Ok(Err(refused)) => Err(self.refusal(account, &refused)),
+            Err(CallError::Busy | CallError::Timeout) => {
+                Err(("busy", CallbackAnswer::plain(503, "try again")))
+            }
+            Err(_) => Err(("failed", CallbackAnswer::plain(500, "try again"))),
+        })
+    }
+
+    /// Stores the news of a callback that came `from` an address, and says what the provider is to be
+    /// answered: 404 for an unknown account, 401 for a forged and 400 for a malformed callback, 503 or 500
+    /// where the provider should repeat it, else what the module says, after its news is stored.
+    pub async fn heed_callback(
+        &self,
+        account: &AccountId,
+        judged: Judged,
+        from: IpAddr,
+    ) -> CallbackAnswer {
+        let (outcome, answer) = match judged.0 {
+            Ok(said) => {
+                let (gateway, id) = (self.clone(), account.clone());
+                let heeding = self.carry(async move { gateway.store_news(&id, said, from).await });
+                let stopping = |_| ("failed", CallbackAnswer::plain(503, "stopping"));
+                heeding.await.unwrap_or_else(stopping)
+            }
+            Err(refused) => refused,
         };
         let known = self.settings().accounts.contains_key(account);
         // A label of a stranger's making would let strangers make labels.
@@ -73,35 +151,25 @@ impl Gateway {
         answer
     }
 
-    /// Reads a callback; with the answer one word of what became of it.
-    async fn read(&self, id: &AccountId, incoming: &Incoming) -> (&'static str, CallbackAnswer) {
-        let configured = self.configured();
-        if !configured.settings.accounts.contains_key(id) {
-            return ("unknown", CallbackAnswer::plain(404, "no such account"));
-        }
-        let (Some(slot), Some(access)) = (configured.slot(id), configured.access(id, self.now()))
-        else {
-            return (
-                "failed",
-                CallbackAnswer::plain(500, "the account is not usable"),
-            );
+    /// Stores the news that a callback brought; with the answer one word of what became of it.
+    async fn store_news(
+        &self,
+        id: &AccountId,
+        said: Acknowledged,
+        from: IpAddr,
+    ) -> (&'static str, CallbackAnswer) {
+        let source = match said.proved {
+            true => Source::Provider,
+            false => Source::Address(from),
         };
-        let acknowledged = match self.call_callback(slot.name(), &access, incoming).await {
-            Ok(Ok(acknowledged)) => acknowledged,
-            Ok(Err(refused)) => return refusal(id, &refused),
-            Err(CallError::Busy | CallError::Timeout) => {
-                return ("busy", CallbackAnswer::plain(503, "try again"));
-            }
-            Err(_) => return ("failed", CallbackAnswer::plain(500, "try again")),
-        };
-        match self.take_all(id, acknowledged.notices).await {
+        match self.take_all(id, said.notices, source).await {
             Ok(()) => (
                 "read",
-                answer(
-                    acknowledged.status,
-                    acknowledged.media_type,
-                    acknowledged.body,
-                ),
+                CallbackAnswer {
+                    status: said.status,
+                    media_type: said.media_type,
+                    body: said.body,
+                },
             ),
             Err(NotStored::Full) => ("full", CallbackAnswer::plain(503, "try again")),
             Err(NotStored::Unasked) => ("later", CallbackAnswer::plain(503, "try again")),
@@ -110,6 +178,31 @@ impl Gateway {
                 ("failed", CallbackAnswer::plain(503, "try again"))
             }
         }
+    }
+
+    /// What is answered where the module refuses a callback. Strangers write them, so a line a second is
+    /// enough for each account.
+    fn refusal(&self, account: &AccountId, refused: &Refused) -> (&'static str, CallbackAnswer) {
+        let (outcome, status, why, body) = match refused {
+            Refused::Forged(why) => ("forged", 401, why, "the signature is wrong"),
+            Refused::Malformed(why) => ("malformed", 400, why, "the request cannot be read"),
+            Refused::Later(why) => ("later", 503, why, "try again"),
+        };
+        let line = self
+            .inner
+            .refused_callbacks
+            .lock()
+            .entry((account.clone(), outcome))
+            .or_insert_with(|| Sampled::new("refused-callback", 1))
+            .line();
+        if let Some(left_out) = line {
+            tracing::warn!(
+                provider.id = %account, callback.outcome = outcome, callback.detail = %why,
+                left_out,
+                "a callback was refused"
+            );
+        }
+        (outcome, CallbackAnswer::plain(status, body))
     }
 
     /// The active version reads callbacks; where it fails, the one that served well before it.
@@ -145,15 +238,25 @@ impl Gateway {
             .unwrap_or(Err(CallError::Timeout))
     }
 
-    async fn take_all(&self, account: &AccountId, notices: Vec<Notice>) -> Result<(), NotStored> {
+    async fn take_all(
+        &self,
+        account: &AccountId,
+        notices: Vec<Notice>,
+        source: Source,
+    ) -> Result<(), NotStored> {
         for notice in notices {
-            self.take(account, notice).await?;
+            self.take(account, notice, source).await?;
         }
         Ok(())
     }
 
     /// Stores one piece of news, whoever it is about; only attempts of the account are reached.
-    async fn take(&self, account: &AccountId, notice: Notice) -> Result<(), NotStored> {
+    async fn take(
+        &self,
+        account: &AccountId,
+        notice: Notice,
+        source: Source,
+    ) -> Result<(), NotStored> {
         match notice.about {
             Subject::Attempt(id) => {
                 let ledger = self.store().ledger(About::Attempt(id)).await?;
@@ -167,6 +270,8 @@ impl Gateway {
                     (false, true) => tracing::info!(
                         provider.id = %account, "news about an attempt that is not the account's"
                     ),
+                    // Each would cost a request to the provider.
+                    (false, false) if source != Source::Provider => {}
                     (false, false) => {
                         let told = (notice.reference, notice.report);
                         self.unknown(account, id, told).await?;
@@ -181,7 +286,10 @@ impl Gateway {
                 let known = self.store().ledger(about).await?;
                 match known.and_then(|ledger| bearer(&ledger, account, &reference)) {
                     Some(id) => self.tell(id, notice.report).await?,
-                    None => self.park(account, reference, notice.report).await?,
+                    None => match source {
+                        Source::Provider => self.park(account, reference, notice.report).await?,
+                        Source::Address(from) => self.await_start(account, reference, from).await?,
+                    },
                 }
             }
         }
@@ -202,7 +310,7 @@ impl Gateway {
             None => match self.ask_about_unknown(account, id, reference).await {
                 Word::Report(report) => Some(*report),
                 Word::Absent => None,
-                Word::None => return Err(NotStored::Unasked),
+                Word::None | Word::Unasked => return Err(NotStored::Unasked),
             },
         };
         let captured = report.filter(|report| {
@@ -236,6 +344,51 @@ impl Gateway {
             ),
         };
         Ok(self.store().unknown_money(found, self.now()).await?)
+    }
+
+    /// Remembers that an attempt is to be asked about once a start records its reference.
+    async fn await_start(
+        &self,
+        account: &AccountId,
+        reference: String,
+        from: IpAddr,
+    ) -> Result<(), Fault> {
+        let early = &self.inner.early;
+        early.keep(account.clone(), reference.clone(), from, self.now());
+        // The start may have been recorded since the store was asked.
+        let about = About::Reference {
+            account: account.clone(),
+            reference,
+        };
+        match self.store().ledger(about).await? {
+            Some(ledger) => self.ask_as_early_notices_want(&ledger).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Has those attempts of a payment asked about whose references were told before they were known.
+    pub(crate) async fn ask_as_early_notices_want(&self, ledger: &Ledger) -> Result<(), Fault> {
+        let early = &self.inner.early;
+        if early.is_empty() {
+            return Ok(());
+        }
+        let now = self.now();
+        for attempt in &ledger.attempts {
+            let mut told = false;
+            for reference in &attempt.references {
+                told |= early.take(&attempt.account, reference, now);
+            }
+            if told {
+                let ask = Step::AskAt {
+                    attempt: attempt.id,
+                    at: now,
+                };
+                let about = About::Attempt(attempt.id);
+                self.store().step(about, ask, None, now).await?;
+                self.inner.alarm.due(now);
+            }
+        }
+        Ok(())
     }
 
     /// Keeps news about a reference that is not known yet.
@@ -289,25 +442,4 @@ fn bearer(ledger: &Ledger, account: &AccountId, reference: &str) -> Option<Attem
         .iter()
         .find(|attempt| attempt.account == *account && attempt.references.iter().any(named))
         .map(|attempt| attempt.id)
-}
-
-fn refusal(account: &AccountId, refused: &Refused) -> (&'static str, CallbackAnswer) {
-    let (outcome, status, why, body) = match refused {
-        Refused::Forged(why) => ("forged", 401, why, "the signature is wrong"),
-        Refused::Malformed(why) => ("malformed", 400, why, "the request cannot be read"),
-        Refused::Later(why) => ("later", 503, why, "try again"),
-    };
-    tracing::warn!(
-        provider.id = %account, callback.outcome = outcome, callback.detail = %why,
-        "a callback was refused"
-    );
-    (outcome, CallbackAnswer::plain(status, body))
-}
-
-fn answer(status: u16, media_type: String, body: String) -> CallbackAnswer {
-    CallbackAnswer {
-        status,
-        media_type,
-        body,
-    }
 }

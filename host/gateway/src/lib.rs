@@ -31,12 +31,14 @@ pub mod clock;
 mod configure;
 pub mod connect;
 pub mod create;
+mod early;
 mod hands;
 pub mod health;
 mod known;
 pub mod methods;
 pub mod modules;
 pub mod nonces;
+mod places;
 pub mod reseller;
 pub mod review;
 mod routing;
@@ -59,7 +61,7 @@ use kassette_domain::ledger::Step;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::time::Time;
 use kassette_http::Client;
-use kassette_runtime::Runtime;
+use kassette_runtime::{Runtime, Sampled};
 use kassette_store::{About, Fault, Stepped, Store};
 use parking_lot::{Mutex, RwLock};
 use tokio_util::task::TaskTracker;
@@ -67,9 +69,11 @@ use tokio_util::task::TaskTracker;
 use crate::access::Configured;
 use crate::clock::Clock;
 use crate::connect::Connecting;
+use crate::early::Early;
 use crate::hands::Hands;
 use crate::health::Measured;
 use crate::modules::Modules;
+use crate::places::Places;
 use crate::settings::Settings;
 use crate::tends::{Asked, Tends};
 use crate::wasm::WasmModules;
@@ -99,6 +103,10 @@ struct Inner {
     seen: auth::Seen,
     measured: Measured,
     hands: Hands,
+    places: Places,
+    early: Early,
+    /// Bounded by the accounts of the configuration.
+    refused_callbacks: Mutex<HashMap<(AccountId, &'static str), Sampled>>,
     asked: Mutex<Asked>,
     tends: Tends,
     alarm: Alarm,
@@ -171,6 +179,9 @@ impl Gateway {
             seen: auth::Seen::default(),
             measured: Measured::default(),
             hands: Hands::default(),
+            places: Places::default(),
+            early: Early::default(),
+            refused_callbacks: Mutex::default(),
             asked: Mutex::default(),
             tends: Tends::default(),
             alarm: Alarm::default(),
@@ -249,6 +260,7 @@ impl Gateway {
             if let Some(due) = ledger.due_at() {
                 self.inner.alarm.due(due);
             }
+            self.ask_as_early_notices_want(ledger).await?;
         }
         Ok(stepped)
     }

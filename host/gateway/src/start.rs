@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::Gateway;
 use crate::apply::Claimed;
+use crate::places::{Holder, Kind};
 use crate::start::run::Run;
 
 /// Who starts: decides what is refused.
@@ -129,7 +130,18 @@ impl Gateway {
     /// See [`StartError`].
     pub async fn start(&self, start: Start) -> Result<StartedPayment, StartError> {
         let gateway = self.clone();
+        let about = About::Payment(start.payment);
+        let ledger = self.store().ledger(about).await?;
+        let of = ledger.ok_or(StartError::NotFound)?.payment;
+        let holder = Holder {
+            account: None,
+            merchant: Some(of.merchant),
+        };
+        let places = &self.inner.places;
+        let place = places.try_enter(Kind::Request, of.environment, holder);
+        let place = place.ok_or(Fault::Busy)?;
         self.carry(async move {
+            let _place = place;
             let payment = start.payment;
             let deadline = Instant::now() + gateway.settings().start_deadline;
             let hand = timeout_at(deadline, gateway.inner.hands.take(payment)).await;

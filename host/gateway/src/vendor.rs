@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::Gateway;
 use crate::health::Call;
 use crate::modules::{Access, Inquiry, Provider};
+use crate::places::{Holder, Kind};
 
 /// What a call may take beyond the module's own time before somebody else may take the attempt in
 /// hand: storing what came of it.
@@ -31,6 +32,8 @@ pub(crate) enum Word {
     Absent,
     /// No certain answer.
     None,
+    /// It was not asked: too many calls are under way.
+    Unasked,
 }
 
 impl Gateway {
@@ -73,6 +76,18 @@ impl Gateway {
                 "no module serves the account".into(),
             ));
         };
+        let payment = &ledger.payment;
+        let holder = Holder {
+            account: Some(attempt.account.clone()),
+            merchant: Some(payment.merchant),
+        };
+        let places = &self.inner.places;
+        let place = places.enter(Kind::Start, payment.environment, holder);
+        let Some(_place) = place.await else {
+            return Ok(StartResult::Unavailable(
+                "too many calls for the account or the merchant are under way".into(),
+            ));
+        };
         let name = self.merchant_name(ledger).await?;
         let configured = self.configured();
         let facts = configured.facts(&ledger.payment, attempt, name);
@@ -104,6 +119,12 @@ impl Gateway {
                 "no module can be asked about the attempt"
             );
             return Ok(Word::None);
+        };
+        let places = &self.inner.places;
+        let environment = ledger.payment.environment;
+        let place = places.enter(Kind::Query, environment, (&attempt.account).into());
+        let Some(_place) = place.await else {
+            return Ok(Word::Unasked);
         };
         let name = self.merchant_name(ledger).await?;
         let configured = self.configured();
@@ -166,6 +187,10 @@ impl Gateway {
         let access = configured.access(account, self.now())?;
         let module = self.modules().provider(configured.slot(account)?.name())?;
         let service = module.description().services.first()?;
+        let places = &self.inner.places;
+        let environment = access.account.environment;
+        let place = places.enter(Kind::Query, environment, account.into());
+        let _place = place.await?;
         let currency = service.currencies.first().copied().unwrap_or(Currency::USD);
         let public_url = &configured.settings.public_url;
         let question = Inquiry {

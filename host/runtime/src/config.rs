@@ -101,7 +101,8 @@ pub struct PoolSizes {
     /// Of methods. They never wait, so more than there are cores is hardly ever used. Small modules are
     /// called in up to four lanes, each with its share of the places.
     pub methods: u32,
-    /// Of providers. They wait for vendors, so this bounds the payments being started at once.
+    /// Of providers. They wait for vendors; the gateway shares the places out by kind, environment and
+    /// account, and what it leaves is for health probes.
     pub providers: u32,
 }
 
@@ -109,7 +110,7 @@ impl Default for PoolSizes {
     fn default() -> Self {
         Self {
             methods: 64,
-            providers: 128,
+            providers: 256,
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::gate::{Gate, Place};
 use crate::lanes;
 use crate::outgoing::Outgoing;
 use crate::recall::Recall;
+use crate::sampled::Sampled;
 
 /// How long a provider's call waits for a place before the answer is "busy".
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -121,6 +122,10 @@ pub(crate) struct Identity {
     pub(crate) limits: CallLimits,
     pub(crate) conduct: Conduct,
     pub(crate) clock: Clock,
+    /// What the module writes.
+    pub(crate) lines: Sampled,
+    /// Failures of `callback`, whose input strangers write.
+    pub(crate) callback_failures: Sampled,
 }
 
 impl Identity {
@@ -146,14 +151,21 @@ impl Identity {
         let slot = self.slot.as_str().to_owned();
         counter!("kassette_plugin_faults_total", "slot" => slot, "kind" => error.kind())
             .increment(1);
-        tracing::warn!(
-            plugin.slot = %self.slot,
-            plugin.digest = short(&self.digest),
-            plugin.function = function,
-            plugin.fault = error.kind(),
-            plugin.detail = detail,
-            "a call of {} failed: {error}", self.slot,
-        );
+        let left_out = match function {
+            "callback" => self.callback_failures.line(),
+            _ => Some(0),
+        };
+        if let Some(left_out) = left_out {
+            tracing::warn!(
+                plugin.slot = %self.slot,
+                plugin.digest = short(&self.digest),
+                plugin.function = function,
+                plugin.fault = error.kind(),
+                plugin.detail = detail,
+                left_out,
+                "a call of {} failed: {error}", self.slot,
+            );
+        }
         // What `describe` does decides whether a module is loaded at all; what comes to `callback`
         // is written by strangers.
         if !error.blames_module() || matches!(function, "describe" | "callback") {

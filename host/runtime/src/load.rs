@@ -13,9 +13,11 @@ use crate::compile::invalid;
 use crate::conduct::Conduct;
 use crate::engine::Loaded;
 use crate::error::LoadError;
+use crate::guest::log::LINES_PER_SECOND;
 use crate::host::{Host, Identity};
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
+use crate::sampled::Sampled;
 use crate::text;
 use crate::v0_1::VERSION;
 use crate::wasi;
@@ -174,6 +176,8 @@ fn who(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Arc<Identity> 
         limits: host.config.limits.of(class),
         conduct: Conduct::new(host.config.benching),
         clock: Arc::clone(&host.config.clock),
+        lines: Sampled::new("module", LINES_PER_SECOND),
+        callback_failures: Sampled::new("callback-failure", 1),
     })
 }
 

@@ -113,7 +113,7 @@ impl ProviderModule {
             v0_1::provider::account(&access.account),
             v0_1::provider::incoming(incoming),
         );
-        let (answer, _) = self
+        let (answer, ledger) = self
             .call(
                 "callback",
                 &self.calls.callback,
@@ -128,7 +128,10 @@ impl ProviderModule {
                 },
             )
             .await;
-        self.judged("callback", v0_1::provider::acknowledged(answer?))
+        self.judged(
+            "callback",
+            v0_1::provider::acknowledged(answer?, ledger.proved),
+        )
     }
 
     /// Asks the vendor where a payment stands, after doing what `wish` says.

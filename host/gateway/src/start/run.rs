@@ -311,7 +311,7 @@ impl<'a> Run<'a> {
         }
         let limit = self.left();
         let asked = self.gateway.ask(&ledger, id, Wish::Look, Via::Query, limit);
-        let after = asked.await?.ok_or(StartError::NotFound)?;
+        let after = asked.await?.ok_or_else(StartError::unsettled)?;
         match after.attempt(id).map(|attempt| attempt.state) {
             Some(AttemptState::Open | AttemptState::Unknown) => Err(StartError::unsettled()),
             _ => self.ended(after, id).map(Some),

@@ -9,7 +9,7 @@ use kassette_domain::provider::{Refused, Subject, VendorStatus, Wish};
 use tokio::sync::Notify;
 
 use crate::modules::Script;
-use crate::world::{World, account_id, by_api, incoming};
+use crate::world::{World, by_api, called_back};
 
 #[tokio::test]
 async fn an_approval_is_captured_without_further_help() {
@@ -98,7 +98,7 @@ async fn many_callbacks_in_two_processes_capture_once() {
             &second
         };
         let gateway = gateway.clone();
-        calls.spawn(async move { gateway.callback(&account_id("alpha"), incoming()).await });
+        calls.spawn(async move { called_back(&gateway, "alpha").await });
     }
     while let Some(answer) = calls.join_next().await {
         assert_eq!(answer.unwrap().status, 200);
@@ -197,24 +197,71 @@ async fn news_reaches_no_attempt_of_another_account() {
 #[tokio::test]
 async fn forged_malformed_unknown_and_broken_callbacks_have_their_answers() {
     let world = World::new().await;
-    let alpha = account_id("alpha");
     for (refused, status) in [
         (Refused::Forged("x".into()), 401),
         (Refused::Malformed("x".into()), 400),
         (Refused::Later("x".into()), 503),
     ] {
         world.vendor.answer_callback(Err(refused));
-        assert_eq!(
-            world.gateway.callback(&alpha, incoming()).await.status,
-            status
-        );
+        assert_eq!(called_back(&world.gateway, "alpha").await.status, status);
     }
-    assert_eq!(world.gateway.callback(&alpha, incoming()).await.status, 500);
-    let stranger = account_id("gamma");
-    assert_eq!(
-        world.gateway.callback(&stranger, incoming()).await.status,
-        404
-    );
+    assert_eq!(called_back(&world.gateway, "alpha").await.status, 500);
+    assert_eq!(called_back(&world.gateway, "gamma").await.status, 404);
+}
+
+#[tokio::test]
+async fn unproved_notices_about_unknown_payments_push_out_no_proved_one() {
+    let world = World::new().await;
+    let reference = |name: &str| Subject::Reference(name.to_owned());
+    let payment = world.direct().await;
+    // The start is answered after the notices.
+    let answer = Arc::new(Notify::new());
+    world
+        .vendor
+        .script("alpha", [Script::Slow(Arc::clone(&answer))]);
+    let gateway = world.gateway.clone();
+    let start = tokio::spawn(async move { gateway.start(by_api(&payment)).await });
+    world.vendor.reached(1).await;
+    let attempt = world.vendor.starts()[0].1;
+    let news = world.vendor.payer(attempt, VendorStatus::Completed);
+    let genuine = reference(&news.reference);
+    assert_eq!(world.callback(genuine, Some(news)).await.status, 200);
+    for number in 0..11_000 {
+        let forged = reference(&format!("flood-{number}"));
+        assert_eq!(world.unproved(forged, [198, 51, 100, 7]).await.status, 200);
+    }
+    answer.notify_one();
+    let started = start.await.unwrap().unwrap();
+    assert_eq!(started.ledger.payment.status, Status::Completed);
+}
+
+#[tokio::test]
+async fn an_unproved_notice_that_is_early_has_the_provider_asked_after_the_start() {
+    let world = World::new().await;
+    let payment = world.direct().await;
+    let answer = Arc::new(Notify::new());
+    world
+        .vendor
+        .script("alpha", [Script::Slow(Arc::clone(&answer))]);
+    let (gateway, id) = (world.gateway.clone(), payment.id);
+    let start = tokio::spawn(async move { gateway.start(by_api(&payment)).await });
+    world.vendor.reached(1).await;
+    let attempt = world.vendor.starts()[0].1;
+    let news = world.vendor.payer(attempt, VendorStatus::Completed);
+    let early = Subject::Reference(news.reference);
+    world.unproved(early, [198, 51, 100, 7]).await;
+    answer.notify_one();
+    start.await.unwrap().unwrap();
+    assert_eq!(world.vendor.queries(Wish::Look), 0);
+    world.becomes(id, Status::Completed).await;
+}
+
+#[tokio::test]
+async fn an_unproved_notice_of_an_unknown_attempt_costs_the_provider_no_request() {
+    let world = World::new().await;
+    let unknown = Subject::Attempt(AttemptId::from_bytes([7; 16]));
+    let answer = world.unproved(unknown, [198, 51, 100, 7]).await;
+    assert_eq!((answer.status, world.vendor.queries(Wish::Look)), (200, 0));
 }
 
 #[tokio::test]

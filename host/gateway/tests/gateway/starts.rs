@@ -9,6 +9,7 @@ use kassette_domain::policy::Policy;
 use kassette_domain::provider::{Subject, VendorStatus};
 use kassette_gateway::create::CreateError;
 use kassette_gateway::start::{Start, StartError};
+use kassette_store::NewMerchant;
 use tokio::sync::Notify;
 
 use crate::modules::Script;
@@ -360,4 +361,39 @@ async fn an_account_that_lacks_what_its_module_needs_gets_no_new_attempt() {
         matches!(refused, Err(CreateError::NotEligible(_))),
         "{refused:?}"
     );
+}
+
+#[tokio::test]
+async fn a_merchant_whose_provider_hangs_leaves_starts_of_others_alone() {
+    let world = World::new().await;
+    let mut other = world.merchant.clone();
+    other.name = "Other shop".into();
+    let new = NewMerchant { merchant: other };
+    let made = world.store.create_merchant(new, audited(), world.later(0));
+    let other = made.await.unwrap();
+    let never = Arc::new(Notify::new());
+    let mut hanging = Vec::new();
+    for number in 0..100 {
+        world
+            .vendor
+            .script("alpha", [Script::Slow(Arc::clone(&never))]);
+        let request = world.request(&format!("hangs-{number}"), CheckoutMode::Direct);
+        let payment = world.made(request).await;
+        let gateway = world.gateway.clone();
+        hanging.push(tokio::spawn(async move {
+            gateway.start(by_api(&payment)).await
+        }));
+    }
+    // Those beyond the merchant's share are answered.
+    while hanging.iter().filter(|start| start.is_finished()).count() < 50 {
+        tokio::task::yield_now().await;
+    }
+    let mut request = world.request("other", CheckoutMode::Direct);
+    request.merchant = other.id;
+    let payment = world.made(request).await;
+    let started = world.gateway.start(by_api(&payment)).await.unwrap();
+    assert_eq!(at(&started.attempt), "beta");
+    for start in hanging {
+        start.abort();
+    }
 }

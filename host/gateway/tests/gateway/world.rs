@@ -236,8 +236,23 @@ impl World {
         report: Option<Report>,
     ) -> CallbackAnswer {
         self.vendor.answer_callback(Ok(heard(about, report)));
-        let account = account_id(account);
-        self.gateway.callback(&account, incoming()).await
+        called_back(&self.gateway, account).await
+    }
+
+    /// A callback of `alpha` from an address, which proves nothing.
+    pub(crate) async fn unproved(&self, about: Subject, from: [u8; 4]) -> CallbackAnswer {
+        let said = Acknowledged {
+            proved: false,
+            ..heard(about, None)
+        };
+        self.vendor.answer_callback(Ok(said));
+        let alpha = account_id("alpha");
+        let incoming = incoming();
+        let judged = self.gateway.judge_callback(&alpha, &incoming, false).await;
+        assert!(!judged.proved());
+        self.gateway
+            .heed_callback(&alpha, judged, from.into())
+            .await
     }
 
     pub(crate) async fn transitions_to(&self, payment: PaymentId, status: Status) -> usize {
@@ -272,8 +287,17 @@ fn gateway(
     Gateway::delivering_through(Arc::clone(store), modules, clock, settings, client)
 }
 
+/// A callback from an address that the account's provider is known by.
+pub(crate) async fn called_back(gateway: &Gateway, account: &str) -> CallbackAnswer {
+    let account = account_id(account);
+    let judged = gateway.judge_callback(&account, &incoming(), true).await;
+    let from = [192, 0, 2, 1].into();
+    gateway.heed_callback(&account, judged, from).await
+}
+
 pub(crate) fn heard(about: Subject, report: Option<Report>) -> Acknowledged {
     Acknowledged {
+        proved: true,
         notices: vec![Notice {
             about,
             reference: None,

@@ -38,11 +38,14 @@ pub(crate) struct Call {
     pub(super) ledger: Ledger,
 }
 
-/// What left this host during a call: the host's own knowledge, whatever the module says.
+/// What left this host during a call and what was proved: the host's own knowledge, whatever the module
+/// says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
     /// Whether a request that may change something left, or may have.
     pub(crate) left: bool,
+    /// Whether a code was right under a secret of the account, or a certificate was there to check one by.
+    pub(crate) proved: bool,
     /// Those of them that got no whole answer, unless the same request did later.
     unanswered: Vec<u64>,
 }
@@ -159,7 +162,9 @@ impl wit::http::Host for ProviderState {
                 "`describe` sends nothing".into(),
             ));
         };
-        call.get_cached(&self.who, url, life).await
+        let answer = call.get_cached(&self.who, url, life).await;
+        call.ledger.proved |= answer.as_ref().is_ok_and(|answer| answer.status == 200);
+        answer
     }
 }
 
@@ -186,8 +191,10 @@ impl wit::secrets::Host for ProviderState {
         message: Vec<u8>,
         code: Vec<u8>,
     ) -> bool {
-        self.call.as_ref().is_some_and(|call| {
-            super::secrets::verify(&call.access, &name, algorithm, &message, &code)
+        self.call.as_mut().is_some_and(|call| {
+            let right = super::secrets::verify(&call.access, &name, algorithm, &message, &code);
+            call.ledger.proved |= right;
+            right
         })
     }
 }

@@ -14,6 +14,7 @@ use crate::config::{Class, Limits, RuntimeConfig};
 use crate::fixtures::{access, hosts, secret};
 use crate::host::Host;
 use crate::outgoing::{Outgoing, Sending};
+use crate::sampled::Sampled;
 
 /// What left, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +82,8 @@ impl Bench {
             limits,
             conduct: Conduct::new(Benching::default()),
             clock: Arc::new(|| Time::from_secs(0)),
+            lines: Sampled::new("module", 1),
+            callback_failures: Sampled::new("callback-failure", 1),
         };
         let description = ProviderDescription {
             id: "vendor".into(),

@@ -390,6 +390,7 @@ pub(crate) fn queried(
 /// The answer of `callback`.
 pub(crate) fn acknowledged(
     answer: Result<wit::Acknowledged, wit::Refused>,
+    proved: bool,
 ) -> Result<Result<Acknowledged, Refused>, CallError> {
     let answer = match answer {
         Ok(answer) => answer,
@@ -425,6 +426,7 @@ pub(crate) fn acknowledged(
         .collect::<Result<_, _>>()?;
     let (status, media_type, body) = (answer.status, answer.media_type, answer.body);
     Ok(Ok(Acknowledged {
+        proved,
         notices,
         status,
         media_type,

@@ -1,0 +1,139 @@
+//! Unproved notices that are faster than the start's answer. They lie in memory and apart from those of
+//! the provider, so that a stranger pushes out nothing but what strangers wrote. What is lost is replaced
+//! by the questions that follow every start.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kassette_domain::id::AccountId;
+use kassette_domain::time::Time;
+use parking_lot::Mutex;
+
+/// How long a notice waits for its reference (decisions, "Provider callbacks").
+const KEPT_FOR: Duration = Duration::from_secs(3600);
+/// Most notices in all.
+const MOST: usize = 4096;
+/// Most notices from one address.
+const PER_ADDRESS: usize = 64;
+
+/// Notices that wait for a start to record their reference; each has that attempt asked about.
+#[derive(Debug, Default)]
+pub(crate) struct Early {
+    /// How many there are, so that steps need not take the lock while there is none.
+    count: AtomicUsize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    of: HashMap<(AccountId, String), Told>,
+    /// Notices kept so far: orders those of one moment.
+    told: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    from: IpAddr,
+    number: u64,
+    until: Time,
+}
+
+impl Early {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::SeqCst) == 0
+    }
+
+    /// Keeps a notice. The oldest goes where there are too many: of its address, or else of all.
+    pub(crate) fn keep(&self, account: AccountId, reference: String, from: IpAddr, now: Time) {
+        let mut kept = self.kept.lock();
+        kept.of.retain(|_, told| now < told.until);
+        let key = (account, reference);
+        if !kept.of.contains_key(&key) {
+            let own = kept.of.values().filter(|told| told.from == from).count();
+            if own >= PER_ADDRESS {
+                kept.drop_oldest(|told| told.from == from);
+            } else if kept.of.len() >= MOST {
+                kept.drop_oldest(|_| true);
+            }
+        }
+        kept.told += 1;
+        let told = Told {
+            from,
+            number: kept.told,
+            until: now.after(KEPT_FOR),
+        };
+        kept.of.insert(key, told);
+        self.count.store(kept.of.len(), Ordering::SeqCst);
+    }
+
+    /// Takes the notice about a reference; whether there is one.
+    pub(crate) fn take(&self, account: &AccountId, reference: &str, now: Time) -> bool {
+        let mut kept = self.kept.lock();
+        let taken = kept.of.remove(&(account.clone(), reference.to_owned()));
+        self.count.store(kept.of.len(), Ordering::SeqCst);
+        taken.is_some_and(|told| now < told.until)
+    }
+}
+
+impl Kept {
+    fn drop_oldest(&mut self, among: impl Fn(&Told) -> bool) {
+        let candidates = self.of.iter().filter(|(_, told)| among(told));
+        let oldest = candidates.min_by_key(|(_, told)| told.number);
+        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+            self.of.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_secs(1_000_000);
+
+    fn account() -> AccountId {
+        AccountId::parse("alpha").unwrap()
+    }
+
+    fn address(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    #[test]
+    fn an_address_pushes_out_its_own_oldest_notice_alone() {
+        let early = Early::default();
+        early.keep(account(), "genuine".into(), address(1), NOW);
+        for number in 0..PER_ADDRESS * 10 {
+            early.keep(account(), format!("flood-{number}"), address(2), NOW);
+        }
+        assert_eq!(early.count.load(Ordering::SeqCst), 1 + PER_ADDRESS);
+        assert!(early.take(&account(), "genuine", NOW));
+        assert!(!early.take(&account(), "flood-0", NOW));
+        let newest = format!("flood-{}", PER_ADDRESS * 10 - 1);
+        assert!(early.take(&account(), &newest, NOW));
+        assert!(!early.take(&account(), &newest, NOW), "it was taken");
+    }
+
+    #[test]
+    fn many_addresses_together_are_bounded() {
+        let early = Early::default();
+        for number in 0..MOST + 10 {
+            let low = u16::try_from(number).unwrap();
+            let from = IpAddr::from([10, 0, low.to_be_bytes()[0], low.to_be_bytes()[1]]);
+            early.keep(account(), format!("flood-{number}"), from, NOW);
+        }
+        assert_eq!(early.count.load(Ordering::SeqCst), MOST);
+    }
+
+    #[test]
+    fn a_notice_waits_for_an_hour() {
+        let early = Early::default();
+        early.keep(account(), "one".into(), address(1), NOW);
+        assert!(!early.take(&account(), "one", NOW.after(KEPT_FOR)));
+        early.keep(account(), "two".into(), address(1), NOW);
+        early.keep(account(), "three".into(), address(1), NOW.after(KEPT_FOR));
+        assert_eq!(early.count.load(Ordering::SeqCst), 1);
+    }
+}

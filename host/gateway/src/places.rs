@@ -1,0 +1,323 @@
+//! Places for what waits for a provider: how many requests and calls of a kind there may be at once, and
+//! how many of them one account or one merchant may hold.
+//!
+//! A holder may have as many places as are free (dynamic thresholds; Choudhury and Hahne, "Dynamic queue
+//! length thresholds for shared-memory packet switches", 1998). One account whose provider hangs takes half
+//! of the places, two take a third each, and one more always finds some. Test and live have places of their
+//! own, and so has what a stranger may have written.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::id::{AccountId, MerchantId};
+use kassette_domain::key::Environment;
+use metrics::{Counter, Gauge};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+/// How long a call waits for a place.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// What takes a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A request to start, from its arrival to its answer.
+    Request,
+    /// A call that starts an attempt.
+    Start,
+    /// A call that reads a callback from an address that has proved one lately.
+    Callback,
+    /// A call that reads any other callback.
+    Unproved,
+    /// A call that asks about an attempt, captures or closes it.
+    Query,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [
+        Self::Request,
+        Self::Start,
+        Self::Callback,
+        Self::Unproved,
+        Self::Query,
+    ];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Start => "start",
+            Self::Callback => "callback",
+            Self::Unproved => "unproved",
+            Self::Query => "query",
+        }
+    }
+
+    /// Places in live and in test. Those of calls, and what health probes take, are the runtime's
+    /// (`PoolSizes::providers`).
+    const fn places(self, environment: Environment) -> usize {
+        let (live, test) = match self {
+            Self::Request => (384, 96),
+            Self::Start => (96, 24),
+            Self::Callback => (24, 8),
+            Self::Unproved => (16, 4),
+            Self::Query => (32, 8),
+        };
+        match environment {
+            Environment::Live => live,
+            Environment::Test => test,
+        }
+    }
+}
+
+/// All places.
+#[derive(Debug)]
+pub(crate) struct Places {
+    live: [Arc<Pool>; 5],
+    test: [Arc<Pool>; 5],
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        let pools = |environment: Environment| {
+            Kind::ALL.map(|kind| {
+                let labels = [
+                    ("kind", kind.as_str()),
+                    ("environment", environment.as_str()),
+                ];
+                Arc::new(Pool {
+                    most: kind.places(environment),
+                    state: Mutex::default(),
+                    freed: Notify::new(),
+                    taken: metrics::gauge!("kassette_provider_places_taken", &labels),
+                    refused: metrics::counter!("kassette_provider_places_refused_total", &labels),
+                })
+            })
+        };
+        Self {
+            live: pools(Environment::Live),
+            test: pools(Environment::Test),
+        }
+    }
+}
+
+impl Places {
+    fn pool(&self, kind: Kind, environment: Environment) -> &Arc<Pool> {
+        let pools = match environment {
+            Environment::Live => &self.live,
+            Environment::Test => &self.test,
+        };
+        &pools[kind as usize]
+    }
+
+    /// A place, or none where there is none at once.
+    pub(crate) fn try_enter(
+        &self,
+        kind: Kind,
+        environment: Environment,
+        holder: Holder,
+    ) -> Option<Place> {
+        let pool = self.pool(kind, environment);
+        let place = pool.enter(&holder);
+        if place.is_none() {
+            pool.refused.increment(1);
+        }
+        place
+    }
+
+    /// A place, or none after a short wait.
+    pub(crate) async fn enter(
+        &self,
+        kind: Kind,
+        environment: Environment,
+        holder: Holder,
+    ) -> Option<Place> {
+        let pool = self.pool(kind, environment);
+        let patience = Instant::now() + PATIENCE;
+        loop {
+            let freed = pool.freed.notified();
+            if let Some(place) = pool.enter(&holder) {
+                return Some(place);
+            }
+            if timeout_at(patience, freed).await.is_err() {
+                pool.refused.increment(1);
+                return None;
+            }
+        }
+    }
+}
+
+/// On whose account a place is taken.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Holder {
+    /// The account that is called.
+    pub(crate) account: Option<AccountId>,
+    /// The merchant for whom.
+    pub(crate) merchant: Option<MerchantId>,
+}
+
+impl From<&AccountId> for Holder {
+    fn from(account: &AccountId) -> Self {
+        Self {
+            account: Some(account.clone()),
+            merchant: None,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Pool {
+    most: usize,
+    state: Mutex<State>,
+    freed: Notify,
+    taken: Gauge,
+    refused: Counter,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    taken: usize,
+    /// Only those that hold something.
+    accounts: HashMap<AccountId, usize>,
+    merchants: HashMap<MerchantId, usize>,
+}
+
+impl Pool {
+    fn enter(self: &Arc<Self>, holder: &Holder) -> Option<Place> {
+        let mut state = self.state.lock();
+        let free = self.most.saturating_sub(state.taken);
+        if held(&state.accounts, holder.account.as_ref()) >= free
+            || held(&state.merchants, holder.merchant.as_ref()) >= free
+        {
+            return None;
+        }
+        state.taken += 1;
+        self.taken.increment(1);
+        let State {
+            accounts,
+            merchants,
+            ..
+        } = &mut *state;
+        count(accounts, holder.account.as_ref());
+        count(merchants, holder.merchant.as_ref());
+        Some(Place {
+            pool: Arc::clone(self),
+            holder: holder.clone(),
+        })
+    }
+}
+
+fn held<K: Hash + Eq>(of: &HashMap<K, usize>, who: Option<&K>) -> usize {
+    who.and_then(|who| of.get(who)).copied().unwrap_or_default()
+}
+
+fn count<K: Hash + Eq + Clone>(of: &mut HashMap<K, usize>, who: Option<&K>) {
+    if let Some(who) = who {
+        *of.entry(who.clone()).or_default() += 1;
+    }
+}
+
+fn discount<K: Hash + Eq>(of: &mut HashMap<K, usize>, who: Option<&K>) {
+    if let Some(held) = who.and_then(|who| of.get_mut(who)) {
+        *held -= 1;
+    }
+    of.retain(|_, held| *held > 0);
+}
+
+/// A place; given back on drop.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pool: Arc<Pool>,
+    holder: Holder,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.pool.state.lock();
+        state.taken -= 1;
+        let State {
+            accounts,
+            merchants,
+            ..
+        } = &mut *state;
+        discount(accounts, self.holder.account.as_ref());
+        discount(merchants, self.holder.merchant.as_ref());
+        drop(state);
+        self.pool.taken.decrement(1);
+        self.pool.freed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(account: &str, merchant: i64) -> Holder {
+        Holder {
+            account: Some(AccountId::parse(account).unwrap()),
+            merchant: Some(MerchantId(merchant.try_into().unwrap())),
+        }
+    }
+
+    fn fill(places: &Places, environment: Environment, holder: &Holder) -> Vec<Place> {
+        let enter = || places.try_enter(Kind::Start, environment, holder.clone());
+        std::iter::from_fn(enter).collect()
+    }
+
+    #[test]
+    fn an_account_that_hangs_takes_half_and_leaves_room_for_each_other() {
+        let places = Places::default();
+        let most = Kind::Start.places(Environment::Live);
+        let first = fill(&places, Environment::Live, &holder("one-live", 1));
+        assert_eq!(first.len(), most / 2);
+        let second = fill(&places, Environment::Live, &holder("two-live", 2));
+        assert_eq!(second.len(), most / 4);
+        assert!(!fill(&places, Environment::Live, &holder("three-live", 3)).is_empty());
+    }
+
+    #[test]
+    fn a_merchant_takes_no_more_by_way_of_several_accounts() {
+        let places = Places::default();
+        let most = Kind::Start.places(Environment::Live);
+        let first = fill(&places, Environment::Live, &holder("one-live", 1));
+        assert!(fill(&places, Environment::Live, &holder("two-live", 1)).is_empty());
+        assert_eq!(first.len(), most / 2);
+        assert!(!fill(&places, Environment::Live, &holder("two-live", 2)).is_empty());
+    }
+
+    #[test]
+    fn test_takes_nothing_from_live_and_no_kind_from_another() {
+        let places = Places::default();
+        let mut held = Vec::new();
+        for account in 0..20 {
+            let holder = holder(&format!("test-{account}"), account);
+            held.extend(fill(&places, Environment::Test, &holder));
+        }
+        let account = holder("one-live", 1);
+        let live = fill(&places, Environment::Live, &account);
+        assert_eq!(live.len(), Kind::Start.places(Environment::Live) / 2);
+        for kind in [Kind::Callback, Kind::Unproved, Kind::Query] {
+            for environment in [Environment::Live, Environment::Test] {
+                let holder = account.clone();
+                assert!(places.try_enter(kind, environment, holder).is_some());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_place_that_becomes_free_is_taken_by_who_waits() {
+        let places = Places::default();
+        let account = holder("one-live", 1);
+        let mut held = fill(&places, Environment::Live, &account);
+        let enter = || places.enter(Kind::Start, Environment::Live, account.clone());
+        assert!(enter().await.is_none());
+        let (place, ()) = tokio::join!(enter(), async { drop(held.pop()) });
+        assert!(place.is_some());
+        drop((place, held));
+        let pool = places.pool(Kind::Start, Environment::Live);
+        let state = pool.state.lock();
+        assert!(state.taken == 0 && state.accounts.is_empty() && state.merchants.is_empty());
+    }
+}

@@ -1,0 +1,68 @@
+//! Lines of the log that a caller can cause: a few a second are written, and the others counted.
+
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// How often a kind of line may be written.
+#[derive(Debug)]
+pub struct Sampled {
+    kind: &'static str,
+    per_second: u32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    second: u64,
+    written: u32,
+    left_out: u64,
+}
+
+impl Sampled {
+    /// So many lines a second of a kind; the others are counted in
+    /// `kassette_log_lines_left_out_total{kind}`.
+    pub fn new(kind: &'static str, per_second: u32) -> Self {
+        Self {
+            kind,
+            per_second,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Whether a line is to be written now; with it, how many were left out since the last.
+    pub fn line(&self) -> Option<u64> {
+        self.line_at(BEGAN.elapsed().as_secs())
+    }
+
+    fn line_at(&self, second: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        if state.second != second {
+            (state.second, state.written) = (second, 0);
+        }
+        if state.written < self.per_second {
+            state.written += 1;
+            return Some(std::mem::take(&mut state.left_out));
+        }
+        state.left_out += 1;
+        metrics::counter!("kassette_log_lines_left_out_total", "kind" => self.kind).increment(1);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_lines_a_second_are_written_and_the_others_counted() {
+        let lines = Sampled::new("test", 2);
+        let told: Vec<_> = (0..5).map(|_| lines.line_at(7)).collect();
+        assert_eq!(told, [Some(0), Some(0), None, None, None]);
+        assert_eq!(lines.line_at(8), Some(3));
+        assert_eq!(lines.line_at(8), Some(0));
+    }
+}
