@@ -17,14 +17,14 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use axum::body::Body;
 use bytes::Bytes;
 use http::Method;
 use http_body::{Body as _, Frame, SizeHint};
+use kassette_runtime::Sampled;
 use metrics::Counter;
 use serde::Deserialize;
 
@@ -131,11 +131,8 @@ pub(crate) struct Door {
     inside: AtomicUsize,
     most: usize,
     yields: bool,
-    refused: AtomicU64,
     counter: Counter,
-    began: Instant,
-    /// Seconds after `began` when it was last said that somebody is refused, plus one.
-    said_at: AtomicU64,
+    lines: Sampled,
 }
 
 impl Door {
@@ -145,10 +142,8 @@ impl Door {
             inside: AtomicUsize::new(0),
             most,
             yields,
-            refused: AtomicU64::new(0),
             counter: metrics::counter!("kassette_http_shed_total", "class" => class),
-            began: Instant::now(),
-            said_at: AtomicU64::new(0),
+            lines: Sampled::new("shed", 1),
         }
     }
 
@@ -164,15 +159,13 @@ impl Door {
         }))
     }
 
-    /// Counts, and tells the log at most once a second: a line for each would be load of its own.
+    /// Counts, and tells the log now and then: a line for each would be load of its own.
     fn refuse(&self) {
         self.counter.increment(1);
-        let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        let now = self.began.elapsed().as_secs() + 1;
-        if self.said_at.swap(now, Ordering::Relaxed) != now {
+        if let Some(left_out) = self.lines.line() {
             tracing::warn!(
                 class = self.class,
-                refused_total = refused,
+                left_out,
                 "more requests than can be carried: some are answered with 503"
             );
         }

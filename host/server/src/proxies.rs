@@ -1,6 +1,6 @@
 //! Who a request comes from, where proxies stand in between.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
@@ -105,6 +105,18 @@ impl Proxies {
             }
         }
         client
+    }
+}
+
+/// The address by which limits count a client: an IPv6 address counts with its /64, which is what one
+/// subscriber has.
+pub(crate) fn subscriber(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => {
+            let network = u128::from(address) & (u128::MAX << 64);
+            IpAddr::V6(Ipv6Addr::from(network))
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use super::error::ApiError;
 use super::json::{self, Fields};
 use super::state::ApiState;
 use super::{BODY_LIMIT, body, query};
+use crate::listen::Held;
 
 /// A request that has arrived whole and within its cap.
 #[derive(Debug)]
@@ -153,11 +154,14 @@ async fn merchant(
     state: &ApiState,
     scope: Scope,
 ) -> Result<(MerchantCaller, Arrived), ApiError> {
-    let arrived = Arrived::read(request).await?;
-    let known = match bearer(&arrived.parts.headers) {
+    let known = match bearer(request.headers()) {
         Some(token) => state.gateway().merchant_caller(token).await,
         None => Err(AuthError::Refused),
     };
+    if known.is_ok() {
+        Held::vouch_for(request.extensions());
+    }
+    let arrived = Arrived::read(request).await?;
     let caller = match known.map_err(ApiError::from) {
         Ok(caller) => caller,
         Err(ApiError::Unauthorized) => {

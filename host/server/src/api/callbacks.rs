@@ -15,11 +15,12 @@ use kassette_gateway::callback::CallbackAnswer;
 use super::body;
 use super::error::ApiError;
 use super::state::ApiState;
+use crate::listen::Held;
 
 /// Largest body of a callback (decisions, "Provider callbacks").
 const BODY_LIMIT: usize = 256 << 10;
 
-/// Callbacks of one account (decisions, "Provider callbacks"): vendors send from many addresses.
+/// Proved callbacks of one account (decisions, "Provider callbacks"): vendors send from many addresses.
 const RATE: RateLimit = RateLimit {
     per_second: 500,
     burst: 500,
@@ -54,8 +55,15 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
     if !state.gateway().settings().accounts.contains_key(&account) {
         return Err(UNKNOWN);
     }
+    let (from, limits) = (state.client(&parts), state.limits());
+    let known = limits.provers.know(&account, from, state.now());
+    if known {
+        Held::vouch_for(&parts.extensions);
+    } else {
+        let unproved = limits.unproved(&account, from, state.now());
+        unproved.map_err(ApiError::TooManyOfAddress)?;
+    }
     let body = body::read(&parts.headers, body, BODY_LIMIT).await?;
-    state.limits().accounts.take(&account, RATE, state.now())?;
     let incoming = Incoming {
         verb,
         path: path.to_owned(),
@@ -63,10 +71,17 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
         headers: texts(&parts.headers),
         body: body.into(),
     };
-    let gateway = state.gateway().clone();
     // A vendor that hangs up must not tear the reading of its news in two.
-    let answer = tokio::spawn(async move { gateway.callback(&account, incoming).await });
-    Ok(shown(answer.await.map_err(ApiError::internal)?))
+    let answer = tokio::spawn(async move {
+        let (gateway, limits) = (state.gateway(), state.limits());
+        let judged = gateway.judge_callback(&account, &incoming, known).await;
+        if judged.proved() {
+            limits.provers.note(&account, from, state.now());
+            limits.accounts.take(&account, RATE, state.now())?;
+        }
+        Ok(gateway.heed_callback(&account, judged, from).await)
+    });
+    answer.await.map_err(ApiError::internal)?.map(shown)
 }
 
 fn verb(method: &Method) -> Option<Verb> {

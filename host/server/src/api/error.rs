@@ -26,6 +26,7 @@ use utoipa::ToSchema;
 use super::body::BodyError;
 use super::json::{Invalid, NotJson};
 use super::limit::Exhausted;
+use crate::listen::PutOff;
 use crate::telemetry::InternalCause;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -75,8 +76,10 @@ pub(crate) enum ApiError {
     TooLarge(BodyError),
     /// 422.
     Invalid(Cow<'static, str>),
-    /// 429.
+    /// 429: of a key or an account.
     TooMany(Exhausted),
+    /// 429: of an address that has shown no credential. Its connection is put off.
+    TooManyOfAddress(Exhausted),
     /// 500; the text is for the log alone.
     Internal(String),
     /// 503: more is in hand than can be carried. Nothing was done.
@@ -149,7 +152,7 @@ impl ApiError {
             Self::Conflict { message, .. } => (StatusCode::CONFLICT, message),
             Self::TooLarge(error) => (StatusCode::PAYLOAD_TOO_LARGE, error.to_string().into()),
             Self::Invalid(message) => (StatusCode::UNPROCESSABLE_ENTITY, message),
-            Self::TooMany(_) => (
+            Self::TooMany(_) | Self::TooManyOfAddress(_) => (
                 StatusCode::TOO_MANY_REQUESTS,
                 "too many requests; try again later".into(),
             ),
@@ -187,7 +190,9 @@ fn headers(error: &ApiError) -> Vec<(HeaderName, HeaderValue)> {
             retry_after: Some(after),
             ..
         } => vec![(RETRY_AFTER, seconds(*after).into())],
-        ApiError::TooMany(exhausted) => rate_headers(exhausted),
+        ApiError::TooMany(exhausted) | ApiError::TooManyOfAddress(exhausted) => {
+            rate_headers(exhausted)
+        }
         ApiError::Busy => vec![(RETRY_AFTER, seconds(BUSY).into())],
         ApiError::Unavailable(_) => vec![(RETRY_AFTER, seconds(DISK).into())],
         _ => Vec::new(),
@@ -216,11 +221,15 @@ impl IntoResponse for ApiError {
             Self::Internal(cause) | Self::Unavailable(cause) => Some(InternalCause(cause.clone())),
             _ => None,
         };
+        let put_off = matches!(self, Self::TooManyOfAddress(_));
         let (status, error) = self.split();
         let mut response = (status, Json(ErrorBody { error })).into_response();
         response.headers_mut().extend(headers);
         if let Some(cause) = cause {
             response.extensions_mut().insert(cause);
+        }
+        if put_off {
+            response.extensions_mut().insert(PutOff);
         }
         response
     }
@@ -231,6 +240,7 @@ impl From<BodyError> for ApiError {
         match error {
             BodyError::TooLarge { .. } => Self::TooLarge(error),
             BodyError::Late => Self::Late,
+            BodyError::UsedUp => Self::Busy,
             BodyError::Broken => Self::Malformed(error.to_string().into()),
         }
     }
@@ -356,6 +366,21 @@ impl From<ConnectError> for ApiError {
 
 #[cfg(test)]
 mod tests {
+    #[tokio::test]
+    async fn a_stranger_who_asks_too_often_is_read_again_after_a_pause_and_a_key_holder_is_not() {
+        let exhausted = Exhausted {
+            retry_after: Duration::from_secs(1),
+            limit: RateLimit::default(),
+        };
+        let put_off = |error: ApiError| {
+            let response = error.into_response();
+            assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+            response.extensions().get::<PutOff>().is_some()
+        };
+        assert!(put_off(ApiError::TooManyOfAddress(exhausted)));
+        assert!(!put_off(ApiError::TooMany(exhausted)));
+    }
+
     use super::*;
     use kassette_domain::money::Currency;
     use kassette_domain::reseller::Barred;

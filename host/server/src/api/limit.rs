@@ -7,13 +7,15 @@
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use kassette_domain::id::{AccountId, KeyId};
 use kassette_domain::policy::RateLimit;
 use kassette_domain::time::Time;
 use parking_lot::Mutex;
+
+use crate::proxies::subscriber;
 
 /// Locks that share the buckets between them, so that cores seldom wait for one another.
 const SHARDS: usize = 16;
@@ -116,6 +118,58 @@ fn take(full_at: &mut u64, limit: RateLimit, now: u64) -> Result<(), Exhausted> 
     Ok(())
 }
 
+/// Addresses that have proved callbacks of an account within a day. Only the holder of a provider's secret
+/// gets onto the list, so a flood of strangers neither fills it nor holds up who is on it.
+#[derive(Default)]
+pub(crate) struct Provers(Mutex<HashMap<(AccountId, IpAddr), Time>>);
+
+/// How long an address is known.
+const KNOWN_FOR: Duration = Duration::from_secs(86_400);
+/// Most addresses of all accounts: vendors send from some dozens each.
+const KNOWN_MOST: usize = 8192;
+
+impl Provers {
+    /// Whether an address has proved a callback of the account lately.
+    pub(crate) fn know(&self, account: &AccountId, address: IpAddr, now: Time) -> bool {
+        let prover = (account.clone(), subscriber(address));
+        let proved = self.0.lock().get(&prover).copied();
+        proved.is_some_and(|at| now.since(at) < KNOWN_FOR)
+    }
+
+    /// An address has proved a callback of the account.
+    pub(crate) fn note(&self, account: &AccountId, address: IpAddr, now: Time) {
+        let mut provers = self.0.lock();
+        let prover = (account.clone(), subscriber(address));
+        if provers.len() >= KNOWN_MOST && !provers.contains_key(&prover) {
+            provers.retain(|_, at| now.since(*at) < KNOWN_FOR);
+            let oldest = provers.iter().min_by_key(|(_, at)| **at);
+            let oldest = oldest.map(|(prover, _)| prover.clone());
+            if let Some(oldest) = oldest.filter(|_| provers.len() >= KNOWN_MOST) {
+                provers.remove(&oldest);
+            }
+        }
+        provers.insert(prover, now);
+    }
+}
+
+/// Callbacks from one address that has proved none: a vendor's new address takes a few until its first one
+/// is read, and is known from then on.
+const UNPROVED_OF_ADDRESS: RateLimit = RateLimit {
+    per_second: 2,
+    burst: 20,
+};
+/// Those from all such addresses for one account: some dozens of addresses use it up.
+const UNPROVED_OF_ACCOUNT: RateLimit = RateLimit {
+    per_second: 50,
+    burst: 100,
+};
+
+#[derive(Default)]
+struct Unproved {
+    addresses: Buckets<IpAddr>,
+    accounts: Buckets<AccountId>,
+}
+
 /// The buckets of the public listener.
 #[derive(Default)]
 pub(crate) struct Limits {
@@ -123,13 +177,34 @@ pub(crate) struct Limits {
     pub(crate) keys: Buckets<KeyId>,
     /// Requests without one.
     addresses: Buckets<IpAddr>,
-    /// Providers' callbacks, by account.
+    /// Providers' callbacks that were proved, by account.
     pub(crate) accounts: Buckets<AccountId>,
+    /// Callbacks from addresses that have proved none.
+    unproved: Unproved,
+    /// Who has proved callbacks lately.
+    pub(crate) provers: Provers,
 }
 
 impl Limits {
-    /// Takes one token from the bucket of an address. An IPv6 address counts with its /64, which is
-    /// what one subscriber has.
+    /// Takes a token for a callback from an address that has proved none.
+    ///
+    /// # Errors
+    /// [`Exhausted`] where the address or the account has none left.
+    pub(crate) fn unproved(
+        &self,
+        account: &AccountId,
+        address: IpAddr,
+        now: Time,
+    ) -> Result<(), Exhausted> {
+        let Unproved {
+            addresses,
+            accounts,
+        } = &self.unproved;
+        addresses.take(&subscriber(address), UNPROVED_OF_ADDRESS, now)?;
+        accounts.take(account, UNPROVED_OF_ACCOUNT, now)
+    }
+
+    /// Takes one token from the bucket of an address.
     ///
     /// # Errors
     /// [`Exhausted`] where there is none.
@@ -139,20 +214,49 @@ impl Limits {
         limit: RateLimit,
         now: Time,
     ) -> Result<(), Exhausted> {
-        let subscriber = match address.to_canonical() {
-            IpAddr::V4(address) => IpAddr::V4(address),
-            IpAddr::V6(address) => {
-                let network = u128::from(address) & (u128::MAX << 64);
-                IpAddr::V6(Ipv6Addr::from(network))
-            }
-        };
-        self.addresses.take(&subscriber, limit, now)
+        self.addresses.take(&subscriber(address), limit, now)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_that_prove_nothing_leave_callbacks_of_another_address_a_token() {
+        let (limits, now) = (Limits::default(), Time::from_secs(1000));
+        let account = AccountId::parse("vendor-live").unwrap();
+        let address = |last| IpAddr::from([192, 0, 2, last]);
+        let take = |last| limits.unproved(&account, address(last), now);
+        for forger in 0..4 {
+            assert_eq!((0..1000).filter(|_| take(forger).is_ok()).count(), 20);
+        }
+        take(200).unwrap();
+        let taken: usize = (100..150)
+            .map(|forger| (0..1000).filter(|_| take(forger).is_ok()).count())
+            .sum();
+        assert_eq!(taken, 19, "the account's share is bounded");
+    }
+
+    #[test]
+    fn an_address_is_known_for_a_day_by_what_it_proved_and_for_that_account_alone() {
+        let (provers, now) = (Provers::default(), Time::from_secs(1000));
+        let account = |name| AccountId::parse(name).unwrap();
+        let address = IpAddr::from([192, 0, 2, 1]);
+        provers.note(&account("one"), address, now);
+        assert!(provers.know(&account("one"), address, now));
+        assert!(!provers.know(&account("two"), address, now));
+        assert!(!provers.know(&account("one"), address, now.after(KNOWN_FOR)));
+        for number in 0..u32::try_from(KNOWN_MOST).unwrap() * 2 {
+            let later = now.after(Duration::from_millis(u64::from(number) + 1));
+            provers.note(&account("one"), IpAddr::from(number.to_be_bytes()), later);
+        }
+        assert_eq!(provers.0.lock().len(), KNOWN_MOST);
+        assert!(
+            !provers.know(&account("one"), address, now),
+            "the oldest has gone"
+        );
+    }
     use proptest::prelude::*;
 
     const SLOW: RateLimit = RateLimit {

@@ -56,13 +56,19 @@ impl ApiState {
         self.0.gateway.clock().now()
     }
 
-    /// Counts a request that has no usable key against its address.
-    pub(crate) fn count_address(&self, parts: &Parts) -> Result<(), ApiError> {
+    /// The address that a request comes from.
+    pub(crate) fn client(&self, parts: &Parts) -> IpAddr {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let peer = peer.map_or(unknown, |ConnectInfo(peer)| peer.ip());
-        let address = self.0.trusted_proxies.client(peer, &parts.headers);
+        self.0.trusted_proxies.client(peer, &parts.headers)
+    }
+
+    /// Counts a request that has no usable key against its address.
+    pub(crate) fn count_address(&self, parts: &Parts) -> Result<(), ApiError> {
+        let address = self.client(parts);
         let limit = self.0.gateway.settings().rate_limit;
-        Ok(self.0.limits.address(address, limit, self.now())?)
+        let counted = self.0.limits.address(address, limit, self.now());
+        counted.map_err(ApiError::TooManyOfAddress)
     }
 }

@@ -12,23 +12,34 @@ use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Sleep, sleep};
 
+use super::budget::Held;
 use super::connection::Phase;
 
-/// A request's body that fails once it takes too long.
+/// What a frame of HTTP/2 takes beside its data, with the window update that follows on an answer's.
+const FRAME: usize = 64;
+
+/// A request's body that fails once it takes too long, or its sender holds too many bytes.
 pub(super) struct TimedBody {
     body: Incoming,
     time: Duration,
     deadline: Option<Pin<Box<Sleep>>>,
     phase: Arc<Phase>,
+    held: Arc<Held>,
 }
 
 impl TimedBody {
-    pub(super) const fn new(body: Incoming, time: Duration, phase: Arc<Phase>) -> Self {
+    pub(super) const fn new(
+        body: Incoming,
+        time: Duration,
+        phase: Arc<Phase>,
+        held: Arc<Held>,
+    ) -> Self {
         Self {
             body,
             time,
             deadline: None,
             phase,
+            held,
         }
     }
 }
@@ -50,7 +61,14 @@ impl http_body::Body for TimedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match Pin::new(&mut self.body).poll_frame(cx) {
-            Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(Into::into))),
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                self.phase.account(bytes + FRAME);
+                let kept = self.held.take(bytes).map_err(Into::into);
+                Poll::Ready(Some(kept.map(|()| frame)))
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
+            Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
                 let time = self.time;
                 let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(time)));

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -19,12 +19,16 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::Watcher;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use super::body::TimedBody;
+use super::budget::{Connection, Held};
 use super::exchange::{Exchange, Exchanges};
+use crate::proxies::{Proxies, subscriber};
 
 /// How long a request's head may take from its first byte, and the first one from the connection.
 const HEAD: Duration = Duration::from_secs(10);
@@ -36,6 +40,22 @@ const IDLE: Duration = Duration::from_secs(60);
 const STREAMS: u32 = 100;
 /// Most bytes of a request's head.
 const HEAD_BYTES: usize = 32 << 10;
+/// What a request takes beside its head and body.
+const REQUEST_BYTES: usize = 512;
+/// Bytes of bodies that one HTTP/2 stream, and one connection, may send before they are read.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 512 << 10;
+/// Answers on HTTP/1 up to this fit the socket's buffer.
+const SMALL_ANSWER: u64 = 16 << 10;
+
+/// Bytes of an HTTP/2 connection that belong to no request: so many at once, and so many a second. A
+/// peer's pings, settings and window updates take a fraction; a flood of them is read slowly.
+const SPARE: i64 = CONNECTION_WINDOW as i64 + (64 << 10);
+const SPARE_PER_SECOND: i64 = 16 << 10;
+/// What a refused request uses up of them: four a second are read in the long run.
+const REFUSAL: i64 = SPARE_PER_SECOND / 4;
+/// How often it is looked whether more may be read.
+const PACE: Duration = Duration::from_millis(25);
 
 /// How long a peer may take nothing of what we write.
 const WRITE: Duration = Duration::from_secs(30);
@@ -49,9 +69,41 @@ const LINGER: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Put into the extensions of an answer: the connection is to be read again only after a pause. On
-/// HTTP/2, where many requests share a connection, nothing follows from it.
+/// HTTP/2, where many requests share a connection, it is read more slowly once there were many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PutOff;
+
+/// Put into the extensions of a request: its sender holds too many bytes already, so it is refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crowded;
+
+/// Who is at the other end of a connection, and what he holds.
+pub(super) struct Peer {
+    pub(super) address: SocketAddr,
+    pub(super) proxies: Proxies,
+    pub(super) connection: Connection,
+    /// The listener has been told to stop.
+    pub(super) stop: CancellationToken,
+}
+
+impl Peer {
+    /// What a request holds, with its head; whether that is too much.
+    fn held(&self, request: &Request<Incoming>, head: usize) -> (Arc<Held>, bool) {
+        let client = self.proxies.client(self.address.ip(), request.headers());
+        let held = self.connection.held(subscriber(client), true);
+        let crowded = held.take(head).is_err();
+        (Arc::new(held), crowded)
+    }
+}
+
+/// Bytes of a request without its body.
+fn head_bytes(request: &Request<Incoming>) -> usize {
+    let fields = request.headers().iter();
+    let fields = fields.map(|(name, value)| name.as_str().len() + value.len());
+    let target = request.uri().path_and_query();
+    let target = target.map_or(0, |target| target.as_str().len());
+    fields.sum::<usize>() + target + REQUEST_BYTES
+}
 
 /// How long a connection may take for what. Constants, but for tests.
 #[derive(Clone, Copy, Debug)]
@@ -83,16 +135,11 @@ impl Times {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn run<S>(
-    stream: S,
-    peer: SocketAddr,
-    router: Router,
-    watcher: Watcher,
-    times: Times,
-) where
+pub(super) async fn run<S>(stream: S, peer: Peer, router: Router, watcher: Watcher, times: Times)
+where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let phase = Arc::new(Phase::first());
+    let phase = Arc::new(Phase::first(peer.stop.clone()));
     let io = TokioIo::new(Timed::new(stream, Arc::clone(&phase), times));
     let service = service_fn(move |request: Request<Incoming>| {
         let exchange = match request.version() {
@@ -106,21 +153,52 @@ pub(super) async fn run<S>(
             }
         };
         phase.unread.store(false, Ordering::Relaxed);
+        let bodiless = request.body().is_end_stream();
+        // On HTTP/1 there is one head at a time, and no more than the connection has of its own.
+        let (held, crowded) = if bodiless && exchange.is_none() {
+            (None, false)
+        } else {
+            let head = head_bytes(&request);
+            phase.account(head);
+            let (held, crowded) = peer.held(&request, head);
+            (Some(held), crowded)
+        };
         // Where there is no body nothing has to be timed.
-        let body = |body: Incoming| match body.is_end_stream() {
-            true => Body::empty(),
-            false => Body::new(TimedBody::new(body, times.body, Arc::clone(&phase))),
+        let body = |body: Incoming| match &held {
+            Some(held) if !bodiless => {
+                let (held, phase) = (Arc::clone(held), Arc::clone(&phase));
+                Body::new(TimedBody::new(body, times.body, phase, held))
+            }
+            _ => Body::empty(),
         };
         let mut request = request.map(body);
-        request.extensions_mut().insert(ConnectInfo(peer));
+        let extensions = request.extensions_mut();
+        extensions.insert(ConnectInfo(peer.address));
+        if let Some(held) = &held {
+            extensions.insert(Arc::clone(held));
+        }
+        if crowded {
+            extensions.insert(Crowded);
+        }
         // A router is always ready.
         let (answer, phase) = (router.clone().call(request), Arc::clone(&phase));
+        let connection = peer.connection.clone();
+        let address = subscriber(peer.address.ip());
         async move {
             let Ok(response): Result<Response<Body>, Infallible> = answer.await;
-            if let Some(exchange) = exchange {
-                return Ok(response.map(|body| exchange.answered(body)));
-            }
             let put_off = response.extensions().get::<PutOff>().is_some();
+            let bytes = response.body().size_hint().lower();
+            if let (Some(exchange), Some(held)) = (exchange, held.clone()) {
+                if put_off {
+                    phase.spare.fetch_sub(REFUSAL, Ordering::Relaxed);
+                }
+                return Ok(response.map(|body| exchange.answered(body, held, bytes)));
+            }
+            if bytes > SMALL_ANSWER {
+                let held = held.unwrap_or_else(|| Arc::new(connection.held(address, true)));
+                held.owe(usize::try_from(bytes).unwrap_or(usize::MAX));
+                *phase.unsent.lock() = Some(held);
+            }
             phase.set(if put_off { Phase::PUT_OFF } else { Phase::IDLE });
             Ok::<_, Infallible>(response)
         }
@@ -137,6 +215,8 @@ pub(super) async fn run<S>(
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(HEAD_BYTES as u32)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .keep_alive_interval(Some(IDLE / 2))
         .keep_alive_timeout(IDLE / 2);
     // An error here is the peer's going away or misbehaving; there is nobody left to tell.
@@ -153,6 +233,12 @@ pub(super) struct Phase {
     pub(super) unread: AtomicBool,
     /// The requests under way where HTTP/2 is spoken.
     pub(super) exchanges: Exchanges,
+    /// Bytes that may still be read for no request, where HTTP/2 is spoken.
+    pub(super) spare: AtomicI64,
+    /// What a large answer on HTTP/1 holds until it is sent.
+    unsent: Mutex<Option<Arc<Held>>>,
+    /// The listener has been told to stop.
+    stop: CancellationToken,
 }
 
 impl Phase {
@@ -169,14 +255,23 @@ impl Phase {
     /// Refused; what comes next has to wait.
     const PUT_OFF: u8 = 5;
 
-    fn first() -> Self {
+    fn first(stop: CancellationToken) -> Self {
         Self {
+            stop,
             now: AtomicU8::new(Self::FIRST),
             since: AtomicU64::new(0),
             opened: Instant::now(),
             unread: AtomicBool::new(false),
             exchanges: Exchanges::none(),
+            spare: AtomicI64::new(SPARE),
+            unsent: Mutex::new(None),
         }
+    }
+
+    /// Bytes that were read belong to a request.
+    pub(super) fn account(&self, bytes: usize) {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.spare.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn get(&self) -> u8 {
@@ -214,6 +309,9 @@ struct Timed<S> {
     closed: Option<Instant>,
     lingering: Option<Alarm>,
     putting_off: Option<Alarm>,
+    /// When bytes that belong to no request were last granted.
+    granted: Instant,
+    pacing: Option<Alarm>,
 }
 
 impl<S> Timed<S> {
@@ -228,7 +326,31 @@ impl<S> Timed<S> {
             closed: None,
             lingering: None,
             putting_off: None,
+            granted: Instant::now(),
+            pacing: None,
         }
+    }
+
+    /// Ready once more may be read that belongs to no request.
+    fn poll_pace(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let proxy = self.times.pause.is_zero();
+        if self.phase.get() != Phase::HTTP2 || proxy {
+            return Poll::Ready(());
+        }
+        let spare = &self.phase.spare;
+        let passed = i64::try_from(self.granted.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let grant = passed.saturating_mul(SPARE_PER_SECOND) / 1000;
+        if grant > 0 {
+            self.granted = Instant::now();
+            let granted = |now: i64| Some(now.saturating_add(grant).min(SPARE));
+            let _always = spare.fetch_update(Ordering::Relaxed, Ordering::Relaxed, granted);
+        }
+        if spare.load(Ordering::Relaxed) >= 0 {
+            return Poll::Ready(());
+        }
+        let due = Instant::now() + PACE;
+        let alarm = self.pacing.insert(Alarm::at(due));
+        alarm.poll(cx, due)
     }
 
     /// Ready once the pause is over, where there is one.
@@ -246,11 +368,16 @@ impl<S> Timed<S> {
     /// Fails where the peer sends nothing although it is its turn, for too long.
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         let due = match self.phase.get() {
-            Phase::HTTP2 => match self.phase.exchanges.late_at(&self.times) {
-                Some(due) => due,
-                // The alarm looks again.
-                None => Instant::now() + self.times.write,
-            },
+            Phase::HTTP2 => {
+                let write = self.write_time();
+                let times = Times {
+                    write,
+                    ..self.times
+                };
+                let due = self.phase.exchanges.late_at(&times);
+                // Where it is our turn the alarm looks again.
+                due.unwrap_or_else(|| Instant::now() + write)
+            }
             Phase::FIRST | Phase::HEAD => self.phase.since() + self.times.head,
             Phase::IDLE => self.phase.since() + self.times.idle,
             // It is our turn. Nobody reads again once the answer is given, so the alarm that will go
@@ -258,6 +385,14 @@ impl<S> Timed<S> {
             _ => Instant::now() + self.times.idle,
         };
         self.reading.poll(cx, due).map(late)
+    }
+
+    /// How long a peer may take nothing. A stop waits less for one who has taken nothing for a while.
+    fn write_time(&self) -> Duration {
+        match self.phase.stop.is_cancelled() {
+            true => self.times.write.min(self.times.linger),
+            false => self.times.write,
+        }
     }
 
     /// What a write has come to; fails where the peer has taken nothing for too long.
@@ -271,7 +406,7 @@ impl<S> Timed<S> {
             return outcome;
         }
         let since = *self.stuck.get_or_insert_with(Instant::now);
-        let due = since + self.times.write;
+        let due = since + self.write_time();
         let alarm = self.writing.get_or_insert_with(|| Alarm::at(due));
         alarm.poll(cx, due).map(|()| Err(late(())))
     }
@@ -331,11 +466,20 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         ready!(self.poll_put_off(cx));
+        if self.poll_pace(cx).is_pending() {
+            return self.poll_late(cx).map(Err);
+        }
         let before = buffer.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buffer) {
             Poll::Ready(Ok(())) => {
-                if buffer.filled().len() > before && self.phase.get() == Phase::IDLE {
-                    self.phase.set(Phase::HEAD);
+                let read = buffer.filled().len() - before;
+                match self.phase.get() {
+                    Phase::IDLE if read > 0 => self.phase.set(Phase::HEAD),
+                    Phase::HTTP2 => {
+                        let read = i64::try_from(read).unwrap_or(i64::MAX);
+                        self.phase.spare.fetch_sub(read, Ordering::Relaxed);
+                    }
+                    _ => {}
                 }
                 Poll::Ready(Ok(()))
             }
@@ -357,7 +501,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Timed<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_flush(cx);
-        self.written(cx, outcome)
+        let flushed = self.written(cx, outcome);
+        if flushed.is_ready() {
+            // What was buffered before is with the system now.
+            self.phase.unsent.lock().take();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

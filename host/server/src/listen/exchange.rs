@@ -11,7 +11,13 @@ use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::budget::Held;
 use super::connection::{Phase, Times};
+
+/// What a peer sends of window updates for a piece of an answer.
+const UPDATES: usize = 256;
+/// An answer of which no part is worth to be watched.
+const SMALL: u64 = 1 << 10;
 
 /// The requests under way; at most as many as the connection has streams.
 pub(super) struct Exchanges(Mutex<State>);
@@ -64,12 +70,15 @@ impl Exchange {
         }
     }
 
-    /// The answer's body, which is watched until it is sent.
-    pub(super) fn answered(self, body: Body) -> Body {
+    /// The answer's body of so many bytes, which is watched, and held, until it is sent.
+    pub(super) fn answered(self, body: Body, held: Arc<Held>, bytes: u64) -> Body {
         self.turn(Some(Instant::now()));
+        held.owe(usize::try_from(bytes).unwrap_or(usize::MAX));
         Body::new(Answer {
             body,
             exchange: self,
+            _held: held,
+            to_the_end: bytes > SMALL,
         })
     }
 
@@ -89,10 +98,14 @@ impl Drop for Exchange {
     }
 }
 
-/// A body that is asked for its next piece once the peer has room for it.
+/// A body that is asked for its next piece once the peer has room for it, and all before is sent.
 struct Answer {
     body: Body,
     exchange: Exchange,
+    _held: Arc<Held>,
+    /// Its end is told apart from the last data: a body that has ended is dropped, and its data would lie
+    /// unseen where the peer takes a part of them.
+    to_the_end: bool,
 }
 
 impl http_body::Body for Answer {
@@ -105,11 +118,14 @@ impl http_body::Body for Answer {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         self.exchange.turn(polled.is_ready().then(Instant::now));
+        if let Poll::Ready(Some(Ok(_))) = &polled {
+            self.exchange.phase.account(UPDATES);
+        }
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        !self.to_the_end && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -1,6 +1,7 @@
 //! Listeners: sockets, TLS, time-outs, connection caps, a shutdown that finishes what is in hand.
 
 mod body;
+mod budget;
 mod connection;
 mod descriptors;
 mod exchange;
@@ -23,9 +24,11 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::connection::PutOff;
-use self::connection::Times;
-pub(crate) use self::descriptors::raise as raise_descriptors;
+use self::budget::Budget;
+pub(crate) use self::budget::{Held, UsedUp};
+pub(crate) use self::connection::{Crowded, PutOff};
+use self::connection::{Peer, Times};
+pub(crate) use self::descriptors::within_limit;
 use crate::proxies::Proxies;
 
 /// Most connections of a listener at once.
@@ -43,6 +46,24 @@ impl Default for Caps {
         Self {
             overall: 8192,
             per_address: 2048,
+        }
+    }
+}
+
+impl Caps {
+    /// Those of the admin listener: some operators, their scripts, and what watches.
+    pub(crate) const fn operators() -> Self {
+        Self {
+            overall: 512,
+            per_address: 256,
+        }
+    }
+
+    /// The same, but no more than so many.
+    fn at_most(self, most: usize) -> Self {
+        Self {
+            overall: self.overall.min(most),
+            per_address: self.per_address.min(most),
         }
     }
 }
@@ -138,6 +159,7 @@ impl Listener {
     pub(crate) async fn serve(self, router: Router, stop: CancellationToken) {
         let graceful = GracefulShutdown::new();
         let places = Places::new(self.caps);
+        let budget = Budget::new();
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
@@ -163,6 +185,12 @@ impl Listener {
                 // A proxy's connections are everybody's.
                 times.pause = Duration::ZERO;
             }
+            let peer = Peer {
+                address: peer,
+                proxies: self.uncounted.clone(),
+                connection: budget.connection(),
+                stop: stop.clone(),
+            };
             tokio::spawn(async move {
                 match tls {
                     None => connection::run(stream, peer, router, watcher, times).await,
@@ -401,11 +429,25 @@ mod tests {
     async fn an_http2_answer_that_is_not_taken_ends_its_connection() {
         let write = SOON;
         let (address, _stop, _task) = server(Times { write, ..PATIENT }).await;
-        let no_window = frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]);
-        for path in ["/", "/large"] {
-            let begin = [PREFACE, &no_window, &get_frame(1, path)];
+        // A window that takes a part has us give the whole answer to the connection.
+        for (path, window) in [("/", 0), ("/large", 0), ("/large", 1)] {
+            let window = frame(4, 0, 0, &[0, 4, 0, 0, 0, window]);
+            let begin = [PREFACE, &window, &get_frame(1, path)];
             ping_to_the_end(http2(address, &begin).await).await;
         }
+    }
+
+    #[tokio::test]
+    async fn a_stop_does_not_wait_for_who_takes_no_answer() {
+        let linger = SOON;
+        let (address, stop, task) = server(Times { linger, ..PATIENT }).await;
+        let window = frame(4, 0, 0, &[0, 4, 0, 0, 0, 1]);
+        let begin = [PREFACE, &window, &get_frame(1, "/large")];
+        let mut stream = http2(address, &begin).await;
+        read_until(&mut stream, b"x").await;
+        stop.cancel();
+        let ended = tokio::time::timeout(DRAIN / 2, task).await;
+        ended.expect("it ends").unwrap();
     }
 
     #[tokio::test]

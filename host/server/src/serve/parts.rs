@@ -21,7 +21,7 @@ use super::way_out::WayOut;
 use super::{Running, SANDBOX_PATH, ServeError};
 use crate::config::{Config, Profile};
 use crate::dev::DevControls;
-use crate::listen::{Listener, raise_descriptors, tls_acceptor};
+use crate::listen::{Caps, Listener, tls_acceptor, within_limit};
 use crate::simulators::Simulators;
 use crate::{admin, api, pages, telemetry};
 
@@ -54,6 +54,7 @@ pub(crate) struct Parts {
 /// Puts the parts together: store, modules, gateway, listeners. Nothing is answered yet.
 pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
     let main = &parts.config.main;
+    let (public_caps, admin_caps) = within_limit(main.limits.caps(), Caps::operators());
     let public = bind(
         parts.listen,
         &parts.config,
@@ -62,15 +63,15 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
     )
     .await?
     .without_counting(&main.trusted_proxies)
-    .capped(main.limits.caps());
-    raise_descriptors(main.limits.caps().overall);
+    .capped(public_caps);
     let operators = bind(
         parts.admin_listen,
         &parts.config,
         main.admin_tls_cert.as_deref(),
         main.admin_tls_key.as_deref(),
     )
-    .await?;
+    .await?
+    .capped(admin_caps);
     let admin_tls = main.admin_tls_cert.is_some();
     if !operators.address().ip().is_loopback() && !admin_tls && parts.profile == Profile::Serve {
         return Err(ServeError::PlainAdmin(operators.address()));

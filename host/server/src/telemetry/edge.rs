@@ -14,17 +14,21 @@ use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
 use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method};
+use kassette_runtime::Sampled;
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
 use super::request_id::RequestId;
 use super::requests::{Requests, UNMATCHED, Usual};
 use crate::admission::{Admission, Place};
-use crate::listen::PutOff;
+use crate::listen::{Crowded, PutOff};
 
 /// Put into the extensions of a 500: why, for the log. Callers never see it.
 #[derive(Clone, Debug)]
 pub(crate) struct InternalCause(pub(crate) String);
+
+/// Failed requests of a listener that are told in a second: on a full disk every request fails.
+const FAILURES_PER_SECOND: u32 = 20;
 
 /// The layer; put it around a finished router with `Router::layer`, fallbacks included.
 #[derive(Clone)]
@@ -32,6 +36,8 @@ pub(crate) struct Edge(Arc<Inner>);
 
 struct Inner {
     requests: Requests,
+    /// Answers of 500 and more.
+    failures: Sampled,
     on_panic: fn() -> Response,
     doors: Option<Doors>,
 }
@@ -65,6 +71,7 @@ impl Edge {
     fn made(listener: &'static str, on_panic: fn() -> Response, doors: Option<Doors>) -> Self {
         Self(Arc::new(Inner {
             requests: Requests::new(listener),
+            failures: Sampled::new("failed-request", FAILURES_PER_SECOND),
             on_panic,
             doors,
         }))
@@ -131,7 +138,8 @@ where
         let mut place = None;
         if let Some(doors) = &edge.doors {
             let door = doors.admission.door(&seen.method, seen.route());
-            let Some(admitted) = door.admit() else {
+            let crowded = request.extensions().get::<Crowded>().is_some();
+            let Some(admitted) = door.admit().filter(|_| !crowded) else {
                 let mut response = (doors.on_refusal)();
                 response.extensions_mut().insert(PutOff);
                 seen.finish(&mut response, &handler);
@@ -255,7 +263,11 @@ impl Seen {
         let requests = &handler.edge.0.requests;
         requests.record(&handler.usual, line.route, &method, line.status, took);
         let cause = response.extensions_mut().remove::<InternalCause>();
-        line.log(RequestId::marked(response.headers()), cause);
+        line.log(
+            RequestId::marked(response.headers()),
+            cause,
+            &handler.edge.0.failures,
+        );
     }
 }
 
@@ -275,11 +287,14 @@ impl Line<'_> {
     /// Tells the log what operators have to look at: failures. An ordinary answer is told at debug
     /// only, because its line costs more than the answer itself; metrics count them all, and each
     /// payment's timeline says what became of it.
-    fn log(&self, id: &str, cause: Option<InternalCause>) {
+    fn log(&self, id: &str, cause: Option<InternalCause>, failures: &Sampled) {
         let (route, status) = (self.route, self.status);
-        if let Some(InternalCause(cause)) = cause {
+        // 503 is told where it is decided, not once for each of thousands.
+        let failed = cause.is_some() || (status >= 500 && status != 503);
+        let line = if failed { failures.line() } else { None };
+        if let (Some(InternalCause(cause)), Some(left_out)) = (cause, line) {
             tracing::error!(
-                request.id = %id, http.method = %self.method, http.route = route, cause,
+                request.id = %id, http.method = %self.method, http.route = route, cause, left_out,
                 "the request failed inside"
             );
         }
@@ -297,11 +312,9 @@ impl Line<'_> {
                 )
             };
         }
-        // 503 is told where it is decided, not once for each of thousands.
-        if status >= 500 && status != 503 {
-            line!(tracing::Level::WARN);
-        } else {
-            line!(tracing::Level::DEBUG);
+        match line {
+            Some(_) => line!(tracing::Level::WARN),
+            None => line!(tracing::Level::DEBUG),
         }
     }
 }

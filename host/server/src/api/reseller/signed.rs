@@ -12,6 +12,7 @@ use kassette_gateway::auth::{AuthError, ResellerCaller, rolled_out};
 use crate::api::access::{Arrived, bearer};
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
+use crate::listen::Held;
 
 const TIMESTAMP: &str = "x-service-timestamp";
 const NONCE: &str = "x-service-nonce";
@@ -64,10 +65,15 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
     /// Size, credential, rate, scope, rollout, signature, nonce: in this order. A nonce is taken only
     /// by a request that could not have been made without the key, so nobody burns another's.
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let arrived = Arrived::read(request).await?;
         let gateway = state.gateway();
+        let token = bearer(request.headers()).unwrap_or_default();
+        let known = gateway.reseller_caller(token).await;
+        if known.is_ok() {
+            Held::vouch_for(request.extensions());
+        }
+        let arrived = Arrived::read(request).await?;
         let presented = bearer(&arrived.parts.headers).unwrap_or_default();
-        let caller = match gateway.reseller_caller(presented).await {
+        let caller = match known {
             Ok(caller) => caller,
             Err(AuthError::Refused) => {
                 // Guessing is slowed down; a usable key is never held up by it.
