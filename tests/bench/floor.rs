@@ -21,6 +21,8 @@ use super::gateway::process_time;
 
 /// Starts this program as a floor.
 pub(crate) const ARGUMENT: &str = "floor";
+/// Starts it as a listener that discards what it gets.
+pub(crate) const DISCARD: &str = "discard";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -136,6 +138,25 @@ pub(crate) fn serve() {
     });
 }
 
+/// Takes connections and throws away what comes, until it is killed; prints its address.
+pub(crate) fn discard() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        println!("{}", listener.local_addr().unwrap());
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                // It ends with its peer.
+                let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+            });
+        }
+    });
+}
+
 /// A running floor.
 pub(crate) struct Floor {
     child: Child,
@@ -146,8 +167,13 @@ pub(crate) struct Floor {
 impl Floor {
     /// Starts this very program as a floor.
     pub(crate) fn start() -> Self {
+        Self::serving(ARGUMENT)
+    }
+
+    /// Starts it as what an argument says.
+    pub(crate) fn serving(argument: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .arg(ARGUMENT)
+            .arg(argument)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

@@ -35,8 +35,17 @@ pub(crate) struct Gateway {
 impl Gateway {
     /// Starts on a fresh folder. `settings` are lines of `kassette.toml`.
     pub(crate) fn fresh(settings: &str) -> Self {
+        Self::with(&format!("{NO_LIMIT}\n{settings}"))
+    }
+
+    /// The same with the usual limits for strangers.
+    pub(crate) fn limited() -> Self {
+        Self::with("")
+    }
+
+    fn with(settings: &str) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        prepare(folder.path(), &format!("{NO_LIMIT}\n{settings}"));
+        prepare(folder.path(), settings);
         let token = operator(folder.path());
         let mut gateway = Self::start(folder, token, String::new());
         gateway.key = gateway.merchant();
@@ -119,10 +128,11 @@ impl Gateway {
     /// A merchant; answers its test key.
     fn merchant(&self) -> String {
         let rates = json!({ "EUR": "1.08" });
+        let policy = json!({ "rate_limit": { "per_second": 1_000_000, "burst": 1_000_000 } });
         let merchant = self.admin(
             "POST",
             "/merchants",
-            &json!({ "name": "Bench", "fx_rates": rates }),
+            &json!({ "name": "Bench", "fx_rates": rates, "policy": policy }),
         );
         let path = format!("/merchants/{}", merchant["merchant_id"]);
         self.admin(
@@ -145,8 +155,17 @@ impl Gateway {
 
     /// Resident memory now, bytes.
     pub(crate) fn resident(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The most that was resident so far, bytes.
+    pub(crate) fn resident_most(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
         kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap() << 10
     }

@@ -12,6 +12,7 @@
 //! | `http` | requests in turn with their floor |
 //! | `signed` | signed requests of resellers, and the store alone |
 //! | `overload` | twice what can be carried |
+//! | `attack` | what others get beside one who attacks |
 //! | `calls` | modules by themselves: a call, a swap, a version's memory |
 //! | `million` | start and memory with many payments stored |
 //! | `store` | the store by itself, against a raw log and redb; with a thousand and a million payments |
@@ -28,6 +29,9 @@
     clippy::allow_attributes
 )]
 
+mod attack;
+#[path = "../attacks.rs"]
+mod attacks;
 mod calls;
 mod client;
 mod figure;
@@ -59,6 +63,10 @@ fn main() -> ExitCode {
         floor::serve();
         return ExitCode::SUCCESS;
     }
+    if std::env::args().nth(1).as_deref() == Some(floor::DISCARD) {
+        floor::discard();
+        return ExitCode::SUCCESS;
+    }
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() == Some(store::ARGUMENT) {
         store::fill(arguments);
@@ -72,6 +80,7 @@ fn main() -> ExitCode {
             Group::Http => http::run(&options),
             Group::Signed => signed::run(&options),
             Group::Overload => overload::run(&options),
+            Group::Attack => attack::run(&options),
             Group::Calls => calls::run(&options),
             Group::Store => store::speed(&options),
             Group::Million => [store::size(&options), million::run(&options)].concat(),

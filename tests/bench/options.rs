@@ -14,6 +14,8 @@ pub(crate) enum Group {
     Signed,
     /// Twice the load that can be carried.
     Overload,
+    /// Creates and starts beside attacks of strangers, and memory.
+    Attack,
     /// The modules by themselves: a call, a swap, a version's memory.
     Calls,
     /// The store by itself against a raw log and redb.

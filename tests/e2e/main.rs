@@ -7,6 +7,9 @@
     clippy::allow_attributes
 )]
 
+mod assaults;
+#[path = "../attacks.rs"]
+mod attacks;
 mod books;
 mod browser;
 mod callbacks;

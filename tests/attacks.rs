@@ -1,0 +1,345 @@
+//! Attacks on a listener by one sender with a few addresses: for benchmarks and end-to-end tests. Each runs
+//! on a thread of its own, and opens again what the listener closes.
+
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::{JoinSet, LocalSet};
+use tokio_util::sync::CancellationToken;
+
+/// Addresses that an attack comes from.
+const ADDRESSES: u8 = 4;
+/// How soon a connection is opened again.
+const AGAIN: Duration = Duration::from_millis(20);
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// 2,000 connections that come to no request.
+    Held,
+    /// 200 connections that ask for answers and take none.
+    Unread,
+    /// 50 connections with a hundred bodies each that do not end.
+    Unended,
+    /// Forged callbacks, 2,000 a second.
+    Forged,
+    /// A frame of HTTP/2 without end, on 16 connections.
+    Frames(Frame),
+}
+
+/// A frame that is sent without end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    Ping,
+    Settings,
+    WindowUpdate,
+    Priority,
+    EmptyData,
+    Continuation,
+    /// A request that is taken back at once.
+    Reset,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Held,
+        Self::Unread,
+        Self::Unended,
+        Self::Forged,
+        Self::Frames(Frame::Ping),
+        Self::Frames(Frame::Settings),
+        Self::Frames(Frame::WindowUpdate),
+        Self::Frames(Frame::Priority),
+        Self::Frames(Frame::EmptyData),
+        Self::Frames(Frame::Continuation),
+        Self::Frames(Frame::Reset),
+    ];
+}
+
+/// At whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Aim {
+    pub(crate) listener: SocketAddr,
+    /// The account whose callbacks are forged.
+    pub(crate) account: String,
+    /// A key whose holder takes no answer.
+    pub(crate) key: String,
+}
+
+/// An attack, as long as this lives.
+pub(crate) struct Attack {
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+    opened: Arc<AtomicU64>,
+}
+
+impl Attack {
+    /// Begins; all that it opens at first is open.
+    pub(crate) fn begin(kind: Kind, aim: &Aim) -> Self {
+        raise_descriptors();
+        let (stop, opened) = (CancellationToken::new(), Arc::new(AtomicU64::new(0)));
+        let (ended, counted, aim) = (stop.clone(), Arc::clone(&opened), aim.clone());
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            let work = ended.run_until_cancelled(run(kind, aim, counted));
+            LocalSet::new().block_on(&runtime, work);
+        });
+        let attack = Self {
+            stop,
+            thread: Some(thread),
+            opened,
+        };
+        while attack.opened() < connections(kind) as u64 {
+            std::thread::yield_now();
+        }
+        attack
+    }
+
+    /// Connections so far, those that were opened again included.
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Attack {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// Lets this process open as many files as it may.
+fn raise_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+}
+
+const fn connections(kind: Kind) -> usize {
+    match kind {
+        Kind::Held => 2000,
+        Kind::Unread => 200,
+        Kind::Unended => 50,
+        Kind::Forged => 64,
+        Kind::Frames(_) => 16,
+    }
+}
+
+async fn run(kind: Kind, aim: Aim, opened: Arc<AtomicU64>) {
+    let mut all = JoinSet::new();
+    for number in 0..connections(kind) {
+        let (aim, opened) = (aim.clone(), Arc::clone(&opened));
+        all.spawn_local(async move {
+            loop {
+                if let Ok(stream) = connect(aim.listener, number).await {
+                    opened.fetch_add(1, Ordering::Relaxed);
+                    // Closed by the listener: opened again.
+                    let _closed = one(kind, &aim, number, stream).await;
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        });
+    }
+    while all.join_next().await.is_some() {}
+}
+
+async fn connect(listener: SocketAddr, number: usize) -> std::io::Result<TcpStream> {
+    let last = 11 + (number % usize::from(ADDRESSES)) as u8;
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::new(127, 0, 0, last), 0).into())?;
+    let stream = socket.connect(listener).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// One connection to its end.
+async fn one(kind: Kind, aim: &Aim, number: usize, stream: TcpStream) -> std::io::Result<()> {
+    match kind {
+        Kind::Held => hold(number, stream).await,
+        Kind::Unread => unread(aim, stream).await,
+        Kind::Unended => unended(aim, stream).await,
+        Kind::Forged => forged(aim, stream).await,
+        Kind::Frames(frame) => flood(frame, stream).await,
+    }
+}
+
+/// A part of what begins a connection, and no more.
+async fn hold(number: usize, mut stream: TcpStream) -> std::io::Result<()> {
+    let settings = [PREFACE, &frame(4, 0, 0, &[])].concat();
+    let begin: &[u8] = match number % 4 {
+        0 => b"PRI ",
+        1 => b"GET / HTTP/1.1\r\nhost:",
+        2 => b"",
+        _ => &settings,
+    };
+    stream.write_all(begin).await?;
+    let mut waste = [0; 1024];
+    while stream.read(&mut waste).await? > 0 {}
+    Ok(())
+}
+
+/// A hundred requests a connection, and a window that is never opened. Pings keep it alive.
+async fn unread(aim: &Aim, mut stream: TcpStream) -> std::io::Result<()> {
+    let no_window = frame(4, 0, 0, &[0, 4, 0, 0, 0, 1]);
+    let mut begin = [PREFACE, &no_window].concat();
+    for stream in (1..=199).step_by(2) {
+        let path: &[u8] = match stream % 3 {
+            0 => b"/openapi.json",
+            _ => b"/api/v1/methods?currency=EUR",
+        };
+        let mut head = vec![0x82, 0x86, 0x41, 1, b'x', 0x44, path.len() as u8];
+        head.extend_from_slice(path);
+        let bearer = format!("Bearer {}", aim.key);
+        head.extend_from_slice(&[0x0f, 0x08, bearer.len() as u8]);
+        head.extend_from_slice(bearer.as_bytes());
+        begin.extend(frame(1, 0x05, stream, &head));
+    }
+    stream.write_all(&begin).await?;
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stream.write_all(&frame(6, 0, 0, &[0; 8])).await?;
+    }
+}
+
+/// A hundred callbacks of which each is sent but for its last byte.
+async fn unended(aim: &Aim, stream: TcpStream) -> std::io::Result<()> {
+    const BODY: usize = 240 << 10;
+    let failed = std::io::Error::other::<h2::Error>;
+    let (mut send, connection) = h2::client::handshake(stream).await.map_err(failed)?;
+    let uri = format!("http://x/callbacks/{}", aim.account);
+    let sends = async {
+        let mut bodies = JoinSet::new();
+        for _ in 0..100 {
+            let Ok(mut ready) = send.clone().ready().await else {
+                break;
+            };
+            let request = Request::post(&uri).body(()).unwrap();
+            let Ok((_answer, mut body)) = ready.send_request(request, false) else {
+                break;
+            };
+            bodies.spawn_local(async move {
+                let mut left = BODY;
+                while left > 0 {
+                    body.reserve_capacity(left);
+                    let room = std::future::poll_fn(|cx| body.poll_capacity(cx)).await;
+                    let Some(Ok(room)) = room else { return };
+                    let piece = Bytes::from(vec![b'x'; room.min(left)]);
+                    left -= piece.len();
+                    if body.send_data(piece, false).is_err() {
+                        return;
+                    }
+                }
+                std::future::pending::<()>().await;
+            });
+        }
+        while bodies.join_next().await.is_some() {}
+        std::io::Result::Ok(())
+    };
+    let driven = async { connection.await.map_err(failed) };
+    either(sends, driven).await
+}
+
+/// The first of the two that ends.
+async fn either<T>(one: impl Future<Output = T>, other: impl Future<Output = T>) -> T {
+    tokio::select! {
+        ended = one => ended,
+        ended = other => ended,
+    }
+}
+
+/// Callbacks with a wrong signature at a fixed rate, whatever is answered.
+async fn forged(aim: &Aim, mut stream: TcpStream) -> std::io::Result<()> {
+    /// 64 connections send 2,000 a second.
+    const EVERY: Duration = Duration::from_millis(32);
+    let body = br#"{"id":"evt_1","type":"captured"}"#;
+    let request = format!(
+        "POST /callbacks/{} HTTP/1.1\r\nhost: x\r\nsandbox-signature: t=1,v1={}\r\n\
+         content-length: {}\r\n\r\n",
+        aim.account,
+        "0".repeat(64),
+        body.len()
+    );
+    let request = [request.as_bytes(), body].concat();
+    let (mut read, mut write) = stream.split();
+    let sends = async {
+        let mut ticks = tokio::time::interval(EVERY);
+        loop {
+            ticks.tick().await;
+            write.write_all(&request).await?;
+        }
+    };
+    let drains = async {
+        let mut waste = [0; 4096];
+        while read.read(&mut waste).await? > 0 {}
+        Ok(())
+    };
+    either(sends, drains).await
+}
+
+async fn flood(kind: Frame, mut stream: TcpStream) -> std::io::Result<()> {
+    let reset = |id: u32| {
+        let get = [0x82, 0x86, 0x41, 1, b'x', 0x84];
+        [frame(1, 0x05, id, &get), frame(3, 0, id, &[0, 0, 0, 8])].concat()
+    };
+    let mut next = 3_u32;
+    let mut batch = || -> Vec<u8> {
+        let mut piece = || match kind {
+            Frame::Ping => frame(6, 0, 0, &[0; 8]),
+            Frame::Settings => frame(4, 0, 0, &[]),
+            Frame::WindowUpdate => frame(8, 0, 0, &[0, 0, 0, 1]),
+            Frame::Priority => frame(2, 0, 1, &[0, 0, 0, 0, 16]),
+            Frame::EmptyData => frame(0, 0, 1, &[]),
+            Frame::Continuation => frame(9, 0, 1, &[]),
+            Frame::Reset => {
+                next += 2;
+                reset(next)
+            }
+        };
+        (0..256).flat_map(|_| piece()).collect()
+    };
+    // One request is under way, where the frames need one.
+    let post = [0x83, 0x86, 0x41, 1, b'x', 0x84];
+    let begin = match kind {
+        Frame::EmptyData => frame(1, 0x04, 1, &post),
+        Frame::Continuation => frame(1, 0, 1, &post),
+        _ => vec![],
+    };
+    let begin = [PREFACE, &frame(4, 0, 0, &[]), &begin].concat();
+    stream.write_all(&begin).await?;
+    let (mut read, mut write) = stream.split();
+    let sends = async {
+        loop {
+            write.write_all(&batch()).await?;
+            tokio::task::yield_now().await;
+        }
+    };
+    let drains = async {
+        let mut waste = [0; 16 << 10];
+        while read.read(&mut waste).await? > 0 {}
+        Ok(())
+    };
+    either(sends, drains).await
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
+    [&head[..], payload].concat()
+}

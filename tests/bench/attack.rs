@@ -1,0 +1,109 @@
+//! Creates and starts beside attacks: on the gateway, and the same on a listener that discards what it gets.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::attacks::{Aim, Attack, Kind};
+use super::client::{self, Measured};
+use super::figure::{Figure, Goal, median};
+use super::floor::{DISCARD, Floor};
+use super::gateway::Gateway;
+use super::options::Options;
+use super::requests::{Creates, post};
+
+/// Connections of the merchant.
+const CONNECTIONS: usize = 8;
+/// How long each part of a round takes.
+const PART: Duration = Duration::from_secs(3);
+/// Most memory whatever is attacked, MB.
+const MEMORY: f64 = 300.0;
+
+pub(crate) fn run(options: &Options) -> Vec<Figure> {
+    let (gateway, floor) = (Gateway::limited(), Floor::serving(DISCARD));
+    let rounds = if options.quick { 1 } else { 3 };
+    let each = Kind::ALL
+        .iter()
+        .map(|kind| (format!("{kind:?}"), vec![*kind]));
+    let all = std::iter::once(("all at once".to_owned(), Kind::ALL.to_vec()));
+    let chosen = |name: &str| options.case.as_ref().is_none_or(|case| name.contains(case));
+    let mut figures = Vec::new();
+    for (name, kinds) in each.chain(all).filter(|(name, _)| chosen(name)) {
+        let pairs: Vec<(Measured, Measured)> = (0..rounds)
+            .map(|_| {
+                let beside = |listener| {
+                    let aim = Aim {
+                        listener,
+                        account: "sandbox-test".to_owned(),
+                        key: gateway.key.clone(),
+                    };
+                    let _attacks: Vec<_> = kinds
+                        .iter()
+                        .map(|kind| Attack::begin(*kind, &aim))
+                        .collect();
+                    payments(&gateway)
+                };
+                (beside(floor.address), beside(gateway.address))
+            })
+            .collect();
+        for (what, status) in [("creates", 201), ("starts", 200)] {
+            let rate = |measured: &Measured| measured.rate(&[status]);
+            let of = |value: &dyn Fn(&(Measured, Measured)) -> f64| {
+                median(&pairs.iter().map(value).collect::<Vec<_>>())
+            };
+            let ratio = of(&|(floor, gateway)| rate(gateway) / rate(floor));
+            figures.push(
+                Figure::new(
+                    format!("{what} beside {name}"),
+                    of(&|(_, gateway)| rate(gateway)),
+                    "requests/s",
+                )
+                .against("discarded", of(&|(floor, _)| rate(floor)), ratio)
+                .goal(Goal::Ratio(0.9)),
+            );
+        }
+        let p99 = |(_, gateway): &(Measured, Measured)| gateway.percentile_ms(99.0);
+        let p99: Vec<f64> = pairs.iter().map(p99).collect();
+        figures.push(Figure::new("  their p99", median(&p99), "ms"));
+        figures.push(Figure::new(
+            "  memory",
+            gateway.resident() as f64 / 1e6,
+            "MB",
+        ));
+    }
+    let most = gateway.resident_most() as f64 / 1e6;
+    figures.push(Figure::new("most memory", most, "MB").goal(Goal::AtMost(MEMORY)));
+    figures
+}
+
+/// Direct payments, each created and then started.
+fn payments(gateway: &Gateway) -> Measured {
+    let key = gateway.key.clone();
+    let created = Rc::new(RefCell::new(VecDeque::new()));
+    let (next, made) = (Rc::clone(&created), created);
+    let mut creates = Creates::direct(&key);
+    let requests = Box::new(move |request: &mut Vec<u8>| {
+        match next.borrow_mut().pop_front() {
+            Some(payment) => {
+                let body = format!(r#"{{"payment_id":"{payment}","payment_method":"ideal"}}"#);
+                request.extend(post(&key, "/api/v1/payments/start", &body));
+            }
+            None => creates.write(request),
+        }
+        true
+    });
+    client::closed(
+        gateway.address,
+        CONNECTIONS,
+        PART,
+        requests,
+        move |status, body| {
+            if status == 201 {
+                let body: serde_json::Value = serde_json::from_slice(body).unwrap();
+                let id = body["payment_id"].as_str().unwrap().to_owned();
+                made.borrow_mut().push_back(id);
+            }
+        },
+    )
+}

@@ -1,0 +1,177 @@
+//! One sender against all others: what others ask for is done, and memory stays bounded.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::attacks::{Aim, Attack, Kind};
+use crate::harness::{Server, fresh_folder, new_payment};
+
+const PAYMENTS: &str = "/api/v1/payments";
+const START: &str = "/api/v1/payments/start";
+/// Most memory, bytes, whatever is attacked.
+const MEMORY: usize = 300 << 20;
+
+fn aim(server: &Server) -> Aim {
+    let listener = server.base().strip_prefix("http://").unwrap();
+    Aim {
+        listener: listener.parse().unwrap(),
+        account: "sandbox-test".to_owned(),
+        key: server.test_key().to_owned(),
+    }
+}
+
+async fn direct(server: &Server, key: &str) -> Value {
+    let fields = json!({ "checkout_mode": "direct", "payment_method": "ideal" });
+    server.create(key, fields).await
+}
+
+/// The most memory that the server has held so far.
+fn memory(server: &Server) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.unwrap().trim().strip_suffix(" kB").unwrap();
+    kib.parse::<usize>().unwrap() << 10
+}
+
+/// Ten payments are created and started in live.
+async fn others_are_served(server: &Server) {
+    for _ in 0..10 {
+        server.started(server.live_key(), "ideal", json!({})).await;
+    }
+}
+
+#[tokio::test]
+async fn others_are_served_beside_each_attack_and_memory_is_bounded() {
+    let server = Server::fresh().await;
+    let mut all = Vec::new();
+    for kind in Kind::ALL {
+        let attack = Attack::begin(kind, &aim(&server));
+        others_are_served(&server).await;
+        drop(attack);
+        let held = memory(&server);
+        assert!(held < MEMORY, "{held} bytes beside {kind:?}");
+    }
+    for kind in Kind::ALL {
+        all.push(Attack::begin(kind, &aim(&server)));
+    }
+    others_are_served(&server).await;
+    drop(all);
+    let held = memory(&server);
+    assert!(held < MEMORY, "{held} bytes");
+}
+
+#[tokio::test]
+async fn a_test_key_at_a_provider_that_hangs_takes_nothing_from_live() {
+    const STARTS: usize = 220;
+    let server = Arc::new(Server::fresh().await);
+    let made = (0..STARTS).map(|_| direct(&server, server.test_key()));
+    let payments = join_all(made).await;
+    server
+        .fault("sandbox-test", "timeout-before-effect", 10_000)
+        .await;
+    let answered = Arc::new(AtomicUsize::new(0));
+    let hanging: Vec<_> = payments
+        .into_iter()
+        .map(|payment| {
+            let (server, answered) = (Arc::clone(&server), Arc::clone(&answered));
+            tokio::spawn(async move {
+                let body =
+                    json!({ "payment_id": payment["payment_id"], "payment_method": "ideal" });
+                let answer = server.post(server.test_key(), START, &body).await;
+                answered.fetch_add(1, Ordering::SeqCst);
+                answer.status
+            })
+        })
+        .collect();
+    // Those beyond the share of the key's merchant are answered; the others hang.
+    server
+        .wait_for("refused starts", async || {
+            (answered.load(Ordering::SeqCst) >= STARTS / 2).then_some(())
+        })
+        .await;
+    others_are_served(&server).await;
+    let key = server.live_key();
+    let (payment, url) = server.started(key, "ideal", json!({})).await;
+    server.pay(&url, "approve").await.expect(303);
+    server.until(key, &payment, "completed").await;
+    let still = STARTS - answered.load(Ordering::SeqCst);
+    assert!(still > 0, "nothing hung any more");
+    for start in hanging {
+        start.abort();
+    }
+}
+
+#[tokio::test]
+async fn forged_notices_hold_up_no_genuine_one_and_fill_no_log() {
+    let server = Server::fresh().await;
+    let before = server.log().len();
+    let attack = Attack::begin(Kind::Forged, &aim(&server));
+    for _ in 0..5 {
+        let key = server.test_key();
+        let (payment, url) = server.started(key, "ideal", json!({})).await;
+        server.pay(&url, "approve").await.expect(303);
+        server.until(key, &payment, "completed").await;
+    }
+    let metrics = format!("{}/metrics", server.admin_root());
+    let forged = async || {
+        let text = server.send(server.http.get(&metrics)).await.text;
+        let name = r#"kassette_callbacks_total{provider="sandbox-test",outcome="forged"} "#;
+        let count = text.lines().find_map(|line| line.strip_prefix(name));
+        let count: u64 = count?.parse().unwrap();
+        (count >= 200).then_some(())
+    };
+    server.wait_for("two hundred forged notices", forged).await;
+    drop(attack);
+    let log = server.log();
+    let lines = log[before..].matches("a callback was refused").count();
+    assert!(lines < 50, "{lines} lines");
+}
+
+#[tokio::test]
+async fn a_key_holder_who_takes_no_answers_is_told_to_wait_and_others_are_not() {
+    let server = Server::fresh().await;
+    let attack = Attack::begin(Kind::Unread, &aim(&server));
+    let metrics = format!("{}/metrics", server.admin_root());
+    let refused = async || {
+        let text = server.send(server.http.get(&metrics)).await.text;
+        let name = "kassette_http_bytes_refused_total ";
+        let count = text.lines().find_map(|line| line.strip_prefix(name));
+        (count?.parse::<u64>().unwrap() > 0).then_some(())
+    };
+    server.wait_for("a refused request", refused).await;
+    for _ in 0..10 {
+        let created = server.post(server.test_key(), PAYMENTS, &new_payment());
+        created.await.expect(201);
+    }
+    drop(attack);
+}
+
+#[tokio::test]
+async fn strangers_leave_the_store_its_files_where_the_process_may_open_few() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 1024; exec \"$0\" \"$@\""]);
+    command.arg(env!("CARGO_BIN_EXE_kassette"));
+    let server = Server::through(command, fresh_folder()).await;
+    assert!(server.log().contains("the limit of open files is too low"));
+    let attack = Attack::begin(Kind::Held, &aim(&server));
+    let files = || {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid()));
+        open.unwrap().count()
+    };
+    assert!(files() < 900, "{}", files());
+    server.admin("GET", "/providers", None).await.expect(200);
+    assert!(!server.log().contains("disk"), "{}", server.log());
+    drop(attack);
+    let created = async || {
+        let body = new_payment();
+        let url = format!("{}{PAYMENTS}", server.base());
+        let post = server.http.post(url).bearer_auth(server.test_key());
+        let answer = post.json(&body).send().await.ok()?;
+        (answer.status() == 201).then_some(())
+    };
+    server.wait_for("a create", created).await;
+}
