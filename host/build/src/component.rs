@@ -26,10 +26,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<bool, BuildError> {
     if fs::read(path).is_ok_and(|present| present == bytes) {
         return Ok(false);
     }
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(format!(".part{}", std::process::id()));
-    fs::write(&aside, bytes).map_err(BuildError::io("write", &aside))?;
-    fs::rename(&aside, path).map_err(BuildError::io("write", path))?;
+    kassette_files::write(path, 0o644, bytes).map_err(BuildError::io("write", path))?;
     Ok(true)
 }
 
@@ -46,6 +43,18 @@ mod tests {
         assert!(write(&path, b"two").unwrap());
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_module_is_not_written_into_what_another_user_planted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("a.wasm"), folder.path().join("other"));
+        fs::write(&other, "another's").unwrap();
+        let aside = format!("a.wasm.part{}", std::process::id());
+        std::os::unix::fs::symlink(&other, folder.path().join(aside)).unwrap();
+        write(&path, b"ours").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"ours");
+        assert_eq!(fs::read(&other).unwrap(), b"another's");
     }
 
     #[test]

@@ -120,6 +120,9 @@ impl Default for PoolSizes {
 pub struct RuntimeConfig {
     /// Where `<slot>.wasm` files are loaded from and watched.
     pub plugin_dir: PathBuf,
+    /// Whether a file there is refused that its group or others may write: who can write a module
+    /// decides where money goes.
+    pub refuse_shared: bool,
     /// Limits of a call.
     pub limits: Limits,
     /// Calls at the same time.
@@ -149,6 +152,7 @@ impl RuntimeConfig {
     pub fn new(plugin_dir: impl Into<PathBuf>, clock: Clock) -> Self {
         Self {
             plugin_dir: plugin_dir.into(),
+            refuse_shared: false,
             limits: Limits::default(),
             pool: PoolSizes::default(),
             classes: BTreeMap::new(),
@@ -167,6 +171,7 @@ impl fmt::Debug for RuntimeConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RuntimeConfig")
             .field("plugin_dir", &self.plugin_dir)
+            .field("refuse_shared", &self.refuse_shared)
             .field("limits", &self.limits)
             .field("pool", &self.pool)
             .field("classes", &self.classes)

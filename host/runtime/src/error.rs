@@ -63,6 +63,9 @@ pub enum LoadError {
     /// The file could not be read.
     #[error("the file cannot be read ({0})")]
     Unreadable(io::ErrorKind),
+    /// Others than its owner may write it.
+    #[error("the file may be written by group or others; run chmod go-w on it")]
+    Shared,
     /// Over the size cap.
     #[error("the file is larger than {} MiB; build it optimised for size and stripped", crate::load::MAX_BYTES >> 20)]
     TooLarge,

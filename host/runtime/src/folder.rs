@@ -19,6 +19,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use kassette_domain::id::Slot;
+use kassette_files::{Exposed, Holds};
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
@@ -176,7 +177,9 @@ impl Watch {
         let work = || {
             while let Some(slot) = take() {
                 let path = folder.join(format!("{slot}.wasm"));
-                if let Ok(Some((_, bytes))) = read(&path) {
+                if !is_refused(runtime, &path)
+                    && let Ok(Some((_, bytes))) = read(&path)
+                {
                     runtime.compile_ahead(&bytes);
                 }
             }
@@ -316,6 +319,11 @@ impl Watch {
         let config = runtime.config();
         let path = self.folder.join(format!("{slot}.wasm"));
         let turn = runtime.turn();
+        if is_refused(runtime, &path) {
+            self.taken.insert(slot.clone(), print(&path));
+            runtime.refuse(slot, &LoadError::Shared);
+            return Loaded::Done;
+        }
         let (found, bytes) = match read(&path) {
             Ok(Some(read)) => read,
             Ok(None) => return Loaded::Unstable,
@@ -356,6 +364,12 @@ fn read(path: &Path) -> io::Result<Option<(Print, Vec<u8>)>> {
         .read_to_end(&mut bytes)?;
     let after = print_of(&file.metadata()?);
     Ok((before == after).then_some((before, bytes)))
+}
+
+/// Whether a file is not to be read, because others may write it.
+pub(crate) fn is_refused(runtime: &Runtime, path: &Path) -> bool {
+    let exposed = || kassette_files::judge(path, Holds::Settings);
+    runtime.config().refuse_shared && matches!(exposed(), Err(Exposed::Written))
 }
 
 /// Whether a file holds these very bytes.

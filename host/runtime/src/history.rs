@@ -8,9 +8,9 @@
 //! other module. To take a slot out of service for good, remove its folder here and its file in the
 //! plugin folder while the gateway is stopped.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use kassette_domain::id::{Digest, Slot};
@@ -164,7 +164,7 @@ impl Shelf {
         if self.bytes(slot, digest).is_ok() {
             return Ok(());
         }
-        write_whole(&folder.join(file(digest)), bytes, 0o600)
+        kassette_files::write(&folder.join(file(digest)), 0o600, bytes)
     }
 
     /// Writes a slot's book, and removes versions that are not in it any more.
@@ -174,7 +174,7 @@ impl Shelf {
         };
         let folder = folder.join(slot.as_str());
         make(&folder)?;
-        write_whole(&folder.join(BOOK), &serde_json::to_vec(book)?, 0o600)?;
+        kassette_files::write(&folder.join(BOOK), 0o600, &serde_json::to_vec(book)?)?;
         for entry in fs::read_dir(&folder)? {
             let name = entry?.file_name();
             let kept = book
@@ -204,29 +204,6 @@ fn make(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }
-}
-
-/// Writes a file aside, syncs it and renames it into place. Its name aside is no slot's.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let aside = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = (|| {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(mode)
-            .open(&aside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&aside, path)?;
-        path.parent()
-            .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&aside);
-    }
-    written
 }
 
 #[cfg(test)]
@@ -271,6 +248,32 @@ mod tests {
         again.note(&slot(), &book(&[b"two"])).unwrap();
         assert!(again.bytes(&slot(), &Digest::of(b"one")).is_err());
         assert!(again.bytes(&slot(), &Digest::of(b"two")).is_ok());
+    }
+
+    #[test]
+    fn a_version_is_not_kept_in_a_file_that_another_user_planted() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let parent = tempfile::tempdir().unwrap();
+        let shelf = Shelf::open(Some(parent.path())).unwrap();
+        let (folder, other) = (
+            parent.path().join("method.ideal"),
+            parent.path().join("other"),
+        );
+        let digest = Digest::of(b"good");
+        make(&folder).unwrap();
+        fs::write(&other, "another's").unwrap();
+        let pid = std::process::id();
+        for name in [file(&digest), BOOK.to_owned()] {
+            symlink(&other, folder.join(format!(".{name}.{pid}"))).unwrap();
+        }
+        symlink(&other, folder.join(file(&digest))).unwrap();
+        shelf.keep(&slot(), &digest, b"good").unwrap();
+        shelf.note(&slot(), &book(&[b"good"])).unwrap();
+        for name in [file(&digest), BOOK.to_owned()] {
+            let found = fs::symlink_metadata(folder.join(name)).unwrap();
+            assert!(found.is_file() && found.permissions().mode() & 0o777 == 0o600);
+        }
+        assert_eq!(fs::read(&other).unwrap(), b"another's");
     }
 
     #[test]

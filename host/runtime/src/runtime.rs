@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::config::RuntimeConfig;
 use crate::error::{LoadError, RuntimeError, short};
 use crate::folder;
-use crate::history::{self, Cause, Event, Shelf};
+use crate::history::{Cause, Event, Shelf};
 use crate::host::Host;
 use crate::load::{self, Module};
 use crate::method::MethodModule;
@@ -275,9 +275,9 @@ impl Runtime {
             ..
         } = prepared;
         let path = self.config().plugin_dir.join(format!("{slot}.wasm"));
-        if !folder::holds(&path, &bytes) {
+        if folder::is_refused(self, &path) || !folder::holds(&path, &bytes) {
             // Readable for others, as a module that a deployment puts there.
-            history::write_whole(&path, &bytes, 0o644)?;
+            kassette_files::write(&path, 0o644, &bytes)?;
         }
         if self.slots.active(&slot) == Some(module.who().digest) {
             self.slots.confirm(&slot);

@@ -385,6 +385,36 @@ fn rerun_where_permissions_hold(test: &str) -> bool {
 }
 
 #[tokio::test]
+async fn a_module_that_others_may_write_is_refused_until_they_may_not() {
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path());
+    fs::write(&path, saying("first")).unwrap();
+    let runtime = runtime_with(folder.path(), |config| config.refuse_shared = true);
+    assert_eq!(reason(&runtime), "first");
+    let second = saying("second");
+    let aside = folder.path().join("aside");
+    fs::write(&aside, &second).unwrap();
+    mode(&aside, 0o646);
+    fs::rename(&aside, &path).unwrap();
+    dealt_with(&runtime, |runtime| last_error(runtime).is_some()).await;
+    assert!(last_error(&runtime).unwrap().contains("chmod go-w"));
+    assert_eq!(reason(&runtime), "first");
+    // An upload of the same bytes does not leave them open to others.
+    let prepared = runtime.prepare(&slot(IDEAL), second.clone()).unwrap();
+    runtime.activate(prepared, NOW).unwrap();
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o644
+    );
+    mode(&path, 0o666);
+    dealt_with(&runtime, |runtime| last_error(runtime).is_some()).await;
+    assert_eq!(reason(&runtime), "second");
+    mode(&path, 0o644);
+    dealt_with(&runtime, |runtime| last_error(runtime).is_none()).await;
+}
+
+#[tokio::test]
 async fn permissions_may_be_lost_and_regained() {
     if rerun_where_permissions_hold("permissions_may_be_lost_and_regained") {
         return;

@@ -1,35 +1,8 @@
-//! Files that hold secrets, written whole or not at all.
+//! Folders of the gateway's own.
 
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
-
-/// Writes a file of mode 0600 aside, syncs it and renames it into place.
-///
-/// # Errors
-/// Those of the file system; then the old file is as it was.
-pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let aside = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = (|| {
-        let mut file = std::fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&aside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&aside, path)?;
-        // The name lasts only once its folder is on disk.
-        path.parent()
-            .map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())
-    })();
-    if written.is_err() {
-        let _ = std::fs::remove_file(&aside);
-    }
-    written
-}
 
 /// Whether a folder is there that this process may write to, or can be made.
 ///
@@ -61,7 +34,64 @@ pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
+    use crate::dev::Credentials;
+    use crate::ready::Ready;
+    use crate::{cli, master_key};
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn no_secret_is_written_through_what_another_user_planted() {
+        let ready = Ready {
+            base_url: String::new(),
+            admin_url: String::new(),
+            listen: String::new(),
+            operator_token: Some("ko_secret".into()),
+            plugin_dir: String::new(),
+            merchants: Vec::new(),
+            resellers: Vec::new(),
+        };
+        type Write<'a> = Box<dyn Fn(&Path) + 'a>;
+        let writes: [(&str, Write<'_>); 4] = [
+            ("ready.json", Box::new(|path| ready.write(path).unwrap())),
+            (
+                "master.key",
+                Box::new(|path| drop(master_key::read_or_draw(path).unwrap())),
+            ),
+            (
+                "dev-credentials.json",
+                Box::new(|path| drop(Credentials::load(path.parent().unwrap(), &[]).unwrap())),
+            ),
+            (
+                "secrets.json",
+                Box::new(|path| drop(cli::shared_secrets(path).unwrap())),
+            ),
+        ];
+        for (name, write) in writes {
+            let folder = tempfile::tempdir().unwrap();
+            let (path, other) = (folder.path().join(name), folder.path().join("other"));
+            let open = std::fs::Permissions::from_mode(0o666);
+            std::fs::write(&other, "another's").unwrap();
+            std::fs::set_permissions(&other, open.clone()).unwrap();
+            // As the name aside was once: it could be known in advance.
+            let aside = folder
+                .path()
+                .join(format!(".{name}.{}", std::process::id()));
+            symlink(&other, aside).unwrap();
+            write(&path);
+            let found = std::fs::symlink_metadata(&path).unwrap();
+            assert!(found.is_file(), "{name}");
+            assert_eq!(found.permissions().mode() & 0o777, 0o600, "{name}");
+            assert_eq!(std::fs::read(&other).unwrap(), b"another's", "{name}");
+        }
+        // A name that is written whatever is there.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ready.json");
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        ready.write(&path).unwrap();
+        let found = std::fs::symlink_metadata(&path).unwrap();
+        assert_eq!(found.permissions().mode() & 0o777, 0o600);
+    }
 
     #[test]
     fn a_file_in_the_way_of_a_folder_is_said() {
@@ -72,23 +102,5 @@ mod tests {
         for path in [&file, &file.join("below")] {
             assert!(can_be_a_folder(path).unwrap_err().contains("is no folder"));
         }
-    }
-
-    #[test]
-    fn a_private_file_is_nobody_else_s_and_replaces_the_old_one_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("secret.json");
-        write_private(&path, b"one, rather long").unwrap();
-        write_private(&path, b"two").unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"two");
-        assert_eq!(
-            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
-        assert_eq!(
-            std::fs::read_dir(folder.path()).unwrap().count(),
-            1,
-            "nothing is left aside"
-        );
     }
 }

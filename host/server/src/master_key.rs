@@ -1,13 +1,13 @@
-//! Where the master key comes from: the environment, a file of mode 0600, or under `dev` a file
+//! Where the master key comes from: the environment, a file of its user alone, or under `dev` a file
 //! that is made.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kassette_domain::secret::Secret;
+use kassette_files::{Exposed, Holds};
 use zeroize::Zeroizing;
 
 /// The environment variable; goes before the file.
@@ -29,9 +29,14 @@ pub(crate) enum MasterKeyError {
         /// Why.
         source: io::Error,
     },
-    /// Others may read it.
-    #[error("the master key file {0} may be read by group or others; run chmod 600 on it")]
-    Shared(String),
+    /// Others may read or write it.
+    #[error("the master key file {path} {source}")]
+    Exposed {
+        /// The file.
+        path: String,
+        /// What others may do.
+        source: Exposed,
+    },
     /// The operating system gives no randomness.
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
@@ -57,13 +62,10 @@ pub(crate) fn read_file(path: &Path) -> Result<Secret, MasterKeyError> {
         path: path.display().to_string(),
         source,
     };
-    let mode = std::fs::metadata(path)
-        .map_err(failed)?
-        .permissions()
-        .mode();
-    if mode & 0o077 != 0 {
-        return Err(MasterKeyError::Shared(path.display().to_string()));
-    }
+    kassette_files::judge(path, Holds::Secret).map_err(|source| MasterKeyError::Exposed {
+        path: path.display().to_string(),
+        source,
+    })?;
     let text = Zeroizing::new(std::fs::read_to_string(path).map_err(failed)?);
     Ok(Secret::new(text.trim()))
 }
@@ -77,7 +79,7 @@ pub(crate) fn read_or_draw(path: &Path) -> Result<Secret, MasterKeyError> {
         let mut bytes = Zeroizing::new([0_u8; 32]);
         getrandom::fill(bytes.as_mut())?;
         let text = Zeroizing::new(STANDARD.encode(bytes.as_ref()));
-        crate::files::write_private(path, text.as_bytes()).map_err(|source| {
+        kassette_files::write(path, 0o600, text.as_bytes()).map_err(|source| {
             MasterKeyError::File {
                 path: path.display().to_string(),
                 source,
@@ -90,6 +92,7 @@ pub(crate) fn read_or_draw(path: &Path) -> Result<Secret, MasterKeyError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_key_that_others_may_read_is_refused() {
@@ -98,6 +101,10 @@ mod tests {
         let drawn = read_or_draw(&path).unwrap();
         assert_eq!(drawn, read_or_draw(&path).unwrap(), "it is drawn once");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(matches!(read(Some(&path)), Err(MasterKeyError::Shared(_))));
+        let refused = read(Some(&path)).unwrap_err();
+        assert!(
+            matches!(refused, MasterKeyError::Exposed { .. }),
+            "{refused}"
+        );
     }
 }

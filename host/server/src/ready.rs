@@ -62,6 +62,6 @@ impl Ready {
     /// Those of the file system.
     pub(crate) fn write(&self, path: &Path) -> std::io::Result<()> {
         let text = serde_json::to_vec_pretty(self).map_err(std::io::Error::other)?;
-        crate::files::write_private(path, &text)
+        kassette_files::write(path, 0o600, &text)
     }
 }

@@ -1,12 +1,12 @@
 //! The file behind an account's books: one JSON record a line, appended and synced before anybody
 //! is answered, replayed and rewritten without its history at start.
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::File,
     io::{self, BufRead, BufReader, Write},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
+use kassette_files::NewFile;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::config::SimError;
@@ -62,26 +62,14 @@ impl Journal {
             path: path.into(),
             source,
         };
-        let aside = path.with_extension("jsonl.new");
-        let mut file = OpenOptions::new()
-            .create(true)
-            .write(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&aside)
-            .map_err(books)?;
-        file.write_all(&lines(records).map_err(books)?)
-            .map_err(books)?;
-        file.sync_all().map_err(books)?;
-        fs::rename(&aside, path).map_err(books)?;
-        if let Some(folder) = path.parent() {
-            File::open(folder)
-                .and_then(|folder| folder.sync_all())
-                .map_err(books)?;
-        }
+        let lines = lines(records).map_err(books)?;
+        let written = NewFile::beside(path, 0o600).and_then(|mut file| {
+            file.write_all(&lines)?;
+            file.replace()
+        });
         Ok(Self {
             path: path.into(),
-            file,
+            file: written.map_err(books)?,
             broken: false,
         })
     }
@@ -117,6 +105,7 @@ fn lines<R: Serialize>(records: &[R]) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_torn_last_line_is_dropped_and_a_damaged_one_is_refused() {
@@ -129,6 +118,17 @@ mod tests {
             Journal::read::<u32>(&path),
             Err(SimError::Damaged { line: 2, .. })
         ));
+    }
+
+    #[test]
+    fn books_are_not_written_into_what_another_user_planted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("a.jsonl"), folder.path().join("other"));
+        fs::write(&other, "another's").unwrap();
+        std::os::unix::fs::symlink(&other, folder.path().join("a.jsonl.new")).unwrap();
+        Journal::rewrite(&path, &[1]).unwrap().append(&[2]).unwrap();
+        assert_eq!(Journal::read::<u32>(&path).unwrap(), [1, 2]);
+        assert_eq!(fs::read(&other).unwrap(), b"another's");
     }
 
     #[test]

@@ -325,6 +325,6 @@ fn remember(folder: &Path, ports: &BTreeMap<String, u16>) -> Result<(), SimError
     let path = folder.join(ADDRESSES);
     let wrote = serde_json::to_vec(ports)
         .map_err(io::Error::from)
-        .and_then(|json| fs::write(&path, json));
+        .and_then(|json| kassette_files::write(&path, 0o600, &json));
     wrote.map_err(|source| SimError::Books { path, source })
 }

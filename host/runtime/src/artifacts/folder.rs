@@ -1,14 +1,12 @@
 //! The folder of artifacts: private, bounded, written aside and renamed.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tells files that are being written apart, within this process.
-static WRITES: AtomicU64 = AtomicU64::new(0);
+use kassette_files::NewFile;
 
 /// Why a folder is not used.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +50,7 @@ impl Folder {
             path: path.to_owned(),
             most_bytes,
         };
-        // Half a file that a crash left would stand in the way of a process with the same number.
+        // Half a file that a crash left is of no use.
         for entry in fs::read_dir(path)?.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with('.') {
@@ -89,26 +87,12 @@ impl Folder {
         }
     }
 
-    /// Writes a file whole or not at all. It is not synced: what a power cut leaves of it fails its
-    /// MAC, and is compiled anew.
+    /// Writes a file whole or not at all.
     pub(super) fn write(&self, name: &str, head: &[u8], body: &[u8]) -> io::Result<()> {
-        let number = WRITES.fetch_add(1, Ordering::Relaxed);
-        let aside = format!(".{name}.{}.{number}", std::process::id());
-        let path = self.path.join(&aside);
-        let written = (|| {
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)?;
-            file.write_all(head)?;
-            file.write_all(body)?;
-            fs::rename(&path, self.path.join(name))
-        })();
-        if written.is_err() {
-            let _ = fs::remove_file(&path);
-        }
-        written
+        let mut file = NewFile::beside(&self.path.join(name), 0o600)?;
+        file.write_all(head)?;
+        file.write_all(body)?;
+        file.replace().map(drop)
     }
 
     /// Removes everything that is not named, and of the named, from the end, what is too much.

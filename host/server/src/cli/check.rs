@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::place;
 use super::remote::print;
-use crate::config::{Config, ConfigError, Profile, refuse_shared};
+use crate::config::{Config, ConfigError, Profile, plugin_problems};
 use crate::files;
 use crate::listen::tls_acceptor;
 
@@ -114,10 +114,8 @@ fn checked(folder: &Path, modules: bool) -> Checked {
         String::new()
     });
     let plugin_dir = config.path(&main.plugin_dir);
-    for shared in [folder, plugin_dir.as_path()] {
-        if let Err(error) = refuse_shared(shared) {
-            refused(Path::new(&error.path), None, error.why);
-        }
+    for problem in plugin_problems(&plugin_dir) {
+        refused(Path::new(&problem.path), None, problem.why);
     }
     let data_dir = config.path(&main.data_dir);
     if let Err(why) = files::can_be_a_folder(&data_dir) {

@@ -74,7 +74,7 @@ pub(super) async fn sim(args: SimArgs, stop: CancellationToken) -> Result<(), St
     let text = toml::to_string(&account).map_err(|error| error.to_string())?;
     println!("# providers/{provider_id}.toml:\n{text}");
     if let Some(path) = &args.account_file {
-        crate::files::write_private(path, text.as_bytes())
+        kassette_files::write(path, 0o600, text.as_bytes())
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     stop.cancelled().await;
@@ -89,7 +89,7 @@ pub(crate) fn shared_secrets(path: &Path) -> Result<SharedSecrets, String> {
     }
     let secrets = SharedSecrets::draw().map_err(|error| error.to_string())?;
     let text = serde_json::to_vec_pretty(&secrets).map_err(|error| error.to_string())?;
-    crate::files::write_private(path, &text)
+    kassette_files::write(path, 0o600, &text)
         .map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(secrets)
 }

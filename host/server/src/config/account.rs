@@ -8,11 +8,12 @@ use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::secret::Secret;
+use kassette_files::{Holds, judge};
 use kassette_gateway::settings::{Account, AccountSecret, Merchants, Terms};
 use serde::Deserialize;
 use url::Url;
 
-use super::{ConfigError, Profile};
+use super::{ConfigError, Profile, access};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -98,6 +99,14 @@ pub(super) fn read(path: &Path, stem: &str, profile: Profile) -> Result<Account,
     if profile == Profile::Serve && file.simulated && file.environment == Environment::Live {
         return Err(refuse("a simulated account cannot be in the live environment; set environment = \"test\" or remove the file".into()));
     }
+    if profile == Profile::Serve {
+        let inline = |table: &SecretTable| table.value.is_some() || table.old_value.is_some();
+        let holds = match file.secrets.values().any(inline) {
+            true => Holds::Secret,
+            false => Holds::Settings,
+        };
+        access::refused(path, holds)?;
+    }
     let merchants = match file.merchants {
         Whose::Only(ids) => Merchants::Only(ids.into_iter().map(MerchantId).collect()),
         Whose::All(word) if word == "all" => Merchants::All,
@@ -130,7 +139,7 @@ pub(super) fn read(path: &Path, stem: &str, profile: Profile) -> Result<Account,
     let secrets = file
         .secrets
         .into_iter()
-        .map(|(name, table)| secret(path, name, table));
+        .map(|(name, table)| secret(path, name, table, profile));
     Ok(Account {
         id,
         module: file.module,
@@ -213,7 +222,12 @@ fn check_hosts(hosts: &[String], field: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn secret(path: &Path, name: String, table: SecretTable) -> Result<AccountSecret, String> {
+fn secret(
+    path: &Path,
+    name: String,
+    table: SecretTable,
+    profile: Profile,
+) -> Result<AccountSecret, String> {
     let mut values = Vec::new();
     match (table.value, table.env, table.file) {
         (Some(value), None, None) => values.push(value),
@@ -224,8 +238,13 @@ fn secret(path: &Path, name: String, table: SecretTable) -> Result<AccountSecret
         }
         (None, None, Some(file)) => {
             let file = path.parent().unwrap_or(Path::new(".")).join(file);
+            let refuse =
+                |why: &dyn std::fmt::Display| format!("secret {name:?}: {} {why}", file.display());
+            if profile == Profile::Serve {
+                judge(&file, Holds::Secret).map_err(|exposed| refuse(&exposed))?;
+            }
             let text = std::fs::read_to_string(&file)
-                .map_err(|error| format!("secret {name:?}: {}: {error}", file.display()))?;
+                .map_err(|error| refuse(&format_args!("cannot be read: {error}")))?;
             values.push(Secret::new(text.trim_end_matches(['\r', '\n'])));
         }
         _ => {

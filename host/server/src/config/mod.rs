@@ -4,6 +4,7 @@
 //! leaves the running configuration as it is. What an operator may write is described in
 //! `config/README.md`.
 
+mod access;
 mod account;
 mod limits;
 mod main_file;
@@ -19,9 +20,12 @@ use kassette_domain::release::Release;
 use kassette_gateway::settings::{Account, Settings};
 use serde::de::DeserializeOwned;
 
+pub(crate) use access::plugin_problems;
 pub(crate) use main_file::{LogFormat, MainFile};
 pub(crate) use watch::watch;
 
+/// The folders of a configuration.
+const FOLDERS: [&str; 3] = ["methods", "providers", "releases"];
 /// Most files of one folder of the configuration: more is a mistake, such as a wrong folder.
 const MAX_FILES: usize = 1000;
 /// Largest configuration file, bytes.
@@ -104,7 +108,8 @@ pub(crate) struct Config {
 /// Whose rules apply to what the files say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
-    /// Real money: no simulated account in live, no loopback, no plain http.
+    /// Real money: no simulated account in live, no loopback, no plain http, no file that others may
+    /// write and no secret that others may read.
     Serve,
     /// One machine, no money.
     Dev,
@@ -180,6 +185,9 @@ impl Config {
             accounts,
             releases,
         };
+        if profile == Profile::Serve {
+            errors.extend(access::problems(&config));
+        }
         (config, errors)
     }
 
@@ -296,38 +304,24 @@ fn parse<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
     })
 }
 
-/// Refuses a folder that others than its owner may write: whoever can put a file there decides
-/// where money goes.
-pub(crate) fn refuse_shared(folder: &Path) -> Result<(), ConfigError> {
-    use std::os::unix::fs::PermissionsExt as _;
-    if !folder.exists() {
-        return Ok(());
-    }
-    let mode = std::fs::metadata(folder)
-        .map_err(|error| ConfigError::new(folder, error))?
-        .permissions()
-        .mode();
-    if mode & 0o022 != 0 {
-        return Err(ConfigError::new(
-            folder,
-            "may be written by group or others; run chmod go-w on it",
-        ));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {
             let path = folder.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
+            std::fs::write(&path, text).unwrap();
+            set_mode(&path, 0o600);
         }
         folder
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
 
     const ACCOUNT: &str = r#"
@@ -480,13 +474,106 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
         }
     }
 
+    /// What is wrong with a folder, as the ends of paths with the commands that mend it.
+    fn exposed(folder: &Path, profile: Profile) -> Vec<String> {
+        let told = |error: ConfigError| {
+            let path = Path::new(&error.path).strip_prefix(folder).unwrap();
+            let command = error.why.split_once("chmod ").unwrap().1;
+            let mode = command.split_once(" on it").unwrap().0;
+            format!("{} {mode}", path.display())
+        };
+        let (_, errors) = Config::read_all(folder, profile);
+        errors.into_iter().map(told).collect()
+    }
+
     #[test]
-    fn a_folder_that_others_may_write_is_refused() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let folder = folder(&[]);
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(refuse_shared(folder.path()).is_err());
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(refuse_shared(folder.path()).is_ok());
+    fn what_others_may_write_is_refused_when_serving() {
+        let main = "public_url = \"https://pay.example\"\n";
+        let with_env = ACCOUNT.replace("value = \"s3cret\"", "env = \"PATH\"");
+        let folder = folder(&[
+            ("kassette.toml", main),
+            ("methods/ideal.toml", ""),
+            ("providers/a.toml", &with_env),
+            ("releases/none.txt", ""),
+        ]);
+        let files = ["kassette.toml", "methods/ideal.toml", "providers/a.toml"];
+        for file in files {
+            set_mode(&folder.path().join(file), 0o644);
+        }
+        for name in ["", "methods", "providers", "releases"] {
+            set_mode(&folder.path().join(name), 0o755);
+        }
+        assert!(exposed(folder.path(), Profile::Serve).is_empty());
+        for name in files
+            .into_iter()
+            .chain(["", "methods", "providers", "releases"])
+        {
+            let path = folder.path().join(name);
+            let before = std::fs::metadata(&path).unwrap().permissions();
+            for more in [0o020, 0o002] {
+                set_mode(&path, before.mode() | more);
+                assert_eq!(
+                    exposed(folder.path(), Profile::Serve),
+                    [format!("{name} go-w")]
+                );
+                assert!(exposed(folder.path(), Profile::Dev).is_empty());
+            }
+            set_mode(&path, before.mode());
+        }
+    }
+
+    #[test]
+    fn a_secret_that_others_may_read_is_refused_when_serving() {
+        let with_file = ACCOUNT.replace("value = \"s3cret\"", "file = \"../secret\"");
+        let rotating = ACCOUNT.replace(
+            "value = \"s3cret\"",
+            "env = \"PATH\"\nold_value = \"s3cret\"",
+        );
+        let main = "public_url = \"https://pay.example\"\ntls_cert = \"cert\"\ntls_key = \"key\"\nadmin_tls_cert = \"cert\"\nadmin_tls_key = \"admin-key\"\n";
+        let folder = folder(&[
+            ("kassette.toml", main),
+            ("providers/inline.toml", ACCOUNT),
+            ("providers/rotating.toml", &rotating),
+            ("providers/file.toml", &with_file),
+            ("secret", "s3cret\n"),
+            ("key", ""),
+            ("admin-key", ""),
+        ]);
+        set_mode(&folder.path().join("providers/file.toml"), 0o644);
+        assert!(exposed(folder.path(), Profile::Serve).is_empty());
+        for (name, told) in [
+            ("providers/inline.toml", "providers/inline.toml"),
+            ("providers/rotating.toml", "providers/rotating.toml"),
+            ("secret", "providers/file.toml"),
+            ("key", "key"),
+            ("admin-key", "admin-key"),
+        ] {
+            let path = folder.path().join(name);
+            for (mode, command) in [(0o644, "600"), (0o604, "600"), (0o620, "go-w")] {
+                set_mode(&path, mode);
+                let found = exposed(folder.path(), Profile::Serve);
+                assert_eq!(found, [format!("{told} {command}")]);
+                assert!(exposed(folder.path(), Profile::Dev).is_empty());
+            }
+            set_mode(&path, 0o600);
+        }
+    }
+
+    #[test]
+    fn modules_that_others_may_write_are_a_problem() {
+        let folder = folder(&[("method.ideal.wasm", ""), ("notes.txt", "")]);
+        set_mode(&folder.path().join("notes.txt"), 0o666);
+        assert!(plugin_problems(folder.path()).is_empty());
+        for path in [
+            folder.path().join("method.ideal.wasm"),
+            folder.path().to_owned(),
+        ] {
+            set_mode(&path, 0o777);
+            let found = plugin_problems(folder.path());
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert_eq!(found[0].path, path.display().to_string());
+            set_mode(&path, 0o700);
+        }
+        assert!(plugin_problems(&folder.path().join("none")).is_empty());
     }
 }

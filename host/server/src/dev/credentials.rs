@@ -16,7 +16,7 @@ const FILE: &str = "dev-credentials.json";
 
 /// Everything that a second `dev` finds again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Credentials {
+pub(crate) struct Credentials {
     /// An operator of role admin.
     pub(super) operator_token: Secret,
     /// The demo merchant's key for test payments.
@@ -71,7 +71,7 @@ pub(crate) enum CredentialsError {
 
 impl Credentials {
     /// Reads the file, drawing and writing what is missing from it.
-    pub(super) fn load(data_dir: &Path, accounts: &[&str]) -> Result<Self, CredentialsError> {
+    pub(crate) fn load(data_dir: &Path, accounts: &[&str]) -> Result<Self, CredentialsError> {
         let path = data_dir.join(FILE);
         let mut credentials: Self = match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| file(&path, error))?,
@@ -99,7 +99,7 @@ impl Credentials {
     pub(super) fn save(&self, data_dir: &Path) -> Result<(), CredentialsError> {
         let path = data_dir.join(FILE);
         let text = serde_json::to_vec_pretty(self).map_err(|error| file(&path, error))?;
-        crate::files::write_private(&path, &text).map_err(|error| file(&path, error))
+        kassette_files::write(&path, 0o600, &text).map_err(|error| file(&path, error))
     }
 
     /// What an account and its simulator share; drawn by [`Credentials::load`] for those it was

@@ -126,11 +126,11 @@ impl Guests {
             if stamps.get(&built.slot) == Some(&digest) && file.exists() {
                 continue;
             }
-            crate::files::write_private(&file, &bytes).map_err(failed)?;
+            kassette_files::write(&file, 0o600, &bytes).map_err(failed)?;
             stamps.insert(built.slot.clone(), digest);
         }
         let text = serde_json::to_vec_pretty(&stamps).unwrap_or_default();
-        crate::files::write_private(&self.stamp, &text).map_err(|source| GuestError::File {
+        kassette_files::write(&self.stamp, 0o600, &text).map_err(|source| GuestError::File {
             path: self.stamp.display().to_string(),
             source,
         })

@@ -25,7 +25,7 @@ use crate::serve::{self, Parts, Running, ServeError};
 use crate::simulators::{Place, Planned, Simulators, simulated_module};
 
 pub(crate) use controls::{ControlError, DevControls, MAX_ADVANCE};
-pub(crate) use credentials::CredentialsError;
+pub(crate) use credentials::{Credentials, CredentialsError};
 pub(crate) use guests::GuestError;
 pub(crate) use release::release;
 pub(crate) use seed::{RATE_LIMIT, SeedError};
@@ -127,7 +127,7 @@ async fn assemble(
         })
         .collect();
     let ids: Vec<&str> = planned.iter().map(|planned| planned.id.as_str()).collect();
-    let mut credentials = credentials::Credentials::load(data_dir, &ids)?;
+    let mut credentials = Credentials::load(data_dir, &ids)?;
     let clock = Arc::new(AdjustableClock::new());
     let planned: Vec<_> = planned
         .into_iter()

@@ -42,8 +42,11 @@ pub(crate) async fn run(
     let public_url = config.main.public_origin().map_err(ServeError::PublicUrl)?;
     let plugin_dir = config.path(&config.main.plugin_dir);
     let data_dir = config.path(&config.main.data_dir);
-    for folder in [&config.folder, &plugin_dir] {
-        crate::config::refuse_shared(folder)?;
+    if let Some(problem) = crate::config::plugin_problems(&plugin_dir)
+        .into_iter()
+        .next()
+    {
+        return Err(problem.into());
     }
     crate::files::make_private_folder(&data_dir)
         .map_err(|error| ServeError::folder(&data_dir, error))?;

@@ -130,15 +130,6 @@ pub(super) fn sync_with_parents(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file of a folder whole or not at all, and makes it durable: aside, and then under its name.
-pub(super) fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let aside = folder.join(format!("{name}.new"));
-    fs::write(&aside, bytes)?;
-    File::open(&aside)?.sync_all()?;
-    fs::rename(&aside, folder.join(name))?;
-    File::open(folder)?.sync_all()
-}
-
 /// Makes the kernel forget what it holds of a database's files and has no need to write: after a
 /// failed sync it may hold pages that never reached the disk and take them for written.
 pub(super) fn forget_cached(folder: &Path) -> io::Result<()> {

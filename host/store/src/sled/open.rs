@@ -11,7 +11,7 @@ use ::sled::{Batch, IVec};
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-use super::durable::{Files, sync_with_parents, write_whole};
+use super::durable::{Files, sync_with_parents};
 use super::journal::{Journal, Logged};
 use super::nonces::AllTaken;
 use super::register::Register;
@@ -254,14 +254,15 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Removes snapshots that were being written when the process ended: sled would read them.
+/// Removes what was being written when the process ended: snapshots, which sled would read, and files
+/// that had not got their names yet.
 fn remove_unfinished(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if name.starts_with("snap.") && name.ends_with(".generating") {
-            tracing::warn!(file = %name, "an unfinished snapshot is removed");
+        if name.starts_with('.') || (name.starts_with("snap.") && name.ends_with(".generating")) {
+            tracing::warn!(file = %name, "an unfinished file is removed");
             fs::remove_file(entry.path())?;
         }
     }
@@ -289,7 +290,7 @@ fn settle_conf(path: &Path) -> io::Result<()> {
     let mut whole = text.into_bytes();
     let sum = crc32fast::hash(&whole);
     whole.extend_from_slice(&sum.to_le_bytes());
-    write_whole(path, CONF, &whole)
+    kassette_files::write(&path.join(CONF), 0o600, &whole)
 }
 
 /// Opens the engine of a database that was closed in order, and closes it. sled writes a snapshot of

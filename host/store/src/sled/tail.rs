@@ -41,7 +41,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::durable::{settle, write_whole};
+use super::durable::settle;
 use super::open::SEGMENT_BYTES;
 use super::segment::{self, Head, POSITION, SEGMENT_HEAD};
 
@@ -183,7 +183,7 @@ fn write(folder: &Path, heads: &[Placed]) -> io::Result<()> {
         bytes.extend(head.write());
     }
     bytes.extend(crc32fast::hash(&bytes).to_be_bytes());
-    write_whole(folder, NAME, &bytes)
+    kassette_files::write(&folder.join(NAME), 0o600, &bytes)
 }
 
 /// What the file says; none where there is none. One that does not read back says nothing: what it was

@@ -143,6 +143,8 @@ fn token(file: Option<&Path>) -> Result<Option<Secret>, String> {
             if std::fs::metadata(path).map_err(failed)?.len() > TOKEN_BYTES {
                 return Err(format!("{}: is too large for a token", path.display()));
             }
+            kassette_files::judge(path, kassette_files::Holds::Secret)
+                .map_err(|exposed| format!("{} {exposed}", path.display()))?;
             Some(std::fs::read_to_string(path).map_err(failed)?)
         }
     };

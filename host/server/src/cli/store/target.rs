@@ -1,11 +1,9 @@
 //! The file that a backup goes to: written beside, synced, and only then under its name.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use kassette_files::NewFile;
 
 /// Bytes that are written at once.
 const BUFFER: usize = 1 << 20;
@@ -15,17 +13,14 @@ pub(super) enum Target {
     /// To standard output.
     Output(io::Stdout),
     /// To a file.
-    File(NewFile),
-}
-
-/// A file that is not there yet.
-pub(super) struct NewFile {
-    path: PathBuf,
-    beside: PathBuf,
-    file: BufWriter<File>,
-    /// Whether another file may be there.
-    force: bool,
-    kept: bool,
+    File {
+        /// Its name, once it is whole.
+        path: PathBuf,
+        /// Whether another file may have the name until then.
+        force: bool,
+        /// What is written.
+        new: BufWriter<NewFile>,
+    },
 }
 
 impl Target {
@@ -46,32 +41,13 @@ impl Target {
         if !force && path.symlink_metadata().is_ok() {
             return Err(there(path));
         }
-        let failed = |error: io::Error| format!("{}: {error}", path.display());
-        let name = path
-            .file_name()
-            .ok_or_else(|| format!("{} is no name for a file", path.display()))?;
-        let beside = path.with_file_name(format!(".{}.partial", name.to_string_lossy()));
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&beside)
-            .map_err(failed)?;
-        file.try_lock().map_err(|_| {
-            format!(
-                "{}: another backup is being written there",
-                beside.display()
-            )
-        })?;
-        file.set_len(0).map_err(failed)?;
-        Ok(Self::File(NewFile {
+        let new =
+            NewFile::beside(path, 0o600).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self::File {
             path: path.to_owned(),
-            beside,
-            file: BufWriter::with_capacity(BUFFER, file),
             force,
-            kept: false,
-        }))
+            new: BufWriter::with_capacity(BUFFER, new),
+        })
     }
 
     /// Whether it is standard output.
@@ -84,30 +60,17 @@ impl Target {
     /// # Errors
     /// A sentence; then no file has the name that had not before.
     pub(super) fn keep(self) -> Result<(), String> {
-        let mut new = match self {
+        let (path, force, new) = match self {
             Self::Output(mut output) => return output.flush().map_err(|error| error.to_string()),
-            Self::File(new) => new,
+            Self::File { path, force, new } => (path, force, new),
         };
-        let path = new.path.clone();
-        let failed = |error: io::Error| format!("{}: {error}", path.display());
-        new.file.flush().map_err(failed)?;
-        new.file.get_ref().sync_all().map_err(failed)?;
-        let flags = match new.force {
-            true => RenameFlags::empty(),
-            false => RenameFlags::NOREPLACE,
-        };
-        renameat_with(CWD, &new.beside, CWD, &new.path, flags).map_err(|error| match error {
-            rustix::io::Errno::EXIST => there(&new.path),
-            error => failed(error.into()),
-        })?;
-        new.kept = true;
-        let folder = match new.path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(failed)
+        let new = new.into_inner().map_err(io::IntoInnerError::into_error);
+        let kept = new.and_then(|new| if force { new.replace() } else { new.keep_new() });
+        match kept {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(there(&path)),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        }
     }
 }
 
@@ -122,23 +85,14 @@ impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Output(output) => output.write(bytes),
-            Self::File(new) => new.file.write(bytes),
+            Self::File { new, .. } => new.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Output(output) => output.flush(),
-            Self::File(new) => new.file.flush(),
-        }
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        if !self.kept {
-            // Half a backup is of no use; the next one to the same name would truncate it.
-            let _left = std::fs::remove_file(&self.beside);
+            Self::File { new, .. } => new.flush(),
         }
     }
 }
@@ -183,11 +137,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_planted_where_a_backup_goes_is_neither_followed_nor_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = folder.path().join("other");
+        std::fs::write(&other, "another's").unwrap();
+        for planted in ["backup", ".backup.partial"] {
+            std::os::unix::fs::symlink(&other, folder.path().join(planted)).unwrap();
+        }
+        let path = folder.path().join("backup");
+        written(&path, true, b"ours").unwrap();
+        let found = std::fs::symlink_metadata(&path).unwrap();
+        assert!(found.is_file() && found.permissions().mode() & 0o777 == 0o600);
+        assert_eq!(std::fs::read(&other).unwrap(), b"another's");
+    }
+
+    #[test]
     fn what_is_given_up_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("backup");
         let mut target = Target::open(&path, false).unwrap();
-        assert!(Target::open(&path, false).is_err(), "one at a time");
         target.write_all(b"half").unwrap();
         drop(target);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

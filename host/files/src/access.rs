@@ -1,0 +1,119 @@
+//! Who else may read or write a file.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use rustix::process::{getegid, geteuid, getgroups};
+
+/// What a file or folder holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// What decides about money, and may be read by all.
+    Settings,
+    /// What only this process and its user may read.
+    Secret,
+}
+
+/// Others may do more with a file than they should. Each says what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum Exposed {
+    /// Who may write it decides what the gateway does.
+    #[error("may be written by group or others; run chmod go-w on it")]
+    Written,
+    /// It holds a secret.
+    #[error(
+        "holds a secret and may be read by group or others (mode {0:03o}); run chmod 600 on it, or chmod 640 where it is root's and its group the service's, or mount it with such a mode"
+    )]
+    Read(u32),
+    /// It cannot be looked at.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Judges what is at a path by its permissions; a link by what it leads to. What is not there is for
+/// the reader to miss.
+///
+/// # Errors
+/// [`Exposed`] where others may do too much.
+pub fn judge(path: &Path, holds: Holds) -> Result<(), Exposed> {
+    match fs::metadata(path) {
+        Ok(metadata) => judged(&metadata, holds),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn judged(metadata: &Metadata, holds: Holds) -> Result<(), Exposed> {
+    let mode = metadata.mode() & 0o777;
+    if mode & 0o022 != 0 {
+        return Err(Exposed::Written);
+    }
+    let others = mode & 0o077;
+    let is_ours = || {
+        let (owner, group) = (metadata.uid(), metadata.gid());
+        let mut groups = getgroups().unwrap_or_default();
+        groups.push(getegid());
+        let in_group = groups.into_iter().any(|each| each.as_raw() == group);
+        is_handed_over(owner, geteuid().as_raw(), in_group)
+    };
+    match holds {
+        Holds::Secret if others != 0 && !(others == 0o040 && is_ours()) => Err(Exposed::Read(mode)),
+        Holds::Settings | Holds::Secret => Ok(()),
+    }
+}
+
+/// Whether a file that its group may read is root's, who hands it to this process by that group:
+/// `root:kassette` and mode 0640, as packages and container platforms do.
+const fn is_handed_over(owner: u32, user: u32, in_group: bool) -> bool {
+    owner == 0 && user != 0 && in_group
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn settings_are_written_and_secrets_read_by_their_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&path, "").unwrap();
+        symlink(&path, &link).unwrap();
+        let judged = |mode, holds| {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            judge(&link, holds).map_err(|exposed| exposed.to_string())
+        };
+        for mode in [0o600, 0o400, 0o644, 0o755] {
+            judged(mode, Holds::Settings).unwrap();
+        }
+        for mode in [0o620, 0o602, 0o666, 0o777] {
+            for holds in [Holds::Settings, Holds::Secret] {
+                assert!(judged(mode, holds).unwrap_err().contains("chmod go-w"));
+            }
+        }
+        for mode in [0o600, 0o400, 0o700] {
+            judged(mode, Holds::Secret).unwrap();
+        }
+        for mode in [0o644, 0o604, 0o640, 0o601] {
+            assert!(
+                judged(mode, Holds::Secret)
+                    .unwrap_err()
+                    .contains("chmod 600")
+            );
+        }
+        assert!(judge(&folder.path().join("none"), Holds::Secret).is_ok());
+    }
+
+    #[test]
+    fn a_group_reads_a_secret_only_where_root_gives_it_to_a_service() {
+        let service = 990;
+        assert!(is_handed_over(0, service, true));
+        assert!(!is_handed_over(0, service, false), "another group");
+        assert!(!is_handed_over(service, service, true), "the service's own");
+        assert!(!is_handed_over(1000, service, true), "another user's");
+        assert!(!is_handed_over(0, 0, true), "root needs no group");
+    }
+}
