@@ -329,8 +329,9 @@ async fn after_a_change_of_the_master_key_only_the_new_one_opens_the_store() {
     let said = refused(&["rekey", "--data-dir", text(&data)], &[]);
     assert!(said.contains("KASSETTE_NEW_MASTER_KEY"), "{said}");
     let new = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+    let said = ["--actor", "ann", "--reason", "it was seen"];
     done(
-        &["rekey", "--data-dir", text(&data)],
+        &[&["rekey", "--data-dir", text(&data)][..], &said[..]].concat(),
         &[("KASSETTE_NEW_MASTER_KEY", new)],
     );
     let said = refused(&["verify", "--data-dir", text(&data)], &[]);
@@ -340,12 +341,115 @@ async fn after_a_change_of_the_master_key_only_the_new_one_opens_the_store() {
     // A backup from before needs the key from before.
     let said = refused(&["verify", text(&backup), "--data-dir", text(&data)], &[]);
     assert!(said.contains("another master key"), "{said}");
-    let before = [("KASSETTE_MASTER_KEY", old.as_str())];
-    done(
-        &["verify", text(&backup), "--data-dir", text(&data)],
-        &before,
+    assert!(said.contains("--old-key-file"), "{said}");
+    let elsewhere = beside(&folder);
+    let other = data_dir(&elsewhere);
+    let restoring = ["restore", text(&backup), "--data-dir", text(&other)];
+    let said = refused(&restoring, &[]);
+    assert!(said.contains("--old-key-file"), "{said}");
+    let old_key = folder.path().join("old.key");
+    std::fs::write(&old_key, &old).unwrap();
+    set_mode(&old_key, 0o600);
+    let with_old = ["--old-key-file", text(&old_key)];
+    let verifying = ["verify", text(&backup), "--data-dir", text(&data)];
+    let said = done(&[&verifying[..], &with_old[..]].concat(), &[]);
+    assert!(said.contains("its authentication code is right"), "{said}");
+    let before = [("KASSETTE_OLD_MASTER_KEY", old.as_str())];
+    done(&verifying, &before);
+    // What is restored is the new key's.
+    done(&[&restoring[..], &with_old[..]].concat(), &[]);
+    assert_serves(elsewhere, &payments).await;
+    let server = assert_serves(folder, &payments).await;
+    let audit = server.admin("GET", "/audit", None).await.expect(200).json();
+    let lines = audit["entries"].as_array().unwrap();
+    let line = lines.iter().find(|line| line["action"] == "store.rekey");
+    let line = line.unwrap();
+    assert_eq!(
+        (&line["operator"], &line["actor"], &line["reason"]),
+        (&json!("system"), &json!("ann"), &json!("it was seen"))
     );
-    assert_serves(folder, &payments).await;
+}
+
+#[tokio::test]
+async fn a_backup_on_standard_output_is_whole_and_one_without_its_code_is_refused() {
+    let (folder, payments) = stopped().await;
+    let data = data_dir(&folder);
+    let backup = kassette(&["backup", "-", "--data-dir", text(&data)], &[]);
+    assert!(backup.status.success(), "{backup:?}");
+    let file = folder.path().join("piped");
+    std::fs::write(&file, &backup.stdout).unwrap();
+    let verifying = ["verify", text(&file), "--data-dir", text(&data)];
+    done(&verifying, &[]);
+    // A head that says version 1, and no code: as an earlier release would have made it.
+    const CODE: usize = 1 + 4 + 32 + 4;
+    let mut old = backup.stdout[..backup.stdout.len() - CODE].to_vec();
+    old[11] = 1;
+    std::fs::write(&file, &old).unwrap();
+    let elsewhere = beside(&folder);
+    let other = data_dir(&elsewhere);
+    let restoring = ["restore", text(&file), "--data-dir", text(&other)];
+    for command in [&verifying, &restoring] {
+        let said = refused(command, &[]);
+        assert!(said.contains("--without-code"), "{said}");
+        // It was altered, which its digest knows.
+        let said = refused(&[&command[..], &["--without-code"]].concat(), &[]);
+        assert!(said.contains("digest"), "{said}");
+    }
+    assert!(!other.join("store").exists());
+    std::fs::write(&file, &backup.stdout).unwrap();
+    done(&restoring, &[]);
+    assert_serves(elsewhere, &payments).await;
+}
+
+#[tokio::test]
+async fn an_actor_or_reason_that_shows_nothing_is_refused_before_anything_is_done() {
+    let (folder, _) = stopped().await;
+    let data = data_dir(&folder);
+    for command in ["compact", "rekey"] {
+        for option in ["--actor", "--reason"] {
+            let arguments = [command, "--data-dir", text(&data), option, "  "];
+            let said = refused(&arguments, &[("KASSETTE_NEW_MASTER_KEY", "")]);
+            assert!(said.contains(option), "{said}");
+        }
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(path, permissions).unwrap();
+}
+
+#[test]
+fn what_others_may_write_or_read_is_refused_by_the_check_and_at_the_start_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    crate::serving::prepare(folder.path(), "");
+    let at = |name: &str| folder.path().join(name);
+    let module = std::fs::read_dir(at("plugins")).unwrap().next().unwrap();
+    let module = module.unwrap().path();
+    let said = |command: &str| {
+        let mut command = crate::serving::kassette(folder.path(), command);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        said
+    };
+    for (path, open, right, command) in [
+        (at("config"), 0o770, 0o700, "chmod go-w"),
+        (at("config/kassette.toml"), 0o666, 0o644, "chmod go-w"),
+        (at("plugins"), 0o777, 0o755, "chmod go-w"),
+        (module, 0o664, 0o644, "chmod go-w"),
+        (at("master.key"), 0o644, 0o600, "chmod 600"),
+    ] {
+        set_mode(&path, open);
+        for said in [said("config check --without-modules"), said("serve")] {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            assert!(said.contains(name) && said.contains(command), "{said}");
+        }
+        set_mode(&path, right);
+    }
+    let mut check = crate::serving::kassette(folder.path(), "config check --without-modules");
+    let output = check.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }
 
 #[tokio::test]
@@ -471,13 +575,12 @@ fn a_configuration_is_checked_whole_before_anything_is_started() {
     std::fs::remove_dir_all(providers).unwrap();
     let key = folder.path().join("key");
     std::fs::write(&key, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
-    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
-    std::fs::set_permissions(&key, mode(0o644)).unwrap();
+    set_mode(&key, 0o644);
     let good = "public_url = \"https://pay.example\"\nmaster_key_file = \"key\"\ndata_dir = \"data\"\nplugin_dir = \"plugins\"\n";
     std::fs::write(&main, good).unwrap();
     let found = checked(1);
     assert_eq!(found["problems"].as_array().unwrap().len(), 1, "{found}");
     assert_eq!(found["problems"][0]["line"], 2);
-    std::fs::set_permissions(&key, mode(0o600)).unwrap();
+    set_mode(&key, 0o600);
     assert_eq!(checked(0)["problems"], json!([]));
 }

@@ -47,17 +47,21 @@ pub(crate) enum MasterKeyError {
 /// # Errors
 /// Where none is configured or it cannot be read safely.
 pub(crate) fn read(file: Option<&Path>) -> Result<Secret, MasterKeyError> {
-    if let Ok(text) = std::env::var(VARIABLE) {
-        return Ok(Secret::new(text.trim()));
-    }
-    read_file(file.ok_or(MasterKeyError::Missing)?)
+    given(VARIABLE, file)?.ok_or(MasterKeyError::Missing)
 }
 
-/// The text of a key in a file that is nobody else's.
+/// The text of a key in an environment variable, else in a file; none where neither is named.
 ///
 /// # Errors
-/// Where it cannot be read safely.
-pub(crate) fn read_file(path: &Path) -> Result<Secret, MasterKeyError> {
+/// Where the file cannot be read safely.
+pub(crate) fn given(variable: &str, file: Option<&Path>) -> Result<Option<Secret>, MasterKeyError> {
+    if let Ok(text) = std::env::var(variable) {
+        return Ok(Some(Secret::new(text.trim())));
+    }
+    file.map(read_file).transpose()
+}
+
+fn read_file(path: &Path) -> Result<Secret, MasterKeyError> {
     let failed = |source| MasterKeyError::File {
         path: path.display().to_string(),
         source,

@@ -91,6 +91,11 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
+/// An actor or a reason.
+pub(crate) fn words(text: &str) -> Result<String, String> {
+    plain::<WORDS>(text)
+}
+
 /// Who is said to act, and why.
 #[derive(Default)]
 pub(super) struct Said {
@@ -104,8 +109,8 @@ impl Said {
     /// Takes `actor` and `reason` out of a body.
     pub(super) fn in_body(fields: &mut Fields) -> Result<Self, ApiError> {
         Ok(Self {
-            actor: fields.optional("actor", text(plain::<WORDS>))?,
-            reason: fields.optional("reason", text(plain::<WORDS>))?,
+            actor: fields.optional("actor", text(words))?,
+            reason: fields.optional("reason", text(words))?,
         })
     }
 
@@ -125,7 +130,7 @@ impl Said {
             let wrong = |why: String| ApiError::Invalid(format!("{name}: {why}").into());
             let value = std::str::from_utf8(value.as_bytes())
                 .map_err(|_| wrong("must be UTF-8".to_owned()))?;
-            plain::<WORDS>(value).map(Some).map_err(wrong)
+            words(value).map(Some).map_err(wrong)
         };
         Ok(Self {
             actor: read("x-audit-actor")?,

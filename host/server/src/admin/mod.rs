@@ -39,6 +39,7 @@ use http::StatusCode;
 use http::header::HOST;
 use kassette_gateway::Gateway;
 
+pub(crate) use self::body::words;
 pub(crate) use self::keys::environment;
 pub(crate) use self::operators::{
     draw as draw_operator, name as operator_name, view as operator_view,

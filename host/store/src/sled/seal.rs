@@ -19,7 +19,7 @@ use super::register::Fingerprint;
 use crate::Fault;
 
 /// Bytes of a key's id, in front of every sealed value.
-const KEY_ID: usize = 8;
+pub(super) const KEY_ID: usize = 8;
 /// Bytes of XChaCha20's nonce: long enough to be drawn at random for ever.
 const NONCE: usize = 24;
 
@@ -96,6 +96,8 @@ pub(super) enum Unopened {
 pub(super) struct Sealer {
     cipher: XChaCha20Poly1305,
     id: [u8; KEY_ID],
+    /// For the authentication codes of backups alone.
+    backups: Zeroizing<[u8; 32]>,
 }
 
 impl Sealer {
@@ -104,7 +106,20 @@ impl Sealer {
         Self {
             cipher: XChaCha20Poly1305::new(key.0.as_slice().into()),
             id: key.id(),
+            backups: key.derive("backups"),
         }
+    }
+
+    /// The key's id.
+    pub(super) const fn key_id(&self) -> [u8; KEY_ID] {
+        self.id
+    }
+
+    /// What makes and checks the authentication code of a backup.
+    pub(super) fn backup_code(&self) -> Result<Hmac<Sha256>, Fault> {
+        // HMAC takes keys of any length.
+        <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(self.backups.as_slice())
+            .map_err(|_| Fault::Unavailable("the key of the backup's code".into()))
     }
 
     /// Seals a value for a row.

@@ -28,6 +28,7 @@ impl Upkeep for SledStore {
             let ended = self.applier.ended();
             tokio::spawn(maintenance::stream(
                 Arc::clone(&self.engine),
+                Arc::clone(&self.secrets),
                 listener,
                 now,
                 sender,

@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `backup`, `target` | a backup of a running or a stopped store, and the file that it goes to |
-//! | `restore`, `verify` | what is done with a backup, and reading a store through |
+//! | `restore`, `verify`, `source` | what is done with a backup, and reading a store through |
 //! | `rebuild` | `compact` and `rekey` |
 //! | `audit` | `audit verify` |
 
@@ -11,6 +11,7 @@ mod audit;
 mod backup;
 mod rebuild;
 mod restore;
+mod source;
 mod target;
 mod verify;
 
@@ -20,7 +21,36 @@ pub(super) use rebuild::{CompactArgs, RekeyArgs, compact, rekey};
 pub(super) use restore::{RestoreArgs, restore};
 pub(super) use verify::{VerifyArgs, verify};
 
+use clap::Args;
+use kassette_gateway::clock::{Clock as _, SystemClock};
+use kassette_store::sled::maintenance::Asked;
 use serde::Serialize;
+
+/// Who asks for what a running server would want an operator for, and why.
+#[derive(Args)]
+struct Words {
+    /// The person on whose behalf, for the audit log.
+    #[arg(long)]
+    actor: Option<String>,
+    /// Why, for the audit log.
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+impl Words {
+    /// What the line in the audit log says.
+    fn asked(self) -> Result<Asked, String> {
+        let said = |option: &str, text: Option<String>| {
+            let text = text.map(|text| crate::admin::words(&text));
+            text.transpose().map_err(|why| format!("{option} {why}"))
+        };
+        Ok(Asked {
+            actor: said("--actor", self.actor)?,
+            reason: said("--reason", self.reason)?,
+            at: SystemClock.now(),
+        })
+    }
+}
 
 /// Does what blocks on a thread for that.
 async fn blocking<T: Send + 'static>(

@@ -1,12 +1,11 @@
 //! `kassette compact` and `kassette rekey`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kassette_domain::secret::Secret;
-use kassette_store::sled::maintenance;
+use kassette_store::sled::{MasterKey, maintenance};
 
-use super::{blocking, mib, tell};
+use super::{Words, blocking, mib, tell};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Shown;
 use crate::master_key;
@@ -19,6 +18,8 @@ const NEW_KEY: &str = "KASSETTE_NEW_MASTER_KEY";
 pub(in crate::cli) struct CompactArgs {
     #[command(flatten)]
     place: Place,
+    #[command(flatten)]
+    words: Words,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -32,6 +33,8 @@ pub(in crate::cli) struct RekeyArgs {
     /// File of mode 0600 that holds the new master key; KASSETTE_NEW_MASTER_KEY goes before it.
     #[arg(long, value_name = "FILE")]
     new_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    words: Words,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -39,11 +42,12 @@ pub(in crate::cli) struct RekeyArgs {
 
 /// Writes the store of a stopped server anew.
 pub(in crate::cli) async fn compact(args: CompactArgs) -> Result<(), String> {
+    let asked = args.words.asked()?;
     let options = args.place.options()?;
     let path = options.path.clone();
     let compacted = blocking(move || {
         let shown = Shown::new(None);
-        maintenance::compact(&options, &shown).map_err(|error| error.to_string())
+        maintenance::compact(&options, asked, &shown).map_err(|error| error.to_string())
     })
     .await?;
     let each = compacted
@@ -63,12 +67,13 @@ pub(in crate::cli) async fn compact(args: CompactArgs) -> Result<(), String> {
 
 /// Seals the store of a stopped server under another master key.
 pub(in crate::cli) async fn rekey(args: RekeyArgs) -> Result<(), String> {
+    let asked = args.words.asked()?;
     let options = args.place.options()?;
-    let new = place::parse(&new_key(args.new_key_file)?)?;
+    let new = new_key(args.new_key_file.as_deref())?;
     let path = options.path.clone();
     let rekeyed = blocking(move || {
         let shown = Shown::new(None);
-        maintenance::rekey(&options, &new, &shown).map_err(|error| error.to_string())
+        maintenance::rekey(&options, &new, asked, &shown).map_err(|error| error.to_string())
     })
     .await?;
     let sentence = format!(
@@ -82,14 +87,11 @@ pub(in crate::cli) async fn rekey(args: RekeyArgs) -> Result<(), String> {
     tell(&rekeyed, args.json, &sentence)
 }
 
-fn new_key(file: Option<PathBuf>) -> Result<Secret, String> {
-    if let Ok(text) = std::env::var(NEW_KEY) {
-        return Ok(Secret::new(text.trim()));
-    }
-    let file = file.ok_or_else(|| {
+fn new_key(file: Option<&Path>) -> Result<MasterKey, String> {
+    let given = master_key::given(NEW_KEY, file).map_err(|error| error.to_string())?;
+    place::parse(&given.ok_or_else(|| {
         format!(
             "no new master key: set {NEW_KEY} or name a file with --new-key-file (openssl rand -base64 32)"
         )
-    })?;
-    master_key::read_file(&file).map_err(|error| error.to_string())
+    })?)
 }

@@ -1,14 +1,13 @@
 //! `kassette restore`.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use kassette_store::sled::maintenance::{self, MaintenanceError};
 
-use super::verify::tell_findings;
-use super::{blocking, tell};
+use super::source::BelievedArgs;
+use super::verify::{code_of, tell_findings};
+use super::{Words, blocking, tell};
 use crate::cli::place::Place;
 use crate::cli::progress::Shown;
 
@@ -19,10 +18,14 @@ pub(in crate::cli) struct RestoreArgs {
     file: PathBuf,
     #[command(flatten)]
     place: Place,
+    #[command(flatten)]
+    believed: BelievedArgs,
     /// Restore a backup whose rows do not all fit each other: for where there is no other. One that
     /// is cut off or altered is refused all the same.
     #[arg(long)]
     despite_findings: bool,
+    #[command(flatten)]
+    words: Words,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -30,14 +33,15 @@ pub(in crate::cli) struct RestoreArgs {
 
 /// Restores a backup into a data directory without a store.
 pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
+    let asked = args.words.asked()?;
     let options = args.place.options()?;
-    let (input, bytes) = input(&args.file)?;
+    let (source, bytes) = args.believed.open(&args.file)?;
     let store = options.path.clone();
     let despite = args.despite_findings;
     let json = args.json;
     let restored = blocking(move || {
         let shown = Shown::new(bytes);
-        let restored = maintenance::restore(&options, input, despite, &shown);
+        let restored = maintenance::restore(&options, source, despite, asked, &shown);
         drop(shown);
         restored.map_err(|error| {
             if let MaintenanceError::NotWhole { report, .. } = &error
@@ -53,31 +57,16 @@ pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
         tell_findings(&restored.report);
     }
     let sentence = format!(
-        "{}: restored as it was at {} (release {}): {} payments, {} rows, {} findings.\nStart the \
-         server with the master key, configuration and modules that belong to it.",
+        "{}: restored as it was at {} (release {}; {}): {} payments, {} rows, {} findings.\nStart the \
+         server with the master key that this command had, and with configuration and modules that \
+         belong to it.",
         store.display(),
-        restored.made_at,
-        restored.release,
+        restored.told.made_at,
+        restored.told.release,
+        code_of(&restored.told),
         restored.report.payments,
         restored.report.rows.values().sum::<u64>(),
         restored.report.findings.len() as u64 + restored.report.more_findings,
     );
     tell(&restored, args.json, &sentence)
-}
-
-/// What a path names to read from, and its length where that is known.
-pub(super) fn input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), String> {
-    if path == Path::new("-") {
-        return Ok((Box::new(io::stdin()), None));
-    }
-    let failed = |error: io::Error| format!("{}: {error}", path.display());
-    let file = File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if metadata.is_dir() {
-        return Err(format!("{} is a folder, not a backup", path.display()));
-    }
-    Ok((
-        Box::new(io::BufReader::with_capacity(1 << 20, file)),
-        Some(metadata.len()),
-    ))
 }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kassette_store::sled::maintenance::{self, Report};
+use kassette_store::sled::maintenance::{self, Report, Told};
 use serde::Serialize;
 
-use super::restore::input;
+use super::source::BelievedArgs;
 use super::{blocking, tell};
 use crate::cli::place::{self, Place};
 use crate::cli::progress::Shown;
@@ -19,6 +19,8 @@ pub(in crate::cli) struct VerifyArgs {
     file: Option<PathBuf>,
     #[command(flatten)]
     place: Place,
+    #[command(flatten)]
+    believed: BelievedArgs,
     /// Where a backup is unpacked to be verified, and removed again; needs as much room as a store
     /// [default: the backup's own folder].
     #[arg(long, value_name = "DIR", requires = "file")]
@@ -44,7 +46,7 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     let found = args.place.find()?;
     let key = master_key::read(found.key_file.as_deref()).map_err(|error| error.to_string())?;
     let master = place::parse(&key)?;
-    let (read, bytes) = input(&file)?;
+    let (source, bytes) = args.believed.open(&file)?;
     let scratch = match args.scratch {
         Some(folder) => folder,
         None => match file.parent() {
@@ -56,14 +58,15 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     options.path = scratch.join(format!(".kassette-verify.{}", std::process::id()));
     let verified = blocking(move || {
         let shown = Shown::new(bytes);
-        maintenance::verify_backup(&options, read, &shown).map_err(|error| error.to_string())
+        maintenance::verify_backup(&options, source, &shown).map_err(|error| error.to_string())
     })
     .await?;
     let what = format!(
-        "{}, made at {} by release {}",
+        "{}, made at {} by release {} ({})",
         file.display(),
-        verified.made_at,
-        verified.release
+        verified.told.made_at,
+        verified.told.release,
+        code_of(&verified.told)
     );
     said(&verified, &verified.report, &what, json)
 }
@@ -86,6 +89,15 @@ fn said(result: &impl Serialize, report: &Report, what: &str, json: bool) -> Res
         tell(result, json, "")?;
     }
     Err(format!("{counts}: {found} findings"))
+}
+
+/// What a backup was believed by.
+pub(super) fn code_of(told: &Told) -> String {
+    let code = match told.authenticated {
+        true => "its authentication code is right",
+        false => "without an authentication code",
+    };
+    format!("{code}, master key {}", told.master_key)
 }
 
 /// Each finding with what to do.

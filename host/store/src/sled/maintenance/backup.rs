@@ -18,6 +18,7 @@ use super::format::{Decoder, Encoder, FileError, Head, Piece, Totals};
 use super::kinds::{self, KINDS};
 use super::{MaintenanceError, Progress, Stopped, Unit};
 use crate::Fault;
+use crate::sled::Secrets;
 use crate::sled::applier::Ended;
 use crate::sled::engine::Shared as Engine;
 use crate::sled::keys::{self, Key};
@@ -78,12 +79,13 @@ pub fn backup(
         write(&encoder.rows(&rows)?)?;
         progress.advance(payments(rows.iter().map(|(key, _)| key.as_slice())));
     }
-    let (totals, end) = encoder.end()?;
+    let (totals, end) = encoder.end(&stopped.secrets.sealer)?;
     write(&end)?;
     Ok(told(&totals, written))
 }
 
-/// Takes in a backup that a running server sends, checking every piece, and writes it out as it is.
+/// Takes in a backup that a running server sends, checking every piece, and writes it out as it is. Its
+/// code is for those to check who have the master key.
 ///
 /// # Errors
 /// See [`FileError`]: what was written is then no backup.
@@ -183,6 +185,7 @@ fn chunk(table: &Table, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Fault>
 /// Sends a backup of a running store, piece by piece, until its end or until nobody takes it any more.
 pub(in crate::sled) async fn stream(
     engine: Engine,
+    secrets: Arc<Secrets>,
     listening: Listener,
     now: Time,
     pieces: mpsc::Sender<Vec<u8>>,
@@ -190,6 +193,7 @@ pub(in crate::sled) async fn stream(
 ) {
     let mut streaming = Streaming {
         engine,
+        secrets,
         listening,
         pieces,
         ended,
@@ -210,6 +214,7 @@ pub(in crate::sled) async fn stream(
 
 struct Streaming {
     engine: Engine,
+    secrets: Arc<Secrets>,
     listening: Listener,
     pieces: mpsc::Sender<Vec<u8>>,
     ended: watch::Receiver<Option<Ended>>,
@@ -236,7 +241,7 @@ impl Streaming {
         self.send(first).await?;
         match self.rows_and_groups(&mut encoder).await {
             Ok(()) => {
-                let (totals, end) = encoder.end()?;
+                let (totals, end) = encoder.end(&self.secrets.sealer)?;
                 self.send(end).await?;
                 Ok(totals)
             }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::judge::{Judge, Report};
 use super::rebuild::{GoOn, Rebuild, always, disk_bytes};
-use super::{MaintenanceError, Progress, Stopped, Unit};
+use super::{Asked, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::Secrets;
 use crate::sled::open::OpenOptions;
 use crate::sled::records;
@@ -18,7 +18,7 @@ pub struct Compacted {
     pub bytes_before: u64,
     /// Bytes on the disk after.
     pub bytes_after: u64,
-    /// Rows that were written.
+    /// Rows that were written, without the line in the audit log.
     pub rows: u64,
     /// Payments among them.
     pub payments: u64,
@@ -31,13 +31,15 @@ pub struct Compacted {
 /// wrong with it would be written anew as if it were right.
 pub fn compact(
     options: &OpenOptions,
+    asked: Asked,
     progress: &dyn Progress,
 ) -> Result<Compacted, MaintenanceError> {
-    compact_in_stages(options, progress, &always)
+    compact_in_stages(options, asked, progress, &always)
 }
 
 pub(super) fn compact_in_stages(
     options: &OpenOptions,
+    asked: Asked,
     progress: &dyn Progress,
     go_on: GoOn<'_>,
 ) -> Result<Compacted, MaintenanceError> {
@@ -66,10 +68,11 @@ pub(super) fn compact_in_stages(
         drop(db);
         let new = rebuild.open()?;
         let after = judged(&new, &secrets, "Verifying what was written", progress)?;
-        match after == before {
-            true => Ok((new, after)),
-            false => Err(MaintenanceError::NotTheSame),
+        if after != before {
+            return Err(MaintenanceError::NotTheSame);
         }
+        asked.note(&new, "store.compact", None, None)?;
+        Ok((new, after))
     });
     let (rebuild, (new, after)) = written?;
     rebuild.finish(new, go_on)?;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Numbers are big-endian. The frames are one `head`, any number of `rows` and `group` in the order
-//! in which they have to be replayed, and one `end`, after which nothing follows. A `failed` in place
-//! of the end says why there is none.
+//! in which they have to be replayed, one `end` and one `code`, after which nothing follows. A `failed`
+//! in place of the end says why there is none.
 //!
 //! | tag | frame | body |
 //! |---|---|---|
@@ -16,6 +16,12 @@
 //! | 3 | group | number:u64, then any number of: kind:u8 written:u8 key-length:u16 value-length:u32 key value |
 //! | 4 | end | SHA-256 of all bytes of the file before this frame, [`Totals`] in postcard |
 //! | 5 | failed | a sentence |
+//! | 6 | code | HMAC-SHA256 of the SHA-256 of all bytes of the file before this frame |
+//!
+//! The end's digest finds accidents, also without a key. A file that was written anew has a right one:
+//! only the code tells. Its key is derived from the master key whose id
+//! stands in the head, in front of what is sealed in `canary`. Version 1 has no code and is otherwise
+//! the same.
 //!
 //! A kind is a number of the table in `kinds`, whose names stand in the head; the key is what follows
 //! the kind's prefix; the value is the row as `records` writes it: version, crc-32 over key and
@@ -27,24 +33,30 @@
 
 use std::io::{self, Read};
 
+use hmac::{Hmac, Mac as _};
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::kinds::{self, KINDS};
 use crate::Fault;
-use crate::sled::keys::Key;
+use crate::sled::keys::{self, Key};
+use crate::sled::records;
 use crate::sled::rows::Written;
+use crate::sled::seal::{KEY_ID, Sealer};
 
 pub(super) const MAGIC: &[u8; 8] = b"KASSBKUP";
 /// The version of the file that this program writes, and the last that it reads.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
+/// The last version without an authentication code.
+const WITHOUT_CODE: u32 = 1;
 
 const HEAD: u8 = 1;
 const ROWS: u8 = 2;
 const GROUP: u8 = 3;
 const END: u8 = 4;
 const FAILED: u8 = 5;
+const CODE: u8 = 6;
 
 /// Largest frame that is read: a group of 1,024 rows of 96 KiB would be larger, and is written in
 /// several frames.
@@ -63,10 +75,19 @@ pub(super) struct Head {
     pub(super) at: Time,
     /// How many payments there were then.
     pub(super) payments: u64,
-    /// The row that proves the master key, as it stands in the store.
+    /// The row that proves and names the master key, as it stands in the store.
     pub(super) canary: Vec<u8>,
     /// Numbers and names of the kinds that may follow.
     pub(super) kinds: Vec<(u8, String)>,
+}
+
+impl Head {
+    /// The id of the master key that the file was made under.
+    pub(super) fn key_id(&self) -> Result<[u8; KEY_ID], FileError> {
+        let sealed: Vec<u8> =
+            records::decode(keys::CANARY, &self.canary).map_err(|_| FileError::NoProof)?;
+        sealed.first_chunk().copied().ok_or(FileError::NoProof)
+    }
 }
 
 /// What a backup says of itself last.
@@ -139,8 +160,8 @@ impl Encoder {
         Ok(bytes)
     }
 
-    /// The file's end.
-    pub(super) fn end(mut self) -> Result<(Totals, Vec<u8>), Fault> {
+    /// The file's end, with its code.
+    pub(super) fn end(mut self, sealer: &Sealer) -> Result<(Totals, Vec<u8>), Fault> {
         let rows = (0_u8..=u8::MAX).zip(self.counts);
         let totals = Totals {
             rows: rows.filter(|(_, count)| *count > 0).collect(),
@@ -149,7 +170,12 @@ impl Encoder {
         };
         let mut body = self.digest.clone().finalize().to_vec();
         body.extend(postcard::to_stdvec(&totals).map_err(|error| unwritable(&error))?);
-        Ok((totals, self.frame(END, &body)?))
+        let mut bytes = self.frame(END, &body)?;
+        let code = code_of(sealer.backup_code()?, &self.digest)
+            .finalize()
+            .into_bytes();
+        bytes.extend(self.frame(CODE, &code)?);
+        Ok((totals, bytes))
     }
 
     /// In place of the end.
@@ -171,6 +197,12 @@ impl Encoder {
         self.digest.update(&frame);
         Ok(frame)
     }
+}
+
+/// The code over what a file holds so far.
+fn code_of(mut code: Hmac<Sha256>, digest: &Sha256) -> Hmac<Sha256> {
+    code.update(&digest.clone().finalize());
+    code
 }
 
 fn unwritable(error: &postcard::Error) -> Fault {
@@ -238,11 +270,31 @@ pub enum FileError {
     /// The server that made it gave up.
     #[error("the backup was not finished: {0}")]
     Failed(String),
-    /// Others than the owner made it under another key.
+    /// It does not name its key.
     #[error(
-        "the backup was sealed under another master key: set the key of the store that it was made of"
+        "the backup is damaged: its proof of the master key is not as it was written; use another copy or an earlier backup"
     )]
-    WrongMasterKey,
+    NoProof,
+    /// It was made under another key.
+    #[error(
+        "the backup was made under another master key: it names the key {made_under}, and the one given is {given}. One from before a change of the master key opens with --old-key-file or KASSETTE_OLD_MASTER_KEY"
+    )]
+    WrongMasterKey {
+        /// The id of the key that it names.
+        made_under: String,
+        /// The id of the key that was tried.
+        given: String,
+    },
+    /// An earlier release made it, or the code was taken off.
+    #[error(
+        "the backup has no authentication code, so what it holds may have been changed where it was kept. If an earlier release made it and only you could write to it since, say --without-code"
+    )]
+    NoCode,
+    /// It was altered by others than the holder of the key.
+    #[error(
+        "the backup's authentication code is wrong: the file was altered, or put together from others, after it was made. Use another copy or an earlier backup, and find out who can write where it was kept"
+    )]
+    WrongCode,
 }
 
 /// A row as it was read.
@@ -256,13 +308,17 @@ pub(super) enum Piece {
     Rows(Vec<Row>),
     /// What a commit wrote, or a part of it.
     Group(Vec<Changed>),
-    /// The end; everything before it is as it was written.
+    /// The end. Everything before it is as it was written, and by the holder of the master key where
+    /// the decoder [checks](Decoder::checking) the code.
     End(Totals),
 }
 
 /// Reads a file piece by piece, checking each and the whole.
 pub(super) struct Decoder<R> {
     input: R,
+    version: u32,
+    /// What the file's code is checked with; none for those who have no key.
+    code: Option<Hmac<Sha256>>,
     digest: Sha256,
     read: u64,
     counts: [u64; 256],
@@ -276,6 +332,8 @@ impl<R: Read> Decoder<R> {
     pub(super) fn open(input: R, layout: u32) -> Result<(Self, Head), FileError> {
         let mut decoder = Self {
             input,
+            version: VERSION,
+            code: None,
             digest: Sha256::new(),
             read: 0,
             counts: [0; 256],
@@ -302,6 +360,7 @@ impl<R: Read> Decoder<R> {
                 release: "unknown".into(),
             });
         }
+        decoder.version = version;
         let (tag, body, _) = decoder.frame()?;
         let head: Head = match tag {
             HEAD => postcard::from_bytes(&body).map_err(|_| decoder.damaged("its head"))?,
@@ -327,6 +386,19 @@ impl<R: Read> Decoder<R> {
             }
         }
         Ok((decoder, head))
+    }
+
+    /// Has the code checked, under a key of [`Sealer::backup_code`].
+    pub(super) fn checking(self, code: Hmac<Sha256>) -> Self {
+        Self {
+            code: Some(code),
+            ..self
+        }
+    }
+
+    /// Whether the file says that it has a code.
+    pub(super) const fn has_code(&self) -> bool {
+        self.version > WITHOUT_CODE
     }
 
     /// Bytes read so far.
@@ -360,6 +432,9 @@ impl<R: Read> Decoder<R> {
                 if counted != totals {
                     return Err(damaged("it holds other numbers of rows than it says"));
                 }
+                if self.has_code() {
+                    self.read_code()?;
+                }
                 let mut more = [0];
                 if self.input.read(&mut more)? != 0 {
                     return Err(damaged("something follows its end"));
@@ -370,6 +445,22 @@ impl<R: Read> Decoder<R> {
                 String::from_utf8_lossy(&body).into_owned(),
             )),
             _ => Err(damaged("a piece of a kind that is not known")),
+        }
+    }
+
+    /// Reads the frame behind the end.
+    fn read_code(&mut self) -> Result<(), FileError> {
+        let written = self.digest.clone();
+        let (tag, body, at) = self.frame()?;
+        if tag != CODE {
+            let what = "its end is not followed by its code";
+            return Err(FileError::Damaged { at, what });
+        }
+        match self.code.take() {
+            Some(code) => code_of(code, &written)
+                .verify_slice(&body)
+                .map_err(|_| FileError::WrongCode),
+            None => Ok(()),
         }
     }
 

@@ -10,9 +10,11 @@
 //! | `rebuild` | a new store beside the old one, and the exchange of the two |
 //! | `packed`, `bulk` | its database: written at once, or filled by way of the engine |
 //! | `compact`, `rekey`, `reseal` | what is rebuilt that way |
+//! | `asked` | the line that it leaves in the audit log |
 //!
 //! All but a backup of a running store need the folder to themselves.
 
+mod asked;
 mod backup;
 mod bulk;
 mod checks;
@@ -35,6 +37,7 @@ mod verify;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use asked::Asked;
 pub(super) use backup::stream;
 pub use backup::{BackedUp, Received, backup, receive};
 pub use compact::{Compacted, compact};
@@ -42,7 +45,7 @@ pub use format::FileError;
 pub use judge::{Finding, Report};
 pub(super) use rebuild::remove_leftovers;
 pub use rekey::{Rekeyed, rekey};
-pub use restore::{Restored, restore, verify_backup};
+pub use restore::{Restored, Source, Told, restore, verify_backup};
 pub use verify::{verify, verify_audit};
 
 use ::sled::Db;

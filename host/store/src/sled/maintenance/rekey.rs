@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
+
 use super::compact::judged;
 use super::kinds;
 use super::rebuild::{GoOn, Rebuild, always};
-use super::{MaintenanceError, Progress, Stopped, Unit};
+use super::{Asked, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::Secrets;
 use crate::sled::open::OpenOptions;
 use crate::sled::rows::engine;
@@ -17,7 +19,7 @@ use crate::sled::seal::{MasterKey, Sealer};
 pub struct Rekeyed {
     /// Rows whose secrets were sealed anew, by kind.
     pub resealed: BTreeMap<&'static str, u64>,
-    /// All rows.
+    /// All rows, without the line in the audit log.
     pub rows: u64,
 }
 
@@ -29,14 +31,16 @@ pub struct Rekeyed {
 pub fn rekey(
     options: &OpenOptions,
     new_key: &MasterKey,
+    asked: Asked,
     progress: &dyn Progress,
 ) -> Result<Rekeyed, MaintenanceError> {
-    rekey_in_stages(options, new_key, progress, &always)
+    rekey_in_stages(options, new_key, asked, progress, &always)
 }
 
 pub(super) fn rekey_in_stages(
     options: &OpenOptions,
     new_key: &MasterKey,
+    asked: Asked,
     progress: &dyn Progress,
     go_on: GoOn<'_>,
 ) -> Result<Rekeyed, MaintenanceError> {
@@ -78,10 +82,13 @@ pub(super) fn rekey_in_stages(
         let new = rebuild.open()?;
         // Opens every sealed value under the new key.
         let after = judged(&new, &new_secrets, "Verifying what was written", progress)?;
-        match after == before {
-            true => Ok((new, after)),
-            false => Err(MaintenanceError::NotTheSame),
+        if after != before {
+            return Err(MaintenanceError::NotTheSame);
         }
+        let [old_id, new_id] = [&secrets.sealer, &new_secrets.sealer]
+            .map(|sealer| json!({ "master_key": hex::encode(sealer.key_id()) }));
+        asked.note(&new, "store.rekey", Some(&old_id), Some(&new_id))?;
+        Ok((new, after))
     });
     let (rebuild, (new, after)) = written?;
     rebuild.finish(new, go_on)?;

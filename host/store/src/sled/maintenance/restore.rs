@@ -7,32 +7,121 @@ use std::path::Path;
 
 use ::sled::{Batch, Db, IVec};
 use kassette_domain::time::Time;
+use serde_json::json;
 
 use super::bulk::Bulk;
 use super::compact::judged;
-use super::format::{Decoder, FileError, Head, Piece};
+use super::format::{Decoder, FileError, Piece};
 use super::judge::Report;
+use super::kinds;
 use super::rebuild::{GoOn, Rebuild, always};
-use super::{MaintenanceError, Progress, Unit};
+use super::{Asked, MaintenanceError, Progress, Unit};
+use crate::Fault;
 use crate::sled::Secrets;
 use crate::sled::keys;
-use crate::sled::open::{self, FORMAT, Folder, OpenOptions, Unsealed};
+use crate::sled::open::{self, FORMAT, Folder, OpenOptions};
 use crate::sled::rows::engine;
-use crate::sled::seal::{Marker, Sealer};
+use crate::sled::seal::{Marker, MasterKey, Sealer};
 
-/// What a backup held, and what was found in it.
+/// A backup that is to be read, and what it is believed by.
+#[derive(Clone, Debug)]
+pub struct Source<R> {
+    /// The file.
+    pub input: R,
+    /// The master key of then, where it is not the store's any more.
+    pub old_key: Option<MasterKey>,
+    /// Whether a file of an earlier release is taken, which has no authentication code.
+    pub without_code: bool,
+}
+
+impl<R: Read> Source<R> {
+    /// A file with a code under the store's own master key.
+    pub const fn new(input: R) -> Self {
+        Self {
+            input,
+            old_key: None,
+            without_code: false,
+        }
+    }
+
+    /// Reads the head. The code stands at the end: the decoder checks it before it says that it is there.
+    fn open(self, master: &MasterKey) -> Result<Opened<R>, MaintenanceError> {
+        let (decoder, head) = Decoder::open(self.input, FORMAT)?;
+        let authenticated = decoder.has_code();
+        if !authenticated && !self.without_code {
+            return Err(FileError::NoCode.into());
+        }
+        let mut sealers: Vec<Sealer> = [Some(master), self.old_key.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(Sealer::new)
+            .collect();
+        let made_under = head.key_id()?;
+        let Some(place) = sealers
+            .iter()
+            .position(|sealer| sealer.key_id() == made_under)
+        else {
+            let given: Vec<String> = sealers
+                .iter()
+                .map(|sealer| hex::encode(sealer.key_id()))
+                .collect();
+            return Err(FileError::WrongMasterKey {
+                made_under: hex::encode(made_under),
+                given: given.join(" and "),
+            }
+            .into());
+        };
+        let sealer = sealers.swap_remove(place);
+        if !matches!(open::prove(&sealer, &head.canary), Ok(true)) {
+            return Err(FileError::NoProof.into());
+        }
+        Ok(Opened {
+            decoder: decoder.checking(sealer.backup_code()?),
+            told: Told {
+                release: head.release,
+                made_at: Time::rfc3339(head.at),
+                master_key: hex::encode(made_under),
+                authenticated,
+            },
+            sealer,
+        })
+    }
+}
+
+/// A backup whose head was read.
+struct Opened<R> {
+    decoder: Decoder<R>,
+    told: Told,
+    /// Under the master key that it was made under.
+    sealer: Sealer,
+}
+
+/// What a backup says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Restored {
+pub struct Told {
     /// The release that made it.
     pub release: String,
     /// When it was begun, RFC 3339.
     pub made_at: String,
+    /// The id of the master key that it was made under.
+    pub master_key: String,
+    /// Whether it has an authentication code, which was checked.
+    pub authenticated: bool,
+}
+
+/// What a backup held, and what was found in it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Restored {
+    /// What it says of itself.
+    #[serde(flatten)]
+    pub told: Told,
     /// Rows, payments, findings.
     #[serde(flatten)]
     pub report: Report,
 }
 
-/// Restores a backup into a folder that holds no store.
+/// Restores a backup into a folder that holds no store. One from before a change of the master key is
+/// sealed anew under the store's.
 ///
 /// With `despite_findings` a backup whose rows do not all fit each other is restored all the same, for
 /// where it is the last there is; one that is cut off or altered never is.
@@ -41,30 +130,39 @@ pub struct Restored {
 /// See [`MaintenanceError`]; then the folder holds no store, as before.
 pub fn restore(
     options: &OpenOptions,
-    input: impl Read,
+    source: Source<impl Read>,
     despite_findings: bool,
+    asked: Asked,
     progress: &dyn Progress,
 ) -> Result<Restored, MaintenanceError> {
-    restore_in_stages(options, input, despite_findings, progress, &always)
+    restore_in_stages(options, source, despite_findings, asked, progress, &always)
 }
 
 pub(super) fn restore_in_stages(
     options: &OpenOptions,
-    input: impl Read,
+    source: Source<impl Read>,
     despite_findings: bool,
+    asked: Asked,
     progress: &dyn Progress,
     go_on: GoOn<'_>,
 ) -> Result<Restored, MaintenanceError> {
     let store = options.path.as_path();
     refuse_full(store)?;
     // A file that is none of ours is refused before anything is made.
-    let (decoder, head) = Decoder::open(input, FORMAT)?;
-    let sealer = Sealer::new(&options.master);
-    prove_key(&sealer, &head)?;
+    let Opened {
+        decoder,
+        told,
+        sealer: old,
+    } = source.open(&options.master)?;
     let place = Folder::take(options)?;
     refuse_full(store)?;
     let built = Rebuild::begin(place)?.attempt(|rebuild| {
-        let (db, report) = build(rebuild, decoder, options, progress)?;
+        let new = Sealer::new(&options.master);
+        let is_old = old.key_id() != new.key_id();
+        let db = replay(rebuild, decoder, is_old.then_some((&old, &new)), progress)?;
+        let after = json!(told);
+        asked.note(&db, "store.restore", None, Some(&after))?;
+        let report = read_through(&db, new, progress)?;
         match report.is_whole() || despite_findings {
             true => Ok((db, report)),
             false => Err(MaintenanceError::NotWhole {
@@ -75,7 +173,7 @@ pub(super) fn restore_in_stages(
     });
     let (rebuild, (db, report)) = built?;
     rebuild.finish(db, go_on)?;
-    Ok(told(head, report))
+    Ok(Restored { told, report })
 }
 
 /// Verifies a backup in a folder of its own, which is removed again.
@@ -84,33 +182,28 @@ pub(super) fn restore_in_stages(
 /// See [`MaintenanceError`]. Findings are no error: they are in the answer.
 pub fn verify_backup(
     options: &OpenOptions,
-    input: impl Read,
+    source: Source<impl Read>,
     progress: &dyn Progress,
 ) -> Result<Restored, MaintenanceError> {
     let store = options.path.as_path();
     let io = MaintenanceError::io(store);
     DirBuilder::new().mode(0o700).create(store).map_err(&io)?;
     let verified = (|| {
-        let (decoder, head) = Decoder::open(input, FORMAT)?;
-        let sealer = Sealer::new(&options.master);
-        prove_key(&sealer, &head)?;
-        let report = Rebuild::begin(Folder::take(options)?)?.attempt(|rebuild| {
-            build(rebuild, decoder, options, progress).map(|(_, report)| report)
-        });
-        Ok(told(head, report?.1))
+        let Opened {
+            decoder,
+            told,
+            sealer,
+        } = source.open(&options.master)?;
+        let (_, report) = Rebuild::begin(Folder::take(options)?)?.attempt(|rebuild| {
+            let db = replay(rebuild, decoder, None, progress)?;
+            read_through(&db, sealer, progress)
+        })?;
+        Ok(Restored { told, report })
     })();
     super::remove_leftovers(store).map_err(&io)?;
     match fs::remove_dir_all(store) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(error)),
         _ => verified,
-    }
-}
-
-fn told(head: Head, report: Report) -> Restored {
-    Restored {
-        release: head.release,
-        made_at: Time::rfc3339(head.at),
-        report,
     }
 }
 
@@ -130,26 +223,15 @@ fn refuse_full(store: &Path) -> Result<(), MaintenanceError> {
     Ok(())
 }
 
-fn prove_key(sealer: &Sealer, head: &Head) -> Result<(), MaintenanceError> {
-    match open::prove(sealer, &head.canary) {
-        Ok(true) => Ok(()),
-        Err(Unsealed::OtherKey) => Err(FileError::WrongMasterKey.into()),
-        Ok(false) | Err(Unsealed::Fault(_)) => Err(FileError::Damaged {
-            at: 0,
-            what: "the proof of the master key",
-        }
-        .into()),
-    }
-}
-
-/// Replays a backup into a new store and reads that through. Its groups change rows that came before
-/// them, so it is replayed by way of the engine and written at once afterwards.
-fn build(
+/// Replays a backup into a new store, sealed anew from one key to another where both are given. Its
+/// groups change rows that came before them, so it is replayed by way of the engine and written at once
+/// afterwards.
+fn replay(
     rebuild: &Rebuild,
     mut decoder: Decoder<impl Read>,
-    options: &OpenOptions,
+    sealers: Option<(&Sealer, &Sealer)>,
     progress: &dyn Progress,
-) -> Result<(Db, Report), MaintenanceError> {
+) -> Result<Db, MaintenanceError> {
     progress.begin("Reading the backup", Unit::Bytes, None);
     let mut read = 0;
     let (filling, db) = rebuild.fill()?;
@@ -161,7 +243,8 @@ fn build(
         match piece {
             Piece::Rows(rows) => {
                 for (key, row) in rows {
-                    bulk.push(key, IVec::from(row))?;
+                    let row = resealed(sealers, &key, row)?;
+                    bulk.push(key, row)?;
                 }
             }
             Piece::Group(changes) => {
@@ -170,7 +253,10 @@ fn build(
                 let mut batch = Batch::default();
                 for (key, row) in changes {
                     match row {
-                        Some(row) => batch.insert(key, row),
+                        Some(row) => {
+                            let row = resealed(sealers, &key, row)?;
+                            batch.insert(key, row);
+                        }
                         None => batch.remove(key),
                     }
                 }
@@ -180,11 +266,27 @@ fn build(
         }
     }
     bulk.write()?;
-    let db = rebuild.pack_filled(&filling, db)?;
-    let sealer = Sealer::new(&options.master);
-    let marker = marker(&db, &sealer)?;
-    let report = judged(&db, &Secrets { sealer, marker }, "Verifying", progress)?;
-    Ok((db, report))
+    rebuild.pack_filled(&filling, db)
+}
+
+fn resealed(sealers: Option<(&Sealer, &Sealer)>, key: &[u8], row: Vec<u8>) -> Result<IVec, Fault> {
+    let (Some((old, new)), Some(reseal)) = (sealers, kinds::split(key)?.0.reseal) else {
+        return Ok(row.into());
+    };
+    match reseal(old, new, key, &row) {
+        // It stays as it is: reading the store through names it.
+        Err(Fault::Corrupt(_)) => Ok(row.into()),
+        resealed => resealed,
+    }
+}
+
+fn read_through(
+    db: &Db,
+    sealer: Sealer,
+    progress: &dyn Progress,
+) -> Result<Report, MaintenanceError> {
+    let marker = marker(db, &sealer)?;
+    judged(db, &Secrets { sealer, marker }, "Verifying", progress)
 }
 
 /// The key of the e-mail mark, without which no request can be compared.

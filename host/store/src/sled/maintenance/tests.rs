@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use super::format::FileError;
 use super::{
-    MaintenanceError, OpenError, OpenOptions, Report, Stopped, backup, compact, rekey, restore,
-    verify, verify_audit, verify_backup,
+    Asked, Compacted, MaintenanceError, OpenError, OpenOptions, Progress, Rekeyed, Report,
+    Restored, Source, Stopped, backup, verify, verify_audit,
 };
 use crate::sled::stored::AttemptPlace;
 use crate::sled::{MasterKey, SledStore, keys, records};
@@ -41,6 +41,37 @@ fn under(folder: &TempDir, key: u8) -> OpenOptions {
         master: MasterKey::from_bytes([key; 32]),
         cache_bytes: CACHE_BYTES,
     }
+}
+
+/// Under the store's own key, and without a word of who and why; so are the next three.
+fn restore(
+    options: &OpenOptions,
+    file: &[u8],
+    despite_findings: bool,
+    progress: &dyn Progress,
+) -> Result<Restored, MaintenanceError> {
+    let source = Source::new(file);
+    super::restore(options, source, despite_findings, Asked::at(NOW), progress)
+}
+
+fn verify_backup(
+    options: &OpenOptions,
+    file: &[u8],
+    progress: &dyn Progress,
+) -> Result<Restored, MaintenanceError> {
+    super::verify_backup(options, Source::new(file), progress)
+}
+
+fn compact(options: &OpenOptions, progress: &dyn Progress) -> Result<Compacted, MaintenanceError> {
+    super::compact(options, Asked::at(NOW), progress)
+}
+
+fn rekey(
+    options: &OpenOptions,
+    new: &MasterKey,
+    progress: &dyn Progress,
+) -> Result<Rekeyed, MaintenanceError> {
+    super::rekey(options, new, Asked::at(NOW), progress)
 }
 
 /// A store with a row of every kind.

@@ -1,11 +1,14 @@
 //! To a file and back.
 
 use kassette_domain::id::PaymentId;
+use kassette_domain::operator::{Operator, Role};
+use sha2::{Digest as _, Sha256};
 
-use super::super::format::{Decoder, Encoder, Head, Piece};
+use super::super::format::{Decoder, Encoder, Head, MAGIC, Piece, Row};
 use super::super::kinds::KINDS;
 use super::*;
 use crate::sled::open::FORMAT;
+use crate::sled::seal::Sealer;
 use crate::{About, Pieces};
 
 async fn collected(mut pieces: Pieces) -> Vec<u8> {
@@ -47,7 +50,7 @@ async fn a_backup_restores_everything_there_is() {
         let elsewhere = tempfile::tempdir().unwrap();
         let restored = restore(&options(&elsewhere), file.as_slice(), false, &()).unwrap();
         assert_eq!(restored.report.payments, 4);
-        assert_eq!(restored.made_at, NOW.rfc3339());
+        assert_eq!(restored.told.made_at, NOW.rfc3339());
         whole(&options(&elsewhere));
         assert_eq!(everything_under(&options(&elsewhere)).await, before);
         alone(&elsewhere);
@@ -153,9 +156,8 @@ async fn a_backup_that_is_cut_anywhere_is_refused() {
     assert!(matches!(read(&more), Err(FileError::Damaged { .. })));
 }
 
-#[tokio::test]
-async fn pieces_that_are_left_out_or_moved_are_refused() {
-    let (_folder, file) = backed_up().await;
+/// The frames behind the beginning.
+fn frames(file: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     let mut at = 12;
     while at < file.len() {
@@ -164,6 +166,13 @@ async fn pieces_that_are_left_out_or_moved_are_refused() {
         frames.push(&file[at..end]);
         at = end;
     }
+    frames
+}
+
+#[tokio::test]
+async fn pieces_that_are_left_out_or_moved_are_refused() {
+    let (_folder, file) = backed_up().await;
+    let frames = frames(&file);
     let built = |frames: &[&[u8]]| [&file[..12], &frames.concat()].concat();
     read(&built(&frames)).unwrap();
     for left_out in 0..frames.len() {
@@ -196,7 +205,7 @@ fn a_backup_of_a_later_release_or_of_another_layout_is_refused() {
     file[11] += 1;
     let refused = read(&file).unwrap_err();
     assert!(
-        matches!(refused, FileError::Newer { found: 2, .. }),
+        matches!(refused, FileError::Newer { found: 3, .. }),
         "{refused}"
     );
     let mut other = head();
@@ -240,7 +249,7 @@ async fn a_refused_backup_leaves_nothing_behind() {
     assert!(
         matches!(
             refused,
-            Err(MaintenanceError::File(FileError::WrongMasterKey))
+            Err(MaintenanceError::File(FileError::WrongMasterKey { .. }))
         ),
         "{refused:?}"
     );
@@ -267,4 +276,169 @@ async fn a_backup_is_verified_in_a_folder_that_goes_away_again() {
     assert!(verified.report.is_whole());
     verify_backup(&options(&scratch), &file[..file.len() - 1], &()).unwrap_err();
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
+}
+
+/// What a stranger makes of a backup: another head or other rows, with every sum and count as it has to
+/// be, and the code that the stranger can make.
+fn forged(file: &[u8], head: impl FnOnce(&mut Head), rows: impl Fn(&mut Vec<Row>)) -> Vec<u8> {
+    let (mut decoder, mut found) = Decoder::open(file, FORMAT).unwrap();
+    head(&mut found);
+    let (mut encoder, mut forged) = Encoder::begin(&found).unwrap();
+    loop {
+        match decoder.next().unwrap() {
+            Piece::Rows(mut found) => {
+                rows(&mut found);
+                forged.extend(encoder.rows(&found).unwrap());
+            }
+            Piece::Group(_) => panic!("a stopped store has no groups"),
+            Piece::End(_) => {
+                let stranger = Sealer::new(&MasterKey::from_bytes([66; 32]));
+                forged.extend(encoder.end(&stranger).unwrap().1);
+                read(&forged).unwrap();
+                return forged;
+            }
+        }
+    }
+}
+
+/// The operators of a backup, all of them made admins.
+fn promoted(rows: &mut Vec<Row>) {
+    for (key, row) in rows {
+        if key.starts_with(b"opr/") {
+            let mut operator: Operator = records::decode(key, row).unwrap();
+            assert_ne!(operator.role, Role::Admin);
+            operator.role = Role::Admin;
+            *row = records::encode(key, &operator).unwrap().to_vec();
+        }
+    }
+}
+
+/// A file with the code of another one.
+fn with_code_of(file: &[u8], other: &[u8]) -> Vec<u8> {
+    let [own, code] = [file, other].map(|file| *frames(file).last().unwrap());
+    [&file[..file.len() - own.len()], code].concat()
+}
+
+/// The same as version 1 had it: no code, and a digest that fits.
+fn without_code(file: &[u8]) -> Vec<u8> {
+    let frames = frames(file);
+    let (before, last) = frames.split_at(frames.len() - 2);
+    let mut old = [MAGIC.as_slice(), &1_u32.to_be_bytes(), &before.concat()].concat();
+    let end = last[0];
+    let totals = &end[5 + 32..end.len() - 4];
+    let mut end = [&end[..5], &Sha256::digest(&old), totals].concat();
+    end.extend(crc32fast::hash(&end).to_be_bytes());
+    old.extend(end);
+    read(&old).unwrap();
+    old
+}
+
+#[tokio::test]
+async fn a_backup_that_was_written_anew_without_the_key_is_refused_whatever_its_sums_say() {
+    let (_folder, file) = backed_up().await;
+    let role = forged(&file, |_| {}, promoted);
+    assert_ne!(role, forged(&file, |_| {}, |_| {}));
+    let head = forged(&file, |head| head.at = later(9), |_| {});
+    let order = forged(&file, |_| {}, |rows| rows.reverse());
+    let fewer = forged(&file, |_| {}, |rows| rows.truncate(rows.len() - 1));
+    for forged in [role, head, order, fewer] {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let is_refused = |refused: Result<Restored, MaintenanceError>| {
+            let wrong = matches!(refused, Err(MaintenanceError::File(FileError::WrongCode)));
+            assert!(wrong, "{refused:?}");
+            assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+        };
+        for bad in [with_code_of(&forged, &file), forged] {
+            is_refused(restore(&options(&elsewhere), &bad, true, &()));
+            is_refused(verify_backup(&options(&elsewhere), &bad, &()));
+        }
+    }
+    let code = frames(&file).pop().unwrap();
+    let refused = read(&file[..file.len() - code.len()]);
+    assert!(
+        matches!(refused, Err(FileError::CutOff { .. })),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_backup_without_a_code_is_taken_only_where_that_is_said() {
+    let (_folder, file) = backed_up().await;
+    let (old, forged) = (
+        without_code(&file),
+        without_code(&forged(&file, |_| {}, promoted)),
+    );
+    let elsewhere = tempfile::tempdir().unwrap();
+    for file in [&old, &forged] {
+        for refused in [
+            restore(&options(&elsewhere), file, true, &()),
+            verify_backup(&options(&elsewhere), file, &()),
+        ] {
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains("--without-code"), "{refused}");
+        }
+        assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    }
+    let source = |input| Source {
+        without_code: true,
+        ..Source::new(input)
+    };
+    let verified =
+        super::super::verify_backup(&options(&elsewhere), source(old.as_slice()), &()).unwrap();
+    assert!(!verified.told.authenticated && verified.report.is_whole());
+    let asked = Asked::at(NOW);
+    super::super::restore(&options(&elsewhere), source(&old), false, asked, &()).unwrap();
+    whole(&options(&elsewhere));
+    // A code that is there is checked all the same.
+    let wrong = with_code_of(&file, &self::forged(&file, |_| {}, |_| {}));
+    let scratch = tempfile::tempdir().unwrap();
+    let refused = super::super::verify_backup(&options(&scratch), source(&wrong), &());
+    assert!(matches!(
+        refused,
+        Err(MaintenanceError::File(FileError::WrongCode))
+    ));
+}
+
+#[tokio::test]
+async fn a_backup_from_before_a_change_of_the_key_opens_with_the_old_key_beside_the_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = full(&options(&folder)).await;
+    let before = everything_in(&store).await;
+    let online = collected(store.backup(NOW).await.unwrap().unwrap()).await;
+    closed(store).await;
+    rekey(&options(&folder), &MasterKey::from_bytes([8; 32]), &()).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let target = under(&elsewhere, 8);
+    for refused in [
+        restore(&target, &online, true, &()),
+        verify_backup(&target, &online, &()),
+    ] {
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("--old-key-file"), "{refused}");
+    }
+    let source = |key: u8| Source {
+        old_key: Some(MasterKey::from_bytes([key; 32])),
+        ..Source::new(online.as_slice())
+    };
+    let refused = super::super::verify_backup(&target, source(9), &());
+    assert!(matches!(
+        refused,
+        Err(MaintenanceError::File(FileError::WrongMasterKey { .. }))
+    ));
+    let verified = super::super::verify_backup(&target, source(7), &()).unwrap();
+    assert!(verified.told.authenticated && verified.report.is_whole());
+    super::super::restore(&target, source(7), false, Asked::at(NOW), &()).unwrap();
+    // It is the new key's store from now on.
+    whole(&target);
+    assert_eq!(everything_under(&target).await, before);
+    alone(&elsewhere);
+    // An old key that is not needed does no harm.
+    let mut file = Vec::new();
+    backup(&target, &mut file, NOW, &()).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let source = Source {
+        input: file.as_slice(),
+        ..source(7)
+    };
+    super::super::verify_backup(&under(&scratch, 8), source, &()).unwrap();
 }

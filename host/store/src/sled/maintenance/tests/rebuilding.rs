@@ -1,6 +1,7 @@
 //! Compaction and another master key, ended at every stage.
 
 use ::sled::IVec;
+use kassette_domain::audit::Audited;
 
 use super::super::compact::compact_in_stages;
 use super::super::rebuild::{Stage, disk_bytes};
@@ -35,7 +36,7 @@ async fn compaction_keeps_everything_and_tells_the_sizes() {
     let bytes_after = disk_bytes(&options(&folder).path).unwrap();
     assert_eq!(compacted.bytes_after, bytes_after);
     let report = whole(&options(&folder));
-    assert_eq!(compacted.rows, report.rows.values().sum::<u64>());
+    assert_eq!(compacted.rows + 1, report.rows.values().sum::<u64>());
     alone(&folder);
     assert_eq!(everything_under(&options(&folder)).await, before);
 }
@@ -84,7 +85,7 @@ async fn a_compaction_that_is_ended_leaves_one_whole_store_and_the_next_start_cl
         let store = full(&options(&folder)).await;
         let before = everything_in(&store).await;
         closed(store).await;
-        let ended = compact_in_stages(&options(&folder), &(), &until(stage));
+        let ended = compact_in_stages(&options(&folder), Asked::at(NOW), &(), &until(stage));
         assert!(ended.is_err(), "{stage:?}");
         assert_eq!(
             std::fs::read_dir(folder.path()).unwrap().count(),
@@ -161,7 +162,7 @@ async fn a_change_of_key_that_is_ended_leaves_a_store_under_one_of_the_two() {
         let before = everything_in(&store).await;
         closed(store).await;
         let new = MasterKey::from_bytes([8; 32]);
-        let ended = rekey_in_stages(&options(&folder), &new, &(), &until(stage));
+        let ended = rekey_in_stages(&options(&folder), &new, Asked::at(NOW), &(), &until(stage));
         assert!(ended.is_err(), "{stage:?}");
         let exchanged = matches!(stage, Stage::Exchanged | Stage::Settled);
         let (opens, refused) = if exchanged { (8, 7) } else { (7, 8) };
@@ -195,7 +196,14 @@ async fn a_restore_that_is_ended_leaves_all_or_nothing() {
     for stage in Stage::ALL {
         let elsewhere = tempfile::tempdir().unwrap();
         let target = options(&elsewhere);
-        let ended = restore_in_stages(&target, file.as_slice(), false, &(), &until(stage));
+        let ended = restore_in_stages(
+            &target,
+            Source::new(file.as_slice()),
+            false,
+            Asked::at(NOW),
+            &(),
+            &until(stage),
+        );
         assert!(ended.is_err(), "{stage:?}");
         if !matches!(stage, Stage::Exchanged | Stage::Settled) {
             assert!(matches!(
@@ -244,4 +252,47 @@ async fn a_rekeyed_invitation_says_the_same() {
     let after = store.invitation(opens("open"), NOW).await.unwrap();
     assert!(after.is_some() && after == before);
     closed(store).await;
+}
+
+/// The audit log's last line.
+async fn last_line(options: &OpenOptions) -> Audited {
+    let store = SledStore::open(options).unwrap();
+    let page = page(store.audit_log(first(1)).await.unwrap());
+    closed(store).await;
+    page.items.into_iter().next().unwrap().audited
+}
+
+#[tokio::test]
+async fn what_is_done_with_a_whole_store_is_a_line_in_its_audit_log() {
+    let folder = tempfile::tempdir().unwrap();
+    closed(full(&options(&folder)).await).await;
+    let asked = || Asked {
+        actor: Some("ann".into()),
+        reason: Some("the old key was seen".into()),
+        at: later(200),
+    };
+    let said = |line: &Audited| {
+        let texts = [&line.operator, &line.actor, &line.action, &line.object];
+        texts.map(String::as_str).join(" ")
+    };
+    super::super::compact(&options(&folder), asked(), &()).unwrap();
+    let line = last_line(&options(&folder)).await;
+    assert_eq!(said(&line), "system ann store.compact store");
+    assert_eq!(line.reason.as_deref(), Some("the old key was seen"));
+
+    let new = MasterKey::from_bytes([8; 32]);
+    super::super::rekey(&options(&folder), &new, asked(), &()).unwrap();
+    let line = last_line(&under(&folder, 8)).await;
+    assert_eq!(said(&line), "system ann store.rekey store");
+    assert!(line.before != line.after && line.after.unwrap().contains("master_key"));
+
+    let mut file = Vec::new();
+    backup(&under(&folder, 8), &mut file, NOW, &()).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    restore(&under(&elsewhere, 8), &file, false, &()).unwrap();
+    let line = last_line(&under(&elsewhere, 8)).await;
+    assert_eq!(said(&line), "system system store.restore store");
+    assert!(line.after.unwrap().contains(&NOW.rfc3339()));
+    assert_eq!(verify_audit(&under(&elsewhere, 8)).unwrap().breaks(), []);
+    whole(&under(&elsewhere, 8));
 }

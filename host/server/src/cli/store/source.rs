@@ -1,0 +1,61 @@
+//! The backup that `restore` and `verify` read.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use kassette_store::sled::maintenance::Source;
+
+use crate::cli::place;
+use crate::master_key;
+
+/// Where the master key of then stands; never on a command line, which all of the machine can read.
+const OLD_KEY: &str = "KASSETTE_OLD_MASTER_KEY";
+
+/// What a backup is believed by, beside the master key of now.
+#[derive(Args)]
+pub(super) struct BelievedArgs {
+    /// File that holds the master key under which the backup was made, where that was changed since;
+    /// KASSETTE_OLD_MASTER_KEY goes before it.
+    #[arg(long, value_name = "FILE", requires = "file")]
+    old_key_file: Option<PathBuf>,
+    /// Take a backup without an authentication code, as earlier releases made them: only where the file
+    /// cannot have been changed since.
+    #[arg(long, requires = "file")]
+    without_code: bool,
+}
+
+/// Something that is read on another thread.
+pub(super) type Input = Box<dyn Read + Send>;
+
+impl BelievedArgs {
+    /// Opens what a path names, `-` being standard input; with its length where that is known.
+    pub(super) fn open(self, path: &Path) -> Result<(Source<Input>, Option<u64>), String> {
+        let old_key = master_key::given(OLD_KEY, self.old_key_file.as_deref())
+            .map_err(|error| error.to_string())?;
+        let (input, bytes) = input(path)?;
+        let source = Source {
+            input,
+            old_key: old_key.map(|key| place::parse(&key)).transpose()?,
+            without_code: self.without_code,
+        };
+        Ok((source, bytes))
+    }
+}
+
+fn input(path: &Path) -> Result<(Input, Option<u64>), String> {
+    if path == Path::new("-") {
+        return Ok((Box::new(io::stdin()), None));
+    }
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(format!("{} is a folder, not a backup", path.display()));
+    }
+    Ok((
+        Box::new(io::BufReader::with_capacity(1 << 20, file)),
+        Some(metadata.len()),
+    ))
+}

@@ -1,0 +1,66 @@
+//! The line that a task on a whole store leaves in its audit log.
+
+use ::sled::{Batch, Db};
+use kassette_domain::audit::Audited;
+use kassette_domain::time::Time;
+use serde_json::Value;
+
+use super::MaintenanceError;
+use crate::sled::rows::engine;
+use crate::sled::{audits, keys, records};
+
+/// The operator of a task that needs no token, and who acts where no actor is named.
+const SYSTEM: &str = "system";
+
+/// Who asks for a task, when and why.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The person behind it, where one was named.
+    pub actor: Option<String>,
+    /// Why, where it was said.
+    pub reason: Option<String>,
+    /// When.
+    pub at: Time,
+}
+
+impl Asked {
+    /// Without a word of who and why.
+    pub const fn at(at: Time) -> Self {
+        Self {
+            actor: None,
+            reason: None,
+            at,
+        }
+    }
+
+    /// Writes the line into a new store, before that takes its place.
+    pub(super) fn note(
+        self,
+        db: &Db,
+        action: &str,
+        before: Option<&Value>,
+        after: Option<&Value>,
+    ) -> Result<(), MaintenanceError> {
+        let audited = Audited {
+            operator: SYSTEM.into(),
+            actor: self.actor.unwrap_or_else(|| SYSTEM.into()),
+            reason: self.reason,
+            action: action.into(),
+            object: "store".into(),
+            before: before.map(Value::to_string),
+            after: after.map(Value::to_string),
+        };
+        let last = db.get(keys::AUDIT_END).map_err(|error| engine(&error))?;
+        let last = last.map(|row| records::decode(keys::AUDIT_END, &row));
+        // A log whose end is damaged is not gone on with: reading the store through has named it.
+        let Some(last) = records::readable(last.transpose())? else {
+            return Ok(());
+        };
+        let mut batch = Batch::default();
+        for (key, row) in audits::next(last, audited, self.at)?.1 {
+            batch.insert(key, row);
+        }
+        db.apply_batch(batch).map_err(|error| engine(&error))?;
+        Ok(())
+    }
+}
