@@ -46,6 +46,7 @@ async fn every_field_has_its_rule() {
         ("order_id", json!("")),
         ("order_id", json!("é".repeat(151))),
         ("order_id", json!("   ")),
+        ("order_id", json!("\u{200B}\u{FE0F}\u{3164}")),
         ("order_id", json!("a\u{202E}b")),
         ("order_id", json!("a\u{0}b")),
         ("order_id", json!(7)),

@@ -13,8 +13,9 @@ use crate::consent::ConsentCode;
 use crate::delegation::{Delegation, DelegationStatus};
 use crate::id::{InvitationId, MerchantId, ResellerId};
 use crate::key::TokenHash;
-use crate::order::{BadText, ClientRef, Email, is_bidi_control};
+use crate::order::{BadText, ClientRef, Email};
 use crate::secret::Secret;
+use crate::text::{is_bidi_control, shows};
 use crate::time::Time;
 
 /// What a reseller calls the merchant that it invites: 1-100 characters.
@@ -40,7 +41,7 @@ impl BusinessName {
         if text.chars().any(|c| c.is_control() || is_bidi_control(c)) {
             return Err(BadText::Control);
         }
-        if text.chars().all(char::is_whitespace) {
+        if !shows(text) {
             return Err(BadText::Blank);
         }
         Ok(Self(text.to_owned()))

@@ -31,6 +31,7 @@ pub mod routing;
 pub mod secret;
 pub mod signing;
 pub mod site;
+pub mod text;
 pub mod time;
 pub mod webhook;
 pub mod work;

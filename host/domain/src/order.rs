@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::secret::Secret;
+use crate::text::{is_bidi_control, shows};
 
 /// Why a text of the request is refused; the words are for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -17,8 +18,8 @@ pub enum BadText {
         /// Most characters.
         most: usize,
     },
-    /// Nothing but white space.
-    #[error("must not be blank")]
+    /// Nothing that a reader sees.
+    #[error("must have a character that shows")]
     Blank,
     /// A control or text-direction character.
     #[error("must not contain control or text-direction characters")]
@@ -29,12 +30,6 @@ pub enum BadText {
     /// Not an e-mail address.
     #[error("must be a valid e-mail address of at most 254 characters")]
     Email,
-}
-
-/// Characters that change the direction of text around them, and could make one order look like
-/// another (Unicode, UAX 9: explicit formatting).
-pub fn is_bidi_control(c: char) -> bool {
-    matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
 fn within(text: &str, least: usize, most: usize) -> Result<(), BadText> {
@@ -92,7 +87,7 @@ impl OrderId {
         if text.chars().any(|c| c.is_control() || is_bidi_control(c)) {
             return Err(BadText::Control);
         }
-        if text.chars().all(char::is_whitespace) {
+        if !shows(text) {
             return Err(BadText::Blank);
         }
         Ok(Self(text.to_owned()))
@@ -195,6 +190,10 @@ mod tests {
                 },
             ),
             ("  \u{2003}", BadText::Blank),
+            ("\u{200B}", BadText::Blank),
+            ("\u{AD} \u{FE0F}", BadText::Blank),
+            ("\u{3164}\u{115F}", BadText::Blank),
+            ("\u{2800}", BadText::Blank),
             ("a\nb", BadText::Control),
             ("a\u{202E}b", BadText::Control),
             ("a\u{0085}b", BadText::Control),

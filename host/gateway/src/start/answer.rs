@@ -3,10 +3,11 @@
 use kassette_domain::attempt::Attempt;
 use kassette_domain::id::PaymentId;
 use kassette_domain::ledger::{Ledger, Step};
-use kassette_domain::order::{Email, is_bidi_control};
+use kassette_domain::order::Email;
 use kassette_domain::payment::CheckoutMode;
 use kassette_domain::provider::{Action, Question, QuestionKind};
 use kassette_domain::secret::Secret;
+use kassette_domain::text::is_bidi_control;
 use kassette_store::{About, Stepped};
 use tokio::time::Instant;
 

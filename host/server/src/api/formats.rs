@@ -66,9 +66,9 @@ formats! {
         .max_length(Some(id::AccountId::MAX))
         .build();
 
-    /// [`order::OrderId`]. Control and text-direction characters are refused, and so is a text of
-    /// nothing but white space.
-    OrderId = string("The merchant's own order reference, shown to the customer. No control or text-direction characters, and not only white space.", "order-1042")
+    /// [`order::OrderId`]. Control and text-direction characters are refused, and so is a text in which
+    /// no character shows.
+    OrderId = string("The merchant's own order reference, shown to the customer. No control or text-direction characters, and at least one character that shows.", "order-1042")
         .min_length(Some(1))
         .max_length(Some(150))
         .pattern(Some(ORDER_ID))
@@ -82,7 +82,7 @@ formats! {
         .build();
 
     /// [`invitation::BusinessName`]
-    BusinessName = string("What the reseller calls the merchant. No control or text-direction characters, and not only white space.", "Shop Seven")
+    BusinessName = string("What the reseller calls the merchant. No control or text-direction characters, and at least one character that shows.", "Shop Seven")
         .min_length(Some(1))
         .max_length(Some(invitation::BusinessName::MAX))
         .pattern(Some(ORDER_ID))
@@ -102,6 +102,13 @@ formats! {
         .schema_type(Type::Integer)
         .minimum(Some(1))
         .maximum(Some(100))
+        .build();
+
+    /// Merchants of a page.
+    MerchantsLimit = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .minimum(Some(1))
+        .maximum(Some(1000))
         .build();
 
     /// Where a page begins; made by the service.
@@ -261,10 +268,12 @@ formats! {
 /// The largest number of a merchant that is looked at: what every reader of JSON takes exactly.
 pub(super) const MOST_MERCHANT: u64 = (1 << 53) - 1;
 
-/// At least one character that is neither white space nor refused, and no refused one.
+/// At least one character that is neither refused nor, as far as a plain class can tell
+/// (`kassette_domain::text` knows all), one that does not show; and no refused one.
 const ORDER_ID: &str = concat!(
     r"^[^\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]*",
-    r"[^\s\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]",
+    r"[^\s\u0000-\u001F\u007F-\u009F\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u180B-\u180F",
+    r"\u200B-\u200F\u202A-\u202E\u2060-\u206F\u2800\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFB]",
     r"[^\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]*$",
 );
 
