@@ -2,10 +2,12 @@
 //! verified domain.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
+use tokio::sync::Notify;
 
 use crate::harness::{Answer, Server, merge, new_payment, shared, unique};
 use crate::receiver::{Receiver, Reply};
@@ -188,6 +190,7 @@ async fn a_race_of_64_exchanges_has_one_winner() {
     statuses.sort_unstable();
     let mut expected = [401; 64];
     expected[0] = 200;
+    // Who comes while one is under way has lost like one who finds the code used.
     assert_eq!(statuses, expected);
     assert_eq!(shop.got().len(), 1, "the shop is asked once");
     assert_eq!(
@@ -199,6 +202,45 @@ async fn a_race_of_64_exchanges_has_one_winner() {
         .await;
     assert_eq!(hooks.len(), 1);
     assert_eq!(server.domains(merchant).await.as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_code_under_way_takes_one_place_however_often_it_is_sent() {
+    let server = shared().await;
+    let (merchant, ..) = server.merchant(json!({})).await;
+    let shop = Receiver::new().await;
+    let site = origin(&shop, "127.0.0.1");
+    let code = server.connect_code(merchant, &site, json!({})).await;
+    let first = claim(&code, &shop, &site, &site);
+    let shop_goes_on = Arc::new(Notify::new());
+    shop.answer(Reply::Held(Arc::clone(&shop_goes_on)));
+    let held = tokio::spawn({
+        let first = first.clone();
+        async move { shared().await.exchange(&first).await }
+    });
+    shop.wait(1).await;
+    // More than there are places for exchanges. Each is told at once, while the shop is silent.
+    let more = (0..300).map(|_| {
+        let first = first.clone();
+        tokio::spawn(async move { shared().await.exchange(&first).await })
+    });
+    for refused in more.collect::<Vec<_>>() {
+        let refused = refused.await.unwrap().expect(401);
+        assert!(refused.error().contains("under way"), "{}", refused.text);
+        assert_eq!(refused.header("retry-after"), Some("10"));
+        assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+    }
+    let (other, other_shop) = (server.merchant(json!({})).await.0, Receiver::new().await);
+    let other_site = origin(&other_shop, "127.0.0.1");
+    let code = server.connect_code(other, &other_site, json!({})).await;
+    let claimed = claim(&code, &other_shop, &other_site, &other_site);
+    server.exchange(&claimed).await.expect(200);
+    // The first one fails, as its shop does not answer with the proof; the code is good still.
+    assert!(!held.is_finished());
+    shop_goes_on.notify_one();
+    held.await.unwrap().expect(403);
+    let again = claim(first["code"].as_str().unwrap(), &shop, &site, &site);
+    server.exchange(&again).await.expect(200);
 }
 
 #[tokio::test]
@@ -310,7 +352,7 @@ async fn codes_are_issued_for_sites_and_listed_without_themselves() {
         .await;
     let live = json!({ "environment": "live", "site_url": "https://shop.example" });
     server.admin("POST", &path, Some(&live)).await.expect(409);
-    let viewer = json!({ "name": "viewer", "role": "viewer" });
+    let viewer = json!({ "name": format!("viewer {}", unique()), "role": "viewer" });
     let viewer = server
         .admin("POST", "/operators", Some(&viewer))
         .await

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use kassette_domain::audit::Audited;
+use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::connect::{Challenge, CodeUse, ConnectCode, Connection, Proof, SiteUrl};
 use kassette_domain::id::{ConnectCodeId, EndpointId, KeyId, MerchantId};
 use kassette_domain::key::{
@@ -30,14 +30,14 @@ use crate::webhooks::{NotADestination, count_ended};
 const FETCH: Duration = Duration::from_secs(10);
 /// Most bytes of the shop's answer.
 const FETCH_BYTES: usize = 4 << 10;
-/// How long an exchange waits for another of the same code: longer than one takes.
-const TURN: Duration = Duration::from_secs(15);
+/// How long the shop may take is how long another exchange of the same code may have to wait.
+const COME_AGAIN: Duration = FETCH;
 
 /// What the gateway keeps for exchanges.
 pub(crate) struct Connecting {
     /// The guarded client.
     client: Client,
-    /// One exchange of a code at a time: whoever waits finds it redeemed and asks no shop.
+    /// One exchange of a code at a time: the shop is asked for one of them alone.
     turns: Hands<TokenHash>,
 }
 
@@ -162,9 +162,14 @@ pub enum ConnectError {
     /// 409.
     #[error("the merchant has as many verified domains as it can; ask the operator to delete one")]
     TooManyDomains,
-    /// 503: another exchange of the code is under way.
-    #[error("another exchange of the code is under way")]
-    Busy,
+    /// 401, as for each that loses a race; it may come again, should the other one fail.
+    #[error(
+        "another exchange of the code is under way; if it fails, try again after the time in Retry-After"
+    )]
+    UnderWay {
+        /// When the other one is over.
+        retry_after: Duration,
+    },
     /// 500.
     #[error(transparent)]
     Random(#[from] getrandom::Error),
@@ -254,6 +259,7 @@ impl Gateway {
         let told = match &outcome {
             Ok(_) => "connected",
             Err(ConnectError::CodeRefused) => "code_refused",
+            Err(ConnectError::UnderWay { .. }) => "under_way",
             Err(ConnectError::OtherSite | ConnectError::WrongProof) => "wrong_proof",
             Err(ConnectError::NoControl(_) | ConnectError::AskedTooOften) => "no_control",
             Err(_) => "failed",
@@ -284,10 +290,10 @@ impl Gateway {
         if code.environment == Environment::Live && !approved {
             return Err(ConnectError::NotLiveApproved);
         }
-        let turn = self.inner.connecting.turns.take(hash);
-        let _turn = tokio::time::timeout(TURN, turn)
-            .await
-            .map_err(|_| ConnectError::Busy)?;
+        let turn = self.inner.connecting.turns.try_take(hash);
+        let _turn = turn.ok_or(ConnectError::UnderWay {
+            retry_after: COME_AGAIN,
+        })?;
         match self
             .store()
             .use_connect_code(hash, CodeUse::Fetch, self.now())
@@ -420,7 +426,8 @@ fn audited(code: &ConnectCode, key: &ApiKey, endpoint: &Endpoint, site: &SiteUrl
         "verified_domain": site.domain(),
     });
     Audited {
-        operator: "system".into(),
+        operator: SYSTEM.into(),
+        operator_id: None,
         actor: code.origin.to_string(),
         reason: Some(format!("connect code {}", code.id)),
         action: "connect.exchange".into(),

@@ -1,6 +1,6 @@
-//! One pair of hands per thing within this process: starts and capturing of a payment, and exchanges of
-//! a connect code, wait for one another here instead of meeting each other in the store. Between
-//! processes the store decides.
+//! One pair of hands per thing within this process: starts and capturing of a payment wait for one
+//! another here instead of meeting each other in the store, and a second exchange of a connect code is
+//! turned away. Between processes the store decides.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -44,6 +44,11 @@ impl<K: Hash + Eq> Hands<K> {
         let lock = self.locks.lock().of(thing);
         lock.lock_owned().await
     }
+
+    /// Takes a thing in hand that is in no other; none where it is.
+    pub(crate) fn try_take(&self, thing: K) -> Option<OwnedMutexGuard<()>> {
+        self.locks.lock().of(thing).try_lock_owned().ok()
+    }
 }
 
 impl<K: Hash + Eq> Locks<K> {
@@ -83,6 +88,16 @@ mod tests {
         assert!(!waiting.is_finished());
         drop(held);
         drop(waiting.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn what_is_in_a_hand_is_taken_by_no_other_until_it_is_let_go() {
+        let hands = Hands::default();
+        let held = hands.try_take(payment(1)).unwrap();
+        assert!(hands.try_take(payment(1)).is_none());
+        assert!(hands.try_take(payment(2)).is_some());
+        drop(held);
+        assert!(hands.try_take(payment(1)).is_some());
     }
 
     #[tokio::test]

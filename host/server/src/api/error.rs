@@ -56,7 +56,12 @@ pub(crate) enum ApiError {
     /// 401: the key is good, the signature or what belongs to it is not.
     BadSignature(&'static str),
     /// 401: a one-time code in the body opens nothing.
-    CodeRefused(Cow<'static, str>),
+    CodeRefused {
+        /// Why.
+        message: Cow<'static, str>,
+        /// When to call again, where that may help.
+        retry_after: Option<Duration>,
+    },
     /// 403.
     Forbidden(Cow<'static, str>),
     /// 404.
@@ -138,7 +143,7 @@ impl ApiError {
                 "the credential is missing, invalid, revoked or expired".into(),
             ),
             Self::BadSignature(message) => (StatusCode::UNAUTHORIZED, message.into()),
-            Self::CodeRefused(message) => (StatusCode::UNAUTHORIZED, message),
+            Self::CodeRefused { message, .. } => (StatusCode::UNAUTHORIZED, message),
             Self::Forbidden(message) => (StatusCode::FORBIDDEN, message),
             Self::NotFound(message) => (StatusCode::NOT_FOUND, message.into()),
             Self::MethodNotAllowed => (
@@ -180,11 +185,17 @@ fn seconds(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(up).max(1)
 }
 
+fn bearer() -> (HeaderName, HeaderValue) {
+    (WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+}
+
 /// The headers that the form of an error demands.
 fn headers(error: &ApiError) -> Vec<(HeaderName, HeaderValue)> {
     match error {
-        ApiError::Unauthorized | ApiError::BadSignature(_) | ApiError::CodeRefused(_) => {
-            vec![(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))]
+        ApiError::Unauthorized | ApiError::BadSignature(_) => vec![bearer()],
+        ApiError::CodeRefused { retry_after, .. } => {
+            let after = retry_after.map(|after| (RETRY_AFTER, seconds(after).into()));
+            after.into_iter().chain([bearer()]).collect()
         }
         ApiError::Conflict {
             retry_after: Some(after),
@@ -348,7 +359,14 @@ impl From<ResellerError> for ApiError {
 impl From<ConnectError> for ApiError {
     fn from(error: ConnectError) -> Self {
         match error {
-            ConnectError::CodeRefused => Self::CodeRefused(error.to_string().into()),
+            ConnectError::CodeRefused => Self::CodeRefused {
+                message: error.to_string().into(),
+                retry_after: None,
+            },
+            ConnectError::UnderWay { retry_after } => Self::CodeRefused {
+                message: error.to_string().into(),
+                retry_after: Some(retry_after),
+            },
             ConnectError::OtherSite
             | ConnectError::WrongProof
             | ConnectError::NotLiveApproved
@@ -357,7 +375,6 @@ impl From<ConnectError> for ApiError {
             ConnectError::TooManyEndpoints | ConnectError::TooManyDomains => {
                 Self::conflict(error.to_string())
             }
-            ConnectError::Busy => Self::Busy,
             ConnectError::Random(error) => Self::internal(error),
             ConnectError::Store(fault) => fault.into(),
         }
