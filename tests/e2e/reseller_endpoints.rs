@@ -110,7 +110,10 @@ async fn what_is_wrong_with_an_invitation_is_named() {
         }
     }
     let listed = server.reseller_get(&reseller.test, MERCHANTS).await;
-    assert_eq!(listed.expect(200).json(), json!({ "merchants": [] }));
+    assert_eq!(
+        listed.expect(200).json(),
+        json!({ "merchants": [], "next_cursor": null })
+    );
 }
 
 #[tokio::test]
@@ -120,7 +123,7 @@ async fn merchants_are_told_with_where_the_reseller_stands() {
     let merchants = async || {
         let listed = server.reseller_get(&reseller.live, MERCHANTS).await;
         let body = listed.expect(200).json();
-        assert_eq!(names(&body), ["merchants"]);
+        assert_eq!(names(&body), ["merchants", "next_cursor"]);
         body["merchants"].as_array().unwrap().clone()
     };
     let asked = invitation();
@@ -152,6 +155,52 @@ async fn merchants_are_told_with_where_the_reseller_stands() {
     );
     server.set_standing(&reseller, merchant, "revoked").await;
     assert_eq!(theirs(merchants().await)["status"], "revoked");
+}
+
+#[tokio::test]
+async fn merchants_are_listed_in_pages_newest_first() {
+    let server = shared().await;
+    let reseller = server.reseller().await;
+    let page = async |query: &str| {
+        let path = format!("{MERCHANTS}{query}");
+        let listed = server.reseller_get(&reseller.live, &path).await;
+        let listed = listed.expect(200).json();
+        let merchants = listed["merchants"].as_array().unwrap().iter();
+        let refs: Vec<Value> = merchants.map(|each| each["client_ref"].clone()).collect();
+        (refs, listed["next_cursor"].as_str().map(str::to_owned))
+    };
+    let mut invited = Vec::new();
+    for _ in 0..3 {
+        let body = invitation();
+        let answer = server.reseller_post(&reseller.test, INVITATIONS, &body);
+        answer.await.expect(200);
+        invited.insert(0, body["client_ref"].clone());
+    }
+    let (first, next) = page("?limit=2").await;
+    let next = next.unwrap();
+    assert_eq!(first, invited[..2]);
+    let (rest, end) = page(&format!("?limit=2&cursor={next}")).await;
+    assert_eq!((&rest[..], end), (&invited[2..], None));
+    for whole in ["", "?limit=1000", "?limit=3"] {
+        assert_eq!(page(whole).await, (invited.clone(), None), "{whole}");
+    }
+    for (wrong, named) in [
+        ("limit=0", "limit"),
+        ("limit=1001", "limit"),
+        ("limit=07", "limit"),
+        ("limit=", "limit"),
+        ("cursor=nonsense", "cursor"),
+        ("limit=1&limit=1", "limit"),
+        ("page=2", "page"),
+    ] {
+        for key in [&reseller.test, &reseller.live] {
+            let refused = server
+                .reseller_get(key, &format!("{MERCHANTS}?{wrong}"))
+                .await;
+            let told = refused.expect(422).error();
+            assert!(told.contains(named), "{wrong}: {told}");
+        }
+    }
 }
 
 /// What a reseller's key is refused with at everything about a payment and its merchant.

@@ -258,7 +258,10 @@ async fn resellers_see_their_own_invitations_and_merchants_alone() {
         let listed = server
             .resell(key, "GET", "/api/v1/reseller/merchants", None)
             .await;
-        assert_eq!(listed.expect(200).json(), json!({ "merchants": [] }));
+        assert_eq!(
+            listed.expect(200).json(),
+            json!({ "merchants": [], "next_cursor": null })
+        );
     }
     // The same reference of another reseller is another invitation.
     let body = json!({

@@ -18,13 +18,13 @@ use kassette_domain::id::MerchantId;
 use kassette_domain::key::Environment;
 use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::reseller::{Barred, Reseller, may_work};
-use kassette_store::{Fault, Listed, Paging};
+use kassette_store::{Fault, Listed, Page, Paging};
 
 use crate::Gateway;
 use crate::auth::ResellerCaller;
 
 /// Merchants that are read at once.
-const PAGE: usize = 100;
+const PART: usize = 100;
 
 /// Why a reseller is shown nothing. The edge maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
@@ -44,32 +44,36 @@ pub enum ResellerError {
 }
 
 impl Gateway {
-    /// The merchants that a reseller has invited or that have authorized it, newest first.
+    /// Merchants that a reseller has invited or that have authorized it, newest first.
     ///
     /// # Errors
-    /// The store's.
+    /// [`ResellerError::BadCursor`], and the store's.
     pub async fn reseller_merchants(
         &self,
         caller: &ResellerCaller,
-    ) -> Result<Vec<DelegatedMerchant>, Fault> {
+        paging: Paging,
+    ) -> Result<Page<DelegatedMerchant>, ResellerError> {
         let (store, now) = (self.store(), self.now());
-        let mut merchants = Vec::new();
-        let mut cursor = None;
-        // As many as a reseller can invite, and those that operators authorized beside them.
+        let mut whole = Page {
+            items: Vec::new(),
+            next: paging.cursor,
+        };
         loop {
-            let paging = Paging {
-                limit: PAGE,
-                cursor,
+            let part = Paging {
+                limit: (paging.limit - whole.items.len()).min(PART),
+                cursor: whole.next,
             };
-            let listed = store.delegated_merchants(caller.reseller.id, paging, now);
-            let Listed::Page(page) = listed.await? else {
-                return Ok(merchants);
+            let listed = store.delegated_merchants(caller.reseller.id, part, now);
+            let Listed::Page(part) = listed.await? else {
+                return Err(ResellerError::BadCursor);
             };
-            merchants.extend(page.items);
-            match page.next {
-                None => return Ok(merchants),
-                next => cursor = next,
+            whole.items.extend(part.items);
+            whole.next = part.next;
+            if whole.next.is_none() || whole.items.len() >= paging.limit {
+                return Ok(whole);
             }
+            // Others have their turn between the parts of a large page.
+            tokio::task::yield_now().await;
         }
     }
 

@@ -74,15 +74,30 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     /// # Errors
     /// [`Exhausted`] where there is none; nothing is taken then.
     pub(crate) fn take(&self, key: &K, limit: RateLimit, now: Time) -> Result<(), Exhausted> {
+        self.take_many(key, 1, limit, now)
+    }
+
+    /// Takes `cost` tokens at once, or as many as the bucket holds where that is less, so that what is
+    /// dear stays possible.
+    ///
+    /// # Errors
+    /// [`Exhausted`] where there are fewer; nothing is taken then.
+    pub(crate) fn take_many(
+        &self,
+        key: &K,
+        cost: u32,
+        limit: RateLimit,
+        now: Time,
+    ) -> Result<(), Exhausted> {
         let now = now.as_millis().saturating_mul(1_000_000);
         let hash = self.hasher.hash_one(key);
         // Any bits would do; these are not the ones that the map looks at first.
         let index = usize::try_from(hash >> 32).unwrap_or_default() % SHARDS;
         let mut shard = self.shards[index].lock();
         if let Some(full_at) = shard.full_at.get_mut(key) {
-            return take(full_at, limit, now);
+            return take(full_at, cost, limit, now);
         }
-        take(shard.make(key, now), limit, now)
+        take(shard.make(key, now), cost, limit, now)
     }
 }
 
@@ -102,11 +117,12 @@ impl<K: Hash + Eq + Clone> Shard<K> {
     }
 }
 
-/// Takes a token from a bucket that is full again at `full_at`.
-fn take(full_at: &mut u64, limit: RateLimit, now: u64) -> Result<(), Exhausted> {
+/// Takes tokens from a bucket that is full again at `full_at`.
+fn take(full_at: &mut u64, cost: u32, limit: RateLimit, now: u64) -> Result<(), Exhausted> {
     let interval = 1_000_000_000 / u64::from(limit.per_second.max(1));
     let whole = interval.saturating_mul(u64::from(limit.burst.max(1)));
-    let after = (*full_at).max(now).saturating_add(interval);
+    let cost = interval.saturating_mul(u64::from(cost.clamp(1, limit.burst.max(1))));
+    let after = (*full_at).max(now).saturating_add(cost);
     let missing = after.saturating_sub(now.saturating_add(whole));
     if missing > 0 {
         return Err(Exhausted {
@@ -283,6 +299,18 @@ mod tests {
     }
 
     #[test]
+    fn what_costs_more_takes_more_and_never_more_than_the_whole_bucket() {
+        let buckets = Buckets::default();
+        assert!(buckets.take_many(&1, 2, SLOW, at(0)).is_ok());
+        let refused = buckets.take_many(&1, 2, SLOW, at(0)).unwrap_err();
+        assert_eq!(refused.retry_after, Duration::from_millis(500));
+        assert!(buckets.take(&1, SLOW, at(0)).is_ok(), "nothing was taken");
+        assert!(buckets.take(&1, SLOW, at(0)).is_err());
+        assert!(buckets.take_many(&2, 10, SLOW, at(0)).is_ok());
+        assert!(buckets.take(&2, SLOW, at(0)).is_err());
+    }
+
+    #[test]
     fn addresses_of_one_ipv6_network_share_a_bucket() {
         let limits = Limits::default();
         let once = RateLimit {
@@ -329,13 +357,13 @@ mod tests {
             let mut granted = Vec::new();
             for gap in gaps {
                 now += gap * 1_000_000;
-                match take(&mut full_at, limit, now) {
+                match take(&mut full_at, 1, limit, now) {
                     Ok(()) => granted.push(now),
                     Err(refused) => {
                         let wait = u64::try_from(refused.retry_after.as_nanos()).unwrap();
                         prop_assert!(wait > 0);
-                        prop_assert!(take(&mut full_at.clone(), limit, now + wait).is_ok());
-                        prop_assert!(take(&mut full_at.clone(), limit, now + wait - 1).is_err());
+                        prop_assert!(take(&mut full_at.clone(), 1, limit, now + wait).is_ok());
+                        prop_assert!(take(&mut full_at.clone(), 1, limit, now + wait - 1).is_err());
                     }
                 }
             }

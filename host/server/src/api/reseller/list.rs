@@ -23,20 +23,27 @@ const PAGE: usize = 50;
 /// Most payments of a page.
 const MAX_PAGE: usize = 100;
 
+/// A query's parameter, for the document.
+pub(super) fn parameter(
+    name: &str,
+    required: Required,
+    schema: RefOr<Schema>,
+    description: &str,
+) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Query)
+        .required(required)
+        .schema(Some(schema))
+        .description(Some(description))
+        .build()
+}
+
 /// The query's parameters, for the document; [`list`] reads them.
 pub(super) struct ListQuery;
 
 impl utoipa::IntoParams for ListQuery {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let parameter = |name: &str, required, schema: RefOr<Schema>, description: &str| {
-            ParameterBuilder::new()
-                .name(name)
-                .parameter_in(ParameterIn::Query)
-                .required(required)
-                .schema(Some(schema))
-                .description(Some(description))
-                .build()
-        };
         vec![
             parameter(
                 "merchant_id",
@@ -97,7 +104,9 @@ pub(super) async fn list(
     ))?;
     let limit = match limit {
         None => PAGE,
-        Some(text) => limit_of(&text).ok_or(invalid("limit: must be a number from 1 to 100"))?,
+        Some(text) => {
+            limit_of(&text, MAX_PAGE).ok_or(invalid("limit: must be a number from 1 to 100"))?
+        }
     };
     let paging = Paging {
         limit,
@@ -116,10 +125,11 @@ pub(super) async fn list(
     answer::json(&body, 512 * page.items.len() + 64)
 }
 
-fn limit_of(text: &str) -> Option<usize> {
+/// A page's size in a query.
+pub(super) fn limit_of(text: &str, most: usize) -> Option<usize> {
     let is_canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     let limit = text.parse().ok().filter(|_| is_canonical);
-    limit.filter(|limit| (1..=MAX_PAGE).contains(limit))
+    limit.filter(|limit| (1..=most).contains(limit))
 }
 
 /// A merchant's number in a query.
@@ -138,7 +148,10 @@ mod tests {
     #[test]
     fn numbers_of_a_query_have_one_form() {
         assert_eq!(merchant_text("7"), Some(MerchantId(7)));
-        assert_eq!((limit_of("1"), limit_of("100")), (Some(1), Some(100)));
+        assert_eq!(
+            (limit_of("1", 100), limit_of("100", 100)),
+            (Some(1), Some(100))
+        );
         for wrong in [
             "",
             "0",
@@ -151,8 +164,8 @@ mod tests {
             "99999999999999999999",
         ] {
             assert_eq!(merchant_text(wrong), None, "{wrong:?}");
-            assert_eq!(limit_of(wrong), None, "{wrong:?}");
+            assert_eq!(limit_of(wrong, 100), None, "{wrong:?}");
         }
-        assert_eq!(limit_of("101"), None);
+        assert_eq!(limit_of("101", 100), None);
     }
 }

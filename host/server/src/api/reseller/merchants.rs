@@ -1,17 +1,29 @@
 //! The merchants of a reseller.
 
-use axum::Json;
-use axum::extract::State;
-use kassette_domain::delegation::DelegatedMerchant;
-use kassette_domain::time::Time;
-use serde::Serialize;
-use utoipa::ToSchema;
+use std::borrow::Cow;
 
-use super::signed::{Read, SignedReseller};
+use axum::extract::State;
+use axum::response::Response;
+use kassette_domain::delegation::DelegatedMerchant;
+use kassette_domain::key::Scope;
+use kassette_domain::time::Time;
+use kassette_store::Paging;
+use serde::Serialize;
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::{PartialSchema as _, ToSchema};
+
+use super::list::{limit_of, parameter};
+use super::signed::{Permission, Read, SignedReseller};
 use crate::api::document::Authenticated;
 use crate::api::error::{ApiError, ErrorBody};
-use crate::api::formats;
 use crate::api::state::ApiState;
+use crate::api::{answer, formats, query};
+
+/// Most merchants of a page, and as many as one holds that asks for no number.
+const MAX_PAGE: usize = 1000;
+/// Rows that cost as much as a small request.
+const ROWS_FOR_A_TOKEN: usize = 100;
 
 /// A merchant as its reseller sees it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -47,22 +59,77 @@ impl MerchantBody {
     }
 }
 
-/// All merchants of a reseller.
+/// A page of a reseller's merchants.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = DelegatedMerchants, example = json!({ "merchants": [{
     "merchant_id": 1, "business_name": "Shop Seven", "status": "authorized",
     "authorized_at": "2026-03-01T09:30:00.000Z", "client_ref": "shop-7"
-}] }))]
+}], "next_cursor": null }))]
 pub(super) struct MerchantsBody {
     /// The newest first.
     merchants: Vec<MerchantBody>,
+    /// `cursor` of the next page; null on the last. Stays good while merchants are invited.
+    #[schema(value_type = Option<String>, required)]
+    next_cursor: Option<String>,
+}
+
+/// Reading the merchants: priced by how many are asked for.
+#[derive(Debug)]
+pub(super) struct ReadMerchants;
+
+impl Permission for ReadMerchants {
+    const SCOPE: Scope = Read::SCOPE;
+
+    fn cost(query: Option<&str>) -> u32 {
+        // What is no limit is refused later on, and costs nothing to refuse.
+        let limit = asked(query).map_or(1, |(limit, _)| limit);
+        u32::try_from(limit.div_ceil(ROWS_FOR_A_TOKEN)).unwrap_or(u32::MAX)
+    }
+}
+
+/// Size and begin of the page that a query asks for.
+fn asked(query: Option<&str>) -> Result<(usize, Option<Cow<'_, str>>), ApiError> {
+    let [limit, cursor] = query::read(query, ["limit", "cursor"])?;
+    let limit = match limit {
+        None => MAX_PAGE,
+        Some(text) => limit_of(&text, MAX_PAGE).ok_or(ApiError::Invalid(
+            "limit: must be a number from 1 to 1000".into(),
+        ))?,
+    };
+    Ok((limit, cursor))
+}
+
+/// The query's parameters, for the document; [`asked`] reads them.
+pub(super) struct MerchantsQuery;
+
+impl utoipa::IntoParams for MerchantsQuery {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![
+            parameter(
+                "limit",
+                Required::False,
+                formats::MerchantsLimit::schema(),
+                "Most merchants of a page; 1,000 where it is absent.",
+            ),
+            parameter(
+                "cursor",
+                Required::False,
+                formats::Cursor::schema(),
+                "`next_cursor` of the page before.",
+            ),
+        ]
+    }
 }
 
 /// Lists the merchants that the reseller has invited or that authorize it.
+///
+/// A page counts against the key's rate like one request for each 100 merchants asked for, or part of
+/// them.
 #[utoipa::path(
     get, path = "/api/v1/reseller/merchants", tag = "Resellers", operation_id = "listMerchants",
+    params(MerchantsQuery),
     responses(
-        (status = 200, description = "The merchants.", body = MerchantsBody),
+        (status = 200, description = "A page of merchants.", body = MerchantsBody),
         (status = 409, description = "The nonce was used before.", body = ErrorBody),
         Authenticated,
     ),
@@ -72,11 +139,39 @@ pub(super) async fn list(
     State(state): State<ApiState>,
     SignedReseller {
         caller, arrived, ..
-    }: SignedReseller<Read>,
-) -> Result<Json<MerchantsBody>, ApiError> {
-    arrived.no_query()?;
-    let merchants = state.gateway().reseller_merchants(&caller).await?;
-    Ok(Json(MerchantsBody {
-        merchants: merchants.into_iter().map(MerchantBody::of).collect(),
-    }))
+    }: SignedReseller<ReadMerchants>,
+) -> Result<Response, ApiError> {
+    let (limit, cursor) = asked(arrived.parts.uri.query())?;
+    let paging = Paging {
+        limit,
+        cursor: cursor.map(Cow::into_owned),
+    };
+    let page = state.gateway().reseller_merchants(&caller, paging).await?;
+    let merchants: Vec<_> = page.items.into_iter().map(MerchantBody::of).collect();
+    let room = 192 * merchants.len() + 64;
+    let body = MerchantsBody {
+        merchants,
+        next_cursor: page.next,
+    };
+    answer::json(&body, room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_costs_a_token_for_each_hundred_rows_that_are_asked_for() {
+        for (query, cost) in [
+            (None, 10),
+            (Some("limit=1000"), 10),
+            (Some("limit=100&cursor=x"), 1),
+            (Some("limit=101"), 2),
+            (Some("limit=1"), 1),
+            (Some("limit=1001"), 1),
+            (Some("unknown=1"), 1),
+        ] {
+            assert_eq!(ReadMerchants::cost(query), cost, "{query:?}");
+        }
+    }
 }

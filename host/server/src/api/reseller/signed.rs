@@ -22,6 +22,11 @@ const SIGNATURE: &str = "x-service-signature";
 pub(super) trait Permission: Send + Sync + 'static {
     /// The scope.
     const SCOPE: Scope;
+
+    /// Tokens that a request with this query takes from its key's bucket.
+    fn cost(_query: Option<&str>) -> u32 {
+        1
+    }
 }
 
 /// Inviting merchants.
@@ -84,7 +89,8 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
         };
         let limit = gateway.settings().rate_limit;
         let keys = &state.limits().keys;
-        keys.take(&caller.key.id, limit, state.now())?;
+        let cost = P::cost(arrived.parts.uri.query());
+        keys.take_many(&caller.key.id, cost, limit, state.now())?;
         if !caller.key.allows(P::SCOPE) {
             return Err(ApiError::missing_scope(P::SCOPE.as_str()));
         }

@@ -7,15 +7,20 @@ use kassette_domain::signing::SignedRequest;
 
 use super::world::{Answer, NARROW, World};
 
-const MERCHANTS: &str = "/api/v1/reseller/merchants";
+/// The cheapest question.
+const MERCHANTS: &str = "/api/v1/reseller/merchants?limit=1";
 
 /// A signed read.
 async fn read(world: &World, key: &str, nonce: &str) -> Answer {
+    read_from(world, key, MERCHANTS, nonce).await
+}
+
+async fn read_from(world: &World, key: &str, target: &str, nonce: &str) -> Answer {
     use kassette_gateway::clock::Clock as _;
     let timestamp = world.clock.now().as_secs().to_string();
     let signed = SignedRequest {
         method: "GET",
-        target: MERCHANTS,
+        target,
         timestamp: &timestamp,
         nonce,
         body: b"",
@@ -27,7 +32,7 @@ async fn read(world: &World, key: &str, nonce: &str) -> Answer {
         ("x-service-nonce", nonce),
         ("x-service-signature", &signature),
     ];
-    world.ask("GET", MERCHANTS, &headers, Body::empty()).await
+    world.ask("GET", target, &headers, Body::empty()).await
 }
 
 #[tokio::test]
@@ -49,6 +54,32 @@ async fn each_key_of_a_reseller_has_its_own_rate() {
         world.clock.advance(std::time::Duration::from_secs(1));
         read(&world, &key, &nonce(99)).await.expect(200);
     }
+}
+
+#[tokio::test]
+async fn a_page_of_merchants_is_priced_by_its_size_before_its_nonce_is_used() {
+    let world = World::new().await;
+    let owner = KeyOwner::Reseller(world.reseller().await);
+    let live = Environment::Live;
+    let key = world.key_of(owner, live, &Scope::RESELLER).await;
+    let plain = MERCHANTS.trim_end_matches("?limit=1");
+    let page = async |target: &str, nonce: &str| read_from(&world, &key, target, nonce).await;
+    // Ten tokens each of twenty.
+    for nonce in ["the-first-is-paid", "the-second-is-paid"] {
+        page(plain, nonce).await.expect(200);
+    }
+    page(plain, "the-third-is-not").await.expect(429);
+    world.clock.advance(std::time::Duration::from_secs(2));
+    let half = format!("{plain}?limit=101");
+    page(&half, "the-third-is-not").await.expect(200);
+    read(&world, &key, "nothing-is-left").await.expect(429);
+    // Where a bucket is smaller than the price, a page takes all of it.
+    world
+        .configure(|settings| settings.rate_limit.burst = 5)
+        .await;
+    world.clock.advance(std::time::Duration::from_secs(60));
+    page(plain, "the-whole-bucket").await.expect(200);
+    page(plain, "the-next-has-none").await.expect(429);
 }
 
 #[tokio::test]
