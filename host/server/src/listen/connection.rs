@@ -171,6 +171,7 @@ where
             }
             _ => Body::empty(),
         };
+        let refused = super::head::refusal(&request);
         let mut request = request.map(body);
         let extensions = request.extensions_mut();
         extensions.insert(ConnectInfo(peer.address));
@@ -185,7 +186,10 @@ where
         let connection = peer.connection.clone();
         let address = subscriber(peer.address.ip());
         async move {
-            let Ok(response): Result<Response<Body>, Infallible> = answer.await;
+            let Ok(response): Result<Response<Body>, Infallible> = match refused {
+                Some(response) => Ok(response),
+                None => answer.await,
+            };
             let put_off = response.extensions().get::<PutOff>().is_some();
             let bytes = response.body().size_hint().lower();
             if let (Some(exchange), Some(held)) = (exchange, held.clone()) {

@@ -5,6 +5,7 @@ mod budget;
 mod connection;
 mod descriptors;
 mod exchange;
+mod head;
 
 use std::collections::HashMap;
 use std::io;

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::edge::{Edge, InternalCause};
 use self::prometheus::Metrics;
+pub(crate) use self::request_id::RequestId;
 use crate::config::LogFormat;
 
 /// Starts to log and to measure for the whole process; call it before anything else.
