@@ -36,6 +36,11 @@ impl Arrived {
         &self.body
     }
 
+    /// The request again, for a handler that reads it itself.
+    pub(super) fn into_request(self) -> Request {
+        Request::from_parts(self.parts, self.body.into())
+    }
+
     /// Refuses every query parameter.
     pub(super) fn no_query(&self) -> Result<(), ApiError> {
         query::read(self.parts.uri.query(), []).map(|[]| ())

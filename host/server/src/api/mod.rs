@@ -28,6 +28,8 @@ mod state;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::{FromRequest as _, Request, State};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
@@ -78,12 +80,34 @@ fn finish(routes: Router<ApiState>, state: &ApiState) -> Router<ApiState> {
     routes
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
         .fallback(|| async { ApiError::NotFound("there is nothing at this path") })
-        .layer(Edge::behind(
-            Arc::clone(state.admission()),
-            || ApiError::Busy.into_response(),
-            "public",
-            after_panic,
+        .layer(edge(state))
+}
+
+/// What every response has, and the places for requests.
+fn edge(state: &ApiState) -> Edge {
+    Edge::behind(
+        Arc::clone(state.admission()),
+        || ApiError::Busy.into_response(),
+        "public",
+        after_panic,
+    )
+}
+
+/// Routes of others on the public listener, with the limits of ours: places, size, rate by address.
+pub(crate) fn limited(routes: Router, state: &ApiState) -> Router {
+    routes
+        .layer(middleware::from_fn_with_state(
+            state.clone(),
+            limit_anonymous,
         ))
+        .layer(edge(state))
+}
+
+async fn limit_anonymous(State(state): State<ApiState>, request: Request, next: Next) -> Response {
+    match access::Anonymous::from_request(request, &state).await {
+        Ok(access::Anonymous(arrived)) => next.run(arrived.into_request()).await,
+        Err(refused) => refused.into_response(),
+    }
 }
 
 /// The answer where a handler panicked; the layer tells the log.
