@@ -3,13 +3,24 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::id::OperatorId;
 use crate::time::Time;
+
+/// The operator's name in lines about the server's own changes.
+pub const SYSTEM: &str = "system";
+/// The operator's name in lines about modules that were put into the plugin folder.
+pub const PLUGIN_FOLDER: &str = "plugin-folder";
 
 /// Who asks for a change and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audited {
-    /// Name of the authenticated operator; `system` for the server's own changes.
+    /// Name of the authenticated operator; [`SYSTEM`] or [`PLUGIN_FOLDER`] where there was none.
     pub operator: String,
+    /// The operator's id, because a name may come back after its operator was removed. None for the
+    /// server's own changes and in lines from before it was written down. The store writes it behind
+    /// the rest of a line, so that those lines still read.
+    #[serde(skip)]
+    pub operator_id: Option<OperatorId>,
     /// The person that the operator says it acts for; else the operator's name.
     pub actor: String,
     /// Why, where it was said.
@@ -53,7 +64,8 @@ impl AuditEntry {
         }
     }
 
-    /// SHA-256 over every field, each with its length before it so that none can run into the next.
+    /// SHA-256 over every field, each with its length before it so that none can run into the next. An
+    /// operator's id comes last and only where there is one: so lines without one keep their hash.
     fn seal(id: u64, at: Time, audited: &Audited, prev_hash: &[u8; 32]) -> [u8; 32] {
         let mut hash = Sha256::new();
         hash.update(id.to_be_bytes());
@@ -76,6 +88,9 @@ impl AuditEntry {
             hash.update(text.as_bytes());
         }
         hash.update(prev_hash);
+        if let Some(operator) = audited.operator_id {
+            hash.update(operator.as_bytes());
+        }
         hash.finalize().into()
     }
 
@@ -222,6 +237,7 @@ mod tests {
     fn audited(action: &str) -> Audited {
         Audited {
             operator: "root".into(),
+            operator_id: None,
             actor: "ann".into(),
             reason: None,
             action: action.into(),
@@ -244,6 +260,24 @@ mod tests {
         let mut forged = second.clone();
         forged.audited.reason = Some(String::new());
         assert!(!forged.follows(Some((first.id, first.hash))));
+    }
+
+    #[test]
+    fn an_operators_id_is_bound_to_its_line_and_a_line_without_one_keeps_its_hash() {
+        let line = AuditEntry::next(None, Time::from_secs(1), audited("merchant.create"));
+        assert_eq!(
+            hex::encode(line.hash),
+            "bbf1dc68d90a4a63e320bf8e0d26c928c65877f709538809c21e73289380e3c1"
+        );
+        let by = |id: [u8; 16]| Some(OperatorId::from_bytes(id));
+        let mut named = audited("merchant.create");
+        named.operator_id = by([1; 16]);
+        let mut named = AuditEntry::next(None, Time::from_secs(1), named);
+        assert!(named.follows(None) && named.hash != line.hash);
+        for forged in [None, by([2; 16])] {
+            named.audited.operator_id = forged;
+            assert!(!named.follows(None));
+        }
     }
 
     fn log(lines: u64) -> Vec<AuditEntry> {

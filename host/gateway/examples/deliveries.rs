@@ -289,6 +289,7 @@ fn settings() -> Settings {
 fn audited() -> Audited {
     Audited {
         operator: "root".into(),
+        operator_id: None,
         actor: "root".into(),
         reason: None,
         action: "endpoint.test".into(),

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kassette_domain::audit::Audited;
+use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::time::Time;
 use kassette_store::Fault;
 use tokio::sync::Notify;
@@ -236,7 +236,8 @@ impl Gateway {
             "what need not be kept for ever was forgotten"
         );
         let audited = Audited {
-            operator: "system".into(),
+            operator: SYSTEM.into(),
+            operator_id: None,
             actor: "system".into(),
             reason: Some("as the retention settings say".into()),
             action: "store.forget".into(),

@@ -358,13 +358,13 @@ pub trait Directory: Send + Sync {
     /// Notes when keys were last used; need not be durable before it answers.
     fn keys_seen(&self, seen: Vec<(TokenHash, Time)>) -> Answer<'_, ()>;
 
-    /// Writes an operator.
+    /// Writes an operator; none where another one that was not removed has the name.
     fn create_operator(
         &self,
         operator: Operator,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Operator>;
+    ) -> Answer<'_, Option<Operator>>;
     /// An operator by the hash of the token.
     fn operator(&self, hash: TokenHash) -> Answer<'_, Option<Operator>>;
     /// Lists operators, newest first.

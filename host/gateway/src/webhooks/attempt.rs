@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kassette_domain::audit::Audited;
+use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::id::{DeliveryId, EndpointId, EventId};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
@@ -315,7 +315,8 @@ pub(crate) fn count_ended(status: DeliveryStatus, count: u64) {
 /// The audit line of an endpoint that answered 410.
 fn switched_off(endpoint: EndpointId) -> Audited {
     Audited {
-        operator: "system".into(),
+        operator: SYSTEM.into(),
+        operator_id: None,
         actor: "system".into(),
         reason: Some("the receiver answered 410 Gone".into()),
         action: "endpoint.disable".into(),

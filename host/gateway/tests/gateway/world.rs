@@ -42,6 +42,7 @@ pub(crate) struct World {
 pub(crate) fn audited() -> Audited {
     Audited {
         operator: "root".into(),
+        operator_id: None,
         actor: "ann".into(),
         reason: Some("because".into()),
         action: "payment.review".into(),

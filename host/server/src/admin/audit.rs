@@ -34,6 +34,7 @@ fn view(entry: &AuditEntry) -> Value {
         "id": entry.id,
         "at": entry.at.rfc3339(),
         "operator": entry.audited.operator,
+        "operator_id": entry.audited.operator_id.map(|id| id.to_string()),
         "actor": entry.audited.actor,
         "reason": entry.audited.reason,
         "action": entry.audited.action,

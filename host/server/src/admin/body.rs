@@ -8,7 +8,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
 use super::AdminState;
 use super::query::Query;
-use super::text::plain;
+use super::text::{invalid, plain};
 use crate::api::ApiError;
 use crate::api::json::{self, Fields, Value, text};
 
@@ -121,16 +121,19 @@ impl Said {
         Ok(said)
     }
 
-    /// Reads `X-Audit-Actor` and `X-Audit-Reason`, UTF-8.
+    /// Reads `X-Audit-Actor` and `X-Audit-Reason`, UTF-8, each at most once.
     pub(super) fn in_headers(headers: &HeaderMap) -> Result<Self, ApiError> {
         let read = |name: &'static str| -> Result<Option<String>, ApiError> {
-            let Some(value) = headers.get(name) else {
+            let mut values = headers.get_all(name).iter();
+            let Some(value) = values.next() else {
                 return Ok(None);
             };
-            let wrong = |why: String| ApiError::Invalid(format!("{name}: {why}").into());
+            if values.next().is_some() {
+                return Err(invalid(name, "is repeated; send the header once"));
+            }
             let value = std::str::from_utf8(value.as_bytes())
-                .map_err(|_| wrong("must be UTF-8".to_owned()))?;
-            words(value).map(Some).map_err(wrong)
+                .map_err(|_| invalid(name, "must be UTF-8"))?;
+            words(value).map(Some).map_err(|why| invalid(name, why))
         };
         Ok(Self {
             actor: read("x-audit-actor")?,

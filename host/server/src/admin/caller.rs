@@ -18,8 +18,8 @@ pub(super) struct Caller {
     said: Said,
 }
 
-/// May read everything.
-pub(super) struct Viewer;
+/// May read everything but the links that let their holder pay, choose and give up.
+pub(super) struct Viewer(pub(super) Caller);
 /// May change all but what [`Admin`] is needed for.
 pub(super) struct Changes(pub(super) Caller);
 /// May do everything.
@@ -27,10 +27,15 @@ pub(super) struct Admin(pub(super) Caller);
 
 impl Caller {
     async fn read(parts: &Parts, state: &AdminState, least: Role) -> Result<Self, ApiError> {
-        let presented = token(parts).ok_or(ApiError::Unauthorized)?;
-        let operator = state.gateway.operator(presented).await;
+        let operator = match token(parts) {
+            Some(presented) => state.gateway.operator(presented).await,
+            None => Err(AuthError::Refused),
+        };
         let operator = operator.map_err(|error| match error {
-            AuthError::Refused => ApiError::Unauthorized,
+            AuthError::Refused => {
+                state.refusals.tell(parts);
+                ApiError::Unauthorized
+            }
             AuthError::Store(fault) => ApiError::store(fault),
         })?;
         if operator.role < least {
@@ -54,10 +59,16 @@ impl Caller {
         self.operator.role >= role
     }
 
+    /// Whether the operator may hold links by which a payment is paid, changed or given up.
+    pub(super) fn follows_links(&self) -> bool {
+        self.is(Role::Operator)
+    }
+
     /// A line for the audit log; the body's words go before the headers'.
     pub(super) fn audited(&self, said: Said, action: &str, object: String) -> Audited {
         Audited {
             operator: self.operator.name.clone(),
+            operator_id: Some(self.operator.id),
             actor: said
                 .actor
                 .or_else(|| self.said.actor.clone())
@@ -102,7 +113,7 @@ impl FromRequestParts<AdminState> for Viewer {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AdminState) -> Result<Self, ApiError> {
-        Caller::read(parts, state, Role::Viewer).await.map(|_| Self)
+        Caller::read(parts, state, Role::Viewer).await.map(Self)
     }
 }
 

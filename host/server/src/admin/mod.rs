@@ -22,6 +22,7 @@ mod plugins;
 mod policy;
 mod providers;
 mod query;
+mod refusals;
 mod resellers;
 mod text;
 mod upkeep;
@@ -31,19 +32,20 @@ mod work;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts as _, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, patch, post, put};
 use http::StatusCode;
 use http::header::HOST;
 use kassette_gateway::Gateway;
+use tokio::sync::Semaphore;
 
 pub(crate) use self::body::words;
+use self::caller::Viewer;
 pub(crate) use self::keys::environment;
-pub(crate) use self::operators::{
-    draw as draw_operator, name as operator_name, view as operator_view,
-};
+pub(crate) use self::operators::{NAME_TAKEN, draw as draw_operator, view as operator_view};
+use self::refusals::Refusals;
 pub(crate) use self::text::future;
 pub(crate) use self::upkeep::verdict as audit_verdict;
 use crate::api::ApiError;
@@ -56,6 +58,12 @@ pub(crate) struct AdminState {
     gateway: Gateway,
     hosts: Arc<Vec<String>>,
     controls: Option<Arc<DevControls>>,
+    /// Whose turn it is to upload a module.
+    uploads: Arc<Semaphore>,
+    /// Refused tokens that the log has not told yet.
+    refusals: Arc<Refusals>,
+    /// Whether `/metrics` is open to all that reach the listener.
+    open_metrics: bool,
 }
 
 impl AdminState {
@@ -69,7 +77,28 @@ impl AdminState {
             gateway,
             hosts: Arc::new(hosts),
             controls,
+            uploads: Arc::new(Semaphore::new(1)),
+            refusals: Arc::default(),
+            open_metrics: true,
         }
+    }
+
+    /// Shows `/metrics` to operators alone, where the listener can be reached from elsewhere.
+    pub(crate) const fn metrics_open(mut self, open: bool) -> Self {
+        self.open_metrics = open;
+        self
+    }
+
+    /// Whether a request names the listener by one of its own names.
+    fn is_named(&self, request: &Request) -> bool {
+        let said = request
+            .headers()
+            .get(HOST)
+            .and_then(|value| value.to_str().ok())
+            .or_else(|| request.uri().authority().map(http::uri::Authority::as_str))
+            .unwrap_or_default();
+        let mut hosts = self.hosts.iter();
+        hosts.any(|host| host.eq_ignore_ascii_case(said))
     }
 }
 
@@ -175,21 +204,33 @@ async fn method_not_allowed() -> ApiError {
 
 /// Answers under our own names alone: a page that resolves its own name to our address gets 421.
 async fn known_host(State(state): State<AdminState>, request: Request, next: Next) -> Response {
-    let said = request
-        .headers()
-        .get(HOST)
-        .and_then(|value| value.to_str().ok())
-        .or_else(|| request.uri().authority().map(http::uri::Authority::as_str))
-        .unwrap_or_default();
-    if state
-        .hosts
-        .iter()
-        .any(|host| host.eq_ignore_ascii_case(said))
-    {
+    if state.is_named(&request) {
         return next.run(request).await;
     }
     let body = serde_json::json!({ "error": "this listener does not answer under that host name" });
     (StatusCode::MISDIRECTED_REQUEST, axum::Json(body)).into_response()
+}
+
+/// The listener's other routes. Of them `/metrics` tells what business is done: it answers under our own
+/// names alone, and where it is not open it needs a viewer's token. `/livez` and `/readyz` are asked by
+/// what starts and balances servers, under any name.
+pub(crate) fn with_metrics_guarded(routes: Router, state: &AdminState) -> Router {
+    let guard = middleware::from_fn_with_state(state.clone(), guard_metrics);
+    routes.layer(guard).layer(Edge::new("admin", after_panic))
+}
+
+async fn guard_metrics(state: State<AdminState>, request: Request, next: Next) -> Response {
+    if request.uri().path() != "/metrics" {
+        return next.run(request).await;
+    }
+    if state.open_metrics || !state.is_named(&request) {
+        return known_host(state, request, next).await;
+    }
+    let (mut parts, body) = request.into_parts();
+    match Viewer::from_request_parts(&mut parts, &state).await {
+        Ok(_) => next.run(Request::from_parts(parts, body)).await,
+        Err(refused) => refused.into_response(),
+    }
 }
 
 #[cfg(test)]

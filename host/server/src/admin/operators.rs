@@ -17,12 +17,13 @@ use super::body::{JsonBody, Said};
 use super::caller::{Admin, Viewer};
 use super::path::At;
 use super::query::{Query, page};
-use super::text::{future, plain};
+use super::text::future;
 use crate::api::ApiError;
 use crate::api::json::text;
 
-/// Most characters of an operator's name.
-const NAME: usize = 100;
+/// Why an operator was not made.
+pub(crate) const NAME_TAKEN: &str =
+    "name: another operator has it; choose another one, or remove that operator first";
 
 /// `POST /operators`
 pub(super) async fn create(
@@ -32,7 +33,7 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
     let said = Said::in_body(&mut fields)?;
-    let name = fields.required("name", text(name))?;
+    let name = fields.required("name", text(Operator::read_name))?;
     let role = fields.required("role", text(role))?;
     let expires_at = fields.optional("expires_at", text(|text| future(text, now)))?;
     fields.finish()?;
@@ -42,12 +43,15 @@ pub(super) async fn create(
         after: Some(view(&operator).to_string()),
         ..line
     };
-    let operator = state
+    let created = state
         .gateway
         .store()
-        .create_operator(operator, audited, now)
-        .await
-        .map_err(ApiError::store)?;
+        .create_operator(operator, audited, now);
+    let operator = created.await.map_err(ApiError::store)?;
+    let operator = operator.ok_or(ApiError::Conflict {
+        message: NAME_TAKEN.into(),
+        retry_after: None,
+    })?;
     let body = json!({ "operator_id": operator.id.to_string(), "token": token.expose() });
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
@@ -121,11 +125,6 @@ pub(super) fn random() -> Result<[u8; 16], getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
     Ok(bytes)
-}
-
-/// A name for the audit log.
-pub(crate) fn name(text: &str) -> Result<String, String> {
-    plain::<NAME>(text)
 }
 
 fn role(text: &str) -> Result<Role, &'static str> {

@@ -11,8 +11,8 @@ use kassette_gateway::Gateway;
 use kassette_store::History;
 use serde_json::{Value, json};
 
-/// The public fields and the operators'.
-pub(super) fn payment(gateway: &Gateway, payment: &Payment) -> Value {
+/// The public fields and the operators'. `links` says whether the reader may act by those in it.
+pub(super) fn payment(gateway: &Gateway, payment: &Payment, links: bool) -> Value {
     let mut view =
         serde_json::to_value(crate::api::PaymentBody::of(payment, gateway)).unwrap_or(Value::Null);
     if let Value::Object(fields) = &mut view {
@@ -37,6 +37,9 @@ pub(super) fn payment(gateway: &Gateway, payment: &Payment) -> Value {
         let completed_at = payment.completed_at.map(Time::rfc3339);
         fields.insert("completed_at".into(), json!(completed_at));
         fields.insert("expires_at".into(), payment.expires_at.rfc3339().into());
+        if !links {
+            fields.insert("checkout_url".into(), Value::Null);
+        }
     }
     view
 }
@@ -57,7 +60,9 @@ fn review_decision(decision: &ReviewDecision) -> Value {
 }
 
 /// The whole object of `GET /payments/{id}`.
-pub(super) fn whole(gateway: &Gateway, ledger: &Ledger, history: &History) -> Value {
+pub(super) fn whole(gateway: &Gateway, ledger: &Ledger, history: &History, links: bool) -> Value {
+    let attempts = ledger.attempts.iter();
+    let attempts = attempts.map(|each| attempt(each, links));
     let events = history.events.iter().map(|event| {
         json!({
             "id": event.id.to_string(),
@@ -66,18 +71,18 @@ pub(super) fn whole(gateway: &Gateway, ledger: &Ledger, history: &History) -> Va
         })
     });
     json!({
-        "payment": payment(gateway, &ledger.payment),
-        "attempts": ledger.attempts.iter().map(attempt).collect::<Vec<_>>(),
+        "payment": payment(gateway, &ledger.payment, links),
+        "attempts": attempts.collect::<Vec<_>>(),
         "decisions": history.decisions.iter().map(decision).collect::<Vec<_>>(),
         "transitions": history.transitions.iter().map(transition).collect::<Vec<_>>(),
         "events": events.collect::<Vec<_>>(),
     })
 }
 
-fn attempt(attempt: &Attempt) -> Value {
+fn attempt(attempt: &Attempt, links: bool) -> Value {
     let redirect_url = match &attempt.action {
-        Some(Action::Redirect(url) | Action::Post { url, .. }) => Some(url),
-        Some(Action::Show(_) | Action::Ask(_)) | None => None,
+        Some(Action::Redirect(url) | Action::Post { url, .. }) if links => Some(url),
+        Some(_) | None => None,
     };
     // What the vendor says it received, else what is due.
     let received = attempt.vendor.as_ref().filter(|facts| facts.received.0 > 0);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::AdminState;
 use super::body::{JsonBody, Said};
-use super::caller::{Changes, Viewer};
+use super::caller::{Caller, Changes, Viewer};
 use super::path::At;
 use super::payment_view;
 use super::query::{Query, page};
@@ -23,7 +23,7 @@ use crate::api::json::text;
 
 /// `GET /payments`
 pub(super) async fn list(
-    _: Viewer,
+    Viewer(caller): Viewer,
     State(state): State<AdminState>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
@@ -67,19 +67,19 @@ pub(super) async fn list(
         .payments(filter, query.paging()?)
         .await;
     page("payments", listed, |payment| {
-        payment_view::payment(&state.gateway, &payment)
+        payment_view::payment(&state.gateway, &payment, caller.follows_links())
     })
 }
 
 /// `GET /payments/{id}`
 pub(super) async fn show(
-    _: Viewer,
+    Viewer(caller): Viewer,
     State(state): State<AdminState>,
     At(id): At<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
     Query::of(query.as_deref())?.finish()?;
-    whole(&state, payment_id(&id)?).await
+    whole(&state, payment_id(&id)?, &caller).await
 }
 
 /// `POST /payments/{id}/review`: 200 when the decision is carried out, 202 while it waits for the
@@ -130,7 +130,7 @@ pub(super) async fn review(
         Decided::Done => StatusCode::OK,
         Decided::Waiting => StatusCode::ACCEPTED,
     };
-    Ok((status, whole(&state, id).await?))
+    Ok((status, whole(&state, id, &caller).await?))
 }
 
 /// `POST /payments/{id}/cancel`
@@ -144,7 +144,7 @@ pub(super) async fn cancel(
     let said = Said::alone(fields)?;
     let audited = caller.audited_strictly(said, "payment.cancel", format!("payment/{id}"))?;
     state.gateway.cancel(id, audited).await.map_err(refused)?;
-    whole(&state, id).await
+    whole(&state, id, &caller).await
 }
 
 /// `POST /payments/{id}/query`: asks the provider now.
@@ -158,7 +158,7 @@ pub(super) async fn query(
     let said = Said::alone(fields)?;
     let audited = caller.audited(said, "payment.query", format!("payment/{id}"));
     state.gateway.query(id, audited).await.map_err(refused)?;
-    whole(&state, id).await
+    whole(&state, id, &caller).await
 }
 
 /// `POST /payments/{id}/to-review`: has an operator decide a payment that hangs.
@@ -173,7 +173,7 @@ pub(super) async fn to_review(
     let audited = caller.audited_strictly(said, "payment.to-review", format!("payment/{id}"))?;
     let sent = state.gateway.to_review(id, audited).await;
     sent.map_err(refused)?;
-    whole(&state, id).await
+    whole(&state, id, &caller).await
 }
 
 /// `POST /payments/{id}/redact`: erases personal data; money and timeline stay.
@@ -193,7 +193,7 @@ pub(super) async fn redact(
         .step(About::Payment(id), Step::Redact, Some(audited), now)
         .await;
     match stepped.map_err(ApiError::store)? {
-        Stepped::Done { .. } => whole(&state, id).await,
+        Stepped::Done { .. } => whole(&state, id, &caller).await,
         Stepped::Refused { refusal, .. } => Err(ApiError::Conflict {
             message: refusal.to_string().into(),
             retry_after: None,
@@ -202,7 +202,11 @@ pub(super) async fn redact(
     }
 }
 
-async fn whole(state: &AdminState, id: PaymentId) -> Result<Json<Value>, ApiError> {
+async fn whole(
+    state: &AdminState,
+    id: PaymentId,
+    caller: &Caller,
+) -> Result<Json<Value>, ApiError> {
     let store = state.gateway.store();
     let ledger = store
         .ledger(About::Payment(id))
@@ -211,7 +215,9 @@ async fn whole(state: &AdminState, id: PaymentId) -> Result<Json<Value>, ApiErro
     let history = store.history(id).await.map_err(ApiError::store)?;
     match (ledger, history) {
         (Some(ledger), Some(history)) => {
-            Ok(Json(payment_view::whole(&state.gateway, &ledger, &history)))
+            let links = caller.follows_links();
+            let whole = payment_view::whole(&state.gateway, &ledger, &history, links);
+            Ok(Json(whole))
         }
         _ => Err(not_found()),
     }

@@ -63,7 +63,8 @@ pub(super) async fn history(
     )
 }
 
-/// `POST /plugins/{slot}?mode=activate`: checks a module, and lets it serve at once.
+/// `POST /plugins/{slot}?mode=activate`: checks a module, and lets it serve at once. Uploads take turns
+/// in the order of their arrival, and none is read before its turn: each holds a module's bytes.
 pub(super) async fn upload(
     Changes(caller): Changes,
     State(state): State<AdminState>,
@@ -75,7 +76,7 @@ pub(super) async fn upload(
     let mode = query.take("mode");
     query.finish()?;
     match mode.as_deref() {
-        Some("activate") => {}
+        None | Some("activate") => {}
         Some("shadow") => {
             return Err(ApiError::Invalid(
                 "mode: shadow is not offered by this version; activate is".into(),
@@ -89,11 +90,14 @@ pub(super) async fn upload(
             "Content-Encoding is not supported; send the module as it is".into(),
         ));
     }
+    let turn = Arc::clone(&state.uploads).acquire_owned().await;
+    let turn = turn.map_err(ApiError::internal)?;
     let bytes = crate::api::body::read(&parts.headers, body, MAX_MODULE_BYTES).await?;
     let (checking, place) = (Arc::clone(&runtime), slot.clone());
-    let prepared = blocking(move || checking.prepare(&place, bytes.into()))
-        .await?
-        .map_err(refused)?;
+    // The turn goes along: it lasts as long as the bytes are held, even where the caller leaves.
+    let (prepared, _turn) =
+        blocking(move || (checking.prepare(&place, bytes.into()), turn)).await?;
+    let prepared = prepared.map_err(refused)?;
     let line = caller.audited(Said::default(), "plugin.upload", format!("plugin/{slot}"));
     change(&state, runtime, slot, prepared, line).await
 }

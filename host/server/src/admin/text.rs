@@ -3,18 +3,22 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use kassette_domain::text::shows;
 use kassette_domain::time::Time;
 
 use crate::api::ApiError;
 use crate::api::json::{Fields, Invalid, Value, Wrong};
 
-/// A name, actor or reason: 1-`MOST` characters, none of them control characters.
-pub(super) fn plain<const MOST: usize>(text: &str) -> Result<String, String> {
-    let fits = (1..=MOST).contains(&text.chars().count()) && !text.trim().is_empty();
-    if fits && !text.chars().any(char::is_control) {
+/// A name, actor or reason: 1-`MOST` characters of which at least one shows, and none is a control
+/// character.
+pub(crate) fn plain<const MOST: usize>(text: &str) -> Result<String, String> {
+    let fits = (1..=MOST).contains(&text.chars().count());
+    if fits && shows(text) && !text.chars().any(char::is_control) {
         Ok(text.to_owned())
     } else {
-        Err(format!("must be 1-{MOST} printable characters"))
+        Err(format!(
+            "must be 1-{MOST} printable characters of which at least one shows"
+        ))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kassette_domain::audit::Audited;
+use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::id::{EndpointId, KeyId, MerchantId, OperatorId, ResellerId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
 use kassette_domain::merchant::{Merchant, SetRate};
@@ -87,18 +87,23 @@ pub(super) async fn seed(
     }
     let hash = TokenHash::of(credentials.operator_token.expose());
     if store.operator(hash).await?.is_none() {
-        let operator = Operator {
-            id: OperatorId::from_bytes(random()?),
-            name: "dev".into(),
-            role: Role::Admin,
-            hash,
-            created_at: now,
-            expires_at: None,
-        };
-        let object = format!("operator/{}", operator.id);
-        store
-            .create_operator(operator, audited("operator.create", &object), now)
-            .await?;
+        let id = OperatorId::from_bytes(random()?);
+        let object = format!("operator/{id}");
+        // Where the credentials were lost, the operator with the lost token still has the first name.
+        for name in ["dev".to_owned(), format!("dev-{id}")] {
+            let operator = Operator {
+                id,
+                name,
+                role: Role::Admin,
+                hash,
+                created_at: now,
+                expires_at: None,
+            };
+            let line = audited("operator.create", &object);
+            if store.create_operator(operator, line, now).await?.is_some() {
+                break;
+            }
+        }
     }
     Ok(merchant)
 }
@@ -277,7 +282,8 @@ pub(super) async fn endpoint(
 
 fn audited(action: &str, object: &str) -> Audited {
     Audited {
-        operator: "system".into(),
+        operator: SYSTEM.into(),
+        operator_id: None,
         actor: "dev".into(),
         reason: Some("demo data".into()),
         action: action.into(),

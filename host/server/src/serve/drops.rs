@@ -5,15 +5,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use kassette_domain::audit::Audited;
+use kassette_domain::audit::{Audited, PLUGIN_FOLDER};
 use kassette_domain::id::Digest;
 use kassette_gateway::Gateway;
 use kassette_runtime::Dropped;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-/// Who is said to have done it.
-const FOLDER: &str = "plugin-folder";
 /// After the store failed.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -55,8 +53,9 @@ pub(super) async fn audit(gateway: Gateway, ending: CancellationToken) {
 fn line(dropped: &Dropped) -> Audited {
     let version = |digest: Digest| json!({ "digest": digest.to_string() }).to_string();
     Audited {
-        operator: FOLDER.into(),
-        actor: FOLDER.into(),
+        operator: PLUGIN_FOLDER.into(),
+        operator_id: None,
+        actor: PLUGIN_FOLDER.into(),
         reason: None,
         action: "plugin.drop".into(),
         object: format!("plugin/{}", dropped.slot),

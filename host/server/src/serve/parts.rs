@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use axum::Router;
 use kassette_domain::id::AccountId;
 use kassette_domain::secret::Secret;
 use kassette_gateway::Gateway;
@@ -136,19 +137,20 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
     }
     let payers = pages::PagesState::new(gateway.clone(), main.trusted_proxies.clone())
         .limited_by(state.clone());
-    let mut router = api::router(state).merge(pages::router(payers));
+    let mut router = api::router(state.clone()).merge(pages::router(payers));
     if let (Some(simulators), Profile::Serve) = (&parts.simulators, parts.profile) {
-        router = router.nest(SANDBOX_PATH, simulators.sim.payer_routes());
+        let sandbox = Router::new().nest(SANDBOX_PATH, simulators.sim.payer_routes());
+        router = router.merge(api::limited(sandbox, &state));
     }
     listeners.push((public, router));
     let hosts = admin_hosts(operators.address(), &main.admin_hosts);
     let closing = CancellationToken::new();
-    let operators_router = admin::router(admin::AdminState::new(
-        gateway.clone(),
-        hosts,
-        parts.controls.clone(),
-    ))
-    .merge(telemetry::router(gateway.clone(), closing.clone()));
+    let is_local = operators.address().ip().is_loopback();
+    let admin_state = admin::AdminState::new(gateway.clone(), hosts, parts.controls.clone())
+        .metrics_open(is_local);
+    let health = telemetry::router(gateway.clone(), closing.clone());
+    let health = admin::with_metrics_guarded(health, &admin_state);
+    let operators_router = admin::router(admin_state).merge(health);
     listeners.push((operators, operators_router));
     Ok(Running {
         gateway,

@@ -64,7 +64,7 @@ impl Readiness {
 /// What is to be measured before it is shown.
 pub(super) type Measure = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// `/livez`, `/readyz` and `/metrics`. They need no token and tell nothing about anybody.
+/// `/livez`, `/readyz` and `/metrics`. Who may see the metrics is for the admin listener to say.
 pub(super) fn router(
     store: Arc<dyn Store>,
     stopping: CancellationToken,

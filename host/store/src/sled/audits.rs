@@ -2,6 +2,7 @@
 
 use ::sled::IVec;
 use kassette_domain::audit::{AuditEntry, Audited};
+use kassette_domain::id::OperatorId;
 use kassette_domain::time::Time;
 
 use super::applier::Operation;
@@ -18,9 +19,25 @@ pub(super) fn next(
 ) -> Result<(AuditEntry, [(Key, IVec); 2]), Fault> {
     let entry = AuditEntry::next(last, now, audited);
     let (key, end) = (keys::audit(entry.id), keys::AUDIT_END.to_vec());
-    let row = records::encode(&key, &entry)?;
+    let row = encode(&key, &entry)?;
     let end_row = records::encode(&end, &(entry.id, entry.hash))?;
     Ok((entry, [(key, row), (end, end_row)]))
+}
+
+/// Writes a line for its row: the operator's id behind the rest, where there is one.
+fn encode(key: &[u8], entry: &AuditEntry) -> Result<IVec, Fault> {
+    match entry.audited.operator_id {
+        Some(operator) => records::encode(key, &(entry, operator)),
+        None => records::encode(key, entry),
+    }
+}
+
+/// Reads a line back.
+pub(super) fn decode(key: &[u8], row: &[u8]) -> Result<AuditEntry, Fault> {
+    let (mut entry, operator): (AuditEntry, Option<OperatorId>) =
+        records::decode_with_more(key, row)?;
+    entry.audited.operator_id = operator;
+    Ok(entry)
 }
 
 /// Writes the next line of the chain, in the transaction of the change that it tells.
@@ -47,5 +64,33 @@ impl Operation for Audit {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<AuditEntry, Fault> {
         append(rows, self.audited, self.now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_from_before_operators_ids_reads_as_it_did() {
+        let audited = Audited {
+            operator_id: None,
+            ..crate::suite::fixtures::audited("merchant.create")
+        };
+        let entry = AuditEntry::next(None, Time::from_secs(1), audited.clone());
+        let key = keys::audit(1);
+        let said = (audited.operator, audited.actor, audited.reason);
+        let of = (
+            audited.action,
+            audited.object,
+            audited.before,
+            audited.after,
+        );
+        let before = (entry.id, entry.at, said, of, entry.prev_hash, entry.hash);
+        let row = records::encode(&key, &before).unwrap();
+        assert_eq!(decode(&key, &row).as_ref(), Ok(&entry));
+        assert_eq!(encode(&key, &entry), Ok(row), "and is still written so");
+        let followed = records::encode(&key, &(&before, 7_u8)).unwrap();
+        assert!(decode(&key, &followed).is_err(), "no id follows it");
     }
 }

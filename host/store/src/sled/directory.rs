@@ -223,7 +223,7 @@ impl Directory for SledStore {
         operator: Operator,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Operator> {
+    ) -> Answer<'_, Option<Operator>> {
         self.operate(CreateOperator {
             operator,
             audited,
@@ -296,7 +296,7 @@ impl Directory for SledStore {
                 NUMBER,
                 Order::Backwards,
                 &paging,
-                |key, row| records::decode(key, row).map(Some),
+                |key, row| audits::decode(key, row).map(Some),
             )
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::sled::IVec;
-use kassette_domain::audit::Audited;
+use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::consent::ConsentCode;
 use kassette_domain::delegation::Delegation;
 use kassette_domain::id::{InvitationId, ResellerId};
@@ -267,7 +267,8 @@ fn decline(
     }
     save(rows, sealer, &invitation)?;
     let audited = Audited {
-        operator: "system".into(),
+        operator: SYSTEM.into(),
+        operator_id: None,
         actor: "whoever holds the invitation's address".into(),
         reason: None,
         action: "invitation.decline".into(),
@@ -307,7 +308,8 @@ fn accept(
     };
     let (reseller, id) = (invitation.reseller, invitation.id);
     let audited = Audited {
-        operator: "system".into(),
+        operator: SYSTEM.into(),
+        operator_id: None,
         actor: format!("merchant/{merchant}"),
         reason: Some(format!("accepted the invitation {id} with a consent code")),
         action: "delegation.authorize".into(),

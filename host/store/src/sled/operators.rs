@@ -7,8 +7,8 @@ use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 
 use super::applier::Operation;
-use super::rows::{Rows, Source};
-use super::{audits, keys};
+use super::rows::{Rows, Source, Span};
+use super::{audits, keys, records};
 use crate::Fault;
 
 /// A new operator.
@@ -19,10 +19,20 @@ pub(super) struct CreateOperator {
 }
 
 impl Operation for CreateOperator {
-    type Outcome = Operator;
+    type Outcome = Option<Operator>;
 
-    fn apply(self, rows: &mut Rows<'_>) -> Result<Operator, Fault> {
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
         let operator = self.operator;
+        // There are as many as an administrator has made by hand.
+        for (key, hash) in rows.scan(&Span::prefix(keys::OPERATORS), usize::MAX)? {
+            let other =
+                records::decode(&key, &hash).and_then(|hash| rows.load(&keys::operator(hash)));
+            // A damaged one stops no more than itself.
+            let other: Option<Operator> = records::readable(other)?.flatten();
+            if other.is_some_and(|other| other.is_called(&operator.name)) {
+                return Ok(None);
+            }
+        }
         let row = keys::operator(operator.hash);
         let index = keys::operator_index(operator.id);
         if rows.get(&row)?.is_some() || rows.get(&index)?.is_some() {
@@ -33,7 +43,7 @@ impl Operation for CreateOperator {
         let by_time = keys::operator_by_time(operator.created_at, operator.id);
         rows.save(by_time, &operator.hash)?;
         audits::append(rows, self.audited, self.now)?;
-        Ok(operator)
+        Ok(Some(operator))
     }
 }
 

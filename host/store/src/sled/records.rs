@@ -44,6 +44,34 @@ pub(super) fn encode<T: Serialize>(key: &[u8], value: &T) -> Result<IVec, Fault>
 
 /// Reads a row back.
 pub(super) fn decode<T: DeserializeOwned>(key: &[u8], row: &[u8]) -> Result<T, Fault> {
+    match postcard::take_from_bytes(payload(key, row)?) {
+        Ok((value, [])) => Ok(value),
+        Ok(_) => Err(damaged(key, "something follows it")),
+        Err(_) => Err(formless(key)),
+    }
+}
+
+/// Reads a row back behind which another value may stand: rows from before it was written have none.
+pub(super) fn decode_with_more<T: DeserializeOwned, M: DeserializeOwned>(
+    key: &[u8],
+    row: &[u8],
+) -> Result<(T, Option<M>), Fault> {
+    let (value, rest) = postcard::take_from_bytes(payload(key, row)?).map_err(|_| formless(key))?;
+    match rest {
+        [] => Ok((value, None)),
+        rest => match postcard::take_from_bytes(rest) {
+            Ok((more, [])) => Ok((value, Some(more))),
+            _ => Err(formless(key)),
+        },
+    }
+}
+
+fn formless(key: &[u8]) -> Fault {
+    damaged(key, "it does not have its type's form")
+}
+
+/// What a row holds, once version and checksum are right.
+fn payload<'r>(key: &[u8], row: &'r [u8]) -> Result<&'r [u8], Fault> {
     let (header, payload) = row
         .split_at_checked(HEADER)
         .ok_or_else(|| damaged(key, "it is cut off"))?;
@@ -53,11 +81,7 @@ pub(super) fn decode<T: DeserializeOwned>(key: &[u8], row: &[u8]) -> Result<T, F
     if header[1..] != checksum(key, payload) {
         return Err(damaged(key, "its checksum is wrong"));
     }
-    match postcard::take_from_bytes(payload) {
-        Ok((value, [])) => Ok(value),
-        Ok(_) => Err(damaged(key, "something follows it")),
-        Err(_) => Err(damaged(key, "it does not have its type's form")),
-    }
+    Ok(payload)
 }
 
 /// What was read; none where it is damaged, for whoever has other rows to look at too: one damaged row

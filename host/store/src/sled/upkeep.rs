@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use kassette_domain::audit::{AuditEntry, Chain};
+use kassette_domain::audit::Chain;
 use kassette_domain::time::Time;
 use tokio::sync::mpsc;
 
 use super::retention::Forget;
 use super::rows::{Source as _, Span};
 use super::store::SledStore;
-use super::{keys, maintenance, records};
+use super::{audits, keys, maintenance};
 use crate::{Answer, Forgotten, Pieces, Retention, Upkeep};
 
 /// Pieces of a backup that may wait to be sent, each of some hundred KiB.
@@ -65,7 +65,7 @@ impl Upkeep for SledStore {
                         chain.end(noted);
                         return Ok(chain);
                     }
-                    let entry: Option<AuditEntry> = records::decode(&key, &row).ok();
+                    let entry = audits::decode(&key, &row).ok();
                     chain.follow(number, entry.as_ref());
                 }
                 span = span.after(&last);

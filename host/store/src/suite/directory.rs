@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kassette_domain::audit::Audited;
 use kassette_domain::id::{MerchantId, OperatorId};
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
+use kassette_domain::operator::Operator;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{DeliveryAttempt, Endpoint, Tried};
 
@@ -80,7 +82,7 @@ pub async fn an_operator_is_unknown_once_removed(harness: &dyn Harness) {
         let made = store
             .create_operator(operator.clone(), audited("operator.create"), NOW)
             .await;
-        assert_eq!(made, Ok(operator));
+        assert_eq!(made, Ok(Some(operator)));
     }
     let hash = TokenHash::of("ann");
     let ann = store.operator(hash).await.unwrap().unwrap();
@@ -104,6 +106,51 @@ pub async fn an_operator_is_unknown_once_removed(harness: &dyn Harness) {
     assert_eq!(
         page(store.audit_log(first(9)).await.unwrap()).items.len(),
         3
+    );
+}
+
+pub async fn an_operators_name_is_free_once_the_operator_is_removed(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let create = async |id: &str, name: &str| {
+        let operator = Operator {
+            name: name.into(),
+            ..operator(id, NOW)
+        };
+        let made = store.create_operator(operator, audited("operator.create"), NOW);
+        made.await.unwrap().map(|made| made.id)
+    };
+    let ann = create("first", "Ann Ö").await.unwrap();
+    for same in ["Ann Ö", "ann ö", "ANN Ö"] {
+        assert_eq!(create("second", same).await, None, "{same}");
+    }
+    assert_eq!(store.operator(TokenHash::of("second")).await, Ok(None));
+    assert!(create("third", "Ann O").await.is_some());
+    let removed = store.remove_operator(ann, audited("operator.delete"), NOW);
+    removed.await.unwrap().unwrap();
+    assert!(create("second", "ann ö").await.is_some());
+    let lines = page(store.audit_log(first(9)).await.unwrap()).items;
+    assert_eq!(lines.len(), 4, "who is not made leaves no line");
+}
+
+pub async fn lines_of_the_audit_log_keep_the_operators_id(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let id = OperatorId::from_bytes([7; 16]);
+    for operator_id in [None, Some(id), None] {
+        let line = Audited {
+            operator_id,
+            ..audited("provider.change")
+        };
+        store.audit(line, NOW).await.unwrap();
+    }
+    store.shut_down().await.unwrap();
+    let store = harness.open().await;
+    let lines = page(store.audit_log(first(9)).await.unwrap()).items;
+    let ids: Vec<_> = lines.iter().map(|line| line.audited.operator_id).collect();
+    assert_eq!(ids, [None, Some(id), None]);
+    let chain = store.verify_audit().await.unwrap();
+    assert_eq!(
+        (chain.breaks(), chain.last().map(|last| last.0)),
+        (&[][..], Some(3))
     );
 }
 

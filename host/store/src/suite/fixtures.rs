@@ -187,6 +187,7 @@ pub fn news(name: &str, report: Report) -> Step {
 pub fn audited(action: &str) -> Audited {
     Audited {
         operator: "root".into(),
+        operator_id: None,
         actor: "ann".into(),
         reason: Some("because".into()),
         action: action.into(),

@@ -89,6 +89,8 @@ macro_rules! store_suite {
             directory::the_version_changes_with_endpoints_and_not_with_what_they_are_sent,
             directory::a_merchant_is_replaced_only_as_it_was_read,
             directory::an_operator_is_unknown_once_removed,
+            directory::an_operators_name_is_free_once_the_operator_is_removed,
+            directory::lines_of_the_audit_log_keep_the_operators_id,
             directory::account_switches_are_kept,
             directory::the_audit_log_is_an_unbroken_chain_at_any_concurrency,
             keys::a_key_lives_from_issue_to_revocation,

@@ -362,6 +362,7 @@ pub(crate) fn key(number: u8, generation: usize, now: Time) -> ApiKey {
 pub(crate) fn audited(action: &str) -> Audited {
     Audited {
         operator: "root".into(),
+        operator_id: None,
         actor: "ann".into(),
         reason: Some("because".into()),
         action: action.into(),

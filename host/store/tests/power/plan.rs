@@ -271,6 +271,7 @@ pub(crate) fn operator(number: usize) -> Operator {
 pub(crate) fn audited(action: &str, number: usize) -> Audited {
     Audited {
         operator: "root".into(),
+        operator_id: None,
         actor: "ann".into(),
         reason: Some("because".into()),
         action: action.into(),

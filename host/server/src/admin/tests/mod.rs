@@ -5,9 +5,11 @@ mod dev;
 mod export;
 mod keys;
 mod merchants;
+mod operators;
 mod payments;
 mod plain;
 mod resellers;
+mod uploads;
 mod webhooks;
 
 use std::collections::BTreeMap;
@@ -18,7 +20,7 @@ use axum::body::Body;
 use axum::response::Response;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{Method, Request, StatusCode};
-use kassette_domain::audit::Audited;
+use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::id::AccountId;
 use kassette_domain::key::Environment;
 use kassette_domain::operator::Role;
@@ -220,7 +222,8 @@ async fn operator(gateway: &Gateway, role: Role) -> Secret {
     let name = format!("{role:?}").to_lowercase();
     let (operator, token) = super::operators::draw(name, role, None, now).unwrap();
     let audited = Audited {
-        operator: "system".into(),
+        operator: SYSTEM.into(),
+        operator_id: None,
         actor: "test".into(),
         reason: None,
         action: "operator.create".into(),

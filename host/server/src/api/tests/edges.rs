@@ -1,11 +1,18 @@
 //! What is answered before and beside the gateway: routes, sizes, credentials, limits, headers.
 
+use axum::Router;
 use axum::body::Body;
+use axum::extract::Request;
+use axum::routing::get;
 use futures_util::stream;
 use kassette_domain::key::{Environment, Scope};
 use serde_json::json;
+use tower::ServiceExt as _;
 
-use super::world::World;
+use super::super::{ApiState, limited};
+use super::world::{NARROW, World};
+use crate::admission::InHand;
+use crate::proxies::Proxies;
 
 const PAYMENTS: &str = "/api/v1/payments";
 
@@ -280,4 +287,40 @@ async fn callbacks_are_taken_for_known_accounts_within_their_size() {
     }
     let head = world.ask("HEAD", own, &[], Body::empty()).await.expect(405);
     assert_eq!(head.header("allow"), "GET,POST,PUT,PATCH,DELETE");
+}
+
+#[tokio::test]
+async fn routes_of_others_have_the_limits_of_ours() {
+    let world = World::new().await;
+    let most = InHand {
+        writes: 0,
+        ..InHand::default()
+    };
+    let state = |most| ApiState::new(world.gateway.clone(), Proxies::default(), most);
+    let routes = || {
+        let page = get(|| async { "page" }).post(|form: String| async { form });
+        Router::new().nest("/sandbox", Router::new().route("/page", page))
+    };
+    let limited = limited(routes(), &state(InHand::default()));
+    let send = |router: &Router, method: &str, body: Vec<u8>| {
+        let request = Request::builder().method(method).uri("/sandbox/page");
+        let answer = router
+            .clone()
+            .oneshot(request.body(Body::from(body)).unwrap());
+        async { answer.await.unwrap() }
+    };
+    let shown = send(&limited, "GET", vec![]).await;
+    assert_eq!(shown.status(), 200);
+    assert!(shown.headers().contains_key("x-request-id"));
+    let form = send(&limited, "POST", b"outcome=approve".to_vec()).await;
+    let form = axum::body::to_bytes(form.into_body(), 100).await.unwrap();
+    assert_eq!(form, "outcome=approve");
+    assert_eq!(send(&limited, "POST", oversized()).await.status(), 413);
+    for _ in 2..NARROW.burst {
+        assert_eq!(send(&limited, "GET", vec![]).await.status(), 200);
+    }
+    assert_eq!(send(&limited, "GET", vec![]).await.status(), 429);
+    let full = super::super::limited(routes(), &state(most));
+    assert_eq!(send(&full, "POST", vec![]).await.status(), 503);
+    assert_eq!(send(&full, "GET", vec![]).await.status(), 200);
 }

@@ -54,7 +54,7 @@ pub(super) struct World {
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Arc<AdjustableClock>,
     pub(super) merchant: Merchant,
-    gateway: Gateway,
+    pub(super) gateway: Gateway,
     router: Router,
     _folder: tempfile::TempDir,
 }
@@ -100,6 +100,7 @@ pub(super) const NARROW: RateLimit = RateLimit {
 fn audited() -> Audited {
     Audited {
         operator: "root".into(),
+        operator_id: None,
         actor: "ann".into(),
         reason: None,
         action: "merchant.create".into(),

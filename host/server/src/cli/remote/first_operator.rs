@@ -1,6 +1,7 @@
 //! The first operator: written into the store while the server is stopped.
 
-use kassette_domain::audit::Audited;
+use kassette_domain::audit::{Audited, SYSTEM};
+use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 use kassette_gateway::clock::{Clock as _, SystemClock};
 use kassette_store::{Directory as _, Health as _, SledStore};
@@ -21,7 +22,10 @@ pub(super) async fn create(
     create: &OperatorCreate,
 ) -> Result<(Value, Shape), String> {
     let now = SystemClock.now();
-    let (name, role) = (admin::operator_name(&create.name)?, create.role.into());
+    let (name, role) = (
+        Operator::read_name(&create.name).map_err(|why| format!("--name {why}"))?,
+        create.role.into(),
+    );
     let expires_at = create
         .expires_at
         .as_deref()
@@ -30,17 +34,14 @@ pub(super) async fn create(
     let (operator, token) =
         admin::draw_operator(name, role, expires_at, now).map_err(|error| error.to_string())?;
     let audited = Audited {
-        operator: "system".to_owned(),
-        actor: connection
-            .actor
-            .clone()
-            .unwrap_or_else(|| "system".to_owned()),
-        reason: Some(
-            connection
-                .reason
-                .clone()
-                .unwrap_or_else(|| "made on the data directory".to_owned()),
-        ),
+        operator: SYSTEM.into(),
+        operator_id: None,
+        actor: words("--actor", connection.actor.as_deref(), SYSTEM)?,
+        reason: Some(words(
+            "--reason",
+            connection.reason.as_deref(),
+            "made on the data directory",
+        )?),
         action: "operator.create".to_owned(),
         object: format!("operator/{}", operator.id),
         before: None,
@@ -57,8 +58,14 @@ pub(super) async fn create(
     let closed = store.shut_down().await;
     let made = made.map_err(|fault| fault.to_string())?;
     closed.map_err(|fault| fault.to_string())?;
+    let made = made.ok_or(admin::NAME_TAKEN)?;
     let answer = json!({ "operator_id": made.id.to_string(), "token": token.expose() });
     Ok((answer, Shape::Once))
+}
+
+/// What was said, as the audit log takes it.
+fn words(option: &str, said: Option<&str>, otherwise: &str) -> Result<String, String> {
+    admin::words(said.unwrap_or(otherwise)).map_err(|why| format!("{option} {why}"))
 }
 
 fn until(text: &str, now: Time) -> Result<Time, String> {

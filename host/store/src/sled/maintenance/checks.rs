@@ -1,7 +1,6 @@
 //! What must hold of each kind of row, and of how they fit each other.
 
 use ::sled::IVec;
-use kassette_domain::audit::AuditEntry;
 use kassette_domain::event::EventType;
 use kassette_domain::id::AccountId;
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
@@ -22,7 +21,7 @@ use crate::sled::register::{Entry, Place};
 use crate::sled::retention::AllReached;
 use crate::sled::rows::{Source as _, Span};
 use crate::sled::stored::{AttemptPlace, Books, Due, EventRow, ParkedNotice, PaymentRow};
-use crate::sled::{hook_keys, open, records, registered, reseller_keys};
+use crate::sled::{audits, hook_keys, open, records, registered, reseller_keys};
 
 /// The row of the format is in a form of its own.
 pub(super) fn format(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
@@ -485,7 +484,7 @@ pub(super) fn audit(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(),
         return Ok(());
     }
     let number = keys::audit_number(key).unwrap_or_default();
-    match records::decode::<AuditEntry>(key, row) {
+    match audits::decode(key, row) {
         Ok(entry) => {
             judge.audit.follow(number, Some(&entry));
             Ok(())

@@ -1,13 +1,13 @@
 //! Reading a stopped store through.
 
-use kassette_domain::audit::{AuditEntry, Chain};
+use kassette_domain::audit::Chain;
 
 use super::compact::judged;
 use super::judge::Report;
 use super::{MaintenanceError, Progress, Stopped};
 use crate::sled::open::OpenOptions;
 use crate::sled::rows::engine;
-use crate::sled::{keys, records};
+use crate::sled::{audits, keys, records};
 
 /// Reads every row of a stopped store and checks how they fit each other.
 ///
@@ -27,7 +27,7 @@ pub fn verify_audit(options: &OpenOptions) -> Result<Chain, MaintenanceError> {
     let mut chain = Chain::default();
     for row in opened.db.scan_prefix(keys::AUDIT) {
         let (key, row) = row.map_err(|error| engine(&error))?;
-        let entry: Option<AuditEntry> = records::decode(&key, &row).ok();
+        let entry = audits::decode(&key, &row).ok();
         chain.follow(keys::audit_number(&key).unwrap_or_default(), entry.as_ref());
     }
     let end = opened

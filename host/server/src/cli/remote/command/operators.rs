@@ -35,7 +35,7 @@ pub(in crate::cli) enum OperatorAction {
 /// A new operator.
 #[derive(Args, Clone, Debug)]
 pub(in crate::cli) struct OperatorCreate {
-    /// For the audit log.
+    /// For the audit log; another operator's name is refused.
     #[arg(long)]
     pub(in crate::cli::remote) name: String,
     /// What it may do.
