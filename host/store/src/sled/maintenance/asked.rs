@@ -43,6 +43,7 @@ impl Asked {
     ) -> Result<(), MaintenanceError> {
         let audited = Audited {
             operator: SYSTEM.into(),
+            operator_id: None,
             actor: self.actor.unwrap_or_else(|| SYSTEM.into()),
             reason: self.reason,
             action: action.into(),
