@@ -221,7 +221,7 @@ async fn unread(aim: &Aim, mut stream: TcpStream) -> std::io::Result<()> {
 async fn unended(aim: &Aim, stream: TcpStream) -> std::io::Result<()> {
     const BODY: usize = 240 << 10;
     let failed = std::io::Error::other::<h2::Error>;
-    let (mut send, connection) = h2::client::handshake(stream).await.map_err(failed)?;
+    let (send, connection) = h2::client::handshake(stream).await.map_err(failed)?;
     let uri = format!("http://x/callbacks/{}", aim.account);
     let sends = async {
         let mut bodies = JoinSet::new();

@@ -144,7 +144,8 @@ async fn a_key_holder_who_takes_no_answers_is_told_to_wait_and_others_are_not() 
     };
     server.wait_for("a refused request", refused).await;
     for _ in 0..10 {
-        let created = server.post(server.test_key(), PAYMENTS, &new_payment());
+        let body = new_payment();
+        let created = server.post(server.test_key(), PAYMENTS, &body);
         created.await.expect(201);
     }
     drop(attack);

@@ -1,4 +1,6 @@
 //! Files: written whole or not at all, and judged by who else may read or write them.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod access;
 mod new_file;

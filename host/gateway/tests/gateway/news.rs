@@ -170,11 +170,10 @@ async fn notices_without_a_report_have_five_looks_in_a_row_and_none_is_lost() {
     for _ in 0..20 {
         let answer = world.callback(Subject::Attempt(attempt), None).await;
         assert_eq!(answer.status, 200);
+        // A notice that comes during a look has it repeated, so each waits for the look before it.
+        world.gateway.do_what_is_due().await.unwrap();
     }
-    world.gateway.do_what_is_due().await.unwrap();
-    // A sixth where a notice came just before the fifth began.
-    let looks = world.vendor.queries(Wish::Look);
-    assert!((1..=6).contains(&looks), "{looks}");
+    assert_eq!(world.vendor.queries(Wish::Look), 5);
     world.vendor.payer(attempt, VendorStatus::Completed);
     world.callback(Subject::Attempt(attempt), None).await;
     world.later(6);
@@ -252,7 +251,6 @@ async fn an_unproved_notice_that_is_early_has_the_provider_asked_after_the_start
     world.unproved(early, [198, 51, 100, 7]).await;
     answer.notify_one();
     start.await.unwrap().unwrap();
-    assert_eq!(world.vendor.queries(Wish::Look), 0);
     world.becomes(id, Status::Completed).await;
 }
 

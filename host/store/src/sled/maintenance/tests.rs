@@ -164,7 +164,12 @@ async fn everything_in(store: &Arc<SledStore>) -> String {
     for name in NAMES {
         all += &everything(&shared, name).await;
     }
-    all
+    // What is done with a whole store leaves a line of its own.
+    let line = "AuditEntry {";
+    let kept = all
+        .split(line)
+        .filter(|told| !told.contains("action: \"store."));
+    kept.collect::<Vec<_>>().join(line)
 }
 
 async fn closed(store: Arc<SledStore>) {
