@@ -273,6 +273,9 @@ async fn the_admin_listener_answers_under_its_own_name_alone() {
         .http
         .get(format!("{}/admin/v1/merchants", server.base()));
     server.send(public).await.expect(404);
+    let metrics = server.http.get(format!("{}/metrics", server.admin_root()));
+    let elsewhere = server.send(metrics.header("host", "evil.example")).await;
+    elsewhere.expect(421).error();
     for probe in ["/livez", "/readyz", "/metrics"] {
         server
             .send(server.http.get(format!("{}{probe}", server.admin_root())))

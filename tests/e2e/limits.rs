@@ -15,7 +15,7 @@ use crate::serving::{kassette, operator, prepare};
 
 /// Far more than a bucket holds.
 const AT_ONCE: usize = 40;
-const LIMIT: &str = "rate_limit = { per_second = 1, burst = 3 }";
+const SETTINGS: &str = "rate_limit = { per_second = 1, burst = 3 }\nsandbox = true";
 
 struct Serving {
     child: Child,
@@ -28,7 +28,7 @@ struct Serving {
 impl Serving {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        prepare(folder.path(), LIMIT);
+        prepare(folder.path(), SETTINGS);
         let token = operator(folder.path());
         let file = folder.path().join("ready.json");
         let log = std::fs::File::create(folder.path().join("log.txt")).unwrap();
@@ -139,4 +139,10 @@ async fn keys_and_addresses_have_buckets_of_their_own_on_every_endpoint() {
     }
     let exchange = || serving.ask(Method::POST, "/api/v1/connect/exchange");
     assert_limited("an exchange", || exchange().json(&json!({}))).await;
+    let page = || serving.ask(Method::GET, "/sandbox/sandbox-test/pay/unknown");
+    assert_limited("the sandbox's page", page).await;
+    let form = || serving.ask(Method::POST, "/sandbox/sandbox-test/pay");
+    let oversized = form().body(vec![b'x'; 20_000]).send().await.unwrap();
+    assert_eq!(oversized.status(), 413);
+    assert!(oversized.headers().contains_key("x-request-id"));
 }

@@ -158,7 +158,7 @@ async fn merchants_are_told_with_where_the_reseller_stands() {
 }
 
 #[tokio::test]
-async fn merchants_are_listed_in_pages_newest_first() {
+async fn merchants_are_listed_in_pages_that_together_are_the_plain_list() {
     let server = shared().await;
     let reseller = server.reseller().await;
     let page = async |query: &str| {
@@ -169,19 +169,19 @@ async fn merchants_are_listed_in_pages_newest_first() {
         let refs: Vec<Value> = merchants.map(|each| each["client_ref"].clone()).collect();
         (refs, listed["next_cursor"].as_str().map(str::to_owned))
     };
-    let mut invited = Vec::new();
     for _ in 0..3 {
         let body = invitation();
         let answer = server.reseller_post(&reseller.test, INVITATIONS, &body);
         answer.await.expect(200);
-        invited.insert(0, body["client_ref"].clone());
     }
+    let (invited, end) = page("").await;
+    assert_eq!((invited.len(), end), (3, None));
     let (first, next) = page("?limit=2").await;
     let next = next.unwrap();
     assert_eq!(first, invited[..2]);
     let (rest, end) = page(&format!("?limit=2&cursor={next}")).await;
     assert_eq!((&rest[..], end), (&invited[2..], None));
-    for whole in ["", "?limit=1000", "?limit=3"] {
+    for whole in ["?limit=1000", "?limit=3"] {
         assert_eq!(page(whole).await, (invited.clone(), None), "{whole}");
     }
     for (wrong, named) in [

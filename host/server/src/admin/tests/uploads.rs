@@ -48,7 +48,7 @@ impl http_body::Body for Arriving {
             return Poll::Ready(None);
         }
         self.pieces -= 1;
-        if self.pieces % 2 == 0 {
+        if self.pieces.is_multiple_of(2) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
