@@ -154,16 +154,21 @@ impl Session {
         Ok(Happened::Disputed)
     }
 
-    /// The open dispute ends. One that is lost stays a disputed payment, and its money is gone.
+    /// The open dispute ends. One that is lost stays a disputed payment, and its money is gone, but for
+    /// what was refunded meanwhile.
     ///
     /// # Errors
-    /// [`Conflict`] where none is open.
+    /// [`Conflict`] where none is open, or all was refunded and there is nothing to lose.
     pub(crate) fn end_dispute(&mut self, won: bool, now: u64) -> Result<Happened, Conflict> {
+        let left = self.left();
         let open = |dispute: &&mut Dispute| dispute.state == DisputeState::Open;
         let dispute = self.disputes.iter_mut().find(open).ok_or(Conflict)?;
         let (state, happened) = if won {
             (DisputeState::Won, Happened::DisputeWon)
+        } else if left.0 == 0 {
+            return Err(Conflict);
         } else {
+            dispute.amount = dispute.amount.min(left);
             (DisputeState::Lost, Happened::DisputeLost)
         };
         dispute.state = state;
@@ -344,5 +349,17 @@ mod tests {
         assert_eq!((s.state, s.disputed), (State::Captured, true));
         assert_eq!(s.refund("r1".into(), 4, Amount(1)), Err(Conflict));
         assert_eq!(s.dispute("d2".into(), 4), Err(Conflict));
+    }
+
+    #[test]
+    fn a_lost_dispute_does_not_take_what_was_refunded_meanwhile() {
+        let mut s = paid();
+        s.dispute("d1".into(), 2).unwrap();
+        s.refund("r1".into(), 3, Amount(990)).unwrap();
+        let mut all = s.clone();
+        assert_eq!(s.end_dispute(false, 4), Ok(Happened::DisputeLost));
+        assert_eq!((s.lost(), s.given_back()), (Amount(4000), Amount(4990)));
+        all.refund("r2".into(), 4, Amount(4000)).unwrap();
+        assert_eq!(all.end_dispute(false, 5), Err(Conflict));
     }
 }
