@@ -149,6 +149,26 @@ impl Sim {
         self.account(provider_id)?.set_callback_url(url)
     }
 
+    /// How an account's callback with a body is sent: the headers beside its content type, and the body.
+    /// Signed with the account's secret, or with another one where it is not `genuine`.
+    ///
+    /// # Errors
+    /// [`SimError::UnknownAccount`].
+    pub fn signed(
+        &self,
+        provider_id: &str,
+        body: &str,
+        genuine: bool,
+    ) -> Result<(Vec<(&'static str, String)>, String), SimError> {
+        let account = self.account(provider_id)?;
+        let secret = match genuine {
+            true => &account.settings.callback_secret,
+            false => "not the account's secret",
+        };
+        let headers = account.vendor.sign(account, secret, body, account.now());
+        Ok((headers, account.vendor.sealed(secret, body)))
+    }
+
     /// What the simulator believes about an account's payments, oldest first.
     ///
     /// # Errors

@@ -92,6 +92,14 @@ pub(super) async fn check(args: CheckArgs) -> Result<(), String> {
     }
 }
 
+/// The lines and sentences of what is wrong with a configuration, without what only the modules know.
+pub(crate) fn problems(folder: &Path) -> Vec<(Option<usize>, String)> {
+    let problems = checked(folder, false).problems.into_iter();
+    problems
+        .map(|problem| (problem.line, problem.why))
+        .collect()
+}
+
 fn checked(folder: &Path, modules: bool) -> Checked {
     let (config, errors) = Config::read_all(folder, Profile::Serve);
     let mut problems: Vec<Problem> = errors.into_iter().map(Problem::from).collect();
@@ -104,11 +112,11 @@ fn checked(folder: &Path, modules: bool) -> Checked {
         });
     };
     let main = &config.main;
-    let text = std::fs::read_to_string(&main_file).unwrap_or_default();
-    let line = |setting: &str| crate::config::line_of(&text, setting);
+    let text = std::fs::read_to_string(&main_file).ok();
+    let line = |setting: &str| crate::config::line_of(text.as_deref()?, setting);
     let public_url = main.public_origin().unwrap_or_else(|why| {
         // A file that is not read says nothing about what stands in it.
-        if !text.is_empty() {
+        if text.is_some() {
             refused(&main_file, line("public_url"), why);
         }
         String::new()
@@ -213,4 +221,23 @@ fn accounts(
         }
     }
     (wrong, warnings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_main_file_lacks_its_public_url_like_any_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = |text: &str| {
+            std::fs::write(folder.path().join("kassette.toml"), text).unwrap();
+            let problems = problems(folder.path()).into_iter();
+            problems
+                .map(|(_, why)| why)
+                .find(|why| why.contains("public_url"))
+        };
+        assert!(told("").is_some());
+        assert_eq!(told(""), told("# nothing yet\n"));
+    }
 }

@@ -8,6 +8,7 @@ mod progress;
 mod remote;
 mod store;
 
+pub(crate) use check::problems as config_problems;
 pub(crate) use offline::shared_secrets;
 
 use std::path::PathBuf;
@@ -112,7 +113,7 @@ enum ConfigCommand {
 }
 
 /// Reads the arguments and does what they say.
-pub(crate) fn main() -> ExitCode {
+pub fn main() -> ExitCode {
     let cli = Cli::parse();
     // Before any thread is started: the process gives up what a compiler does not need.
     if let Command::CompileModule = cli.command {

@@ -1,0 +1,251 @@
+//! Modules whose behaviour an input chooses: a method that takes every account, and a vendor that does
+//! what the order's reference says and believes news that carries its word.
+
+use std::sync::Arc;
+
+use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
+use kassette_domain::method::MethodId;
+use kassette_domain::money::Minor;
+use kassette_domain::provider::{
+    Acknowledged, Action, AttemptFacts, Condition, Incoming, Instructions, Notice, Open,
+    Particulars, ProviderDescription, QueryFailure, Question, QuestionKind, Refused, Report,
+    Service, StartFailure, Started, Subject, VendorSettlement, VendorStatus,
+};
+use kassette_domain::routing::{
+    Answer, Availability, Context, Ground, MethodDescription, Refusal, Verdict,
+};
+use kassette_gateway::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
+use kassette_runtime::CallError;
+
+/// The header with which news is believed, and its value.
+const PROOF: (&str, &str) = ("x-proof", "genuine");
+
+pub(crate) struct Scripted;
+
+impl Modules for Scripted {
+    fn method(&self, method: MethodId) -> Option<Arc<dyn Method>> {
+        let description = MethodDescription {
+            id: method,
+            label: method.as_str().to_owned(),
+            version: "1".into(),
+            currencies: vec![],
+        };
+        Some(Arc::new(Ranks(Slot::of_method(method), description)))
+    }
+
+    fn provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
+        let service = |method| Service {
+            method,
+            currencies: vec![],
+        };
+        let description = ProviderDescription {
+            id: module.to_owned(),
+            label: "Sandbox".into(),
+            version: "1".into(),
+            services: METHODS.map(service).into(),
+            settings: vec![],
+            secrets: vec![],
+            tokens: vec![],
+        };
+        let slot = Slot::of_provider(module)?;
+        (module == "sandbox").then(|| Arc::new(Speaks(slot, description)) as Arc<dyn Provider>)
+    }
+
+    fn provider_version(&self, slot: &Slot, _: &Digest) -> Option<Arc<dyn Provider>> {
+        self.provider(slot.name())
+    }
+
+    fn previous_provider(&self, _: &str) -> Option<Arc<dyn Provider>> {
+        None
+    }
+
+    fn forget_tokens(&self, _: &AccountId) {}
+}
+
+/// What the vendor takes.
+pub(crate) const METHODS: [MethodId; 3] = [MethodId::Ideal, MethodId::Paypal, MethodId::Klarna];
+
+struct Ranks(Slot, MethodDescription);
+
+impl Method for Ranks {
+    fn slot(&self) -> &Slot {
+        &self.0
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(b"method")
+    }
+
+    fn description(&self) -> &MethodDescription {
+        &self.1
+    }
+
+    fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>> {
+        let verdict = |candidate: &kassette_domain::routing::Candidate| {
+            let ill = [Availability::Down, Availability::Stale].contains(&candidate.health.status);
+            let outcome = match candidate.takes(context.amount) && !ill {
+                true => Ok("it can".to_owned()),
+                false => Err(Refusal {
+                    ground: Ground::Amount,
+                    detail: "it cannot".into(),
+                }),
+            };
+            Verdict {
+                id: candidate.id.clone(),
+                outcome,
+            }
+        };
+        Some(Ok(Arc::new(Ok(context
+            .candidates
+            .iter()
+            .map(verdict)
+            .collect()))))
+    }
+
+    fn rank<'a>(
+        self: Arc<Self>,
+        context: &'a Context,
+    ) -> Calling<'a, Result<Arc<Answer>, CallError>> {
+        Box::pin(async move { self.at_once(context).unwrap_or(Err(CallError::Trap)) })
+    }
+}
+
+struct Speaks(Slot, ProviderDescription);
+
+impl Provider for Speaks {
+    fn slot(&self) -> &Slot {
+        &self.0
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(b"provider")
+    }
+
+    fn description(&self) -> &ProviderDescription {
+        &self.1
+    }
+
+    fn start<'a>(
+        &'a self,
+        _: &'a Access,
+        attempt: &'a AttemptFacts,
+    ) -> Calling<'a, Result<Started, StartFailure>> {
+        let ordered = |word| attempt.order.contains(word);
+        let url = format!("https://pay.vendor.example/{}", attempt.id);
+        let mut action = Action::Redirect(url.clone());
+        if ordered("show") {
+            action = Action::Show(Instructions {
+                text: "Pay <b>here</b>".into(),
+                details: vec![("IBAN".into(), "NL00".into())],
+                qr: Some("upi://pay".into()),
+                link: None,
+            });
+        } else if ordered("form") {
+            action = Action::Post {
+                url,
+                fields: vec![("a\"b".into(), "<c>".into())],
+            };
+        }
+        let open = Started::Open(Open {
+            reference: format!("ref-{}", attempt.id),
+            action,
+            until: None,
+        });
+        let question = |name: &str, kind| Question {
+            name: name.into(),
+            label: "What?".into(),
+            kind,
+            required: true,
+            choices: vec![("a".into(), "A".into())],
+        };
+        let said = if ordered("refuse") {
+            Err(StartFailure::Declined("no".into()))
+        } else if ordered("down") {
+            Err(StartFailure::Unavailable("503".into()))
+        } else if ordered("ask") && attempt.answers.is_empty() {
+            Ok(Started::Ask(vec![
+                question("email", QuestionKind::Email),
+                question("bank", QuestionKind::Choice),
+            ]))
+        } else {
+            Ok(open)
+        };
+        Box::pin(async move { said })
+    }
+
+    /// The body is words: the attempt, where it stands, what was received in cents and the currency.
+    fn callback<'a>(
+        &'a self,
+        _: &'a Access,
+        incoming: &'a Incoming,
+    ) -> Calling<'a, Result<Result<Acknowledged, Refused>, CallError>> {
+        let proved = |(name, value): &(String, String)| (name.as_str(), value.as_str()) == PROOF;
+        let said = match incoming.headers.iter().any(proved) {
+            false => Err(Refused::Forged("no proof".into())),
+            true => read(&incoming.body).ok_or_else(|| Refused::Malformed("no words".into())),
+        };
+        Box::pin(async move { Ok(said) })
+    }
+
+    fn query<'a>(
+        &'a self,
+        _: &'a Access,
+        question: &'a Inquiry,
+    ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
+        let attempt = &question.attempt;
+        let said = match attempt.order.contains("absent") {
+            true => Err(QueryFailure::Absent),
+            false => Ok(report(attempt.id, VendorStatus::Pending, Minor(0), "EUR")),
+        };
+        Box::pin(async move { Ok(said) })
+    }
+
+    fn health<'a>(&'a self, _: &'a Access) -> Calling<'a, Result<Condition, CallError>> {
+        Box::pin(async { Ok(Condition::Operational) })
+    }
+}
+
+fn read(body: &[u8]) -> Option<Acknowledged> {
+    let mut words = std::str::from_utf8(body).ok()?.split(' ');
+    let attempt = AttemptId::parse(words.next()?).ok()?;
+    let status = match words.next() {
+        None => None,
+        Some("pending") => Some(VendorStatus::Pending),
+        Some("processing") => Some(VendorStatus::Processing),
+        Some("verification") => Some(VendorStatus::VerificationPending),
+        Some("review") => Some(VendorStatus::Review),
+        Some("completed") => Some(VendorStatus::Completed),
+        Some("declined") => Some(VendorStatus::Declined),
+        Some("failed") => Some(VendorStatus::Failed),
+        Some("cancelled") => Some(VendorStatus::Cancelled),
+        Some(_) => return None,
+    };
+    let received = Minor(words.next().unwrap_or("0").parse().ok()?);
+    let currency = words.next().unwrap_or("EUR");
+    Some(Acknowledged {
+        notices: vec![Notice {
+            about: Subject::Attempt(attempt),
+            reference: None,
+            report: status.map(|status| report(attempt, status, received, currency)),
+        }],
+        status: 200,
+        media_type: "text/plain".into(),
+        body: "[accepted]".into(),
+    })
+}
+
+fn report(attempt: AttemptId, status: VendorStatus, received: Minor, currency: &str) -> Report {
+    Report {
+        reference: format!("ref-{attempt}"),
+        status,
+        settlement: match status {
+            VendorStatus::Completed => VendorSettlement::Confirmed,
+            _ => VendorSettlement::Pending,
+        },
+        received,
+        currency: currency.chars().take(3).collect(),
+        returned: Minor(0),
+        detail: String::new(),
+        particulars: Particulars::default(),
+    }
+}
