@@ -223,6 +223,7 @@ fn read(body: &[u8]) -> Option<Acknowledged> {
     let received = Minor(words.next().unwrap_or("0").parse().ok()?);
     let currency = words.next().unwrap_or("EUR");
     Some(Acknowledged {
+        proved: true,
         notices: vec![Notice {
             about: Subject::Attempt(attempt),
             reference: None,

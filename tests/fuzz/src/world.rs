@@ -233,6 +233,7 @@ impl World {
         let (operator, token) = kassette::fuzzing::operator(word, role, now).unwrap();
         let line = Audited {
             operator: "system".into(),
+            operator_id: None,
             actor: "test".into(),
             reason: None,
             action: "operator.create".into(),
@@ -241,7 +242,7 @@ impl World {
             after: None,
         };
         let made = self.store.create_operator(operator, line, now);
-        let made = self.wait(made).unwrap();
+        let made = self.wait(made).unwrap().unwrap();
         if word == "spare" {
             self.words.insert("operator_id", made.id.to_string());
         }
