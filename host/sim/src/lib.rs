@@ -54,4 +54,4 @@ pub use books::BookEntry;
 pub use config::{Environment, Profile, SimAccount, SimClock, SimConfig, SimError};
 pub use fault::{Fault, UnknownFault};
 pub use session::State;
-pub use sim::{Sim, modules};
+pub use sim::{SignedCallback, Sim, modules};

@@ -30,6 +30,9 @@ const ADDRESSES: &str = "addresses.json";
 /// Name of the payer pages' listener in that file; no account can have it.
 const PAYER: &str = "*payer";
 
+/// Names and values of a callback's headers, and its body.
+pub type SignedCallback = (Vec<(&'static str, String)>, String);
+
 /// Running simulators. Dropping this stops them at once, as a kill would; the books stay whole.
 pub struct Sim {
     payer: SocketAddr,
@@ -159,7 +162,7 @@ impl Sim {
         provider_id: &str,
         body: &str,
         genuine: bool,
-    ) -> Result<(Vec<(&'static str, String)>, String), SimError> {
+    ) -> Result<SignedCallback, SimError> {
         let account = self.account(provider_id)?;
         let secret = match genuine {
             true => &account.settings.callback_secret,
