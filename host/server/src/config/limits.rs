@@ -30,10 +30,11 @@ impl Default for Limits {
 
 impl Limits {
     /// The caps of the public listener.
-    pub(crate) const fn caps(&self) -> Caps {
+    pub(crate) fn caps(&self) -> Caps {
         Caps {
             overall: self.connections,
             per_address: self.connections_per_address,
+            ..Caps::default()
         }
     }
 

@@ -14,8 +14,6 @@ use parking_lot::Mutex;
 
 /// Bytes of a connection that count against nothing else. An ordinary request needs no more.
 const OWN: usize = 16 << 10;
-/// Most bytes of one address.
-const PER_ADDRESS: usize = 4 << 20;
 /// Most bytes of all who have shown no credential.
 const STRANGERS: usize = 64 << 20;
 
@@ -24,6 +22,7 @@ const STRANGERS: usize = 64 << 20;
 pub(super) struct Budget(Arc<Mutex<State>>);
 
 struct State {
+    per_address: usize,
     addresses: HashMap<IpAddr, usize>,
     strangers: usize,
     held: Gauge,
@@ -36,8 +35,10 @@ struct State {
 pub(crate) struct UsedUp;
 
 impl Budget {
-    pub(super) fn new() -> Self {
+    /// Each address may hold so many bytes.
+    pub(super) fn new(per_address: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
+            per_address,
             addresses: HashMap::new(),
             strangers: 0,
             held: metrics::gauge!("kassette_http_held_bytes"),
@@ -114,7 +115,7 @@ impl Held {
             let held = state.addresses.get(&self.address).copied();
             let held = held.unwrap_or_default() + shared;
             let strangers = state.strangers + if sum.stranger { shared } else { 0 };
-            if bounded && (held > PER_ADDRESS || (sum.stranger && strangers > STRANGERS)) {
+            if bounded && (held > state.per_address || (sum.stranger && strangers > STRANGERS)) {
                 state.refused.increment(1);
                 return Err(UsedUp);
             }
@@ -177,12 +178,13 @@ fn float(bytes: usize) -> f64 {
 mod tests {
     use super::*;
 
+    const PER_ADDRESS: usize = 4 << 20;
     const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
     const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 
     #[test]
     fn an_address_holds_so_many_bytes_and_others_are_not_concerned() {
-        let budget = Budget::new();
+        let budget = Budget::new(PER_ADDRESS);
         let connection = budget.connection();
         let large = connection.held(ONE, false);
         large.take(OWN + PER_ADDRESS).unwrap();
@@ -203,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_strangers_hold_takes_nothing_from_who_shows_a_credential() {
-        let budget = Budget::new();
+        let budget = Budget::new(PER_ADDRESS);
         let address = |last| IpAddr::from([192, 0, 2, last]);
         let mut held = Vec::new();
         for last in 0..u8::try_from(STRANGERS / PER_ADDRESS).unwrap() {
@@ -226,7 +228,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_made_is_held_and_bars_what_comes_next() {
-        let budget = Budget::new();
+        let budget = Budget::new(PER_ADDRESS);
         let answer = budget.connection().held(ONE, false);
         answer.owe(OWN + PER_ADDRESS + 1);
         let next = budget.connection().held(ONE, false);

@@ -27,7 +27,7 @@ use tower::Service as _;
 
 use super::body::TimedBody;
 use super::budget::{Connection, Held};
-use super::exchange::{Exchange, Exchanges};
+use super::exchange::{Answer, Exchange, Exchanges};
 use crate::proxies::{Proxies, subscriber};
 
 /// How long a request's head may take from its first byte, and the first one from the connection.
@@ -45,15 +45,17 @@ const REQUEST_BYTES: usize = 512;
 /// Bytes of bodies that one HTTP/2 stream, and one connection, may send before they are read.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 512 << 10;
-/// Answers on HTTP/1 up to this fit the socket's buffer.
+/// Answers up to this are given whatever their sender holds, and on HTTP/1 fit the socket's buffer.
 const SMALL_ANSWER: u64 = 16 << 10;
 
 /// Bytes of an HTTP/2 connection that belong to no request: so many at once, and so many a second. A
 /// peer's pings, settings and window updates take a fraction; a flood of them is read slowly.
 const SPARE: i64 = CONNECTION_WINDOW as i64 + (64 << 10);
 const SPARE_PER_SECOND: i64 = 16 << 10;
+/// Most that a request's head gives back of them: on HTTP/2 a long head can be a few bytes on the wire.
+const HEAD_CREDIT: usize = 2 << 10;
 /// What a refused request uses up of them: four a second are read in the long run.
-const REFUSAL: i64 = SPARE_PER_SECOND / 4;
+const REFUSAL: i64 = SPARE_PER_SECOND / 4 + HEAD_CREDIT as i64;
 /// How often it is looked whether more may be read.
 const PACE: Duration = Duration::from_millis(25);
 
@@ -87,13 +89,15 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// What a request holds, with its head; whether that is too much.
-    fn held(&self, request: &Request<Incoming>, head: usize) -> (Arc<Held>, bool) {
+    /// What a request holds: nothing yet.
+    fn held(&self, request: &Request<Incoming>) -> Held {
         let client = self.proxies.client(self.address.ip(), request.headers());
-        let held = self.connection.held(subscriber(client), true);
-        let crowded = held.take(head).is_err();
-        (Arc::new(held), crowded)
+        self.connection.held(subscriber(client), true)
     }
+}
+
+fn whole(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// Bytes of a request without its body.
@@ -154,57 +158,54 @@ where
         };
         phase.unread.store(false, Ordering::Relaxed);
         let bodiless = request.body().is_end_stream();
+        let held = Arc::new(peer.held(&request));
         // On HTTP/1 there is one head at a time, and no more than the connection has of its own.
-        let (held, crowded) = if bodiless && exchange.is_none() {
-            (None, false)
-        } else {
+        let crowded = (!bodiless || exchange.is_some()) && {
             let head = head_bytes(&request);
-            phase.account(head);
-            let (held, crowded) = peer.held(&request, head);
-            (Some(held), crowded)
+            phase.account(head.min(HEAD_CREDIT));
+            held.take(head).is_err()
         };
         // Where there is no body nothing has to be timed.
-        let body = |body: Incoming| match &held {
-            Some(held) if !bodiless => {
-                let (held, phase) = (Arc::clone(held), Arc::clone(&phase));
+        let body = |body: Incoming| match bodiless {
+            true => Body::empty(),
+            false => {
+                let (held, phase) = (Arc::clone(&held), Arc::clone(&phase));
                 Body::new(TimedBody::new(body, times.body, phase, held))
             }
-            _ => Body::empty(),
         };
         let refused = super::head::refusal(&request);
         let mut request = request.map(body);
         let extensions = request.extensions_mut();
         extensions.insert(ConnectInfo(peer.address));
-        if let Some(held) = &held {
-            extensions.insert(Arc::clone(held));
-        }
+        extensions.insert(Arc::clone(&held));
         if crowded {
             extensions.insert(Crowded);
         }
         // A router is always ready.
         let (answer, phase) = (router.clone().call(request), Arc::clone(&phase));
-        let connection = peer.connection.clone();
-        let address = subscriber(peer.address.ip());
         async move {
-            let Ok(response): Result<Response<Body>, Infallible> = match refused {
+            let Ok(mut response): Result<Response<Body>, Infallible> = match refused {
                 Some(response) => Ok(response),
                 None => answer.await,
             };
-            let put_off = response.extensions().get::<PutOff>().is_some();
             let bytes = response.body().size_hint().lower();
-            if let (Some(exchange), Some(held)) = (exchange, held.clone()) {
-                if put_off {
-                    phase.spare.fetch_sub(REFUSAL, Ordering::Relaxed);
+            if bytes > SMALL_ANSWER && held.take(whole(bytes)).is_err() {
+                response = super::head::crowded(&response);
+            } else if exchange.is_some() {
+                held.owe(whole(bytes));
+            }
+            let put_off = response.extensions().get::<PutOff>().is_some();
+            let Some(exchange) = exchange else {
+                if bytes > SMALL_ANSWER {
+                    *phase.unsent.lock() = Some(held);
                 }
-                return Ok(response.map(|body| exchange.answered(body, held, bytes)));
+                phase.set(if put_off { Phase::PUT_OFF } else { Phase::IDLE });
+                return Ok::<_, Infallible>(response.map(Answer::alone));
+            };
+            if put_off {
+                phase.spare.fetch_sub(REFUSAL, Ordering::Relaxed);
             }
-            if bytes > SMALL_ANSWER {
-                let held = held.unwrap_or_else(|| Arc::new(connection.held(address, true)));
-                held.owe(usize::try_from(bytes).unwrap_or(usize::MAX));
-                *phase.unsent.lock() = Some(held);
-            }
-            phase.set(if put_off { Phase::PUT_OFF } else { Phase::IDLE });
-            Ok::<_, Infallible>(response)
+            Ok(response.map(|body| Answer::shared(body, exchange, held)))
         }
     });
     let mut builder = Builder::new(TokioExecutor::new());

@@ -81,6 +81,7 @@ mod tests {
         let endless = Caps {
             overall: most / 4,
             per_address: most / 4,
+            ..caps
         };
         let (public, admin) = within_limit(endless, endless);
         if let Some(limit) = getrlimit(Resource::Nofile).current {

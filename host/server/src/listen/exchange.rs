@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -16,8 +16,6 @@ use super::connection::{Phase, Times};
 
 /// What a peer sends of window updates for a piece of an answer.
 const UPDATES: usize = 256;
-/// An answer of which no part is worth to be watched.
-const SMALL: u64 = 1 << 10;
 
 /// The requests under way; at most as many as the connection has streams.
 pub(super) struct Exchanges(Mutex<State>);
@@ -70,18 +68,6 @@ impl Exchange {
         }
     }
 
-    /// The answer's body of so many bytes, which is watched, and held, until it is sent.
-    pub(super) fn answered(self, body: Body, held: Arc<Held>, bytes: u64) -> Body {
-        self.turn(Some(Instant::now()));
-        held.owe(usize::try_from(bytes).unwrap_or(usize::MAX));
-        Body::new(Answer {
-            body,
-            exchange: self,
-            _held: held,
-            to_the_end: bytes > SMALL,
-        })
-    }
-
     fn turn(&self, peers_since: Option<Instant>) {
         let mut state = self.phase.exchanges.0.lock();
         state.open.insert(self.number, peers_since);
@@ -98,37 +84,92 @@ impl Drop for Exchange {
     }
 }
 
-/// A body that is asked for its next piece once the peer has room for it, and all before is sent.
-struct Answer {
-    body: Body,
+/// An answer that is not sent yet: one of its connection's exchanges, and the bytes that it holds.
+struct Unsent {
     exchange: Exchange,
     _held: Arc<Held>,
-    /// Its end is told apart from the last data: a body that has ended is dropped, and its data would lie
-    /// unseen where the peer takes a part of them.
-    to_the_end: bool,
+}
+
+/// The body of an answer. On HTTP/2 it is watched, and held, until the connection has sent the last of
+/// its pieces: the HTTP library takes whole pieces from a body, whatever room the peer leaves.
+pub(super) struct Answer {
+    body: Body,
+    unsent: Option<Arc<Unsent>>,
+}
+
+impl Answer {
+    /// One that [`Timed`](super::connection) watches, because its connection sends nothing else.
+    pub(super) const fn alone(body: Body) -> Self {
+        Self { body, unsent: None }
+    }
+
+    /// One of several on a connection.
+    pub(super) fn shared(body: Body, exchange: Exchange, held: Arc<Held>) -> Self {
+        exchange.turn(Some(Instant::now()));
+        let unsent = Some(Arc::new(Unsent {
+            exchange,
+            _held: held,
+        }));
+        Self { body, unsent }
+    }
 }
 
 impl http_body::Body for Answer {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+    ) -> Poll<Option<Result<Frame<Piece>, Self::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        self.exchange.turn(polled.is_ready().then(Instant::now));
-        if let Poll::Ready(Some(Ok(_))) = &polled {
-            self.exchange.phase.account(UPDATES);
+        if let Some(unsent) = &self.unsent {
+            match &polled {
+                Poll::Ready(Some(Ok(_))) => {
+                    unsent.exchange.turn(Some(Instant::now()));
+                    unsent.exchange.phase.account(UPDATES);
+                }
+                // All pieces are sent: it is our turn.
+                Poll::Pending if Arc::strong_count(unsent) == 1 => unsent.exchange.turn(None),
+                _ => {}
+            }
         }
-        polled
+        let piece = |bytes| Piece {
+            bytes,
+            unsent: self.unsent.clone(),
+        };
+        polled.map_ok(|frame| frame.map_data(piece))
     }
 
     fn is_end_stream(&self) -> bool {
-        !self.to_the_end && self.body.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+/// Data of an answer; dropped once they are sent.
+pub(super) struct Piece {
+    bytes: Bytes,
+    unsent: Option<Arc<Unsent>>,
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    /// The connection takes bytes as the peer makes room for them.
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        if let Some(unsent) = &self.unsent {
+            unsent.exchange.turn(Some(Instant::now()));
+        }
     }
 }

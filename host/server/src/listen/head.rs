@@ -9,20 +9,36 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{CACHE_CONTROL, CONNECTION, HOST, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Request, Version};
 
+use super::PutOff;
 use crate::api::ApiError;
 use crate::telemetry::RequestId;
 
 /// The answer to a head that is not plain; none for any other.
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<Body>> {
     let message = wrong(request.version(), request.headers())?;
-    let mut response = ApiError::Malformed(message.into()).into_response();
+    let mut response = marked(ApiError::Malformed(message.into()), request.headers());
+    // Where the request ends is what is in doubt.
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(CONNECTION, close);
+    Some(response)
+}
+
+/// What is given in place of an answer that its sender's budget of bytes has no room for.
+pub(super) fn crowded(answer: &Response<Body>) -> Response<Body> {
+    let mut response = marked(ApiError::Busy, answer.headers());
+    response.extensions_mut().insert(PutOff);
+    response
+}
+
+/// An error with what every response has; its id is that of the headers, where they have one.
+fn marked(error: ApiError, headers: &HeaderMap) -> Response<Body> {
+    let mut response = error.into_response();
+    let id = RequestId::of(headers);
     let headers = response.headers_mut();
-    RequestId::of(request.headers()).mark(headers);
+    id.mark(headers);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Where the request ends is what is in doubt.
-    headers.insert(CONNECTION, HeaderValue::from_static("close"));
-    Some(response)
+    response
 }
 
 /// RFC 9112, 3.2 and 6.1. HTTP/2 frames its bodies and names its host by itself.

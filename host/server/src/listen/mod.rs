@@ -18,7 +18,6 @@ use axum::Router;
 use hyper_util::server::graceful::GracefulShutdown;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -30,16 +29,19 @@ pub(crate) use self::budget::{Held, UsedUp};
 pub(crate) use self::connection::{Crowded, PutOff};
 use self::connection::{Peer, Times};
 pub(crate) use self::descriptors::within_limit;
-use crate::proxies::Proxies;
+use crate::proxies::{Proxies, subscriber};
+use kassette_runtime::MAX_MODULE_BYTES;
 
 /// Most connections of a listener at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caps {
     /// In all. Each holds a descriptor and some kilobytes.
     pub(crate) overall: usize,
-    /// From one address: a plug-in host or a proxy fits, a flood does not. Trusted proxies are not
-    /// counted, because they speak for everybody.
+    /// From one address, and no more than are free for all others: a plug-in host or a proxy fits, a
+    /// flood does not. Trusted proxies are not counted, because they speak for many.
     pub(crate) per_address: usize,
+    /// Bytes of requests and answers in hand from one address, beside a little for each connection.
+    pub(crate) bytes_per_address: usize,
 }
 
 impl Default for Caps {
@@ -47,6 +49,7 @@ impl Default for Caps {
         Self {
             overall: 8192,
             per_address: 2048,
+            bytes_per_address: 4 << 20,
         }
     }
 }
@@ -57,6 +60,8 @@ impl Caps {
         Self {
             overall: 512,
             per_address: 256,
+            // Two of the largest modules: uploads are taken one after the other.
+            bytes_per_address: 2 * MAX_MODULE_BYTES,
         }
     }
 
@@ -65,6 +70,7 @@ impl Caps {
         Self {
             overall: self.overall.min(most),
             per_address: self.per_address.min(most),
+            ..self
         }
     }
 }
@@ -160,7 +166,7 @@ impl Listener {
     pub(crate) async fn serve(self, router: Router, stop: CancellationToken) {
         let graceful = GracefulShutdown::new();
         let places = Places::new(self.caps);
-        let budget = Budget::new();
+        let budget = Budget::new(self.caps.bytes_per_address);
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
@@ -175,7 +181,8 @@ impl Listener {
                 }
             };
             let counted = !self.uncounted.trust(peer.ip());
-            let Some(place) = places.enter(peer.ip(), counted) else {
+            let address = counted.then(|| subscriber(peer.ip()));
+            let Some(place) = places.enter(address) else {
                 metrics::counter!("kassette_connections_refused_total").increment(1);
                 continue;
             };
@@ -221,57 +228,62 @@ impl Listener {
 /// The connections that there may be, and how many each address has.
 #[derive(Clone)]
 struct Places {
-    overall: Arc<Semaphore>,
-    held: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    per_address: usize,
+    caps: Caps,
+    taken: Arc<Mutex<Taken>>,
+}
+
+#[derive(Default)]
+struct Taken {
+    overall: usize,
+    by_address: HashMap<IpAddr, usize>,
 }
 
 /// A connection's place; given back on drop.
 struct Place {
-    counted: Option<(Places, IpAddr)>,
-    _overall: OwnedSemaphorePermit,
+    places: Places,
+    address: Option<IpAddr>,
 }
 
 impl Places {
     fn new(caps: Caps) -> Self {
         Self {
-            overall: Arc::new(Semaphore::new(caps.overall)),
-            held: Arc::default(),
-            per_address: caps.per_address,
+            caps,
+            taken: Arc::default(),
         }
     }
 
-    fn enter(&self, address: IpAddr, counted: bool) -> Option<Place> {
-        let permit = Arc::clone(&self.overall).try_acquire_owned().ok()?;
-        if !counted {
-            return Some(Place {
-                counted: None,
-                _overall: permit,
-            });
-        }
-        let mut held = self.held.lock();
-        let count = held.entry(address).or_insert(0);
-        if *count >= self.per_address {
+    /// A place for a connection of an address; without one it is not counted by address. An address may
+    /// have as many as are free, so however many addresses flood the listener, one more finds places.
+    fn enter(&self, address: Option<IpAddr>) -> Option<Place> {
+        let mut taken = self.taken.lock();
+        let free = self.caps.overall.saturating_sub(taken.overall);
+        if free == 0 {
             return None;
         }
-        *count += 1;
-        Some(Place {
-            counted: Some((self.clone(), address)),
-            _overall: permit,
-        })
+        if let Some(address) = address {
+            let held = taken.by_address.get(&address).copied().unwrap_or_default();
+            if held >= self.caps.per_address.min(free) {
+                return None;
+            }
+            taken.by_address.insert(address, held + 1);
+        }
+        taken.overall += 1;
+        let places = self.clone();
+        Some(Place { places, address })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Some((places, address)) = &self.counted else {
+        let mut taken = self.places.taken.lock();
+        taken.overall = taken.overall.saturating_sub(1);
+        let Some(address) = self.address else {
             return;
         };
-        let mut held = places.held.lock();
-        if let Some(count) = held.get_mut(address) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                held.remove(address);
+        if let Some(held) = taken.by_address.get_mut(&address) {
+            *held = held.saturating_sub(1);
+            if *held == 0 {
+                taken.by_address.remove(&address);
             }
         }
     }
@@ -317,6 +329,8 @@ mod tests {
         pause: Duration::from_secs(600),
     };
     const SOON: Duration = Duration::from_millis(50);
+    /// Bytes of an answer that no buffer of the system takes whole. An address may hold one.
+    const LARGE: usize = 20 << 20;
 
     async fn server(times: Times) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
         served(times, &Proxies::default()).await
@@ -328,7 +342,11 @@ mod tests {
     ) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
         let listener = Listener::bind(([127, 0, 0, 1], 0).into(), None).await;
         let listener = listener.unwrap().without_counting(proxies);
-        let listener = Listener { times, ..listener };
+        let caps = Caps {
+            bytes_per_address: LARGE * 3 / 2,
+            ..Caps::default()
+        };
+        let listener = Listener { times, ..listener }.capped(caps);
         let address = listener.address();
         let router = Router::new()
             .route("/", get(|| async { "hello" }))
@@ -336,7 +354,7 @@ mod tests {
             .route("/deaf", post(|| async { "no" }))
             .route("/late", get(late))
             .route("/full", get(|| async { (Extension(PutOff), "full") }))
-            .route("/large", get(|| async { "x".repeat(64 << 20) }));
+            .route("/large", get(|| async { "x".repeat(LARGE) }));
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener.serve(router, stop.clone()));
         (address, stop, task)
@@ -449,6 +467,45 @@ mod tests {
         stop.cancel();
         let ended = tokio::time::timeout(DRAIN / 2, task).await;
         ended.expect("it ends").unwrap();
+    }
+
+    /// The status line that a new connection of an address gets for a large answer, of which it takes no more.
+    async fn large(address: SocketAddr, from: u8) -> (String, TcpStream) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, from], 0).into()).unwrap();
+        let mut stream = socket.connect(address).await.unwrap();
+        let request = b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let mut line = vec![0; 12];
+        stream.read_exact(&mut line).await.unwrap();
+        (String::from_utf8(line).unwrap(), stream)
+    }
+
+    #[tokio::test]
+    async fn an_address_holds_no_more_answers_than_its_bytes_and_others_are_answered() {
+        let (address, _stop, _task) = server(PATIENT).await;
+        let window = frame(4, 0, 0, &[0, 4, 0, 0, 0, 1]);
+        let begin = [PREFACE, &window, &get_frame(1, "/large")];
+        // Until the server has seen that peers of before are gone.
+        let taken = async |from| while large(address, from).await.0 != "HTTP/1.1 200" {};
+        for (version, (from, other)) in [(1, (5, 6)), (2, (1, 2))] {
+            let unread = match version {
+                1 => large(address, from).await.1,
+                _ => {
+                    let mut stream = http2(address, &begin).await;
+                    read_until(&mut stream, b"x").await;
+                    stream
+                }
+            };
+            let (refused, mut stream) = large(address, from).await;
+            assert_eq!(refused, "HTTP/1.1 503");
+            read_until(&mut stream, b"retry-after").await;
+            let mut small = TcpStream::connect(address).await.unwrap();
+            ask(&mut small, "hello").await;
+            taken(other).await;
+            drop(unread);
+            taken(from).await;
+        }
     }
 
     #[tokio::test]
@@ -625,27 +682,31 @@ mod tests {
             .await
             .unwrap()
             .unwrap();
-        assert!(rest_of(stream).await.len() < 64 << 20);
+        assert!(rest_of(stream).await.len() < LARGE);
     }
 
     #[test]
-    fn an_address_has_a_bounded_number_of_places() {
+    fn an_address_has_a_bounded_number_of_places_and_one_more_finds_some() {
         let caps = Caps {
-            overall: 5,
-            per_address: 3,
+            overall: 16,
+            per_address: 5,
+            ..Caps::default()
         };
         let places = Places::new(caps);
-        let address: IpAddr = [192, 0, 2, 1].into();
-        let held: Vec<_> = (0..3)
-            .map(|_| places.enter(address, true).unwrap())
-            .collect();
-        assert!(places.enter(address, true).is_none());
-        let proxied = [places.enter(address, false), places.enter(address, false)];
-        assert!(proxied.iter().all(Option::is_some));
-        let other: IpAddr = [192, 0, 2, 2].into();
-        assert!(places.enter(other, true).is_none(), "the listener is full");
-        drop((held, proxied));
-        assert!(places.enter(address, true).is_some());
-        assert!(places.held.lock().is_empty(), "nothing is remembered");
+        let fill = |last| {
+            let address = Some(IpAddr::from([192, 0, 2, last]));
+            std::iter::from_fn(|| places.enter(address)).collect::<Vec<_>>()
+        };
+        let floods: Vec<_> = (1..=4).map(fill).collect();
+        let held: Vec<_> = floods.iter().map(Vec::len).collect();
+        assert_eq!(held, [5, 5, 3, 2]);
+        // Who is not counted finds what is left.
+        let proxied: Vec<_> = std::iter::from_fn(|| places.enter(None)).collect();
+        assert_eq!(proxied.len(), 1);
+        assert!(fill(5).is_empty());
+        drop((floods, proxied));
+        assert_eq!(fill(5).len(), 5);
+        let taken = places.taken.lock();
+        assert!(taken.overall == 0 && taken.by_address.is_empty());
     }
 }
