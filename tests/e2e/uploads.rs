@@ -45,6 +45,34 @@ async fn causes(server: &Server) -> Vec<String> {
     events.iter().map(cause).collect()
 }
 
+/// A custom section, which means nothing, that brings a module to the most bytes that one may have.
+fn padded(mut module: Vec<u8>) -> Vec<u8> {
+    const MOST: usize = 32 << 20;
+    /// The section's kind, and its length in five bytes.
+    const HEAD: usize = 6;
+    let length = MOST - module.len() - HEAD;
+    module.push(0);
+    let sevens = (0..5).map(|index| (length >> (7 * index)) as u8);
+    let length_bytes = sevens.enumerate().map(|(index, seven)| match index {
+        4 => seven & 0x7f,
+        _ => seven | 0x80,
+    });
+    module.extend(length_bytes);
+    // An empty name, and what it names.
+    module.resize(MOST, 0);
+    module
+}
+
+#[tokio::test]
+async fn a_module_of_the_largest_size_is_taken_and_a_larger_one_refused() {
+    let server = Server::fresh().await;
+    let largest = padded(std::fs::read(swapped().await).unwrap());
+    let larger = [largest.clone(), vec![0]].concat();
+    upload(&server, IDEAL, "", larger).await.expect(413);
+    let uploaded = upload(&server, IDEAL, "", largest).await.expect(200).json();
+    assert_eq!(uploaded["active"]["version"], "9.9.9");
+}
+
 #[tokio::test]
 async fn an_upload_serves_at_once_and_after_a_restart_and_can_be_taken_back() {
     let server = Server::fresh().await;

@@ -15,9 +15,6 @@ use tokio::time::{Sleep, sleep};
 use super::budget::Held;
 use super::connection::Phase;
 
-/// What a frame of HTTP/2 takes beside its data, with the window update that follows on an answer's.
-const FRAME: usize = 64;
-
 /// A request's body that fails once it takes too long, or its sender holds too many bytes.
 pub(super) struct TimedBody {
     body: Incoming,
@@ -63,7 +60,6 @@ impl http_body::Body for TimedBody {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
-                self.phase.account(bytes + FRAME);
                 let kept = self.held.take(bytes).map_err(Into::into);
                 Poll::Ready(Some(kept.map(|()| frame)))
             }

@@ -1,6 +1,7 @@
 //! One connection: who is at the other end, and how long it may take.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -12,6 +13,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use futures_util::future::Either;
+use h2::Reason;
 use http::{Request, Response, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -28,6 +31,7 @@ use tower::Service as _;
 use super::body::TimedBody;
 use super::budget::{Connection, Held};
 use super::exchange::{Answer, Exchange, Exchanges};
+use super::frames::Frames;
 use crate::proxies::{Proxies, subscriber};
 
 /// How long a request's head may take from its first byte, and the first one from the connection.
@@ -38,24 +42,27 @@ const BODY: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(60);
 /// Concurrent streams of one HTTP/2 connection.
 const STREAMS: u32 = 100;
+/// Requests under way on an HTTP/2 connection beyond which one whose sender holds too many bytes is not
+/// answered but refused as a stream.
+const CROWDED_STREAMS: usize = 4;
 /// Most bytes of a request's head.
 const HEAD_BYTES: usize = 32 << 10;
-/// What a request takes beside its head and body.
-const REQUEST_BYTES: usize = 512;
+/// What a request takes beside its head and body, its stream and its task included.
+const REQUEST_BYTES: usize = 4 << 10;
 /// Bytes of bodies that one HTTP/2 stream, and one connection, may send before they are read.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 512 << 10;
 /// Answers up to this are given whatever their sender holds, and on HTTP/1 fit the socket's buffer.
 const SMALL_ANSWER: u64 = 16 << 10;
 
-/// Bytes of an HTTP/2 connection that belong to no request: so many at once, and so many a second. A
-/// peer's pings, settings and window updates take a fraction; a flood of them is read slowly.
-const SPARE: i64 = CONNECTION_WINDOW as i64 + (64 << 10);
-const SPARE_PER_SECOND: i64 = 16 << 10;
-/// Most that a request's head gives back of them: on HTTP/2 a long head can be a few bytes on the wire.
-const HEAD_CREDIT: usize = 2 << 10;
+/// Frames of an HTTP/2 connection that carry no body: so many at once, and so many a second. A peer's
+/// pings, settings and window updates are a fraction; a flood of them is read slowly.
+const SPARE: i64 = 256;
+const SPARE_PER_SECOND: i64 = 32;
+/// Those of a request: its head, and what may belong to it.
+const REQUEST_FRAMES: i64 = 3;
 /// What a refused request uses up of them: four a second are read in the long run.
-const REFUSAL: i64 = SPARE_PER_SECOND / 4 + HEAD_CREDIT as i64;
+const REFUSAL: i64 = SPARE_PER_SECOND / 4 + REQUEST_FRAMES;
 /// How often it is looked whether more may be read.
 const PACE: Duration = Duration::from_millis(25);
 
@@ -149,6 +156,7 @@ where
         let exchange = match request.version() {
             Version::HTTP_2 => {
                 phase.set(Phase::HTTP2);
+                phase.grant(REQUEST_FRAMES);
                 Some(Exchange::begin(&phase))
             }
             _ => {
@@ -162,7 +170,6 @@ where
         // On HTTP/1 there is one head at a time, and no more than the connection has of its own.
         let crowded = (!bodiless || exchange.is_some()) && {
             let head = head_bytes(&request);
-            phase.account(head.min(HEAD_CREDIT));
             held.take(head).is_err()
         };
         // Where there is no body nothing has to be timed.
@@ -173,6 +180,10 @@ where
                 Body::new(TimedBody::new(body, times.body, phase, held))
             }
         };
+        // Answers that it does not take would be kept for it, however small.
+        if crowded && phase.exchanges.open() > CROWDED_STREAMS {
+            return Either::Left(ready(Err(Reason::REFUSED_STREAM.into())));
+        }
         let refused = super::head::refusal(&request);
         let mut request = request.map(body);
         let extensions = request.extensions_mut();
@@ -183,7 +194,7 @@ where
         }
         // A router is always ready.
         let (answer, phase) = (router.clone().call(request), Arc::clone(&phase));
-        async move {
+        Either::Right(async move {
             let Ok(mut response): Result<Response<Body>, Infallible> = match refused {
                 Some(response) => Ok(response),
                 None => answer.await,
@@ -200,13 +211,13 @@ where
                     *phase.unsent.lock() = Some(held);
                 }
                 phase.set(if put_off { Phase::PUT_OFF } else { Phase::IDLE });
-                return Ok::<_, Infallible>(response.map(Answer::alone));
+                return Ok::<_, h2::Error>(response.map(Answer::alone));
             };
             if put_off {
-                phase.spare.fetch_sub(REFUSAL, Ordering::Relaxed);
+                phase.grant(-REFUSAL);
             }
             Ok(response.map(|body| Answer::shared(body, exchange, held)))
-        }
+        })
     });
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -238,8 +249,8 @@ pub(super) struct Phase {
     pub(super) unread: AtomicBool,
     /// The requests under way where HTTP/2 is spoken.
     pub(super) exchanges: Exchanges,
-    /// Bytes that may still be read for no request, where HTTP/2 is spoken.
-    pub(super) spare: AtomicI64,
+    /// Frames without a body that may still be read, where HTTP/2 is spoken.
+    spare: AtomicI64,
     /// What a large answer on HTTP/1 holds until it is sent.
     unsent: Mutex<Option<Arc<Held>>>,
     /// The listener has been told to stop.
@@ -273,10 +284,10 @@ impl Phase {
         }
     }
 
-    /// Bytes that were read belong to a request.
-    pub(super) fn account(&self, bytes: usize) {
-        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        self.spare.fetch_add(bytes, Ordering::Relaxed);
+    /// So many more frames may be read, up to what a new connection may send.
+    pub(super) fn grant(&self, frames: i64) {
+        let granted = |now: i64| Some(now.saturating_add(frames).min(SPARE));
+        let _always = (self.spare).fetch_update(Ordering::Relaxed, Ordering::Relaxed, granted);
     }
 
     fn get(&self) -> u8 {
@@ -314,7 +325,8 @@ struct Timed<S> {
     closed: Option<Instant>,
     lingering: Option<Alarm>,
     putting_off: Option<Alarm>,
-    /// When bytes that belong to no request were last granted.
+    frames: Frames,
+    /// When frames that carry no body were last granted.
     granted: Instant,
     pacing: Option<Alarm>,
 }
@@ -331,26 +343,26 @@ impl<S> Timed<S> {
             closed: None,
             lingering: None,
             putting_off: None,
+            frames: Frames::new(),
             granted: Instant::now(),
             pacing: None,
         }
     }
 
-    /// Ready once more may be read that belongs to no request.
+    /// Ready once more frames may be read that carry no body.
     fn poll_pace(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let used_up = || self.phase.spare.load(Ordering::Relaxed) < 0;
         let proxy = self.times.pause.is_zero();
-        if self.phase.get() != Phase::HTTP2 || proxy {
+        if proxy || !used_up() {
             return Poll::Ready(());
         }
-        let spare = &self.phase.spare;
         let passed = i64::try_from(self.granted.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let grant = passed.saturating_mul(SPARE_PER_SECOND) / 1000;
-        if grant > 0 {
+        let frames = passed.saturating_mul(SPARE_PER_SECOND) / 1000;
+        if frames > 0 {
             self.granted = Instant::now();
-            let granted = |now: i64| Some(now.saturating_add(grant).min(SPARE));
-            let _always = spare.fetch_update(Ordering::Relaxed, Ordering::Relaxed, granted);
+            self.phase.grant(frames);
         }
-        if spare.load(Ordering::Relaxed) >= 0 {
+        if !used_up() {
             return Poll::Ready(());
         }
         let due = Instant::now() + PACE;
@@ -477,14 +489,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
         let before = buffer.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buffer) {
             Poll::Ready(Ok(())) => {
-                let read = buffer.filled().len() - before;
-                match self.phase.get() {
-                    Phase::IDLE if read > 0 => self.phase.set(Phase::HEAD),
-                    Phase::HTTP2 => {
-                        let read = i64::try_from(read).unwrap_or(i64::MAX);
-                        self.phase.spare.fetch_sub(read, Ordering::Relaxed);
-                    }
-                    _ => {}
+                let read = &buffer.filled()[before..];
+                if self.phase.get() == Phase::IDLE && !read.is_empty() {
+                    self.phase.set(Phase::HEAD);
+                }
+                let frames = self.frames.count(read);
+                if frames > 0 {
+                    self.phase.spare.fetch_sub(frames, Ordering::Relaxed);
                 }
                 Poll::Ready(Ok(()))
             }

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use super::budget::Held;
 use super::connection::{Phase, Times};
 
-/// What a peer sends of window updates for a piece of an answer.
-const UPDATES: usize = 256;
+/// Bytes of an answer for which a peer may send two window updates.
+const UPDATED: usize = 4 << 10;
 
 /// The requests under way; at most as many as the connection has streams.
 pub(super) struct Exchanges(Mutex<State>);
@@ -36,6 +36,11 @@ impl Exchanges {
             open: HashMap::new(),
             idle_since: Instant::now(),
         }))
+    }
+
+    /// How many are under way.
+    pub(super) fn open(&self) -> usize {
+        self.0.lock().open.len()
     }
 
     /// When the peer will have been too slow: no request, or an answer of which it takes nothing. None
@@ -125,9 +130,11 @@ impl http_body::Body for Answer {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         if let Some(unsent) = &self.unsent {
             match &polled {
-                Poll::Ready(Some(Ok(_))) => {
+                Poll::Ready(Some(Ok(frame))) => {
                     unsent.exchange.turn(Some(Instant::now()));
-                    unsent.exchange.phase.account(UPDATES);
+                    let bytes = frame.data_ref().map_or(0, Bytes::len);
+                    let updates = 2 + 2 * (bytes / UPDATED);
+                    (unsent.exchange.phase).grant(i64::try_from(updates).unwrap_or(i64::MAX));
                 }
                 // All pieces are sent: it is our turn.
                 Poll::Pending if Arc::strong_count(unsent) == 1 => unsent.exchange.turn(None),

@@ -5,6 +5,7 @@ mod budget;
 mod connection;
 mod descriptors;
 mod exchange;
+mod frames;
 mod head;
 
 use std::collections::HashMap;
@@ -505,6 +506,27 @@ mod tests {
             taken(other).await;
             drop(unread);
             taken(from).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_frames_is_read_slowly_before_and_after_a_request() {
+        /// What is answered at once, and then a second.
+        const AT_ONCE: usize = 256;
+        const A_SECOND: usize = 32;
+        let (address, _stop, _task) = server(PATIENT).await;
+        for begin in [vec![], get_frame(1, "/")] {
+            let begin = [PREFACE, &settings(), &begin, &ping().repeat(1000)].concat();
+            let mut stream = http2(address, &[&begin]).await;
+            let began = std::time::Instant::now();
+            let (mut read, mut pongs) = (Vec::new(), 0);
+            while pongs < AT_ONCE + A_SECOND {
+                read.clear();
+                assert_ne!(stream.read_buf(&mut read).await.unwrap(), 0, "closed");
+                // An answer to a ping is as long as one.
+                pongs += read.len() / ping().len();
+            }
+            assert!(began.elapsed() >= Duration::from_millis(500));
         }
     }
 
