@@ -159,11 +159,15 @@ impl SledStore {
         let engine = Arc::clone(&self.engine);
         let read = move || {
             loop {
-                let engine = engine.read();
-                let (table, register) = engine.open()?;
-                if let ControlFlow::Break(read) = slice(&View::new(table, register))? {
-                    return Ok(read);
+                {
+                    let engine = engine.read();
+                    let (table, register) = engine.open()?;
+                    if let ControlFlow::Break(read) = slice(&View::new(table, register))? {
+                        return Ok(read);
+                    }
                 }
+                // A scheduler would let whoever writes groups wait for milliseconds.
+                std::thread::yield_now();
             }
         };
         Box::pin(async move {
