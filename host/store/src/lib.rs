@@ -2,7 +2,7 @@
 //!
 //! Each call is one atomic operation: when it answers, its whole effect (record, indexes,
 //! idempotency, outbox rows, timeline, audit) is on disk, or none of it is. A read shows only what
-//! would survive a crash. Rules stay in the domain: a store loads, calls the pure function, saves.
+//! would survive a crash. What looks at much does it in parts, between which others have their turn. Rules stay in the domain: a store loads, calls the pure function, saves.
 //! An implementation proves itself with [`suite`], the same for every store.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -242,7 +242,8 @@ pub trait Payments: Send + Sync {
     ) -> Answer<'_, Parked>;
 
     /// Takes payments with something due, in order of time: nobody else gets them before `lease`
-    /// has passed or [`Step::Release`].
+    /// has passed or [`Step::Release`]. None only where nothing is left to take. Each payment is taken
+    /// whole, but not all of them at once: others have their turn in between.
     fn claim_due(&self, now: Time, lease: Duration, at_most: usize) -> Answer<'_, Vec<PaymentId>>;
 
     /// When the next payment is due; none where none ever is.

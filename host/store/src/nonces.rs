@@ -36,6 +36,8 @@ pub enum Reserved {
 /// Nonces that are taken.
 pub trait Nonces: Send + Sync {
     /// Takes a nonce: of all who ask for it, at any concurrency, before and after a crash, exactly one
-    /// hears `Fresh` until its time has passed.
+    /// hears `Fresh` until its time has passed. What is free by the time of one request is forgotten; one
+    /// that asks at an earlier time hears [`crate::Fault::Unavailable`] for as long as what was forgotten
+    /// would still be taken, so that a clock that goes ahead and comes back frees nothing early.
     fn reserve_nonce(&self, reservation: Reservation, now: Time) -> Answer<'_, Reserved>;
 }

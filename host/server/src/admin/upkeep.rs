@@ -9,6 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use http::header::CONTENT_TYPE;
 use kassette_domain::audit::{Chain, ChainBreak};
+use kassette_store::Fault;
 use serde_json::{Value, json};
 
 use super::AdminState;
@@ -34,7 +35,15 @@ pub(super) async fn backup(
         message: "another backup is being made".into(),
         retry_after: None,
     })?;
-    store.audit(audited, now).await.map_err(ApiError::store)?;
+    let (operator, actor) = (audited.operator.clone(), audited.actor.clone());
+    match store.audit(audited, now).await {
+        Ok(_) => {}
+        // A full disk is what a backup to another one is needed for: the log has to do.
+        Err(fault @ Fault::Unavailable(_)) => {
+            tracing::warn!(%operator, %actor, %fault, "a backup is sent without a line in the audit log");
+        }
+        Err(fault) => return Err(ApiError::store(fault)),
+    }
     let body = stream::unfold(pieces, |mut pieces| async {
         let piece = pieces.recv().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), pieces))

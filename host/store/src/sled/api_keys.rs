@@ -11,8 +11,10 @@ use super::rows::{Rows, Source};
 use super::{audits, keys, resellers};
 use crate::{Fault, KeyIssued};
 
-/// Most sightings that one operation notes; whoever has more loses the rest, which come again.
-const MAX_SEEN: usize = 4096;
+/// Most sightings that are noted at once; whoever has more loses the rest, which come again.
+pub(super) const MAX_SEEN: usize = 4096;
+/// Those that one operation notes.
+pub(super) const SEEN_AT_ONCE: usize = 128;
 
 /// A new key.
 pub(super) struct Issue {
@@ -113,7 +115,7 @@ impl Operation for Seen {
     type Outcome = ();
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
-        for (hash, at) in self.0.into_iter().take(MAX_SEEN) {
+        for (hash, at) in self.0 {
             if rows.get(&keys::api_key(hash))?.is_none() {
                 continue;
             }

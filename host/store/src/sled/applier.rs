@@ -23,6 +23,8 @@ use super::register::Register;
 use super::registered::{Entered, Tail};
 use super::rows::{Made, Rows, Span, Written};
 use super::stats::Stats;
+#[cfg(any(test, feature = "suite"))]
+use super::stats::Took;
 use super::table::Table;
 use super::tap::{Listener, Tap};
 use super::waiting::Callers;
@@ -63,6 +65,10 @@ pub(super) trait Operation: Send + 'static {
 pub(super) type Settle = Box<dyn FnOnce(Result<(), Fault>) + Send>;
 
 pub(super) trait Job: Send {
+    /// The operation's type, without the path to it and what goes around it.
+    #[cfg(any(test, feature = "suite"))]
+    fn name(&self) -> &'static str;
+
     fn apply(self: Box<Self>, rows: &mut Rows<'_>) -> Settle;
 
     /// Answers without doing anything.
@@ -75,8 +81,15 @@ struct Asked<O: Operation> {
 }
 
 impl<O: Operation> Job for Asked<O> {
+    #[cfg(any(test, feature = "suite"))]
+    fn name(&self) -> &'static str {
+        let name = std::any::type_name::<O>().trim_end_matches('>');
+        name.rsplit([':', '<']).next().unwrap_or(name)
+    }
+
     fn apply(self: Box<Self>, rows: &mut Rows<'_>) -> Settle {
         let Self { operation, reply } = *self;
+        rows.begin();
         // Nothing here should panic; where it does, one payment suffers and not all of them. The
         // overlay is rolled back to what it was, so nothing half-written is seen.
         let outcome = catch_unwind(AssertUnwindSafe(|| operation.apply(rows)))
@@ -329,10 +342,10 @@ impl Writer<'_> {
                 settles.len() < GROUP && rows.len() < GROUP_ROWS && rows.bytes() < GROUP_BYTES;
             match self.shared.inbox.next(begun, room) {
                 Next::Job(job) if !begun => match self.keeper.room() {
-                    Ok(()) => settles.push(job.apply(&mut rows)),
+                    Ok(()) => settles.push(self.apply(job, &mut rows)),
                     Err(full) => job.refuse(Fault::Unavailable(full.to_string())),
                 },
-                Next::Job(job) => settles.push(job.apply(&mut rows)),
+                Next::Job(job) => settles.push(self.apply(job, &mut rows)),
                 Next::Write => {
                     let made = std::mem::replace(&mut rows, empty()).into_parts();
                     let settles = std::mem::take(&mut settles);
@@ -352,6 +365,21 @@ impl Writer<'_> {
                 }
             }
         }
+    }
+
+    #[cfg(any(test, feature = "suite"))]
+    fn apply(&self, job: Box<dyn Job>, rows: &mut Rows<'_>) -> Settle {
+        let (name, began) = (job.name(), Instant::now());
+        let settle = job.apply(rows);
+        let took = Took::new(rows.touched(), began.elapsed());
+        self.shared.stats.applied(name, took);
+        settle
+    }
+
+    #[cfg(not(any(test, feature = "suite")))]
+    #[expect(clippy::unused_self, reason = "with the suite it counts")]
+    fn apply(&self, job: Box<dyn Job>, rows: &mut Rows<'_>) -> Settle {
+        job.apply(rows)
     }
 
     /// Makes a group durable and shows it. Where that fails whoever waits for it hears `Stopping`: it

@@ -1,5 +1,6 @@
 //! Connect codes and exchanges.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::Endpoint;
 
 use super::applier::Operation;
-use super::lists::{self, Order};
+use super::lists::Order;
 use super::rows::{Rows, Source, Span};
 use super::store::SledStore;
 use super::{Secrets, api_keys, audits, connect_keys, endpoints, keys, records};
@@ -21,8 +22,6 @@ use crate::{Answer, CodeIssued, CodeUsed, Connects, Exchange, Exchanged, Fault, 
 
 /// How long a code is listed after its end.
 const LISTED_FOR: Duration = Duration::from_secs(24 * 3600);
-/// Codes that one operation cleans away: more than one operation can add.
-const SWEEP: usize = 64;
 /// A time and an id.
 const TIME_AND_ID: usize = 24;
 
@@ -192,23 +191,24 @@ fn verify(merchant: &mut Merchant, domain: String) -> bool {
     true
 }
 
-/// Cleans away codes that ended long ago.
-pub(super) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<(), Fault> {
-    for (end, _) in rows.scan(&Span::prefix(connect_keys::CODE_ENDS), SWEEP)? {
-        let Some((ended, hash)) = connect_keys::read_end(&end) else {
-            return Err(records::damaged(&end, "it names no code"));
+/// Cleans away codes that ended long ago, some of them; says whether there may be more.
+pub(super) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<bool, Fault> {
+    let rest = rows.walk(Span::prefix(connect_keys::CODE_ENDS), |rows, end, _| {
+        let Some((ended, hash)) = connect_keys::read_end(end) else {
+            return Err(records::damaged(end, "it names no code"));
         };
         if now < ended.after(LISTED_FOR) {
-            break;
+            return Ok(ControlFlow::Break(()));
         }
         let row = connect_keys::code(hash);
         if let Some(code) = rows.load::<ConnectCode>(&row)? {
             rows.remove(connect_keys::code_of(&code));
             rows.remove(row);
         }
-        rows.remove(end);
-    }
-    Ok(())
+        rows.remove(end.clone());
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(rest.is_some())
 }
 
 impl Connects for SledStore {
@@ -230,19 +230,10 @@ impl Connects for SledStore {
         merchant: MerchantId,
         paging: Paging,
     ) -> Answer<'_, Listed<ConnectCode>> {
-        self.read(move |view| {
-            let prefix = connect_keys::codes_of(merchant);
-            lists::page(
-                view,
-                &prefix,
-                TIME_AND_ID,
-                Order::Keys,
-                &paging,
-                |key, row| {
-                    let hash: TokenHash = records::decode(key, row)?;
-                    view.load(&connect_keys::code(hash))
-                },
-            )
+        let (prefix, order) = (connect_keys::codes_of(merchant), Order::Keys);
+        self.list(&prefix, TIME_AND_ID, order, &paging, |view, key, row| {
+            let hash: TokenHash = records::decode(key, row)?;
+            view.load(&connect_keys::code(hash))
         })
     }
 

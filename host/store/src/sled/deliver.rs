@@ -1,5 +1,6 @@
 //! What becomes of deliveries: attempts recorded, queued again, ended, pruned.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
@@ -8,7 +9,7 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, HELD_BACK_MOST, Recorded, Tried};
 
 use super::applier::Operation;
-use super::outbox::{self, DeliveryRow, SOME};
+use super::outbox::{self, DeliveryRow};
 use super::rows::{Rows, Source, Span};
 use super::{Secrets, audits, endpoints, hook_keys, records};
 use crate::{Fault, Pruned, Recovered, Redelivered, Swept, SwitchOff, TriedOutcome};
@@ -80,17 +81,16 @@ impl Operation for Recover {
                 hook_keys::first_delivery_id(self.since),
             )),
         };
-        let found = rows.scan(&rest, SOME)?;
-        let last = found.last().filter(|_| found.len() == SOME);
-        let next = last.map(|(key, _)| trailing_id(key)).transpose()?;
         let mut queued = 0;
-        for (key, row) in found {
-            let id = trailing_id(&key)?;
+        let last = rows.walk(rest, |rows, key, row| {
+            let id = trailing_id(key)?;
             // One damaged delivery must not keep the others from being queued.
-            let again = records::decode(&key, &row)
+            let again = records::decode(key, row)
                 .and_then(|before: bool| Self::queue(rows, id, before, self.now));
             queued += u64::from(records::readable(again)?.unwrap_or(false));
-        }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let next = last.map(|key| trailing_id(&key)).transpose()?;
         if let Some(audited) = self.audited {
             audits::append(rows, audited, self.now)?;
         }
@@ -197,15 +197,19 @@ impl Operation for Sweep {
                 swept.next = first.transpose()?.map(|(_, at, _)| at);
             }
             Some(_) => {
-                for (at_most, (key, _)) in rows.scan(&due, SOME + 1)?.into_iter().enumerate() {
-                    let (_, at, _) = outbox::read_due(&key)?;
+                let rest = rows.walk(due, |rows, key, _| {
+                    let (_, at, _) = outbox::read_due(key)?;
                     let held_until = at.after(HELD_BACK_MOST);
-                    if self.now < held_until || at_most == SOME {
+                    if self.now < held_until {
                         swept.next = Some(held_until);
-                        break;
+                        return Ok(ControlFlow::Break(()));
                     }
-                    swept.exhausted +=
-                        u64::from(outbox::end(rows, key, DeliveryStatus::Exhausted)?);
+                    let ended = outbox::end(rows, key.clone(), DeliveryStatus::Exhausted)?;
+                    swept.exhausted += u64::from(ended);
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                if rest.is_some() {
+                    swept.next = Some(self.now);
                 }
             }
         }
@@ -229,26 +233,27 @@ impl Operation for Prune {
             Some(last) => all.after(&hook_keys::delivery(last)),
             None => all,
         };
-        let limit = self.at_most.clamp(1, SOME);
-        let found = rows.scan(&rest, limit)?;
-        let is_full = found.len() == limit;
-        let mut pruned = Pruned {
-            deliveries: 0,
-            next: None,
-        };
-        for (key, row) in found {
-            let id = trailing_id(&key)?;
+        let (mut deliveries, mut looked) = (0, 0);
+        let mut last = None;
+        let rest = rows.walk(rest, |rows, key, row| {
+            let id = trailing_id(key)?;
             if self.before <= hook_keys::drawn_at(id) {
-                pruned.next = None;
-                return Ok(pruned);
+                last = None;
+                return Ok(ControlFlow::Break(()));
             }
-            pruned.next = Some(id).filter(|_| is_full);
             // One damaged delivery must not keep those behind it for ever.
-            let removed = records::decode(&key, &row)
-                .and_then(|row: DeliveryRow| Self::remove(rows, id, &row));
-            pruned.deliveries += u64::from(records::readable(removed)?.unwrap_or(false));
-        }
-        Ok(pruned)
+            let removed =
+                records::decode(key, row).and_then(|row: DeliveryRow| Self::remove(rows, id, &row));
+            deliveries += u64::from(records::readable(removed)?.unwrap_or(false));
+            looked += 1;
+            if looked >= self.at_most {
+                last = Some(id);
+                return Ok(ControlFlow::Break(()));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let next = rest.map(|key| trailing_id(&key)).transpose()?.or(last);
+        Ok(Pruned { deliveries, next })
     }
 }
 

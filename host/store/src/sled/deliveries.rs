@@ -1,8 +1,10 @@
 //! `Deliveries` on sled.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::sled::IVec;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{DeliveryId, EndpointId, MerchantId};
 use kassette_domain::secret::Secret;
@@ -17,7 +19,7 @@ use super::deliver::{
 use super::endpoints::{self, CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint};
 use super::hook_keys::{self, ID};
 use super::keys::Key;
-use super::lists::{self, Order};
+use super::lists::Order;
 use super::outbox::{self, DeliveryRow, read_due};
 use super::rows::{Source, Span};
 use super::store::SledStore;
@@ -33,8 +35,6 @@ use crate::{
 const TIME_AND_ID: usize = 24;
 /// Rows of waiting deliveries that are looked at for the oldest.
 const OLDEST_OF: usize = 10_000;
-/// Rows that are read at once: so long nothing can be written.
-const AT_ONCE: usize = 500;
 /// Rows that are looked at from either end of an endpoint's, where more wait than that.
 const ENDS: usize = 8;
 /// Most waiting deliveries of an endpoint that are put into the order of a list with each page.
@@ -55,17 +55,6 @@ impl SledStore {
     }
 }
 
-/// Keys under `dle/` of what is pending at an endpoint, in no order; none where that is more than
-/// [`SORTED`].
-fn pending_to(view: &View<'_>, endpoint: EndpointId) -> Result<Option<Vec<Key>>, Fault> {
-    let waiting = view.keys(&Span::prefix(&hook_keys::due_of(endpoint)), SORTED + 1)?;
-    if waiting.len() > SORTED {
-        return Ok(None);
-    }
-    let to = |key: &Key| read_due(key).map(|(_, _, id)| hook_keys::delivery_to(endpoint, id));
-    waiting.iter().map(to).collect::<Result<_, _>>().map(Some)
-}
-
 /// What waits for the endpoints behind one.
 fn past(endpoint: EndpointId) -> Span {
     // Behind every row of this endpoint: no time has eight bytes of ones.
@@ -74,58 +63,59 @@ fn past(endpoint: EndpointId) -> Span {
     Span::prefix(hook_keys::DUE).after(&end)
 }
 
-/// Of what waits in a span, rows of each endpoint that are due first, and last: what was tried often is
-/// due late. With what of the span is left after [`AT_ONCE`] of them, or some more.
-fn ends(view: &View<'_>, mut span: Span) -> Result<(Vec<Key>, Option<Span>), Fault> {
-    let mut ends = Vec::new();
-    while ends.len() < AT_ONCE {
-        let found = view.keys(&span, 1)?;
-        let Some(key) = found.first() else {
-            return Ok((ends, None));
-        };
-        let (endpoint, ..) = read_due(key)?;
-        let of_it = Span::prefix(&hook_keys::due_of(endpoint));
-        ends.extend(view.keys(&of_it, ENDS)?);
-        let last = view.scan_back(&of_it, ENDS)?;
-        ends.extend(last.into_iter().map(|(key, _)| key));
-        span = past(endpoint);
-    }
-    Ok((ends, Some(span)))
-}
-
 /// When the oldest of some waiting deliveries was drawn.
-fn oldest_of(waiting: &[Key]) -> Result<Option<Time>, Fault> {
-    let drawn = |key: &Key| read_due(key).map(|(_, _, id)| hook_keys::drawn_at(id));
+fn oldest_of(waiting: &[(Key, IVec)]) -> Result<Option<Time>, Fault> {
+    let drawn = |(key, _): &(Key, _)| read_due(key).map(|(_, _, id)| hook_keys::drawn_at(id));
     let drawn: Vec<_> = waiting.iter().map(drawn).collect::<Result<_, _>>()?;
     Ok(drawn.into_iter().min())
 }
 
 impl SledStore {
+    /// Keys under `dle/` of what is pending at an endpoint, in no order; none where that is more than
+    /// [`SORTED`].
+    async fn pending_to(&self, endpoint: EndpointId) -> Result<Option<Vec<Key>>, Fault> {
+        let span = Span::prefix(&hook_keys::due_of(endpoint));
+        let waiting = self.rows_of(span, SORTED + 1).await?;
+        if waiting.len() > SORTED {
+            return Ok(None);
+        }
+        let to = |(key, _): &(Key, _)| {
+            read_due(key).map(|(_, _, id)| hook_keys::delivery_to(endpoint, id))
+        };
+        waiting.iter().map(to).collect::<Result<_, _>>().map(Some)
+    }
+
     /// When the oldest of all that waits was drawn; where there is more of it than [`OLDEST_OF`], of those
     /// that are most likely to be.
     async fn oldest_waiting(&self) -> Result<Option<Time>, Fault> {
-        let older = |one: Option<Time>, other| one.into_iter().chain(other).min();
-        let (mut oldest, mut seen) = (None, 0);
         let mut span = Span::prefix(hook_keys::DUE);
-        while seen < OLDEST_OF {
-            let page = self.read(|view| view.keys(&span, AT_ONCE)).await?;
-            oldest = older(oldest, oldest_of(&page)?);
-            seen += page.len();
-            match page.last() {
-                Some(last) if page.len() == AT_ONCE => {
-                    span = Span::prefix(hook_keys::DUE).after(last);
-                }
-                _ => return Ok(oldest),
+        let waiting = self.rows_of(span.clone(), OLDEST_OF).await?;
+        let mut oldest = oldest_of(&waiting)?;
+        if waiting.len() < OLDEST_OF {
+            return Ok(oldest);
+        }
+        // Of each endpoint what is due first, and last: what was tried often is due late.
+        let mut seen = 0;
+        let of_ends = self.read_aside(move |view| {
+            while seen < OLDEST_OF && !view.is_enough() {
+                let found = view.scan(&span, 1)?;
+                let Some((key, _)) = found.first() else {
+                    return Ok(ControlFlow::Break(oldest));
+                };
+                let (endpoint, ..) = read_due(key)?;
+                let of_it = Span::prefix(&hook_keys::due_of(endpoint));
+                let mut ends = view.scan(&of_it, ENDS)?;
+                ends.extend(view.scan_back(&of_it, ENDS)?);
+                oldest = oldest.into_iter().chain(oldest_of(&ends)?).min();
+                seen += ends.len();
+                span = past(endpoint);
             }
-        }
-        let (mut left, mut seen) = (Some(Span::prefix(hook_keys::DUE)), 0);
-        while let Some(span) = left.filter(|_| seen < OLDEST_OF) {
-            let (page, rest) = self.read(|view| ends(view, span)).await?;
-            oldest = older(oldest, oldest_of(&page)?);
-            seen += page.len();
-            left = rest;
-        }
-        Ok(oldest)
+            Ok(match seen < OLDEST_OF {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(oldest),
+            })
+        });
+        of_ends.await
     }
 }
 
@@ -155,20 +145,12 @@ impl Deliveries for SledStore {
     }
 
     fn endpoints(&self, merchant: MerchantId, paging: Paging) -> Answer<'_, Listed<Endpoint>> {
-        self.read(move |view| {
-            lists::page(
-                view,
-                &hook_keys::endpoints_of(merchant),
-                TIME_AND_ID,
-                Order::Keys,
-                &paging,
-                |key, _| {
-                    let id = keys::trailing_id(key).map(EndpointId::from_bytes);
-                    let id = id.ok_or_else(|| records::damaged(key, "it names no endpoint"))?;
-                    // Deleted between the two reads where it is missing.
-                    endpoints::load(view, id)
-                },
-            )
+        let (prefix, order) = (hook_keys::endpoints_of(merchant), Order::Keys);
+        self.list(&prefix, TIME_AND_ID, order, &paging, |view, key, _| {
+            let id = keys::trailing_id(key).map(EndpointId::from_bytes);
+            let id = id.ok_or_else(|| records::damaged(key, "it names no endpoint"))?;
+            // Deleted since its key was read where it is missing.
+            endpoints::load(view, id)
         })
     }
 
@@ -250,31 +232,33 @@ impl Deliveries for SledStore {
     }
 
     fn deliveries(&self, filter: DeliveryFilter, paging: Paging) -> Answer<'_, Listed<Delivery>> {
-        self.read(move |view| {
-            let prefix = match (filter.endpoint, filter.status) {
-                (Some(endpoint), Some(DeliveryStatus::Exhausted)) => hook_keys::failed_of(endpoint),
-                (Some(endpoint), _) => hook_keys::deliveries_to(endpoint),
-                (None, _) => hook_keys::DELIVERIES.to_vec(),
+        let prefix = match (filter.endpoint, filter.status) {
+            (Some(endpoint), Some(DeliveryStatus::Exhausted)) => hook_keys::failed_of(endpoint),
+            (Some(endpoint), _) => hook_keys::deliveries_to(endpoint),
+            (None, _) => hook_keys::DELIVERIES.to_vec(),
+        };
+        let take = move |view: &View<'_>, key: &[u8]| {
+            let id = trailing_id(key)?;
+            // Pruned since its key was read where it is missing.
+            let Some(row) = view.load::<DeliveryRow>(&hook_keys::delivery(id))? else {
+                return Ok(None);
             };
-            let take = |key: &[u8]| {
-                let id = trailing_id(key)?;
-                // Pruned between the two reads where it is missing.
-                let Some(row) = view.load::<DeliveryRow>(&hook_keys::delivery(id))? else {
-                    return Ok(None);
-                };
-                if filter.status.is_some_and(|status| status != row.status) {
-                    return Ok(None);
-                }
-                outbox::whole(view, id, row).map(Some)
-            };
+            if filter.status.is_some_and(|status| status != row.status) {
+                return Ok(None);
+            }
+            outbox::whole(view, id, row).map(Some)
+        };
+        Box::pin(async move {
             if let (Some(endpoint), Some(DeliveryStatus::Pending)) =
                 (filter.endpoint, filter.status)
-                && let Some(keys) = pending_to(view, endpoint)?
+                && let Some(keys) = self.pending_to(endpoint).await?
             {
-                return lists::page_of(keys, &prefix, ID, &paging, take);
+                let page = self.page_of((keys, None), (&prefix, ID), &paging, take);
+                return page.await;
             }
             let order = Order::Backwards;
-            lists::page(view, &prefix, ID, order, &paging, |key, _| take(key))
+            let take = move |view: &View<'_>, key: &[u8], _: &IVec| take(view, key);
+            self.list(&prefix, ID, order, &paging, take).await
         })
     }
 
@@ -291,10 +275,13 @@ impl Deliveries for SledStore {
         after: Option<EndpointId>,
         at_most: usize,
     ) -> Answer<'_, Vec<(EndpointId, Time)>> {
-        self.read(move |view| {
-            let mut span = after.map_or_else(|| Span::prefix(hook_keys::DUE), past);
-            let mut waiting = Vec::new();
+        let mut span = after.map_or_else(|| Span::prefix(hook_keys::DUE), past);
+        let mut waiting = Vec::new();
+        self.read_aside(move |view| {
             while waiting.len() < at_most.min(MAX_WAITING) {
+                if view.is_enough() {
+                    return Ok(ControlFlow::Continue(()));
+                }
                 let found = view.scan(&span, 1)?;
                 let Some((key, _)) = found.first() else {
                     break;
@@ -303,7 +290,7 @@ impl Deliveries for SledStore {
                 waiting.push((endpoint, at));
                 span = past(endpoint);
             }
-            Ok(waiting)
+            Ok(ControlFlow::Break(std::mem::take(&mut waiting)))
         })
     }
 

@@ -8,10 +8,10 @@ use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 
-use super::api_keys::{Issue, Revoke, Rotate, Seen};
+use super::api_keys::{Issue, MAX_SEEN, Revoke, Rotate, SEEN_AT_ONCE, Seen};
 use super::applier::Operation;
 use super::audits::{self, Audit};
-use super::lists::{self, Order};
+use super::lists::Order;
 use super::operators::{CreateOperator, RemoveOperator};
 use super::rows::{Rows, Source, Span};
 use super::store::SledStore;
@@ -137,15 +137,9 @@ impl Directory for SledStore {
     }
 
     fn merchants(&self, paging: Paging) -> Answer<'_, Listed<Merchant>> {
-        self.read(move |view| {
-            lists::page(
-                view,
-                keys::MERCHANTS,
-                NUMBER,
-                Order::Backwards,
-                &paging,
-                |key, row| records::decode(key, row).map(Some),
-            )
+        let order = Order::Backwards;
+        self.list(keys::MERCHANTS, NUMBER, order, &paging, |_, key, row| {
+            records::decode(key, row).map(Some)
         })
     }
 
@@ -201,21 +195,19 @@ impl Directory for SledStore {
     }
 
     fn keys(&self, owner: KeyOwner, paging: Paging) -> Answer<'_, Listed<ApiKey>> {
-        self.read(move |view| {
-            let prefix = keys::api_keys_of(owner);
-            lists::page(
-                view,
-                &prefix,
-                TIME_AND_ID,
-                Order::Keys,
-                &paging,
-                |key, row| key_of_index(view, key, row),
-            )
-        })
+        let prefix = keys::api_keys_of(owner);
+        self.list(&prefix, TIME_AND_ID, Order::Keys, &paging, key_of_index)
     }
 
     fn keys_seen(&self, seen: Vec<(TokenHash, Time)>) -> Answer<'_, ()> {
-        self.hand_over(Seen(seen))
+        Box::pin(async move {
+            let mut seen = seen.into_iter().take(MAX_SEEN).peekable();
+            while seen.peek().is_some() {
+                let some = seen.by_ref().take(SEEN_AT_ONCE).collect();
+                self.applier.hand_over(Seen(some))?;
+            }
+            Ok(())
+        })
     }
 
     fn create_operator(
@@ -236,18 +228,10 @@ impl Directory for SledStore {
     }
 
     fn operators(&self, paging: Paging) -> Answer<'_, Listed<Operator>> {
-        self.read(move |view| {
-            lists::page(
-                view,
-                keys::OPERATORS,
-                TIME_AND_ID,
-                Order::Keys,
-                &paging,
-                |key, row| {
-                    let hash: TokenHash = records::decode(key, row)?;
-                    view.load(&keys::operator(hash))
-                },
-            )
+        let (prefix, order) = (keys::OPERATORS, Order::Keys);
+        self.list(prefix, TIME_AND_ID, order, &paging, |view, key, row| {
+            let hash: TokenHash = records::decode(key, row)?;
+            view.load(&keys::operator(hash))
         })
     }
 
@@ -289,15 +273,9 @@ impl Directory for SledStore {
     }
 
     fn audit_log(&self, paging: Paging) -> Answer<'_, Listed<AuditEntry>> {
-        self.read(move |view| {
-            lists::page(
-                view,
-                keys::AUDIT,
-                NUMBER,
-                Order::Backwards,
-                &paging,
-                |key, row| audits::decode(key, row).map(Some),
-            )
+        let order = Order::Backwards;
+        self.list(keys::AUDIT, NUMBER, order, &paging, |_, key, row| {
+            audits::decode(key, row).map(Some)
         })
     }
 }

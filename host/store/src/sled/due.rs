@@ -9,30 +9,40 @@ use kassette_domain::id::PaymentId;
 use kassette_domain::ledger::Change;
 use kassette_domain::time::Time;
 
+use super::Secrets;
 use super::applier::Operation;
 use super::keys::{self, Key};
 use super::ledgers::{self, Loaded};
+use super::register::Place;
 use super::rows::{Rows, Source, Span};
 use super::stored::{Due, PaymentRow};
-use super::{Secrets, parking};
 use crate::Fault;
 
-/// Most payments that one claim takes: the applier does nothing else meanwhile.
-const MAX_CLAIM: usize = 256;
-/// Payments that a claim looks at before it is content with what it has. Of those that were made
-/// together long ago most are paid by now.
-const ENOUGH_LOOKS: usize = 1024;
-/// Payments that it looks at where it has found none: a tenth of a second.
-const MAX_LOOKS: usize = 32_768;
-/// Rows that are read at once.
-const CHUNK: usize = 64;
+/// Most payments that one claim takes.
+pub(super) const MAX_CLAIM: usize = 256;
+/// Most payments that were made together, of whose row one look is taken.
+const TOGETHER: u16 = 256;
+/// How soon what is damaged is looked at again, at least.
+const PUT_OFF: Duration = Duration::from_secs(1);
 
-/// Takes payments with something due.
+/// Takes payments with something due, as many as one operation may.
 pub(super) struct ClaimDue {
     pub(super) now: Time,
     pub(super) lease: Duration,
     pub(super) at_most: usize,
+    /// Nothing that is due before is looked at.
+    pub(super) from: Time,
+    /// What the operations before have claimed.
+    pub(super) claimed: Vec<PaymentId>,
     pub(super) secrets: Arc<Secrets>,
+}
+
+/// What a claim has come to.
+pub(super) struct Claiming {
+    /// What is claimed by now.
+    pub(super) claimed: Vec<PaymentId>,
+    /// From where on the next operation looks; none where nothing is left to claim.
+    pub(super) rest: Option<Time>,
 }
 
 /// A claim under way.
@@ -40,120 +50,133 @@ struct Claim<'c, 'r> {
     rows: &'c mut Rows<'r>,
     op: &'c ClaimDue,
     claimed: Vec<PaymentId>,
-    looks: usize,
+    /// Whether a payment has had its turn, so that each operation comes further.
+    moved: bool,
 }
 
 impl Operation for ClaimDue {
-    type Outcome = Vec<PaymentId>;
+    type Outcome = Claiming;
 
-    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
-        parking::sweep(rows, self.now)?;
+    fn apply(mut self, rows: &mut Rows<'_>) -> Result<Claiming, Fault> {
+        let claimed = std::mem::take(&mut self.claimed);
         let mut claim = Claim {
             rows,
             op: &self,
-            claimed: Vec::new(),
-            looks: 0,
+            claimed,
+            moved: false,
         };
-        while !claim.is_full() {
-            // What was looked at is removed, so the next begin where these ended.
-            let found = claim.rows.scan(&Span::prefix(keys::DUE), CHUNK)?;
-            let time_of = |row: &(Key, IVec)| keys::leading_time(&row.0, keys::DUE);
-            let mut none_due = found.is_empty();
-            let times: Vec<_> = found.iter().map(time_of).collect();
-            for (at, (key, _)) in found.into_iter().enumerate() {
-                let due = times[at];
-                if due.is_none_or(|due| self.now < due) {
-                    none_due = true;
-                    break;
-                }
-                // Where it is not known what comes after a row, nothing of it but the earliest is sure
-                // to be next.
-                let next = match times.get(at + 1) {
-                    Some(next) => *next,
-                    None if times.len() < CHUNK => None,
-                    None => due,
-                };
-                let together = matches!(keys::due_about(&key), Some(keys::Due::Together { .. }));
-                if !claim.row(key, due, next)? {
-                    return Ok(claim.claimed);
-                }
-                if together {
-                    // Its payments may stand between the rows that were read.
-                    break;
-                }
-            }
-            if none_due {
-                break;
+        let mut from = self.from;
+        loop {
+            // Those before are removed, but for as long as a chapter of the log lasts their places are
+            // passed by.
+            let span = Span::prefix(keys::DUE).since(&keys::due_since(from));
+            let found = claim.rows.scan(&span, 2)?;
+            let time_of = |(key, _): &(Key, IVec)| keys::leading_time(key, keys::DUE);
+            let next = found.get(1).and_then(time_of);
+            let first = found.into_iter().next().map(|(key, _)| key);
+            let due =
+                first.map(|key| (keys::leading_time(&key, keys::DUE).unwrap_or_default(), key));
+            let Some((due, key)) = due.filter(|(due, _)| *due <= self.now) else {
+                let claimed = claim.claimed;
+                return Ok(Claiming {
+                    claimed,
+                    rest: None,
+                });
+            };
+            from = due;
+            if claim.is_full() || !claim.row(key, due, next)? {
+                let rest = (claim.claimed.len() < self.at_most).then_some(from);
+                let claimed = claim.claimed;
+                return Ok(Claiming { claimed, rest });
             }
         }
-        Ok(claim.claimed)
     }
 }
 
 impl Claim<'_, '_> {
     fn is_full(&self) -> bool {
-        let limit = self.op.at_most.min(MAX_CLAIM);
-        self.claimed.len() >= limit
-            || self.looks >= MAX_LOOKS
-            || (self.looks >= ENOUGH_LOOKS && !self.claimed.is_empty())
+        self.claimed.len() >= self.op.at_most || (self.moved && self.rows.is_enough())
     }
 
     fn later(&self) -> Time {
         self.op.now.after(self.op.lease)
     }
 
+    /// When what is damaged is looked at again: later than now, or it would be found again and again.
+    fn much_later(&self) -> Time {
+        self.op.now.after(self.op.lease.max(PUT_OFF))
+    }
+
     /// Claims what a row is about and removes it; says whether it could be removed. `next` is the time
     /// of the row after it.
-    fn row(&mut self, key: Key, due: Option<Time>, next: Option<Time>) -> Result<bool, Fault> {
+    fn row(&mut self, key: Key, due: Time, next: Option<Time>) -> Result<bool, Fault> {
         match keys::due_about(&key) {
             Some(keys::Due::One(id)) => {
                 // One that was claimed just now stands here again where the lease has no length.
-                if self.is_full() || self.claimed.contains(&id) {
+                if self.claimed.contains(&id) {
                     return Ok(false);
                 }
-                self.looks += 1;
                 self.rows.remove(key);
                 self.one(id, due)?;
             }
             Some(keys::Due::Together { first, count }) => {
-                let mut members = Vec::new();
-                let mut are_known = true;
-                for id in self.rows.at_places(first, count)? {
-                    self.looks += 1;
-                    let Some(id) = id else {
-                        are_known = false;
-                        continue;
-                    };
-                    if let Some(at) = self.due_with_others(id)? {
-                        members.push((at, id));
-                    }
-                }
-                members.sort_unstable_by_key(|(at, _)| *at);
-                for (at, id) in members {
-                    if self.is_full() {
-                        return Ok(false);
-                    }
-                    let comes_first = next.is_none_or(|next| at <= next);
-                    self.together(id, at, comes_first && at <= self.op.now)?;
+                let looked = count.min(TOGETHER);
+                if !self.members(first, looked, next)? {
+                    return Ok(false);
                 }
                 self.rows.remove(key);
-                if !are_known {
-                    // Damage must not keep the others waiting for ever; the row may be repaired.
-                    let later = keys::due_together(self.later(), first, count);
-                    self.rows.put(later, IVec::default());
+                if count > looked {
+                    let first = first.saturating_add(looked.into());
+                    let rest = keys::due_together(due, first, count - looked);
+                    self.rows.put(rest, IVec::default());
                 }
             }
-            None => return Err(super::records::damaged(&key, "it is about nothing")),
+            None => {
+                // Nobody could be kept waiting by its end, but everybody by its staying.
+                super::records::damaged(&key, "it is about nothing");
+                self.rows.remove(key);
+            }
+        }
+        self.moved = true;
+        Ok(true)
+    }
+
+    /// Claims payments that were made together; says whether all of them had their turn.
+    fn members(&mut self, first: Place, count: u16, next: Option<Time>) -> Result<bool, Fault> {
+        let mut members = Vec::new();
+        let mut are_known = true;
+        for id in self.rows.at_places(first, count)? {
+            let Some(id) = id else {
+                are_known = false;
+                continue;
+            };
+            if let Some(at) = self.due_with_others(id)? {
+                members.push((at, id));
+            }
+        }
+        members.sort_unstable_by_key(|(at, _)| *at);
+        for (at, id) in members {
+            if self.is_full() {
+                return Ok(false);
+            }
+            let comes_first = next.is_none_or(|next| at <= next);
+            self.together(id, at, comes_first && at <= self.op.now)?;
+            self.moved = true;
+        }
+        if !are_known {
+            // Damage must not keep the others waiting for ever; the row may be repaired.
+            let later = keys::due_together(self.much_later(), first, count);
+            self.rows.put(later, IVec::default());
         }
         Ok(true)
     }
 
     /// A payment with a row of its own, which is removed by now.
-    fn one(&mut self, id: PaymentId, due: Option<Time>) -> Result<(), Fault> {
+    fn one(&mut self, id: PaymentId, due: Time) -> Result<(), Fault> {
         let Some(mut loaded) = self.loaded(id)? else {
             return Ok(());
         };
-        if loaded.books.due != due.map(Due::Own) {
+        if loaded.books.due != Some(Due::Own(due)) {
             // Put off while the payment did not read back: from here on it has one row again.
             if let Some(Due::Own(old)) = loaded.books.due.take() {
                 self.rows.remove(keys::due(old, id));
@@ -212,7 +235,8 @@ impl Claim<'_, '_> {
 
     /// One damaged payment must not keep the others waiting for ever.
     fn put_off(&mut self, id: PaymentId) -> Result<(), Fault> {
-        self.rows.put(keys::due(self.later(), id), IVec::default());
+        let later = keys::due(self.much_later(), id);
+        self.rows.put(later, IVec::default());
         Ok(())
     }
 }
@@ -221,7 +245,7 @@ impl Claim<'_, '_> {
 /// a time before that: whoever claims then clears them away.
 pub(super) fn next(source: &impl Source) -> Result<Option<Time>, Fault> {
     let mut span = Span::prefix(keys::DUE);
-    let mut looks = 0;
+    let mut looks = 0_usize;
     // The earliest of those whose row was made before their time.
     let mut earliest: Option<Time> = None;
     loop {
@@ -235,10 +259,10 @@ pub(super) fn next(source: &impl Source) -> Result<Option<Time>, Fault> {
         let Some(keys::Due::Together { first, count }) = about else {
             return Ok(Some(earliest.map_or(at, |due| due.min(at))));
         };
-        if looks >= ENOUGH_LOOKS || earliest.is_some_and(|due| due <= at) {
+        if looks >= usize::from(TOGETHER) || earliest.is_some_and(|due| due <= at) {
             return Ok(Some(earliest.map_or(at, |due| due.min(at))));
         }
-        for id in source.at_places(first, count)? {
+        for id in source.at_places(first, count.min(TOGETHER))? {
             looks += 1;
             // Whoever claims puts it off.
             let Some(id) = id else { return Ok(Some(at)) };

@@ -181,6 +181,11 @@ pub(super) fn due(at: Time, payment: PaymentId) -> Key {
 }
 
 /// Payments that were made together, at the time when the first of them falls due.
+/// What the keys of `due/` at a time begin with.
+pub(super) fn due_since(at: Time) -> Key {
+    key(&[DUE, &ascending(at)])
+}
+
 pub(super) fn due_together(at: Time, first: Place, count: u16) -> Key {
     key(&[
         DUE,
@@ -323,6 +328,11 @@ pub(super) fn merchant(id: MerchantId) -> Key {
 /// What a group has taken, until the last of it is free.
 pub(super) fn nonces(end: Time, group: u64) -> Key {
     key(&[NONCES, &ascending(end), &group.to_be_bytes()])
+}
+
+/// What the keys of `non/` at a time begin with.
+pub(super) fn nonces_since(end: Time) -> Key {
+    key(&[NONCES, &ascending(end)])
 }
 
 pub(super) fn api_key(hash: TokenHash) -> Key {

@@ -1,5 +1,11 @@
 //! Pages of lists. A cursor is the key of the last row that was looked at, so a page begins where
 //! the one before ended, whatever was added meanwhile.
+//!
+//! A page is read in slices: a filter that matches little reads thousands of rows from the disk, and
+//! groups are shown between them. Each row is looked at once, as it is then.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
 
 use ::sled::IVec;
 use base64::Engine as _;
@@ -10,21 +16,189 @@ use super::keys::Key;
 use super::period::Period;
 use super::register::{List, Place};
 use super::registered::Ids;
-use super::rows::{Source, Span};
+use super::rows::{Source as _, Span};
+use super::store::SledStore;
 use super::view::View;
-use crate::{Fault, Listed, Page, Paging};
+use crate::{Answer, Fault, Listed, Page, Paging};
 
 /// Most items of a page.
 const MAX_ITEMS: usize = 100;
 /// Most rows that one call looks at: a filter that matches little answers a short page with a cursor.
 const MAX_SCAN: usize = 2000;
-/// Rows that are read at once.
-const CHUNK: usize = 128;
+/// Most rows or payments that are found at once.
+const CHUNK: usize = 32;
 /// How often one call goes on along payments in memory, some thousands each time: a period that has to be
 /// looked for among very many answers a short page too.
 const MAX_WALKS: usize = 64;
 /// Longest cursor, in characters; the longest key of a list has 44 bytes.
 const MAX_CURSOR: usize = 128;
+
+/// What a list is made of, in its order.
+pub(super) trait Along: Send + 'static {
+    type Each: Send;
+
+    /// At most [`CHUNK`] more, and whether nothing follows them; or the cursor of the page, where one call
+    /// goes no further.
+    fn more(&mut self, view: &View<'_>) -> Result<More<Self::Each>, Fault>;
+
+    /// The cursor of a page that ends with one.
+    fn cursor(&self, last: &Self::Each) -> String;
+}
+
+pub(super) type More<E> = ControlFlow<Option<String>, (Vec<E>, bool)>;
+
+/// What was seen of a row or payment.
+pub(super) struct Looked<T> {
+    /// What becomes of it; none leaves it out.
+    pub(super) item: Option<T>,
+    /// Rows that were read for it, as far as they count.
+    pub(super) rows: usize,
+}
+
+/// A page in the making.
+struct Making<A: Along, T> {
+    along: A,
+    found: VecDeque<A::Each>,
+    /// Whether nothing follows what was found.
+    ended: bool,
+    limit: usize,
+    items: Vec<T>,
+    rows: usize,
+}
+
+impl<A: Along, T> Making<A, T> {
+    /// Goes on until the page is done or others should have their turn.
+    fn go_on(
+        &mut self,
+        view: &View<'_>,
+        look: &mut impl FnMut(&View<'_>, &A::Each) -> Result<Looked<T>, Fault>,
+    ) -> Result<ControlFlow<Listed<T>>, Fault> {
+        let next = loop {
+            if let Some(each) = self.found.pop_front() {
+                let looked = look(view, &each)?;
+                self.items.extend(looked.item);
+                self.rows += looked.rows;
+                let is_last = self.found.is_empty() && self.ended;
+                if (self.items.len() == self.limit || self.rows >= MAX_SCAN) && !is_last {
+                    break Some(self.along.cursor(&each));
+                }
+            } else if self.ended {
+                break None;
+            } else {
+                match self.along.more(view)? {
+                    ControlFlow::Break(next) => break next,
+                    ControlFlow::Continue((found, ended)) => {
+                        (self.found, self.ended) = (found.into(), ended);
+                    }
+                }
+                if self.found.is_empty() {
+                    return Ok(ControlFlow::Continue(()));
+                }
+            }
+            if view.is_enough() {
+                return Ok(ControlFlow::Continue(()));
+            }
+        };
+        let items = std::mem::take(&mut self.items);
+        Ok(ControlFlow::Break(Listed::Page(Page { items, next })))
+    }
+}
+
+impl SledStore {
+    /// One page of a list. `look` says what becomes of each row or payment.
+    pub(super) fn page<A: Along, T: Send + 'static>(
+        &self,
+        along: A,
+        limit: usize,
+        mut look: impl FnMut(&View<'_>, &A::Each) -> Result<Looked<T>, Fault> + Send + 'static,
+    ) -> Answer<'_, Listed<T>> {
+        let mut making = Making {
+            along,
+            found: VecDeque::new(),
+            ended: false,
+            limit: limit.clamp(1, MAX_ITEMS),
+            items: Vec::new(),
+            rows: 0,
+        };
+        self.read_aside(move |view| making.go_on(view, &mut look))
+    }
+
+    /// One page of a list: the rows under `prefix`, each `tail` bytes longer than it. `take` says what
+    /// becomes of a row; none leaves it out.
+    pub(super) fn list<T: Send + 'static>(
+        &self,
+        prefix: &[u8],
+        tail: usize,
+        order: Order,
+        paging: &Paging,
+        mut take: impl FnMut(&View<'_>, &[u8], &IVec) -> Result<Option<T>, Fault> + Send + 'static,
+    ) -> Answer<'_, Listed<T>> {
+        let mut span = Span::prefix(prefix);
+        if let Some(cursor) = &paging.cursor {
+            let Some(last) = read_cursor(cursor, prefix, tail) else {
+                return bad_cursor();
+            };
+            span = rest(span, order, &last);
+        }
+        self.page(RowsOf { span, order }, paging.limit, move |view, row| {
+            let (key, row) = row;
+            take(view, key, row).map(|item| Looked { item, rows: 1 })
+        })
+    }
+
+    /// One page of a list whose keys are all at hand, in no order: the same page, last to first, as of the
+    /// rows under `prefix` with these keys alone, and the same cursors. Where there are others behind
+    /// `rest`, a page that reaches it goes on there. `take` says what becomes of a key; none leaves it out.
+    pub(super) fn page_of<T: Send + 'static>(
+        &self,
+        (mut keys, rest): (Vec<Key>, Option<Key>),
+        (prefix, tail): (&[u8], usize),
+        paging: &Paging,
+        mut take: impl FnMut(&View<'_>, &[u8]) -> Result<Option<T>, Fault> + Send + 'static,
+    ) -> Answer<'_, Listed<T>> {
+        if let Some(cursor) = &paging.cursor {
+            let Some(last) = read_cursor(cursor, prefix, tail) else {
+                return bad_cursor();
+            };
+            keys.retain(|key| *key < last);
+        }
+        keys.sort_unstable();
+        self.page(KeysOf { keys, rest }, paging.limit, move |view, key| {
+            take(view, key).map(|item| Looked { item, rows: 0 })
+        })
+    }
+
+    /// One page of a list of payments that were made in a period. `look` says what becomes of each.
+    pub(super) fn page_of_payments<T: Send + 'static>(
+        &self,
+        list: List,
+        period: Period,
+        paging: &Paging,
+        mut look: impl FnMut(&View<'_>, PaymentId) -> Result<Looked<T>, Fault> + Send + 'static,
+    ) -> Answer<'_, Listed<T>> {
+        let mut after = None;
+        if let Some(cursor) = &paging.cursor {
+            let Some(place) = read_place(cursor, list) else {
+                return bad_cursor();
+            };
+            after = Some(place);
+        }
+        let along = PaymentsOf {
+            list,
+            period,
+            after,
+            walks: 0,
+        };
+        let mut ids = Ids::default();
+        self.page(along, paging.limit, move |view, place| {
+            look(view, ids.at(view, *place)?)
+        })
+    }
+}
+
+pub(super) fn bad_cursor<'a, T: Send + 'a>() -> Answer<'a, Listed<T>> {
+    Box::pin(async { Ok(Listed::BadCursor) })
+}
 
 /// In which order the rows of a list stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,131 +209,85 @@ pub(super) enum Order {
     Backwards,
 }
 
-/// One page of a list: the rows under `prefix`, each `tail` bytes longer than it. `take` says what
-/// becomes of a row; none leaves it out.
-pub(super) fn page<T>(
-    view: &View<'_>,
-    prefix: &[u8],
-    tail: usize,
+/// The rows of a span.
+struct RowsOf {
+    span: Span,
     order: Order,
-    paging: &Paging,
-    mut take: impl FnMut(&[u8], &IVec) -> Result<Option<T>, Fault>,
-) -> Result<Listed<T>, Fault> {
-    let mut span = Span::prefix(prefix);
-    if let Some(cursor) = &paging.cursor {
-        let Some(last) = read_cursor(cursor, prefix, tail) else {
-            return Ok(Listed::BadCursor);
+}
+
+impl Along for RowsOf {
+    type Each = (Key, IVec);
+
+    fn more(&mut self, view: &View<'_>) -> Result<More<Self::Each>, Fault> {
+        // One more tells whether it is the last.
+        let mut rows = match self.order {
+            Order::Keys => view.scan(&self.span, CHUNK + 1)?,
+            Order::Backwards => view.scan_back(&self.span, CHUNK + 1)?,
         };
-        span = rest(span, order, &last);
+        let ended = rows.len() <= CHUNK;
+        rows.truncate(CHUNK);
+        if let Some((last, _)) = rows.last() {
+            self.span = rest(self.span.clone(), self.order, last);
+        }
+        Ok(ControlFlow::Continue((rows, ended)))
     }
-    let limit = paging.limit.clamp(1, MAX_ITEMS);
-    let mut items = Vec::new();
-    let mut looked = 0;
-    loop {
-        // One more than a page, to know whether it is the last.
-        let chunk = (limit + 1).max(CHUNK);
-        let rows = match order {
-            Order::Keys => view.scan(&span, chunk)?,
-            Order::Backwards => view.scan_back(&span, chunk)?,
-        };
-        let more_below = rows.len() == chunk;
-        let count = rows.len();
-        for (at, (key, row)) in rows.into_iter().enumerate() {
-            if let Some(item) = take(&key, &row)? {
-                items.push(item);
-            }
-            looked += 1;
-            let last_row = at + 1 == count && !more_below;
-            if (items.len() == limit || looked == MAX_SCAN) && !last_row {
-                let next = Some(write_cursor(&key));
-                return Ok(Listed::Page(Page { items, next }));
-            }
-            if at + 1 == count {
-                span = rest(span.clone(), order, &key);
-            }
-        }
-        if !more_below {
-            return Ok(Listed::Page(Page { items, next: None }));
-        }
+
+    fn cursor(&self, (last, _): &Self::Each) -> String {
+        write_cursor(last)
     }
 }
 
-/// One page of a list whose keys are all at hand, in no order: the same page, last to first, as of the
-/// rows under `prefix` with these keys alone, and the same cursors. `take` says what becomes of a key;
-/// none leaves it out.
-pub(super) fn page_of<T>(
-    mut keys: Vec<Key>,
-    prefix: &[u8],
-    tail: usize,
-    paging: &Paging,
-    mut take: impl FnMut(&[u8]) -> Result<Option<T>, Fault>,
-) -> Result<Listed<T>, Fault> {
-    if let Some(cursor) = &paging.cursor {
-        let Some(last) = read_cursor(cursor, prefix, tail) else {
-            return Ok(Listed::BadCursor);
-        };
-        keys.retain(|key| *key < last);
-    }
-    keys.sort_unstable();
-    let limit = paging.limit.clamp(1, MAX_ITEMS);
-    let mut items = Vec::new();
-    while let Some(key) = keys.pop() {
-        items.extend(take(&key)?);
-        if items.len() == limit && !keys.is_empty() {
-            let next = Some(write_cursor(&key));
-            return Ok(Listed::Page(Page { items, next }));
+/// Keys in ascending order; see [`SledStore::page_of`].
+struct KeysOf {
+    keys: Vec<Key>,
+    rest: Option<Key>,
+}
+
+impl Along for KeysOf {
+    type Each = Key;
+
+    fn more(&mut self, _: &View<'_>) -> Result<More<Key>, Fault> {
+        if self.keys.is_empty()
+            && let Some(rest) = &self.rest
+        {
+            return Ok(ControlFlow::Break(Some(write_cursor(rest))));
         }
+        let mut found = self.keys.split_off(self.keys.len().saturating_sub(CHUNK));
+        found.reverse();
+        let ended = self.keys.is_empty() && self.rest.is_none();
+        Ok(ControlFlow::Continue((found, ended)))
     }
-    Ok(Listed::Page(Page { items, next: None }))
+
+    fn cursor(&self, last: &Key) -> String {
+        write_cursor(last)
+    }
 }
 
-/// What was seen of a payment.
-pub(super) struct Looked<T> {
-    /// What becomes of it; none leaves it out.
-    pub(super) item: Option<T>,
-    /// Rows that were read for it.
-    pub(super) rows: usize,
-}
-
-/// One page of a list of payments that were made in a period. `look` says what becomes of each.
-pub(super) fn payments<T>(
-    view: &View<'_>,
+/// The payments of a list that were made in a period.
+struct PaymentsOf {
     list: List,
     period: Period,
-    paging: &Paging,
-    mut look: impl FnMut(PaymentId) -> Result<Looked<T>, Fault>,
-) -> Result<Listed<T>, Fault> {
-    let mut after = None;
-    if let Some(cursor) = &paging.cursor {
-        let Some(place) = read_place(cursor, list) else {
-            return Ok(Listed::BadCursor);
-        };
-        after = Some(place);
-    }
-    let limit = paging.limit.clamp(1, MAX_ITEMS);
-    let mut ids = Ids::new(view);
-    let mut items = Vec::new();
-    let mut rows = 0;
-    for _ in 0..MAX_WALKS {
-        let walked = view.listed(list, period, after, CHUNK);
-        let count = walked.places.len();
-        for (at, place) in walked.places.into_iter().enumerate() {
-            let looked = look(ids.at(place)?)?;
-            items.extend(looked.item);
-            rows += looked.rows;
-            let last = at + 1 == count && walked.ended;
-            if (items.len() == limit || rows >= MAX_SCAN) && !last {
-                let next = Some(write_place(list, place));
-                return Ok(Listed::Page(Page { items, next }));
-            }
+    after: Option<Place>,
+    walks: usize,
+}
+
+impl Along for PaymentsOf {
+    type Each = Place;
+
+    fn more(&mut self, view: &View<'_>) -> Result<More<Self::Each>, Fault> {
+        if self.walks == MAX_WALKS {
+            let next = self.after.map(|place| write_place(self.list, place));
+            return Ok(ControlFlow::Break(next));
         }
-        if walked.ended {
-            return Ok(Listed::Page(Page { items, next: None }));
-        }
-        after = walked.last.or(after);
+        self.walks += 1;
+        let walked = view.listed(self.list, self.period, self.after, CHUNK);
+        self.after = walked.last.or(self.after);
+        Ok(ControlFlow::Continue((walked.places, walked.ended)))
     }
-    let next = after.map(|place| write_place(list, place));
-    Ok(Listed::Page(Page { items, next }))
+
+    fn cursor(&self, last: &Place) -> String {
+        write_place(self.list, *last)
+    }
 }
 
 /// What a cursor of a list of payments begins with.

@@ -83,6 +83,8 @@ mod tests;
 
 pub use open::{OpenError, OpenOptions};
 pub use seal::{MasterKey, NotAMasterKey};
+#[cfg(any(test, feature = "suite"))]
+pub use stats::Took;
 pub use store::{Counters, SledStore};
 
 use kassette_domain::key::TokenHash;

@@ -10,6 +10,7 @@
 //! finds two of his own that collide gains nothing.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use ::sled::Tree;
 use kassette_domain::id::ResellerId;
@@ -26,11 +27,41 @@ use crate::{Answer, Fault, Nonces, Reservation, Reserved};
 
 /// Rows that a reservation looks at to free what is over: more than it can add.
 const SWEEP: usize = 2;
-/// The same where nothing else is done: some milliseconds of the writing thread at the most.
-const SWEEP_IDLE: usize = 32;
+/// The same where nothing else is done: with 256 nonces in each a millisecond of the writing thread.
+const SWEEP_IDLE: usize = 16;
+
+/// How much earlier than another a request may ask that comes after it: those that are made at once
+/// overtake each other on their way here.
+const OVERTAKEN: Duration = Duration::from_secs(1);
+/// Maps that share the nonces between them. One map of a hundred thousand would take milliseconds to
+/// grow, and all others wait meanwhile.
+const SHARDS: usize = 256;
 
 /// What is kept of a nonce.
 type Mark = [u8; 16];
+
+/// Until when nonces are taken, by the first byte of their marks.
+struct Marks(Vec<HashMap<Mark, Time>>);
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self(vec![HashMap::new(); SHARDS])
+    }
+}
+
+impl Marks {
+    fn of(&mut self, mark: &Mark) -> &mut HashMap<Mark, Time> {
+        &mut self.0[usize::from(mark[0])]
+    }
+
+    fn remove(&mut self, mark: &Mark) {
+        let shard = self.of(mark);
+        shard.remove(mark);
+        if shard.len() < shard.capacity() / 8 {
+            shard.shrink_to(shard.len() * 2);
+        }
+    }
+}
 
 fn mark(reseller: ResellerId, nonce: &Nonce) -> Mark {
     let mut hash = Sha256::new();
@@ -61,11 +92,14 @@ enum Undo {
 /// All nonces that are taken. Some may be over, until their row is removed.
 #[derive(Default)]
 pub(super) struct AllTaken {
-    until: HashMap<Mark, Time>,
+    until: Marks,
     /// How many rows hold of each reseller.
     of: BTreeMap<ResellerId, usize>,
     /// No row is over before.
     next_end: Option<Time>,
+    /// The latest time until which one was taken that is free by now. Before it nobody can say what was
+    /// taken: a clock that went ahead and came back asks again at times that were over.
+    freed: Time,
     /// What the group in the making has taken.
     group: Vec<Taken>,
     /// What the operation under way has changed, latest last.
@@ -89,7 +123,7 @@ impl AllTaken {
 
     fn insert(&mut self, taken: Taken) -> Option<Time> {
         *self.of.entry(taken.reseller).or_default() += 1;
-        self.until.insert(taken.mark, taken.until)
+        self.until.of(&taken.mark).insert(taken.mark, taken.until)
     }
 
     fn remove(&mut self, taken: &Taken) {
@@ -100,11 +134,8 @@ impl AllTaken {
             }
         }
         // It may have been taken again since.
-        if self.until.get(&taken.mark) == Some(&taken.until) {
+        if self.until.of(&taken.mark).get(&taken.mark) == Some(&taken.until) {
             self.until.remove(&taken.mark);
-        }
-        if self.until.len() < self.until.capacity() / 8 {
-            self.until.shrink_to(self.until.len() * 2);
         }
     }
 
@@ -114,11 +145,8 @@ impl AllTaken {
 
     /// Takes a nonce, where it is free at `now`.
     pub(super) fn take(&mut self, taken: Taken, at_most: usize, now: Time) -> Reserved {
-        if self
-            .until
-            .get(&taken.mark)
-            .is_some_and(|until| now < *until)
-        {
+        let until = self.until.of(&taken.mark).get(&taken.mark);
+        if until.is_some_and(|until| now < *until) {
             return Reserved::Used;
         }
         if self.of.get(&taken.reseller).copied().unwrap_or_default() >= at_most {
@@ -131,13 +159,19 @@ impl AllTaken {
         Reserved::Fresh
     }
 
-    /// Whether a row may be over.
-    fn may_sweep(&self, now: Time) -> bool {
-        self.next_end.is_some_and(|end| end <= now)
+    /// The time of the first row, where that may be over.
+    fn first_end(&self, now: Time) -> Option<Time> {
+        self.next_end.filter(|end| *end <= now)
+    }
+
+    /// Whether one may be free that was taken until later than `now`.
+    fn is_unsure(&self, now: Time) -> bool {
+        now.after(OVERTAKEN) < self.freed
     }
 
     fn sweep(&mut self, taken: Vec<Taken>) {
         for each in &taken {
+            self.freed = self.freed.max(each.until);
             self.remove(each);
         }
         self.undo.push(Undo::Swept(taken));
@@ -156,14 +190,15 @@ impl AllTaken {
                     self.group.pop();
                     self.remove(&taken);
                     if let Some(before) = before {
-                        self.until.insert(taken.mark, before);
+                        self.until.of(&taken.mark).insert(taken.mark, before);
                     }
                 }
                 Undo::Swept(taken) => {
                     for each in taken {
                         self.note_end(each.until);
                         *self.of.entry(each.reseller).or_default() += 1;
-                        self.until.entry(each.mark).or_insert(each.until);
+                        let until = self.until.of(&each.mark).entry(each.mark);
+                        until.or_insert(each.until);
                     }
                 }
             }
@@ -202,6 +237,10 @@ impl Operation for Reserve {
     fn apply(self, rows: &mut Rows<'_>) -> Result<Reserved, Fault> {
         sweep_rows(rows, SWEEP, self.now)?;
         let mut all = rows.nonces().lock();
+        if all.is_unsure(self.now) {
+            let why = "the clock went back to a time whose nonces are forgotten";
+            return Err(Fault::Unavailable(why.into()));
+        }
         Ok(all.take(self.taken, self.at_most, self.now))
     }
 }
@@ -214,12 +253,14 @@ pub(super) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<Option<Time>, Faul
 }
 
 fn sweep_rows(rows: &mut Rows<'_>, limit: usize, now: Time) -> Result<(), Fault> {
-    if !rows.nonces().lock().may_sweep(now) {
+    let Some(first) = rows.nonces().lock().first_end(now) else {
         return Ok(());
-    }
+    };
     let mut next_end = None;
-    // One more than is removed tells when there is more to do.
-    let found = rows.scan(&Span::prefix(keys::NONCES), limit + 1)?;
+    // Those before it are removed, but for as long as a chapter of the log lasts their places are passed
+    // by. One more than is removed tells when there is more to do.
+    let span = Span::prefix(keys::NONCES).since(&keys::nonces_since(first));
+    let found = rows.scan(&span, limit + 1)?;
     for (at, (key, row)) in found.into_iter().enumerate() {
         let end = keys::leading_time(&key, keys::NONCES).unwrap_or_default();
         if at == limit || now < end {
@@ -278,9 +319,9 @@ mod tests {
         all.roll_back();
         assert!(!all.has_new());
         assert_eq!(all.of[&ResellerId(1)], 3);
-        assert_eq!(all.until[&[1; 16]], Time::from_secs(11));
-        assert_eq!(all.until.get(&[9; 16]), None);
-        assert!(all.may_sweep(later));
+        assert_eq!(all.until.of(&[1; 16])[&[1; 16]], Time::from_secs(11));
+        assert_eq!(all.until.of(&[9; 16]).get(&[9; 16]), None);
+        assert!(all.first_end(later).is_some());
     }
 
     #[test]
@@ -297,7 +338,8 @@ mod tests {
         }
         all.keep();
         all.sweep(flood);
-        assert!(all.until.capacity() < 100, "{}", all.until.capacity());
+        let capacity: usize = all.until.0.iter().map(HashMap::capacity).sum();
+        assert!(capacity < 100, "{capacity}");
         assert!(all.of.is_empty());
     }
 }

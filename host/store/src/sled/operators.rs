@@ -11,6 +11,9 @@ use super::rows::{Rows, Source, Span};
 use super::{audits, keys, records};
 use crate::Fault;
 
+/// Most operators: a new one's name is compared with all others', while payments wait.
+const MAX_OPERATORS: usize = 200;
+
 /// A new operator.
 pub(super) struct CreateOperator {
     pub(super) operator: Operator,
@@ -23,8 +26,12 @@ impl Operation for CreateOperator {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
         let operator = self.operator;
-        // There are as many as an administrator has made by hand.
-        for (key, hash) in rows.scan(&Span::prefix(keys::OPERATORS), usize::MAX)? {
+        let others = rows.scan(&Span::prefix(keys::OPERATORS), MAX_OPERATORS)?;
+        if others.len() == MAX_OPERATORS {
+            let why = format!("there are {MAX_OPERATORS} operators: remove one that is not needed");
+            return Err(Fault::Unavailable(why));
+        }
+        for (key, hash) in others {
             let other =
                 records::decode(&key, &hash).and_then(|hash| rows.load(&keys::operator(hash)));
             // A damaged one stops no more than itself.

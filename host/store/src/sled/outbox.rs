@@ -1,5 +1,7 @@
 //! Events on their way out: the body once, and a delivery for each endpoint that wants it.
 
+use std::ops::ControlFlow;
+
 use kassette_domain::event::{Event, EventType};
 use kassette_domain::id::{DeliveryId, EndpointId, EventId, PaymentId};
 use kassette_domain::payment::Payment;
@@ -20,8 +22,6 @@ use crate::Fault;
 /// Longest answer that stands in the log itself, bytes; a longer one has a row of its own, so that
 /// the log, which is written with every attempt, stays small.
 const SHORT_RESPONSE: usize = 256;
-/// Most deliveries that one operation ends or queues again: the applier does nothing else meanwhile.
-pub(super) const SOME: usize = 200;
 
 /// An event's body, frozen.
 #[derive(Serialize, Deserialize)]
@@ -178,13 +178,14 @@ fn put_out(
         deliveries: u32::try_from(endpoints.len()).unwrap_or(u32::MAX),
     };
     rows.save(hook_keys::body(now, event), &row)?;
+    count_pending(rows, row.deliveries.into())?;
     endpoints
         .iter()
         .map(|endpoint| queue(rows, (event, now), &row, *endpoint, now))
         .collect()
 }
 
-/// Writes one delivery of an event, due at once. With the event stands when its body was written.
+/// Writes one delivery of an event, due at once, which the caller counts. With the event stands when its body was written.
 fn queue(
     rows: &mut Rows<'_>,
     (event, body_at): (EventId, Time),
@@ -208,7 +209,6 @@ fn queue(
     rows.save(hook_keys::delivery(id), &row)?;
     rows.put(hook_keys::delivery_to(endpoint, id), sled::IVec::default());
     rows.put(hook_keys::due(endpoint, now, id), sled::IVec::default());
-    count_pending(rows, 1)?;
     Ok(delivery(id, row))
 }
 
@@ -226,6 +226,7 @@ pub(super) fn queue_again(
     if old.status == DeliveryStatus::Exhausted {
         rows.save(hook_keys::failed(old.endpoint, id), &true)?;
     }
+    count_pending(rows, 1)?;
     queue(rows, (old.event, old.body_at), &body, old.endpoint, now)
 }
 
@@ -287,13 +288,13 @@ pub(super) fn end(rows: &mut Rows<'_>, due: Key, status: DeliveryStatus) -> Resu
 
 /// Cancels what waits for an endpoint, some of it; says how many were, and whether more waits.
 pub(super) fn cancel_some(rows: &mut Rows<'_>, endpoint: EndpointId) -> Result<(u64, bool), Fault> {
-    let found = rows.scan(&Span::prefix(&hook_keys::due_of(endpoint)), SOME + 1)?;
-    let more = found.len() > SOME;
     let mut cancelled = 0;
-    for (key, _) in found.into_iter().take(SOME) {
-        cancelled += u64::from(end(rows, key, DeliveryStatus::Cancelled)?);
-    }
-    Ok((cancelled, more))
+    let due = Span::prefix(&hook_keys::due_of(endpoint));
+    let rest = rows.walk(due, |rows, key, _| {
+        cancelled += u64::from(end(rows, key.clone(), DeliveryStatus::Cancelled)?);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok((cancelled, rest.is_some()))
 }
 
 pub(super) fn read_due(key: &[u8]) -> Result<(EndpointId, Time, DeliveryId), Fault> {

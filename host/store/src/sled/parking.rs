@@ -1,5 +1,6 @@
 //! Notices about references that nobody knows yet: a callback that is faster than the start's answer.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use kassette_domain::id::AccountId;
@@ -18,8 +19,6 @@ const PARKED_FOR: Duration = Duration::from_secs(3600);
 pub(super) const MAX_PER_ACCOUNT: u32 = 10_000;
 /// Most notices for one reference: a vendor's events about one payment before its start is answered.
 pub(super) const MAX_PER_REFERENCE: usize = 32;
-/// Notices that one operation cleans away: more than one operation can add.
-const SWEEP: usize = 64;
 
 /// Parks a notice.
 pub(super) struct Park {
@@ -102,17 +101,18 @@ pub(super) fn take(
     Ok(reports)
 }
 
-/// Cleans away notices whose time has passed.
-pub(super) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<(), Fault> {
-    for (end, _) in rows.scan(&Span::prefix(keys::PARKED_ENDS), SWEEP)? {
-        let until = keys::leading_time(&end, keys::PARKED_ENDS);
+/// Cleans away notices whose time has passed, some of them; says whether there may be more.
+pub(super) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<bool, Fault> {
+    let rest = rows.walk(Span::prefix(keys::PARKED_ENDS), |rows, end, _| {
+        let until = keys::leading_time(end, keys::PARKED_ENDS);
         if until.is_some_and(|until| now < until) {
-            break;
+            return Ok(ControlFlow::Break(()));
         }
-        let key = keys::parked_of_end(&end).unwrap_or_default().to_vec();
-        remove(rows, key, end)?;
-    }
-    Ok(())
+        let key = keys::parked_of_end(end).unwrap_or_default().to_vec();
+        remove(rows, key, end.clone())?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(rest.is_some())
 }
 
 fn remove(rows: &mut Rows<'_>, key: keys::Key, end: keys::Key) -> Result<(), Fault> {

@@ -1,5 +1,6 @@
 //! `Payments` on sled.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,16 +15,15 @@ use kassette_domain::work::WorkItem;
 use serde::de::DeserializeOwned;
 
 use super::create::{Create, replay};
-use super::due::{self, ClaimDue};
+use super::due::{self, ClaimDue, MAX_CLAIM};
 use super::keys::{self, Line};
 use super::ledgers::{self, MAX_DECISIONS, MAX_EVENTS, MAX_TRANSITIONS};
-use super::lists::{self, Order};
+use super::lists::Order;
 use super::parking::Park;
 use super::records;
 use super::register::Mark;
 use super::rows::{Source, Span};
 use super::seal::fingerprint;
-use super::search;
 use super::step::DoStep;
 use super::store::SledStore;
 use super::stored::{AttemptPlace, EventRow, PaymentRow};
@@ -98,16 +98,39 @@ impl Payments for SledStore {
     }
 
     fn claim_due(&self, now: Time, lease: Duration, at_most: usize) -> Answer<'_, Vec<PaymentId>> {
-        self.operate(ClaimDue {
-            now,
-            lease,
-            at_most,
-            secrets: Arc::clone(&self.secrets),
+        let at_most = at_most.min(MAX_CLAIM);
+        Box::pin(async move {
+            let (mut claimed, mut from) = (Vec::new(), Time::default());
+            loop {
+                let before = claimed.len();
+                let part = self.operate(ClaimDue {
+                    now,
+                    lease,
+                    at_most,
+                    from,
+                    claimed: claimed.clone(),
+                    secrets: Arc::clone(&self.secrets),
+                });
+                let rest = match part.await {
+                    Ok(part) => {
+                        claimed = part.claimed;
+                        part.rest
+                    }
+                    // The others are claimed all the same.
+                    Err(_) if before > 0 => None,
+                    Err(fault) => return Err(fault),
+                };
+                match rest {
+                    // Of those that were made long ago most are over: whoever has some need not wait.
+                    Some(rest) if before == 0 || claimed.len() > before => from = rest,
+                    _ => return Ok(claimed),
+                }
+            }
         })
     }
 
     fn next_due(&self) -> Answer<'_, Option<Time>> {
-        self.read(|view| due::next(view))
+        self.read_aside(|view| due::next(view).map(ControlFlow::Break))
     }
 
     fn payment(&self, id: PaymentId) -> Answer<'_, Option<Arc<Payment>>> {
@@ -118,7 +141,8 @@ impl Payments for SledStore {
             };
             let read = self.read(move |view| {
                 let row = PaymentRow::load(view, id)?;
-                row.map(|row| self.opened(row)).transpose()
+                let opened = row.map(|row| row.open(&self.secrets.sealer));
+                Ok(opened.transpose()?.map(|(payment, _)| payment))
             });
             let payment = read.await?.map(Arc::new);
             if let Some(payment) = &payment {
@@ -163,51 +187,50 @@ impl Payments for SledStore {
     }
 
     fn history(&self, id: PaymentId) -> Answer<'_, Option<History>> {
-        self.read(move |view| {
-            if view.get(&keys::payment(id))?.is_none() {
+        Box::pin(async move {
+            let key = keys::payment(id);
+            if self.read(|view| view.get(&key)).await?.is_none() {
                 return Ok(None);
             }
             let decisions = keys::lines(id, Line::Decision);
             let transitions = keys::lines(id, Line::Transition);
-            let events: Vec<EventRow> = all(view, &keys::events(id), MAX_EVENTS)?;
+            let events: Vec<EventRow> = self.all(&keys::events(id), MAX_EVENTS).await?;
             Ok(Some(History {
-                decisions: all(view, &decisions, MAX_DECISIONS)?,
-                transitions: all(view, &transitions, MAX_TRANSITIONS)?,
+                decisions: self.all(&decisions, MAX_DECISIONS).await?,
+                transitions: self.all(&transitions, MAX_TRANSITIONS).await?,
                 events: events.into_iter().map(|row| row.event(id)).collect(),
             }))
         })
     }
 
     fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>> {
-        self.read(move |view| self.search(view, &filter, &paging))
+        self.search(filter, paging)
     }
 
     fn accounts_in_use(&self) -> Answer<'_, Vec<AccountId>> {
-        self.read(|view| search::accounts(view, keys::IN_USE))
+        self.accounts(keys::IN_USE)
     }
 
     fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>> {
-        self.read(move |view| {
-            let prefix = if open {
-                keys::OPEN_WORK
-            } else {
-                keys::ALL_WORK
-            };
-            lists::page(
-                view,
-                prefix,
-                TIME_AND_ID,
-                Order::Keys,
-                &paging,
-                |key, row| {
-                    if open {
-                        view.expect(&keys::work_of_open(key)).map(Some)
-                    } else {
-                        records::decode(key, row).map(Some)
-                    }
-                },
-            )
-        })
+        let prefix = if open {
+            keys::OPEN_WORK
+        } else {
+            keys::ALL_WORK
+        };
+        let order = Order::Keys;
+        self.list(
+            prefix,
+            TIME_AND_ID,
+            order,
+            &paging,
+            move |view, key, row| {
+                if open {
+                    view.expect(&keys::work_of_open(key)).map(Some)
+                } else {
+                    records::decode(key, row).map(Some)
+                }
+            },
+        )
     }
 
     fn work_done(&self, id: WorkId, audited: Audited, now: Time) -> Answer<'_, Option<WorkItem>> {
@@ -220,12 +243,12 @@ impl SledStore {
         let loaded = ledgers::load(view, &self.secrets.sealer, id)?;
         Ok(loaded.map(|loaded| loaded.ledger))
     }
-}
 
-/// All values under a prefix, in order.
-fn all<T: DeserializeOwned>(view: &View<'_>, prefix: &[u8], most: u16) -> Result<Vec<T>, Fault> {
-    let rows = view.scan(&Span::prefix(prefix), usize::from(most))?;
-    rows.iter()
-        .map(|(key, row)| records::decode(key, row))
-        .collect()
+    /// All values under a prefix, in order.
+    async fn all<T: DeserializeOwned>(&self, prefix: &[u8], most: u16) -> Result<Vec<T>, Fault> {
+        let rows = self.rows_of(Span::prefix(prefix), most.into()).await?;
+        rows.iter()
+            .map(|(key, row)| records::decode(key, row))
+            .collect()
+    }
 }

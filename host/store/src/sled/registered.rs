@@ -62,27 +62,23 @@ impl Tail {
 }
 
 /// Looks up which payments are at some places.
-pub(super) struct Ids<'a, S> {
-    source: &'a S,
+#[derive(Default)]
+pub(super) struct Ids {
     /// The row that was read last: places that are asked for mostly stand beside one another.
     read: Option<(Place, Vec<Entry>)>,
 }
 
-impl<'a, S: Source> Ids<'a, S> {
-    pub(super) const fn new(source: &'a S) -> Self {
-        Self { source, read: None }
-    }
-
+impl Ids {
     /// The payment at a place.
     ///
     /// # Errors
     /// [`Fault::Corrupt`] where its row of the register is damaged or missing.
-    pub(super) fn at(&mut self, place: Place) -> Result<PaymentId, Fault> {
+    pub(super) fn at(&mut self, source: &impl Source, place: Place) -> Result<PaymentId, Fault> {
         let first = row_of(place);
         let key = keys::registered(first);
         let (_, entries) = match self.read.take() {
             Some(read) if read.0 == first => self.read.insert(read),
-            _ => self.read.insert((first, self.source.expect(&key)?)),
+            _ => self.read.insert((first, source.expect(&key)?)),
         };
         let entry = entries.get((place - first) as usize);
         let entry = entry.ok_or_else(|| records::damaged(&key, "it is cut off"))?;

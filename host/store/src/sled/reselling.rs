@@ -16,7 +16,7 @@ use kassette_domain::time::Time;
 use super::consent_codes::IssueConsentCode;
 use super::delegations::{self, SetDelegation};
 use super::invitations::{self, AnswerInvitation, Invite};
-use super::lists::{self, Order};
+use super::lists::Order;
 use super::resellers::{self, CreateReseller, SetLiveRollout};
 use super::store::SledStore;
 use super::stored::PaymentRow;
@@ -36,15 +36,9 @@ impl Resellers for SledStore {
     }
 
     fn resellers(&self, paging: Paging) -> Answer<'_, Listed<Reseller>> {
-        self.read(move |view| {
-            lists::page(
-                view,
-                reseller_keys::RESELLERS,
-                NUMBER,
-                Order::Backwards,
-                &paging,
-                |key, row| records::decode(key, row).map(Some),
-            )
+        let (prefix, order) = (reseller_keys::RESELLERS, Order::Backwards);
+        self.list(prefix, NUMBER, order, &paging, |_, key, row| {
+            records::decode(key, row).map(Some)
         })
     }
 
@@ -142,15 +136,10 @@ impl Resellers for SledStore {
         paging: Paging,
         now: Time,
     ) -> Answer<'_, Listed<DelegatedMerchant>> {
-        self.read(move |view| {
-            lists::page(
-                view,
-                &reseller_keys::relations_of(reseller),
-                reseller_keys::RELATION_TAIL,
-                Order::Keys,
-                &paging,
-                |key, _| delegations::shown(view, reseller, key, now),
-            )
+        let prefix = reseller_keys::relations_of(reseller);
+        let tail = reseller_keys::RELATION_TAIL;
+        self.list(&prefix, tail, Order::Keys, &paging, move |view, key, _| {
+            delegations::shown(view, reseller, key, now)
         })
     }
 
@@ -161,21 +150,14 @@ impl Resellers for SledStore {
         environment: Environment,
         paging: Paging,
     ) -> Answer<'_, Listed<Payment>> {
-        self.read(move |view| {
-            lists::page(
-                view,
-                &reseller_keys::payments_of(reseller, merchant, environment),
-                reseller_keys::PAYMENT_TAIL,
-                Order::Keys,
-                &paging,
-                |key, _| {
-                    let id = reseller_keys::listed_payment(key)
-                        .ok_or_else(|| records::damaged(key, "it names no payment"))?;
-                    let row = PaymentRow::expect(view, id)?;
-                    row.open(&self.secrets.sealer)
-                        .map(|(payment, _)| Some(payment))
-                },
-            )
+        let prefix = reseller_keys::payments_of(reseller, merchant, environment);
+        let tail = reseller_keys::PAYMENT_TAIL;
+        let secrets = Arc::clone(&self.secrets);
+        self.list(&prefix, tail, Order::Keys, &paging, move |view, key, _| {
+            let id = reseller_keys::listed_payment(key)
+                .ok_or_else(|| records::damaged(key, "it names no payment"))?;
+            let row = PaymentRow::expect(view, id)?;
+            row.open(&secrets.sealer).map(|(payment, _)| Some(payment))
         })
     }
 }

@@ -4,6 +4,7 @@
 //! is. A payment that is not yet over when its turn comes gets a row of `lag/`, by which it is looked
 //! at again every day until it is.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use super::stored::PaymentRow;
 use super::{Secrets, connects, nonces, parking};
 use crate::{Fault, Forgotten, Retention};
 
-/// Payments that one operation looks at: a millisecond of the writing thread.
+/// Payments that one operation looks at for each rule.
 const LOOKS: u16 = 32;
 /// How soon a payment that was not over is looked at again.
 const AGAIN: Duration = Duration::from_secs(24 * 3600);
@@ -80,9 +81,10 @@ impl Operation for Forget {
     type Outcome = Forgotten;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Forgotten, Fault> {
-        parking::sweep(rows, self.now)?;
-        connects::sweep(rows, self.now)?;
         let mut forgotten = Forgotten::default();
+        if parking::sweep(rows, self.now)? || connects::sweep(rows, self.now)? {
+            forgotten.next_at(self.now);
+        }
         if let Some(next) = nonces::sweep(rows, self.now)? {
             forgotten.next_at(next);
         }
@@ -104,21 +106,22 @@ impl Operation for Forget {
 impl Forget {
     /// Payments that were not over when their turn came.
     fn laggards(&self, rows: &mut Rows<'_>, forgotten: &mut Forgotten) -> Result<(), Fault> {
-        for (key, _) in rows.scan(&Span::prefix(keys::LAGGARDS), LOOKS.into())? {
-            let at = keys::leading_time(&key, keys::LAGGARDS).unwrap_or_default();
+        let rest = rows.walk(Span::prefix(keys::LAGGARDS), |rows, key, _| {
+            let at = keys::leading_time(key, keys::LAGGARDS).unwrap_or_default();
             if self.now < at {
                 forgotten.next_at(at);
-                return Ok(());
+                return Ok(ControlFlow::Break(()));
             }
-            if let Some((tag, payment)) = keys::laggard_about(&key)
+            if let Some((tag, payment)) = keys::laggard_about(key)
                 && let Some(rule) = Rule::of_tag(tag)
                 && rule.keeps(&self.retention).is_some()
             {
                 self.one(rows, rule, payment, forgotten)?;
             }
-            rows.remove(key);
-        }
-        if !rows.scan(&Span::prefix(keys::LAGGARDS), 1)?.is_empty() {
+            rows.remove(key.clone());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if rest.is_some() {
             forgotten.next_at(self.now);
         }
         Ok(())
@@ -134,6 +137,9 @@ impl Forget {
         forgotten: &mut Forgotten,
     ) -> Result<(), Fault> {
         for payment in rows.at_places(reached.next, LOOKS)? {
+            if rows.is_enough() {
+                break;
+            }
             let row = payment.map(|payment| PaymentRow::load(rows, payment));
             let made = match row.transpose() {
                 Ok(row) => row.flatten().map(|row| row.plain().created_at),

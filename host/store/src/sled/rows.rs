@@ -1,7 +1,8 @@
 //! Rows as an operation sees them: the table, and above it what its group has written so far.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::ops::{Bound, Range};
+use std::ops::{Bound, ControlFlow, Range};
 
 use ::sled::{IVec, Tree};
 use kassette_domain::id::PaymentId;
@@ -25,6 +26,59 @@ fn bytes(written: &Written) -> usize {
     let bytes =
         |(key, row): (&Key, &Option<IVec>)| key.len() + row.as_ref().map_or(0, |row| row.len());
     written.iter().map(bytes).sum()
+}
+
+/// Rows that were read or written, and the bytes of their keys and values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Touched {
+    pub(super) rows: usize,
+    pub(super) bytes: usize,
+}
+
+impl Touched {
+    /// After so much an operation of many parts leaves the rest to another one: with one to three
+    /// microseconds a row about a millisecond, for which all others wait.
+    pub(super) const BY_OPERATION: Self = Self {
+        rows: 512,
+        bytes: 512 << 10,
+    };
+    /// After so much a read of many parts lets go of the lock that groups are shown under: a tenth of a
+    /// millisecond, or a few where each page of the database comes from the disk.
+    pub(super) const BY_READ: Self = Self {
+        rows: 64,
+        bytes: 64 << 10,
+    };
+
+    /// Whether it is as much as that.
+    pub(super) const fn reaches(self, most: Self) -> bool {
+        self.rows >= most.rows || self.bytes >= most.bytes
+    }
+}
+
+/// Counts what is [`Touched`].
+#[derive(Default)]
+pub(super) struct Counter(Cell<Touched>);
+
+impl Counter {
+    /// Counts a row that was looked for or written.
+    pub(super) fn got(&self, key: &[u8], row: Option<&IVec>) {
+        let Touched { rows, bytes } = self.0.get();
+        self.0.set(Touched {
+            rows: rows + 1,
+            bytes: bytes + key.len() + row.map_or(0, |row| row.len()),
+        });
+    }
+
+    /// Counts rows that were found.
+    pub(super) fn found(&self, rows: &[(Key, IVec)]) {
+        for (key, row) in rows {
+            self.got(key, Some(row));
+        }
+    }
+
+    pub(super) const fn touched(&self) -> Touched {
+        self.0.get()
+    }
 }
 
 /// A range of keys.
@@ -194,10 +248,15 @@ pub(super) struct Rows<'a> {
     undo_entered: usize,
     /// Bytes that were written, those that were written over or taken back too.
     bytes: usize,
+    /// What the operation under way has touched.
+    counter: Counter,
 }
 
+/// Rows that are read at once where many are gone along.
+const CHUNK: usize = 16;
+
 impl<'a> Rows<'a> {
-    pub(super) const fn new(
+    pub(super) fn new(
         table: &'a Table,
         register: &'a RwLock<Register>,
         nonces: &'a Mutex<AllTaken>,
@@ -211,10 +270,55 @@ impl<'a> Rows<'a> {
             undo: Vec::new(),
             undo_entered: 0,
             bytes: 0,
+            counter: Counter::default(),
+        }
+    }
+
+    /// Begins an operation.
+    pub(super) fn begin(&mut self) {
+        self.counter = Counter::default();
+    }
+
+    /// Whether the operation under way should leave what else there is to do to another one.
+    pub(super) fn is_enough(&self) -> bool {
+        self.counter.touched().reaches(Touched::BY_OPERATION)
+    }
+
+    /// What the operation under way has touched.
+    #[cfg(any(test, feature = "suite"))]
+    pub(super) const fn touched(&self) -> Touched {
+        self.counter.touched()
+    }
+
+    /// Goes along a span until `each` ends it, nothing is left, or it [is enough](Self::is_enough): then
+    /// it says behind which key another operation has to go on. At least one row has its turn.
+    pub(super) fn walk(
+        &mut self,
+        mut span: Span,
+        mut each: impl FnMut(&mut Self, &Key, &IVec) -> Result<ControlFlow<()>, Fault>,
+    ) -> Result<Option<Key>, Fault> {
+        let mut last: Option<Key> = None;
+        loop {
+            let found = self.scan(&span, CHUNK)?;
+            let is_last = found.len() < CHUNK;
+            for (key, row) in found {
+                if last.is_some() && self.is_enough() {
+                    return Ok(last);
+                }
+                if each(self, &key, &row)?.is_break() {
+                    return Ok(None);
+                }
+                last = Some(key);
+            }
+            match &last {
+                Some(last) if !is_last => span = span.after(last),
+                _ => return Ok(None),
+            }
         }
     }
 
     fn write(&mut self, key: Key, value: Option<IVec>) {
+        self.counter.got(&key, value.as_ref());
         self.bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
         let before = self.written.insert(key.clone(), value);
         self.undo.push((key, before));
@@ -295,14 +399,18 @@ impl<'a> Rows<'a> {
 
 impl Source for Rows<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
-        match self.written.get(key) {
-            Some(value) => Ok(value.clone()),
-            None => self.table.get(key),
-        }
+        let row = match self.written.get(key) {
+            Some(value) => value.clone(),
+            None => self.table.get(key)?,
+        };
+        self.counter.got(key, row.as_ref());
+        Ok(row)
     }
 
     fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        self.table.scan_under(&self.written, span, limit)
+        let found = self.table.scan_under(&self.written, span, limit)?;
+        self.counter.found(&found);
+        Ok(found)
     }
 
     fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
@@ -310,9 +418,9 @@ impl Source for Rows<'_> {
         let ours = ours.filter(|entry| entry.has(mark, fingerprint));
         let mut found: Vec<PaymentId> = ours.map(|entry| entry.id).collect();
         let places: Vec<_> = self.register.read().found(mark, fingerprint).collect();
-        let mut ids = Ids::new(self);
+        let mut ids = Ids::default();
         for place in places {
-            found.push(ids.at(place)?);
+            found.push(ids.at(self, place)?);
         }
         Ok(found)
     }

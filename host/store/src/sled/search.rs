@@ -5,10 +5,13 @@
 //! of rows, after which the page ends with a cursor.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use kassette_domain::id::{AccountId, AttemptId, PaymentId};
 use kassette_domain::payment::Payment;
 
+use super::Secrets;
 use super::keys::{self, Key};
 use super::lists::{self, Looked};
 use super::period::Period;
@@ -18,7 +21,7 @@ use super::rows::{Source, Span};
 use super::store::SledStore;
 use super::stored::{AttemptPlace, Known, PaymentRow};
 use super::view::View;
-use crate::{Fault, Listed, Page, Paging, PaymentFilter};
+use crate::{Answer, Fault, Listed, Paging, PaymentFilter};
 
 /// Most accounts that are told of: a configuration has a few dozen.
 const MAX_ACCOUNTS: usize = 10_000;
@@ -32,53 +35,53 @@ impl SledStore {
     /// One page of the payments that a filter finds.
     pub(super) fn search(
         &self,
-        view: &View<'_>,
-        filter: &PaymentFilter,
-        paging: &Paging,
-    ) -> Result<Listed<Payment>, Fault> {
+        filter: PaymentFilter,
+        paging: Paging,
+    ) -> Answer<'_, Listed<Payment>> {
         if let Some(attempt) = filter.attempt {
-            return self.by_attempt(view, attempt, filter, paging);
+            return Box::pin(self.by_attempt(attempt, filter, paging));
         }
-        if let Some(reference) = &filter.reference {
-            return self.by_reference(view, reference, filter, paging);
+        if let Some(reference) = filter.reference.clone() {
+            return Box::pin(self.by_reference(reference, filter, paging));
         }
         let list = match (&filter.order_id, filter.merchant) {
             (Some(order), _) => List::With(self.secrets.marker.order(order)),
             (None, Some(merchant)) => List::Of(merchant),
             (None, None) => List::All,
         };
-        lists::payments(view, list, period(filter), paging, |id| {
-            self.look(view, filter, id)
+        let (period, secrets) = (period(&filter), Arc::clone(&self.secrets));
+        self.page_of_payments(list, period, &paging, move |view, id| {
+            look(view, &secrets, &filter, id)
         })
     }
 
     /// At most one.
-    fn by_attempt(
+    async fn by_attempt(
         &self,
-        view: &View<'_>,
         attempt: AttemptId,
-        filter: &PaymentFilter,
-        paging: &Paging,
+        filter: PaymentFilter,
+        paging: Paging,
     ) -> Result<Listed<Payment>, Fault> {
         let key = keys::attempt_index(attempt);
-        let place: Option<AttemptPlace> = view.load(&key)?;
+        let place: Option<AttemptPlace> = self.read(|view| view.load(&key)).await?;
         let found = place.iter().map(|_| key.clone()).collect();
-        lists::page_of(found, &key, 0, paging, |_| match place {
-            Some(place) => Ok(self.look(view, filter, place.payment)?.item),
-            None => Ok(None),
-        })
+        let secrets = Arc::clone(&self.secrets);
+        let page = self.page_of((found, None), (&key, 0), &paging, move |view, _| {
+            let Some(place) = place else { return Ok(None) };
+            Ok(look(view, &secrets, &filter, place.payment)?.item)
+        });
+        page.await
     }
 
     /// Those with an attempt that a vendor knows by a reference: of its own ids there is one in each
     /// account at most, of those that only help to find it there can be any number.
-    fn by_reference(
+    async fn by_reference(
         &self,
-        view: &View<'_>,
-        reference: &str,
-        filter: &PaymentFilter,
-        paging: &Paging,
+        reference: String,
+        filter: PaymentFilter,
+        paging: Paging,
     ) -> Result<Listed<Payment>, Fault> {
-        let prefix = keys::all_referred(reference);
+        let prefix = keys::all_referred(&reference);
         let mut span = Span::prefix(&prefix);
         if let Some(cursor) = &paging.cursor {
             let Some(last) = lists::read_cursor(cursor, &prefix, TIME_AND_ID) else {
@@ -86,7 +89,11 @@ impl SledStore {
             };
             span = span.before(&last);
         }
-        let rows = view.scan_back(&span, MAX_REFERRED)?;
+        let referred = self.read_aside(move |view| {
+            let rows = view.scan_back(&span, MAX_REFERRED)?;
+            Ok(ControlFlow::Break(rows))
+        });
+        let rows = referred.await?;
         let are_all = rows.len() < MAX_REFERRED;
         let without_ordinal = |(mut key, _): (Key, _)| {
             key.pop();
@@ -94,65 +101,85 @@ impl SledStore {
         };
         let mut found: BTreeSet<Key> = rows.into_iter().map(without_ordinal).collect();
         let oldest = found.first().filter(|_| !are_all).cloned();
-        for account in accounts(view, keys::REFERENCES)? {
-            let place: Option<AttemptPlace> = view.load(&keys::reference(&account, reference))?;
-            let Some(place) = place else { continue };
-            let row = PaymentRow::expect(view, place.payment)?;
-            let made = row.plain().created_at;
-            found.insert(keys::referred(reference, made, place.payment));
+        for account in self.accounts(keys::REFERENCES).await? {
+            let key = keys::reference(&account, &reference);
+            let made = self.read(|view| {
+                let Some(place) = view.load::<AttemptPlace>(&key)? else {
+                    return Ok(None);
+                };
+                let row = PaymentRow::expect(view, place.payment)?;
+                Ok(Some((row.plain().created_at, place.payment)))
+            });
+            if let Some((made, payment)) = made.await? {
+                found.insert(keys::referred(&reference, made, payment));
+            }
         }
         if let Some(oldest) = &oldest {
             // The others come after rows that were not read yet.
             found = found.split_off(oldest);
         }
-        let found = found.into_iter().collect();
-        let listed = lists::page_of(found, &prefix, TIME_AND_ID, paging, |key| {
+        let found = (found.into_iter().collect(), oldest);
+        let secrets = Arc::clone(&self.secrets);
+        let page = self.page_of(found, (&prefix, TIME_AND_ID), &paging, move |view, key| {
             let id = keys::trailing_id(key).map(PaymentId::from_bytes);
             let id = id.ok_or_else(|| records::damaged(key, "it names no payment"))?;
-            Ok(self.look(view, filter, id)?.item)
-        })?;
-        Ok(match (listed, oldest) {
-            (Listed::Page(Page { items, next: None }), Some(oldest)) => {
-                let next = Some(lists::write_cursor(&oldest));
-                Listed::Page(Page { items, next })
+            Ok(look(view, &secrets, &filter, id)?.item)
+        });
+        page.await
+    }
+
+    /// The accounts that rows under a prefix are of, where keys go on with the account.
+    pub(super) fn accounts(&self, prefix: &'static [u8]) -> Answer<'_, Vec<AccountId>> {
+        let mut span = Span::prefix(prefix);
+        let mut accounts = Vec::new();
+        self.read_aside(move |view| {
+            while accounts.len() < MAX_ACCOUNTS {
+                if view.is_enough() {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                let found = view.scan(&span, 1)?;
+                let Some((key, _)) = found.first() else {
+                    break;
+                };
+                let account = account_in(key)?;
+                // The next account's rows come after all of this one's.
+                let end: Key = [prefix, account.as_str().as_bytes(), &[1]].concat();
+                span = Span::prefix(prefix).after(&end);
+                accounts.push(account);
             }
-            (listed, _) => listed,
+            Ok(ControlFlow::Break(std::mem::take(&mut accounts)))
         })
     }
+}
 
-    /// Whether a payment is as the filter says.
-    fn look(
-        &self,
-        view: &View<'_>,
-        filter: &PaymentFilter,
-        id: PaymentId,
-    ) -> Result<Looked<Payment>, Fault> {
-        let row = PaymentRow::expect(view, id)?;
-        let mut rows = 1;
-        let mut fits = is_as(filter, row.plain());
-        if fits && asks_of_an_attempt(filter) {
-            fits = false;
-            for ordinal in 0..row.books.attempts {
-                rows += 1;
-                let known = AttemptPlace {
-                    payment: id,
-                    ordinal,
-                }
-                .known(view)?;
-                if has(filter, &known) {
-                    fits = true;
-                    break;
-                }
+/// Whether a payment is as the filter says.
+fn look(
+    view: &View<'_>,
+    secrets: &Secrets,
+    filter: &PaymentFilter,
+    id: PaymentId,
+) -> Result<Looked<Payment>, Fault> {
+    let row = PaymentRow::expect(view, id)?;
+    let mut rows = 1;
+    let mut fits = is_as(filter, row.plain());
+    if fits && asks_of_an_attempt(filter) {
+        fits = false;
+        for ordinal in 0..row.books.attempts {
+            rows += 1;
+            let known = AttemptPlace {
+                payment: id,
+                ordinal,
+            }
+            .known(view)?;
+            if has(filter, &known) {
+                fits = true;
+                break;
             }
         }
-        let item = fits.then(|| self.opened(row)).transpose()?;
-        Ok(Looked { item, rows })
     }
-
-    /// A payment as its row has it.
-    pub(super) fn opened(&self, row: PaymentRow) -> Result<Payment, Fault> {
-        row.open(&self.secrets.sealer).map(|(payment, _)| payment)
-    }
+    let item = fits.then(|| row.open(&secrets.sealer)).transpose()?;
+    let item = item.map(|(payment, _)| payment);
+    Ok(Looked { item, rows })
 }
 
 const fn period(filter: &PaymentFilter) -> Period {
@@ -187,24 +214,6 @@ fn has(filter: &PaymentFilter, attempt: &Known) -> bool {
     account.is_none_or(|account| *account == attempt.account)
         && filter.attempt.is_none_or(|id| id == attempt.id)
         && reference.is_none_or(|reference| attempt.references.contains(reference))
-}
-
-/// The accounts that rows under a prefix are of, where keys go on with the account.
-pub(super) fn accounts(view: &View<'_>, prefix: &[u8]) -> Result<Vec<AccountId>, Fault> {
-    let mut span = Span::prefix(prefix);
-    let mut accounts = Vec::new();
-    while accounts.len() < MAX_ACCOUNTS {
-        let found = view.scan(&span, 1)?;
-        let Some((key, _)) = found.first() else {
-            break;
-        };
-        let account = account_in(key)?;
-        // The next account's rows come after all of this one's.
-        let end: Key = [prefix, account.as_str().as_bytes(), &[1]].concat();
-        span = Span::prefix(prefix).after(&end);
-        accounts.push(account);
-    }
-    Ok(accounts)
 }
 
 fn account_in(key: &[u8]) -> Result<AccountId, Fault> {

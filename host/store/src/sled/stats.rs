@@ -1,7 +1,15 @@
 //! What the applier does, counted: for metrics, and for tests that watch groups form.
 
+#[cfg(any(test, feature = "suite"))]
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+#[cfg(any(test, feature = "suite"))]
+use parking_lot::Mutex;
+
+#[cfg(any(test, feature = "suite"))]
+use super::rows::Touched;
 
 /// Counters since the store was opened.
 #[derive(Debug, Default)]
@@ -12,9 +20,41 @@ pub(super) struct Stats {
     pub(super) commits: AtomicU64,
     /// Bytes of keys and values in them.
     pub(super) bytes: AtomicU64,
+    /// The most that one operation of each name took.
+    #[cfg(any(test, feature = "suite"))]
+    pub(super) most: Mutex<BTreeMap<&'static str, Took>>,
+}
+
+/// What an operation took of the writing thread.
+#[cfg(any(test, feature = "suite"))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Took {
+    /// Rows that it read or wrote.
+    pub rows: usize,
+    /// Bytes of their keys and values.
+    pub bytes: usize,
+    /// How long it was applied.
+    pub time: Duration,
+}
+
+#[cfg(any(test, feature = "suite"))]
+impl Took {
+    pub(super) const fn new(Touched { rows, bytes }: Touched, time: Duration) -> Self {
+        Self { rows, bytes, time }
+    }
 }
 
 impl Stats {
+    /// An operation was applied.
+    #[cfg(any(test, feature = "suite"))]
+    pub(super) fn applied(&self, name: &'static str, took: Took) {
+        let mut all = self.most.lock();
+        let most = all.entry(name).or_default();
+        most.rows = most.rows.max(took.rows);
+        most.bytes = most.bytes.max(took.bytes);
+        most.time = most.time.max(took.time);
+    }
+
     /// A group was taken; so many operations wait.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
     pub(super) fn took(&self, operations: usize, depth: usize) {

@@ -1,9 +1,11 @@
 //! The store itself: how operations and reads reach the rows, and how it ends.
 
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ::sled::IVec;
 use arc_swap::ArcSwap;
 use kassette_domain::id::PaymentId;
 use kassette_domain::ledger::QuerySchedule;
@@ -12,13 +14,17 @@ use kassette_domain::payment::Payment;
 use super::applier::{Applier, Ended, Operation};
 use super::claims::Claims;
 use super::engine::{Engine, Keeper, Seams, Shared, drop_quietly};
+use super::keys::Key;
 use super::open::{Folder, OpenError, OpenOptions, open, write_snapshot};
 use super::recent::{Began, Recent};
-use super::rows::{Rows, Source};
+use super::rows::{Rows, Source, Span};
 use super::seal::Sealer;
 use super::view::View;
 use super::{Secrets, keys, records};
 use crate::{Answer, Fault, Health};
+
+/// Rows that are read at once where many are wanted: a part of a millisecond.
+const AT_ONCE: usize = 64;
 
 /// The embedded store. Open one per folder and share it.
 pub struct SledStore {
@@ -101,6 +107,13 @@ impl SledStore {
         }
     }
 
+    /// The most that one operation of each name has taken of the writing thread since the store was
+    /// opened.
+    #[cfg(any(test, feature = "suite"))]
+    pub fn most(&self) -> std::collections::BTreeMap<&'static str, super::Took> {
+        self.applier.stats().most.lock().clone()
+    }
+
     /// Changes before a change to rows of the directory is answered.
     pub(super) fn directory(&self) -> u64 {
         self.applier.directory()
@@ -122,11 +135,6 @@ impl SledStore {
         Box::pin(self.applier.submit(operation))
     }
 
-    /// Does an operation some time soon.
-    pub(super) fn hand_over<O: Operation>(&self, operation: O) -> Answer<'_, ()> {
-        Box::pin(async move { self.applier.hand_over(operation) })
-    }
-
     /// Reads on the caller, from what is on the disk.
     pub(super) fn read<'a, T: Send + 'a>(
         &'a self,
@@ -139,6 +147,54 @@ impl SledStore {
             // sled panics over some kinds of damage.
             catch_unwind(AssertUnwindSafe(|| read(&view)))
                 .unwrap_or_else(|_| Err(records::unreadable()))
+        })
+    }
+
+    /// Reads much, on a thread that may wait for the disk: slice by slice, until one breaks with the
+    /// answer. Groups are shown between two slices, so each [lets them](View::is_enough) in time.
+    pub(super) fn read_aside<T: Send + 'static>(
+        &self,
+        mut slice: impl FnMut(&View<'_>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
+    ) -> Answer<'_, T> {
+        let engine = Arc::clone(&self.engine);
+        let read = move || {
+            loop {
+                {
+                    let engine = engine.read();
+                    let (table, register) = engine.open()?;
+                    if let ControlFlow::Break(read) = slice(&View::new(table, register))? {
+                        return Ok(read);
+                    }
+                }
+                // A scheduler would let whoever writes groups wait for milliseconds.
+                std::thread::yield_now();
+            }
+        };
+        Box::pin(async move {
+            match tokio::task::spawn_blocking(read).await {
+                Ok(read) => read,
+                // sled panics over some kinds of damage.
+                Err(error) if error.is_panic() => Err(records::unreadable()),
+                Err(_) => Err(Fault::Stopping),
+            }
+        })
+    }
+
+    /// The first rows of a span, at most so many.
+    pub(super) fn rows_of(&self, mut span: Span, most: usize) -> Answer<'_, Vec<(Key, IVec)>> {
+        let mut rows = Vec::new();
+        self.read_aside(move |view| {
+            let some = AT_ONCE.min(most - rows.len());
+            let found = view.scan(&span, some)?;
+            let ended = found.len() < some;
+            rows.extend(found);
+            match rows.last() {
+                Some((last, _)) if !ended && rows.len() < most => {
+                    span = span.clone().after(last);
+                    Ok(ControlFlow::Continue(()))
+                }
+                _ => Ok(ControlFlow::Break(std::mem::take(&mut rows))),
+            }
         })
     }
 

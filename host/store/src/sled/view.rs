@@ -11,7 +11,7 @@ use super::keys::Key;
 use super::period::Period;
 use super::register::{Fingerprint, List, Mark, Place, Register, Walked};
 use super::registered::Ids;
-use super::rows::{Source, Span};
+use super::rows::{Counter, Source, Span, Touched};
 use super::table::Table;
 use crate::Fault;
 
@@ -20,22 +20,34 @@ pub(super) struct View<'a> {
     table: &'a Table,
     /// A payment is entered when its row is in the table; who finds it here reads that row.
     register: &'a RwLock<Register>,
+    counter: Counter,
 }
 
 impl<'a> View<'a> {
-    pub(super) const fn new(table: &'a Table, register: &'a RwLock<Register>) -> Self {
-        Self { table, register }
+    pub(super) fn new(table: &'a Table, register: &'a RwLock<Register>) -> Self {
+        Self {
+            table,
+            register,
+            counter: Counter::default(),
+        }
+    }
+
+    /// Whether a read of many parts should let others have their turn.
+    pub(super) fn is_enough(&self) -> bool {
+        self.counter.touched().reaches(Touched::BY_READ)
     }
 
     /// Keys of at most `limit` rows of a span, first to last.
     pub(super) fn keys(&self, span: &Span, limit: usize) -> Result<Vec<Key>, Fault> {
-        let rows = self.table.scan(span, limit)?;
+        let rows = self.scan(span, limit)?;
         Ok(rows.into_iter().map(|(key, _)| key).collect())
     }
 
     /// At most `limit` rows of a span, last to first.
     pub(super) fn scan_back(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        self.table.scan_back(span, limit)
+        let found = self.table.scan_back(span, limit)?;
+        self.counter.found(&found);
+        Ok(found)
     }
 
     /// Places of at most `limit` payments of a list, the newest first; see [`Register::listed`].
@@ -52,17 +64,24 @@ impl<'a> View<'a> {
 
 impl Source for View<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
-        self.table.get(key)
+        let row = self.table.get(key)?;
+        self.counter.got(key, row.as_ref());
+        Ok(row)
     }
 
     fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        self.table.scan(span, limit)
+        let found = self.table.scan(span, limit)?;
+        self.counter.found(&found);
+        Ok(found)
     }
 
     fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
         let places: Vec<_> = self.register.read().found(mark, fingerprint).collect();
-        let mut ids = Ids::new(self);
-        places.into_iter().map(|place| ids.at(place)).collect()
+        let mut ids = Ids::default();
+        places
+            .into_iter()
+            .map(|place| ids.at(self, place))
+            .collect()
     }
 
     fn places(&self, first: Place, count: u16) -> Range<Place> {

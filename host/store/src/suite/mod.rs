@@ -134,6 +134,7 @@ macro_rules! store_suite {
             nonces::nonces_stay_taken_when_the_store_is_opened_again,
             nonces::a_reseller_has_so_many_nonces_at_once,
             nonces::nonces_that_are_over_go_without_any_traffic,
+            nonces::a_clock_that_comes_back_frees_no_nonce,
             retention::what_is_over_is_forgotten_when_its_time_has_passed,
             retention::what_is_not_over_is_kept_and_looked_at_again,
             retention::nothing_is_forgotten_where_it_is_kept_for_ever,

@@ -9,7 +9,7 @@ use kassette_domain::time::Time;
 
 use super::Harness;
 use super::fixtures::*;
-use crate::{Reservation, Reserved, Retention, Store};
+use crate::{Fault, Reservation, Reserved, Retention, Store};
 
 /// Far more than any of these takes.
 const PLENTY: usize = 10_000;
@@ -123,6 +123,22 @@ pub async fn nonces_that_are_over_go_without_any_traffic(harness: &dyn Harness) 
         groups += 1;
     }
     assert!((1..=10).contains(&groups), "{groups}");
-    // Asked at a time when it would still be taken, had it been kept.
-    assert_eq!(take(&store, 1, "n7", NOW).await, Reserved::Fresh);
+    assert_eq!(take(&store, 1, "n7", end).await, Reserved::Fresh);
+}
+
+pub async fn a_clock_that_comes_back_frees_no_nonce(harness: &dyn Harness) {
+    let store = harness.open().await;
+    assert_eq!(take(&store, 1, "a", NOW).await, Reserved::Fresh);
+    // Requests that overtake each other are not a clock that comes back.
+    let end = later(LIFE);
+    assert_eq!(take(&store, 1, "b", end).await, Reserved::Fresh);
+    let overtaken = end.before(Duration::from_secs(1));
+    assert_eq!(take(&store, 1, "c", overtaken).await, Reserved::Fresh);
+    assert_eq!(take(&store, 1, "d", later(9 * LIFE)).await, Reserved::Fresh);
+    for nonce in ["a", "b", "new"] {
+        let again = store.reserve_nonce(nonce_of(nonce, later(9)), later(9));
+        let again = again.await;
+        assert!(matches!(again, Err(Fault::Unavailable(_))), "{again:?}");
+    }
+    assert_eq!(take(&store, 1, "a", later(2 * LIFE)).await, Reserved::Fresh);
 }

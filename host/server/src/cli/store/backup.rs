@@ -75,9 +75,9 @@ pub(in crate::cli) async fn backup(args: BackupArgs) -> Result<(), String> {
 
 fn sentence(done: &BackedUp, file: &str) -> String {
     let rows: u64 = done.rows.values().sum();
-    let payments = done.rows.get("payment").copied().unwrap_or_default();
     format!(
-        "{file}: {payments} payments, {rows} rows, {} groups of changes made meanwhile, {}.\n{WITHOUT}",
+        "{file}: {} payments, {rows} rows, {} groups of changes made meanwhile, {}.\n{WITHOUT}",
+        done.payments,
         done.groups,
         mib(done.bytes)
     )

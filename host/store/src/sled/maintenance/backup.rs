@@ -38,6 +38,8 @@ const STALLED: Duration = Duration::from_secs(60);
 /// What a backup holds.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct BackedUp {
+    /// Payments of the store that a restore makes of it, those made meanwhile too.
+    pub payments: u64,
     /// Rows of each kind as they were read.
     pub rows: std::collections::BTreeMap<String, u64>,
     /// Groups of changes that were committed meanwhile, and replayed on restore.
@@ -81,7 +83,7 @@ pub fn backup(
     }
     let (totals, end) = encoder.end(&stopped.secrets.sealer)?;
     write(&end)?;
-    Ok(told(&totals, written))
+    Ok(told(head.payments, &totals, written))
 }
 
 /// Takes in a backup that a running server sends, checking every piece, and writes it out as it is. Its
@@ -96,23 +98,42 @@ pub fn receive(
 ) -> Result<Received, FileError> {
     let (mut decoder, head) = Decoder::open(Tee { input, out }, FORMAT)?;
     progress.begin("Backing up", Unit::Payments, Some(head.payments));
+    let mut made = head.payments;
     loop {
         match decoder.next()? {
             Piece::Rows(rows) => {
                 progress.advance(payments(rows.iter().map(|(key, _)| key.as_slice())));
+                for (key, row) in &rows {
+                    made = made.max(registered(key, row));
+                }
             }
-            Piece::Group(_) => {}
-            Piece::End(totals) => return Ok(told(&totals, decoder.read())),
+            Piece::Group(changes) => {
+                for (key, row) in &changes {
+                    let row = row.as_deref().map(|row| registered(key, row));
+                    made = made.max(row.unwrap_or_default());
+                }
+            }
+            Piece::End(totals) => return Ok(told(made, &totals, decoder.read())),
         }
     }
 }
 
-fn told(totals: &Totals, bytes: u64) -> BackedUp {
+/// How many payments there are as far as a row tells; those that are not of the register do not. A damaged
+/// one tells nothing either: `verify` names it.
+fn registered(key: &[u8], row: &[u8]) -> u64 {
+    if !key.starts_with(keys::REGISTER) {
+        return 0;
+    }
+    kinds::payments_until(key, row).unwrap_or_default()
+}
+
+fn told(payments: u64, totals: &Totals, bytes: u64) -> BackedUp {
     let name = |tag: u8| {
         let kind = KINDS.iter().find(|kind| kind.tag == tag);
         kind.map_or_else(|| tag.to_string(), |kind| kind.name.to_owned())
     };
     BackedUp {
+        payments,
         rows: totals
             .rows
             .iter()

@@ -255,8 +255,13 @@ pub(super) fn counted_payments(table: &Table) -> Result<u64, Fault> {
     let Some((key, row)) = last else {
         return Ok(0);
     };
-    let entries: Vec<Entry> = records::decode(&key, &row)?;
-    let first = keys::registered_first(&key).unwrap_or_default();
+    payments_until(&key, &row)
+}
+
+/// How many payments there are up to the end of a row of the register.
+pub(super) fn payments_until(key: &[u8], row: &[u8]) -> Result<u64, Fault> {
+    let entries: Vec<Entry> = records::decode(key, row)?;
+    let first = keys::registered_first(key).unwrap_or_default();
     Ok(u64::from(first) + entries.len() as u64)
 }
 

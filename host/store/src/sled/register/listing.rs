@@ -6,9 +6,10 @@ use kassette_domain::time::Time;
 use super::{Fingerprint, List, Mark, NONE, OfMerchant, Place, Register, Slot, tag};
 use crate::sled::period::{Milestones, Period};
 
-/// How far a payment is moved down a list because others are newer. Only where a clock went back do
-/// more stand before it: then the list is a little out of order, and nothing is lost.
-pub(super) const MAX_STEPS: usize = 1024;
+/// How far a payment is moved down a list because others are newer: as many as may overtake it on their
+/// way to the store. Only where a clock went back do more stand before it: then the list is a little out of
+/// order, and nothing is lost. For as long as the clock is behind each creation goes so far.
+pub(super) const MAX_STEPS: usize = 64;
 /// Payments of a list that one look goes along: some hundred microseconds for which no group can enter
 /// payments.
 pub(super) const MAX_WALK: usize = 8192;

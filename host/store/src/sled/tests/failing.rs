@@ -10,8 +10,9 @@ use parking_lot::Mutex;
 use super::super::engine::{Seams, Syncing};
 use super::super::journal;
 use super::*;
+use crate::sled::maintenance::receive;
 use crate::suite::fixtures::*;
-use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved};
+use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved, Upkeep as _};
 
 /// What the disk does next.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -219,6 +220,14 @@ async fn a_full_disk_takes_nothing_new_and_still_reads() {
     assert!(matches!(store.probe().await, Err(Fault::Unavailable(_))));
     assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
     assert_eq!(store.ledger(payment_of("b")).await, Ok(None));
+    // Another disk may have room for a backup.
+    let mut pieces = store.backup(NOW).await.unwrap().unwrap();
+    let mut file = Vec::new();
+    while let Some(piece) = pieces.recv().await {
+        file.extend(piece);
+    }
+    let received = receive(file.as_slice(), &mut Vec::new(), &()).unwrap();
+    assert_eq!(received.payments, 1);
     FREE.store(u64::MAX, Ordering::SeqCst);
     let made = store.create(new_payment("b"), None, NOW).await.unwrap();
     assert!(matches!(made, Created::New(_)), "{made:?}");

@@ -1,5 +1,6 @@
 //! The behavioural suite on sled, and what only sled can get wrong.
 
+mod bounds;
 mod damage;
 mod disk;
 mod failing;
