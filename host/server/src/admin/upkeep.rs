@@ -29,12 +29,12 @@ pub(super) async fn backup(
     let now = state.gateway.clock().now();
     let audited = caller.audited(Said::alone(fields)?, "store.backup", "store".to_owned());
     let store = state.gateway.store();
-    let pieces = store.backup(now).await.map_err(ApiError::store)?;
+    let pieces = store.backup(now).await.map_err(ApiError::from)?;
     let pieces = pieces.ok_or_else(|| ApiError::Conflict {
         message: "another backup is being made".into(),
         retry_after: None,
     })?;
-    store.audit(audited, now).await.map_err(ApiError::store)?;
+    store.audit(audited, now).await.map_err(ApiError::from)?;
     let body = stream::unfold(pieces, |mut pieces| async {
         let piece = pieces.recv().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), pieces))
@@ -50,7 +50,7 @@ pub(super) async fn verify_audit(
 ) -> Result<Json<Value>, ApiError> {
     Query::of(query.as_deref())?.finish()?;
     let chain = state.gateway.store().verify_audit().await;
-    Ok(Json(verdict(&chain.map_err(ApiError::store)?)))
+    Ok(Json(verdict(&chain.map_err(ApiError::from)?)))
 }
 
 /// What was found along the audit log.

@@ -21,9 +21,12 @@
 
 mod disk;
 mod driver;
+mod everything;
 mod judge;
+mod log;
 mod options;
 mod plan;
+mod pruning;
 mod random;
 mod record;
 mod recorder;
@@ -41,10 +44,18 @@ fn main() {
         return driver::main(&told);
     }
     let options = Options::parse(std::env::args().skip(1));
-    let tests: [Test; 5] = [
+    let tests: [Test; 7] = [
         (
             "what_was_acknowledged_outlives_a_power_cut",
             tests::what_was_acknowledged_outlives_a_power_cut,
+        ),
+        (
+            "every_operation_outlives_a_power_cut",
+            tests::every_operation_outlives_a_power_cut,
+        ),
+        (
+            "what_is_left_while_deliveries_are_pruned_outlives_a_power_cut",
+            tests::what_is_left_while_deliveries_are_pruned_outlives_a_power_cut,
         ),
         (
             "a_snapshot_has_its_name_before_the_database_is_synced",

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -119,9 +120,51 @@ async fn a_store_is_shut_down_while_the_disk_is_gone() {
     store.create(new_payment("a"), None, NOW).await.unwrap();
     *disk.lock() = Disk::FailsToSync;
     store.create(new_payment("b"), None, NOW).await.unwrap_err();
-    store.shut_down().await.unwrap();
+    assert_eq!(store.shut_down().await, Err(Fault::Stopping));
+    drop(store);
     let store = SledStore::open(&options(folder.path())).unwrap();
     assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_last_checkpoint_that_fails_is_no_orderly_stop_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Mutex::new(Disk::Fine));
+    let seams = failing_at(&disk, |syncing| syncing == Syncing::Database);
+    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    store.create(new_payment("a"), None, NOW).await.unwrap();
+    *disk.lock() = Disk::FailsToSync;
+    assert_eq!(store.shut_down().await, Err(Fault::Stopping));
+    let why = store.failed().await;
+    assert!(why.contains("its disk failed"), "{why}");
+    drop(store);
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_disk_that_hangs_is_told_and_what_waited_for_it_is_done_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Mutex::new(()));
+    let held = Arc::clone(&disk);
+    let seams = Seams {
+        before_sync: Box::new(move |_| {
+            drop(held.lock());
+            Ok(())
+        }),
+        patience: Duration::from_millis(50),
+        ..Seams::default()
+    };
+    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    let hangs = disk.lock();
+    let waits = store.create(new_payment("a"), None, NOW).await;
+    assert_eq!(waits, Err(Fault::Stopping));
+    assert_eq!(store.probe().await, Err(Fault::Stopping));
+    assert_eq!(store.ledger(payment_of("a")).await, Ok(None));
+    drop(hangs);
+    recovered(&store).await;
+    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+    store.shut_down().await.unwrap();
 }
 
 /// More than two chapters of the log.
