@@ -3,7 +3,7 @@
 /// Images of one run, unless told otherwise.
 const IMAGES: usize = 1000;
 /// Deliveries that are pruned, with 33 kB of answers each, unless told otherwise.
-const DELIVERIES: usize = 1000;
+const DELIVERIES: usize = 1500;
 
 /// What the tests are told on the command line.
 #[derive(Debug)]
