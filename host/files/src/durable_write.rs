@@ -40,6 +40,16 @@ pub fn trust(file: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Lets each sync of a file fail until it is [trusted](trust), as if one had failed.
+///
+/// # Errors
+/// Where the file cannot be asked which one it is.
+pub fn distrust(file: impl AsFd) -> io::Result<()> {
+    let file = identity(file.as_fd())?;
+    failed().insert(file);
+    Ok(())
+}
+
 fn failed() -> MutexGuard<'static, BTreeSet<File>> {
     FAILED.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -83,4 +93,48 @@ fn answer(synced: rustix::io::Result<()>) -> c_int {
     // SAFETY: it points to the thread's own, for as long as the thread lives.
     unsafe { *libc::__errno_location() = error.raw_os_error() };
     -1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+    use std::os::fd::AsRawFd as _;
+
+    use super::*;
+
+    /// As sled calls it.
+    #[expect(unsafe_code, reason = "the C library's declaration")]
+    fn called(file: c_int) -> Result<(), Option<i32>> {
+        // SAFETY: it takes no pointer.
+        match unsafe { libc::sync_file_range(file, 0, 0, 0) } {
+            0 => Ok(()),
+            _ => Err(Error::last_os_error().raw_os_error()),
+        }
+    }
+
+    #[test]
+    fn it_stands_in_for_the_c_library_s_and_answers_as_that_does() {
+        let before = calls();
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(called(file.as_raw_fd()), Ok(()));
+        assert!(calls() > before);
+        assert_eq!(called(-1), Err(Some(libc::EBADF)));
+        let (_, pipe) = io::pipe().unwrap();
+        assert_eq!(called(pipe.as_raw_fd()), Err(Some(libc::EINVAL)));
+    }
+
+    #[test]
+    fn a_sync_that_failed_is_not_made_good_by_the_next_one() {
+        let (_, pipe) = io::pipe().unwrap();
+        assert_eq!(called(pipe.as_raw_fd()), Err(Some(libc::EINVAL)));
+        assert_eq!(called(pipe.as_raw_fd()), Err(Some(libc::EIO)));
+        trust(&pipe).unwrap();
+        assert_eq!(called(pipe.as_raw_fd()), Err(Some(libc::EINVAL)));
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(called(file.as_raw_fd()), Ok(()));
+        distrust(&file).unwrap();
+        assert_eq!(called(file.as_raw_fd()), Err(Some(libc::EIO)));
+        trust(&file).unwrap();
+        assert_eq!(called(file.as_raw_fd()), Ok(()));
+    }
 }

@@ -162,13 +162,13 @@ impl ApiError {
             ),
             Self::Unavailable(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the store takes nothing at the moment, see /readyz; nothing was done, try again \
-                 after the time in Retry-After"
+                "the service takes nothing at the moment; nothing was done, try again after the \
+                 time in Retry-After"
                     .into(),
             ),
             Self::InDoubt(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the store failed meanwhile, so this may have been done or not; look after the time in \
+                "the service failed meanwhile, so this may have been done or not; look after the time in \
                  Retry-After, or repeat the request with the same idempotency key"
                     .into(),
             ),

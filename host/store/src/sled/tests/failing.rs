@@ -6,6 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use kassette_files::durable_write;
 use parking_lot::Mutex;
 
 use super::super::engine::{Seams, Syncing};
@@ -184,6 +185,30 @@ async fn a_database_that_does_not_sync_is_told_and_nothing_is_lost() {
 #[tokio::test]
 async fn a_database_that_gets_no_chapter_is_told_and_nothing_is_lost() {
     nothing_is_lost_where(|syncing| syncing == Syncing::Chapter).await;
+}
+
+#[tokio::test]
+async fn a_database_whose_own_writes_do_not_sync_is_told_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    let database = File::open(options(folder.path()).path.join("db")).unwrap();
+    let mut made = 0;
+    // Twice: a sync that fails after another one did is told as well.
+    for _ in 0..2 {
+        durable_write::distrust(&database).unwrap();
+        while created(&store, made..made + 1).await.is_ok() {
+            made += 1;
+        }
+        recovered(&store).await;
+    }
+    assert!(made > 100, "{made}");
+    store.shut_down().await.unwrap();
+    drop(store);
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    for number in 0..made {
+        let there = store.ledger(payment_of(&number.to_string())).await.unwrap();
+        assert!(there.is_some(), "{number}");
+    }
 }
 
 /// The database fails behind the log, somewhere.
