@@ -6,10 +6,15 @@
 //! of what a disk may hold if the power failed there; `judge` opens each with the real store. A second
 //! process then goes on from such an image, recorded too, so that cuts hit recoveries as well.
 //!
-//! The same images without the effect of `fdatasync`, or of syncs of folders, have to be found
-//! wanting: so each run shows that it would notice if the store left them out.
+//! Three plans are worked on: payments at random by many at once (`plan`), every operation that the
+//! store's traits have (`everything`, which fails where one is missing), and deliveries that are pruned
+//! (`pruning`), which makes sled write most. `log` follows what sled takes for safe of its log, and holds
+//! it against what was synced.
 //!
-//! `cargo test --release -p kassette-store --test power -- --images 20000 --seed 7`
+//! The same images without the effect of `fdatasync`, of sled's own syncs, or of syncs of folders, have to
+//! be found wanting: so each run shows that it would notice if the store left them out.
+//!
+//! `cargo test --release -p kassette-store --test power -- --images 3000 --deliveries 3000 --seed 7`
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -150,7 +150,7 @@ pub(crate) fn what_is_left_while_deliveries_are_pruned_outlives_a_power_cut(opti
         losses.len() > SHOWN_LATE / 8,
         "too few are found: {losses:?}"
     );
-    holds(&record, &judge, options.images.div_ceil(20), options);
+    holds(&record, &judge, options.images.div_ceil(40), options);
 }
 
 /// Where nothing of the database is alive in a segment any more, sled writes zeros over it as soon as the
