@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kassette_files::durable_write;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::super::engine::{Seams, Syncing};
 use super::super::journal;
@@ -146,23 +146,27 @@ async fn a_last_checkpoint_that_fails_is_no_orderly_stop_and_loses_nothing() {
 #[tokio::test]
 async fn a_disk_that_hangs_is_told_and_what_waited_for_it_is_done_later() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Arc::new(Mutex::new(()));
+    let disk = Arc::new((Mutex::new(false), Condvar::new()));
     let held = Arc::clone(&disk);
     let seams = Seams {
         before_sync: Box::new(move |_| {
-            drop(held.lock());
+            let mut hangs = held.0.lock();
+            while *hangs {
+                held.1.wait(&mut hangs);
+            }
             Ok(())
         }),
         patience: Duration::from_millis(50),
         ..Seams::default()
     };
     let store = SledStore::start(&options(folder.path()), seams).unwrap();
-    let hangs = disk.lock();
+    *disk.0.lock() = true;
     let waits = store.create(new_payment("a"), None, NOW).await;
     assert_eq!(waits, Err(Fault::Stopping));
     assert_eq!(store.probe().await, Err(Fault::Stopping));
     assert_eq!(store.ledger(payment_of("a")).await, Ok(None));
-    drop(hangs);
+    *disk.0.lock() = false;
+    disk.1.notify_all();
     recovered(&store).await;
     assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
     store.shut_down().await.unwrap();
