@@ -56,9 +56,9 @@ pub enum Fault {
     /// A record does not read back as it was written.
     #[error("a stored record is damaged: {0}")]
     Corrupt(String),
-    /// The store is shutting down, or the disk failed while it wrote the operation: whether its whole
-    /// effect is there or none is known only when it is asked again.
-    #[error("the store is stopping, or its disk failed")]
+    /// The store is shutting down, or the disk failed or hung while it wrote the operation: whether its
+    /// whole effect is there or none is known only when it is asked again.
+    #[error("the store is stopping, or its disk failed or hangs")]
     Stopping,
 }
 

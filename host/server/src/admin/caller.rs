@@ -36,7 +36,7 @@ impl Caller {
                 state.refusals.tell(parts);
                 ApiError::Unauthorized
             }
-            AuthError::Store(fault) => ApiError::store(fault),
+            AuthError::Store(fault) => ApiError::from(fault),
         })?;
         if operator.role < least {
             let word = match least {

@@ -82,7 +82,7 @@ fn refused(error: DeliveryError) -> ApiError {
             message: error.to_string().into(),
             retry_after: None,
         },
-        DeliveryError::Store(fault) => ApiError::store(fault),
+        DeliveryError::Store(fault) => ApiError::from(fault),
     }
 }
 

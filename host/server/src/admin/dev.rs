@@ -46,7 +46,7 @@ pub(super) async fn clock(
     let now = controls
         .advance(&state.gateway, Duration::from_secs(seconds))
         .await
-        .map_err(ApiError::store)?;
+        .map_err(ApiError::from)?;
     Ok(Json(json!({ "now": now.rfc3339() })))
 }
 

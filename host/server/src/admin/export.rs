@@ -80,7 +80,7 @@ pub(super) async fn export(
     let mut first = String::new();
     csv::line(&mut first, HEADER);
     // A store that cannot be read is told as such where it fails at once; later the body breaks off.
-    let (pages, page) = pages.page().await.map_err(ApiError::store)?;
+    let (pages, page) = pages.page().await.map_err(ApiError::from)?;
     first.push_str(&page);
     let begin = (Some(first), pages);
     let body = stream::try_unfold(begin, |(first, pages)| async {

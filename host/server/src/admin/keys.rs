@@ -171,7 +171,7 @@ pub(super) async fn revoke(
     };
     let revoked = state.gateway.store().revoke_key(key.id, audited, now).await;
     revoked
-        .map_err(ApiError::store)?
+        .map_err(ApiError::from)?
         .ok_or(ApiError::NotFound("key not found"))?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -202,7 +202,7 @@ fn issued(
     issued: Result<KeyIssued, kassette_store::Fault>,
     shown: &Secret,
 ) -> Result<Response, ApiError> {
-    match issued.map_err(ApiError::store)? {
+    match issued.map_err(ApiError::from)? {
         KeyIssued::Done(key) => {
             let body = json!({ "key_id": key.id.to_string(), "key": shown.expose() });
             Ok((StatusCode::CREATED, Json(body)).into_response())
@@ -227,7 +227,7 @@ async fn find(state: &AdminState, id: &str) -> Result<ApiKey, ApiError> {
         .store()
         .key_by_id(id)
         .await
-        .map_err(ApiError::store)?
+        .map_err(ApiError::from)?
         .ok_or(not_found)
 }
 

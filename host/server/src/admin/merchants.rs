@@ -67,7 +67,7 @@ pub(super) async fn create(
         .store()
         .create_merchant(NewMerchant { merchant }, audited, now)
         .await
-        .map_err(ApiError::store)?;
+        .map_err(ApiError::from)?;
     Ok((StatusCode::CREATED, Json(state.merchant(&merchant))).into_response())
 }
 
@@ -171,7 +171,7 @@ pub(super) async fn replace(
         let id = before.id;
         let store = state.gateway.store();
         let replaced = store.replace_merchant(before, after, audited, now).await;
-        match replaced.map_err(ApiError::store)? {
+        match replaced.map_err(ApiError::from)? {
             Replaced::Done(merchant) => return Ok(merchant),
             Replaced::Unknown => return Err(ApiError::NotFound("merchant not found")),
             Replaced::Stale => before = find(state, &id.to_string()).await?,
@@ -190,7 +190,7 @@ pub(super) async fn find(state: &AdminState, id: &str) -> Result<Merchant, ApiEr
         return Err(not_found);
     };
     let found = state.gateway.store().merchant(MerchantId(number)).await;
-    found.map_err(ApiError::store)?.ok_or(not_found)
+    found.map_err(ApiError::from)?.ok_or(not_found)
 }
 
 fn known_accounts(state: &AdminState) -> impl Fn(&AccountId) -> bool + use<> {

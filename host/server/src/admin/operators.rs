@@ -47,7 +47,7 @@ pub(super) async fn create(
         .gateway
         .store()
         .create_operator(operator, audited, now);
-    let operator = created.await.map_err(ApiError::store)?;
+    let operator = created.await.map_err(ApiError::from)?;
     let operator = operator.ok_or(ApiError::Conflict {
         message: NAME_TAKEN.into(),
         retry_after: None,
@@ -90,7 +90,7 @@ pub(super) async fn remove(
         .store()
         .remove_operator(id, audited, now)
         .await;
-    removed.map_err(ApiError::store)?.ok_or_else(not_found)?;
+    removed.map_err(ApiError::from)?.ok_or_else(not_found)?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -192,7 +192,7 @@ pub(super) async fn redact(
         .store()
         .step(About::Payment(id), Step::Redact, Some(audited), now)
         .await;
-    match stepped.map_err(ApiError::store)? {
+    match stepped.map_err(ApiError::from)? {
         Stepped::Done { .. } => whole(&state, id, &caller).await,
         Stepped::Refused { refusal, .. } => Err(ApiError::Conflict {
             message: refusal.to_string().into(),
@@ -211,8 +211,8 @@ async fn whole(
     let ledger = store
         .ledger(About::Payment(id))
         .await
-        .map_err(ApiError::store)?;
-    let history = store.history(id).await.map_err(ApiError::store)?;
+        .map_err(ApiError::from)?;
+    let history = store.history(id).await.map_err(ApiError::from)?;
     match (ledger, history) {
         (Some(ledger), Some(history)) => {
             let links = caller.follows_links();
@@ -238,7 +238,7 @@ fn refused(error: DecideError) -> ApiError {
             message: message.into(),
             retry_after: None,
         },
-        DecideError::Store(fault) => ApiError::store(fault),
+        DecideError::Store(fault) => ApiError::from(fault),
     }
 }
 

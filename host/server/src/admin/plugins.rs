@@ -140,7 +140,7 @@ async fn change(
     let changes = prepared.changes();
     if changes {
         let audited = store.audit(line.clone(), now).await;
-        audited.map_err(ApiError::store)?;
+        audited.map_err(ApiError::from)?;
     }
     let changing = Arc::clone(&runtime);
     if let Err(error) = blocking(move || changing.activate(prepared, now)).await? {
@@ -155,7 +155,7 @@ async fn change(
                 after: line.before.clone(),
                 ..line
             };
-            store.audit(line, now).await.map_err(ApiError::store)?;
+            store.audit(line, now).await.map_err(ApiError::from)?;
         }
         return Err(conflict(why));
     }

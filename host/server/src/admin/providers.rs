@@ -58,7 +58,7 @@ pub(super) async fn change(
             ..line
         };
         let known = gateway.set_account_enabled(&id, wanted, audited).await;
-        if !known.map_err(ApiError::store)? {
+        if !known.map_err(ApiError::from)? {
             return Err(UNKNOWN);
         }
     }

@@ -87,7 +87,7 @@ pub(super) fn page<T>(
     listed: Result<Listed<T>, Fault>,
     mut view: impl FnMut(T) -> Value,
 ) -> Result<axum::Json<Value>, ApiError> {
-    match listed.map_err(ApiError::store)? {
+    match listed.map_err(ApiError::from)? {
         Listed::BadCursor => Err(bad_cursor()),
         Listed::Page(page) => {
             let items: Vec<Value> = page.items.into_iter().map(&mut view).collect();

@@ -30,7 +30,7 @@ pub(super) async fn backup(
     let now = state.gateway.clock().now();
     let audited = caller.audited(Said::alone(fields)?, "store.backup", "store".to_owned());
     let store = state.gateway.store();
-    let pieces = store.backup(now).await.map_err(ApiError::store)?;
+    let pieces = store.backup(now).await.map_err(ApiError::from)?;
     let pieces = pieces.ok_or_else(|| ApiError::Conflict {
         message: "another backup is being made".into(),
         retry_after: None,
@@ -42,7 +42,7 @@ pub(super) async fn backup(
         Err(fault @ Fault::Unavailable(_)) => {
             tracing::warn!(%operator, %actor, %fault, "a backup is sent without a line in the audit log");
         }
-        Err(fault) => return Err(ApiError::store(fault)),
+        Err(fault) => return Err(ApiError::from(fault)),
     }
     let body = stream::unfold(pieces, |mut pieces| async {
         let piece = pieces.recv().await?;
@@ -59,7 +59,7 @@ pub(super) async fn verify_audit(
 ) -> Result<Json<Value>, ApiError> {
     Query::of(query.as_deref())?.finish()?;
     let chain = state.gateway.store().verify_audit().await;
-    Ok(Json(verdict(&chain.map_err(ApiError::store)?)))
+    Ok(Json(verdict(&chain.map_err(ApiError::from)?)))
 }
 
 /// What was found along the audit log.

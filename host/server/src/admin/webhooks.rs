@@ -270,7 +270,7 @@ fn refused(error: EndpointError) -> ApiError {
             retry_after: None,
         },
         EndpointError::Random(error) => ApiError::internal(error),
-        EndpointError::Store(fault) => ApiError::store(fault),
+        EndpointError::Store(fault) => ApiError::from(fault),
     }
 }
 

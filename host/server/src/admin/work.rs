@@ -45,7 +45,7 @@ pub(super) async fn done(
     let audited = caller.audited_strictly(said, "work.done", format!("work/{id}"))?;
     let now = state.gateway.clock().now();
     let done = state.gateway.store().work_done(id, audited, now).await;
-    let item = done.map_err(ApiError::store)?.ok_or_else(not_found)?;
+    let item = done.map_err(ApiError::from)?.ok_or_else(not_found)?;
     Ok(Json(view(&item)))
 }
 

@@ -92,7 +92,7 @@ impl IntoResponses for Anyone {
             ),
             (
                 "503",
-                "More requests than can be carried; nothing was done. `Retry-After` says when to try again.",
+                "More requests than can be carried, or a disk that is full or fails. Repeating the request is safe; `Retry-After` says when to.",
             ),
         ])
     }

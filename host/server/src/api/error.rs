@@ -91,6 +91,8 @@ pub(crate) enum ApiError {
     Busy,
     /// 503: the store takes nothing at the moment. Nothing was done. The text is for the log alone.
     Unavailable(String),
+    /// 503: the store failed while it wrote, so it may have been done. The text is for the log alone.
+    InDoubt(String),
 }
 
 impl ApiError {
@@ -111,17 +113,6 @@ impl ApiError {
     /// A failure of ours.
     pub(crate) fn internal(cause: impl fmt::Display) -> Self {
         Self::Internal(cause.to_string())
-    }
-
-    /// A failure of the store, told to an operator: where trying again helps, when to.
-    ///
-    /// Callers of the public API are told 500 instead, as the interface knows no other status for a
-    /// failure of ours; they try again with the same idempotency key either way.
-    pub(crate) fn store(fault: Fault) -> Self {
-        match fault {
-            Fault::Unavailable(_) => Self::Unavailable(fault.to_string()),
-            Fault::Busy | Fault::Corrupt(_) | Fault::Stopping => fault.into(),
-        }
     }
 
     fn conflict(message: impl Into<Cow<'static, str>>) -> Self {
@@ -171,8 +162,14 @@ impl ApiError {
             ),
             Self::Unavailable(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the store takes nothing at the moment, see /readyz; nothing was done, try again \
-                 after the time in Retry-After"
+                "the service takes nothing at the moment; nothing was done, try again after the \
+                 time in Retry-After"
+                    .into(),
+            ),
+            Self::InDoubt(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the service failed meanwhile, so this may have been done or not; look after the time in \
+                 Retry-After, or repeat the request with the same idempotency key"
                     .into(),
             ),
         }
@@ -205,7 +202,9 @@ fn headers(error: &ApiError) -> Vec<(HeaderName, HeaderValue)> {
             rate_headers(exhausted)
         }
         ApiError::Busy => vec![(RETRY_AFTER, seconds(BUSY).into())],
-        ApiError::Unavailable(_) => vec![(RETRY_AFTER, seconds(DISK).into())],
+        ApiError::Unavailable(_) | ApiError::InDoubt(_) => {
+            vec![(RETRY_AFTER, seconds(DISK).into())]
+        }
         _ => Vec::new(),
     }
 }
@@ -229,7 +228,9 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let headers = headers(&self);
         let cause = match &self {
-            Self::Internal(cause) | Self::Unavailable(cause) => Some(InternalCause(cause.clone())),
+            Self::Internal(cause) | Self::Unavailable(cause) | Self::InDoubt(cause) => {
+                Some(InternalCause(cause.clone()))
+            }
             _ => None,
         };
         let put_off = matches!(self, Self::TooManyOfAddress(_));
@@ -279,7 +280,9 @@ impl From<Fault> for ApiError {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Busy => Self::Busy,
-            Fault::Unavailable(_) | Fault::Corrupt(_) | Fault::Stopping => Self::internal(fault),
+            Fault::Unavailable(_) => Self::Unavailable(fault.to_string()),
+            Fault::Stopping => Self::InDoubt(fault.to_string()),
+            Fault::Corrupt(_) => Self::internal(fault),
         }
     }
 }
@@ -426,7 +429,8 @@ mod tests {
             (CreateError::UnverifiedReturnUrl, 422),
             (CreateError::NotEligible("no provider"), 422),
             (CreateError::Store(Fault::Busy), 503),
-            (CreateError::Store(Fault::Stopping), 500),
+            (CreateError::Store(Fault::Unavailable("full".into())), 503),
+            (CreateError::Store(Fault::Stopping), 503),
             (CreateError::Random, 500),
         ] {
             let name = format!("{error:?}");
@@ -446,7 +450,7 @@ mod tests {
             (StartError::NotAvailable("nobody"), 422),
             (StartError::Declined, 422),
             (StartError::AskAgain(account), 500),
-            (StartError::Store(Fault::Stopping), 500),
+            (StartError::Store(Fault::Stopping), 503),
             (StartError::Random, 500),
         ] {
             let name = format!("{error:?}");
@@ -514,15 +518,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn operators_are_told_when_to_try_again_where_that_helps() {
+    async fn a_store_that_fails_says_when_to_try_again_where_that_helps() {
         let unavailable = Fault::Unavailable("the disk is full".into());
         for (fault, expected, after) in [
             (unavailable, 503, Some("2")),
             (Fault::Busy, 503, Some("1")),
             (Fault::Corrupt("a secret row".into()), 500, None),
-            (Fault::Stopping, 500, None),
+            (Fault::Stopping, 503, Some("2")),
         ] {
-            let (status, headers, text) = shown(ApiError::store(fault)).await;
+            let (status, headers, text) = shown(fault).await;
             assert_eq!(status, expected);
             let told = headers.get(RETRY_AFTER).map(|told| told.to_str().unwrap());
             assert_eq!(told, after);

@@ -8,15 +8,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 
 use super::checkpoint::{self, Checkpoints};
 use super::engine::{BeforeSync, Keeper, Reopened, Syncing, Writable, drop_quietly, failing};
 use super::inbox::{Inbox, Next};
-use super::journal::{CHAPTER_BYTES, Journal};
+use super::journal::{FILE_BYTES, Journal};
 use super::nonces::AllTaken;
 use super::recent::Recent;
 use super::register::Register;
@@ -37,8 +38,8 @@ const GROUP: usize = 256;
 /// Rows from which on a group takes no further operation. Nobody reads while they go into the table;
 /// more would save syncs that hardly count any more.
 const GROUP_ROWS: usize = 1024;
-/// Bytes of rows from which on a group takes no further operation: a chapter of the log has room for it.
-const GROUP_BYTES: usize = CHAPTER_BYTES / 2;
+/// Bytes of rows from which on a group takes no further operation: a file of the log has room for it.
+const GROUP_BYTES: usize = FILE_BYTES / 2;
 
 /// Rows that are read with every request or delivery, and so remembered by callers: keys, merchants,
 /// resellers, what merchants have granted them, and webhook endpoints with their secrets. When a key
@@ -140,7 +141,8 @@ impl Shared {
 pub(super) enum Ended {
     /// It was asked to, after all that waited was done.
     Closed,
-    /// Writing or syncing failed, and the database did not open again with all that was taken.
+    /// Writing or syncing failed, and the database did not open again with all that was taken, or not
+    /// before the store was shut down.
     Failed(String),
 }
 
@@ -148,11 +150,17 @@ pub(super) enum Ended {
 pub(super) struct Applier {
     shared: Arc<Shared>,
     ended: watch::Receiver<Option<Ended>>,
+    /// How long an operation waits for the disk.
+    patience: Duration,
 }
 
 impl Applier {
     /// Starts the thread on a database that is open.
-    pub(super) fn start(mut keeper: Keeper, writable: Writable) -> std::io::Result<Self> {
+    pub(super) fn start(
+        mut keeper: Keeper,
+        writable: Writable,
+        patience: Duration,
+    ) -> std::io::Result<Self> {
         let (end, ended) = watch::channel(None);
         let shared = Arc::new(Shared::default());
         let writers = Arc::clone(&shared);
@@ -161,24 +169,35 @@ impl Applier {
             .spawn(move || {
                 let how = run(&mut keeper, writable, &writers);
                 if let Ended::Failed(why) = &how {
-                    tracing::error!(%why, "the store stops: it cannot say what is on disk");
+                    tracing::error!(%why, "the store does not end in order");
                     keeper.close();
                 }
                 // Whoever still waits hears `Stopping`.
                 writers.inbox.end();
                 end.send_replace(Some(how));
             })?;
-        Ok(Self { shared, ended })
+        Ok(Self {
+            shared,
+            ended,
+            patience,
+        })
     }
 
-    /// Does an operation; answers when its effect is on disk.
+    /// Does an operation; answers when its effect is on disk, or when the disk has hung for long: then it
+    /// may be done later.
     pub(super) async fn submit<O: Operation>(&self, operation: O) -> Result<O::Outcome, Fault> {
         let (reply, answer) = oneshot::channel();
         self.shared.callers.note();
         self.shared
             .inbox
             .push(Box::new(Asked { operation, reply }))?;
-        answer.await.unwrap_or(Err(Fault::Stopping))
+        match timeout(self.patience, answer).await {
+            Ok(answer) => answer.unwrap_or(Err(Fault::Stopping)),
+            Err(_) => {
+                tracing::error!("the disk hangs: an operation was given up");
+                Err(Fault::Stopping)
+            }
+        }
     }
 
     /// Does an operation some time soon, for what need not be durable when it is answered.
@@ -253,7 +272,12 @@ fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
         shared.recent.forget_all();
         writable = match reopened {
             Reopened::Open(writable) => *writable,
-            Reopened::Closed => return Ended::Closed,
+            Reopened::Closed => {
+                return Ended::Failed(format!(
+                    "it was shut down while its disk failed ({why}); the next start takes from its log \
+                     what the database lacks"
+                ));
+            }
             Reopened::Lost(why) => return Ended::Failed(why),
         };
     }

@@ -1,12 +1,11 @@
 //! Giving the database what the log has, and bringing it to the disk, by a thread of its own.
 //!
-//! **What is written between two syncs of the database stays below one segment of sled's log.** sled
-//! uses a segment anew once what replaced it lies at least one whole segment behind what was flushed,
-//! flushed as sled understands it: handed to the kernel. It is on the disk too if a sync lies in
-//! between, and it does as long as less than a segment is written between two. The database gets the
-//! rows of one chapter of the log and is synced, while the next one is written, and there is no third:
-//! so it is one chapter, and two where whoever opens the store takes them from the log
-//! ([`super::journal::CHAPTER_BYTES`], against [`super::open::SEGMENT_BYTES`]).
+//! The database gets the rows of one chapter of the log and is flushed, while the next one is written,
+//! and there is no third. How much sled writes for it does not matter to what a power cut may leave: sled
+//! uses a segment of its log anew once what replaced it is stable, and that is on the disk
+//! ([`kassette_files::durable_write`]). It was not always so: `sync_file_range` of the kernel hands over
+//! pages and no more, and a few hundred kB of removed rows can make sled write tens of MiB of pages
+//! between two syncs of ours, over segments whose replacement a cut then took.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::Instant;

@@ -1,10 +1,20 @@
 //! Makes what sled has written survive a crash of the machine.
 //!
-//! sled's `flush` hands its buffers to the kernel and asks for them with `sync_file_range`, which
-//! writes neither a file's length nor the device's cache. All pages and the log are in the one file
-//! `db`; a page over about 128 KiB gets a file of its own under `blobs/`, which sled never syncs;
-//! `conf` is written once; snapshots are only a short cut, synced by sled itself all but their names, and
-//! what is there finds its way without them (`tail`).
+//! All pages and the log are in the one file `db`, and each write of it is on the disk before sled takes
+//! it for stable ([`kassette_files::durable_write`]); so `flush` returns when all of it is. A page over a
+//! quarter of a segment gets a file of its own under `blobs/`, which sled never syncs; `conf` is written
+//! once; snapshots are only a short cut, synced by sled itself all but their names, and what is there
+//! finds its way without them (`tail`).
+//!
+//! **A sync that fails.** The kernel tells of it once, keeps the pages and takes them for written, so no
+//! later sync says anything about them, and memory shows what the disk may not have. The store does not
+//! trust either: it lets go of the database (`engine`), has the kernel forget all pages that it takes for
+//! written, which leaves those that it will still write, and reads from the disk what is there, as after
+//! a power cut. What was acknowledged has to be among it, or the store ends for good. A process that
+//! stopped instead would be started again and come upon the same pages in the kernel's memory: so every
+//! opening begins this way, and there is no other reason to stop. sled syncs by one descriptor from
+//! several threads, of which one is told: from there on each sync of the file fails until it is opened
+//! anew.
 
 use std::fs::{self, File};
 use std::io;
@@ -52,17 +62,10 @@ impl Files {
         self.checkpointed.read()
     }
 
-    /// Makes durable what the engine has flushed: all groups up to one.
+    /// Remembers that the engine has flushed all groups up to one.
     pub(super) fn checkpoint(&mut self, group: u64) -> io::Result<()> {
-        self.sync()?;
-        self.checkpointed.write(group)
-    }
-
-    /// Makes durable what the engine has flushed.
-    pub(super) fn sync(&mut self) -> io::Result<()> {
-        // First what the log points at, then the log.
         self.sync_blobs()?;
-        self.database.sync_data()
+        self.checkpointed.write(group)
     }
 
     fn sync_blobs(&mut self) -> io::Result<()> {
@@ -98,7 +101,12 @@ impl Files {
 /// Makes durable what the kernel still holds of a database that no engine has open. An engine that
 /// opens it writes a snapshot that says where each page stands, and syncs only that.
 pub(super) fn settle(folder: &Path) -> io::Result<()> {
-    match Files::unsynced(folder).and_then(|mut files| files.sync()) {
+    let settled = Files::unsynced(folder).and_then(|mut files| {
+        // First what the log points at, then the log.
+        files.sync_blobs()?;
+        files.database.sync_data()
+    });
+    match settled {
         // It has not been made yet, or not whole.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         settled => settled,
@@ -130,11 +138,14 @@ pub(super) fn sync_with_parents(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the kernel forget what it holds of a database's files and has no need to write: after a
-/// failed sync it may hold pages that never reached the disk and take them for written.
+/// Makes the kernel forget what it holds of a database's files and has no need to write.
 pub(super) fn forget_cached(folder: &Path) -> io::Result<()> {
     for folder in [folder.to_owned(), folder.join("blobs")] {
-        for entry in fs::read_dir(folder)? {
+        let entries = match fs::read_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
             let entry = entry?;
             if entry.file_type()?.is_file() {
                 let file = File::open(entry.path())?;

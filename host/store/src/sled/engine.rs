@@ -1,9 +1,7 @@
 //! The database behind the store: open, out of reach while the disk fails, or closed.
 //!
-//! After a write or a sync that failed, sled's memory is ahead of the disk, and the kernel may hold
-//! pages that never reached it and take them for written. Neither can be trusted, and a sync that
-//! succeeds later says nothing about the one that failed. So the database is closed, the kernel
-//! forgets what it holds of it, and it is opened anew as after a crash: recovery reads what is there,
+//! After a write or a sync that failed, sled's memory is ahead of the disk, and so may the kernel's be
+//! (`durable`). So the database is closed and opened anew as after a crash: recovery reads what is there,
 //! which has to be everything that was acknowledged. Only the group that was being written is in
 //! doubt, and its callers were told so.
 
@@ -16,7 +14,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use super::Secrets;
-use super::durable::{Files, forget_cached, free_bytes};
+use super::durable::{Files, free_bytes};
 use super::journal::Journal;
 use super::nonces::AllTaken;
 use super::nudge::Nudge;
@@ -29,6 +27,8 @@ use crate::Fault;
 /// Free bytes below which nothing new is taken. The largest group, the pages that sled moves for it
 /// and the snapshot that the next start writes fit several times; so does the log of a day.
 const RESERVE: u64 = 64 << 20;
+/// How long an operation waits for the disk. A group takes milliseconds, and a second on a bad day.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How soon a disk that failed is tried again, at first.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// The same after many times: soon enough for whoever has just made room.
@@ -83,6 +83,8 @@ pub(super) struct Seams {
     pub(super) before_sync: BeforeSync,
     /// Free bytes on the file system of a folder.
     pub(super) free_bytes: fn(&File) -> io::Result<u64>,
+    /// How long an operation waits for the disk.
+    pub(super) patience: Duration,
 }
 
 impl Default for Seams {
@@ -90,6 +92,7 @@ impl Default for Seams {
         Self {
             before_sync: Box::new(|_| Ok(())),
             free_bytes,
+            patience: PATIENCE,
         }
     }
 }
@@ -285,7 +288,6 @@ impl Keeper {
             source,
         };
         self.room().map_err(io)?;
-        forget_cached(&self.folder.path).map_err(io)?;
         open(&self.folder, &self.secrets.sealer)
     }
 }

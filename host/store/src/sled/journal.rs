@@ -34,9 +34,7 @@ use super::rows::Made;
 /// The two files.
 pub(super) const NAMES: [&str; 2] = ["log.0", "log.1"];
 /// Bytes of a file. A group that is longer than what is left of them makes its file longer.
-const FILE_BYTES: usize = 512 << 10;
-/// Bytes of keys and values of a chapter, unless its only group has more: see `checkpoint`.
-pub(super) const CHAPTER_BYTES: usize = super::open::SEGMENT_BYTES / 24;
+pub(super) const FILE_BYTES: usize = 512 << 10;
 /// What the disk writes at once; or several times as much.
 const PAGE: usize = 4096;
 /// Of a record, before its rows.
@@ -56,8 +54,6 @@ pub(super) struct Journal {
     salt: u64,
     /// Where the next record begins.
     end: usize,
-    /// Bytes of keys and values in the chapter.
-    bytes: usize,
     /// Whether this process has appended to it.
     is_used: bool,
     record: Vec<u8>,
@@ -102,7 +98,6 @@ impl Journal {
             chapter: latest[0].max(latest[1]),
             salt: 0,
             end: FILE_BYTES,
-            bytes: CHAPTER_BYTES,
             is_used: false,
             record: Vec::new(),
         };
@@ -116,7 +111,7 @@ impl Journal {
 
     /// Whether the chapter under way takes a group.
     pub(super) fn has_room(&self, made: &Made) -> bool {
-        self.end + length(made) <= FILE_BYTES && self.bytes + made.bytes <= CHAPTER_BYTES
+        self.end + length(made) <= FILE_BYTES
     }
 
     /// Begins a chapter, in the file of the one before the last: the database has to have that one on
@@ -129,7 +124,6 @@ impl Journal {
         self.chapter += 1;
         self.current = 1 - self.current;
         self.end = 0;
-        self.bytes = 0;
         self.is_used = false;
         Ok(was_used)
     }
@@ -158,7 +152,6 @@ impl Journal {
         self.files[self.current].write_all_at(record, self.end as u64)?;
         self.is_used = true;
         self.end += record.len();
-        self.bytes += made.bytes;
         Ok(())
     }
 

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ::sled::{Batch, IVec};
+use kassette_files::durable_write;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-use super::durable::{Files, sync_with_parents};
+use super::durable::{Files, forget_cached, sync_with_parents};
 use super::journal::{Journal, Logged};
 use super::nonces::AllTaken;
 use super::register::Register;
@@ -24,9 +25,8 @@ use crate::Fault;
 
 /// The version of the rows' layout that this program reads and writes.
 pub(super) const FORMAT: u32 = 4;
-/// Bytes of a segment of sled's log. More than is written between two syncs, see `checkpoint`. A quarter
-/// of it is more than a page of sixteen of our longest rows: what is longer sled would put into a
-/// file of its own, which it never syncs.
+/// Bytes of a segment of sled's log. A quarter of it is more than a page of sixteen of our longest rows:
+/// what is longer sled would put into a file of its own, which it never syncs.
 pub(super) const SEGMENT_BYTES: usize = 8 << 20;
 /// sled's file with its settings.
 const CONF: &str = "conf";
@@ -88,7 +88,7 @@ pub enum OpenError {
     },
     /// It does not read back as it was written.
     #[error(
-        "{} is damaged ({detail}): keep a copy of the folder, see with `kassette verify` what it concerns, and bring the latest backup back with `kassette restore`", .path.display()
+        "{} is damaged ({detail}): keep a copy of the folder, and bring the latest backup that `kassette verify FILE` finds whole back with `kassette restore`", .path.display()
     )]
     Damaged {
         /// The folder.
@@ -106,6 +106,11 @@ pub enum OpenError {
         /// What it said.
         source: io::Error,
     },
+    /// sled's writes do not come by ours.
+    #[error(
+        "this program was linked without its durable write, so a power cut could destroy the store: build it with the linker's ordinary set-up, in which a program's `sync_file_range` comes before the C library's"
+    )]
+    NotDurable,
     /// The operating system gave no randomness or no thread.
     #[error("the system refused what a store needs: {0}")]
     System(String),
@@ -195,6 +200,7 @@ pub(super) struct Opened {
 pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError> {
     let path = folder.path.as_path();
     let io = OpenError::io(path);
+    forget_cached(path).map_err(io)?;
     remove_unfinished(path).map_err(io)?;
     maintenance::remove_leftovers(path).map_err(io)?;
     settle_conf(path).map_err(io)?;
@@ -211,10 +217,10 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
         db.apply_batch(rows)
             .and_then(|()| db.flush())
             .map_err(|error| engine(path, error))?;
-        files.sync().map_err(io)?;
     }
     check_format(path, &db)?;
     let marker = unseal(path, &db, sealer)?;
+    check_durable(path, &db)?;
     take_from_log(path, &db, &mut files, logged)?;
     let last_group = check_whole(path, &db, acknowledged)?;
     // sled panics over some kinds of damage.
@@ -350,6 +356,10 @@ fn engine(path: &Path, error: sled::Error) -> OpenError {
             path: path.to_owned(),
         },
         sled::Error::Io(source) => OpenError::io(path)(source),
+        // sled names where the page begins; what is damaged may stand up to a page's length behind it.
+        sled::Error::Corruption { .. } => {
+            OpenError::damaged(path, "a page of its database does not read back")
+        }
         other => OpenError::damaged(path, other.to_string()),
     }
 }
@@ -388,6 +398,26 @@ fn check_format(path: &Path, db: &sled::Db) -> Result<(), OpenError> {
             path: path.to_owned(),
             found,
         }),
+    }
+}
+
+/// Sees, once in each process, that what sled writes comes by [`durable_write`].
+fn check_durable(path: &Path, db: &sled::Db) -> Result<(), OpenError> {
+    if durable_write::calls() == 0 {
+        // Another value than before: sled leaves out a row that stays the same.
+        let before = db
+            .get(keys::PROBE)
+            .map_err(|error| engine(path, error))?
+            .and_then(|row| records::decode::<u64>(keys::PROBE, &row).ok());
+        let row = records::encode(keys::PROBE, &before.unwrap_or_default().wrapping_add(1));
+        let row = row.map_err(|fault| OpenError::System(fault.to_string()))?;
+        db.insert(keys::PROBE, row)
+            .and_then(|_| db.flush())
+            .map_err(|error| engine(path, error))?;
+    }
+    match durable_write::calls() {
+        0 => Err(OpenError::NotDurable),
+        _ => Ok(()),
     }
 }
 

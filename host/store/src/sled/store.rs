@@ -67,10 +67,11 @@ impl SledStore {
             sealer,
             marker: opened.marker.clone(),
         });
+        let patience = seams.patience;
         let (keeper, writable) =
             Keeper::new(Arc::clone(&folder), Arc::clone(&secrets), seams, opened)?;
         let engine = keeper.shared();
-        let applier = Applier::start(keeper, writable)
+        let applier = Applier::start(keeper, writable, patience)
             .map_err(|error| OpenError::System(error.to_string()))?;
         Ok(Arc::new(Self {
             engine,

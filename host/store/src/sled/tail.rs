@@ -41,6 +41,8 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use kassette_files::durable_write;
+
 use super::durable::settle;
 use super::open::SEGMENT_BYTES;
 use super::segment::{self, Head, POSITION, SEGMENT_HEAD};
@@ -67,6 +69,7 @@ pub(super) fn settle_tail(folder: &Path) -> io::Result<()> {
     };
     // sled's own lock, too: a worker of an engine that was just closed may still write.
     database.try_lock()?;
+    durable_write::trust(&database)?;
     if let Some(heads) = read(folder)? {
         heads
             .into_iter()

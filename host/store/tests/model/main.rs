@@ -101,6 +101,7 @@ async fn run(ops: &[Op], seen: &Seen) -> Result<(), String> {
 /// Sequences until enough steps were done; the first divergence, shrunk.
 fn search(seed: u64, steps: u64, seen: &Seen) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
         .build()
         .unwrap();
     let config = Config {

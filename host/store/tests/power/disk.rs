@@ -73,6 +73,14 @@ impl Op {
         }
     }
 
+    /// Where it writes.
+    const fn offset(&self) -> Option<u64> {
+        match self {
+            Self::Write { at, .. } => Some(*at),
+            _ => None,
+        }
+    }
+
     /// Whether it writes zeros over as much as this, or more.
     pub(crate) fn is_zeros(&self, length: u64) -> bool {
         matches!(self, Self::Write { data, .. }
@@ -175,6 +183,18 @@ impl Disk {
             }
         }
         Ok((disk, places))
+    }
+
+    /// The files of a name, and what they hold.
+    pub(crate) fn named(&self, name: &str) -> impl Iterator<Item = (Node, &[u8])> {
+        let named = self
+            .folders
+            .iter()
+            .filter_map(|folder| folder.durable.get(name));
+        named.filter_map(|node| match node {
+            Node::File(file) => Some((*node, &self.files[*file].durable[..])),
+            Node::Folder(_) => None,
+        })
     }
 
     /// Makes room for files and folders that the recorder has numbered.
@@ -388,11 +408,13 @@ enum Manner {
     Latest,
     /// All calls but one.
     AllButOne,
+    /// Writes at lower offsets, as a disk goes along.
+    Lower,
 }
 
 impl Manner {
     fn of(random: &mut Random) -> Self {
-        match random.below(9) {
+        match random.below(11) {
             0 => Self::Nothing,
             1 => Self::Everything,
             2 => Self::Calls,
@@ -400,20 +422,23 @@ impl Manner {
             4 | 5 => Self::Sectors,
             6 => Self::Torn,
             7 => Self::Latest,
-            _ => Self::AllButOne,
+            8 => Self::AllButOne,
+            _ => Self::Lower,
         }
     }
 
     /// Calls of which anything is there.
     fn choose<'a>(self, pending: &'a [Pending], random: &mut Random) -> Vec<&'a Pending> {
         let pivot = random.below(pending.len() + 1);
-        let kept = pending.iter().enumerate().filter(|(at, _)| match self {
+        let before = pending.get(pivot).and_then(|each| each.op.offset());
+        let kept = pending.iter().enumerate().filter(|(at, each)| match self {
             Self::Nothing => false,
             Self::Everything | Self::Pages | Self::Sectors => true,
             Self::Calls => random.one_in(2),
             Self::Torn => *at <= pivot,
             Self::Latest => *at >= pivot,
             Self::AllButOne => *at != pivot,
+            Self::Lower => each.op.offset() < before,
         });
         kept.map(|(_, each)| each).collect()
     }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kassette_store::sled::{MasterKey, OpenOptions, SledStore};
-use kassette_store::{About, Created, Directory as _, Health as _, Payments as _, Stepped};
+use kassette_store::{About, Created, Directory as _, Health as _, Payments as _, Stepped, Store};
 
 use crate::plan::{self, Plan, Script};
+use crate::{everything, pruning};
 
 /// Those who ask at the same time.
 const WORKERS: usize = 8;
@@ -33,24 +34,27 @@ pub(crate) fn options(root: &Path) -> OpenOptions {
 /// What the process is told by its environment.
 pub(crate) const TOLD: &str = "KASSETTE_POWER_DRIVER";
 
-/// The process: seed, things, operations, how it ends, folder.
+/// Digests of what has to be there after each deed of `everything`, one after the other.
+pub(crate) const STATES: &str = "KASSETTE_POWER_STATES";
+
+/// The process: what is done, operations, how it ends, folder.
 pub(crate) fn main(told: &str) {
     std::io::stdin()
         .lock()
         .read_line(&mut String::new())
         .unwrap();
     let mut words = told.splitn(5, ' ');
-    let mut number = || words.next().unwrap().parse::<u64>().unwrap();
-    let (seed, things, operations) = (number(), number(), number());
+    let kind = words.next().unwrap();
+    let mut number = || words.next().unwrap().parse::<usize>().unwrap();
+    let (plan, operations) = (Plan::read(kind, number()), number());
     let end = match words.next().unwrap() {
         "in-order" => End::InOrder,
         _ => End::AtOnce,
     };
     let root = Path::new(words.next().unwrap());
-    let plan = Plan::new(seed, usize::try_from(things).unwrap());
-    let operations = usize::try_from(operations).unwrap();
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
+        .enable_time()
         .build()
         .unwrap()
         .block_on(drive(root, plan, operations, end));
@@ -77,7 +81,7 @@ async fn drive(root: &Path, plan: Plan, operations: usize, end: End) {
 }
 
 /// Does its share of the scripts, a step of one and then a step of another.
-async fn work(store: &SledStore, scripts: &[Script], worker: usize, left: &AtomicUsize) {
+async fn work(store: &Arc<SledStore>, scripts: &[Script], worker: usize, left: &AtomicUsize) {
     let mut open = Vec::new();
     for (number, script) in scripts.iter().enumerate() {
         if number % WORKERS == worker {
@@ -118,7 +122,7 @@ fn say(what: &str, number: usize, steps: usize) {
 }
 
 /// How far a script is.
-async fn stands(store: &SledStore, script: &Script) -> usize {
+async fn stands(store: &Arc<SledStore>, script: &Script) -> usize {
     match script {
         Script::Payment { number, .. } => {
             let about = About::Payment(plan::payment(*number));
@@ -145,10 +149,24 @@ async fn stands(store: &SledStore, script: &Script) -> usize {
             // Whether it was there before stands in the audit log alone; it is made again.
             0
         }
+        Script::Everything => {
+            let states = std::env::var(STATES).unwrap();
+            let state = everything::state(&dynamic(store)).await.to_string();
+            let stands = states.split(' ').position(|each| each == state);
+            stands.unwrap()
+        }
+        Script::Pruning { deliveries } => {
+            let stands = pruning::stands(&dynamic(store), *deliveries).await;
+            stands.unwrap()
+        }
     }
 }
 
-async fn act(store: &SledStore, script: &Script, done: usize) {
+pub(crate) fn dynamic(store: &Arc<SledStore>) -> Arc<dyn Store> {
+    Arc::clone(store) as Arc<dyn Store>
+}
+
+async fn act(store: &Arc<SledStore>, script: &Script, done: usize) {
     match script {
         Script::Payment { number, .. } if done == 0 => {
             let new = plan::new_payment(*number);
@@ -176,5 +194,7 @@ async fn act(store: &SledStore, script: &Script, done: usize) {
                 .unwrap();
             assert!(removed.is_some());
         }
+        Script::Everything => everything::act(&dynamic(store), done).await,
+        Script::Pruning { .. } => pruning::act(&dynamic(store)).await,
     }
 }

@@ -2,16 +2,19 @@
 
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::Arc;
 
+use kassette_domain::id::Digest;
 use kassette_domain::key::TokenHash;
-use kassette_store::sled::SledStore;
+use kassette_store::sled::{SledStore, maintenance};
 use kassette_store::{
     About, Created, Directory as _, Health as _, Listed, Paging, PaymentFilter, Payments as _,
-    Stepped,
+    Stepped, Store,
 };
 
-use crate::driver::options;
+use crate::driver::{dynamic, options};
 use crate::plan::{self, Expected, Plan, Script};
+use crate::{everything, pruning};
 
 /// How far each script has to be, and may be.
 #[derive(Clone, Debug)]
@@ -56,6 +59,12 @@ impl Known {
         }
     }
 
+    /// Whether all that was planned was acknowledged.
+    pub(crate) fn is_all(&self, plan: &Plan) -> bool {
+        let lengths = plan.scripts.iter().map(Script::length);
+        lengths.eq(self.floor.iter().copied())
+    }
+
     /// What has to be there and what is in doubt.
     pub(crate) fn done(&self) -> usize {
         self.floor.iter().sum()
@@ -66,6 +75,8 @@ impl Known {
 pub(crate) struct Judge {
     plan: Plan,
     expected: Vec<Vec<Option<Expected>>>,
+    /// After each deed of `everything`.
+    states: Vec<Digest>,
 }
 
 type Verdict = Result<(), String>;
@@ -73,7 +84,21 @@ type Verdict = Result<(), String>;
 impl Judge {
     pub(crate) fn of(plan: Plan) -> Self {
         let expected = plan.scripts.iter().map(Script::expected).collect();
-        Self { plan, expected }
+        let states = match plan.scripts[..] {
+            [Script::Everything] => runtime().block_on(everything::states()),
+            _ => Vec::new(),
+        };
+        Self {
+            plan,
+            expected,
+            states,
+        }
+    }
+
+    /// What the watched process is told of what has to be there.
+    pub(crate) fn states(&self) -> String {
+        let states: Vec<_> = self.states.iter().map(Digest::to_string).collect();
+        states.join(" ")
     }
 
     pub(crate) const fn plan(&self) -> &Plan {
@@ -81,26 +106,33 @@ impl Judge {
     }
 
     /// Judges what is in a folder: everything acknowledged is there and whole, nothing else is, and
-    /// the store works. `again` closes it, opens it once more and looks at everything again.
+    /// the store works. `again` closes it, opens it once more, looks at everything again and verifies it.
     pub(crate) async fn judge(&self, root: &Path, known: &Known, again: bool) -> Verdict {
         let options = options(root);
         let open =
             || SledStore::open(&options).map_err(|error| format!("it does not open: {error}"));
         let store = open()?;
         self.look(&store, known).await?;
-        works(&store).await?;
-        if again {
-            store.shut_down().await.map_err(|fault| fault.to_string())?;
-            drop(store);
-            let store = open()?;
-            self.look(&store, known).await?;
-            works(&store).await?;
+        if !again {
+            return works(&store).await;
         }
-        Ok(())
+        store.shut_down().await.map_err(|fault| fault.to_string())?;
+        drop(store);
+        let store = open()?;
+        self.look(&store, known).await?;
+        works(&store).await?;
+        store.shut_down().await.map_err(|fault| fault.to_string())?;
+        drop(store);
+        let verified = maintenance::verify(&options, &());
+        let verified = verified.map_err(|error| format!("it is not verified: {error}"))?;
+        match verified.findings.first() {
+            None => Ok(()),
+            Some(found) => Err(format!("it is not whole: {found:?}")),
+        }
     }
 
-    async fn look(&self, store: &SledStore, known: &Known) -> Verdict {
-        let mut there = 0;
+    async fn look(&self, store: &Arc<SledStore>, known: &Known) -> Verdict {
+        let (mut there, mut others) = (0, false);
         for (at, script) in self.plan.scripts.iter().enumerate() {
             let range = known.floor[at]..=known.ceiling[at];
             let verdict = match script {
@@ -113,12 +145,46 @@ impl Judge {
                         })
                 }
                 Script::Operator { number } => operator(store, *number, range.clone()).await,
+                Script::Everything => {
+                    others = true;
+                    self.everything(&dynamic(store), range.clone()).await
+                }
+                Script::Pruning { deliveries } => {
+                    others = true;
+                    match pruning::stands(&dynamic(store), *deliveries).await {
+                        Ok(gone) if range.contains(&gone) => Ok(()),
+                        found => Err(format!("what was pruned is {found:?}")),
+                    }
+                }
             };
             verdict.map_err(|why| format!("{why}: script {at} after step {range:?}"))?;
         }
         audits(store, known.audits).await?;
+        if others {
+            return Ok(());
+        }
         lists(store, there).await
     }
+
+    async fn everything(&self, store: &Arc<dyn Store>, done: RangeInclusive<usize>) -> Verdict {
+        let state = everything::state(store).await;
+        let floor = *done.start();
+        if !self.states[done].contains(&state) {
+            let stands = self.states.iter().position(|each| *each == state);
+            return Err(format!("what is there is as after {stands:?}"));
+        }
+        match everything::nonce_is_kept(store, floor).await {
+            true => Ok(()),
+            false => Err("a nonce that was taken is free".into()),
+        }
+    }
+}
+
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap()
 }
 
 /// A payment is as after one of these steps, and everything that belongs to it is there.

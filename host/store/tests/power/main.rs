@@ -6,10 +6,15 @@
 //! of what a disk may hold if the power failed there; `judge` opens each with the real store. A second
 //! process then goes on from such an image, recorded too, so that cuts hit recoveries as well.
 //!
-//! The same images without the effect of `fdatasync`, or of syncs of folders, have to be found
-//! wanting: so each run shows that it would notice if the store left them out.
+//! Three plans are worked on: payments at random by many at once (`plan`), every operation that the
+//! store's traits have (`everything`, which fails where one is missing), and deliveries that are pruned
+//! (`pruning`), which makes sled write most. `log` follows what sled takes for safe of its log, and holds
+//! it against what was synced.
 //!
-//! `cargo test --release -p kassette-store --test power -- --images 20000 --seed 7`
+//! The same images without the effect of `fdatasync`, of sled's own syncs, or of syncs of folders, have to
+//! be found wanting: so each run shows that it would notice if the store left them out.
+//!
+//! `cargo test --release -p kassette-store --test power -- --images 3000 --deliveries 3000 --seed 7`
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -21,9 +26,12 @@
 
 mod disk;
 mod driver;
+mod everything;
 mod judge;
+mod log;
 mod options;
 mod plan;
+mod pruning;
 mod random;
 mod record;
 mod recorder;
@@ -41,10 +49,18 @@ fn main() {
         return driver::main(&told);
     }
     let options = Options::parse(std::env::args().skip(1));
-    let tests: [Test; 5] = [
+    let tests: [Test; 7] = [
         (
             "what_was_acknowledged_outlives_a_power_cut",
             tests::what_was_acknowledged_outlives_a_power_cut,
+        ),
+        (
+            "every_operation_outlives_a_power_cut",
+            tests::every_operation_outlives_a_power_cut,
+        ),
+        (
+            "what_is_left_while_deliveries_are_pruned_outlives_a_power_cut",
+            tests::what_is_left_while_deliveries_are_pruned_outlives_a_power_cut,
         ),
         (
             "a_snapshot_has_its_name_before_the_database_is_synced",

@@ -2,6 +2,8 @@
 
 /// Images of one run, unless told otherwise.
 const IMAGES: usize = 1000;
+/// Deliveries that are pruned, with 33 kB of answers each, unless told otherwise.
+const DELIVERIES: usize = 1500;
 
 /// What the tests are told on the command line.
 #[derive(Debug)]
@@ -10,6 +12,8 @@ pub(crate) struct Options {
     pub(crate) images: usize,
     /// What plan and images follow from; when which thread runs does not.
     pub(crate) seed: u64,
+    /// Deliveries to prune.
+    pub(crate) deliveries: usize,
     /// Name the tests and do nothing.
     pub(crate) list: bool,
     filters: Vec<String>,
@@ -20,6 +24,7 @@ impl Options {
         let mut options = Self {
             images: IMAGES,
             seed: u64::from(std::process::id()),
+            deliveries: DELIVERIES,
             list: false,
             filters: Vec::new(),
         };
@@ -31,6 +36,9 @@ impl Options {
             match argument.as_str() {
                 "--images" => options.images = usize::try_from(number("--images")).unwrap(),
                 "--seed" => options.seed = number("--seed"),
+                "--deliveries" => {
+                    options.deliveries = usize::try_from(number("--deliveries")).unwrap();
+                }
                 "--list" => options.list = true,
                 // What Rust's own tests understand means nothing here.
                 flag if flag.starts_with('-') => {}

@@ -24,6 +24,7 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 
 use crate::random::Random;
+use crate::{everything, pruning};
 
 const NOW: Time = Time::from_secs(1_800_000_000);
 /// Money of each payment, in cents; a refund returns one.
@@ -36,6 +37,10 @@ pub(crate) enum Script {
     Payment { number: usize, steps: Vec<Step> },
     /// An operator: made, then removed. Each writes a line of the audit log.
     Operator { number: usize },
+    /// Every operation that there is.
+    Everything,
+    /// So many deliveries are removed.
+    Pruning { deliveries: usize },
 }
 
 /// A payment after some step.
@@ -67,6 +72,33 @@ impl Plan {
             .collect();
         Self { scripts }
     }
+
+    pub(crate) fn everything() -> Self {
+        let scripts = vec![Script::Everything];
+        Self { scripts }
+    }
+
+    pub(crate) fn pruning(deliveries: usize) -> Self {
+        let scripts = vec![Script::Pruning { deliveries }];
+        Self { scripts }
+    }
+
+    /// In the words that the watched process is told it in.
+    pub(crate) fn told(&self, seed: u64) -> String {
+        match self.scripts[..] {
+            [Script::Everything] => "everything 0".into(),
+            [Script::Pruning { deliveries }] => format!("pruning {deliveries}"),
+            _ => format!("{seed} {}", self.scripts.len()),
+        }
+    }
+
+    pub(crate) fn read(kind: &str, number: usize) -> Self {
+        match kind {
+            "everything" => Self::everything(),
+            "pruning" => Self::pruning(number),
+            seed => Self::new(seed.parse().unwrap(), number),
+        }
+    }
 }
 
 impl Script {
@@ -75,6 +107,8 @@ impl Script {
         match self {
             Self::Payment { steps, .. } => 1 + steps.len(),
             Self::Operator { .. } => 2,
+            Self::Everything => everything::LENGTH,
+            Self::Pruning { deliveries } => pruning::steps(*deliveries),
         }
     }
 

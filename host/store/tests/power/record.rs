@@ -6,8 +6,9 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, mpsc};
 
 use crate::disk::{Disk, Event, Image, Node, Op};
-use crate::driver::{End, TOLD};
-use crate::judge::{Judge, Known};
+use crate::driver::{End, STATES, TOLD};
+use crate::judge::{Judge, Known, runtime};
+use crate::log::Log;
 use crate::random::Random;
 use crate::recorder::Recorder;
 
@@ -17,7 +18,7 @@ const JUDGES: usize = 2;
 const AGAIN: usize = 8;
 
 /// The store's `SEGMENT_BYTES`.
-const SEGMENT: u64 = 8 << 20;
+pub(crate) const SEGMENT: u64 = 8 << 20;
 
 /// What some processes did, one after the other, on a disk that began like this.
 pub(crate) struct Record {
@@ -62,10 +63,10 @@ impl Record {
                 End::InOrder => "in-order",
                 End::AtOnce => "at-once",
             };
-            let things = judge.plan().scripts.len();
-            let told = format!("{seed} {things} {operations} {end} {}", root.display());
+            let plan = judge.plan().told(seed);
+            let told = format!("{plan} {operations} {end} {}", root.display());
             let mut program = Command::new(std::env::current_exe().unwrap());
-            recorder.run(program.env(TOLD, told));
+            recorder.run(program.env(TOLD, told).env(STATES, judge.states()));
         }
         let mut disk = base.clone();
         recorder.events.iter().for_each(|event| disk.happen(event));
@@ -164,8 +165,86 @@ impl Record {
         }
     }
 
-    /// Points at which the power fails: a third anywhere, a third where a sync or an acknowledgement
-    /// has just been, a third where names change.
+    /// The same as if sled's writes were not durable: the database is synced at a start, and before what
+    /// it has on the disk is noted.
+    pub(crate) fn without_durable_write(&self) -> Self {
+        let (database, noted) = (self.named("db"), self.named("checkpointed"));
+        let (mut kept, mut late) = (Vec::new(), Vec::new());
+        for event in &self.events {
+            match event {
+                Event::Began(call, Op::Sync { node, .. }) if database.contains(node) => {
+                    late.push(*call);
+                }
+                Event::Began(_, op @ Op::Write { .. }) if noted.contains(&op.node()) => {
+                    kept.extend(late.pop());
+                    late.clear();
+                }
+                Event::Acknowledged(line) if line.starts_with("seen") => kept.append(&mut late),
+                _ => {}
+            }
+        }
+        kept.extend(late);
+        let mut left_out = Vec::new();
+        let mut events = self.events.clone();
+        events.retain(|event| match event {
+            Event::Began(
+                call,
+                Op::Sync {
+                    node,
+                    data_only: true,
+                },
+            ) if database.contains(node) && !kept.contains(call) => {
+                left_out.push(*call);
+                false
+            }
+            Event::Returned(call, _) => !left_out.contains(call),
+            _ => true,
+        });
+        Self {
+            base: self.base.clone(),
+            known: self.known.clone(),
+            events,
+        }
+    }
+
+    /// The files that are, or were, called so.
+    fn named(&self, name: &str) -> Vec<Node> {
+        let added = self.events.iter().filter_map(|event| match event {
+            Event::Began(
+                _,
+                Op::Add {
+                    name: added, node, ..
+                },
+            ) if added == name => Some(*node),
+            _ => None,
+        });
+        self.base
+            .named(name)
+            .map(|(node, _)| node)
+            .chain(added)
+            .collect()
+    }
+
+    /// What sled does to its log.
+    pub(crate) fn log(&self) -> Log {
+        let mut log = Log::new(self.named("db"), &self.base);
+        self.events.iter().for_each(|event| log.happen(event));
+        log
+    }
+
+    /// What was acknowledged in all.
+    pub(crate) fn acknowledged(&self, judge: &Judge) -> Known {
+        let mut known = self.known.clone();
+        for event in &self.events {
+            if let Event::Acknowledged(line) = event {
+                known.hear(judge.plan(), line);
+            }
+        }
+        known
+    }
+
+    /// Points at which the power fails: a quarter anywhere, a quarter where a sync or an acknowledgement
+    /// has just been, a quarter where names change, a quarter where much of the database is not synced.
     fn points(&self, count: usize, random: &mut Random) -> Vec<usize> {
         let places = |is: fn(&Event) -> bool| -> Vec<usize> {
             let events = self.events.iter().enumerate();
@@ -186,12 +265,14 @@ impl Record {
                 Event::Began(_, Op::Add { .. } | Op::Remove { .. } | Op::Rename { .. })
             )
         });
+        let late = self.log().late(count, random);
         let mut points: Vec<usize> = (0..count)
             .map(|number| {
-                let near = match number % 3 {
+                let near = match number % 4 {
                     0 => return random.below(self.events.len() + 1),
                     1 => &syncs,
-                    _ => &names,
+                    2 => &names,
+                    _ => return late[number],
                 };
                 let at = near.get(random.below(near.len())).copied();
                 at.unwrap_or_default() + random.below(4)
@@ -295,6 +376,16 @@ impl Record {
         })
     }
 
+    /// Judges images at points where much of the database is not synced.
+    pub(crate) fn judge_late(&self, judge: &Arc<Judge>, count: usize, seed: u64) -> Vec<Loss> {
+        let mut random = Random::new(seed);
+        let mut points = self.log().late(count, &mut random);
+        points.sort_unstable();
+        self.judge_each(judge, seed, None, |then| {
+            self.cut(judge, &points, &mut random, then);
+        })
+    }
+
     /// Judges what may be left of each start that is cut before its snapshot has its name on the disk.
     /// Returns how many images these were, too.
     pub(crate) fn judge_starts(
@@ -377,12 +468,7 @@ fn verdict(
     image.write(folder).unwrap();
     let (judge, known, root) = (Arc::clone(judge), known.clone(), folder.to_owned());
     // Where the store panics, or its engine does, that is a verdict too.
-    let judged = std::thread::spawn(move || {
-        tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap()
-            .block_on(judge.judge(&root, &known, again))
-    });
+    let judged = std::thread::spawn(move || runtime().block_on(judge.judge(&root, &known, again)));
     let verdict = judged.join().unwrap_or_else(|_| Err("it panics".into()));
     // sled may still hold it for a moment; the whole place is removed in the end.
     let _ = std::fs::remove_dir_all(folder);

@@ -5,16 +5,20 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::disk::{Node, Op};
 use crate::driver::End;
-use crate::judge::{Judge, Known};
+use crate::judge::{Judge, Known, runtime};
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::record::{Loss, Record};
+use crate::{everything, pruning};
 
 /// Payments and operators of a plan.
 const THINGS: usize = 240;
 /// Images that have to show what leaving syncs out does.
 const SHOWN: usize = 150;
+
+/// The most that have to show what durable writes are for; one in eight does, or one in four.
+const SHOWN_LATE: usize = 96;
 
 /// A record and who judges its images.
 type Recorded = (Arc<Judge>, Arc<Record>);
@@ -54,7 +58,8 @@ pub(crate) fn what_was_acknowledged_outlives_a_power_cut(options: &Options) {
     assert_eq!(content.blobs, 0, "a page has a file of its own");
     let keep = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("power");
     let mut random = Random::new(options.seed);
-    let mut losses = record.judge(&judge, options.images * 3 / 5, random.next(), Some(&keep));
+    is_safe(&record);
+    let mut losses = record.judge(&judge, options.images * 2 / 5, random.next(), Some(&keep));
     // Power that fails again while the store recovers, and soon after.
     let mut record = record;
     for _ in 0..2 {
@@ -72,17 +77,81 @@ pub(crate) fn what_was_acknowledged_outlives_a_power_cut(options: &Options) {
         let images = options.images.div_ceil(5);
         losses.extend(record.judge(&judge, images, random.next(), Some(&keep)));
     }
-    println!(
-        "power: {} images, {} with losses",
-        options.images,
-        losses.len()
-    );
+    println!("power: {} images with losses", losses.len());
     tell(&losses);
     assert!(
         losses.is_empty(),
         "what was acknowledged is lost: run again with `--test power -- --seed {}`",
         options.seed
     );
+}
+
+/// A record's images, and what sled did to its log meanwhile.
+fn holds(record: &Record, judge: &Arc<Judge>, images: usize, options: &Options) {
+    let keep = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("power");
+    let losses = record.judge(judge, images, options.seed, Some(&keep));
+    println!("power: {images} images, {} with losses", losses.len());
+    tell(&losses);
+    assert!(
+        losses.is_empty(),
+        "what was acknowledged is lost: run again with `--test power -- --seed {}`",
+        options.seed
+    );
+    is_safe(record);
+}
+
+/// sled takes for safe what is.
+fn is_safe(record: &Record) {
+    let log = record.log();
+    println!(
+        "power: at most {} kB of the database were not synced",
+        log.most >> 10
+    );
+    assert!(log.broken.is_empty(), "{:#?}", log.broken);
+}
+
+pub(crate) fn every_operation_outlives_a_power_cut(options: &Options) {
+    let missing = everything::missing();
+    assert!(
+        missing.is_empty(),
+        "the plan lacks what a store does: {missing:?}"
+    );
+    let judge = Arc::new(Judge::of(Plan::everything()));
+    let root = tempfile::tempdir().unwrap();
+    let processes = [
+        (20, End::AtOnce),
+        (20, End::InOrder),
+        (usize::MAX >> 1, End::InOrder),
+    ];
+    let known = Known::nothing(judge.plan());
+    let record = Record::of(root.path(), &judge, known, options.seed, &processes);
+    let known = record.acknowledged(&judge);
+    assert!(known.is_all(judge.plan()), "{known:?}");
+    holds(&record, &judge, options.images.div_ceil(10), options);
+}
+
+pub(crate) fn what_is_left_while_deliveries_are_pruned_outlives_a_power_cut(options: &Options) {
+    let judge = Arc::new(Judge::of(Plan::pruning(options.deliveries)));
+    let root = tempfile::tempdir().unwrap();
+    runtime().block_on(pruning::fill(root.path(), options.deliveries));
+    let known = Known::nothing(judge.plan());
+    let processes = [(usize::MAX >> 1, End::InOrder)];
+    let record = Record::of(root.path(), &judge, known, options.seed, &processes);
+    assert!(record.acknowledged(&judge).is_all(judge.plan()));
+    let without = record.without_durable_write();
+    let (mut losses, mut shown) = (Vec::new(), 0);
+    while losses.is_empty() && shown < SHOWN_LATE {
+        losses = without.judge_late(&judge, SHOWN_LATE / 8, options.seed + shown as u64);
+        shown += SHOWN_LATE / 8;
+    }
+    println!(
+        "power: without durable writes at most {} kB were not synced, {} of {shown} images have losses",
+        without.log().most >> 10,
+        losses.len()
+    );
+    tell(&losses);
+    assert!(!losses.is_empty(), "none is found");
+    holds(&record, &judge, options.images.div_ceil(40), options);
 }
 
 /// Where nothing of the database is alive in a segment any more, sled writes zeros over it as soon as the

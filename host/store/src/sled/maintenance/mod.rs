@@ -113,6 +113,11 @@ pub enum MaintenanceError {
         "the new store does not hold what the old one does; nothing was changed. Check the disk"
     )]
     NotTheSame,
+    /// The new store cannot take the place of the old one in one step.
+    #[error(
+        "the file system of {} cannot exchange two folders, so nothing was changed: move the data directory to one that can, such as ext4, xfs or btrfs", .0.display()
+    )]
+    NoExchange(PathBuf),
     /// A row or the engine.
     #[error(transparent)]
     Fault(#[from] Fault),

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use ::sled::Db;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::MaintenanceError;
 use super::packed::Packed;
@@ -182,10 +183,12 @@ impl Rebuild {
             &self.place.path,
             RenameFlags::EXCHANGE,
         )
-        .map_err(|error| io::Error::other(format!(
-            "its file system cannot exchange two folders ({error}); move the data directory to a local one such as ext4 or xfs"
-        )))
-        .map_err(&io)?;
+        .map_err(|error| match error {
+            Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP => {
+                MaintenanceError::NoExchange(self.place.path.clone())
+            }
+            other => io(other.into()),
+        })?;
         go_on(Stage::Exchanged)?;
         if let Some(parent) = self.place.path.parent().filter(|parent| parent.is_dir()) {
             File::open(parent)

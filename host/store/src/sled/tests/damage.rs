@@ -231,6 +231,7 @@ fn judged(path: PathBuf, before: &Arc<Before>) -> Result<Met, String> {
     let before = Arc::clone(before);
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
             .build()
             .unwrap();
         let _ = send.send(runtime.block_on(read(&path, &before)));
@@ -247,6 +248,7 @@ fn damage_to_a_closed_store_is_refused_or_reported_or_harmless() {
     let folder = tempfile::tempdir().unwrap();
     let whole = folder.path().join("whole");
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
         .build()
         .unwrap();
     let before = Arc::new(runtime.block_on(made(&whole)));

@@ -4,8 +4,10 @@
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use parking_lot::Mutex;
+use kassette_files::durable_write;
+use parking_lot::{Condvar, Mutex};
 
 use super::super::engine::{Seams, Syncing};
 use super::super::journal;
@@ -120,9 +122,55 @@ async fn a_store_is_shut_down_while_the_disk_is_gone() {
     store.create(new_payment("a"), None, NOW).await.unwrap();
     *disk.lock() = Disk::FailsToSync;
     store.create(new_payment("b"), None, NOW).await.unwrap_err();
-    store.shut_down().await.unwrap();
+    assert_eq!(store.shut_down().await, Err(Fault::Stopping));
+    drop(store);
     let store = SledStore::open(&options(folder.path())).unwrap();
     assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_last_checkpoint_that_fails_is_no_orderly_stop_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Mutex::new(Disk::Fine));
+    let seams = failing_at(&disk, |syncing| syncing == Syncing::Database);
+    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    store.create(new_payment("a"), None, NOW).await.unwrap();
+    *disk.lock() = Disk::FailsToSync;
+    assert_eq!(store.shut_down().await, Err(Fault::Stopping));
+    let why = store.failed().await;
+    assert!(why.contains("its disk failed"), "{why}");
+    drop(store);
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_disk_that_hangs_is_told_and_what_waited_for_it_is_done_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new((Mutex::new(false), Condvar::new()));
+    let held = Arc::clone(&disk);
+    let seams = Seams {
+        before_sync: Box::new(move |_| {
+            let mut hangs = held.0.lock();
+            while *hangs {
+                held.1.wait(&mut hangs);
+            }
+            Ok(())
+        }),
+        patience: Duration::from_millis(50),
+        ..Seams::default()
+    };
+    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    *disk.0.lock() = true;
+    let waits = store.create(new_payment("a"), None, NOW).await;
+    assert_eq!(waits, Err(Fault::Stopping));
+    assert_eq!(store.probe().await, Err(Fault::Stopping));
+    assert_eq!(store.ledger(payment_of("a")).await, Ok(None));
+    *disk.0.lock() = false;
+    disk.1.notify_all();
+    recovered(&store).await;
+    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+    store.shut_down().await.unwrap();
 }
 
 /// More than two chapters of the log.
@@ -142,6 +190,30 @@ async fn a_database_that_does_not_sync_is_told_and_nothing_is_lost() {
 #[tokio::test]
 async fn a_database_that_gets_no_chapter_is_told_and_nothing_is_lost() {
     nothing_is_lost_where(|syncing| syncing == Syncing::Chapter).await;
+}
+
+#[tokio::test]
+async fn a_database_whose_own_writes_do_not_sync_is_told_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    let database = File::open(options(folder.path()).path.join("db")).unwrap();
+    let mut made = 0;
+    // Twice: a sync that fails after another one did is told as well.
+    for _ in 0..2 {
+        durable_write::distrust(&database).unwrap();
+        while created(&store, made..made + 1).await.is_ok() {
+            made += 1;
+        }
+        recovered(&store).await;
+    }
+    assert!(made > 100, "{made}");
+    store.shut_down().await.unwrap();
+    drop(store);
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    for number in 0..made {
+        let there = store.ledger(payment_of(&number.to_string())).await.unwrap();
+        assert!(there.is_some(), "{number}");
+    }
 }
 
 /// The database fails behind the log, somewhere.
