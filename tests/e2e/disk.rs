@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
@@ -173,6 +174,28 @@ async fn what_has_arrived_while_the_disk_refuses_writes_is_recorded_later_and_no
     assert_eq!(done["status"], "delivered");
     assert_eq!(done["attempts"].as_array().unwrap().len(), 1);
     assert_eq!(receiver.got().len(), 1, "it was not sent again");
+}
+
+#[tokio::test]
+async fn callbacks_beside_a_disk_that_refuses_writes_write_few_lines_of_the_log() {
+    let server = Server::through(surviving_refusals(), fresh_folder()).await;
+    let (payment, _) = server.started(server.test_key(), "ideal", json!({})).await;
+    let attempt = server.attempts(&payment).await[0].clone();
+    let database = server.folder().join("data/store/db");
+    let length = std::fs::metadata(&database).unwrap().len();
+    limit_files(&server, Some(length));
+    create_until_refused(&server, &mut Made::new()).await;
+    let since = Instant::now();
+    for _ in 0..300 {
+        let answer = server.tell(&attempt, "captured", "49.90").await;
+        assert!(answer.status >= 500, "{}", answer.text);
+    }
+    let told = server.log().matches("news could not be stored").count();
+    let most = usize::try_from(since.elapsed().as_secs()).unwrap() + 2;
+    assert!((1..=most).contains(&told), "{told} lines");
+    limit_files(&server, None);
+    ready(&server).await;
+    server.tell(&attempt, "captured", "49.90").await.expect(200);
 }
 
 /// Runs the binary where the store is on a file system of its own, of 128 MiB.

@@ -22,6 +22,11 @@ pub enum Exposed {
     /// Who may write it decides what the gateway does.
     #[error("may be written by group or others; run chmod go-w on it")]
     Written,
+    /// Its owner may change mode and content.
+    #[error(
+        "belongs to user {0}; run chown on it, so that it is root's or the user's that runs this command"
+    )]
+    Owned(u32),
     /// It holds a secret.
     #[error(
         "holds a secret and may be read by group or others (mode {0:03o}); run chmod 600 on it, or chmod 640 where it is root's and its group the service's, or mount it with such a mode"
@@ -39,24 +44,29 @@ pub enum Exposed {
 /// [`Exposed`] where others may do too much.
 pub fn judge(path: &Path, holds: Holds) -> Result<(), Exposed> {
     match fs::metadata(path) {
-        Ok(metadata) => judged(&metadata, holds),
+        Ok(metadata) => judged(&metadata, holds, geteuid().as_raw()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn judged(metadata: &Metadata, holds: Holds) -> Result<(), Exposed> {
+/// For a process of that user.
+fn judged(metadata: &Metadata, holds: Holds, user: u32) -> Result<(), Exposed> {
+    let owner = metadata.uid();
+    if owner != 0 && owner != user {
+        return Err(Exposed::Owned(owner));
+    }
     let mode = metadata.mode() & 0o777;
     if mode & 0o022 != 0 {
         return Err(Exposed::Written);
     }
     let others = mode & 0o077;
     let is_ours = || {
-        let (owner, group) = (metadata.uid(), metadata.gid());
+        let group = metadata.gid();
         let mut groups = getgroups().unwrap_or_default();
         groups.push(getegid());
         let in_group = groups.into_iter().any(|each| each.as_raw() == group);
-        is_handed_over(owner, geteuid().as_raw(), in_group)
+        is_handed_over(owner, user, in_group)
     };
     match holds {
         Holds::Secret if others != 0 && !(others == 0o040 && is_ours()) => Err(Exposed::Read(mode)),
@@ -74,7 +84,7 @@ const fn is_handed_over(owner: u32, user: u32, in_group: bool) -> bool {
 mod tests {
     use super::*;
     use std::fs::Permissions;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 
     #[test]
     fn settings_are_written_and_secrets_read_by_their_owner_alone() {
@@ -105,6 +115,26 @@ mod tests {
             );
         }
         assert!(judge(&folder.path().join("none"), Holds::Secret).is_ok());
+    }
+
+    #[test]
+    fn what_belongs_to_another_user_than_root_and_ours_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        // Root alone may give a file away; another user's files are their own as they are.
+        let _ = chown(&path, Some(990), None);
+        let metadata = fs::metadata(&path).unwrap();
+        let owner = metadata.uid();
+        for holds in [Holds::Settings, Holds::Secret] {
+            let refused = judged(&metadata, holds, owner + 1).unwrap_err();
+            assert!(matches!(refused, Exposed::Owned(of) if of == owner));
+            judged(&metadata, holds, owner).unwrap();
+        }
+        let ours = judge(&path, Holds::Settings);
+        assert_eq!(ours.is_ok(), owner == geteuid().as_raw());
+        judge(Path::new("/"), Holds::Settings).unwrap();
     }
 
     #[test]

@@ -77,6 +77,7 @@ impl Configured {
             redirect_hosts: prepared.redirect_hosts.clone(),
             secrets: prepared.secrets.clone(),
             plain_loopback: self.settings.plain_loopback && account.simulated,
+            stranger: None,
         })
     }
 

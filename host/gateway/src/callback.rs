@@ -66,62 +66,70 @@ impl CallbackAnswer {
 
 /// What a provider's module made of a callback; nothing has come of it yet.
 #[derive(Debug)]
-pub struct Judged(Result<Acknowledged, (&'static str, CallbackAnswer)>);
+pub struct Judged {
+    /// A module was called.
+    was_read: bool,
+    said: Result<Acknowledged, (&'static str, CallbackAnswer)>,
+}
 
 impl Judged {
     /// The host saw a proof that the callback is the provider's. What is only acknowledged can be written
     /// by any caller.
     pub fn proved(&self) -> bool {
-        self.0.as_ref().is_ok_and(|said| said.proved)
+        self.said.as_ref().is_ok_and(|said| said.proved)
+    }
+
+    /// A module was called and the host saw no proof.
+    pub fn unproved(&self) -> bool {
+        self.was_read && !self.proved()
     }
 }
 
 impl Gateway {
-    /// Has the account's module read a request to `/callbacks/{account}`. `known` says that the request's
-    /// address has proved a callback of the account lately: those of other addresses share a few places.
+    /// Has the account's module read a request to `/callbacks/{account}`. `stranger` is the request's
+    /// address where it has proved no callback of the account lately: strangers share a few places.
     pub async fn judge_callback(
         &self,
         account: &AccountId,
         incoming: &Incoming,
-        known: bool,
+        stranger: Option<IpAddr>,
     ) -> Judged {
+        let unread = |outcome, status, why| Judged {
+            was_read: false,
+            said: Err((outcome, CallbackAnswer::plain(status, why))),
+        };
         let configured = self.configured();
         if !configured.settings.accounts.contains_key(account) {
-            return Judged(Err((
-                "unknown",
-                CallbackAnswer::plain(404, "no such account"),
-            )));
+            return unread("unknown", 404, "no such account");
         }
         let (Some(slot), Some(access)) = (
             configured.slot(account),
             configured.access(account, self.now()),
         ) else {
-            let answer = CallbackAnswer::plain(500, "the account is not usable");
-            return Judged(Err(("failed", answer)));
+            return unread("failed", 500, "the account is not usable");
         };
-        let kind = if known {
-            Kind::Callback
-        } else {
-            Kind::Unproved
+        let access = Access { stranger, ..access };
+        let kind = match stranger {
+            None => Kind::Callback,
+            Some(_) => Kind::Unproved,
         };
         let environment = access.account.environment;
-        let place = self
-            .inner
-            .places
-            .enter(kind, environment, account.into())
-            .await;
-        let said = match place {
-            Some(_place) => self.call_callback(slot.name(), &access, incoming).await,
-            None => Err(CallError::Busy),
+        let places = &self.inner.places;
+        let place = places.enter(kind, environment, account.into());
+        let Some(_place) = place.await else {
+            return unread("busy", 503, "try again");
         };
-        Judged(match said {
+        let called = self.call_callback(slot.name(), &access, incoming).await;
+        let was_read = !matches!(called, Err(CallError::Busy));
+        let said = match called {
             Ok(Ok(acknowledged)) => Ok(acknowledged),
             Ok(Err(refused)) => Err(self.refusal(account, &refused)),
             Err(CallError::Busy | CallError::Timeout) => {
                 Err(("busy", CallbackAnswer::plain(503, "try again")))
             }
             Err(_) => Err(("failed", CallbackAnswer::plain(500, "try again"))),
-        })
+        };
+        Judged { was_read, said }
     }
 
     /// Stores the news of a callback that came `from` an address, and says what the provider is to be
@@ -133,7 +141,7 @@ impl Gateway {
         judged: Judged,
         from: IpAddr,
     ) -> CallbackAnswer {
-        let (outcome, answer) = match judged.0 {
+        let (outcome, answer) = match judged.said {
             Ok(said) => {
                 let (gateway, id) = (self.clone(), account.clone());
                 let heeding = self.carry(async move { gateway.store_news(&id, said, from).await });
@@ -142,13 +150,22 @@ impl Gateway {
             }
             Err(refused) => refused,
         };
+        self.count_callback(account, outcome);
+        answer
+    }
+
+    /// Counts a callback that was refused before or after it was read, because too many came.
+    pub fn count_limited_callback(&self, account: &AccountId) {
+        self.count_callback(account, "limited");
+    }
+
+    fn count_callback(&self, account: &AccountId, outcome: &'static str) {
         let known = self.settings().accounts.contains_key(account);
         // A label of a stranger's making would let strangers make labels.
         let provider = if known { account.as_str() } else { "unknown" };
-        let (provider, outcome) = (provider.to_owned(), outcome.to_owned());
+        let provider = provider.to_owned();
         metrics::counter!("kassette_callbacks_total", "provider" => provider, "outcome" => outcome)
             .increment(1);
-        answer
     }
 
     /// Stores the news that a callback brought; with the answer one word of what became of it.
@@ -174,7 +191,14 @@ impl Gateway {
             Err(NotStored::Full) => ("full", CallbackAnswer::plain(503, "try again")),
             Err(NotStored::Unasked) => ("later", CallbackAnswer::plain(503, "try again")),
             Err(NotStored::Fault(fault)) => {
-                tracing::error!(provider.id = %id, error = %fault, "news could not be stored");
+                // That more comes than the store can take is counted, and no failure.
+                if !matches!(fault, Fault::Busy)
+                    && let Some(left_out) = self.inner.lines.news.line()
+                {
+                    tracing::error!(
+                        provider.id = %id, error = %fault, left_out, "news could not be stored"
+                    );
+                }
                 ("failed", CallbackAnswer::plain(503, "try again"))
             }
         }
@@ -267,9 +291,14 @@ impl Gateway {
                 });
                 match (ours, known) {
                     (true, _) => self.tell(id, notice.report).await?,
-                    (false, true) => tracing::info!(
-                        provider.id = %account, "news about an attempt that is not the account's"
-                    ),
+                    (false, true) => {
+                        if let Some(left_out) = self.inner.lines.foreign.line() {
+                            tracing::info!(
+                                provider.id = %account, left_out,
+                                "news about an attempt that is not the account's"
+                            );
+                        }
+                    }
                     // Each would cost a request to the provider.
                     (false, false) if source != Source::Provider => {}
                     (false, false) => {

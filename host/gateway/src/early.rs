@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use kassette_domain::id::AccountId;
 use kassette_domain::time::Time;
+use kassette_http::subscriber;
 use parking_lot::Mutex;
 
 /// How long a notice waits for its reference (decisions, "Provider callbacks").
@@ -47,6 +48,7 @@ impl Early {
 
     /// Keeps a notice. The oldest goes where there are too many: of its address, or else of all.
     pub(crate) fn keep(&self, account: AccountId, reference: String, from: IpAddr, now: Time) {
+        let from = subscriber(from);
         let mut kept = self.kept.lock();
         kept.of.retain(|_, told| now < told.until);
         let key = (account, reference);
@@ -114,6 +116,17 @@ mod tests {
         let newest = format!("flood-{}", PER_ADDRESS * 10 - 1);
         assert!(early.take(&account(), &newest, NOW));
         assert!(!early.take(&account(), &newest, NOW), "it was taken");
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_count_as_one() {
+        let early = Early::default();
+        for number in 0..PER_ADDRESS * 2 {
+            let low = u16::try_from(number).unwrap();
+            let from = IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, low]);
+            early.keep(account(), format!("flood-{number}"), from, NOW);
+        }
+        assert_eq!(early.count.load(Ordering::SeqCst), PER_ADDRESS);
     }
 
     #[test]

@@ -107,6 +107,7 @@ struct Inner {
     early: Early,
     /// Bounded by the accounts of the configuration.
     refused_callbacks: Mutex<HashMap<(AccountId, &'static str), Sampled>>,
+    lines: Lines,
     asked: Mutex<Asked>,
     tends: Tends,
     alarm: Alarm,
@@ -114,6 +115,33 @@ struct Inner {
     connecting: Connecting,
     /// Work that is carried to its end.
     tasks: TaskTracker,
+}
+
+/// Lines of the log that callers can cause, each kind so many a second.
+#[derive(Debug)]
+struct Lines {
+    /// News that the store did not take.
+    news: Sampled,
+    /// News about attempts of another account.
+    foreign: Sampled,
+    /// What providers answered to starts.
+    starts: Sampled,
+    /// Starts for which no account is left.
+    barred: Sampled,
+    /// Questions that a provider did not answer.
+    queries: Sampled,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self {
+            news: Sampled::new("news-not-stored", 1),
+            foreign: Sampled::new("foreign-news", 1),
+            starts: Sampled::new("start", 20),
+            barred: Sampled::new("start-barred", 1),
+            queries: Sampled::new("query-unanswered", 20),
+        }
+    }
 }
 
 impl Gateway {
@@ -182,6 +210,7 @@ impl Gateway {
             places: Places::default(),
             early: Early::default(),
             refused_callbacks: Mutex::default(),
+            lines: Lines::default(),
             asked: Mutex::default(),
             tends: Tends::default(),
             alarm: Alarm::default(),

@@ -3,6 +3,7 @@
 //! [`crate::wasm`] puts the runtime behind it; tests put scripted modules there.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -110,6 +111,8 @@ pub struct Access {
     pub secrets: Vec<AccessSecret>,
     /// A simulated account of `dev`: loopback over plain http is allowed.
     pub plain_loopback: bool,
+    /// Where the call reads a callback from an address that has proved none lately: that address.
+    pub stranger: Option<IpAddr>,
 }
 
 /// A secret of an account, ready for use.

@@ -3,8 +3,10 @@
 //!
 //! A holder may have as many places as are free (dynamic thresholds; Choudhury and Hahne, "Dynamic queue
 //! length thresholds for shared-memory packet switches", 1998). One account whose provider hangs takes half
-//! of the places, two take a third each, and one more always finds some. Test and live have places of their
-//! own, and so has what a stranger may have written.
+//! of the places, two take a third each, and one more always finds some. Of an account's places a merchant
+//! may have as many as are left to the account, so that one alone takes a third of all and the next finds
+//! some at the same account. Test and live have places of their own, and so has what a stranger may have
+//! written.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -158,6 +160,12 @@ pub(crate) struct Holder {
     pub(crate) merchant: Option<MerchantId>,
 }
 
+impl Holder {
+    fn pair(&self) -> Option<(AccountId, MerchantId)> {
+        self.account.clone().zip(self.merchant)
+    }
+}
+
 impl From<&AccountId> for Holder {
     fn from(account: &AccountId) -> Self {
         Self {
@@ -182,14 +190,19 @@ struct State {
     /// Only those that hold something.
     accounts: HashMap<AccountId, usize>,
     merchants: HashMap<MerchantId, usize>,
+    /// What a merchant holds at an account.
+    pairs: HashMap<(AccountId, MerchantId), usize>,
 }
 
 impl Pool {
     fn enter(self: &Arc<Self>, holder: &Holder) -> Option<Place> {
         let mut state = self.state.lock();
         let free = self.most.saturating_sub(state.taken);
-        if held(&state.accounts, holder.account.as_ref()) >= free
+        let at_account = held(&state.accounts, holder.account.as_ref());
+        let pair = holder.pair();
+        if at_account >= free
             || held(&state.merchants, holder.merchant.as_ref()) >= free
+            || held(&state.pairs, pair.as_ref()) >= free - at_account
         {
             return None;
         }
@@ -198,10 +211,12 @@ impl Pool {
         let State {
             accounts,
             merchants,
+            pairs,
             ..
         } = &mut *state;
         count(accounts, holder.account.as_ref());
         count(merchants, holder.merchant.as_ref());
+        count(pairs, pair.as_ref());
         Some(Place {
             pool: Arc::clone(self),
             holder: holder.clone(),
@@ -240,10 +255,12 @@ impl Drop for Place {
         let State {
             accounts,
             merchants,
+            pairs,
             ..
         } = &mut *state;
         discount(accounts, self.holder.account.as_ref());
         discount(merchants, self.holder.merchant.as_ref());
+        discount(pairs, self.holder.pair().as_ref());
         drop(state);
         self.pool.taken.decrement(1);
         self.pool.freed.notify_waiters();
@@ -266,25 +283,48 @@ mod tests {
         std::iter::from_fn(enter).collect()
     }
 
+    /// Whoever the merchants are.
+    fn account(name: &str) -> Holder {
+        (&AccountId::parse(name).unwrap()).into()
+    }
+
     #[test]
     fn an_account_that_hangs_takes_half_and_leaves_room_for_each_other() {
         let places = Places::default();
         let most = Kind::Start.places(Environment::Live);
-        let first = fill(&places, Environment::Live, &holder("one-live", 1));
+        let first = fill(&places, Environment::Live, &account("one-live"));
         assert_eq!(first.len(), most / 2);
-        let second = fill(&places, Environment::Live, &holder("two-live", 2));
+        let second = fill(&places, Environment::Live, &account("two-live"));
         assert_eq!(second.len(), most / 4);
-        assert!(!fill(&places, Environment::Live, &holder("three-live", 3)).is_empty());
+        assert!(!fill(&places, Environment::Live, &account("three-live")).is_empty());
     }
 
     #[test]
     fn a_merchant_takes_no_more_by_way_of_several_accounts() {
         let places = Places::default();
         let most = Kind::Start.places(Environment::Live);
-        let first = fill(&places, Environment::Live, &holder("one-live", 1));
-        assert!(fill(&places, Environment::Live, &holder("two-live", 1)).is_empty());
-        assert_eq!(first.len(), most / 2);
+        let mut held = Vec::new();
+        for account in ["one-live", "two-live", "three-live"] {
+            held.extend(fill(&places, Environment::Live, &holder(account, 1)));
+        }
+        assert_eq!(held.len(), most / 2);
         assert!(!fill(&places, Environment::Live, &holder("two-live", 2)).is_empty());
+    }
+
+    #[test]
+    fn a_merchant_leaves_places_of_an_account_to_each_other_merchant() {
+        for environment in [Environment::Live, Environment::Test] {
+            let places = Places::default();
+            let first = fill(&places, environment, &holder("shared", 1));
+            assert_eq!(first.len(), Kind::Start.places(environment) / 3);
+            let mut others = Vec::new();
+            for merchant in 2..4 {
+                let found = fill(&places, environment, &holder("shared", merchant));
+                assert!(!found.is_empty(), "{environment} {merchant}");
+                others.extend(found);
+            }
+            assert!(!fill(&places, environment, &holder("another", 1)).is_empty());
+        }
     }
 
     #[test]
@@ -295,7 +335,7 @@ mod tests {
             let holder = holder(&format!("test-{account}"), account);
             held.extend(fill(&places, Environment::Test, &holder));
         }
-        let account = holder("one-live", 1);
+        let account = account("one-live");
         let live = fill(&places, Environment::Live, &account);
         assert_eq!(live.len(), Kind::Start.places(Environment::Live) / 2);
         for kind in [Kind::Callback, Kind::Unproved, Kind::Query] {
@@ -318,6 +358,7 @@ mod tests {
         drop((place, held));
         let pool = places.pool(Kind::Start, Environment::Live);
         let state = pool.state.lock();
-        assert!(state.taken == 0 && state.accounts.is_empty() && state.merchants.is_empty());
+        assert!(state.taken == 0 && state.accounts.is_empty());
+        assert!(state.merchants.is_empty() && state.pairs.is_empty());
     }
 }

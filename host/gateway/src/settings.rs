@@ -69,6 +69,9 @@ pub struct Webhooks {
     pub keep: Option<Duration>,
     /// Whether loopback is a destination, over plain http too (dev).
     pub allow_loopback: bool,
+    /// Whether a quarter of the attempts alone are under way at once, because the process may open few
+    /// files.
+    pub few_files: bool,
     /// Our own public and admin origins: never a destination.
     pub own_origins: Vec<String>,
 }
@@ -90,6 +93,7 @@ impl Default for Webhooks {
             circuit_hold: Duration::from_secs(60),
             keep: None,
             allow_loopback: false,
+            few_files: false,
             own_origins: Vec::new(),
         }
     }

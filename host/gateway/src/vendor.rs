@@ -101,7 +101,7 @@ impl Gateway {
         };
         let worked = matches!(result, StartResult::Open { .. } | StartResult::Declined(_));
         self.measure(attempt, true, worked, since.elapsed());
-        count_start(attempt, &result);
+        self.tell_start(attempt, &result);
         Ok(result)
     }
 
@@ -146,11 +146,13 @@ impl Gateway {
         };
         let took = since.elapsed();
         self.measure(attempt, false, why.is_none(), took);
-        if let Some(why) = why {
+        if let Some(why) = why
+            && let Some(left_out) = self.inner.lines.queries.line()
+        {
             tracing::warn!(
                 attempt.id = %attempt.id, provider.id = %attempt.account, query.wish = ?wish,
                 query.duration_ms = took.as_millis(), query.detail = %why,
-                "the provider gave no answer about an attempt"
+                left_out, "the provider gave no answer about an attempt"
             );
         }
         Ok(word)
@@ -229,6 +231,30 @@ impl Gateway {
         };
         self.inner.measured.call(&attempt.account, call, self.now());
     }
+
+    fn tell_start(&self, attempt: &Attempt, result: &StartResult) {
+        let (outcome, why) = match result {
+            StartResult::Open {
+                action: Action::Ask(_),
+                ..
+            } => ("ask", None),
+            StartResult::Open { .. } => ("open", None),
+            StartResult::Declined(why) => ("declined", Some(why)),
+            StartResult::Unavailable(why) => ("unavailable", Some(why)),
+            StartResult::Uncertain(why) => ("uncertain", Some(why)),
+        };
+        let account = attempt.account.as_str().to_owned();
+        metrics::counter!("kassette_starts_total", "provider" => account, "outcome" => outcome)
+            .increment(1);
+        if let Some(left_out) = self.inner.lines.starts.line() {
+            tracing::info!(
+                attempt.id = %attempt.id, payment.id = %attempt.payment,
+                provider.id = %attempt.account, start.outcome = outcome,
+                start.detail = why.map(String::as_str).unwrap_or_default(), left_out,
+                "a start was answered"
+            );
+        }
+    }
 }
 
 /// What a start means for the payment.
@@ -248,25 +274,4 @@ fn judged(result: Result<Started, StartFailure>) -> StartResult {
         Err(StartFailure::Unavailable(why)) => StartResult::Unavailable(why),
         Err(StartFailure::Uncertain(why)) => StartResult::Uncertain(why),
     }
-}
-
-fn count_start(attempt: &Attempt, result: &StartResult) {
-    let (outcome, why) = match result {
-        StartResult::Open {
-            action: Action::Ask(_),
-            ..
-        } => ("ask", None),
-        StartResult::Open { .. } => ("open", None),
-        StartResult::Declined(why) => ("declined", Some(why)),
-        StartResult::Unavailable(why) => ("unavailable", Some(why)),
-        StartResult::Uncertain(why) => ("uncertain", Some(why)),
-    };
-    let account = attempt.account.as_str().to_owned();
-    metrics::counter!("kassette_starts_total", "provider" => account, "outcome" => outcome)
-        .increment(1);
-    tracing::info!(
-        attempt.id = %attempt.id, payment.id = %attempt.payment, provider.id = %attempt.account,
-        start.outcome = outcome, start.detail = why.map(String::as_str).unwrap_or_default(),
-        "a start was answered"
-    );
 }

@@ -142,6 +142,7 @@ impl WasmProvider {
             secrets: secrets.collect(),
             plain_loopback: access.plain_loopback,
             tokens: Arc::clone(tokens),
+            stranger: access.stranger,
             recorder: None,
         }
     }

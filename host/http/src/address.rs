@@ -60,6 +60,18 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
+/// The address by which limits count a client: an IPv6 address counts with its /64, which is what one
+/// subscriber has.
+pub fn subscriber(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => {
+            let network = u128::from(address) & (u128::MAX << 64);
+            IpAddr::V6(Ipv6Addr::from(network))
+        }
+    }
+}
+
 /// Whether two addresses are equal but for their last `host_bits` bits.
 fn within(net: u128, address: u128, host_bits: u32) -> bool {
     (net ^ address) >> host_bits == 0

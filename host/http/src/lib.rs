@@ -35,7 +35,7 @@ mod pool;
 mod tls;
 mod unprocessed;
 
-pub use address::is_public;
+pub use address::{is_public, subscriber};
 pub use client::Client;
 pub use destination::{Guard, Refused};
 pub use exchange::{Answer, NoAnswer, NoTls, NotSent, Request, Response, SendError};

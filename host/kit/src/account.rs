@@ -46,6 +46,7 @@ pub fn account(
         secrets: secrets.collect(),
         plain_loopback: false,
         tokens: Arc::new(TokenStore::new()),
+        stranger: None,
         recorder: None,
     })
 }

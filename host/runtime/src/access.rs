@@ -1,6 +1,7 @@
 //! What a provider's module may use in one call: its account's own hosts, secrets and tokens.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub struct AccountAccess {
     pub plain_loopback: bool,
     /// Tokens obtained at run time; one store for the account's whole life.
     pub tokens: Arc<TokenStore>,
+    /// Where the call reads a callback from an address that has proved none lately: that address.
+    pub stranger: Option<IpAddr>,
     /// Who is told of each request.
     pub recorder: Option<Arc<dyn Recorder>>,
 }

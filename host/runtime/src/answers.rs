@@ -1,18 +1,26 @@
 //! Answers to requests without credentials, kept for an account: what `http.get-cached` reads.
 //!
-//! A sender of forged notices decides which certificate a module wants to see. So what is not kept may be
-//! asked for once a minute and account, whatever the address.
+//! A sender of forged notices decides which certificate a module wants to see. So few requests a minute go
+//! out for what is not kept: one for each stranger, some for all of them, and apart from these some for calls
+//! that a stranger did not cause.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use kassette_domain::time::Time;
+use kassette_http::subscriber;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::v0_1::bindings::provider::kassette::plugin::http::Response;
 
-/// Between two requests for what is not kept (the contract's limit).
-const PAUSE: Duration = Duration::from_secs(60);
+/// How long a request counts (the contract's limit).
+const MINUTE: Duration = Duration::from_secs(60);
+/// Requests a minute by calls that no stranger caused: some may fail (the contract's limit).
+const KNOWN: usize = 4;
+/// Requests a minute by calls that strangers caused, one for each of them: a single forger takes no other
+/// sender's (the contract's limit).
+const STRANGERS: usize = 8;
 /// Longest that an answer is kept (the contract's limit).
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// Addresses of an account (the contract's limit).
@@ -30,13 +38,14 @@ struct Inner {
     kept: Vec<Kept>,
     /// What is on its way: its channel closes when that has ended.
     coming: Vec<(String, watch::Receiver<()>)>,
-    /// When the last request went out.
-    asked: Option<Time>,
+    /// The requests of the last minute, each with the stranger that caused it.
+    asked: Vec<(Option<IpAddr>, Time)>,
 }
 
 struct Kept {
     address: String,
     answer: Response,
+    /// From then on another is asked for; this one serves where that fails.
     until: Time,
 }
 
@@ -48,7 +57,7 @@ pub(crate) enum Turn<'a> {
     Wait(watch::Receiver<()>),
     /// Ask, and tell what came of it.
     Ask(Asking<'a>),
-    /// Nothing: something was asked for within the last minute.
+    /// Nothing: too much was asked for within the last minute.
     TooSoon,
 }
 
@@ -56,35 +65,39 @@ pub(crate) enum Turn<'a> {
 pub(crate) struct Asking<'a> {
     answers: &'a Answers,
     address: String,
+    /// What is kept, older than its life.
+    last: Option<Response>,
     /// Closes, after [`Drop::drop`], the channel that others wait on.
     _coming: watch::Sender<()>,
 }
 
 impl Answers {
-    /// What a caller may do about an address at that time.
-    pub(crate) fn turn(&self, address: &str, now: Time) -> Turn<'_> {
+    /// What a caller may do about an address at that time; with the address of the stranger that caused the
+    /// call.
+    pub(crate) fn turn(&self, address: &str, stranger: Option<IpAddr>, now: Time) -> Turn<'_> {
         let mut inner = self.0.lock();
-        inner.kept.retain(|kept| now < kept.until);
+        let mut last = None;
         if let Some(at) = inner.kept.iter().position(|kept| kept.address == address) {
             let kept = inner.kept.remove(at);
-            let answer = kept.answer.clone();
+            let (answer, is_fresh) = (kept.answer.clone(), now < kept.until);
             inner.kept.push(kept);
-            return Turn::Kept(answer);
+            if is_fresh {
+                return Turn::Kept(answer);
+            }
+            last = Some(answer);
         }
         if let Some((_, coming)) = inner.coming.iter().find(|(known, _)| known == address) {
             return Turn::Wait(coming.clone());
         }
-        // A clock that was set back must not forbid all requests until it has caught up.
-        let soon = |asked: Time| now >= asked && now.since(asked) < PAUSE;
-        if inner.asked.is_some_and(soon) {
-            return Turn::TooSoon;
+        if !inner.may_ask(stranger.map(subscriber), now) {
+            return last.map_or(Turn::TooSoon, Turn::Kept);
         }
-        inner.asked = Some(now);
         let (sender, receiver) = watch::channel(());
         inner.coming.push((address.to_owned(), receiver));
         Turn::Ask(Asking {
             answers: self,
             address: address.to_owned(),
+            last,
             _coming: sender,
         })
     }
@@ -95,7 +108,36 @@ impl Answers {
     }
 }
 
+impl Inner {
+    /// Whether a request may go out; it counts then.
+    fn may_ask(&mut self, stranger: Option<IpAddr>, now: Time) -> bool {
+        // A clock that was set back must not forbid all requests until it has caught up.
+        self.asked
+            .retain(|(_, asked)| now >= *asked && now.since(*asked) < MINUTE);
+        let strangers = self.asked.iter().filter(|(who, _)| who.is_some()).count();
+        let may = match stranger {
+            None => self.asked.len() - strangers < KNOWN,
+            Some(_) => strangers < STRANGERS && self.asked.iter().all(|(who, _)| *who != stranger),
+        };
+        if may {
+            self.asked.push((stranger, now));
+        }
+        may
+    }
+}
+
 impl Asking<'_> {
+    /// What is kept, where no new answer can be had.
+    pub(crate) fn last(&mut self) -> Option<Response> {
+        self.last.take()
+    }
+
+    /// Forgets what is kept: the other side has another answer.
+    pub(crate) fn forget(&self) {
+        let mut inner = self.answers.0.lock();
+        inner.kept.retain(|kept| kept.address != self.address);
+    }
+
     /// Keeps the answer, where it is small enough.
     pub(crate) fn keep(self, answer: &Response, life: Duration, now: Time) {
         let headers = answer.headers.iter();
@@ -103,6 +145,7 @@ impl Asking<'_> {
         if self.address.len() + headers + answer.body.len() > ANSWER {
             return;
         }
+        self.forget();
         let mut inner = self.answers.0.lock();
         inner.kept.push(Kept {
             address: self.address.clone(),
@@ -127,6 +170,12 @@ mod tests {
 
     const NOW: Time = Time::from_secs(1_795_000_000);
     const HOUR: Duration = Duration::from_secs(3600);
+    const STRANGER: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)));
+
+    /// Whether a request goes out for an address; none comes back.
+    fn asks(answers: &Answers, address: &str, stranger: Option<IpAddr>, now: Time) -> bool {
+        matches!(answers.turn(address, stranger, now), Turn::Ask(_))
+    }
 
     fn answer(body: &str) -> Response {
         Response {
@@ -138,18 +187,18 @@ mod tests {
 
     /// Asks for an address and keeps what comes.
     fn fetch(answers: &Answers, address: &str, now: Time) {
-        match answers.turn(address, now) {
+        match answers.turn(address, None, now) {
             Turn::Ask(asking) => asking.keep(&answer(address), HOUR, now),
             _ => panic!("{address} may not be asked for"),
         }
     }
 
     fn minute(number: u32) -> Time {
-        NOW.after(PAUSE * number)
+        NOW.after(MINUTE * number)
     }
 
     fn kept(answers: &Answers, address: &str, now: Time) -> bool {
-        match answers.turn(address, now) {
+        match answers.turn(address, STRANGER, now) {
             Turn::Kept(found) => found.body == address.as_bytes(),
             Turn::Wait(_) | Turn::Ask(_) | Turn::TooSoon => false,
         }
@@ -165,7 +214,7 @@ mod tests {
             NOW.after(HOUR - Duration::from_millis(1))
         ));
         assert!(!kept(&answers, "a", NOW.after(HOUR)));
-        let Turn::Ask(asking) = answers.turn("b", NOW.after(HOUR * 2)) else {
+        let Turn::Ask(asking) = answers.turn("b", None, NOW.after(HOUR * 2)) else {
             panic!("an hour later");
         };
         asking.keep(&answer("b"), Duration::MAX, NOW.after(HOUR * 2));
@@ -174,30 +223,62 @@ mod tests {
     }
 
     #[test]
-    fn one_request_a_minute_goes_out_whatever_the_address() {
+    fn a_stranger_has_one_request_a_minute_whatever_the_address() {
         let answers = Answers::default();
-        drop(answers.turn("forged", NOW));
-        let soon = NOW.after(PAUSE - Duration::from_millis(1));
+        assert!(asks(&answers, "forged", STRANGER, NOW));
+        let soon = NOW.after(MINUTE - Duration::from_millis(1));
         for address in ["forged", "another"] {
-            assert!(matches!(answers.turn(address, soon), Turn::TooSoon));
+            assert!(!asks(&answers, address, STRANGER, soon));
         }
-        fetch(&answers, "another", minute(1));
+        fetch(&answers, "genuine", soon);
         // What is kept is told all the same.
-        assert!(kept(&answers, "another", minute(1)));
+        assert!(kept(&answers, "genuine", soon));
+        assert!(asks(&answers, "another", STRANGER, minute(1)));
         // A clock that was set back forbids nothing for long.
-        assert!(matches!(answers.turn("third", NOW), Turn::Ask(_)));
+        assert!(asks(&answers, "third", STRANGER, NOW));
+    }
+
+    #[test]
+    fn strangers_take_no_request_of_each_other_nor_of_known_callers() {
+        let answers = Answers::default();
+        let stranger = |last: u16| Some(IpAddr::from([0x2001, 0xdb8, 0, last, 0, 0, 0, last]));
+        let out = |stranger| {
+            let asks = |name: &u32| asks(&answers, &format!("{name}"), stranger, NOW);
+            (0..20).filter(asks).count()
+        };
+        for last in 0..20 {
+            let expected = usize::from(usize::from(last) < STRANGERS);
+            assert_eq!(out(stranger(last)), expected, "{last}");
+        }
+        assert_eq!(out(None), KNOWN);
+    }
+
+    #[test]
+    fn the_last_answer_serves_where_no_other_may_be_asked_for() {
+        let answers = Answers::default();
+        fetch(&answers, "a", NOW);
+        let over = NOW.after(HOUR);
+        assert!(asks(&answers, "forged", STRANGER, over));
+        assert!(kept(&answers, "a", over));
+        let Turn::Ask(mut asking) = answers.turn("a", None, over) else {
+            panic!("its life is over");
+        };
+        assert!(asking.last().is_some());
+        asking.forget();
+        drop(asking);
+        assert!(!kept(&answers, "a", over));
     }
 
     #[tokio::test]
     async fn who_wants_what_is_on_its_way_waits_for_it() {
         let answers = Answers::default();
-        let Turn::Ask(asking) = answers.turn("a", NOW) else {
+        let Turn::Ask(asking) = answers.turn("a", STRANGER, NOW) else {
             panic!("nothing was asked before");
         };
-        let Turn::Wait(mut coming) = answers.turn("a", NOW) else {
+        let Turn::Wait(mut coming) = answers.turn("a", STRANGER, NOW) else {
             panic!("it is on its way");
         };
-        assert!(matches!(answers.turn("b", NOW), Turn::TooSoon));
+        assert!(matches!(answers.turn("b", STRANGER, NOW), Turn::TooSoon));
         asking.keep(&answer("a"), HOUR, NOW);
         assert!(coming.changed().await.is_err(), "the channel has closed");
         assert!(kept(&answers, "a", NOW));
@@ -218,10 +299,10 @@ mod tests {
     #[test]
     fn an_answer_that_is_too_large_is_not_kept() {
         let answers = Answers::default();
-        let Turn::Ask(asking) = answers.turn("a", NOW) else {
+        let Turn::Ask(asking) = answers.turn("a", STRANGER, NOW) else {
             panic!("nothing was asked before");
         };
         asking.keep(&answer(&"x".repeat(ANSWER + 1)), HOUR, NOW);
-        assert!(matches!(answers.turn("a", NOW), Turn::TooSoon));
+        assert!(matches!(answers.turn("a", STRANGER, NOW), Turn::TooSoon));
     }
 }

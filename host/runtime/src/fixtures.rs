@@ -27,6 +27,7 @@ pub(crate) fn access() -> AccountAccess {
         secrets: vec![],
         plain_loopback: false,
         tokens: Arc::new(TokenStore::new()),
+        stranger: None,
         recorder: None,
     }
 }

@@ -11,7 +11,8 @@
 //! | exchanges | a shop | each may take ten seconds, and must hold up no payment |
 //! | callbacks | the store, or a vendor | news must get through whatever merchants do |
 //!
-//! A request counts from when its body is there: whoever sends a byte a second takes nobody's place.
+//! A request counts from when its body is there: a sender of a byte a second takes no other's place. Where
+//! too many bodies are there at one moment, those beyond the bound are refused then.
 //! Together the bounds stay below the store's queue, so what was let in is hardly ever refused there.
 //! Operators and health checks have a listener of their own, which refuses nobody.
 
@@ -27,6 +28,8 @@ use http_body::{Body as _, Frame, SizeHint};
 use kassette_runtime::Sampled;
 use metrics::Counter;
 use serde::Deserialize;
+
+use crate::listen::UsedUp;
 
 /// Most requests in hand, by class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -179,16 +182,25 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Counts the request from now on.
-    fn count(&self) {
-        if !self.counted.swap(true, Ordering::Relaxed) {
-            self.door.inside.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Counts the request from now on; whether there is room for it.
+    fn count(&self) -> bool {
+        let most = self.door.most;
+        let counted = self.counted.load(Ordering::Relaxed)
+            || self
+                .door
+                .inside
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |inside| {
+                    (inside < most).then_some(inside + 1)
+                })
+                .is_ok();
+        self.counted.store(counted, Ordering::Relaxed);
+        counted
     }
 
     /// Counts the request from when its body has arrived.
     pub(crate) fn count_once_whole(self: &Arc<Self>, body: Body) -> Body {
         if body.is_end_stream() {
+            // There was room a moment ago.
             self.count();
             return body;
         }
@@ -229,8 +241,9 @@ impl http_body::Body for Arriving {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if frame.is_none() || self.body.is_end_stream() {
-            self.place.count();
+        if (frame.is_none() || self.body.is_end_stream()) && !self.place.count() {
+            self.place.door.refuse();
+            return Poll::Ready(Some(Err(axum::Error::new(UsedUp))));
         }
         Poll::Ready(frame)
     }
@@ -315,6 +328,30 @@ mod tests {
             drop(place);
             assert!(door.admit().is_some());
         }
+    }
+
+    #[tokio::test]
+    async fn bodies_that_are_whole_at_one_moment_take_no_more_than_the_bound() {
+        let admission = admission(2);
+        let door = admission.door(&Method::POST, "/api/v1/payments");
+        let arriving: Vec<_> = (0..5)
+            .map(|_| {
+                let place = door.admit().unwrap();
+                let body = place.count_once_whole(Body::from("{}"));
+                (place, body)
+            })
+            .collect();
+        let mut inside = Vec::new();
+        for (place, body) in arriving {
+            let read = crate::api::body::read(&http::HeaderMap::new(), body, 16).await;
+            inside.push((place, read));
+        }
+        let read: Vec<_> = inside.iter().map(|(_, read)| read.is_ok()).collect();
+        assert_eq!(read, [true, true, false, false, false]);
+        let refused = inside.pop().unwrap().1;
+        assert_eq!(refused, Err(crate::api::body::BodyError::UsedUp));
+        drop(inside);
+        assert_eq!(door.inside.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]

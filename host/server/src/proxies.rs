@@ -1,10 +1,11 @@
 //! Who a request comes from, where proxies stand in between.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
 use ipnet::{IpNet, Ipv4Net};
+pub(crate) use kassette_http::subscriber;
 use serde::Deserialize;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -105,18 +106,6 @@ impl Proxies {
             }
         }
         client
-    }
-}
-
-/// The address by which limits count a client: an IPv6 address counts with its /64, which is what one
-/// subscriber has.
-pub(crate) fn subscriber(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => IpAddr::V4(address),
-        IpAddr::V6(address) => {
-            let network = u128::from(address) & (u128::MAX << 64);
-            IpAddr::V6(Ipv6Addr::from(network))
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! PayPal's page "Integrate webhooks" prefers that the receiver verifies: the signature covers the
 //! transmission's id and time, the webhook's id and the CRC-32 of the body, and the certificate of the key
 //! stands at an address in a header. A sender of forgeries chooses that address, so it is only followed to
-//! PayPal's own hosts, and through the host's memory, which lets one request a minute and account out.
+//! PayPal's own hosts, and through the host's memory, which lets few requests a minute out.
 //!
 //! The certificate has to lead to a root that browsers trust. PayPal does not say that the file holds what
 //! stands between, and its own SDKs for Java and Python brought that along, as if it did not. So where a

@@ -95,10 +95,12 @@ impl Run<'_> {
             .rank(self.start.method, &question, only, country)
             .await;
         ranked.map_err(|barred| {
-            tracing::info!(
-                payment.id = %payment.id, method.id = %self.start.method, routing.barred = ?barred,
-                "nobody can take the payment"
-            );
+            if let Some(left_out) = self.gateway.inner.lines.barred.line() {
+                tracing::info!(
+                    payment.id = %payment.id, method.id = %self.start.method,
+                    routing.barred = ?barred, left_out, "no account can take the payment"
+                );
+            }
             StartError::NotAvailable(match (only, barred) {
                 (Some(_), Barred::NoAccount | Barred::Refused(_)) => {
                     "provider_id: is unknown or not available for this payment"

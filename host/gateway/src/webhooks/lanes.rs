@@ -166,6 +166,8 @@ struct Slots {
     /// By the standings that they began with; what has moved is not among them.
     begun: [usize; STANDINGS.len()],
     moved: usize,
+    /// A quarter of all slots alone: the process may open few files.
+    are_few: bool,
 }
 
 impl Slots {
@@ -183,13 +185,22 @@ impl Slots {
 
     /// Whether another attempt may begin.
     const fn has_room(&self, standing: Standing) -> bool {
-        let (quick, slow) = (self.quick(), self.slow());
-        match standing {
-            Standing::Quick => quick < QUICK && self.of(standing) < QUICK - FOR_NEWCOMERS,
-            Standing::New => quick < QUICK && self.of(standing) < NEWCOMERS,
-            Standing::Slow => slow < SLOW && self.of(standing) < LATE,
-            Standing::Silent => slow < SLOW && self.of(standing) < SILENT,
-        }
+        let of = self.of(standing);
+        let (all, own) = match standing {
+            Standing::Quick => (QUICK, QUICK - FOR_NEWCOMERS),
+            Standing::New => (QUICK, NEWCOMERS),
+            Standing::Slow => (SLOW, LATE),
+            Standing::Silent => (SLOW, SILENT),
+        };
+        let taken = match standing {
+            Standing::Quick | Standing::New => self.quick(),
+            Standing::Slow | Standing::Silent => self.slow(),
+        };
+        taken < self.most(all) && of < self.most(own)
+    }
+
+    const fn most(&self, slots: usize) -> usize {
+        if self.are_few { slots / 4 } else { slots }
     }
 
     const fn take(&mut self, standing: Standing) {
@@ -199,7 +210,7 @@ impl Slots {
     /// Moves an attempt to the slow pool, if there is room and it is not there.
     const fn move_over(&mut self, attempt: &mut UnderWay) {
         let is_quick = matches!(attempt.standing, Standing::Quick | Standing::New);
-        if is_quick && !attempt.has_moved && self.slow() < SLOW {
+        if is_quick && !attempt.has_moved && self.slow() < self.most(SLOW) {
             attempt.has_moved = true;
             self.begun[attempt.standing.index()] -= 1;
             self.moved += 1;
@@ -272,6 +283,11 @@ impl Lanes {
     /// Sets how long an open circuit may hold back.
     pub(super) const fn hold_for(&mut self, hold: Duration) {
         self.hold = hold;
+    }
+
+    /// Sets whether few attempts are under way at once, because the process may open few files.
+    pub(super) const fn be_few(&mut self, few: bool) {
+        self.slots.are_few = few;
     }
 
     /// Something is due for an endpoint at a time.

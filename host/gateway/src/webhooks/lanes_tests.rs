@@ -390,6 +390,28 @@ fn busy_friends_leave_slots_to_strangers() {
 }
 
 #[test]
+fn a_process_that_may_open_few_files_has_a_quarter_of_the_attempts_under_way() {
+    let mut world = World::default();
+    world.lanes.be_few(true);
+    for name in 0..1000 {
+        world.queue(name, 10);
+    }
+    let mut begun = 0;
+    loop {
+        let started = world.start(NOW);
+        if started.is_empty() {
+            break;
+        }
+        begun += started.len();
+        // None of them answers.
+        for (_, id) in started {
+            world.lanes.lingers(id);
+        }
+    }
+    assert!((QUICK / 4..=(QUICK + SLOW) / 4).contains(&begun), "{begun}");
+}
+
+#[test]
 fn a_recovered_endpoint_has_its_share_again() {
     let mut world = World::default();
     world.queue(1, 1000);

@@ -197,8 +197,9 @@ impl Worker<'_> {
 
     /// Does everything that can be begun now.
     async fn act(&mut self) {
-        self.lanes
-            .hold_for(self.gateway.settings().webhooks.circuit_hold);
+        let settings = self.gateway.settings();
+        self.lanes.hold_for(settings.webhooks.circuit_hold);
+        self.lanes.be_few(settings.webhooks.few_files);
         self.record();
         let now = self.gateway.now();
         while let Some(action) = self.lanes.next(now) {

@@ -1,6 +1,6 @@
 //! Scripted modules, and a vendor with books behind them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
@@ -53,6 +53,10 @@ struct Books {
     callbacks: VecDeque<Result<Acknowledged, Refused>>,
     starts: Vec<(AccountId, AttemptId)>,
     queries: Vec<(AttemptId, Wish)>,
+    /// Accounts whose callbacks from strangers are never read to their end.
+    stuck: HashSet<AccountId>,
+    /// How many such have begun to be read.
+    stuck_calls: usize,
     silent: bool,
     down: bool,
 }
@@ -95,6 +99,16 @@ impl Vendor {
 
     pub(crate) fn answer_callback(&self, answer: Result<Acknowledged, Refused>) {
         self.books.lock().callbacks.push_back(answer);
+    }
+
+    /// From now on the account's module waits without end over each callback from a stranger.
+    pub(crate) fn stick_to_strangers(&self, account: &str) {
+        let account = AccountId::parse(account).unwrap();
+        self.books.lock().stuck.insert(account);
+    }
+
+    pub(crate) fn stuck_calls(&self) -> usize {
+        self.books.lock().stuck_calls
     }
 
     /// From now on its module's version is one that needs this setting of every account.
@@ -366,10 +380,15 @@ impl Provider for Speaks {
 
     fn callback<'a>(
         &'a self,
-        _: &'a Access,
+        access: &'a Access,
         _: &'a Incoming,
     ) -> Calling<'a, Result<Result<Acknowledged, Refused>, CallError>> {
-        let answer = self.0.books.lock().callbacks.pop_front();
+        let mut books = self.0.books.lock();
+        if access.stranger.is_some() && books.stuck.contains(&access.account.id) {
+            books.stuck_calls += 1;
+            return Box::pin(std::future::pending());
+        }
+        let answer = books.callbacks.pop_front();
         Box::pin(async move { answer.map(Ok).unwrap_or(Err(CallError::Trap)) })
     }
 

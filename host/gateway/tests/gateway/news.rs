@@ -9,7 +9,7 @@ use kassette_domain::provider::{Refused, Subject, VendorStatus, Wish};
 use tokio::sync::Notify;
 
 use crate::modules::Script;
-use crate::world::{World, by_api, called_back};
+use crate::world::{World, account_id, by_api, called_back, heard, incoming};
 
 #[tokio::test]
 async fn an_approval_is_captured_without_further_help() {
@@ -90,7 +90,7 @@ async fn many_callbacks_in_two_processes_capture_once() {
     let news = world.vendor.payer(attempt, VendorStatus::Processing);
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..16 {
-        let heard = crate::world::heard(Subject::Attempt(attempt), Some(news.clone()));
+        let heard = heard(Subject::Attempt(attempt), Some(news.clone()));
         world.vendor.answer_callback(Ok(heard));
         let gateway = if number % 2 == 0 {
             &world.gateway
@@ -305,4 +305,43 @@ async fn the_workers_wake_for_what_falls_due_and_end_in_order() {
     }
     stop.notify_one();
     workers.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_module_that_waits_over_strangers_callbacks_leaves_known_and_other_accounts_theirs() {
+    let world = World::new().await;
+    world.vendor.stick_to_strangers("alpha");
+    let strangers: Vec<_> = (0..20)
+        .map(|last| {
+            let gateway = world.gateway.clone();
+            let from = [192, 0, 2, last].into();
+            tokio::spawn(async move {
+                let (account, incoming) = (account_id("alpha"), incoming());
+                let judged = gateway.judge_callback(&account, &incoming, Some(from));
+                let judged = judged.await;
+                assert!(!judged.unproved(), "no module has read it");
+                gateway.heed_callback(&account, judged, from).await.status
+            })
+        })
+        .collect();
+    // Half of the places for strangers in test are held; the others are answered.
+    while strangers.iter().filter(|task| task.is_finished()).count() < 16 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.vendor.stuck_calls(), 2);
+    let about = || Subject::Reference("none".into());
+    assert_eq!(world.callback(about(), None).await.status, 200);
+    world.vendor.answer_callback(Ok(heard(about(), None)));
+    let beta = account_id("beta");
+    let from = [192, 0, 2, 99].into();
+    let judged = world
+        .gateway
+        .judge_callback(&beta, &incoming(), Some(from))
+        .await;
+    assert!(judged.proved());
+    let (_, attempt) = world.waiting().await;
+    assert!(world.vendor.entry(attempt).is_some());
+    for task in strangers {
+        task.abort();
+    }
 }

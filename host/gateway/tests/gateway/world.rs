@@ -249,11 +249,13 @@ impl World {
         self.vendor.answer_callback(Ok(said));
         let alpha = account_id("alpha");
         let incoming = incoming();
-        let judged = self.gateway.judge_callback(&alpha, &incoming, false).await;
-        assert!(!judged.proved());
-        self.gateway
-            .heed_callback(&alpha, judged, from.into())
-            .await
+        let from = from.into();
+        let judged = self
+            .gateway
+            .judge_callback(&alpha, &incoming, Some(from))
+            .await;
+        assert!(judged.unproved());
+        self.gateway.heed_callback(&alpha, judged, from).await
     }
 
     pub(crate) async fn transitions_to(&self, payment: PaymentId, status: Status) -> usize {
@@ -291,7 +293,7 @@ fn gateway(
 /// A callback from an address that the account's provider is known by.
 pub(crate) async fn called_back(gateway: &Gateway, account: &str) -> CallbackAnswer {
     let account = account_id(account);
-    let judged = gateway.judge_callback(&account, &incoming(), true).await;
+    let judged = gateway.judge_callback(&account, &incoming(), None).await;
     let from = [192, 0, 2, 1].into();
     gateway.heed_callback(&account, judged, from).await
 }

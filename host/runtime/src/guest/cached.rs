@@ -28,28 +28,43 @@ impl Call {
         let ready = self.prepare(&request)?;
         let address = ready.url.clone();
         let (memory, now) = (Arc::clone(&self.access.tokens), self.access.account.now);
-        let mut turn = memory.answers.turn(address.as_str(), now);
+        let stranger = self.access.stranger;
+        let mut turn = memory.answers.turn(address.as_str(), stranger, now);
         if let Turn::Wait(mut coming) = turn {
             self.waits += 1;
             // The caller has a deadline of its own; its failure closes the channel too.
             let _closed = coming.changed().await;
-            turn = memory.answers.turn(address.as_str(), now);
+            turn = memory.answers.turn(address.as_str(), stranger, now);
         }
         match turn {
             Turn::Kept(answer) => Ok(answer),
-            Turn::Ask(asking) => {
-                let (answer, whole) = self.exchange(who, request, ready).await?;
+            Turn::Ask(mut asking) => {
+                let asked = self.exchange(who, request, ready).await;
+                let failed = asked
+                    .as_ref()
+                    .map_or(true, |(answer, _)| fails(answer.status));
+                if failed && let Some(last) = asking.last() {
+                    return Ok(last);
+                }
+                let (answer, whole) = asked?;
                 if answer.status == 200 && whole {
                     let life = Duration::from_secs(life.into());
                     asking.keep(&answer, life, now);
+                } else if !failed {
+                    asking.forget();
                 }
                 Ok(answer)
             }
             Turn::Wait(_) | Turn::TooSoon => Err(wit::Failure::NotSent(
-                "not kept, and one request a minute goes out for what is not".into(),
+                "not kept, and few requests a minute go out for what is not".into(),
             )),
         }
     }
+}
+
+/// Whether the other side cannot answer now; what it said before may still hold.
+const fn fails(status: u16) -> bool {
+    status >= 500 || status == 429
 }
 
 #[cfg(test)]

@@ -4,10 +4,23 @@ use kassette_http::{NoAnswer, SendError};
 
 use super::super::send::tests::{Bench, answer, with_key};
 use super::*;
+use crate::access::AccountAccess;
 use crate::fixtures::access;
 
 const CERTIFICATE: &str = "https://api.vendor.example/certs/1";
 const HOUR: u32 = 3600;
+
+/// As in a call that a stranger caused.
+fn strange(access: AccountAccess) -> AccountAccess {
+    AccountAccess {
+        stranger: Some([192, 0, 2, 1].into()),
+        ..access
+    }
+}
+
+fn bench() -> Bench {
+    Bench::new(strange(access()))
+}
 
 async fn get(bench: &mut Bench, url: &str) -> Result<wit::Response, wit::Failure> {
     bench.call.get_cached(&bench.who, url.into(), HOUR).await
@@ -25,7 +38,7 @@ fn not_sent(answered: &Result<wit::Response, wit::Failure>) -> bool {
 
 #[tokio::test]
 async fn a_kept_answer_sends_nothing_until_its_life_is_over() {
-    let mut bench = Bench::new(access());
+    let mut bench = bench();
     bench.next(answer(200, "certificate"));
     let first = get(&mut bench, CERTIFICATE).await.unwrap();
     later(&mut bench, 3599);
@@ -38,8 +51,8 @@ async fn a_kept_answer_sends_nothing_until_its_life_is_over() {
 }
 
 #[tokio::test]
-async fn one_request_a_minute_goes_out_for_an_account_whatever_it_asks_for() {
-    let mut bench = Bench::new(access());
+async fn one_request_a_minute_goes_out_for_a_stranger_whatever_it_asks_for() {
+    let mut bench = bench();
     bench.next(answer(404, "no such certificate"));
     assert_eq!(get(&mut bench, CERTIFICATE).await.unwrap().status, 404);
     for seconds in [0, 59] {
@@ -57,11 +70,41 @@ async fn one_request_a_minute_goes_out_for_an_account_whatever_it_asks_for() {
 
 #[tokio::test]
 async fn another_account_has_a_minute_and_a_memory_of_its_own() {
-    let mut bench = Bench::new(access());
+    let mut bench = bench();
     get(&mut bench, CERTIFICATE).await.unwrap();
-    bench.call.access = access();
+    bench.call.access = strange(access());
     get(&mut bench, CERTIFICATE).await.unwrap();
     assert_eq!(bench.left().len(), 2);
+}
+
+#[tokio::test]
+async fn a_forger_keeps_nothing_from_known_callers() {
+    let mut bench = bench();
+    bench.next(answer(404, "no such certificate"));
+    assert_eq!(get(&mut bench, CERTIFICATE).await.unwrap().status, 404);
+    assert!(not_sent(&get(&mut bench, CERTIFICATE).await));
+    bench.call.access.stranger = None;
+    bench.next(answer(200, "certificate"));
+    let found = get(&mut bench, CERTIFICATE).await.unwrap();
+    assert_eq!(found.body, b"certificate");
+}
+
+#[tokio::test]
+async fn what_was_kept_serves_where_the_other_side_fails_and_until_it_says_otherwise() {
+    let mut bench = bench();
+    bench.next(answer(200, "certificate"));
+    get(&mut bench, CERTIFICATE).await.unwrap();
+    later(&mut bench, 3600);
+    for failure in [answer(503, ""), Err(SendError::NoAnswer(NoAnswer::Broken))] {
+        bench.next(failure);
+        let found = get(&mut bench, CERTIFICATE).await.unwrap();
+        assert_eq!(found.body, b"certificate");
+        later(&mut bench, 60);
+    }
+    assert_eq!(bench.left().len(), 3);
+    bench.next(answer(404, "no such certificate"));
+    assert_eq!(get(&mut bench, CERTIFICATE).await.unwrap().status, 404);
+    assert!(not_sent(&get(&mut bench, CERTIFICATE).await));
 }
 
 #[tokio::test]
@@ -77,7 +120,7 @@ async fn failures_are_never_kept() {
             ..whole
         }),
     ] {
-        let mut bench = Bench::new(access());
+        let mut bench = bench();
         bench.next(failure);
         let _failed = get(&mut bench, CERTIFICATE).await;
         later(&mut bench, 60);
@@ -90,7 +133,7 @@ async fn failures_are_never_kept() {
 
 #[tokio::test]
 async fn an_answer_with_a_secret_in_it_is_blanked_and_not_kept() {
-    let mut bench = Bench::new(with_key());
+    let mut bench = Bench::new(strange(with_key()));
     bench.next(answer(200, "your key is sk_live_9f8e7d6c"));
     let seen = get(&mut bench, CERTIFICATE).await.unwrap();
     assert_eq!(seen.body, b"your key is ***");
@@ -106,7 +149,7 @@ async fn an_answer_with_a_secret_in_it_is_blanked_and_not_kept() {
 
 #[tokio::test]
 async fn what_may_not_be_asked_for_uses_up_no_turn() {
-    let mut bench = Bench::new(access());
+    let mut bench = bench();
     for url in [
         "https://evil.example/certs/1",
         "http://api.vendor.example/certs/1",
@@ -128,8 +171,8 @@ async fn what_may_not_be_asked_for_uses_up_no_turn() {
 
 #[tokio::test]
 async fn two_calls_that_want_the_same_send_one_request() {
-    let mut one = Bench::new(access());
-    let mut other = Bench::new(access());
+    let mut one = bench();
+    let mut other = bench();
     other.call.access.tokens = Arc::clone(&one.call.access.tokens);
     one.next(answer(200, "certificate"));
     let (first, second) = tokio::join!(get(&mut one, CERTIFICATE), get(&mut other, CERTIFICATE));

@@ -363,6 +363,7 @@ pub fn access(host: &str) -> AccountAccess {
         secrets: vec![],
         plain_loopback: true,
         tokens: Arc::new(TokenStore::new()),
+        stranger: None,
         recorder: None,
     }
 }

@@ -22,7 +22,6 @@ mod plugins;
 mod policy;
 mod providers;
 mod query;
-mod refusals;
 mod resellers;
 mod text;
 mod upkeep;
@@ -39,13 +38,13 @@ use axum::routing::{delete, get, patch, post, put};
 use http::StatusCode;
 use http::header::HOST;
 use kassette_gateway::Gateway;
+use kassette_runtime::Sampled;
 use tokio::sync::Semaphore;
 
 pub(crate) use self::body::words;
 use self::caller::Viewer;
 pub(crate) use self::keys::environment;
 pub(crate) use self::operators::{NAME_TAKEN, draw as draw_operator, view as operator_view};
-use self::refusals::Refusals;
 pub(crate) use self::text::future;
 pub(crate) use self::upkeep::verdict as audit_verdict;
 use crate::api::ApiError;
@@ -60,8 +59,8 @@ pub(crate) struct AdminState {
     controls: Option<Arc<DevControls>>,
     /// Whose turn it is to upload a module.
     uploads: Arc<Semaphore>,
-    /// Refused tokens that the log has not told yet.
-    refusals: Arc<Refusals>,
+    /// Refused tokens, as the log tells of them.
+    refusals: Arc<Sampled>,
     /// Whether `/metrics` is open to all that reach the listener.
     open_metrics: bool,
 }
@@ -78,7 +77,7 @@ impl AdminState {
             hosts: Arc::new(hosts),
             controls,
             uploads: Arc::new(Semaphore::new(1)),
-            refusals: Arc::default(),
+            refusals: Arc::new(Sampled::new("refused-operator-token", 1)),
             open_metrics: true,
         }
     }

@@ -31,6 +31,20 @@ impl Arrived {
         Ok(Self { parts, body })
     }
 
+    /// Counts a request without a usable key against its address, and reads it if there was a token: a
+    /// sender who has none left makes us read nothing.
+    pub(super) async fn read_without_key(
+        request: Request,
+        state: &ApiState,
+    ) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        if let Err(exhausted) = state.count_address(&parts) {
+            body::check_declared(&body, BODY_LIMIT)?;
+            return Err(exhausted);
+        }
+        Self::read(Request::from_parts(parts, body)).await
+    }
+
     /// The exact bytes of the body.
     pub(super) fn body(&self) -> &[u8] {
         &self.body
@@ -147,8 +161,7 @@ impl FromRequest<ApiState> for Anonymous {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let arrived = Arrived::read(request).await?;
-        state.count_address(&arrived.parts)?;
+        let arrived = Arrived::read_without_key(request, state).await?;
         Ok(Self(arrived))
     }
 }
@@ -163,18 +176,20 @@ async fn merchant(
         Some(token) => state.gateway().merchant_caller(token).await,
         None => Err(AuthError::Refused),
     };
-    if known.is_ok() {
-        Held::vouch_for(request.extensions());
-    }
-    let arrived = Arrived::read(request).await?;
-    let caller = match known.map_err(ApiError::from) {
-        Ok(caller) => caller,
-        Err(ApiError::Unauthorized) => {
+    let (caller, arrived) = match known {
+        Ok(caller) => {
+            Held::vouch_for(request.extensions());
+            (caller, Arrived::read(request).await?)
+        }
+        Err(AuthError::Refused) => {
             // Guessing is slowed down; a usable key is never held up by it.
-            state.count_address(&arrived.parts)?;
+            Arrived::read_without_key(request, state).await?;
             return Err(ApiError::Unauthorized);
         }
-        Err(error) => return Err(error),
+        Err(failed) => {
+            Arrived::read(request).await?;
+            return Err(failed.into());
+        }
     };
     let own = caller.merchant.policy.rate_limit;
     let limit = own.unwrap_or_else(|| state.gateway().settings().rate_limit);

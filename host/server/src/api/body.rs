@@ -52,11 +52,10 @@ pub(crate) async fn read(
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let outcome = if declared > cap {
-        Err(BodyError::TooLarge { cap })
-    } else {
-        collect(&mut body, cap).await
+    let declared = declared(&body);
+    let outcome = match check_declared(&body, cap) {
+        Ok(()) => collect(&mut body, cap).await,
+        Err(too_large) => Err(too_large),
     };
     // Whoever waits for "100 Continue" has not sent the body and never needs to.
     let waits = headers.contains_key(EXPECT);
@@ -64,6 +63,21 @@ pub(crate) async fn read(
         let _ = tokio::time::timeout(DISCARD_TIME, collect_nothing(&mut body)).await;
     }
     outcome
+}
+
+fn declared(body: &Body) -> usize {
+    usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX)
+}
+
+/// Refuses a body whose declared length is over the cap; nothing is read.
+///
+/// # Errors
+/// [`BodyError::TooLarge`].
+pub(crate) fn check_declared(body: &Body, cap: usize) -> Result<(), BodyError> {
+    match declared(body) > cap {
+        true => Err(BodyError::TooLarge { cap }),
+        false => Ok(()),
+    }
 }
 
 async fn collect(body: &mut Body, cap: usize) -> Result<Bytes, BodyError> {

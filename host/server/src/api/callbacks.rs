@@ -47,21 +47,24 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
     let (parts, body) = request.into_parts();
     // HEAD arrives here as a GET without an answer's body; no vendor means it as a callback.
     let Some(verb) = verb(&parts.method) else {
+        state.count_address(&parts)?;
         let allowed = [(ALLOW, HeaderValue::from_static(ALLOWED))];
         return Ok((allowed, ApiError::MethodNotAllowed).into_response());
     };
-    let (account, path) = split(parts.uri.path()).ok_or(UNKNOWN)?;
-    // Buckets are kept for accounts that exist, so that nobody can fill them with names.
-    if !state.gateway().settings().accounts.contains_key(&account) {
+    // Buckets are kept for accounts that exist, so that no caller can fill them with names.
+    let known = |account: &AccountId| state.gateway().settings().accounts.contains_key(account);
+    let Some((account, path)) = split(parts.uri.path()).filter(|(account, _)| known(account))
+    else {
+        state.count_address(&parts)?;
         return Err(UNKNOWN);
-    }
+    };
     let (from, limits) = (state.client(&parts), state.limits());
-    let known = limits.provers.know(&account, from, state.now());
-    if known {
+    let stranger = (!limits.provers.know(&account, from, state.now())).then_some(from);
+    if stranger.is_none() {
         Held::vouch_for(&parts.extensions);
-    } else {
-        let unproved = limits.unproved(&account, from, state.now());
-        unproved.map_err(ApiError::TooManyOfAddress)?;
+    } else if let Err(exhausted) = limits.unproved(&account, from, state.now()) {
+        state.gateway().count_limited_callback(&account);
+        return Err(ApiError::TooManyOfAddress(exhausted));
     }
     let body = body::read(&parts.headers, body, BODY_LIMIT).await?;
     let incoming = Incoming {
@@ -74,10 +77,16 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
     // A vendor that hangs up must not tear the reading of its news in two.
     let answer = tokio::spawn(async move {
         let (gateway, limits) = (state.gateway(), state.limits());
-        let judged = gateway.judge_callback(&account, &incoming, known).await;
+        let judged = gateway.judge_callback(&account, &incoming, stranger).await;
         if judged.proved() {
             limits.provers.note(&account, from, state.now());
-            limits.accounts.take(&account, RATE, state.now())?;
+            let taken = limits.accounts.take(&account, RATE, state.now());
+            if taken.is_err() {
+                gateway.count_limited_callback(&account);
+            }
+            taken?;
+        } else if stranger.is_none() && judged.unproved() {
+            limits.disproved(&account, from, state.now());
         }
         Ok(gateway.heed_callback(&account, judged, from).await)
     });

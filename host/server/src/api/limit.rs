@@ -135,36 +135,46 @@ fn take(full_at: &mut u64, cost: u32, limit: RateLimit, now: u64) -> Result<(), 
 }
 
 /// Addresses that have proved callbacks of an account within a day. Only the holder of a provider's secret
-/// gets onto the list, so a flood of strangers neither fills it nor holds up who is on it.
+/// gets onto an account's list, so a flood of strangers neither fills it nor holds up who is on it.
 #[derive(Default)]
-pub(crate) struct Provers(Mutex<HashMap<(AccountId, IpAddr), Time>>);
+pub(crate) struct Provers(Mutex<HashMap<AccountId, HashMap<IpAddr, Time>>>);
 
 /// How long an address is known.
 const KNOWN_FOR: Duration = Duration::from_secs(86_400);
-/// Most addresses of all accounts: vendors send from some dozens each.
-const KNOWN_MOST: usize = 8192;
+/// Most addresses of an account: vendors send from some dozens. Who has the secret of one account pushes
+/// out no address of another.
+const KNOWN_MOST: usize = 1024;
 
 impl Provers {
     /// Whether an address has proved a callback of the account lately.
     pub(crate) fn know(&self, account: &AccountId, address: IpAddr, now: Time) -> bool {
-        let prover = (account.clone(), subscriber(address));
-        let proved = self.0.lock().get(&prover).copied();
-        proved.is_some_and(|at| now.since(at) < KNOWN_FOR)
+        let provers = self.0.lock();
+        let proved = provers
+            .get(account)
+            .and_then(|of| of.get(&subscriber(address)));
+        proved.is_some_and(|at| now.since(*at) < KNOWN_FOR)
     }
 
     /// An address has proved a callback of the account.
     pub(crate) fn note(&self, account: &AccountId, address: IpAddr, now: Time) {
         let mut provers = self.0.lock();
-        let prover = (account.clone(), subscriber(address));
+        let provers = provers.entry(account.clone()).or_default();
+        let prover = subscriber(address);
         if provers.len() >= KNOWN_MOST && !provers.contains_key(&prover) {
             provers.retain(|_, at| now.since(*at) < KNOWN_FOR);
             let oldest = provers.iter().min_by_key(|(_, at)| **at);
-            let oldest = oldest.map(|(prover, _)| prover.clone());
+            let oldest = oldest.map(|(prover, _)| *prover);
             if let Some(oldest) = oldest.filter(|_| provers.len() >= KNOWN_MOST) {
                 provers.remove(&oldest);
             }
         }
         provers.insert(prover, now);
+    }
+
+    fn forget(&self, account: &AccountId, address: IpAddr) {
+        if let Some(provers) = self.0.lock().get_mut(account) {
+            provers.remove(&subscriber(address));
+        }
     }
 }
 
@@ -184,6 +194,8 @@ const UNPROVED_OF_ACCOUNT: RateLimit = RateLimit {
 struct Unproved {
     addresses: Buckets<IpAddr>,
     accounts: Buckets<AccountId>,
+    /// Callbacks from a known address that proved nothing all the same.
+    of_known: Buckets<(AccountId, IpAddr)>,
 }
 
 /// The buckets of the public listener.
@@ -215,9 +227,20 @@ impl Limits {
         let Unproved {
             addresses,
             accounts,
+            ..
         } = &self.unproved;
         addresses.take(&subscriber(address), UNPROVED_OF_ADDRESS, now)?;
         accounts.take(account, UNPROVED_OF_ACCOUNT, now)
+    }
+
+    /// Counts a callback from a known address that proved nothing. Once there are too many, the address is
+    /// known no more: what it proved must not carry whatever else is sent from there.
+    pub(crate) fn disproved(&self, account: &AccountId, address: IpAddr, now: Time) {
+        let sender = (account.clone(), subscriber(address));
+        let of_known = &self.unproved.of_known;
+        if of_known.take(&sender, UNPROVED_OF_ADDRESS, now).is_err() {
+            self.provers.forget(account, address);
+        }
     }
 
     /// Takes one token from the bucket of an address.
@@ -237,6 +260,7 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn addresses_that_prove_nothing_leave_callbacks_of_another_address_a_token() {
@@ -263,17 +287,38 @@ mod tests {
         assert!(provers.know(&account("one"), address, now));
         assert!(!provers.know(&account("two"), address, now));
         assert!(!provers.know(&account("one"), address, now.after(KNOWN_FOR)));
+        provers.note(&account("two"), address, now);
         for number in 0..u32::try_from(KNOWN_MOST).unwrap() * 2 {
             let later = now.after(Duration::from_millis(u64::from(number) + 1));
             provers.note(&account("one"), IpAddr::from(number.to_be_bytes()), later);
         }
-        assert_eq!(provers.0.lock().len(), KNOWN_MOST);
+        assert_eq!(provers.0.lock()[&account("one")].len(), KNOWN_MOST);
         assert!(
             !provers.know(&account("one"), address, now),
             "the oldest has gone"
         );
+        assert!(provers.know(&account("two"), address, now));
     }
-    use proptest::prelude::*;
+
+    #[test]
+    fn an_address_that_proves_nothing_too_often_is_known_no_more() {
+        let (limits, now) = (Limits::default(), Time::from_secs(1000));
+        let account = AccountId::parse("vendor-live").unwrap();
+        let address = |last| IpAddr::from([192, 0, 2, last]);
+        for last in [1, 2] {
+            limits.provers.note(&account, address(last), now);
+        }
+        for _ in 0..UNPROVED_OF_ADDRESS.burst {
+            limits.disproved(&account, address(1), now);
+            assert!(limits.provers.know(&account, address(1), now));
+        }
+        limits.disproved(&account, address(1), now);
+        assert!(!limits.provers.know(&account, address(1), now));
+        assert!(limits.provers.know(&account, address(2), now));
+        // A proof makes it known again.
+        limits.provers.note(&account, address(1), now);
+        assert!(limits.provers.know(&account, address(1), now));
+    }
 
     const SLOW: RateLimit = RateLimit {
         per_second: 2,

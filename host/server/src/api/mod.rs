@@ -78,9 +78,24 @@ fn endpoints() -> OpenApiRouter<ApiState> {
 /// Answers of the router itself in the Error shape, and what every response has.
 fn finish(routes: Router<ApiState>, state: &ApiState) -> Router<ApiState> {
     routes
-        .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
-        .fallback(|| async { ApiError::NotFound("there is nothing at this path") })
+        .method_not_allowed_fallback(no_method)
+        .fallback(no_path)
         .layer(edge(state))
+}
+
+/// 404 of the router. Its body is not read; it counts against its address all the same.
+async fn no_path(State(state): State<ApiState>, request: Request) -> ApiError {
+    let missing = ApiError::NotFound("there is nothing at this path");
+    state
+        .count_address(&request.into_parts().0)
+        .err()
+        .unwrap_or(missing)
+}
+
+/// 405 of the router, likewise.
+async fn no_method(State(state): State<ApiState>, request: Request) -> ApiError {
+    let refused = state.count_address(&request.into_parts().0).err();
+    refused.unwrap_or(ApiError::MethodNotAllowed)
 }
 
 /// What every response has, and the places for requests.

@@ -101,6 +101,7 @@ impl Webhooks {
             circuit_hold: Duration::from_secs(self.circuit_hold_seconds),
             keep: days(retention.delivery_days),
             allow_loopback,
+            few_files: false,
             own_origins: Vec::new(),
         }
     }

@@ -5,13 +5,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Caps;
 
-/// Descriptors for everything but incoming connections: deliveries (512), calls of modules (256), the
-/// store, files.
-const OTHERS: u64 = 1024;
+/// Descriptors for everything but incoming connections: deliveries (512), calls of modules (256),
+/// connections that are kept for the next of either (2,048), the store, files.
+const OTHERS: u64 = 3072;
 
 /// The caps of both listeners that this process's limit of open files allows. The soft limit is raised
-/// as far as the hard limit lets it. Where that is too low, strangers get half of it and operators an
-/// eighth, so that the rest is the store's, the modules' and the deliveries', whoever connects.
+/// as far as the hard limit lets it. Where that is too low, strangers get three eighths of it and operators
+/// a sixteenth, so that the rest is the store's, the modules' and the deliveries', whoever connects: of 1,024
+/// it is 576, for 256 calls and, where files are that few, 128 deliveries.
 pub(crate) fn within_limit(public: Caps, admin: Caps) -> (Caps, Caps) {
     let wanted = [public.overall, admin.overall].into_iter();
     let wanted = wanted.fold(OTHERS, |sum, each| {
@@ -22,8 +23,8 @@ pub(crate) fn within_limit(public: Caps, admin: Caps) -> (Caps, Caps) {
     };
     let possible = usize::try_from(possible).unwrap_or(usize::MAX);
     let (public, admin) = (
-        public.at_most(possible / 2),
-        admin.at_most((possible / 8).max(1)),
+        public.at_most(possible / 8 * 3),
+        admin.at_most(possible / 16),
     );
     tracing::warn!(
         descriptors.wanted = wanted,
@@ -86,7 +87,7 @@ mod tests {
         let (public, admin) = within_limit(endless, endless);
         if let Some(limit) = getrlimit(Resource::Nofile).current {
             let limit = usize::try_from(limit).unwrap();
-            assert_eq!((public.overall, admin.overall), (limit / 2, limit / 8));
+            assert_eq!((public.overall, admin.overall), (limit / 8 * 3, limit / 16));
             assert!(public.per_address <= public.overall);
         }
     }

@@ -6,6 +6,8 @@ use http::{HeaderMap, Request};
 use kassette_domain::secret::Secret;
 use url::Url;
 
+use crate::listen::UsedUp;
+
 /// Longest form, in bytes: a handful of answers.
 const MOST_BYTES: usize = 16 * 1024;
 /// Most fields of a form: each method's `seen`, or a module's questions.
@@ -25,6 +27,9 @@ pub(crate) enum BadForm {
     /// It is no form, or has too many fields.
     #[error("the body is not a form of at most {MOST_FIELDS} fields")]
     Unreadable,
+    /// Too much is being sent at once.
+    #[error("too much is being sent at once")]
+    Busy,
 }
 
 /// A form's fields. The values may be personal.
@@ -94,6 +99,9 @@ fn too_large_or_broken(error: &axum::Error) -> BadForm {
     while let Some(source) = cause {
         if source.is::<http_body_util::LengthLimitError>() {
             return BadForm::TooLarge;
+        }
+        if source.is::<UsedUp>() {
+            return BadForm::Busy;
         }
         cause = source.source();
     }

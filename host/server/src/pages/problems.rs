@@ -7,9 +7,10 @@ use kassette_store::Fault;
 use super::forms::BadForm;
 use super::templates::{Primary, State, Tone, Ways};
 use super::visit::{Manner, Visit};
+use crate::telemetry::InternalCause;
 
 /// What is wrong where no payment can be shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
     /// Nobody knows the token.
     NotFound,
@@ -23,22 +24,31 @@ pub(crate) enum Problem {
     Failure,
     /// Our own fault, for now.
     Unavailable,
+    /// The store failed.
+    Store {
+        /// For now; else for good.
+        for_now: bool,
+        /// Why, for the log alone.
+        cause: String,
+    },
 }
 
 impl From<Fault> for Problem {
     fn from(fault: Fault) -> Self {
-        tracing::error!(error = %fault, "a page could not be answered");
-        match fault {
-            Fault::Unavailable(_) | Fault::Busy | Fault::Stopping => Self::Unavailable,
-            Fault::Corrupt(_) => Self::Failure,
-        }
+        let cause = fault.to_string();
+        let for_now = match fault {
+            Fault::Busy => return Self::Unavailable,
+            Fault::Unavailable(_) | Fault::Stopping => true,
+            Fault::Corrupt(_) => false,
+        };
+        Self::Store { for_now, cause }
     }
 }
 
 /// The page about a problem.
 pub(crate) fn page(visit: &Visit, problem: Problem) -> Response {
     let t = visit.t;
-    let (status, heading, text) = match problem {
+    let (status, heading, text) = match &problem {
         Problem::NotFound => (
             StatusCode::NOT_FOUND,
             t.not_found_title(),
@@ -67,19 +77,22 @@ pub(crate) fn page(visit: &Visit, problem: Problem) -> Response {
             t.unreadable_title(),
             t.unreadable_text(),
         ),
-        Problem::Failure => (
+        Problem::Failure | Problem::Store { for_now: false, .. } => (
             StatusCode::INTERNAL_SERVER_ERROR,
             t.failure_title(),
             t.failure_text(),
         ),
-        Problem::Unavailable => (
+        Problem::Unavailable
+        | Problem::Store { for_now: true, .. }
+        | Problem::Form(BadForm::Busy)
+        | Problem::Invitation(BadForm::Busy) => (
             StatusCode::SERVICE_UNAVAILABLE,
             t.failure_title(),
             t.failure_text(),
         ),
     };
     // Who has a token that may be right can look again.
-    let primary = match (&visit.token, problem) {
+    let primary = match (&visit.token, &problem) {
         (Some(token), Problem::Form(_)) => Some(Primary::Link {
             href: format!("/checkout/{token}"),
             label: t.open_payment(),
@@ -94,7 +107,7 @@ pub(crate) fn page(visit: &Visit, problem: Problem) -> Response {
         status: Some(status),
         ..Manner::default()
     };
-    visit.framed(heading.clone(), None, manner, |frame| State {
+    let mut response = visit.framed(heading.clone(), None, manner, |frame| State {
         frame,
         tone: Tone::Bad,
         heading,
@@ -102,5 +115,9 @@ pub(crate) fn page(visit: &Visit, problem: Problem) -> Response {
         extra: None,
         primary,
         ways: Ways::default(),
-    })
+    });
+    if let Problem::Store { cause, .. } = problem {
+        response.extensions_mut().insert(InternalCause(cause));
+    }
+    response
 }

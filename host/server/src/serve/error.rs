@@ -58,6 +58,10 @@ pub(crate) enum ServeError {
     NoWorkspace,
     #[error("{path}: {why}")]
     Folder { path: String, why: String },
+    #[error(
+        "this process may open {files} files and needs {least}: raise the limit (LimitNOFILE, ulimit -n)"
+    )]
+    TooFewFiles { files: u64, least: u64 },
     #[error("interrupted")]
     Interrupted,
 }

@@ -56,6 +56,49 @@ pub(crate) fn start(format: LogFormat, configured: &str) -> Result<(), LogError>
     Ok(())
 }
 
+/// What the log of the thread of a test holds.
+#[cfg(test)]
+#[derive(Clone, Default)]
+pub(crate) struct Log(std::sync::Arc<parking_lot::Mutex<Vec<u8>>>);
+
+#[cfg(test)]
+impl Log {
+    /// Lines from info upwards, until the guard is dropped.
+    pub(crate) fn begin() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let lines = tracing_subscriber::fmt()
+            .with_writer(log.clone())
+            .with_ansi(false)
+            .finish();
+        (log, tracing::subscriber::set_default(lines))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock()).into_owned()
+    }
+}
+
+#[cfg(test)]
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+impl<'w> tracing_subscriber::fmt::MakeWriter<'w> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'w self) -> Self {
+        self.clone()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,7 +17,11 @@ use kassette_gateway::Gateway;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::edge::{Edge, InternalCause};
+#[cfg(test)]
+pub(crate) use self::logs::Log;
 use self::prometheus::Metrics;
+#[cfg(test)]
+pub(crate) use self::prometheus::for_tests;
 pub(crate) use self::request_id::RequestId;
 use crate::config::LogFormat;
 

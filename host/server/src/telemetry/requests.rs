@@ -125,7 +125,7 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::prometheus::for_tests;
+    use crate::telemetry::for_tests;
 
     #[test]
     fn requests_are_counted_by_template_method_and_status() {

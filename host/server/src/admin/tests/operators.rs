@@ -1,15 +1,12 @@
 //! Operators' names, and what the audit log and the log tell of operators.
 
-use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use axum::extract::ConnectInfo;
 use axum::routing::get;
-use parking_lot::Mutex;
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
+use crate::telemetry::Log;
 
 #[tokio::test]
 async fn an_operators_name_is_its_own_as_long_as_it_is_there() {
@@ -122,45 +119,17 @@ async fn actor_and_reason_show_something_and_are_said_once() {
     }
 }
 
-/// What the log would hold.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'w> MakeWriter<'w> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'w self) -> Self {
-        self.clone()
-    }
-}
-
 #[tokio::test]
 async fn refused_tokens_are_told_to_the_log_with_their_address_and_not_each() {
     let world = World::new().await;
-    let log = Log::default();
-    let writing = tracing_subscriber::fmt()
-        .with_writer(log.clone())
-        .with_ansi(false)
-        .finish();
-    let _guard = tracing::subscriber::set_default(writing);
+    let (log, _guard) = Log::begin();
     for _ in 0..50 {
         let mut guess = request(Some(&Secret::new("ko_guess")), Method::GET, "/work", None);
         let peer = SocketAddr::from(([192, 0, 2, 7], 4711));
         guess.extensions_mut().insert(ConnectInfo(peer));
         assert_eq!(world.send(guess).await.status(), 401);
     }
-    let log = String::from_utf8(log.0.lock().clone()).unwrap();
+    let log = log.text();
     let lines: Vec<_> = log
         .lines()
         .filter(|line| line.contains("refused"))

@@ -73,20 +73,22 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
         let gateway = state.gateway();
         let token = bearer(request.headers()).unwrap_or_default();
         let known = gateway.reseller_caller(token).await;
-        if known.is_ok() {
-            Held::vouch_for(request.extensions());
-        }
-        let arrived = Arrived::read(request).await?;
-        let presented = bearer(&arrived.parts.headers).unwrap_or_default();
-        let caller = match known {
-            Ok(caller) => caller,
+        let (caller, arrived) = match known {
+            Ok(caller) => {
+                Held::vouch_for(request.extensions());
+                (caller, Arrived::read(request).await?)
+            }
             Err(AuthError::Refused) => {
                 // Guessing is slowed down; a usable key is never held up by it.
-                state.count_address(&arrived.parts)?;
+                Arrived::read_without_key(request, state).await?;
                 return Err(ApiError::Unauthorized);
             }
-            Err(error) => return Err(error.into()),
+            Err(failed) => {
+                Arrived::read(request).await?;
+                return Err(failed.into());
+            }
         };
+        let presented = bearer(&arrived.parts.headers).unwrap_or_default();
         let limit = gateway.settings().rate_limit;
         let keys = &state.limits().keys;
         let cost = P::cost(arrived.parts.uri.query());

@@ -202,6 +202,32 @@ async fn guessing_keys_is_slowed_down_by_address_and_holds_up_nobody_with_a_key(
 }
 
 #[tokio::test]
+async fn paths_and_methods_that_are_not_there_are_slowed_down_by_address() {
+    let world = World::new().await;
+    let key = world.test_key().await;
+    for path in ["/nowhere", "/api/v1/payments/start", "/callbacks"] {
+        world.clock.advance(std::time::Duration::from_secs(60));
+        let refused = world.exhaust(&[], path).await;
+        assert!(refused.is_some(), "{path}");
+        world.get(&key, "/api/v1/methods").await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_read_from_an_address_that_has_no_token_left_and_shows_no_key() {
+    let world = World::new().await;
+    for path in ["/api/v1/methods", "/api/v1/reseller/merchants"] {
+        world.clock.advance(std::time::Duration::from_secs(60));
+        assert!(world.exhaust(&[], path).await.is_some());
+        // It would be refused for having broken off, were it read.
+        let broken = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        let body = Body::from_stream(stream::iter([Err::<Vec<u8>, _>(broken)]));
+        world.ask("GET", path, &[], body).await.expect(429);
+        world.ask("GET", path, &[], oversized()).await.expect(413);
+    }
+}
+
+#[tokio::test]
 async fn content_type_and_json_come_before_the_shape() {
     let world = World::new().await;
     let bearer = format!("Bearer {}", world.test_key().await);
@@ -316,7 +342,7 @@ async fn routes_of_others_have_the_limits_of_ours() {
     let form = axum::body::to_bytes(form.into_body(), 100).await.unwrap();
     assert_eq!(form, "outcome=approve");
     assert_eq!(send(&limited, "POST", oversized()).await.status(), 413);
-    for _ in 2..NARROW.burst {
+    for _ in 3..NARROW.burst {
         assert_eq!(send(&limited, "GET", vec![]).await.status(), 200);
     }
     assert_eq!(send(&limited, "GET", vec![]).await.status(), 429);

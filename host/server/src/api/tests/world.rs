@@ -18,10 +18,15 @@ use kassette_domain::merchant::{Merchant, SetRate};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Rate};
 use kassette_domain::policy::{Policy, RateLimit};
+use kassette_domain::provider::{
+    Acknowledged, AttemptFacts, Condition, Incoming, ProviderDescription, QueryFailure, Refused,
+    Report, StartFailure, Started,
+};
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::{AdjustableClock, Clock as _};
-use kassette_gateway::modules::{Method, Modules, Provider};
+use kassette_gateway::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
 use kassette_gateway::settings::{Account, Merchants, Settings, Webhooks};
+use kassette_runtime::CallError;
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{KeyIssued, NewMerchant, Replaced, SledStore, Store};
 use serde_json::Value;
@@ -31,15 +36,16 @@ use crate::admission::InHand;
 use crate::api::{ApiState, router};
 use crate::proxies::Proxies;
 
-/// Where no module serves.
-struct NoModules;
+/// No module serves, or one that reads callbacks.
+struct FewModules(Option<Arc<Reader>>);
 
-impl Modules for NoModules {
+impl Modules for FewModules {
     fn method(&self, _: MethodId) -> Option<Arc<dyn Method>> {
         None
     }
     fn provider(&self, _: &str) -> Option<Arc<dyn Provider>> {
-        None
+        let reader = self.0.clone()?;
+        Some(reader)
     }
     fn provider_version(&self, _: &Slot, _: &Digest) -> Option<Arc<dyn Provider>> {
         None
@@ -48,6 +54,75 @@ impl Modules for NoModules {
         None
     }
     fn forget_tokens(&self, _: &AccountId) {}
+}
+
+/// Believes the body `genuine` alone.
+struct Reader {
+    slot: Slot,
+    description: ProviderDescription,
+}
+
+impl Reader {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            slot: Slot::of_provider("sandbox").unwrap(),
+            description: ProviderDescription {
+                id: "sandbox".into(),
+                label: "Sandbox".into(),
+                version: "1".into(),
+                services: vec![],
+                settings: vec![],
+                secrets: vec![],
+                tokens: vec![],
+            },
+        })
+    }
+}
+
+impl Provider for Reader {
+    fn slot(&self) -> &Slot {
+        &self.slot
+    }
+    fn digest(&self) -> Digest {
+        Digest::of(b"reader")
+    }
+    fn description(&self) -> &ProviderDescription {
+        &self.description
+    }
+    fn start<'a>(
+        &'a self,
+        _: &'a Access,
+        _: &'a AttemptFacts,
+    ) -> Calling<'a, Result<Started, StartFailure>> {
+        Box::pin(async { Err(StartFailure::Unavailable("it only reads".into())) })
+    }
+    fn callback<'a>(
+        &'a self,
+        _: &'a Access,
+        incoming: &'a Incoming,
+    ) -> Calling<'a, Result<Result<Acknowledged, Refused>, CallError>> {
+        let read = match incoming.body.as_slice() {
+            b"genuine" => Ok(Acknowledged {
+                proved: true,
+                notices: vec![],
+                status: 200,
+                media_type: "text/plain".into(),
+                body: "[accepted]".into(),
+            }),
+            _ => Err(Refused::Forged("another body".into())),
+        };
+        Box::pin(async move { Ok(read) })
+    }
+    fn query<'a>(
+        &'a self,
+        _: &'a Access,
+        _: &'a Inquiry,
+    ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
+        Box::pin(async { Ok(Err(QueryFailure::Absent)) })
+    }
+    fn health<'a>(&'a self, _: &'a Access) -> Calling<'a, Result<Condition, CallError>> {
+        Box::pin(async { Ok(Condition::Operational) })
+    }
 }
 
 pub(super) struct World {
@@ -154,6 +229,15 @@ fn settings() -> Settings {
 
 impl World {
     pub(super) async fn new() -> Self {
+        Self::over(FewModules(None)).await
+    }
+
+    /// Where a module reads callbacks: it believes the body `genuine` alone.
+    pub(super) async fn reading_callbacks() -> Self {
+        Self::over(FewModules(Some(Reader::new()))).await
+    }
+
+    async fn over(modules: FewModules) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = OpenOptions {
             path: folder.path().join("store"),
@@ -177,7 +261,7 @@ impl World {
         };
         let new = NewMerchant { merchant };
         let made = store.create_merchant(new, audited(), clock.now()).await;
-        let modules = Arc::new(NoModules);
+        let modules = Arc::new(modules);
         let gateway = Gateway::with_modules(Arc::clone(&store), modules, clock.clone(), settings());
         Self {
             store,

@@ -1,6 +1,7 @@
 //! What protects payers on every page.
 
 use super::*;
+use crate::telemetry::Log;
 
 #[tokio::test]
 async fn no_page_shows_what_is_the_payers_or_ours_alone() {
@@ -126,4 +127,23 @@ async fn forms_are_short_and_plain() {
     let page = shop.send(json.body(Body::from("{}")).unwrap()).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
     assert!(shop.asked().is_empty());
+}
+
+#[tokio::test]
+async fn pages_that_a_failing_store_keeps_from_being_answered_fill_no_log() {
+    let failing: Starting = |_| Err(StartError::Store(Fault::Unavailable("the disk".into())));
+    let crowded: Starting = |_| Err(StartError::Store(Fault::Busy));
+    for (start, most, told) in [(failing, 100, true), (crowded, 0, false)] {
+        let (log, _guard) = Log::begin();
+        let shop = shop_at(view(Status::Created, vec![]), start, ORIGIN);
+        for _ in 0..500 {
+            let page = shop.post("choose", "payment_method=ideal").await;
+            assert_eq!(page.status, StatusCode::SERVICE_UNAVAILABLE);
+            page.omits("the disk");
+        }
+        let log = log.text();
+        // Two lines for each of twenty requests a second.
+        assert!(log.lines().count() <= most, "{log}");
+        assert_eq!(log.contains("the disk"), told, "{log}");
+    }
 }

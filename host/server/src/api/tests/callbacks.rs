@@ -1,0 +1,75 @@
+//! Callbacks: what an address may send that has proved one, and what any other may.
+
+use std::net::SocketAddr;
+
+use axum::extract::{ConnectInfo, Request};
+
+use super::world::World;
+use crate::telemetry::for_tests;
+
+const OWN: &str = "/callbacks/sandbox-test";
+
+/// The status of a callback from an address.
+async fn from(world: &World, last: u8, body: &'static str) -> u16 {
+    let mut request = Request::post(OWN).body(body.into()).unwrap();
+    let peer = SocketAddr::from(([192, 0, 2, last], 4711));
+    request.extensions_mut().insert(ConnectInfo(peer));
+    world.send(request).await.status
+}
+
+/// How many of so many forged callbacks from an address were read.
+async fn forged(world: &World, last: u8, sent: usize) -> usize {
+    let mut read = 0;
+    for _ in 0..sent {
+        match from(world, last, "forged").await {
+            401 => read += 1,
+            429 => {}
+            status => panic!("{status}"),
+        }
+    }
+    read
+}
+
+#[tokio::test]
+async fn an_address_that_has_proved_no_callback_sends_few_until_it_proves_one() {
+    let (recorder, measured) = for_tests();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let world = World::reading_callbacks().await;
+    let read = forged(&world, 1, 60).await;
+    assert!((20..40).contains(&read), "{read}");
+    assert_eq!(from(&world, 1, "genuine").await, 429);
+    let shown = measured.render();
+    for (outcome, count) in [("forged", read), ("limited", 61 - read)] {
+        let line = format!(
+            "kassette_callbacks_total{{provider=\"sandbox-test\",outcome=\"{outcome}\"}} {count}"
+        );
+        assert!(shown.contains(&line), "{line}\nin\n{shown}");
+    }
+    for _ in 0..60 {
+        assert_eq!(from(&world, 2, "genuine").await, 200);
+    }
+    world.clock.advance(std::time::Duration::from_secs(1));
+    for _ in 0..60 {
+        assert_eq!(from(&world, 1, "genuine").await, 200);
+    }
+}
+
+#[tokio::test]
+async fn what_an_address_has_proved_does_not_carry_all_that_it_forges() {
+    let world = World::reading_callbacks().await;
+    assert_eq!(from(&world, 1, "genuine").await, 200);
+    // Those of a known address, and then those of any other.
+    let read = forged(&world, 1, 200).await;
+    assert!((20..80).contains(&read), "{read}");
+    assert_eq!(from(&world, 1, "forged").await, 429);
+}
+
+#[tokio::test]
+async fn callbacks_to_nowhere_are_slowed_down_by_address() {
+    let world = World::new().await;
+    for (path, status) in [("/callbacks/unknown", 404), ("/callbacks/UNKNOWN", 404)] {
+        world.clock.advance(std::time::Duration::from_secs(60));
+        world.ask("POST", path, &[], "").await.expect(status);
+        assert!(world.exhaust(&[], path).await.is_some(), "{path}");
+    }
+}
