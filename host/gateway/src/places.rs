@@ -283,7 +283,7 @@ mod tests {
         std::iter::from_fn(enter).collect()
     }
 
-    /// Whoever the merchants are.
+    /// As queries and callbacks hold places: for no merchant.
     fn account(name: &str) -> Holder {
         (&AccountId::parse(name).unwrap()).into()
     }
