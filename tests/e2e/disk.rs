@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use crate::crash::comparable;
 use crate::harness::{Answer, Server, fresh_folder, new_payment};
 use crate::receiver::{Receiver, Reply};
+use crate::steps::session;
 
 /// What was created, with the request.
 type Made = Vec<(Value, Value)>;
@@ -181,13 +182,19 @@ async fn callbacks_beside_a_disk_that_refuses_writes_write_few_lines_of_the_log(
     let server = Server::through(surviving_refusals(), fresh_folder()).await;
     let (payment, _) = server.started(server.test_key(), "ideal", json!({})).await;
     let attempt = server.attempts(&payment).await[0].clone();
+    // The clock of `dev` has to be asked while the store answers.
+    let account = attempt["provider_id"].as_str().unwrap();
+    let session = session(&attempt, "captured", "49.90");
+    let body = json!({ "id": "evt_1", "type": "captured", "created_at": 1, "session": session });
+    let body = body.to_string();
+    let signature = server.signature(account, server.now().await, &body);
     let database = server.folder().join("data/store/db");
     let length = std::fs::metadata(&database).unwrap().len();
     limit_files(&server, Some(length));
     create_until_refused(&server, &mut Made::new()).await;
     let since = Instant::now();
     for _ in 0..300 {
-        let answer = server.tell(&attempt, "captured", "49.90").await;
+        let answer = server.callback(account, &signature, body.clone()).await;
         assert!(answer.status >= 500, "{}", answer.text);
     }
     let told = server.log().matches("news could not be stored").count();

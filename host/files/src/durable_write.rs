@@ -6,7 +6,7 @@
 //! gone. With this one sled's rule holds as it was meant. Nothing else in the program calls it.
 //!
 //! The linker takes a program's own symbol before that of the C library, which [`calls`] makes sure is in
-//! the program; and whoever opens a database sees with it that sled came by.
+//! the program; and the store sees with it, where it opens a database, that sled came by.
 
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_uint};

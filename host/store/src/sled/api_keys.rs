@@ -11,7 +11,7 @@ use super::rows::{Rows, Source};
 use super::{audits, keys, resellers};
 use crate::{Fault, KeyIssued};
 
-/// Most sightings that are noted at once; whoever has more loses the rest, which come again.
+/// Most sightings that are noted at once; the rest of a longer list is left out and comes again.
 pub(super) const MAX_SEEN: usize = 4096;
 /// Those that one operation notes.
 pub(super) const SEEN_AT_ONCE: usize = 128;

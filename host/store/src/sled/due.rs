@@ -132,7 +132,7 @@ impl Claim<'_, '_> {
                 }
             }
             None => {
-                // Nobody could be kept waiting by its end, but everybody by its staying.
+                // No payment waits for its end, but all claims would wait for it if it stayed.
                 super::records::damaged(&key, "it is about nothing");
                 self.rows.remove(key);
             }

@@ -97,7 +97,7 @@ pub(super) struct AllTaken {
     of: BTreeMap<ResellerId, usize>,
     /// No row is over before.
     next_end: Option<Time>,
-    /// The latest time until which one was taken that is free by now. Before it nobody can say what was
+    /// The latest time until which one was taken that is free by now. Before it the store cannot say what was
     /// taken: a clock that went ahead and came back asks again at times that were over.
     freed: Time,
     /// What the group in the making has taken.

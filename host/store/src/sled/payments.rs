@@ -121,7 +121,7 @@ impl Payments for SledStore {
                     Err(fault) => return Err(fault),
                 };
                 match rest {
-                    // Of those that were made long ago most are over: whoever has some need not wait.
+                    // Of those that were made long ago most are over: a caller that has some need not wait.
                     Some(rest) if before == 0 || claimed.len() > before => from = rest,
                     _ => return Ok(claimed),
                 }

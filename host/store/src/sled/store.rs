@@ -167,7 +167,7 @@ impl SledStore {
                         return Ok(read);
                     }
                 }
-                // A scheduler would let whoever writes groups wait for milliseconds.
+                // A scheduler would let the applier wait for milliseconds.
                 std::thread::yield_now();
             }
         };

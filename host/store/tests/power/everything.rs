@@ -215,7 +215,7 @@ async fn switch(store: &Arc<dyn Store>, name: &str, enabled: bool, now: Time) {
         .unwrap();
 }
 
-/// Does a step of a payment that nobody refuses.
+/// Does a step of a payment that is not refused.
 async fn step(store: &Arc<dyn Store>, name: &str, step: Step, now: Time) {
     done(store, payment_of(name), step, now).await;
 }
@@ -482,7 +482,7 @@ async fn nonce(store: &Arc<dyn Store>) -> Reserved {
         .unwrap()
 }
 
-/// Whether a nonce that was taken before so much was done is nobody else's. Takes it.
+/// Whether a nonce that was taken before so much was done is still taken. Takes it where it is not.
 pub(crate) async fn nonce_is_kept(store: &Arc<dyn Store>, done: usize) -> bool {
     let taken = DEEDS.iter().position(|deed| *deed == NONCE).unwrap();
     done <= taken || nonce(store).await == Reserved::Used
