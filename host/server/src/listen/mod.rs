@@ -521,8 +521,8 @@ mod tests {
             // An answer to a ping is as long as one.
             let mut answers = vec![0; ping().len() * PINGS];
             stream.read_exact(&mut answers).await.unwrap();
-            stream.write_all(&get_frame(3, "/")).await.unwrap();
-            read_until(&mut stream, b"hello").await;
+            stream.write_all(&get_frame(3, "/full")).await.unwrap();
+            read_until(&mut stream, b"full").await;
             assert!(began.elapsed() >= Duration::from_secs(1));
         }
     }
