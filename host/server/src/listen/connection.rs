@@ -182,6 +182,7 @@ where
         };
         // Answers that it does not take would be kept for it, however small.
         if crowded && phase.exchanges.open() > CROWDED_STREAMS {
+            phase.grant(-REFUSAL);
             return Either::Left(ready(Err(Reason::REFUSED_STREAM.into())));
         }
         let refused = super::head::refusal(&request);
@@ -200,8 +201,10 @@ where
                 None => answer.await,
             };
             let bytes = response.body().size_hint().lower();
-            if bytes > SMALL_ANSWER && held.take(whole(bytes)).is_err() {
-                response = super::head::crowded(&response);
+            if bytes > SMALL_ANSWER {
+                if held.take(whole(bytes)).is_err() {
+                    response = super::head::crowded(&response);
+                }
             } else if exchange.is_some() {
                 held.owe(whole(bytes));
             }

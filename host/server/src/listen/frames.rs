@@ -1,8 +1,8 @@
-//! The frames of HTTP/2 that arrive on a connection, as far as they carry nothing that is answered for.
+//! The frames of HTTP/2 that arrive on a connection, but for those that carry a body.
 //!
 //! Pings, settings, window updates, priorities, resets, continuations and tiny pieces of a body cost this
-//! process more than their sender. So each uses up some of what the connection may send beside its
-//! requests; more of them are read slowly.
+//! process more than their sender. So each uses up some of what the connection may send; heads do too, and
+//! each request gives back what it needs. More of them are read slowly.
 
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEAD: usize = 9;

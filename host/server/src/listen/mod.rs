@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper_util::server::graceful::GracefulShutdown;
+use kassette_runtime::MAX_MODULE_BYTES;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
@@ -31,7 +32,6 @@ pub(crate) use self::connection::{Crowded, PutOff};
 use self::connection::{Peer, Times};
 pub(crate) use self::descriptors::within_limit;
 use crate::proxies::{Proxies, subscriber};
-use kassette_runtime::MAX_MODULE_BYTES;
 
 /// Most connections of a listener at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -330,8 +330,8 @@ mod tests {
         pause: Duration::from_secs(600),
     };
     const SOON: Duration = Duration::from_millis(50);
-    /// Bytes of an answer that no buffer of the system takes whole. An address may hold one.
-    const LARGE: usize = 20 << 20;
+    /// Bytes of an answer that no buffer of the system takes whole. An address may hold two.
+    const LARGE: usize = 12 << 20;
 
     async fn server(times: Times) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
         served(times, &Proxies::default()).await
@@ -344,7 +344,7 @@ mod tests {
         let listener = Listener::bind(([127, 0, 0, 1], 0).into(), None).await;
         let listener = listener.unwrap().without_counting(proxies);
         let caps = Caps {
-            bytes_per_address: LARGE * 3 / 2,
+            bytes_per_address: LARGE * 5 / 2,
             ..Caps::default()
         };
         let listener = Listener { times, ..listener }.capped(caps);
@@ -498,6 +498,8 @@ mod tests {
                     stream
                 }
             };
+            let (second, _unread) = large(address, from).await;
+            assert_eq!(second, "HTTP/1.1 200");
             let (refused, mut stream) = large(address, from).await;
             assert_eq!(refused, "HTTP/1.1 503");
             read_until(&mut stream, b"retry-after").await;
