@@ -31,6 +31,29 @@ impl Arrived {
         Ok(Self { parts, body })
     }
 
+    /// Reads a request once its key was looked up, with the caller that was found.
+    pub(super) async fn of<C>(
+        known: Result<C, AuthError>,
+        request: Request,
+        state: &ApiState,
+    ) -> Result<(C, Self), ApiError> {
+        match known {
+            Ok(caller) => {
+                Held::vouch_for(request.extensions());
+                Ok((caller, Self::read(request).await?))
+            }
+            Err(AuthError::Refused) => {
+                // Guessing is slowed down; a usable key is never held up by it.
+                Self::read_without_key(request, state).await?;
+                Err(ApiError::Unauthorized)
+            }
+            Err(failed) => {
+                Self::read(request).await?;
+                Err(failed.into())
+            }
+        }
+    }
+
     /// Counts a request without a usable key against its address, and reads it if there was a token: a
     /// sender who has none left makes us read nothing.
     pub(super) async fn read_without_key(
@@ -176,21 +199,7 @@ async fn merchant(
         Some(token) => state.gateway().merchant_caller(token).await,
         None => Err(AuthError::Refused),
     };
-    let (caller, arrived) = match known {
-        Ok(caller) => {
-            Held::vouch_for(request.extensions());
-            (caller, Arrived::read(request).await?)
-        }
-        Err(AuthError::Refused) => {
-            // Guessing is slowed down; a usable key is never held up by it.
-            Arrived::read_without_key(request, state).await?;
-            return Err(ApiError::Unauthorized);
-        }
-        Err(failed) => {
-            Arrived::read(request).await?;
-            return Err(failed.into());
-        }
-    };
+    let (caller, arrived) = Arrived::of(known, request, state).await?;
     let own = caller.merchant.policy.rate_limit;
     let limit = own.unwrap_or_else(|| state.gateway().settings().rate_limit);
     let keys = &state.limits().keys;

@@ -7,12 +7,11 @@ use http::request::Parts;
 use http::{HeaderMap, Version};
 use kassette_domain::key::{Environment, Scope};
 use kassette_domain::signing::{Nonce, SignedRequest, Stamp};
-use kassette_gateway::auth::{AuthError, ResellerCaller, rolled_out};
+use kassette_gateway::auth::{ResellerCaller, rolled_out};
 
 use crate::api::access::{Arrived, bearer};
 use crate::api::error::ApiError;
 use crate::api::state::ApiState;
-use crate::listen::Held;
 
 const TIMESTAMP: &str = "x-service-timestamp";
 const NONCE: &str = "x-service-nonce";
@@ -73,21 +72,7 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
         let gateway = state.gateway();
         let token = bearer(request.headers()).unwrap_or_default();
         let known = gateway.reseller_caller(token).await;
-        let (caller, arrived) = match known {
-            Ok(caller) => {
-                Held::vouch_for(request.extensions());
-                (caller, Arrived::read(request).await?)
-            }
-            Err(AuthError::Refused) => {
-                // Guessing is slowed down; a usable key is never held up by it.
-                Arrived::read_without_key(request, state).await?;
-                return Err(ApiError::Unauthorized);
-            }
-            Err(failed) => {
-                Arrived::read(request).await?;
-                return Err(failed.into());
-            }
-        };
+        let (caller, arrived) = Arrived::of(known, request, state).await?;
         let presented = bearer(&arrived.parts.headers).unwrap_or_default();
         let limit = gateway.settings().rate_limit;
         let keys = &state.limits().keys;
