@@ -332,7 +332,7 @@ impl Shop {
         }
     }
 
-    /// Forgets notices whose time has passed, as every park and claim does.
+    /// Forgets notices whose time has passed, as every park does.
     fn sweep(&mut self, now: Time) {
         for notices in self.parked.values_mut() {
             notices.retain(|(_, until)| now < *until);
@@ -371,7 +371,6 @@ impl Shop {
         at_most: usize,
         given: &[PaymentId],
     ) -> Verdict {
-        self.sweep(now);
         let due_of = |account: &Account| account.due.filter(|due| *due <= now);
         let mut due: Vec<Time> = self.payments.values().filter_map(due_of).collect();
         due.sort();

@@ -388,7 +388,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
                 account: account("sandbox-test"),
                 amount: Minor(100),
                 currency: "EUR".into(),
-                detail: "nobody knows it".into(),
+                detail: "the store does not know it".into(),
             };
             store.unknown_money(found, now).await.unwrap();
         }

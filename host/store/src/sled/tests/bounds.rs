@@ -291,7 +291,7 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     store.probe().await.unwrap();
     let work = NewWork {
         kind: WorkKind::Late,
-        attempt: attempt_id("nobody's"),
+        attempt: attempt_id("unknown"),
         account: account("sandbox-test"),
         amount: Minor(1),
         currency: "EUR".into(),
