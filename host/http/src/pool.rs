@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use url::Url;
@@ -15,8 +16,11 @@ use crate::connect::{Connection, Sender};
 
 /// Idle connections kept per host: more than one payment needs at once, little enough for vendors.
 const MAX_IDLE_PER_HOST: usize = 8;
-/// Hosts with kept connections; beyond that new ones are closed after use.
-const MAX_HOSTS: usize = 256;
+/// Idle connections kept in all; beyond that new ones are closed after use.
+const MAX_KEPT: u64 = 2048;
+/// Of the files that the process may open one in so many is an idle connection at most: the others are
+/// for what is under way.
+const FILES_PER_KEPT: u64 = 32;
 /// A connection idle for longer is closed: many servers close theirs after 60 s.
 const MAX_IDLE: Duration = Duration::from_secs(45);
 /// A connection older than this gets no more requests, however busy it is: the next one resolves the
@@ -28,9 +32,10 @@ const RECENT: Duration = Duration::from_secs(5);
 /// Between two sweeps, so that connections which end one after the other cost one look.
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(1);
 
-/// For how long connections are kept.
+/// How many connections are kept, and for how long.
 #[derive(Clone, Copy)]
 struct Limits {
+    kept: usize,
     idle: Duration,
     age: Duration,
     between_sweeps: Duration,
@@ -38,7 +43,10 @@ struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let kept = (files / FILES_PER_KEPT).min(MAX_KEPT);
         Self {
+            kept: usize::try_from(kept).unwrap_or(usize::MAX),
             idle: MAX_IDLE,
             age: MAX_AGE,
             between_sweeps: BETWEEN_SWEEPS,
@@ -123,20 +131,23 @@ impl Pool {
             return;
         }
         let mut all = self.lock();
-        if all.idle.len() >= MAX_HOSTS && !all.idle.contains_key(&origin) {
+        let mut is_full = all.is_full(limits);
+        if is_full {
             all.sweep(now, limits);
-            if all.idle.len() >= MAX_HOSTS {
-                return;
-            }
+            is_full = all.is_full(limits);
         }
         let first_look = idle.ends(limits);
-        let kept = all.idle.entry(origin).or_default();
-        kept.retain(|idle| idle.is_good(now, limits));
         let shared = matches!(idle.connection.sender, Sender::H2(_));
-        if let (true, Some(known)) = (shared, kept.last_mut()) {
-            *known = idle;
-        } else if kept.len() < MAX_IDLE_PER_HOST {
-            kept.push(idle);
+        match all.idle.get_mut(&origin).and_then(|kept| kept.last_mut()) {
+            Some(known) if shared => *known = idle,
+            _ if is_full => return,
+            _ => {
+                let kept = all.idle.entry(origin).or_default();
+                kept.retain(|idle| idle.is_good(now, limits));
+                if kept.len() < MAX_IDLE_PER_HOST {
+                    kept.push(idle);
+                }
+            }
         }
         if all.sweeper.as_ref().is_none_or(JoinHandle::is_finished) {
             let sweeps = sweep(Arc::downgrade(self), first_look);
@@ -151,6 +162,11 @@ impl Pool {
 }
 
 impl Kept {
+    fn is_full(&self, limits: Limits) -> bool {
+        let kept: usize = self.idle.values().map(Vec::len).sum();
+        kept >= limits.kept
+    }
+
     /// Closes what has ended; when the next one ends, if there is one.
     fn sweep(&mut self, now: Instant, limits: Limits) -> Option<Instant> {
         let mut next = None::<Instant>;
@@ -207,6 +223,7 @@ mod tests {
     fn pool(idle: Duration, age: Duration) -> Arc<Pool> {
         Arc::new(Pool {
             limits: Limits {
+                kept: 4,
                 idle,
                 age,
                 between_sweeps: Duration::from_millis(1),
@@ -274,6 +291,28 @@ mod tests {
         pool.put(origin("shop.example"), connection);
         assert!(is_empty(&pool));
         closed(theirs).await;
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_bound_are_closed_whatever_hosts_they_are_to() {
+        let pool = pool(LONG, LONG);
+        let mut kept = Vec::new();
+        for name in ["a.example", "b.example"] {
+            for _ in 0..2 {
+                let (connection, theirs) = made(false).await;
+                pool.put(origin(name), connection);
+                kept.push(theirs);
+            }
+        }
+        for name in ["a.example", "c.example"] {
+            let (connection, theirs) = made(false).await;
+            pool.put(origin(name), connection);
+            closed(theirs).await;
+        }
+        assert!(pool.take(&origin("a.example"), true).is_some());
+        let (connection, _theirs) = made(false).await;
+        pool.put(origin("c.example"), connection);
+        assert!(pool.take(&origin("c.example"), true).is_some());
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::Caps;
 
 /// Descriptors for everything but incoming connections: deliveries (512), calls of modules (256),
-/// connections that are kept for the next of either (2,048), the store, files.
+/// connections that are kept for the next of either (at most a sixteenth of the limit), the store, files.
 const OTHERS: u64 = 3072;
 
 /// The caps of both listeners that this process's limit of open files allows. The soft limit is raised
