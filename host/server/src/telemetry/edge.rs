@@ -301,7 +301,7 @@ impl Line<'_> {
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!(
-                    target: "access",
+                    target: super::logs::ACCESS,
                     $level,
                     request.id = %id,
                     http.method = %self.method,

@@ -1,14 +1,26 @@
 //! Log lines: for people or for machines. The access log's target is `access`.
 
+use std::collections::HashMap;
 use std::io::IsTerminal as _;
 
-use tracing_subscriber::EnvFilter;
+use kassette_runtime::Sampled;
+use parking_lot::Mutex;
+use tracing::callsite::Identifier;
+use tracing::{Event, Metadata};
+use tracing_subscriber::filter::FilterExt as _;
+use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt as _};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
+use tracing_subscriber::{EnvFilter, fmt};
 
 use crate::config::LogFormat;
 
 /// Overrides the configured filter.
 const FILTER_VARIABLE: &str = "RUST_LOG";
+
+/// The access log's target: an operator who asks for a line of each request gets it.
+pub(super) const ACCESS: &str = "access";
+/// Most lines a second of one place in the code, so that no caller fills the disk with a log.
+const LINES_PER_SECOND: u32 = 100;
 
 /// Why nothing is logged.
 #[derive(Debug, thiserror::Error)]
@@ -40,20 +52,46 @@ fn filter(configured: &str, variable: Option<String>) -> Result<EnvFilter, LogEr
 /// See [`LogError`].
 pub(crate) fn start(format: LogFormat, configured: &str) -> Result<(), LogError> {
     let filter = filter(configured, std::env::var(FILTER_VARIABLE).ok())?;
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = fmt::layer()
         .with_writer(std::io::stderr)
         // A line that cannot be written is lost. Telling so would write to the same place, and panic
         // where that fails: a full disk under the log would stop what goes on without one.
         .log_internal_errors(false);
+    let filter = filter.and(Bounded::default());
+    let registry = tracing_subscriber::registry();
     match format {
-        LogFormat::Json => lines.json().flatten_event(true).finish().try_init()?,
-        LogFormat::Pretty => lines
-            .with_ansi(std::io::stderr().is_terminal())
-            .finish()
-            .try_init()?,
+        LogFormat::Json => {
+            let lines = lines.json().flatten_event(true).with_filter(filter);
+            registry.with(lines).try_init()?;
+        }
+        LogFormat::Pretty => {
+            let lines = lines.with_ansi(std::io::stderr().is_terminal());
+            registry.with(lines.with_filter(filter)).try_init()?;
+        }
     }
     Ok(())
+}
+
+/// Lets each place in the code write so many lines a second.
+#[derive(Default)]
+struct Bounded(Mutex<HashMap<Identifier, Sampled>>);
+
+impl<S> Filter<S> for Bounded {
+    fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        true
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        let place = event.metadata();
+        place.target() == ACCESS
+            || self
+                .0
+                .lock()
+                .entry(place.callsite())
+                .or_insert_with(|| Sampled::new(place.target(), LINES_PER_SECOND))
+                .line()
+                .is_some()
+    }
 }
 
 /// What the log of the thread of a test holds.
@@ -66,10 +104,9 @@ impl Log {
     /// Lines from info upwards, until the guard is dropped.
     pub(crate) fn begin() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
-        let lines = tracing_subscriber::fmt()
-            .with_writer(log.clone())
-            .with_ansi(false)
-            .finish();
+        let lines = fmt::layer().with_writer(log.clone()).with_ansi(false);
+        let shown = tracing_subscriber::filter::LevelFilter::INFO.and(Bounded::default());
+        let lines = tracing_subscriber::registry().with(lines.with_filter(shown));
         (log, tracing::subscriber::set_default(lines))
     }
 
@@ -112,6 +149,20 @@ mod tests {
         assert_eq!(shown(None), "info");
         assert_eq!(shown(Some("")), "info");
         assert_eq!(shown(Some("access=warn")), "access=warn");
+    }
+
+    #[test]
+    fn one_place_in_the_code_writes_a_bounded_number_of_lines_a_second() {
+        let (log, _guard) = Log::begin();
+        let since = std::time::Instant::now();
+        for _ in 0..2_000 {
+            tracing::warn!("a line that a caller causes");
+            tracing::info!(target: ACCESS, "a request");
+        }
+        let seconds = usize::try_from(since.elapsed().as_secs()).unwrap();
+        let told = log.text().matches("a line that a caller causes").count();
+        assert!((100..=100 * (seconds + 2)).contains(&told), "{told} lines");
+        assert_eq!(log.text().matches("a request").count(), 2_000);
     }
 
     #[test]
