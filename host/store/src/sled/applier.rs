@@ -226,6 +226,18 @@ impl Applier {
         self.shared.inbox.close();
     }
 
+    /// How long callers wait for the disk.
+    pub(super) const fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// How the thread has ended, once it has.
+    pub(super) async fn end(&self) -> Option<Ended> {
+        let mut ended = self.ended();
+        let how = ended.wait_for(Option::is_some).await;
+        how.ok().and_then(|how| how.clone())
+    }
+
     /// Whether the thread has ended, and how.
     pub(super) fn ended(&self) -> watch::Receiver<Option<Ended>> {
         self.ended.clone()

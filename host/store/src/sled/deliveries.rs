@@ -356,7 +356,7 @@ impl Deliveries for SledStore {
     }
 
     fn sweep(&self, endpoint: EndpointId, now: Time) -> Answer<'_, Swept> {
-        self.operate(Sweep { endpoint, now })
+        self.tidy(Sweep { endpoint, now })
     }
 
     fn backlog(&self) -> Answer<'_, Backlog> {
@@ -374,7 +374,7 @@ impl Deliveries for SledStore {
         after: Option<DeliveryId>,
         at_most: usize,
     ) -> Answer<'_, Pruned> {
-        self.operate(Prune {
+        self.tidy(Prune {
             before,
             after,
             at_most,

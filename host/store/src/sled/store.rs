@@ -10,6 +10,8 @@ use arc_swap::ArcSwap;
 use kassette_domain::id::PaymentId;
 use kassette_domain::ledger::QuerySchedule;
 use kassette_domain::payment::Payment;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use super::applier::{Applier, Ended, Operation};
 use super::claims::Claims;
@@ -35,6 +37,8 @@ pub struct SledStore {
     /// When providers are asked about attempts.
     pub(super) schedule: ArcSwap<QuerySchedule>,
     folder: Arc<Folder>,
+    /// Whose turn it is to tidy up.
+    tidying: Mutex<()>,
 }
 
 /// What a store has done since it was opened.
@@ -80,6 +84,7 @@ impl SledStore {
             claims: Arc::default(),
             schedule: ArcSwap::default(),
             folder,
+            tidying: Mutex::default(),
         }))
     }
 
@@ -134,6 +139,15 @@ impl SledStore {
     /// Does an operation.
     pub(super) fn operate<O: Operation>(&self, operation: O) -> Answer<'_, O::Outcome> {
         Box::pin(self.applier.submit(operation))
+    }
+
+    /// Does an operation that tidies up, and that no caller waits for. One waits in the applier's queue
+    /// at a time, so callers pass by the others.
+    pub(super) fn tidy<O: Operation>(&self, operation: O) -> Answer<'_, O::Outcome> {
+        Box::pin(async move {
+            let _turn = self.tidying.lock().await;
+            self.applier.submit(operation).await
+        })
     }
 
     /// Reads on the caller, from what is on the disk.
@@ -234,10 +248,10 @@ impl Health for SledStore {
     fn shut_down(&self) -> Answer<'_, ()> {
         Box::pin(async move {
             self.applier.close();
-            let mut ended = self.applier.ended();
-            let how = match ended.wait_for(Option::is_some).await {
-                Ok(how) => how.clone(),
-                Err(_) => None,
+            // What the log holds is taken from it at the next start.
+            let Ok(how) = timeout(self.applier.patience(), self.applier.end()).await else {
+                tracing::error!("the disk hangs: the store was left as it is");
+                return Err(Fault::Stopping);
             };
             let engine = std::mem::replace(&mut *self.engine.write(), Engine::Closed);
             let folder = Arc::clone(&self.folder);

@@ -39,7 +39,7 @@ impl Upkeep for SledStore {
     }
 
     fn forget(&self, retention: Retention, now: Time) -> Answer<'_, Forgotten> {
-        self.operate(Forget {
+        self.tidy(Forget {
             retention,
             now,
             secrets: Arc::clone(&self.secrets),

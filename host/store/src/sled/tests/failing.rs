@@ -170,7 +170,12 @@ async fn a_disk_that_hangs_is_told_and_what_waited_for_it_is_done_later() {
     disk.1.notify_all();
     recovered(&store).await;
     assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
-    store.shut_down().await.unwrap();
+    *disk.0.lock() = true;
+    let hangs = store.create(new_payment("b"), None, NOW).await;
+    assert_eq!(hangs, Err(Fault::Stopping));
+    assert_eq!(store.shut_down().await, Err(Fault::Stopping));
+    *disk.0.lock() = false;
+    disk.1.notify_all();
 }
 
 /// More than two chapters of the log.

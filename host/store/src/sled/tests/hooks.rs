@@ -1,5 +1,6 @@
 //! A damaged row of webhooks stops nothing but itself.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use kassette_domain::id::{DeliveryId, EndpointId};
@@ -158,6 +159,31 @@ async fn a_sweep_ends_where_all_that_is_left_is_damaged() {
     assert_eq!(store.sweep(endpoint, NOW).await, Ok(ended));
     assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
     assert_eq!(store.backlog().await.unwrap().pending, 0);
+    store.shut_down().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_caller_passes_by_sweeps_that_were_begun_before() {
+    let folder = Folder::new();
+    let (store, endpoint, _) = waiting(&folder, 1).await;
+    let swept = Arc::new(AtomicU32::new(0));
+    let sweeps: Vec<_> = (0..200)
+        .map(|_| {
+            let (store, swept) = (Arc::clone(&store), Arc::clone(&swept));
+            tokio::spawn(async move {
+                store.sweep(endpoint, NOW).await.unwrap();
+                swept.fetch_add(1, Ordering::Relaxed);
+            })
+        })
+        .collect();
+    // All of them have had their first turn.
+    tokio::task::yield_now().await;
+    store.probe().await.unwrap();
+    let before = swept.load(Ordering::Relaxed);
+    assert!(before < 20, "{before} sweeps came first");
+    for sweep in sweeps {
+        sweep.await.unwrap();
+    }
     store.shut_down().await.unwrap();
 }
 
