@@ -1,5 +1,6 @@
 //! A second provider behind the first: a simulator of its own, in a process of its own.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use crate::harness::Server;
 const SECOND: &str = "sandbox-second";
 
 /// A running `kassette sim`, ended on drop.
-struct Simulator(Child);
+pub(crate) struct Simulator(Child);
 
 impl Drop for Simulator {
     fn drop(&mut self) {
@@ -20,23 +21,30 @@ impl Drop for Simulator {
     }
 }
 
+impl Simulator {
+    /// Starts one beside a server; it writes the file of its account.
+    pub(crate) fn beside(server: &Server, account: &str, file: &Path) -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_kassette"))
+            .args(["sim", "--listen", "127.0.0.1:0", "--provider-id", account])
+            .args(["--gateway", server.base()])
+            .arg("--data-dir")
+            .arg(server.folder().join(account))
+            .arg("--account-file")
+            .arg(file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+}
+
 /// Starts a second simulator, whose account the gateway takes over from its configuration folder
 /// while it runs.
 async fn second_provider(server: &Server) -> Simulator {
     let file = format!("config/providers/{SECOND}.toml");
-    let child = Command::new(env!("CARGO_BIN_EXE_kassette"))
-        .args(["sim", "--listen", "127.0.0.1:0", "--provider-id", SECOND])
-        .args(["--gateway", server.base()])
-        .arg("--data-dir")
-        .arg(server.folder().join("second"))
-        .arg("--account-file")
-        .arg(server.folder().join(file))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let simulator = Simulator(child);
+    let simulator = Simulator::beside(server, SECOND, &server.folder().join(file));
     server
         .wait_for("the second account", || async {
             let path = "/api/v1/methods?currency=EUR";

@@ -39,6 +39,7 @@ mod late;
 mod lifecycle;
 mod limits;
 mod memory;
+mod new_method;
 mod overload;
 mod pages;
 mod races;

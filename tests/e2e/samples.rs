@@ -81,6 +81,16 @@ fn a_copied_sample_is_an_account_once_its_credentials_are_there() {
             (&json!(1), &json!([])),
             "{module}"
         );
+        let misspelt = format!("{text}\n[methods.idael]\n");
+        std::fs::write(at("providers").join(format!("{module}-eu.toml")), misspelt).unwrap();
+        std::fs::create_dir_all(at("methods")).unwrap();
+        std::fs::write(at("methods/idael.toml"), "order = \"cost\"\n").unwrap();
+        let warned = checked(&variables)["warnings"].to_string();
+        assert!(warned.contains("does not take idael"), "{module}: {warned}");
+        assert!(
+            warned.contains("no module method.idael"),
+            "{module}: {warned}"
+        );
         // And the check does look: without one credential it is no account.
         assert_ne!(checked(&variables[1..])["problems"], json!([]), "{module}");
     }

@@ -16,7 +16,7 @@ const SANDBOX: &str = "provider.sandbox";
 const KEPT: u8 = 8;
 
 /// A sandbox that tells what was paid as under review, and acknowledges in other words.
-async fn other() -> Vec<u8> {
+pub(crate) async fn other() -> Vec<u8> {
     static BUILT: OnceCell<PathBuf> = OnceCell::const_new();
     let build = || {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests");

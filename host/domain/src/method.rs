@@ -1,4 +1,4 @@
-//! The ten payment methods of the interface.
+//! Payment methods: the ten of the specification, and any other that there is a module for.
 
 use std::fmt;
 
@@ -30,11 +30,64 @@ pub enum MethodId {
     UpiImps,
     /// `interac`
     Interac,
+    /// One that the specification does not name: it is there where a module for it is.
+    Other(OtherId),
+}
+
+/// Bytes of the longest wire id.
+const LONGEST: usize = 32;
+
+/// The wire id of a method beside the ten: 2 to 32 lower-case letters, digits and underscores, of which the
+/// first is a letter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct OtherId {
+    /// Zeros fill it up.
+    text: [u8; LONGEST],
+}
+
+impl OtherId {
+    fn parse(text: &str) -> Option<Self> {
+        let is_word = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
+        let begins = text.starts_with(|first: char| first.is_ascii_lowercase());
+        if !begins || !(2..=LONGEST).contains(&text.len()) || !text.as_bytes().iter().all(is_word) {
+            return None;
+        }
+        let mut other = [0; LONGEST];
+        other[..text.len()].copy_from_slice(text.as_bytes());
+        Some(Self { text: other })
+    }
+
+    fn as_str(&self) -> &str {
+        let text = self.text.split(|byte| *byte == 0).next();
+        text.and_then(|text| str::from_utf8(text).ok())
+            .unwrap_or_default()
+    }
+}
+
+impl TryFrom<String> for OtherId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("no method's id")
+    }
+}
+
+impl From<OtherId> for String {
+    fn from(id: OtherId) -> Self {
+        id.as_str().to_owned()
+    }
+}
+
+impl fmt::Debug for OtherId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 impl MethodId {
-    /// All of them, in the order of the specification.
-    pub const ALL: [Self; 10] = [
+    /// Those of the specification, in its order.
+    pub const SPECIFIED: [Self; 10] = [
         Self::CreditCard,
         Self::Paypal,
         Self::Ideal,
@@ -48,7 +101,7 @@ impl MethodId {
     ];
 
     /// The wire id.
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::CreditCard => "credit_card",
             Self::Paypal => "paypal",
@@ -60,12 +113,22 @@ impl MethodId {
             Self::Klarna => "klarna",
             Self::UpiImps => "upi_imps",
             Self::Interac => "interac",
+            Self::Other(other) => other.as_str(),
         }
     }
 
-    /// Reads a wire id.
+    /// Reads a wire id: of one of the ten, or of any other method that there may be a module for.
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|method| method.as_str() == text)
+        let specified = Self::SPECIFIED.into_iter();
+        let mut specified = specified.filter(|method| method.as_str() == text);
+        specified
+            .next()
+            .or_else(|| OtherId::parse(text).map(Self::Other))
+    }
+
+    /// Whether the specification names it.
+    pub const fn is_specified(self) -> bool {
+        !matches!(self, Self::Other(_))
     }
 
     /// The one currency that the specification fixes for a method, whatever its module says.
@@ -90,9 +153,56 @@ mod tests {
 
     #[test]
     fn every_method_reads_back() {
-        for method in MethodId::ALL {
+        for method in MethodId::SPECIFIED {
             assert_eq!(MethodId::parse(method.as_str()), Some(method));
+            assert!(method.is_specified());
         }
-        assert_eq!(MethodId::parse("Credit_Card"), None);
+        let longest = "a".repeat(32);
+        for other in ["blik", "p24", "a_b", longest.as_str()] {
+            let method = MethodId::parse(other).unwrap();
+            assert_eq!(method.as_str(), other);
+            assert!(!method.is_specified());
+        }
+    }
+
+    #[test]
+    fn what_is_no_id_of_a_method_is_none() {
+        let long = "a".repeat(33);
+        for text in [
+            "",
+            "a",
+            "Credit_Card",
+            "2c2p",
+            "_a",
+            "a-b",
+            "a.b",
+            "zł",
+            "a\0",
+            long.as_str(),
+        ] {
+            assert_eq!(MethodId::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_ten_come_first_and_in_the_order_of_the_specification() {
+        let mut methods: Vec<_> = ["zip", "blik", "interac", "ideal", "credit_card"]
+            .map(|text| MethodId::parse(text).unwrap())
+            .into();
+        methods.sort();
+        let ids: Vec<_> = methods.iter().map(MethodId::as_str).collect();
+        assert_eq!(ids, ["credit_card", "ideal", "interac", "blik", "zip"]);
+    }
+
+    #[test]
+    fn rows_keep_the_ten_by_number_and_others_by_name() {
+        let row = |method| postcard::to_allocvec(&method).unwrap();
+        for (number, method) in (0..).zip(MethodId::SPECIFIED) {
+            assert_eq!(row(method), [number]);
+        }
+        let blik = MethodId::parse("blik").unwrap();
+        assert_eq!(row(blik), b"\x0a\x04blik");
+        assert_eq!(postcard::from_bytes(&row(blik)), Ok(blik));
+        assert!(postcard::from_bytes::<MethodId>(b"\x0a\x04BLIK").is_err());
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::id::{AccountId, Slot};
+use kassette_domain::method::MethodId;
 use kassette_domain::payment::Payment;
 use kassette_domain::provider::{self, AttemptFacts, ProviderDescription};
 use kassette_domain::time::Time;
@@ -159,4 +160,18 @@ pub(crate) fn lacks(account: &Account, module: &ProviderDescription) -> Option<S
             need.required && account.secrets.iter().find(there).is_none()
         });
     secret.map(|need| format!("lacks the secret {}: {}", need.name, need.help))
+}
+
+/// Methods that an account names and its module does not take, which are therefore never offered through
+/// it: misspelt ones among them.
+pub fn untaken<'a>(
+    account: &'a Account,
+    module: &'a ProviderDescription,
+) -> impl Iterator<Item = MethodId> + 'a {
+    let takes = |method: MethodId| module.services.iter().any(|of| of.method == method);
+    account
+        .methods
+        .keys()
+        .copied()
+        .filter(move |method| !takes(*method))
 }

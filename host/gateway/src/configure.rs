@@ -6,7 +6,7 @@ use kassette_domain::provider::ProviderDescription;
 use kassette_store::Fault;
 
 use crate::Gateway;
-use crate::access::{Configured, lacks, unusable};
+use crate::access::{Configured, lacks, untaken, unusable};
 use crate::settings::{Account, Settings};
 
 /// Why new settings were refused; the old ones stay.
@@ -98,6 +98,12 @@ impl Gateway {
             );
             return Ok(());
         };
+        for method in untaken(account, module.description()) {
+            tracing::warn!(
+                provider.id = %account.id, method.id = %method, module = %account.module,
+                "the account's module does not take the method; it is not offered through the account"
+            );
+        }
         match lacks(account, module.description()) {
             Some(what) => {
                 let why = format!("the account {} {what}", account.id);

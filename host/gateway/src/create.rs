@@ -60,6 +60,9 @@ pub enum CreateError {
     /// 422.
     #[error("return_url: must lie under a verified shop domain of the merchant")]
     UnverifiedReturnUrl,
+    /// There is no such method: 422.
+    #[error("payment_method: is not a payment method of this interface")]
+    UnknownMethod,
     /// A direct payment's method is not eligible now: 422.
     #[error("payment_method: {0}")]
     NotEligible(&'static str),
@@ -88,8 +91,16 @@ impl Gateway {
         request: Request,
         authority: Option<TokenHash>,
     ) -> Result<CreateOutcome, CreateError> {
+        let unknown = request.method.is_some_and(|method| !self.knows(method));
         if let Some(before) = self.store().replay(request.clone()).await? {
-            return outcome(before);
+            // The module may be gone since; only of a new request its method has to be there.
+            return match outcome(before) {
+                Err(CreateError::Differs { .. }) if unknown => Err(CreateError::UnknownMethod),
+                outcome => outcome,
+            };
+        }
+        if unknown {
+            return Err(CreateError::UnknownMethod);
         }
         let merchant = self.known_merchant(request.merchant).await?;
         // The edge found the merchant a moment ago, and merchants are never removed.

@@ -58,16 +58,28 @@ pub struct Question<'a> {
 }
 
 impl Gateway {
-    /// The eligible methods, each with its eligible providers, in the order of the specification.
-    /// A method whose module is missing, fails, or is late is omitted.
+    /// Whether payments may name the method: the specification does, or there is a module for it.
+    pub fn knows(&self, method: MethodId) -> bool {
+        method.is_specified() || self.modules().methods().contains(&method)
+    }
+
+    /// What the method's module calls it; none where none serves.
+    pub fn label(&self, method: MethodId) -> Option<String> {
+        let module = self.modules().method(method)?;
+        Some(module.description().label.clone())
+    }
+
+    /// The eligible methods, each with its eligible providers, in the order of the specification, then
+    /// those that it does not name. A method whose module is missing, fails, or is late is omitted.
     pub async fn offers(&self, question: Question<'_>) -> Vec<Offer> {
         let configured = self.configured();
         let settings = &configured.settings;
         let deadline = Instant::now() + settings.listing_deadline;
         let field = self.field(&configured, &question, None);
-        let mut offers = [const { None }; MethodId::ALL.len()];
+        let methods = self.modules().methods();
+        let mut offers: Vec<Option<Offer>> = methods.iter().map(|_| None).collect();
         let mut slow = Vec::new();
-        for (method, place) in MethodId::ALL.into_iter().zip(&mut offers) {
+        for (method, place) in methods.into_iter().zip(&mut offers) {
             let Ok(asked) = self.asked(&field, method, &question, None) else {
                 continue;
             };

@@ -25,6 +25,8 @@ pub type Calling<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Modules: Send + Sync + 'static {
     /// The active version of a method's module; none where none serves.
     fn method(&self, method: MethodId) -> Option<Arc<dyn Method>>;
+    /// Methods for which there is a module, whether it serves or not, in the order of lists.
+    fn methods(&self) -> Vec<MethodId>;
     /// The active version of a provider's module.
     fn provider(&self, module: &str) -> Option<Arc<dyn Provider>>;
     /// A certain version of a provider's module, as long as it is kept.

@@ -10,6 +10,7 @@ use kassette_domain::attempt::Attempt;
 use kassette_domain::id::{AccountId, PaymentId};
 use kassette_domain::ledger::{Errand, Ledger, StartResult, Step};
 use kassette_domain::method::MethodId;
+use kassette_domain::payment::Payment;
 use kassette_domain::provider::{Action, Payer};
 use kassette_domain::reseller::Barred;
 use kassette_store::{About, Fault, Stepped};
@@ -124,6 +125,25 @@ impl StartError {
 }
 
 impl Gateway {
+    /// Refuses a start by a method that there is not, unless it is the one of the payment: that one's
+    /// module may be gone since.
+    ///
+    /// # Errors
+    /// [`StartError::NotAvailable`].
+    pub fn check_method(
+        &self,
+        method: MethodId,
+        payment: Option<&Payment>,
+    ) -> Result<(), StartError> {
+        let is_its_own = payment.is_some_and(|payment| payment.method == Some(method));
+        if is_its_own || self.knows(method) {
+            return Ok(());
+        }
+        Err(StartError::NotAvailable(
+            "payment_method: is not a payment method of this interface",
+        ))
+    }
+
     /// Starts a payment, or continues the open attempt.
     ///
     /// # Errors

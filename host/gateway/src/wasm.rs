@@ -55,6 +55,10 @@ impl Modules for WasmModules {
         Some(module)
     }
 
+    fn methods(&self) -> Vec<MethodId> {
+        self.runtime.methods()
+    }
+
     fn provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
         self.runtime
             .provider(module)

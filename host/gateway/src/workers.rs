@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::Gateway;
+pub use crate::access::untaken;
 use crate::auth::SEEN_EVERY;
 pub use crate::configure::{SettingsRefused, settings_problems};
 

@@ -144,6 +144,11 @@ impl Runtime {
         self.slots.method(id)
     }
 
+    /// Methods for which a module was loaded, whether it serves or not, in the order of lists.
+    pub fn methods(&self) -> Vec<MethodId> {
+        self.slots.methods()
+    }
+
     /// The version of a provider's module that serves, by the second half of its slot.
     pub fn provider(&self, module: &str) -> Option<Arc<ProviderModule>> {
         self.slots.provider(module)

@@ -66,6 +66,12 @@ impl Slots {
             .cloned()
     }
 
+    /// Methods for which a module was loaded, benched or not: those of the specification in its order,
+    /// then the others.
+    pub(crate) fn methods(&self) -> Vec<MethodId> {
+        self.table.load().methods.keys().copied().collect()
+    }
+
     /// The same of a provider.
     pub(crate) fn provider(&self, module: &str) -> Option<Arc<ProviderModule>> {
         self.provider_after(module, 0)

@@ -314,17 +314,17 @@ fn a_module_with_an_unknown_import_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_slot_that_is_no_method_is_refused() {
+fn a_slot_whose_name_no_method_can_have_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());
-    let slot = slot("method.barter");
-    let barter = Method {
-        id: "barter",
+    let slot = slot("method.x");
+    let short = Method {
+        id: "x",
         ..Method::saying(&[])
     }
     .build();
     assert_eq!(
-        runtime.install(&slot, &barter, NOW),
+        runtime.install(&slot, &short, NOW),
         Err(LoadError::NoSuchMethod(slot.clone()))
     );
 }

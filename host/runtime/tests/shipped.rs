@@ -77,7 +77,7 @@ fn every_method_of_this_workspace_lives_in_one_page() {
 #[test]
 fn every_method_answers_for_every_currency_within_the_rules() {
     let runtime = shipped();
-    for method in MethodId::ALL {
+    for method in MethodId::SPECIFIED {
         let module = runtime.method(method).unwrap();
         for currency in Currency::ALL {
             let mut context = context(&["a", "b", "c", "d"]);

@@ -33,6 +33,10 @@ impl Modules for Scripted {
         Some(Arc::new(Ranks(Slot::of_method(method), description)))
     }
 
+    fn methods(&self) -> Vec<MethodId> {
+        MethodId::SPECIFIED.into()
+    }
+
     fn provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
         let service = |method| Service {
             method,

@@ -57,6 +57,7 @@ impl Gateway {
         start: ResellerStart,
     ) -> Result<StartedPayment, StartError> {
         let payment = self.made_by(caller, start.payment).await?;
+        self.check_method(start.method, payment.as_deref())?;
         let payment = payment.ok_or(StartError::NotFound)?;
         let (merchant, environment) = (payment.merchant, payment.environment);
         let may = self.may_process(&caller.reseller, merchant, environment);

@@ -210,6 +210,10 @@ impl Modules for Scripted {
         }))
     }
 
+    fn methods(&self) -> Vec<MethodId> {
+        MethodId::SPECIFIED.into()
+    }
+
     fn provider(&self, module: &str) -> Option<Arc<dyn Provider>> {
         (module == "sandbox").then(|| {
             let vendor = Arc::clone(&self.0);

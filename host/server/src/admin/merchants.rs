@@ -7,7 +7,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{AccountId, MerchantId};
+use kassette_domain::id::MerchantId;
 use kassette_domain::merchant::{Merchant, SetRate};
 use kassette_domain::money::{Currency, Rate};
 use kassette_domain::operator::Role;
@@ -41,10 +41,9 @@ pub(super) async fn create(
     let name = fields.required("name", text(plain::<NAME>))?;
     let live_approved = fields.optional("live_approved", switch)?.unwrap_or(false);
     let rates = fields.optional("fx_rates", |value| rates(value, &BTreeMap::new(), now))?;
-    let known = known_accounts(&state);
     let default_rate = state.gateway.settings().rate_limit;
     let policy = fields.optional("policy", |value| {
-        super::policy::merge(value, &Policy::default(), default_rate, &known)
+        super::policy::merge(value, &Policy::default(), default_rate, &state.gateway)
     })?;
     fields.finish()?;
     let merchant = Merchant {
@@ -118,7 +117,6 @@ pub(super) async fn change(
     let said_rates = fields.optional("fx_rates", Ok)?;
     let said_policy = fields.optional("policy", Ok)?;
     fields.finish()?;
-    let known = known_accounts(&state);
     let default_rate = state.gateway.settings().rate_limit;
     let merchant = find(&state, &id).await?;
     let object = format!("merchant/{}", merchant.id);
@@ -143,7 +141,7 @@ pub(super) async fn change(
         }
         if let Some(value) = said_policy.clone() {
             merchant.policy = within("policy", value, |value| {
-                super::policy::merge(value, &merchant.policy, default_rate, &known)
+                super::policy::merge(value, &merchant.policy, default_rate, &state.gateway)
             })?;
         }
         Ok(())
@@ -191,11 +189,6 @@ pub(super) async fn find(state: &AdminState, id: &str) -> Result<Merchant, ApiEr
     };
     let found = state.gateway.store().merchant(MerchantId(number)).await;
     found.map_err(ApiError::from)?.ok_or(not_found)
-}
-
-fn known_accounts(state: &AdminState) -> impl Fn(&AccountId) -> bool + use<> {
-    let settings = state.gateway.settings();
-    move |account| settings.accounts.contains_key(account)
 }
 
 /// Reads rates over `old`: a changed one is set now, `null` removes one.

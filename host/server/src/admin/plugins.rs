@@ -71,7 +71,7 @@ pub(super) async fn upload(
     At(slot): At<String>,
     request: Request,
 ) -> Result<Json<Value>, ApiError> {
-    let (runtime, slot) = find(&state, &slot)?;
+    let (runtime, slot) = place(&state, &slot)?;
     let mut query = Query::of(request.uri().query())?;
     let mode = query.take("mode");
     query.finish()?;
@@ -165,22 +165,36 @@ async fn change(
     Ok(Json(view(status)))
 }
 
-/// The slot of a path: a method of the interface, or a provider's module that was loaded once or
+const UNKNOWN: ApiError = ApiError::NotFound("there is no such slot");
+
+/// The slot of a path in which a module may be put: any method's, or a provider's whose module was loaded
+/// once or that an account names.
+fn place(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot), ApiError> {
+    let slot = Slot::parse(text).ok_or(UNKNOWN)?;
+    match slot.kind() {
+        SlotKind::Method if MethodId::parse(slot.name()).is_some() => {
+            let runtime = state.gateway.runtime().ok_or(UNKNOWN)?;
+            Ok((Arc::clone(runtime), slot))
+        }
+        SlotKind::Method => Err(UNKNOWN),
+        SlotKind::Provider => find(state, text),
+    }
+}
+
+/// The slot of a path: a method of the specification, a slot whose module was loaded once, or a provider's
 /// that an account names.
 fn find(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot), ApiError> {
-    const UNKNOWN: ApiError = ApiError::NotFound("there is no such slot");
     let slot = Slot::parse(text).ok_or(UNKNOWN)?;
     let runtime = state.gateway.runtime().ok_or(UNKNOWN)?;
     let known = match slot.kind() {
-        SlotKind::Method => MethodId::parse(slot.name()).is_some(),
+        SlotKind::Method => MethodId::parse(slot.name()).is_some_and(MethodId::is_specified),
         SlotKind::Provider => {
             let settings = state.gateway.settings();
             let mut accounts = settings.accounts.values();
             accounts.any(|account| account.module == slot.name())
-                || runtime.history(&slot).is_some()
         }
     };
-    if known {
+    if known || runtime.history(&slot).is_some() {
         Ok((Arc::clone(runtime), slot))
     } else {
         Err(UNKNOWN)

@@ -6,6 +6,7 @@ use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::policy::{MethodPolicy, Policy, RateLimit};
+use kassette_gateway::Gateway;
 use serde_json::json;
 
 use super::text::{switch, whole};
@@ -16,14 +17,32 @@ const MAX_RATE: u64 = 1_000_000;
 /// Ten years: a rate's age beyond it is no limit.
 const MAX_AGE: u64 = 10 * 366 * 24 * 3600;
 
+/// What a policy may name.
+pub(super) trait Named {
+    /// Whether an account is configured.
+    fn account(&self, id: &AccountId) -> bool;
+    /// Whether payments may name a method.
+    fn method(&self, method: MethodId) -> bool;
+}
+
+impl Named for Gateway {
+    fn account(&self, id: &AccountId) -> bool {
+        self.settings().accounts.contains_key(id)
+    }
+
+    fn method(&self, method: MethodId) -> bool {
+        self.knows(method)
+    }
+}
+
 /// Reads a policy over `old`: every field that is absent stays as it was, `null` resets it
-/// (RFC 7396). `default_rate` holds where the policy has no rate limit; `known` says which accounts
-/// are configured.
+/// (RFC 7396). `default_rate` holds where the policy has no rate limit; `known` says what it
+/// may name.
 pub(super) fn merge(
     value: Value,
     old: &Policy,
     default_rate: RateLimit,
-    known: &dyn Fn(&AccountId) -> bool,
+    known: &dyn Named,
 ) -> Result<Policy, Wrong> {
     let object = object(value)?;
     let names: BTreeSet<String> = object.keys().cloned().collect();
@@ -36,7 +55,7 @@ fn read(
     names: &BTreeSet<String>,
     old: &Policy,
     default_rate: RateLimit,
-    known: &dyn Fn(&AccountId) -> bool,
+    known: &dyn Named,
 ) -> Result<Policy, Invalid> {
     let said = |name: &str| names.contains(name);
     let mut fields = Fields::of(Value::Object(object))?;
@@ -75,11 +94,13 @@ fn object(value: Value) -> Result<BTreeMap<String, Value>, Wrong> {
 fn methods(
     value: Value,
     old: &BTreeMap<MethodId, MethodPolicy>,
-    known: &dyn Fn(&AccountId) -> bool,
+    known: &dyn Named,
 ) -> Result<BTreeMap<MethodId, MethodPolicy>, Wrong> {
     let mut methods = old.clone();
     for (name, value) in object(value)? {
-        let method = MethodId::parse(&name).ok_or_else(|| {
+        let method = MethodId::parse(&name);
+        let has = |method: &MethodId| old.contains_key(method) || known.method(*method);
+        let method = method.filter(has).ok_or_else(|| {
             Wrong::new(format!(
                 "{} is no payment method",
                 crate::api::json::echo(&name)
@@ -106,7 +127,7 @@ fn methods(
 fn one_method(
     object: BTreeMap<String, Value>,
     mut policy: MethodPolicy,
-    known: &dyn Fn(&AccountId) -> bool,
+    known: &dyn Named,
 ) -> Result<MethodPolicy, Invalid> {
     let said = |name: &str| object.contains_key(name);
     let (enabled, providers, min, max) =
@@ -135,7 +156,7 @@ fn one_method(
     Ok(policy)
 }
 
-fn accounts(value: Value, known: &dyn Fn(&AccountId) -> bool) -> Result<Vec<AccountId>, Wrong> {
+fn accounts(value: Value, known: &dyn Named) -> Result<Vec<AccountId>, Wrong> {
     let Value::List(list) = value else {
         return Err(Wrong::new("must be a list of provider ids"));
     };
@@ -144,7 +165,8 @@ fn accounts(value: Value, known: &dyn Fn(&AccountId) -> bool) -> Result<Vec<Acco
         let Value::Text(id) = value else {
             return Err(Wrong::new("must be a list of provider ids"));
         };
-        let account = AccountId::parse(&id).ok().filter(known).ok_or_else(|| {
+        let account = AccountId::parse(&id).ok();
+        let account = account.filter(|id| known.account(id)).ok_or_else(|| {
             Wrong::new(format!(
                 "{} is no configured account",
                 crate::api::json::echo(&id)
@@ -206,9 +228,19 @@ mod tests {
 
     fn merged(body: &str, old: &Policy) -> Result<Policy, Wrong> {
         let value = crate::api::json::parse(body.as_bytes()).unwrap();
-        merge(value, old, RateLimit::default(), &|account| {
-            account.as_str() == "sandbox-test"
-        })
+        merge(value, old, RateLimit::default(), &Few)
+    }
+
+    struct Few;
+
+    impl Named for Few {
+        fn account(&self, id: &AccountId) -> bool {
+            id.as_str() == "sandbox-test"
+        }
+
+        fn method(&self, method: MethodId) -> bool {
+            method.is_specified() || method.as_str() == "blik"
+        }
     }
 
     #[test]

@@ -308,6 +308,7 @@ impl From<CreateError> for ApiError {
             | CreateError::TooSmall
             | CreateError::OverLimit
             | CreateError::UnverifiedReturnUrl
+            | CreateError::UnknownMethod
             | CreateError::NotEligible(_) => Self::invalid(&error),
             CreateError::Store(fault) => fault.into(),
             CreateError::Random => Self::internal(error),
@@ -427,6 +428,7 @@ mod tests {
             (CreateError::TooSmall, 422),
             (CreateError::OverLimit, 422),
             (CreateError::UnverifiedReturnUrl, 422),
+            (CreateError::UnknownMethod, 422),
             (CreateError::NotEligible("no provider"), 422),
             (CreateError::Store(Fault::Busy), 503),
             (CreateError::Store(Fault::Unavailable("full".into())), 503),

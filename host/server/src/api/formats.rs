@@ -35,6 +35,16 @@ fn one_of<'t>(
         .build()
 }
 
+/// The methods of the specification, and that there may be others.
+fn methods() -> String {
+    let specified = MethodId::SPECIFIED.map(|method| format!("`{method}`"));
+    format!(
+        "A payment method: {}, or another one for which the gateway has a module. `upi_imps` goes with INR \
+         only, `interac` with CAD only.",
+        specified.join(", ")
+    )
+}
+
 macro_rules! formats {
     ($($(#[$doc:meta])* $name:ident = $schema:expr;)+) => { $(
         $(#[$doc])*
@@ -154,7 +164,9 @@ formats! {
     Currency = one_of("An invoice currency, ISO 4217.", "EUR", money::Currency::ALL.map(money::Currency::code));
 
     /// [`MethodId`]
-    PaymentMethod = one_of("A payment method. `upi_imps` goes with INR only, `interac` with CAD only.", "ideal", MethodId::ALL.map(MethodId::as_str));
+    PaymentMethod = string(&methods(), "ideal")
+        .pattern(Some("^[a-z][a-z0-9_]{1,31}$"))
+        .build();
 
     /// [`payment::CheckoutMode`]
     CheckoutMode = one_of("`hosted`: the customer picks the method on the checkout page. `direct`: the merchant fixes it.", "hosted", [payment::CheckoutMode::Hosted, payment::CheckoutMode::Direct].map(payment::CheckoutMode::as_str));

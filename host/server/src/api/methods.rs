@@ -30,7 +30,7 @@ pub(super) struct MethodsBody {
 #[schema(as = Method)]
 pub(super) struct MethodBody {
     #[schema(value_type = formats::PaymentMethod)]
-    id: &'static str,
+    id: String,
     /// Shown to people.
     #[schema(example = "iDEAL")]
     label: String,
@@ -58,7 +58,7 @@ pub(super) struct ProviderBody {
 impl From<Offer> for MethodBody {
     fn from(offer: Offer) -> Self {
         Self {
-            id: offer.method.as_str(),
+            id: offer.method.to_string(),
             label: offer.label,
             providers: offer.providers.into_iter().map(Into::into).collect(),
         }

@@ -174,7 +174,7 @@ pub(crate) struct PaymentBody<'a> {
     usd_amount: Minor,
     /// Null until a method is chosen.
     #[schema(value_type = Option<formats::PaymentMethod>, required)]
-    payment_method: Option<&'static str>,
+    payment_method: Option<&'a str>,
     /// True for payments of test keys: never real money.
     test_mode: bool,
     #[schema(value_type = formats::CheckoutUrl)]
@@ -192,7 +192,7 @@ impl<'a> PaymentBody<'a> {
             amount: payment.due.amount,
             currency: payment.due.currency.code(),
             usd_amount: payment.usd,
-            payment_method: payment.method.map(MethodId::as_str),
+            payment_method: payment.method.as_ref().map(MethodId::as_str),
             test_mode: payment.environment == Environment::Test,
             order_id: payment.order_id.as_str(),
         }

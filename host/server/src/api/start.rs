@@ -128,9 +128,9 @@ pub(super) async fn start(
     let gateway = state.gateway().clone();
     let (merchant, environment) = (caller.merchant.id, caller.key.environment);
     let found = gateway.payment_of(merchant, environment, body.payment_id);
-    let payment = found
-        .await?
-        .ok_or(ApiError::NotFound("payment not found"))?;
+    let payment = found.await?;
+    gateway.check_method(body.payment_method, payment.as_deref())?;
+    let payment = payment.ok_or(ApiError::NotFound("payment not found"))?;
     if let Origin::Reseller { .. } = payment.origin {
         return Err(ApiError::Conflict {
             message: "only the reseller that created the payment starts it".into(),

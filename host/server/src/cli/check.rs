@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use kassette_gateway::clock::{Clock as _, SystemClock};
 use kassette_gateway::settings::Settings;
+use kassette_gateway::workers::{settings_problems, untaken};
 use kassette_http::{Client, Guard};
 use kassette_runtime::{Runtime, RuntimeConfig};
 use serde::Serialize;
@@ -208,14 +209,29 @@ fn accounts(
         let module = runtime.as_ref()?.provider(module)?;
         Some(module.description().clone())
     };
-    let wrong = kassette_gateway::workers::settings_problems(settings, describe);
+    let wrong = settings_problems(settings, describe);
     if let Some(runtime) = &runtime {
         for account in settings.accounts.values() {
-            if runtime.provider(&account.module).is_none() {
+            let Some(module) = runtime.provider(&account.module) else {
                 warnings.push(format!(
                     "providers/{}.toml: its module {} is not there; the account is not used until \
                      it is",
                     account.id, account.module
+                ));
+                continue;
+            };
+            for method in untaken(account, module.description()) {
+                warnings.push(format!(
+                    "providers/{}.toml: its module {} does not take {method}, which is not offered \
+                     through it",
+                    account.id, account.module
+                ));
+            }
+        }
+        for method in settings.methods.keys() {
+            if runtime.method(*method).is_none() {
+                warnings.push(format!(
+                    "methods/{method}.toml: there is no module method.{method} yet"
                 ));
             }
         }

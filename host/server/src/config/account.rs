@@ -267,11 +267,7 @@ fn secret(
 
 fn terms(name: &str, table: TermsTable) -> Result<(MethodId, Terms), String> {
     let method = MethodId::parse(name).ok_or_else(|| {
-        let known: Vec<_> = MethodId::ALL.iter().map(|method| method.as_str()).collect();
-        format!(
-            "methods: {name:?} is no payment method; the methods are {}",
-            known.join(", ")
-        )
+        format!("methods: {name:?} is no payment method's id, which is written like \"ideal\"")
     })?;
     let currency = |code: &str| {
         Currency::parse(code)

@@ -305,7 +305,7 @@ fn changed(visit: &Visit, view: &CheckoutView, method: MethodId, account: &Accou
 
 fn row(offer: &Offer, provider: &OfferedProvider) -> Row {
     Row {
-        method: offer.method.as_str(),
+        method: offer.method.to_string(),
         label: offer.label.clone(),
         icon: icons::of(offer.method),
         seen: provider.id.as_str().to_owned(),

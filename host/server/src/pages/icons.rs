@@ -22,6 +22,7 @@ const COIN: &str = r#"<path d="M12 2.5 20.2 7.2v9.6L12 21.5l-8.2-4.7V7.2z"/><pat
 const PEOPLE: &str = r#"<circle cx="8" cy="8" r="3.5"/><path d="M2 19.5c.3-3.5 2.7-5.5 6-5.5 1.5 0 2.7.4 3.7 1.1M14 17.5h7m-2.8-2.8 2.8 2.8-2.8 2.8"/>"#;
 const ROUND: &str = r#"<path d="M20 8.5A8.5 8.5 0 0 0 4.5 8M4 15.5A8.5 8.5 0 0 0 19.5 16"/><path d="M4 4v4h4m12 12v-4h-4"/>"#;
 const CALENDAR: &str = r#"<rect x="3.5" y="5" width="17" height="15.5" rx="2.5"/><path d="M3.5 10h17M8 2.5v4m8-4v4"/><path d="m9 15.2 2.2 2.2L15.2 13.5"/>"#;
+const COINS: &str = r#"<circle cx="9" cy="9" r="5.5"/><path d="M15.6 8.2a5.5 5.5 0 1 1-7.3 7.4"/>"#;
 const SCAN: &str = r#"<path d="M4 8V5.5A1.5 1.5 0 0 1 5.5 4H8m8 0h2.5A1.5 1.5 0 0 1 20 5.5V8m0 8v2.5a1.5 1.5 0 0 1-1.5 1.5H16m-8 0H5.5A1.5 1.5 0 0 1 4 18.5V16"/><path d="M8 8h3v3H8zM13.5 13.5h2.5v2.5h-2.5zM14 8h2M8 14.5V16h1.5"/>"#;
 
 /// A method's drawing.
@@ -36,5 +37,6 @@ pub(crate) const fn of(method: MethodId) -> &'static str {
         MethodId::Revolut => ROUND,
         MethodId::Klarna => CALENDAR,
         MethodId::UpiImps => SCAN,
+        MethodId::Other(_) => COINS,
     }
 }

@@ -64,7 +64,7 @@ impl Summary {
 /// A way to pay.
 pub(crate) struct Row {
     /// The wire id.
-    pub(crate) method: &'static str,
+    pub(crate) method: String,
     /// The module's label.
     pub(crate) label: String,
     /// The drawing.
@@ -273,7 +273,7 @@ pub(crate) enum Primary {
         /// Where the form goes.
         action: String,
         /// The wire id.
-        method: &'static str,
+        method: String,
         /// What it says.
         label: String,
     },

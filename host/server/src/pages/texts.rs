@@ -79,8 +79,8 @@ impl Texts {
         SOURCES.get(self.index).map_or("en", |(tag, _)| tag)
     }
 
-    /// The name of a method, where no module's label is at hand.
-    pub(crate) fn method(self, method: MethodId) -> String {
+    /// The name of a method; `label` is its module's, for one that the catalogues do not have.
+    pub(crate) fn method(self, method: MethodId, label: Option<String>) -> String {
         match method {
             MethodId::CreditCard => self.method_credit_card(),
             MethodId::Paypal => self.method_paypal(),
@@ -92,6 +92,7 @@ impl Texts {
             MethodId::Klarna => self.method_klarna(),
             MethodId::UpiImps => self.method_upi_imps(),
             MethodId::Interac => self.method_interac(),
+            MethodId::Other(_) => label.unwrap_or_else(|| method.to_string()),
         }
     }
 

@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use kassette_domain::id::AccountId;
 use kassette_domain::ledger::Ledger;
+use kassette_domain::method::MethodId;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
@@ -48,6 +49,8 @@ pub(crate) trait Till: Send + Sync + 'static {
     fn decline_invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Answered, Fault>>;
     /// The name of a provider account for payers.
     fn provider_name(&self, account: &AccountId) -> Option<String>;
+    /// [`Gateway::label`]
+    fn label(&self, method: MethodId) -> Option<String>;
     /// The origin of our own pages.
     fn public_url(&self) -> String;
     /// Whether payers may be sent to plain http on loopback (dev).
@@ -105,6 +108,10 @@ impl Till for Gateway {
         let settings = self.settings();
         let account = settings.accounts.get(account)?;
         Some(account.name.clone())
+    }
+
+    fn label(&self, method: MethodId) -> Option<String> {
+        Self::label(self, method)
     }
 
     fn public_url(&self) -> String {

@@ -92,6 +92,12 @@ impl Visit {
             .unwrap_or_else(|| self.t.provider_unnamed())
     }
 
+    /// The name under which payers know an attempt's method.
+    pub(crate) fn method(&self, attempt: &Attempt) -> String {
+        self.t
+            .method(attempt.method, self.till.label(attempt.method))
+    }
+
     /// A page about a payment; `fill` makes its template from the frame.
     pub(crate) fn page<T: askama::Template>(
         &self,

@@ -236,7 +236,7 @@ fn open(
         Place::Checkout { .. } => (
             Tone::Calm,
             t.open_title(),
-            t.open_text(&t.method(attempt.method), &provider),
+            t.open_text(&visit.method(attempt), &provider),
         ),
         Place::Return(_) => (
             Tone::Waiting,
@@ -264,7 +264,7 @@ fn checking(visit: &Visit, view: &CheckoutView, attempt: &Attempt) -> Words {
         extra: None,
         primary: hosted.then(|| Primary::Start {
             action: format!("{}/choose", address(view)),
-            method: attempt.method.as_str(),
+            method: attempt.method.to_string(),
             label: visit.t.checking_retry(),
         }),
     }

@@ -97,7 +97,7 @@ impl<S> Filter<S> for Bounded {
 /// What the log of the thread of a test holds.
 #[cfg(test)]
 #[derive(Clone, Default)]
-pub(crate) struct Log(std::sync::Arc<parking_lot::Mutex<Vec<u8>>>);
+pub(crate) struct Log(std::sync::Arc<Mutex<Vec<u8>>>);
 
 #[cfg(test)]
 impl Log {
@@ -128,7 +128,7 @@ impl std::io::Write for Log {
 }
 
 #[cfg(test)]
-impl<'w> tracing_subscriber::fmt::MakeWriter<'w> for Log {
+impl<'w> fmt::MakeWriter<'w> for Log {
     type Writer = Self;
 
     fn make_writer(&'w self) -> Self {

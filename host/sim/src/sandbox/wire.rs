@@ -93,8 +93,9 @@ pub(crate) fn check(create: &Create, now: u64) -> Result<(), Problem> {
             "merchant_reference: 1-64 of A-Z a-z 0-9 - _ . :",
         ));
     }
-    if !METHODS.contains(&create.method.as_str()) {
-        return Err(Problem::invalid("method: unknown"));
+    let is_word = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_');
+    if !(2..=32).contains(&create.method.len()) || !create.method.bytes().all(is_word) {
+        return Err(Problem::invalid("method: 2-32 of a-z 0-9 _"));
     }
     check_amount(&create.amount)?;
     for (name, text, most) in [

@@ -21,7 +21,7 @@ pub(crate) fn origin(request: &Request) -> (String, String) {
 
 /// The first field, in the decisions' order, in which a repeated request differs.
 pub(crate) fn difference(first: &Request, again: &Request) -> Option<&'static str> {
-    let method = |request: &Request| request.method.map(|method| method.as_str());
+    let method = |request: &Request| request.method;
     let email = |request: &Request| {
         let email = request.email.as_ref();
         email.map(|email| email.expose().to_owned())

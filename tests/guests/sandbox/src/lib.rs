@@ -1,6 +1,6 @@
 //! A sandbox told from the real one by what it answers: whoever asks where a paid session stands is
 //! told that it is under review, callbacks are acknowledged in other words, and one that arrives at
-//! `?trap` is not survived.
+//! `?trap` is not survived. Beside iDEAL it takes a method that the host does not know.
 use kassette_plugin::provider::{
     Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
     Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Status, Wish,
@@ -31,14 +31,15 @@ impl Provider for Other {
             required: true,
             encoding: Encoding::Text,
         };
+        let service = |method: &str| Service {
+            method: method.into(),
+            currencies: Vec::new(),
+        };
         Description {
             id: "sandbox".into(),
             label: "Sandbox, another".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: vec![Service {
-                method: "ideal".into(),
-                currencies: Vec::new(),
-            }],
+            services: ["ideal", "blik"].map(service).into(),
             settings: vec![Need {
                 name: api::BASE_URL.into(),
                 help: String::new(),

@@ -43,6 +43,9 @@ impl Modules for FewModules {
     fn method(&self, _: MethodId) -> Option<Arc<dyn Method>> {
         None
     }
+    fn methods(&self) -> Vec<MethodId> {
+        Vec::new()
+    }
     fn provider(&self, _: &str) -> Option<Arc<dyn Provider>> {
         let reader = self.0.clone()?;
         Some(reader)

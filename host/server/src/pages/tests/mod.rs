@@ -11,6 +11,7 @@ use kassette_domain::id::{AccountId, MerchantId, ResellerId};
 use kassette_domain::invitation::NotAnswered;
 use kassette_domain::key::Environment;
 use kassette_domain::ledger::Ledger;
+use kassette_domain::method::MethodId;
 use kassette_domain::order::OrderId;
 use kassette_domain::payment::{CheckoutMode, Status};
 use kassette_domain::provider::{Action, Instructions, Question, QuestionKind};
@@ -145,6 +146,10 @@ impl Till for OnePayment {
     fn decline_invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Answered, Fault>> {
         self.note("decline".into());
         Box::pin(async move { Ok(self.answered(token, Some(DelegationStatus::Declined))) })
+    }
+
+    fn label(&self, _method: MethodId) -> Option<String> {
+        None
     }
 
     fn provider_name(&self, _account: &AccountId) -> Option<String> {
