@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::money::Currency;
 
 /// A payment method's wire id (spec, "Payment create request").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(remote = "Self")]
 pub enum MethodId {
     /// `credit_card`
     CreditCard,
@@ -141,6 +142,28 @@ impl MethodId {
     }
 }
 
+/// As its wire id where people read it. Rows hold one of the ten by its number, as they did before there
+/// were others.
+impl Serialize for MethodId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match serializer.is_human_readable() {
+            true => serializer.serialize_str(self.as_str()),
+            // The derived function.
+            false => Self::serialize(self, serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for MethodId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if !deserializer.is_human_readable() {
+            return Self::deserialize(deserializer);
+        }
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom("no payment method's id"))
+    }
+}
+
 impl fmt::Display for MethodId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -204,5 +227,9 @@ mod tests {
         assert_eq!(row(blik), b"\x0a\x04blik");
         assert_eq!(postcard::from_bytes(&row(blik)), Ok(blik));
         assert!(postcard::from_bytes::<MethodId>(b"\x0a\x04BLIK").is_err());
+        let text = serde_json::to_string(&[blik, MethodId::CashApp]).unwrap();
+        assert_eq!(text, r#"["blik","cash_app"]"#);
+        let read: [MethodId; 2] = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, [blik, MethodId::CashApp]);
     }
 }

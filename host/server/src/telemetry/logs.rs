@@ -7,7 +7,7 @@ use kassette_runtime::Sampled;
 use parking_lot::Mutex;
 use tracing::callsite::Identifier;
 use tracing::{Event, Metadata};
-use tracing_subscriber::filter::FilterExt as _;
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter};
 use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt as _};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 use tracing_subscriber::{EnvFilter, fmt};
@@ -81,6 +81,11 @@ impl<S> Filter<S> for Bounded {
         true
     }
 
+    /// Without a hint the other filter's would be lost, and the storage engine would make all its lines.
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::TRACE)
+    }
+
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
         let place = event.metadata();
         place.target() == ACCESS
@@ -105,7 +110,7 @@ impl Log {
     pub(crate) fn begin() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let lines = fmt::layer().with_writer(log.clone()).with_ansi(false);
-        let shown = tracing_subscriber::filter::LevelFilter::INFO.and(Bounded::default());
+        let shown = LevelFilter::INFO.and(Bounded::default());
         let lines = tracing_subscriber::registry().with(lines.with_filter(shown));
         (log, tracing::subscriber::set_default(lines))
     }
@@ -163,6 +168,13 @@ mod tests {
         let told = log.text().matches("a line that a caller causes").count();
         assert!((100..=100 * (seconds + 2)).contains(&told), "{told} lines");
         assert_eq!(log.text().matches("a request").count(), 2_000);
+    }
+
+    #[test]
+    fn what_is_below_the_filter_is_not_even_made() {
+        let both = filter("info", None).unwrap().and(Bounded::default());
+        let hint = Filter::<tracing_subscriber::Registry>::max_level_hint(&both);
+        assert_eq!(hint, Some(LevelFilter::INFO));
     }
 
     #[test]
