@@ -72,6 +72,10 @@ const WRITE: Duration = Duration::from_secs(30);
 /// the connection ends. Closing at once would reset it, and the peer might never see the answer.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// Bytes of it that are read where HTTP/2 was spoken: what a peer has on the way that is about to close.
+/// Whoever sends on waits on his own side.
+const HTTP2_WASTE: usize = 64 << 10;
+
 /// How long a connection is not read whose request was refused for want of room. Whoever heeds
 /// `Retry-After` does not notice; whoever sends on regardless waits on his own side, at no cost to those
 /// who are served, where each refusal costs as much as a small answer.
@@ -327,6 +331,8 @@ struct Timed<S> {
     /// Since when our side is closed.
     closed: Option<Instant>,
     lingering: Option<Alarm>,
+    /// Bytes that were thrown away since.
+    wasted: usize,
     putting_off: Option<Alarm>,
     frames: Frames,
     /// When frames that carry no body were last granted.
@@ -345,6 +351,7 @@ impl<S> Timed<S> {
             writing: None,
             closed: None,
             lingering: None,
+            wasted: 0,
             putting_off: None,
             frames: Frames::new(),
             granted: Instant::now(),
@@ -433,21 +440,21 @@ impl<S> Timed<S> {
 }
 
 impl<S: AsyncRead + Unpin> Timed<S> {
-    /// Reads and throws away until the peer has ended too, for a while.
-    fn poll_waste(&mut self, cx: &mut Context<'_>, due: Instant) -> Poll<()> {
+    /// Reads and throws away so many bytes, until the peer has ended too, for a while.
+    fn poll_waste(&mut self, cx: &mut Context<'_>, due: Instant, most: usize) -> Poll<()> {
         let mut waste = [0; 16 << 10];
-        while Instant::now() < due {
+        while Instant::now() < due && self.wasted < most {
             let mut buffer = ReadBuf::new(&mut waste);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
-                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
-                Poll::Ready(_) => return Poll::Ready(()),
-                Poll::Pending => {
-                    let alarm = self.lingering.get_or_insert_with(|| Alarm::at(due));
-                    return alarm.poll(cx, due);
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    self.wasted = self.wasted.saturating_add(buffer.filled().len());
                 }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => break,
             }
         }
-        Poll::Ready(())
+        let alarm = self.lingering.get_or_insert_with(|| Alarm::at(due));
+        alarm.poll(cx, due)
     }
 }
 
@@ -537,13 +544,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Timed<S> {
             }
         }
         let phase = &self.phase;
-        if phase.get() == Phase::HTTP2 || !phase.unread.load(Ordering::Relaxed) {
-            return Poll::Ready(Ok(()));
-        }
+        let most = match phase.get() {
+            // One that broke the protocol sends on; if it were closed at once, it would be opened at once again.
+            Phase::HTTP2 if !phase.stop.is_cancelled() => HTTP2_WASTE,
+            Phase::HTTP2 => return Poll::Ready(Ok(())),
+            _ if phase.unread.load(Ordering::Relaxed) => usize::MAX,
+            _ => return Poll::Ready(Ok(())),
+        };
         let due = self
             .closed
             .map_or_else(Instant::now, |at| at + self.times.linger);
-        self.poll_waste(cx, due).map(Ok)
+        self.poll_waste(cx, due, most).map(Ok)
     }
 
     fn poll_write_vectored(
