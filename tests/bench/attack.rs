@@ -17,6 +17,9 @@ use super::requests::{Creates, post};
 const CONNECTIONS: usize = 8;
 /// How long each part of a round takes.
 const PART: Duration = Duration::from_secs(3);
+/// The same beside all attacks: for the first seconds they fill the buffers of their sockets, on the
+/// processors that all share.
+const LONG_PART: Duration = Duration::from_secs(15);
 /// Most memory whatever is attacked, MB.
 const MEMORY: f64 = 300.0;
 
@@ -42,7 +45,7 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
                         .iter()
                         .map(|kind| Attack::begin(*kind, &aim))
                         .collect();
-                    payments(&gateway)
+                    payments(&gateway, if kinds.len() > 1 { LONG_PART } else { PART })
                 };
                 (beside(floor.address), beside(gateway.address))
             })
@@ -78,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
 }
 
 /// Direct payments, each created and then started.
-fn payments(gateway: &Gateway) -> Measured {
+fn payments(gateway: &Gateway, part: Duration) -> Measured {
     let key = gateway.key.clone();
     let created = Rc::new(RefCell::new(VecDeque::new()));
     let (next, made) = (Rc::clone(&created), created);
@@ -96,7 +99,7 @@ fn payments(gateway: &Gateway) -> Measured {
     client::closed(
         gateway.address,
         CONNECTIONS,
-        PART,
+        part,
         requests,
         move |status, body| {
             if status == 201 {
