@@ -140,7 +140,7 @@ async fn what_cannot_be_uploaded_is_refused_and_changes_nothing() {
     let server = Server::fresh().await;
     let before = slot(&server, IDEAL).await;
     let good = std::fs::read(swapped().await).unwrap();
-    for unknown in ["method.barter", "provider.nowhere", "nothing", "method."] {
+    for unknown in ["method.Barter", "provider.nowhere", "nothing", "method."] {
         let answer = upload(&server, unknown, "?mode=activate", good.clone()).await;
         answer.expect(404).error();
         rollback(&server, unknown).await.expect(404).error();

@@ -77,11 +77,11 @@ fn what_no_server_would_load_fails_at_its_step() {
     let (name, message) = failure(&empty);
     assert_eq!(name, "world");
     assert!(message.contains("kassette:plugin/routing"), "{message}");
-    let barter = Method {
-        id: "barter",
+    let short = Method {
+        id: "x",
         ..Method::saying(&[])
     };
-    assert_eq!(failure(&barter.build()).0, "describe");
+    assert_eq!(failure(&short.build()).0, "describe");
     let odd = Method {
         id: "no slot's name",
         ..Method::saying(&[])

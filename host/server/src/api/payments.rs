@@ -314,7 +314,7 @@ mod tests {
             ("currency", serde_json::json!("eur")),
             ("currency", serde_json::json!("JPY")),
             ("checkout_mode", serde_json::json!("Hosted")),
-            ("payment_method", serde_json::json!("cash")),
+            ("payment_method", serde_json::json!("Cash")),
             ("customer_email", serde_json::json!("nobody")),
             ("return_url", serde_json::json!("http://shop.example")),
             ("return_url", serde_json::json!(["https://shop.example"])),

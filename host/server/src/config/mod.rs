@@ -399,7 +399,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
                 "kassette.toml",
                 "public_url = \"https://pay.example\"\n\n[payments]\nlife_seconds = 1\n[store]\ncache_mib = 1\n",
             ),
-            ("methods/cash.toml", ""),
+            ("methods/Cash.toml", ""),
             ("providers/a.toml", &ACCOUNT.replace("\"all\"", "\"some\"")),
             ("providers/b.toml", &ACCOUNT.replace("\"0.50\"", "\"x\"")),
             ("providers/c.toml", "module = 7\n"),
@@ -416,7 +416,7 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
         let expected = [
             ("kassette.toml", Some(4)),
             ("kassette.toml", Some(6)),
-            ("cash.toml", None),
+            ("Cash.toml", None),
             ("a.toml", Some(6)),
             ("b.toml", Some(13)),
             ("c.toml", Some(1)),

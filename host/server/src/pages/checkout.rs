@@ -77,7 +77,9 @@ pub(crate) async fn choose(visit: Visit, request: Request<Body>) -> Response {
         Ok(view) => view,
         Err(problem) => return visit.problem(problem),
     };
-    let Some(method) = form.get("payment_method").and_then(MethodId::parse) else {
+    let is_there = |method: &MethodId| method.is_specified() || visit.till.label(*method).is_some();
+    let method = form.get("payment_method").and_then(MethodId::parse);
+    let Some(method) = method.filter(is_there) else {
         let notice = visit.t.notice_choose();
         return again(&visit, &view, StatusCode::UNPROCESSABLE_ENTITY, notice);
     };

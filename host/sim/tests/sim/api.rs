@@ -153,7 +153,7 @@ async fn what_a_vendor_would_refuse_is_refused_and_leaves_no_trace() {
         ("amount", json!({ "value": "49.9", "currency": "EUR" })),
         ("amount", json!({ "value": "49.90", "currency": "eur" })),
         ("amount", json!({ "value": "49.90" })),
-        ("method", json!("cash")),
+        ("method", json!("Cash")),
         ("order", json!("")),
         ("order", json!("a\u{0}b")),
         ("merchant", json!("")),

@@ -49,7 +49,7 @@ pub(crate) enum Asked {
 
 /// What it answered.
 pub(crate) enum Answered {
-    Created(Created),
+    Created(Box<Created>),
     Stepped(Box<Stepped>),
     Parked(Parked),
     Claimed(Vec<PaymentId>),
@@ -168,7 +168,7 @@ impl<'a> World<'a> {
                 let (store, now, sent) = (Arc::clone(&self.store), self.now, new.clone());
                 let coming = async move {
                     let created = store.create(sent, key, now).await;
-                    created.map(Answered::Created)
+                    created.map(Box::new).map(Answered::Created)
                 };
                 self.ask(Asked::Create(Box::new(new), key), coming).await
             }

@@ -229,7 +229,7 @@ mod tests {
             ("amount", json!(49.9)),
             ("currency", json!("eur")),
             ("checkout_mode", json!("Direct")),
-            ("payment_method", json!("cash")),
+            ("payment_method", json!("Cash")),
             ("customer_email", json!("nobody")),
             ("return_url", json!("http://shop.example")),
         ] {

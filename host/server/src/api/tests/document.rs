@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use axum::body::Body;
+use kassette_domain::method::MethodId;
 use serde_json::Value;
 
 use super::world::World;
@@ -194,9 +195,13 @@ fn bodies_are_closed_and_their_rules_are_told() {
         fields("id name verification_note verification_url")
     );
     assert_eq!(schemas["Currency"]["enum"].as_array().unwrap().len(), 21);
+    let methods = schemas["PaymentMethod"]["description"].as_str().unwrap();
+    for method in MethodId::SPECIFIED {
+        assert!(methods.contains(&format!("`{method}`")), "{methods}");
+    }
     assert_eq!(
-        schemas["PaymentMethod"]["enum"].as_array().unwrap().len(),
-        10
+        schemas["PaymentMethod"]["pattern"],
+        "^[a-z][a-z0-9_]{1,31}$"
     );
     assert_eq!(schemas["IdempotencyKey"]["maxLength"], 190);
     assert_eq!(schemas["ClientRef"]["maxLength"], 190);
