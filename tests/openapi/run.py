@@ -18,6 +18,10 @@ CONFIG = """
 [headers]
 Authorization = "Bearer {merchant}"
 
+[checks.negative_data_rejection]
+# What is wrong may be too large before it is read.
+expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429]
+
 [[operations]]
 include-path-regex = "^/api/v1/reseller/"
 headers = {{ Authorization = "Bearer {reseller}" }}
