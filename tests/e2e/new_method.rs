@@ -1,34 +1,16 @@
 //! A payment method of which the host has no line: its module and an account that takes it are enough.
 
-use std::path::{Path, PathBuf};
-
-use kassette_build::Builder;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use crate::fallback::Simulator;
 use crate::harness::{Server, new_payment};
 use crate::pages::url;
+use crate::swap::guest;
 use crate::uploads::upload;
 use crate::versions::other;
 
 const SLOT: &str = "method.blik";
 const ACCOUNT: &str = "bank-pl";
-
-async fn blik() -> Vec<u8> {
-    static BUILT: OnceCell<PathBuf> = OnceCell::const_new();
-    let build = || {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests");
-        let built = Builder::new(root)
-            .build(&["kassette-method-blik"], &mut |_| {})
-            .unwrap();
-        built.into_iter().next().unwrap().path
-    };
-    let path = BUILT
-        .get_or_init(async || tokio::task::spawn_blocking(build).await.unwrap())
-        .await;
-    std::fs::read(path).unwrap()
-}
 
 /// Ids of the listing for Polish money.
 async fn listed(server: &Server) -> Vec<Value> {
@@ -88,10 +70,15 @@ async fn a_method_that_the_host_does_not_know_is_offered_paid_and_kept() {
         .await
         .expect(200);
     let _simulator = account(&server).await;
-    let status = upload(&server, SLOT, "", blik().await)
-        .await
-        .expect(200)
-        .json();
+    let status = upload(
+        &server,
+        SLOT,
+        "",
+        std::fs::read(guest("kassette-method-blik").await).unwrap(),
+    )
+    .await
+    .expect(200)
+    .json();
     assert_eq!(status["slot"], SLOT);
     server
         .admin("PATCH", &merchant, Some(&policy))

@@ -12,16 +12,17 @@ use crate::harness::Server;
 /// The component of an iDEAL with another label that takes at most 100.00 EUR.
 pub(crate) async fn swapped() -> &'static Path {
     static BUILT: OnceCell<PathBuf> = OnceCell::const_new();
-    let build = || {
+    BUILT.get_or_init(|| guest("kassette-method-ideal")).await
+}
+
+/// The component of a package in `tests/guests`, built now.
+pub(crate) async fn guest(package: &'static str) -> PathBuf {
+    let build = move || {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests");
-        let built = Builder::new(root)
-            .build(&["kassette-method-ideal"], &mut |_| {})
-            .unwrap();
+        let built = Builder::new(root).build(&[package], &mut |_| {}).unwrap();
         built.into_iter().next().unwrap().path
     };
-    BUILT
-        .get_or_init(async || tokio::task::spawn_blocking(build).await.unwrap())
-        .await
+    tokio::task::spawn_blocking(build).await.unwrap()
 }
 
 /// Puts bytes in the place of a module, as a careful deployment does.

@@ -1,14 +1,13 @@
 //! Versions of a provider's module in flight: who is asked about an attempt, and who reads callbacks.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use kassette_build::Builder;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::harness::{Answer, Server};
 use crate::steps::session;
-use crate::swap::slot;
+use crate::swap::{guest, slot};
 use crate::uploads::upload;
 
 const SANDBOX: &str = "provider.sandbox";
@@ -18,17 +17,8 @@ const KEPT: u8 = 8;
 /// A sandbox that tells what was paid as under review, and acknowledges in other words.
 pub(crate) async fn other() -> Vec<u8> {
     static BUILT: OnceCell<PathBuf> = OnceCell::const_new();
-    let build = || {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests");
-        let built = Builder::new(root)
-            .build(&["kassette-provider-sandbox"], &mut |_| {})
-            .unwrap();
-        built.into_iter().next().unwrap().path
-    };
-    let path = BUILT
-        .get_or_init(async || tokio::task::spawn_blocking(build).await.unwrap())
-        .await;
-    std::fs::read(path).unwrap()
+    let path = BUILT.get_or_init(|| guest("kassette-provider-sandbox"));
+    std::fs::read(path.await).unwrap()
 }
 
 /// The same module under another digest: a custom section says nothing to anybody.

@@ -73,7 +73,7 @@ const WRITE: Duration = Duration::from_secs(30);
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Bytes of it that are read where HTTP/2 was spoken: what a peer has on the way that is about to close.
-/// Whoever sends on waits on his own side.
+/// A peer that sends more waits on its own side.
 const HTTP2_WASTE: usize = 64 << 10;
 
 /// How long a connection is not read whose request was refused for want of room. Whoever heeds
