@@ -29,14 +29,20 @@ async fn captured_money_of_attempts_that_a_restored_store_does_not_know_is_work(
     let lost = Mutex::new(Vec::new());
     let each = async |desk: Desk| {
         let visit = desk.paid(desk.any_method()).await;
-        let letters = world.tap.wait(&visit.words().await, 1).await;
+        let words = visit.words().await;
+        world.tap.wait(&words, 1).await;
         let [attempt, _] = visit.names().await;
-        lost.lock().push((attempt, letters));
+        lost.lock().push((attempt, words));
     };
     world.each(each).await;
 
-    let lost = lost.into_inner();
     let folder = world.server.stop().await;
+    // The notice about the money may have come after the first one: read them once the server stopped.
+    let lost: Vec<_> = lost
+        .into_inner()
+        .into_iter()
+        .map(|(attempt, words)| (attempt, world.tap.letters(&words)))
+        .collect();
     let data = folder.path().join("data");
     std::fs::remove_dir_all(data.join("store")).unwrap();
     kassette(

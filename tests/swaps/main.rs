@@ -2,7 +2,7 @@
 //! other work to do.
 //!
 //! How long each takes is set by the environment: `KASSETTE_SWAPS_SECONDS` and
-//! `KASSETTE_BUSY_SECONDS` (30 and 60 in `.ci/run`, a few without; 600 swaps' seconds once by hand).
+//! `KASSETTE_BUSY_SECONDS` (30 and 60 in the long form of `.ci/run`, fewer without; swaps 600 by hand).
 //! Rates and memory are printed; what is asserted holds on a slow machine too.
 //!
 //! | file | holds |

@@ -14,7 +14,7 @@
 //! | `op`, `words`, `said` | what happens, drawn at random and put into words |
 //! | `drive`, `judge`, `compare`, `verdict` | doing it to both, and judging |
 //!
-//! `KASSETTE_MODEL_STEPS` sets how many steps are done (a million in `.ci/run`), and
+//! `KASSETTE_MODEL_STEPS` sets how many steps are done (a million in the long form of `.ci/run`), and
 //! `KASSETTE_MODEL_SEED` from where they are drawn. A divergence is shrunk to the few operations
 //! that show it.
 #![allow(
