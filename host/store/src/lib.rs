@@ -136,8 +136,10 @@ pub enum Parked {
 }
 
 /// The timeline of a payment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
+    /// The payment with its attempts, of the same moment.
+    pub ledger: Ledger,
     /// Routing decisions, oldest first.
     pub decisions: Vec<Decision>,
     /// Transitions, oldest first.
@@ -261,7 +263,7 @@ pub trait Payments: Send + Sync {
     /// The attempt that a return token opens, with its payment.
     fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, Ledger)>>;
 
-    /// The timeline of a payment.
+    /// A payment with its attempts and its timeline, all as of one moment.
     fn history(&self, id: PaymentId) -> Answer<'_, Option<History>>;
 
     /// Lists payments, newest first. A page may end before it is full, with a cursor: however little a

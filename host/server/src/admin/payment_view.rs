@@ -1,7 +1,7 @@
 //! A payment with everything that happened to it, as JSON.
 
 use kassette_domain::attempt::{Attempt, AttemptState, VendorFacts};
-use kassette_domain::ledger::{Ledger, Transition};
+use kassette_domain::ledger::Transition;
 use kassette_domain::money::Minor;
 use kassette_domain::payment::{Decision, Origin, Payment, ReviewDecision};
 use kassette_domain::provider::{Action, VendorStatus};
@@ -60,8 +60,8 @@ fn review_decision(decision: &ReviewDecision) -> Value {
 }
 
 /// The whole object of `GET /payments/{id}`.
-pub(super) fn whole(gateway: &Gateway, ledger: &Ledger, history: &History, links: bool) -> Value {
-    let attempts = ledger.attempts.iter();
+pub(super) fn whole(gateway: &Gateway, history: &History, links: bool) -> Value {
+    let attempts = history.ledger.attempts.iter();
     let attempts = attempts.map(|each| attempt(each, links));
     let events = history.events.iter().map(|event| {
         json!({
@@ -71,7 +71,7 @@ pub(super) fn whole(gateway: &Gateway, ledger: &Ledger, history: &History, links
         })
     });
     json!({
-        "payment": payment(gateway, &ledger.payment, links),
+        "payment": payment(gateway, &history.ledger.payment, links),
         "attempts": attempts.collect::<Vec<_>>(),
         "decisions": history.decisions.iter().map(decision).collect::<Vec<_>>(),
         "transitions": history.transitions.iter().map(transition).collect::<Vec<_>>(),

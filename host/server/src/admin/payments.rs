@@ -207,20 +207,10 @@ async fn whole(
     id: PaymentId,
     caller: &Caller,
 ) -> Result<Json<Value>, ApiError> {
-    let store = state.gateway.store();
-    let ledger = store
-        .ledger(About::Payment(id))
-        .await
-        .map_err(ApiError::from)?;
-    let history = store.history(id).await.map_err(ApiError::from)?;
-    match (ledger, history) {
-        (Some(ledger), Some(history)) => {
-            let links = caller.follows_links();
-            let whole = payment_view::whole(&state.gateway, &ledger, &history, links);
-            Ok(Json(whole))
-        }
-        _ => Err(not_found()),
-    }
+    let history = state.gateway.store().history(id).await;
+    let history = history.map_err(ApiError::from)?.ok_or_else(not_found)?;
+    let links = caller.follows_links();
+    Ok(Json(payment_view::whole(&state.gateway, &history, links)))
 }
 
 const fn not_found() -> ApiError {

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use super::create::{Create, replay};
 use super::due::{self, ClaimDue, MAX_CLAIM};
 use super::keys::{self, Line};
-use super::ledgers::{self, MAX_DECISIONS, MAX_EVENTS, MAX_TRANSITIONS};
+use super::ledgers::{self, Loaded};
 use super::lists::Order;
 use super::parking::Park;
 use super::records;
@@ -188,17 +188,19 @@ impl Payments for SledStore {
 
     fn history(&self, id: PaymentId) -> Answer<'_, Option<History>> {
         Box::pin(async move {
-            let key = keys::payment(id);
-            if self.read(|view| view.get(&key)).await?.is_none() {
+            let loaded = self.read(|view| ledgers::load(view, &self.secrets.sealer, id));
+            let Some(Loaded { ledger, books }) = loaded.await? else {
                 return Ok(None);
-            }
+            };
+            // A step that is written meanwhile adds lines behind those that the payment's row counts.
             let decisions = keys::lines(id, Line::Decision);
             let transitions = keys::lines(id, Line::Transition);
-            let events: Vec<EventRow> = self.all(&keys::events(id), MAX_EVENTS).await?;
+            let events: Vec<EventRow> = self.first(&keys::events(id), books.events).await?;
             Ok(Some(History {
-                decisions: self.all(&decisions, MAX_DECISIONS).await?,
-                transitions: self.all(&transitions, MAX_TRANSITIONS).await?,
+                decisions: self.first(&decisions, books.decisions).await?,
+                transitions: self.first(&transitions, books.transitions).await?,
                 events: events.into_iter().map(|row| row.event(id)).collect(),
+                ledger,
             }))
         })
     }
@@ -244,9 +246,12 @@ impl SledStore {
         Ok(loaded.map(|loaded| loaded.ledger))
     }
 
-    /// All values under a prefix, in order.
-    async fn all<T: DeserializeOwned>(&self, prefix: &[u8], most: u16) -> Result<Vec<T>, Fault> {
-        let rows = self.rows_of(Span::prefix(prefix), most.into()).await?;
+    /// Values under a prefix that are numbered, in order, as far as there are any before a number.
+    async fn first<T: DeserializeOwned>(&self, prefix: &[u8], end: u16) -> Result<Vec<T>, Fault> {
+        let end_key = [prefix, &end.to_be_bytes()].concat();
+        let rows = self
+            .rows_of(Span::prefix(prefix).before(&end_key), end.into())
+            .await?;
         rows.iter()
             .map(|(key, row)| records::decode(key, row))
             .collect()

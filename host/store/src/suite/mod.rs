@@ -56,6 +56,7 @@ macro_rules! store_suite {
             creation::only_a_usable_key_of_the_owner_creates,
             creation::an_erased_address_is_still_compared,
             steps::a_step_writes_payment_attempt_timeline_and_events_together,
+            steps::a_history_is_of_one_moment_while_its_payment_goes_on,
             steps::a_refused_step_leaves_nothing,
             steps::the_same_step_at_once_is_done_once,
             steps::an_unknown_payment_is_said_to_be_unknown,

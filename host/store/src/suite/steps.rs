@@ -75,6 +75,40 @@ pub async fn a_step_writes_payment_attempt_timeline_and_events_together(harness:
     assert_eq!(events.last().map(|event| event.created_at), Some(later(3)));
 }
 
+pub async fn a_history_is_of_one_moment_while_its_payment_goes_on(harness: &dyn Harness) {
+    let store = harness.open().await;
+    for name in (0..100).map(|number| number.to_string()) {
+        let id = create(&store, &name, NOW).await.id;
+        let reference = format!("vendor-{name}");
+        let steps = [
+            open(&name, "sandbox-test"),
+            started(&name, &reference),
+            news(&name, report(&reference, VendorStatus::Completed)),
+        ];
+        let writing = tokio::spawn({
+            let (store, about) = (store.clone(), payment_of(&name));
+            async move {
+                for step in steps {
+                    done(&store, about.clone(), step, NOW).await;
+                }
+            }
+        });
+        loop {
+            let is_last = writing.is_finished();
+            let history = store.history(id).await.unwrap().unwrap();
+            let moves = history.transitions.iter().filter(|line| line.applied);
+            let told = moves.last().map_or(Status::Created, |line| line.to);
+            assert_eq!(told, history.ledger.payment.status);
+            let is_told = history.events.iter().any(|event| event.status == told);
+            assert!(is_told || told == Status::Created, "{history:?}");
+            if is_last {
+                break;
+            }
+        }
+        writing.await.unwrap();
+    }
+}
+
 pub async fn a_refused_step_leaves_nothing(harness: &dyn Harness) {
     let store = harness.open().await;
     pay(&store, "a").await;
