@@ -23,6 +23,7 @@ mod damage;
 mod declining;
 mod delegates;
 mod disk;
+mod earlier;
 mod expiry;
 mod fallback;
 mod fallible;

@@ -153,6 +153,13 @@ impl Rate {
         }
     }
 
+    /// The shortest rate by which an amount becomes so many US cents.
+    pub fn implied(amount: Minor, usd: Minor) -> Option<Self> {
+        let exact = Decimal::from(usd.0).checked_div(Decimal::from(amount.0))?;
+        let mut rounded = (0..=10).map(|places| Self(exact.round_dp(places)));
+        rounded.find(|rate| rate.usd(amount) == Some(usd))
+    }
+
     /// `amount × rate` rounded half-even to two decimals; none where it rounds to 0.00 or does not fit.
     pub fn usd(self, amount: Minor) -> Option<Minor> {
         let cents = Decimal::from(amount.0).checked_mul(self.0)?;
@@ -250,6 +257,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn an_implied_rate_leads_to_the_same_amount(
+            amount in 1_u64..100_000_000,
+            rate in 1_u64..1_000_000,
+        ) {
+            let rate = Rate(Decimal::new(rate.try_into().unwrap(), 4));
+            if let Some(usd) = rate.usd(Minor(amount)) {
+                let implied = Rate::implied(Minor(amount), usd).unwrap();
+                prop_assert_eq!(implied.usd(Minor(amount)), Some(usd));
+            }
+        }
+
         #[test]
         fn amounts_read_back(cents in 0_u64..=999_999_999_999) {
             prop_assert_eq!(Minor::parse(&Minor(cents).to_string()), Ok(Minor(cents)));

@@ -18,7 +18,7 @@ use super::durable::{Files, free_bytes};
 use super::journal::Journal;
 use super::nonces::AllTaken;
 use super::nudge::Nudge;
-use super::open::{Folder, OpenError, Opened, open};
+use super::open::{FORMAT, Folder, OpenError, Opened, open_as};
 use super::register::Register;
 use super::registered::Tail;
 use super::table::Table;
@@ -288,7 +288,7 @@ impl Keeper {
             source,
         };
         self.room().map_err(io)?;
-        open(&self.folder, &self.secrets.sealer)
+        open_as(&self.folder, &self.secrets.sealer, FORMAT)
     }
 }
 

@@ -86,6 +86,16 @@ pub enum OpenError {
         /// Its format.
         found: u32,
     },
+    /// It has the format before this one, and stays so.
+    #[error(
+        "{} could not be brought to format {FORMAT} ({detail}): it is as it was. Run the release that wrote it, and have `kassette verify` list what is wrong", .path.display()
+    )]
+    NotUpgraded {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        detail: String,
+    },
     /// It does not read back as it was written.
     #[error(
         "{} is damaged ({detail}): keep a copy of the folder, and bring the latest backup that `kassette verify FILE` finds whole back with `kassette restore`", .path.display()
@@ -196,8 +206,26 @@ pub(super) struct Opened {
     pub(super) nonces: AllTaken,
 }
 
-/// Opens or makes the database in a folder.
-pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError> {
+/// Takes a folder, and opens or makes the database in it. One of the format before is brought to this
+/// one first.
+pub(super) fn open(options: &OpenOptions, sealer: &Sealer) -> Result<(Folder, Opened), OpenError> {
+    let folder = Folder::take(options)?;
+    match open_as(&folder, sealer, FORMAT) {
+        Err(OpenError::Older { found, path }) if found == maintenance::BEFORE => {
+            maintenance::upgrade(folder, options).map_err(|error| OpenError::NotUpgraded {
+                path,
+                detail: error.to_string(),
+            })?;
+        }
+        opened => return Ok((folder, opened?)),
+    }
+    let folder = Folder::take(options)?;
+    let opened = open_as(&folder, sealer, FORMAT)?;
+    Ok((folder, opened))
+}
+
+/// Opens the database in a folder, which has to have a format; makes one where there is none.
+pub(super) fn open_as(folder: &Folder, sealer: &Sealer, format: u32) -> Result<Opened, OpenError> {
     let path = folder.path.as_path();
     let io = OpenError::io(path);
     forget_cached(path).map_err(io)?;
@@ -218,7 +246,7 @@ pub(super) fn open(folder: &Folder, sealer: &Sealer) -> Result<Opened, OpenError
             .and_then(|()| db.flush())
             .map_err(|error| engine(path, error))?;
     }
-    check_format(path, &db)?;
+    check_format(path, &db, format)?;
     let marker = unseal(path, &db, sealer)?;
     check_durable(path, &db)?;
     take_from_log(path, &db, &mut files, logged)?;
@@ -372,13 +400,18 @@ fn first_rows(sealer: &Sealer) -> Result<Batch, Fault> {
     let mark = sealer.seal(keys::MARK, &*mark)?;
     let mut batch = Batch::default();
     // In a form of its own, that a program of any version can read.
-    batch.insert(keys::FORMAT, FORMAT.to_be_bytes().as_slice());
+    batch.insert(keys::FORMAT, this_format());
     batch.insert(keys::CANARY, records::encode(keys::CANARY, &canary)?);
     batch.insert(keys::MARK, records::encode(keys::MARK, &mark)?);
     Ok(batch)
 }
 
-fn check_format(path: &Path, db: &sled::Db) -> Result<(), OpenError> {
+/// The row that says which format the others have.
+pub(super) fn this_format() -> IVec {
+    IVec::from(&FORMAT.to_be_bytes())
+}
+
+fn check_format(path: &Path, db: &sled::Db, format: u32) -> Result<(), OpenError> {
     let damaged = |detail: &str| OpenError::damaged(path, detail);
     let row = db
         .get(keys::FORMAT)
@@ -388,7 +421,7 @@ fn check_format(path: &Path, db: &sled::Db) -> Result<(), OpenError> {
         .map(u32::from_be_bytes)
         .map_err(|_| damaged("its format version is not a number"))?;
     match found {
-        FORMAT => Ok(()),
+        found if found == format => Ok(()),
         0 => Err(damaged("its format version is 0")),
         found if found < FORMAT => Err(OpenError::Older {
             path: path.to_owned(),

@@ -64,9 +64,9 @@ impl SledStore {
 
     /// Opens a store with something around the disk.
     pub(super) fn start(options: &OpenOptions, seams: Seams) -> Result<Arc<Self>, OpenError> {
-        let folder = Arc::new(Folder::take(options)?);
         let sealer = Sealer::new(&options.master);
-        let opened = open(&folder, &sealer)?;
+        let (folder, opened) = open(options, &sealer)?;
+        let folder = Arc::new(folder);
         let secrets = Arc::new(Secrets {
             sealer,
             marker: opened.marker.clone(),

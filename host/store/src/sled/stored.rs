@@ -1,6 +1,8 @@
 //! Payments and attempts as rows: what is secret or personal is sealed, the rest stands plain, so that
 //! lists can be filtered without opening anything.
 
+pub(super) mod before;
+
 use std::borrow::Cow;
 
 use ::sled::IVec;

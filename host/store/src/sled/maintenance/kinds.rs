@@ -14,12 +14,13 @@ use super::reseal;
 use super::reseller_checks;
 use crate::Fault;
 use crate::sled::keys::{self, Key};
+use crate::sled::open::this_format;
 use crate::sled::records;
 use crate::sled::register::Entry;
 use crate::sled::retention::AllReached;
 use crate::sled::rows::Span;
 use crate::sled::seal::Sealer;
-use crate::sled::stored::{AttemptPlace, EventRow};
+use crate::sled::stored::{AttemptPlace, EventRow, before};
 use crate::sled::table::Table;
 use crate::sled::{connect_keys, endpoints, hook_keys, invitations, reseller_keys};
 
@@ -29,6 +30,9 @@ pub(super) type Check = fn(&mut Judge<'_>, &[u8], &IVec) -> Result<(), Fault>;
 
 /// Seals anew what stands sealed in a row: from one key to another.
 pub(super) type Reseal = fn(&Sealer, &Sealer, &[u8], &[u8]) -> Result<IVec, Fault>;
+
+/// Writes a row of the layout before in this one; the rows are the old ones.
+pub(super) type Renew = fn(&Table, &[u8], &[u8]) -> Result<IVec, Fault>;
 
 /// Whether rows of a kind follow from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +59,8 @@ pub(super) struct Kind {
     pub(super) check: Check,
     /// How its secrets change to another master key, where it has any.
     pub(super) reseal: Option<Reseal>,
+    /// How it comes from the layout before, where that was another.
+    pub(super) renew: Option<Renew>,
 }
 
 const fn own(tag: u8, name: &'static str, prefix: &'static [u8], check: Check) -> Kind {
@@ -65,6 +71,7 @@ const fn own(tag: u8, name: &'static str, prefix: &'static [u8], check: Check) -
         derived: Derived::Not,
         check,
         reseal: None,
+        renew: None,
     }
 }
 
@@ -72,6 +79,12 @@ impl Kind {
     /// With secrets.
     const fn sealing(mut self, reseal: Reseal) -> Self {
         self.reseal = Some(reseal);
+        self
+    }
+
+    /// Written otherwise in the layout before.
+    const fn changed(mut self, renew: Renew) -> Self {
+        self.renew = Some(renew);
         self
     }
 
@@ -86,6 +99,7 @@ impl Kind {
 pub(super) const KINDS: &[Kind] = &[
     own(1, "attempt", b"att/", checks::attempt)
         .sealing(reseal::attempt)
+        .changed(before::attempt)
         .following(Derived::Key),
     own(2, "attempt-by-id", b"atx/", checks::plain::<AttemptPlace>).following(Derived::Row),
     own(3, "audit-line", b"aud/", checks::audit),
@@ -178,7 +192,7 @@ pub(super) const KINDS: &[Kind] = &[
         checks::plain::<(u64, [u8; 32])>,
     ),
     own(19, "canary", keys::CANARY, checks::canary).sealing(reseal::whole::<String>),
-    own(20, "format", keys::FORMAT, checks::format),
+    own(20, "format", keys::FORMAT, checks::format).changed(|_, _, _| Ok(this_format())),
     own(21, "last-group", keys::GROUP, checks::plain::<u64>),
     own(22, "mark-key", keys::MARK, checks::mark).sealing(reseal::whole::<[u8; 32]>),
     own(
@@ -210,10 +224,12 @@ pub(super) const KINDS: &[Kind] = &[
     own(27, "operator-by-id", b"oid/", checks::plain::<TokenHash>).following(Derived::Row),
     own(28, "operator", b"opr/", checks::operator),
     own(29, "operator-by-time", b"otm/", checks::plain::<TokenHash>).following(Derived::Row),
-    own(30, "payment", keys::PAYMENTS, checks::payment).sealing(reseal::payment),
+    own(30, "payment", keys::PAYMENTS, checks::payment)
+        .sealing(reseal::payment)
+        .changed(before::payment),
     own(31, "parked-count", b"pkc/", checks::parked_count),
     own(32, "parked-end", keys::PARKED_ENDS, checks::empty).following(Derived::Key),
-    own(33, "parked-notice", b"prk/", checks::parked),
+    own(33, "parked-notice", b"prk/", checks::parked).changed(before::parked),
     own(34, "reference", b"ref/", checks::plain::<AttemptPlace>).following(Derived::Row),
     own(35, "register", keys::REGISTER, checks::registered),
     own(67, "reseller-relation", b"rel/", checks::empty).following(Derived::Key),
@@ -244,7 +260,7 @@ pub(super) const KINDS: &[Kind] = &[
         checks::plain::<(Time, WorkId)>,
     )
     .following(Derived::Row),
-    own(44, "work", keys::ALL_WORK, checks::work),
+    own(44, "work", keys::ALL_WORK, checks::work).changed(before::work),
     own(45, "open-work", keys::OPEN_WORK, checks::empty).following(Derived::Key),
     own(46, "work-by-id", b"wrx/", checks::plain::<Time>).following(Derived::Row),
 ];

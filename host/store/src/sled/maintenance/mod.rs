@@ -10,6 +10,7 @@
 //! | `rebuild` | a new store beside the old one, and the exchange of the two |
 //! | `packed`, `bulk` | its database: written at once, or filled by way of the engine |
 //! | `compact`, `rekey`, `reseal` | what is rebuilt that way |
+//! | `upgrade` | a store of the format before this one, likewise |
 //! | `asked` | the line that it leaves in the audit log |
 //!
 //! All but a backup of a running store need the folder to themselves.
@@ -32,6 +33,7 @@ mod reseller_checks;
 mod restore;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 mod verify;
 
 use std::io;
@@ -46,6 +48,7 @@ pub use judge::{Finding, Report};
 pub(super) use rebuild::remove_leftovers;
 pub use rekey::{Rekeyed, rekey};
 pub use restore::{Restored, Source, Told, restore, verify_backup};
+pub(super) use upgrade::{BEFORE, upgrade};
 pub use verify::{verify, verify_audit};
 
 use ::sled::Db;
@@ -163,9 +166,8 @@ impl Stopped {
         if !rebuild::holds_a_store(&options.path) {
             return Err(MaintenanceError::NoStore(options.path.clone()));
         }
-        let folder = Folder::take(options)?;
         let sealer = Sealer::new(&options.master);
-        let Opened { db, marker, .. } = open(&folder, &sealer)?;
+        let (folder, Opened { db, marker, .. }) = open(options, &sealer)?;
         Ok(Self {
             db,
             secrets: Secrets { sealer, marker },

@@ -111,10 +111,16 @@ async fn another_format_is_refused() {
         matches!(later, Err(OpenError::Newer { found, .. }) if found == FORMAT + 1),
         "{later:?}"
     );
-    let earlier = format(FORMAT - 1).await;
+    let earlier = format(FORMAT - 2).await;
     assert!(
-        matches!(earlier, Err(OpenError::Older { found, .. }) if found == FORMAT - 1),
+        matches!(earlier, Err(OpenError::Older { found, .. }) if found == FORMAT - 2),
         "{earlier:?}"
+    );
+    // Its rows have this format, whatever the one before is said to be.
+    let false_one = format(FORMAT - 1).await;
+    assert!(
+        matches!(false_one, Err(OpenError::NotUpgraded { .. })),
+        "{false_one:?}"
     );
 }
 

@@ -1,0 +1,58 @@
+//! A store of the layout before this one, brought to it when it is opened: every row is read in the old
+//! layout and written in the new one, in a new store that takes the place of the old one as a whole.
+
+use super::MaintenanceError;
+use super::compact::judged;
+use super::kinds;
+use super::rebuild::{Rebuild, always};
+use crate::sled::Secrets;
+use crate::sled::open::{FORMAT, Folder, OpenOptions, Opened, open_as};
+use crate::sled::rows::engine;
+use crate::sled::seal::Sealer;
+use crate::sled::table::Table;
+
+/// The layout that a store can be brought from.
+pub(in crate::sled) const BEFORE: u32 = FORMAT - 1;
+
+/// Brings a store to this program's layout.
+///
+/// # Errors
+/// See [`MaintenanceError`]; then the store is as it was. One with findings is refused: what is wrong
+/// with it would be written anew as if it were right.
+pub(in crate::sled) fn upgrade(
+    folder: Folder,
+    options: &OpenOptions,
+) -> Result<(), MaintenanceError> {
+    let sealer = Sealer::new(&options.master);
+    let Opened { db, marker, .. } = open_as(&folder, &sealer, BEFORE)?;
+    tracing::warn!(
+        from = BEFORE,
+        to = FORMAT,
+        "the store is brought to a new format"
+    );
+    let secrets = Secrets { sealer, marker };
+    let (rebuild, new) = Rebuild::begin(folder)?.attempt(|rebuild| {
+        let mut packed = rebuild.pack()?;
+        let table = Table::of(db.clone());
+        for row in db.iter() {
+            let (key, mut row) = row.map_err(|error| engine(&error))?;
+            let (kind, _) = kinds::split(&key)?;
+            if let Some(renew) = kind.renew {
+                row = renew(&table, &key, &row)?;
+            }
+            packed.push(key, row)?;
+        }
+        packed.finish()?;
+        drop((table, db));
+        let new = rebuild.open()?;
+        let after = judged(&new, &secrets, "Verifying what was written", &())?;
+        if !after.is_whole() {
+            return Err(MaintenanceError::NotWhole {
+                what: "the store is not whole, so it is not brought to a new format",
+                report: Box::new(after),
+            });
+        }
+        Ok(new)
+    })?;
+    rebuild.finish(new, &always)
+}
