@@ -10,15 +10,15 @@ use kassette_domain::provider::{Report, Wish};
 use kassette_store::{About, Fault, Stepped};
 
 use crate::Gateway;
-use crate::vendor::Word;
+use crate::vendor::QueryAnswer;
 
-/// Duties done for one payment in one go: a capture, closing what is left, a last look, expiry, and
+/// Actions done for one payment in one go: a capture, closing what is left, a last look, expiry, and
 /// room for news in between. What is left stays due.
-const DUTIES_MOST: usize = 8;
+const ACTIONS_MOST: usize = 8;
 
 /// What became of news.
 #[derive(Clone, Debug)]
-pub(crate) enum Heeded {
+pub(crate) enum Applied {
     /// The machine took it, or said that it changes nothing.
     Taken(Box<Ledger>),
     /// It cannot be used, or names a reference that is another attempt's.
@@ -29,10 +29,10 @@ pub(crate) enum Heeded {
 
 /// What became of a claim.
 #[derive(Clone, Debug)]
-pub(crate) enum Claimed {
-    /// The attempt is in our hands.
+pub(crate) enum AttemptClaim {
+    /// This task holds the attempt.
     Taken(Box<Ledger>),
-    /// It is not: somebody else has it, or its state or the payment's does not allow it.
+    /// Another task holds it, or its state or the payment's does not allow the claim.
     Refused,
     /// There is no such attempt.
     Unknown,
@@ -40,13 +40,13 @@ pub(crate) enum Claimed {
 
 impl Gateway {
     /// Applies a report.
-    pub(crate) async fn heed(
+    pub(crate) async fn apply_report(
         &self,
         attempt: AttemptId,
         report: Report,
         via: Via,
         asked: Option<Asked>,
-    ) -> Result<Heeded, Fault> {
+    ) -> Result<Applied, Fault> {
         let news = Step::News {
             attempt,
             report,
@@ -54,13 +54,13 @@ impl Gateway {
             asked,
         };
         match self.step(About::Attempt(attempt), news, None).await? {
-            Stepped::Done { ledger, .. } => Ok(Heeded::Taken(Box::new(ledger))),
+            Stepped::Done { ledger, .. } => Ok(Applied::Taken(Box::new(ledger))),
             Stepped::Refused { refusal, .. } => {
                 tracing::warn!(
                     attempt.id = %attempt, news.via = via.as_str(), news.refusal = %refusal,
                     "news of a provider was refused"
                 );
-                Ok(Heeded::Unusable)
+                Ok(Applied::Unusable)
             }
             Stepped::ReferenceTaken(_) => {
                 tracing::error!(
@@ -68,23 +68,23 @@ impl Gateway {
                     "a provider's reference belongs to another attempt; its news was refused"
                 );
                 metrics::counter!("kassette_references_taken_total").increment(1);
-                Ok(Heeded::Unusable)
+                Ok(Applied::Unusable)
             }
-            Stepped::Unknown => Ok(Heeded::Unknown),
+            Stepped::Unknown => Ok(Applied::Unknown),
         }
     }
 
-    /// Takes an attempt in hand for as long as a call to its vendor may take.
-    pub(crate) async fn claim(&self, id: AttemptId, errand: Errand) -> Result<Claimed, Fault> {
+    /// Claims an attempt for as long as a call to its vendor may take.
+    pub(crate) async fn claim(&self, id: AttemptId, errand: Errand) -> Result<AttemptClaim, Fault> {
         let claim = Step::Claim {
             attempt: id,
             errand,
             until: self.lease(),
         };
         Ok(match self.step(About::Attempt(id), claim, None).await? {
-            Stepped::Done { ledger, .. } => Claimed::Taken(Box::new(ledger)),
-            Stepped::Refused { .. } => Claimed::Refused,
-            Stepped::ReferenceTaken(_) | Stepped::Unknown => Claimed::Unknown,
+            Stepped::Done { ledger, .. } => AttemptClaim::Taken(Box::new(ledger)),
+            Stepped::Refused { .. } => AttemptClaim::Refused,
+            Stepped::ReferenceTaken(_) | Stepped::Unknown => AttemptClaim::Unknown,
         })
     }
 
@@ -106,15 +106,17 @@ impl Gateway {
             notices: attempt.notices,
         };
         let absent = match self.call_query(ledger, attempt, wish, limit).await? {
-            Word::Report(report) => match self.heed(id, *report, via, Some(asked)).await? {
-                Heeded::Taken(ledger) => return Ok(Some(*ledger)),
-                Heeded::Unusable => false,
-                Heeded::Unknown => return Ok(None),
-            },
-            Word::Absent => true,
-            Word::None => false,
+            QueryAnswer::Report(report) => {
+                match self.apply_report(id, *report, via, Some(asked)).await? {
+                    Applied::Taken(ledger) => return Ok(Some(*ledger)),
+                    Applied::Unusable => false,
+                    Applied::Unknown => return Ok(None),
+                }
+            }
+            QueryAnswer::Absent => true,
+            QueryAnswer::Uncertain => false,
             // No silence of the provider's. What made the question due is still there.
-            Word::Unasked => return Ok(None),
+            QueryAnswer::Unasked => return Ok(None),
         };
         let silence = Step::Silence {
             attempt: id,
@@ -130,8 +132,8 @@ impl Gateway {
         })
     }
 
-    /// Looks at an attempt where nobody is looking; where `spaced`, nor has within five seconds.
-    /// None where it was not asked.
+    /// Looks at an attempt unless a look is under way; where `spaced`, unless one began within five
+    /// seconds. None where the provider was not asked.
     pub(crate) async fn look(
         &self,
         ledger: &Ledger,
@@ -139,7 +141,11 @@ impl Gateway {
         via: Via,
         spaced: bool,
     ) -> Result<Option<Ledger>, Fault> {
-        let began = self.inner.asked.lock().begin(id, spaced, self.now());
+        let began = self
+            .inner
+            .query_throttle
+            .lock()
+            .begin(id, spaced, self.now());
         if !began {
             return Ok(None);
         }
@@ -152,7 +158,7 @@ impl Gateway {
         let asked = self.ask(ledger, id, Wish::Look, via, limit).await;
         if looking.end() {
             let now = self.now();
-            let at = self.inner.asked.lock().next(id, now);
+            let at = self.inner.query_throttle.lock().next(id, now);
             self.ask_at(id, at).await?;
         }
         asked
@@ -169,27 +175,27 @@ impl Gateway {
     }
 
     /// Makes sure that an attempt cannot be paid any more. The payment afterwards; the attempt is
-    /// still open where the vendor could not be sure. None where somebody else has it in hand.
+    /// still open where the vendor could not be sure. None where another task holds it.
     pub(crate) async fn close(
         &self,
         id: AttemptId,
         limit: Duration,
     ) -> Result<Option<Ledger>, Fault> {
-        let Claimed::Taken(ledger) = self.claim(id, Errand::Close).await? else {
+        let AttemptClaim::Taken(ledger) = self.claim(id, Errand::Close).await? else {
             return Ok(None);
         };
         self.ask(&ledger, id, Wish::Close, Via::Query, limit).await
     }
 
-    /// Does what is due about a payment, one duty after the other.
-    pub(crate) async fn tend(&self, payment: PaymentId) -> Result<(), Fault> {
-        let _hand = self.inner.hands.take(payment).await;
-        self.tend_in_hand(payment).await
+    /// Does what is due about a payment, one action after the other.
+    pub(crate) async fn reconcile(&self, payment: PaymentId) -> Result<(), Fault> {
+        let _guard = self.inner.payment_locks.lock(payment).await;
+        self.reconcile_locked(payment).await
     }
 
-    /// The same where the caller has the payment in hand.
-    pub(crate) async fn tend_in_hand(&self, payment: PaymentId) -> Result<(), Fault> {
-        for _ in 0..DUTIES_MOST {
+    /// The same where the caller holds the lock of the payment.
+    pub(crate) async fn reconcile_locked(&self, payment: PaymentId) -> Result<(), Fault> {
+        for _ in 0..ACTIONS_MOST {
             let Some(ledger) = self.store().ledger(About::Payment(payment)).await? else {
                 return Ok(());
             };
@@ -204,7 +210,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Does one duty; false where somebody else is at it.
+    /// Does one action; false where another task does it.
     async fn perform(&self, ledger: &Ledger, duty: Duty) -> Result<bool, Fault> {
         let limit = self.settings().provider_deadline;
         match duty {
@@ -214,8 +220,8 @@ impl Gateway {
                 if self.look(ledger, id, Via::Query, false).await?.is_some() {
                     return Ok(true);
                 }
-                // Somebody looks right now: the answer may be older than what made this due.
-                self.inner.asked.lock().next(id, self.now());
+                // A look is under way: its answer may be older than what made this due.
+                self.inner.query_throttle.lock().next(id, self.now());
                 Ok(false)
             }
             Duty::Expire => {
@@ -227,9 +233,9 @@ impl Gateway {
     }
 
     /// Captures what the payer approved. The payment afterwards; none where the claim was refused,
-    /// because somebody else is at it or it is wanted no longer.
+    /// because another task captures it or it is wanted no longer.
     async fn capture(&self, id: AttemptId) -> Result<Option<Ledger>, Fault> {
-        let Claimed::Taken(ledger) = self.claim(id, Errand::Capture).await? else {
+        let AttemptClaim::Taken(ledger) = self.claim(id, Errand::Capture).await? else {
             return Ok(None);
         };
         let limit = self.settings().provider_deadline;
@@ -276,14 +282,14 @@ impl Looking<'_> {
     /// Ends it; whether a notice arrived meanwhile.
     fn end(&mut self) -> bool {
         self.over = true;
-        self.gateway.inner.asked.lock().end(self.id)
+        self.gateway.inner.query_throttle.lock().end(self.id)
     }
 }
 
 impl Drop for Looking<'_> {
     fn drop(&mut self) {
         if !self.over {
-            self.gateway.inner.asked.lock().end(self.id);
+            self.gateway.inner.query_throttle.lock().end(self.id);
         }
     }
 }

@@ -13,7 +13,7 @@ use kassette_store::Fault;
 use parking_lot::Mutex;
 
 use crate::Gateway;
-use crate::known::KnownKey;
+use crate::directory_cache::CachedKey;
 
 /// How old a key's last-used time may get: it is noted and written at most this often.
 pub(crate) const SEEN_EVERY: Duration = Duration::from_secs(60);
@@ -92,8 +92,8 @@ impl Gateway {
         let Some((TokenKind::Reseller(environment), hash)) = read_token(presented) else {
             return Err(AuthError::Refused);
         };
-        let known = &self.inner.known;
-        let known = known.reseller_key(self.store().as_ref(), hash).await?;
+        let directory = &self.inner.directory;
+        let known = directory.reseller_key(self.store().as_ref(), hash).await?;
         let known = known.ok_or(AuthError::Refused)?;
         self.use_key(&known, environment)?;
         Ok(ResellerCaller {
@@ -110,7 +110,11 @@ impl Gateway {
         let Some((TokenKind::Merchant(environment), hash)) = read_token(presented) else {
             return Err(AuthError::Refused);
         };
-        let known = self.inner.known.key(self.store().as_ref(), hash).await?;
+        let known = self
+            .inner
+            .directory
+            .key(self.store().as_ref(), hash)
+            .await?;
         let known = known.ok_or(AuthError::Refused)?;
         self.use_key(&known, environment)?;
         Ok(MerchantCaller {
@@ -120,7 +124,7 @@ impl Gateway {
     }
 
     /// Refuses a key that is not of the environment that it says, or not usable now; notes its use.
-    fn use_key<O>(&self, known: &KnownKey<O>, environment: Environment) -> Result<(), AuthError> {
+    fn use_key<O>(&self, known: &CachedKey<O>, environment: Environment) -> Result<(), AuthError> {
         let now = self.now();
         if known.key.environment != environment || !known.key.usable(now) {
             return Err(AuthError::Refused);

@@ -14,10 +14,10 @@ use kassette_runtime::{CallError, Sampled};
 use kassette_store::{About, Fault, Parked};
 
 use crate::Gateway;
-use crate::apply::Heeded;
+use crate::apply::Applied;
 use crate::modules::{Access, Provider};
-use crate::places::Kind;
-use crate::vendor::Word;
+use crate::permits::Kind;
+use crate::vendor::QueryAnswer;
 
 /// What the provider gets to hear.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Judged {
 
 impl Gateway {
     /// Has the account's module read a request to `/callbacks/{account}`. `stranger` is the request's
-    /// address where it has proved no callback of the account lately: strangers share a few places.
+    /// address where it has proved no callback of the account lately: strangers share a few permits.
     pub async fn judge_callback(
         &self,
         account: &AccountId,
@@ -114,9 +114,9 @@ impl Gateway {
             Some(_) => Kind::Unproved,
         };
         let environment = access.account.environment;
-        let places = &self.inner.places;
-        let place = places.enter(kind, environment, account.into());
-        let Some(_place) = place.await else {
+        let permits = &self.inner.permits;
+        let permit = permits.acquire(kind, environment, account.into());
+        let Some(_permit) = permit.await else {
             return unread("busy", 503, "try again");
         };
         let called = self.call_callback(slot.name(), &access, incoming).await;
@@ -274,7 +274,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Stores one piece of news, whoever it is about; only attempts of the account are reached.
+    /// Stores one piece of news, whatever attempt it is about; only attempts of the account are reached.
     async fn take(
         &self,
         account: &AccountId,
@@ -337,9 +337,9 @@ impl Gateway {
         let report = match report {
             Some(report) => Some(report),
             None => match self.ask_about_unknown(account, id, reference).await {
-                Word::Report(report) => Some(*report),
-                Word::Absent => None,
-                Word::None | Word::Unasked => return Err(NotStored::Unasked),
+                QueryAnswer::Report(report) => Some(*report),
+                QueryAnswer::Absent => None,
+                QueryAnswer::Uncertain | QueryAnswer::Unasked => return Err(NotStored::Unasked),
             },
         };
         let captured = report.filter(|report| {
@@ -441,23 +441,23 @@ impl Gateway {
     /// Applies a report; a notice without one, or with one that cannot be used, has the vendor asked.
     async fn tell(&self, id: AttemptId, report: Option<Report>) -> Result<(), Fault> {
         if let Some(report) = report {
-            match self.heed(id, report, Via::Callback, None).await? {
-                Heeded::Taken(ledger) => {
+            match self.apply_report(id, report, Via::Callback, None).await? {
+                Applied::Taken(ledger) => {
                     if ledger.duty(self.now()).is_some() {
-                        self.tend_soon(ledger.payment.id, false);
+                        self.reconcile_soon(ledger.payment.id, false);
                     }
                     return Ok(());
                 }
-                Heeded::Unknown => return Ok(()),
-                Heeded::Unusable => {}
+                Applied::Unknown => return Ok(()),
+                Applied::Unusable => {}
             }
         }
         let now = self.now();
-        let at = self.inner.asked.lock().next(id, now);
+        let at = self.inner.query_throttle.lock().next(id, now);
         if let kassette_store::Stepped::Done { ledger, .. } = self.ask_at(id, at).await?
             && at <= now
         {
-            self.tend_soon(ledger.payment.id, false);
+            self.reconcile_soon(ledger.payment.id, false);
         }
         Ok(())
     }

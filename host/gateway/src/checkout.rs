@@ -63,7 +63,7 @@ impl Gateway {
     /// What the pages show of a payment.
     async fn view(&self, ledger: Ledger) -> Result<Option<CheckoutView>, Fault> {
         let payment = &ledger.payment;
-        let Some(merchant) = self.known_merchant(payment.merchant).await? else {
+        let Some(merchant) = self.cached_merchant(payment.merchant).await? else {
             return Ok(None);
         };
         let approved = payment.environment == Environment::Test || merchant.live_approved;
@@ -113,7 +113,7 @@ impl Gateway {
         self.carry(async move {
             let payment = ledger.payment.id;
             let answered = gateway.answer_in_hand(payment, answers).await;
-            gateway.tend_soon(payment, false);
+            gateway.reconcile_soon(payment, false);
             answered
         })
         .await?
@@ -136,9 +136,9 @@ impl Gateway {
     }
 
     async fn abandon_in_hand(&self, payment: PaymentId) -> Result<(), Fault> {
-        let _hand = self.inner.hands.take(payment).await;
+        let _guard = self.inner.payment_locks.lock(payment).await;
         let ledger = self.store().ledger(About::Payment(payment)).await?;
-        // Only what nobody has paid yet is left; what is paid goes its way.
+        // Only an unpaid payment is left; what is paid goes its way.
         let unpaid = ledger.filter(|ledger| ledger.payment.status == Status::Pending);
         if let Some(ledger) = &unpaid
             && let Some(open) = ledger.open_attempt()
@@ -165,11 +165,11 @@ impl Gateway {
         let brings = self.note_return(&ledger, id, query).await?;
         let now = self.now();
         if worth_asking(&ledger, id, now) {
-            let spaced = !brings || self.inner.asked.lock().next(id, now) > now;
+            let spaced = !brings || self.inner.query_throttle.lock().next(id, now) > now;
             let gateway = self.clone();
             let asking = self.carry(async move {
                 gateway.look_on_return(payment, id, spaced).await?;
-                gateway.tend(payment).await
+                gateway.reconcile(payment).await
             });
             // What takes longer is seen when the page refreshes itself.
             match tokio::time::timeout(RETURN_WAIT, asking).await {
@@ -232,7 +232,7 @@ fn worth_asking(ledger: &Ledger, id: AttemptId, now: Time) -> bool {
     match attempt.state {
         AttemptState::Captured => !settled,
         AttemptState::Surplus => false,
-        // Nothing is at the vendor yet, or somebody is speaking with it.
+        // Nothing is at the vendor yet, or another task is calling it.
         _ => !attempt.is_busy(now) && !matches!(attempt.action, Some(Action::Ask(_))),
     }
 }

@@ -1,4 +1,4 @@
-//! The injected clock: nobody else asks the system for the time.
+//! The injected clock: no other code asks the system for the time.
 
 use std::future::Future;
 use std::pin::Pin;

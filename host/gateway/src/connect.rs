@@ -1,7 +1,7 @@
 //! Connecting a shop: an operator issues a one-time code, the shop's plugin exchanges it for a key.
 //!
 //! Checks stand in the decided order: code, site, proof, live approval, then the shop is asked, and one
-//! transaction redeems the code and makes everything. Whoever loses a race finds the code redeemed.
+//! transaction redeems the code and makes everything. The loser of a race finds the code redeemed.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use serde_json::json;
 use url::Url;
 
 use crate::Gateway;
-use crate::hands::Hands;
+use crate::keyed_lock::KeyedLock;
 use crate::webhooks::{NotADestination, count_ended};
 
 /// For asking the shop: name, connection, request and answer (decisions, "Connect and releases").
@@ -38,14 +38,14 @@ pub(crate) struct Connecting {
     /// The guarded client.
     client: Client,
     /// One exchange of a code at a time: the shop is asked for one of them alone.
-    turns: Hands<TokenHash>,
+    code_locks: KeyedLock<TokenHash>,
 }
 
 impl Connecting {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
-            turns: Hands::default(),
+            code_locks: KeyedLock::default(),
         }
     }
 }
@@ -285,13 +285,13 @@ impl Gateway {
         if claim.proof != Proof::of(&claim.code, &claim.challenge, &code.origin) {
             return Err(self.count_wrong(hash, ConnectError::WrongProof).await);
         }
-        let merchant = self.known_merchant(code.merchant).await?;
+        let merchant = self.cached_merchant(code.merchant).await?;
         let approved = merchant.is_some_and(|merchant| merchant.live_approved);
         if code.environment == Environment::Live && !approved {
             return Err(ConnectError::NotLiveApproved);
         }
-        let turn = self.inner.connecting.turns.try_take(hash);
-        let _turn = turn.ok_or(ConnectError::UnderWay {
+        let guard = self.inner.connecting.code_locks.try_lock(hash);
+        let _guard = guard.ok_or(ConnectError::UnderWay {
             retry_after: COME_AGAIN,
         })?;
         match self

@@ -102,7 +102,7 @@ impl Gateway {
         if unknown {
             return Err(CreateError::UnknownMethod);
         }
-        let merchant = self.known_merchant(request.merchant).await?;
+        let merchant = self.cached_merchant(request.merchant).await?;
         // The edge found the merchant a moment ago, and merchants are never removed.
         let merchant = merchant.ok_or(CreateError::KeyRefused)?;
         let now = self.now();
@@ -180,7 +180,7 @@ impl Gateway {
         }
     }
 
-    /// A payment of a merchant in an environment; none where it is anybody else's.
+    /// A payment of a merchant in an environment; none where it is another merchant's.
     ///
     /// # Errors
     /// The store's.

@@ -5,17 +5,18 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `review`, `connect` | one use case each |
+//! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `review`, `connect` | a use case each |
 //! | `reseller` | what a reseller does for merchants, and how they let it |
 //! | `routing` | candidates, and what a method's module says of them |
 //! | `vendor` | calls to a provider's module, measured and bounded |
-//! | `apply` | news and duties: the one way from a vendor's word into the store |
+//! | `apply` | reports and due actions: the one way from a provider's answer into the store |
 //! | `modules`, `wasm` | the port to the modules, and the runtime behind it |
-//! | `known` | keys, merchants, resellers, delegations and endpoints, remembered between requests |
+//! | `directory_cache` | keys, merchants, resellers, delegations and endpoints, between requests |
 //! | `nonces` | each signed request once |
 //! | `access`, `settings`, `configure` | accounts as configured, and as calls need them |
 //! | `webhooks` | merchants' endpoints, and the worker that delivers events |
-//! | `hands`, `tends`, `workers` | who works on which payment, and what runs by itself |
+//! | `keyed_lock`, `reconcile`, `workers` | one task per payment at a time, and what runs by itself |
+//! | `permits` | how many calls to providers run at once |
 //!
 //! Whatever has begun to speak to a vendor is carried to its end: it runs in a task of its own that a
 //! caller who hangs up does not end, and shutting down waits for it.
@@ -31,20 +32,20 @@ pub mod clock;
 mod configure;
 pub mod connect;
 pub mod create;
+mod directory_cache;
 mod early;
-mod hands;
 pub mod health;
-mod known;
+mod keyed_lock;
 pub mod methods;
 pub mod modules;
 pub mod nonces;
-mod places;
+mod permits;
+mod reconcile;
 pub mod reseller;
 pub mod review;
 mod routing;
 pub mod settings;
 pub mod start;
-mod tends;
 mod vendor;
 pub mod wasm;
 pub mod webhooks;
@@ -69,13 +70,14 @@ use tokio_util::task::TaskTracker;
 use crate::access::Configured;
 use crate::clock::Clock;
 use crate::connect::Connecting;
+use crate::directory_cache::DirectoryCache;
 use crate::early::Early;
-use crate::hands::Hands;
 use crate::health::Measured;
+use crate::keyed_lock::KeyedLock;
 use crate::modules::Modules;
-use crate::places::Places;
+use crate::permits::ProviderPermits;
+use crate::reconcile::{QueryThrottle, Reconciler};
 use crate::settings::Settings;
-use crate::tends::{Asked, Tends};
 use crate::wasm::WasmModules;
 use crate::webhooks::Deliverer;
 use crate::workers::Alarm;
@@ -98,18 +100,18 @@ struct Inner {
     /// Accounts that an operator switched; a copy of the store's.
     switches: RwLock<HashMap<AccountId, bool>>,
     /// Keys and their owners as they were last read.
-    known: known::Known,
+    directory: DirectoryCache,
     /// Keys used since the last write.
     seen: auth::Seen,
     measured: Measured,
-    hands: Hands,
-    places: Places,
+    payment_locks: KeyedLock,
+    permits: ProviderPermits,
     early: Early,
     /// Bounded by the accounts of the configuration.
     refused_callbacks: Mutex<HashMap<(AccountId, &'static str), Sampled>>,
     lines: Lines,
-    asked: Mutex<Asked>,
-    tends: Tends,
+    query_throttle: Mutex<QueryThrottle>,
+    reconciler: Reconciler,
     alarm: Alarm,
     deliverer: Deliverer,
     connecting: Connecting,
@@ -203,16 +205,16 @@ impl Gateway {
             configured: ArcSwap::from_pointee(configured),
             configuring: tokio::sync::Mutex::default(),
             switches: RwLock::default(),
-            known: known::Known::default(),
+            directory: DirectoryCache::default(),
             seen: auth::Seen::default(),
             measured: Measured::default(),
-            hands: Hands::default(),
-            places: Places::default(),
+            payment_locks: KeyedLock::default(),
+            permits: ProviderPermits::default(),
             early: Early::default(),
             refused_callbacks: Mutex::default(),
             lines: Lines::default(),
-            asked: Mutex::default(),
-            tends: Tends::default(),
+            query_throttle: Mutex::default(),
+            reconciler: Reconciler::default(),
             alarm: Alarm::default(),
             deliverer,
             connecting,
@@ -256,8 +258,11 @@ impl Gateway {
     }
 
     /// A merchant, as every request needs it.
-    async fn known_merchant(&self, id: MerchantId) -> Result<Option<Arc<Merchant>>, Fault> {
-        self.inner.known.merchant(self.store().as_ref(), id).await
+    async fn cached_merchant(&self, id: MerchantId) -> Result<Option<Arc<Merchant>>, Fault> {
+        self.inner
+            .directory
+            .merchant(self.store().as_ref(), id)
+            .await
     }
 
     fn now(&self) -> Time {

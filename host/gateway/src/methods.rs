@@ -80,16 +80,16 @@ impl Gateway {
         let mut offers: Vec<Option<Offer>> = methods.iter().map(|_| None).collect();
         let mut slow = Vec::new();
         for (method, place) in methods.into_iter().zip(&mut offers) {
-            let Ok(asked) = self.asked(&field, method, &question, None) else {
+            let Ok(query) = self.ranking_query(&field, method, &question, None) else {
                 continue;
             };
-            if let Some(ranking) = asked.at_once() {
+            if let Some(ranking) = query.at_once() {
                 *place = ranking
                     .ok()
                     .map(|ranking| offer(method, &ranking, settings));
                 continue;
             }
-            let mut ranking = Box::pin(maybe_done(timeout_at(deadline, asked.wait())));
+            let mut ranking = Box::pin(maybe_done(timeout_at(deadline, query.wait())));
             // It begins now, beside the methods that follow.
             poll_fn(|context| Poll::Ready(ranking.as_mut().poll(context).is_ready())).await;
             slow.push((method, place, ranking));

@@ -45,7 +45,7 @@ pub trait Method: Send + Sync {
     fn digest(&self) -> Digest;
     /// What it says it is.
     fn description(&self) -> &MethodDescription;
-    /// What the module answers, where nobody has to wait for that: it is remembered, or the
+    /// What the module answers, where no caller has to wait for that: it is remembered, or the
     /// module's class is one that is called on the caller's thread.
     fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>>;
     /// Judges the candidates, where [`Method::at_once`] has no answer; the host's hard rules have been

@@ -51,7 +51,7 @@ impl Gateway {
         let gateway = self.clone();
         self.carry(async move {
             let decided = gateway.review_in_hand(payment, decision, audited).await;
-            gateway.tend_soon(payment, false);
+            gateway.reconcile_soon(payment, false);
             decided
         })
         .await?
@@ -63,10 +63,10 @@ impl Gateway {
         decision: NewDecision,
         audited: Audited,
     ) -> Result<Decided, DecideError> {
-        let _hand = self.inner.hands.take(payment).await;
+        let _guard = self.inner.payment_locks.lock(payment).await;
         let act = Act::Review(Box::new(decision));
         self.act(payment, act, Some(audited)).await?;
-        self.tend_in_hand(payment).await?;
+        self.reconcile_locked(payment).await?;
         let ledger = self.store().ledger(About::Payment(payment)).await?;
         let payment = ledger.ok_or(DecideError::NotFound)?.payment;
         let state = payment.decision.as_deref().map(|decision| decision.state);
@@ -89,7 +89,7 @@ impl Gateway {
     /// See [`DecideError`].
     pub async fn to_review(&self, payment: PaymentId, audited: Audited) -> Result<(), DecideError> {
         self.act(payment, Act::ToReview, Some(audited)).await?;
-        self.tend_soon(payment, false);
+        self.reconcile_soon(payment, false);
         Ok(())
     }
 
@@ -102,14 +102,14 @@ impl Gateway {
         let gateway = self.clone();
         self.carry(async move {
             let asked = gateway.query_in_hand(payment, audited).await;
-            gateway.tend_soon(payment, false);
+            gateway.reconcile_soon(payment, false);
             asked
         })
         .await?
     }
 
     async fn query_in_hand(&self, payment: PaymentId, audited: Audited) -> Result<(), DecideError> {
-        let _hand = self.inner.hands.take(payment).await;
+        let _guard = self.inner.payment_locks.lock(payment).await;
         let about = About::Payment(payment);
         let ledger = self.store().ledger(about.clone()).await?;
         let ledger = ledger.ok_or(DecideError::NotFound)?;
@@ -124,7 +124,7 @@ impl Gateway {
             // A look that is under way answers as well.
             self.look(&ledger, attempt.id, Via::Query, false).await?;
         }
-        self.tend_in_hand(payment).await?;
+        self.reconcile_locked(payment).await?;
         Ok(())
     }
 
@@ -136,7 +136,7 @@ impl Gateway {
         let gateway = self.clone();
         self.carry(async move {
             let cancelled = gateway.cancel_in_hand(payment, audited).await;
-            gateway.tend_soon(payment, false);
+            gateway.reconcile_soon(payment, false);
             cancelled
         })
         .await?
@@ -147,7 +147,7 @@ impl Gateway {
         payment: PaymentId,
         audited: Audited,
     ) -> Result<(), DecideError> {
-        let _hand = self.inner.hands.take(payment).await;
+        let _guard = self.inner.payment_locks.lock(payment).await;
         for _ in 0..VENDORS_MOST {
             let step = Step::Act(Act::Cancel);
             let about = About::Payment(payment);

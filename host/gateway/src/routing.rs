@@ -108,19 +108,19 @@ impl Ranking {
 /// that is asked about: a listing asks ten.
 pub(crate) struct Field<'a> {
     configured: &'a Configured,
-    standings: Vec<Standing<'a>>,
+    accounts: Vec<EligibleAccount<'a>>,
     /// When they were looked at, which is when the question is asked.
     at: Time,
 }
 
-/// An account of the field.
-struct Standing<'a> {
+/// An account that serves the payment, with its module and its health.
+struct EligibleAccount<'a> {
     account: &'a Account,
     module: Arc<dyn Provider>,
     health: Health,
 }
 
-impl Standing<'_> {
+impl EligibleAccount<'_> {
     /// Whether the account's module takes the method in this currency.
     fn takes(&self, method: MethodId, currency: Currency) -> bool {
         self.module.description().services.iter().any(|service| {
@@ -150,12 +150,12 @@ impl Field<'_> {
     /// there are too many.
     fn candidates(&self, method: MethodId, question: &Question<'_>) -> Vec<Candidate> {
         let policy = &question.merchant.policy;
-        let standings = self.standings.iter();
-        let mut candidates: Vec<Candidate> = standings
-            .filter(|standing| policy.allows_account(method, &standing.account.id))
-            .filter_map(|standing| Some((standing, standing.account.methods.get(&method)?)))
-            .filter(|(standing, _)| standing.takes(method, question.currency))
-            .map(|(standing, terms)| standing.candidate(terms, question))
+        let accounts = self.accounts.iter();
+        let mut candidates: Vec<Candidate> = accounts
+            .filter(|eligible| policy.allows_account(method, &eligible.account.id))
+            .filter_map(|eligible| Some((eligible, eligible.account.methods.get(&method)?)))
+            .filter(|(eligible, _)| eligible.takes(method, question.currency))
+            .map(|(eligible, terms)| eligible.candidate(terms, question))
             .collect();
         if candidates.len() > MAX_CANDIDATES {
             candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.priority));
@@ -176,10 +176,10 @@ impl Gateway {
     ) -> Result<Ranking, Barred> {
         let configured = self.configured();
         let field = self.field(&configured, question, only);
-        let asked = self.asked(&field, method, question, country)?;
-        match asked.at_once() {
+        let query = self.ranking_query(&field, method, question, country)?;
+        match query.at_once() {
             Some(ranking) => ranking,
-            None => asked.wait().await,
+            None => query.wait().await,
         }
     }
 
@@ -194,7 +194,7 @@ impl Gateway {
         let settings = &configured.settings;
         let now = self.now();
         let accounts = settings.accounts.values();
-        let standings = accounts
+        let eligible = accounts
             .filter(|account| only.is_none_or(|only| *only == account.id))
             .filter(|account| serves(account, question))
             .filter(|account| self.is_switched_on(account))
@@ -205,7 +205,7 @@ impl Gateway {
                     return None;
                 }
                 let health = self.measured_health(&account.id, settings.health_max_age, now);
-                Some(Standing {
+                Some(EligibleAccount {
                     account,
                     module,
                     health,
@@ -213,20 +213,20 @@ impl Gateway {
             });
         Field {
             configured,
-            standings: standings.collect(),
+            accounts: eligible.collect(),
             at: now,
         }
     }
 
     /// The question to a method's module about a payment that accounts of this field may take; none
     /// where the host knows the answer: no.
-    pub(crate) fn asked(
+    pub(crate) fn ranking_query(
         &self,
         field: &Field<'_>,
         method: MethodId,
         question: &Question<'_>,
         country: Option<String>,
-    ) -> Result<Asked, Barred> {
+    ) -> Result<RankingQuery, Barred> {
         let settings = &field.configured.settings;
         let policy = &question.merchant.policy;
         let default = settings.live_default;
@@ -258,7 +258,7 @@ impl Gateway {
             settings: settings.methods.get(&method).cloned().unwrap_or_default(),
             candidates,
         };
-        Ok(Asked {
+        Ok(RankingQuery {
             module,
             context,
             at: field.at,
@@ -267,14 +267,14 @@ impl Gateway {
 }
 
 /// A question that a method's module is to answer.
-pub(crate) struct Asked {
+pub(crate) struct RankingQuery {
     module: Arc<dyn Method>,
     context: Context,
     at: Time,
 }
 
-impl Asked {
-    /// The ranking, where the module answers without anybody having to wait for it.
+impl RankingQuery {
+    /// The ranking, where the module answers at once.
     pub(crate) fn at_once(&self) -> Option<Result<Ranking, Barred>> {
         let answer = self.module.at_once(&self.context)?;
         Some(self.judge(answer))

@@ -17,8 +17,8 @@ use kassette_store::{About, Fault, Stepped};
 use tokio::time::{Instant, timeout_at};
 
 use crate::Gateway;
-use crate::apply::Claimed;
-use crate::places::{Holder, Kind};
+use crate::apply::AttemptClaim;
+use crate::permits::{Holder, Kind};
 use crate::start::run::Run;
 
 /// Who starts: decides what is refused.
@@ -157,20 +157,20 @@ impl Gateway {
             account: None,
             merchant: Some(of.merchant),
         };
-        let places = &self.inner.places;
-        let place = places.try_enter(Kind::Request, of.environment, holder);
-        let place = place.ok_or(Fault::Busy)?;
+        let permits = &self.inner.permits;
+        let permit = permits.try_acquire(Kind::Request, of.environment, holder);
+        let permit = permit.ok_or(Fault::Busy)?;
         self.carry(async move {
-            let _place = place;
+            let _permit = permit;
             let payment = start.payment;
             let deadline = Instant::now() + gateway.settings().start_deadline;
-            let hand = timeout_at(deadline, gateway.inner.hands.take(payment)).await;
-            let Ok(_hand) = hand else {
+            let guard = timeout_at(deadline, gateway.inner.payment_locks.lock(payment)).await;
+            let Ok(_guard) = guard else {
                 return Err(StartError::unsettled());
             };
             let started = Run::new(&gateway, start, deadline).go().await;
             // News that waited for the start may have left something to do.
-            gateway.tend_soon(payment, false);
+            gateway.reconcile_soon(payment, false);
             started
         })
         .await?
@@ -190,7 +190,7 @@ impl Gateway {
     }
 
     /// Leaves an open attempt so that another way can be chosen: the vendor makes sure that it cannot
-    /// be paid any more. The payment afterwards; the attempt is still open where nobody is sure.
+    /// be paid any more. The payment afterwards; the attempt is still open where the provider is not sure.
     pub(crate) async fn leave(
         &self,
         ledger: &Ledger,
@@ -208,7 +208,7 @@ impl Gateway {
     }
 
     async fn never_mind(&self, ledger: &Ledger, attempt: &Attempt) -> Result<Ledger, Fault> {
-        let Claimed::Taken(_) = self.claim(attempt.id, Errand::Close).await? else {
+        let AttemptClaim::Taken(_) = self.claim(attempt.id, Errand::Close).await? else {
             return Ok(ledger.clone());
         };
         let nothing = Step::Started {

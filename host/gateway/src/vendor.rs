@@ -17,21 +17,21 @@ use tokio::time::Instant;
 use crate::Gateway;
 use crate::health::Call;
 use crate::modules::{Access, Inquiry, Provider};
-use crate::places::{Holder, Kind};
+use crate::permits::{Holder, Kind};
 
-/// What a call may take beyond the module's own time before somebody else may take the attempt in
-/// hand: storing what came of it.
+/// What a call may take beyond the module's own time before another task may claim the attempt:
+/// storing what came of it.
 const LEASE_MARGIN: Duration = Duration::from_secs(4);
 
 /// What the vendor said about an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum QueryAnswer {
     /// Where it stands.
     Report(Box<Report>),
     /// It knows no such payment.
     Absent,
     /// No certain answer.
-    None,
+    Uncertain,
     /// It was not asked: too many calls are under way.
     Unasked,
 }
@@ -81,9 +81,9 @@ impl Gateway {
             account: Some(attempt.account.clone()),
             merchant: Some(payment.merchant),
         };
-        let places = &self.inner.places;
-        let place = places.enter(Kind::Start, payment.environment, holder);
-        let Some(_place) = place.await else {
+        let permits = &self.inner.permits;
+        let permit = permits.acquire(Kind::Start, payment.environment, holder);
+        let Some(_permit) = permit.await else {
             return Ok(StartResult::Unavailable(
                 "too many calls for the account or the merchant are under way".into(),
             ));
@@ -112,19 +112,19 @@ impl Gateway {
         attempt: &Attempt,
         wish: Wish,
         limit: Duration,
-    ) -> Result<Word, Fault> {
+    ) -> Result<QueryAnswer, Fault> {
         let Some((module, access)) = self.speaker(attempt) else {
             tracing::error!(
                 attempt.id = %attempt.id, provider.id = %attempt.account,
                 "no module can be asked about the attempt"
             );
-            return Ok(Word::None);
+            return Ok(QueryAnswer::Uncertain);
         };
-        let places = &self.inner.places;
+        let permits = &self.inner.permits;
         let environment = ledger.payment.environment;
-        let place = places.enter(Kind::Query, environment, (&attempt.account).into());
-        let Some(_place) = place.await else {
-            return Ok(Word::Unasked);
+        let permit = permits.acquire(Kind::Query, environment, (&attempt.account).into());
+        let Some(_permit) = permit.await else {
+            return Ok(QueryAnswer::Unasked);
         };
         let name = self.merchant_name(ledger).await?;
         let configured = self.configured();
@@ -138,11 +138,11 @@ impl Gateway {
         let since = Instant::now();
         let answer = tokio::time::timeout(limit, module.query(&access, &question)).await;
         let (word, why) = match answer {
-            Ok(Ok(Ok(report))) => (Word::Report(Box::new(report)), None),
-            Ok(Ok(Err(QueryFailure::Absent))) => (Word::Absent, None),
-            Ok(Ok(Err(QueryFailure::Unavailable(why)))) => (Word::None, Some(why)),
-            Ok(Err(failed)) => (Word::None, Some(failed.to_string())),
-            Err(_) => (Word::None, Some("no answer in time".to_owned())),
+            Ok(Ok(Ok(report))) => (QueryAnswer::Report(Box::new(report)), None),
+            Ok(Ok(Err(QueryFailure::Absent))) => (QueryAnswer::Absent, None),
+            Ok(Ok(Err(QueryFailure::Unavailable(why)))) => (QueryAnswer::Uncertain, Some(why)),
+            Ok(Err(failed)) => (QueryAnswer::Uncertain, Some(failed.to_string())),
+            Err(_) => (QueryAnswer::Uncertain, Some("no answer in time".to_owned())),
         };
         let took = since.elapsed();
         self.measure(attempt, false, why.is_none(), took);
@@ -165,18 +165,18 @@ impl Gateway {
         account: &AccountId,
         id: AttemptId,
         reference: Option<String>,
-    ) -> Word {
+    ) -> QueryAnswer {
         let now = self.now();
         let begun = {
-            let mut asked = self.inner.asked.lock();
+            let mut asked = self.inner.query_throttle.lock();
             asked.next(id, now) <= now && asked.begin(id, false, now)
         };
         if !begun {
-            return Word::None;
+            return QueryAnswer::Uncertain;
         }
         let answer = self.query_unknown(account, id, reference).await;
-        self.inner.asked.lock().end(id);
-        answer.unwrap_or(Word::None)
+        self.inner.query_throttle.lock().end(id);
+        answer.unwrap_or(QueryAnswer::Uncertain)
     }
 
     async fn query_unknown(
@@ -184,15 +184,15 @@ impl Gateway {
         account: &AccountId,
         id: AttemptId,
         reference: Option<String>,
-    ) -> Option<Word> {
+    ) -> Option<QueryAnswer> {
         let configured = self.configured();
         let access = configured.access(account, self.now())?;
         let module = self.modules().provider(configured.slot(account)?.name())?;
         let service = module.description().services.first()?;
-        let places = &self.inner.places;
+        let permits = &self.inner.permits;
         let environment = access.account.environment;
-        let place = places.enter(Kind::Query, environment, account.into());
-        let _place = place.await?;
+        let permit = permits.acquire(Kind::Query, environment, account.into());
+        let _permit = permit.await?;
         let currency = service.currencies.first().copied().unwrap_or(Currency::USD);
         let public_url = &configured.settings.public_url;
         let question = Inquiry {
@@ -217,8 +217,8 @@ impl Gateway {
         };
         let limit = configured.settings.provider_deadline;
         match tokio::time::timeout(limit, module.query(&access, &question)).await {
-            Ok(Ok(Ok(report))) => Some(Word::Report(Box::new(report))),
-            Ok(Ok(Err(QueryFailure::Absent))) => Some(Word::Absent),
+            Ok(Ok(Ok(report))) => Some(QueryAnswer::Report(Box::new(report))),
+            Ok(Ok(Err(QueryFailure::Absent))) => Some(QueryAnswer::Absent),
             _ => None,
         }
     }

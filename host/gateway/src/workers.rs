@@ -34,7 +34,7 @@ const FORGET_PAUSE: Duration = Duration::from_secs(60);
 const FORGET_GAP: Duration = Duration::from_millis(20);
 /// Deliveries that are looked at at once: some five rows each.
 const FORGET_DELIVERIES: usize = 32;
-/// How long it waits for what others have in hand.
+/// How long it waits for payments that other tasks hold.
 const IDLE_WAIT: Duration = Duration::from_secs(60);
 
 /// Wakes the worker when something is due sooner than it sleeps.
@@ -42,7 +42,7 @@ const IDLE_WAIT: Duration = Duration::from_secs(60);
 pub(crate) struct Alarm {
     wakes_at: AtomicU64,
     ring: Notify,
-    /// Held from a claim until its payments are on the list of those tended.
+    /// Held from a claim until its payments are on the list of those being reconciled.
     claiming: tokio::sync::Mutex<()>,
 }
 
@@ -76,7 +76,7 @@ impl Alarm {
 }
 
 impl Gateway {
-    /// Runs until `shutdown` resolves; what is in hand is finished first.
+    /// Runs until `shutdown` resolves; what is under way is finished first.
     pub async fn run_workers(&self, shutdown: impl Future<Output = ()> + Send) {
         let stop = CancellationToken::new();
         let stopping = async {
@@ -97,7 +97,7 @@ impl Gateway {
         self.finish().await;
     }
 
-    /// Tends payments as they fall due.
+    /// Reconciles payments as they fall due.
     async fn work_off(&self) {
         loop {
             let wake = match self.claim_some().await {
@@ -113,30 +113,30 @@ impl Gateway {
                 () = self.clock().wait_until(wake) => {}
                 () = alarm.ring.notified() => {}
             }
-            self.inner.tends.has_room().await;
+            self.inner.reconciler.has_room().await;
         }
     }
 
     /// Claims as many due payments as there is room for; says when to look again.
     async fn claim_some(&self) -> Result<Time, Fault> {
         self.inner.alarm.listen();
-        self.claim_and_tend().await?;
+        self.claim_and_reconcile().await?;
         let now = self.now();
         let next = self.store().next_due().await?;
         let next = next.unwrap_or(now.after(LONGEST_PAUSE));
         Ok(next.clamp(now.after(LEAST_PAUSE), now.after(LONGEST_PAUSE)))
     }
 
-    /// Claims due payments and has them tended; how many there were.
-    async fn claim_and_tend(&self) -> Result<usize, Fault> {
+    /// Claims due payments and reconciles them; how many there were.
+    async fn claim_and_reconcile(&self) -> Result<usize, Fault> {
         let _claiming = self.inner.alarm.claiming.lock().await;
-        let room = self.inner.tends.room();
+        let room = self.inner.reconciler.room();
         if room == 0 {
             return Ok(0);
         }
         let due = self.store().claim_due(self.now(), LEASE, room).await?;
         for payment in &due {
-            self.tend_soon(*payment, true);
+            self.reconcile_soon(*payment, true);
         }
         Ok(due.len())
     }
@@ -260,8 +260,8 @@ impl Gateway {
         self.probe_due().await;
         let work = async {
             for _ in 0..ROUNDS_MOST {
-                let claimed = self.claim_and_tend().await?;
-                self.inner.tends.idle().await;
+                let claimed = self.claim_and_reconcile().await?;
+                self.inner.reconciler.idle().await;
                 if claimed == 0 {
                     break;
                 }

@@ -40,7 +40,7 @@ pub(crate) struct Record {
     /// What the last probe said, until calls tell something newer.
     probe: Option<Availability>,
     checked_at: Option<Time>,
-    /// What the calls amount to; none until somebody asks.
+    /// What the calls amount to; none until a caller asks.
     figures: Option<Figures>,
 }
 

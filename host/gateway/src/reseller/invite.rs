@@ -21,7 +21,7 @@ pub enum InviteOutcome {
     Replayed(Standing),
 }
 
-/// Why nobody was invited. The edge maps each to HTTP.
+/// Why no merchant was invited. The edge maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum InviteError {
     /// The key was revoked, or the live rollout switched off, meanwhile: 401.
@@ -106,9 +106,9 @@ impl Gateway {
         let Some(standing) = self.store().invitation(hash, self.now()).await? else {
             return Ok(None);
         };
-        let known = &self.inner.known;
+        let directory = &self.inner.directory;
         let id = standing.invitation.reseller;
-        let reseller = known.reseller(self.store().as_ref(), id).await?;
+        let reseller = directory.reseller(self.store().as_ref(), id).await?;
         Ok(reseller.map(|reseller| InvitationView { reseller, standing }))
     }
 
@@ -121,7 +121,7 @@ impl Gateway {
         self.store().accept_invitation(hash, code, self.now()).await
     }
 
-    /// Whoever holds the invitation's address declines.
+    /// The holder of the invitation's address declines.
     ///
     /// # Errors
     /// The store's.

@@ -84,8 +84,8 @@ impl Gateway {
         merchant: MerchantId,
         environment: Environment,
     ) -> Result<Result<(), Barred>, Fault> {
-        let known = &self.inner.known;
-        let delegation = known.delegation(self.store().as_ref(), reseller.id, merchant);
+        let directory = &self.inner.directory;
+        let delegation = directory.delegation(self.store().as_ref(), reseller.id, merchant);
         let delegation = delegation.await?;
         Ok(may_work(reseller, delegation.as_deref(), environment))
     }
@@ -101,7 +101,7 @@ impl Gateway {
         if may.is_err() || environment == Environment::Test {
             return Ok(may);
         }
-        let merchant = self.known_merchant(merchant).await?;
+        let merchant = self.cached_merchant(merchant).await?;
         let approved = merchant.is_some_and(|merchant| merchant.live_approved);
         Ok(if approved {
             Ok(())
@@ -115,8 +115,8 @@ impl Gateway {
         let Origin::Reseller { reseller, .. } = payment.origin else {
             return Ok(None);
         };
-        let known = &self.inner.known;
-        let Some(reseller) = known.reseller(self.store().as_ref(), reseller).await? else {
+        let directory = &self.inner.directory;
+        let Some(reseller) = directory.reseller(self.store().as_ref(), reseller).await? else {
             return Ok(Some(Barred::NotAuthorized));
         };
         let may = self.may_work(&reseller, payment.merchant, payment.environment);

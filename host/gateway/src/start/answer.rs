@@ -26,8 +26,8 @@ impl Gateway {
         answers: Vec<(String, Secret)>,
     ) -> Result<StartedPayment, StartError> {
         let deadline = Instant::now() + self.settings().start_deadline;
-        let hand = tokio::time::timeout_at(deadline, self.inner.hands.take(payment)).await;
-        let _hand = hand.map_err(|_| StartError::unsettled())?;
+        let guard = tokio::time::timeout_at(deadline, self.inner.payment_locks.lock(payment)).await;
+        let _guard = guard.map_err(|_| StartError::unsettled())?;
         let ledger = self.store().ledger(About::Payment(payment)).await?;
         let ledger = ledger.ok_or(StartError::NotFound)?;
         let Some(open) = ledger.open_attempt().cloned() else {

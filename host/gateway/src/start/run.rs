@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::choose::{Next, Plan};
 use super::{Start, StartError, StartedPayment, Starter};
 use crate::Gateway;
-use crate::apply::Claimed;
+use crate::apply::AttemptClaim;
 
 /// How often a start whose outcome is unknown is repeated before the caller is told to come back.
 const REPEATS_MOST: u8 = 2;
@@ -22,12 +22,12 @@ const REPEATS_MOST: u8 = 2;
 const REPEAT_PAUSE: Duration = Duration::from_millis(300);
 /// Less time than this is not worth a call to a vendor.
 const CALL_LEAST: Duration = Duration::from_secs(1);
-/// How often the store is read while another process has the attempt in hand.
+/// How often the store is read while another process holds the attempt.
 const WAIT_STEP: Duration = Duration::from_millis(100);
 /// Rounds of a start: its deadline in steps of waiting, and room for lost races.
 const ROUNDS_MOST: usize = 200;
 
-/// A start under way; the payment is in this process's hands.
+/// A start under way; this process holds the lock of the payment.
 pub(super) struct Run<'a> {
     pub(super) gateway: &'a Gateway,
     pub(super) start: Start,
@@ -122,13 +122,13 @@ impl<'a> Run<'a> {
             return self.close(ledger, open).await;
         }
         match self.gateway.claim(open.id, Errand::Start).await? {
-            Claimed::Taken(ledger) => self.drive(*ledger, open.id, None).await,
-            Claimed::Refused => self.wait().await,
-            Claimed::Unknown => Err(StartError::NotFound),
+            AttemptClaim::Taken(ledger) => self.drive(*ledger, open.id, None).await,
+            AttemptClaim::Refused => self.wait().await,
+            AttemptClaim::Unknown => Err(StartError::NotFound),
         }
     }
 
-    /// Somebody in another process has the attempt in hand.
+    /// Another process holds the attempt.
     async fn wait(&self) -> Result<Option<StartedPayment>, StartError> {
         let left = self.left();
         if left.is_zero() {
@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Opens a new attempt with the first in rank. None where somebody else was faster.
+    /// Opens a new attempt with the first in rank. None where another task was faster.
     async fn open(&self, ledger: &Ledger) -> Result<Option<StartedPayment>, StartError> {
         if self.gateway.now() >= ledger.payment.expires_at {
             return Err(StartError::Conflict("the payment has expired"));
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
     }
 
     /// Calls the provider of a held attempt, records what came of it, and goes on: to the next in
-    /// rank where surely nothing was created, to a repeat where nobody knows.
+    /// rank where surely nothing was created, to a repeat where that is not known.
     pub(super) async fn drive(
         &self,
         mut ledger: Ledger,
@@ -216,7 +216,7 @@ impl<'a> Run<'a> {
                     repeats += 1;
                     tokio::time::sleep(REPEAT_PAUSE).await;
                     match self.gateway.claim(id, Errand::Start).await? {
-                        Claimed::Taken(held) => ledger = *held,
+                        AttemptClaim::Taken(held) => ledger = *held,
                         // News came meanwhile: look again.
                         _ => return Ok(None),
                     }
@@ -338,7 +338,7 @@ const fn not_available() -> StartError {
     StartError::NotAvailable("no provider can take the payment now")
 }
 
-/// A new attempt was refused: somebody else was faster, or the payment is over.
+/// A new attempt was refused: another task was faster, or the payment is over.
 fn refused(refusal: &Refusal) -> Result<Option<StartedPayment>, StartError> {
     match refusal {
         Refusal::AttemptOpen(_) => Ok(None),

@@ -16,9 +16,9 @@ use kassette_http::{
 use kassette_store::{Answer, DueDelivery, Fault, SwitchOff, TriedOutcome};
 
 use super::destination::NotADestination;
-use super::lanes::Went;
 use super::recipient::Recipient;
 use super::retry_after::retry_after;
+use super::scheduler::AttemptOutcome;
 use crate::Gateway;
 
 /// The pause before a record is tried again that the store could not take; longer by as much each
@@ -54,15 +54,15 @@ impl Unrecorded {
         self.recipient.endpoint.id
     }
 
-    /// For the lane.
-    pub(super) const fn went(&self) -> Went {
+    /// For the flow.
+    pub(super) const fn went(&self) -> AttemptOutcome {
         self.sent.went
     }
 }
 
 /// What came of sending.
 struct Sent {
-    went: Went,
+    went: AttemptOutcome,
     /// For metrics.
     outcome: &'static str,
     status: Option<StatusCode>,
@@ -74,8 +74,8 @@ struct Sent {
 impl Gateway {
     /// Tries a delivery that was claimed. What is not tried is given back.
     pub(super) async fn attempt(&self, endpoint: EndpointId, mut due: DueDelivery) -> Attempted {
-        let known = &self.inner.known;
-        let recipient = match known.recipient(self.store().as_ref(), endpoint).await {
+        let directory = &self.inner.directory;
+        let recipient = match directory.recipient(self.store().as_ref(), endpoint).await {
             Ok(Some(recipient)) if recipient.endpoint.enabled => recipient,
             Ok(_) => return self.not_tried(due.id, self.now()).await,
             Err(fault) => {
@@ -215,7 +215,7 @@ impl Gateway {
             took,
             ..
         } = attempt;
-        let delivered = sent.went == Went::Delivered;
+        let delivered = sent.went == AttemptOutcome::Delivered;
         let mut chance = [0; 2];
         if !delivered {
             // Without randomness the pause is the shortest one: nothing depends on it.
@@ -244,8 +244,8 @@ impl Gateway {
         (about, tried)
     }
 
-    /// Records, again and again while the store takes nothing: what is not recorded is in hand as long,
-    /// and its slots are nobody's, so that a full disk is not told to receivers over and over. What the
+    /// Records, again and again while the store takes nothing: the delivery is not over until then, and no
+    /// other attempt gets its slots, so that a full disk does not repeat events to receivers. What the
     /// store may have taken all the same comes too late the second time.
     async fn until_taken<'a, T>(&self, record: impl Fn() -> Answer<'a, T>) -> Result<T, Fault> {
         let mut tries = 0;
@@ -327,7 +327,7 @@ fn switched_off(endpoint: EndpointId) -> Audited {
 }
 
 impl Sent {
-    /// Whoever answers 2xx and does not end has not taken it: a proxy may have said so for a receiver
+    /// A receiver that answers 2xx and does not end has not taken it: a proxy may have said so for a server
     /// that broke. What else the head says holds all the same.
     fn answered(answer: &HttpAnswer, now: Time) -> Self {
         let HttpAnswer {
@@ -346,14 +346,14 @@ impl Sent {
         };
         let retry_after = retry_after(status, &response.headers, now);
         let went = match (unfinished, retry_after) {
-            (None, _) if status.is_success() => Went::Delivered,
-            (_, Some(pause)) => Went::AskedToWait(pause),
-            (None, None) => Went::Failed,
-            (Some(_), None) => Went::NoAnswer,
+            (None, _) if status.is_success() => AttemptOutcome::Delivered,
+            (_, Some(pause)) => AttemptOutcome::AskedToWait(pause),
+            (None, None) => AttemptOutcome::Failed,
+            (Some(_), None) => AttemptOutcome::NoAnswer,
         };
         let said = format!("the receiver answered {}", status.as_u16());
         let error = match unfinished {
-            _ if went == Went::Delivered => None,
+            _ if went == AttemptOutcome::Delivered => None,
             _ if status.is_redirection() => Some(format!("{said}; redirects are not followed")),
             None => Some(said),
             Some(why) => Some(format!("{said}; {why}")),
@@ -377,14 +377,14 @@ impl Sent {
             SendError::NotSent(NotSent::Refused(_) | NotSent::NotPublic) => "blocked",
             SendError::NotSent(_) => "unreachable",
         };
-        Self::without_answer(Went::NoAnswer, outcome, error.to_string())
+        Self::without_answer(AttemptOutcome::NoAnswer, outcome, error.to_string())
     }
 
     fn blocked(no: NotADestination) -> Self {
-        Self::without_answer(Went::Failed, "blocked", format!("not sent: {no}"))
+        Self::without_answer(AttemptOutcome::Failed, "blocked", format!("not sent: {no}"))
     }
 
-    const fn without_answer(went: Went, outcome: &'static str, error: String) -> Self {
+    const fn without_answer(went: AttemptOutcome, outcome: &'static str, error: String) -> Self {
         Self {
             went,
             outcome,

@@ -72,7 +72,7 @@ pub enum EndpointError {
         Endpoint::MAX_PER_MERCHANT
     )]
     TooMany,
-    /// 409: somebody else changed it meanwhile.
+    /// 409: another caller changed it meanwhile.
     #[error("the webhook endpoint was changed meanwhile; read it again")]
     Stale,
     /// 500.

@@ -5,20 +5,20 @@
 //! | `endpoints`, `log` | use cases of operators |
 //! | `destination` | where events may be sent |
 //! | `worker` | claims what is due, has it tried, sleeps until something is queued |
-//! | `lanes`, `circuit` | whose turn it is: slots shared fairly, endpoints left alone that fail |
+//! | `scheduler`, `circuit` | whose turn it is: slots shared fairly, endpoints left alone that fail |
 //! | `attempt`, `retry_after` | one attempt: signed, sent, judged, recorded |
 //! | `recipient` | an endpoint as attempts see it |
-//! | `known` | what the worker knows, for operators and metrics |
+//! | `status` | the state of the worker, for operators and metrics |
 
 mod attempt;
 mod circuit;
 mod destination;
 mod endpoints;
-mod known;
-mod lanes;
 mod log;
 mod recipient;
 mod retry_after;
+mod scheduler;
+mod status;
 mod worker;
 
 pub(crate) use attempt::count_ended;

@@ -18,8 +18,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::attempt::{Attempted, Unrecorded, count_ended};
-use super::known::Known;
-use super::lanes::{Action, Lanes, Went};
+use super::scheduler::{Action, AttemptOutcome, Scheduler};
+use super::status::WorkerStatus;
 use crate::Gateway;
 
 /// How long a delivery is a worker's: longer than it may wait for its slot, an attempt, and its
@@ -51,7 +51,7 @@ pub(crate) struct Deliverer {
     /// How often it was asked to.
     asked: AtomicU64,
     /// What the worker knows, for those who ask.
-    pub(super) known: Known,
+    pub(super) status: WorkerStatus,
 }
 
 /// What the worker does.
@@ -74,7 +74,7 @@ impl Deliverer {
             activity: watch::Sender::new(Activity::Off),
             look: Notify::new(),
             asked: AtomicU64::new(0),
-            known: Known::default(),
+            status: WorkerStatus::default(),
         }
     }
 
@@ -89,7 +89,7 @@ enum Done {
     Claimed(EndpointId, Result<Claimed, Fault>),
     Swept(EndpointId, Option<Time>),
     /// It was tried, or could not be, and what was to be recorded is.
-    Ended(DeliveryId, Went, Option<Time>),
+    Ended(DeliveryId, AttemptOutcome, Option<Time>),
     /// It has arrived, which is to be recorded.
     Arrived(DeliveryId, Box<Unrecorded>),
     /// That these have arrived is recorded; when to look at their endpoints again, if ever.
@@ -98,13 +98,13 @@ enum Done {
 
 struct Worker<'a> {
     gateway: &'a Gateway,
-    lanes: Lanes,
+    scheduler: Scheduler,
     jobs: JoinSet<Done>,
     /// When attempts under way began.
     begun: HashMap<DeliveryId, Instant>,
     /// When attempts begin to linger, earliest first; those that are over too.
     lingering: VecDeque<(Instant, DeliveryId)>,
-    /// Deliveries that have arrived, which nobody records yet.
+    /// Deliveries that have arrived, which are not being recorded yet.
     arrived: Vec<Unrecorded>,
     /// Records under way.
     recording: usize,
@@ -118,7 +118,7 @@ impl Gateway {
     pub(crate) async fn deliver(&self, stop: impl Future<Output = ()> + Send) {
         let mut worker = Worker {
             gateway: self,
-            lanes: Lanes::default(),
+            scheduler: Scheduler::default(),
             jobs: JoinSet::new(),
             begun: HashMap::new(),
             lingering: VecDeque::new(),
@@ -132,7 +132,7 @@ impl Gateway {
         self.inner.deliverer.publish(Activity::Off);
     }
 
-    /// Resolves when nothing is left that is due now, or where nobody delivers.
+    /// Resolves when nothing is left that is due now, or where no worker runs.
     pub(crate) async fn delivered(&self) {
         let deliverer = &self.inner.deliverer;
         let mut activity = deliverer.activity.subscribe();
@@ -160,15 +160,15 @@ impl Worker<'_> {
             }
             self.note_lingering();
             self.act().await;
-            deliverer.known.slots(self.lanes.slots());
+            deliverer.status.slots(self.scheduler.slots());
             let now = gateway.now();
-            deliverer.publish(if self.lanes.is_idle(now) {
+            deliverer.publish(if self.scheduler.is_idle(now) {
                 Activity::Idle(self.heeded)
             } else {
                 Activity::Busy
             });
             let due = async {
-                match self.lanes.wakes_at() {
+                match self.scheduler.wakes_at() {
                     Some(at) => gateway.clock().wait_until(at).await,
                     None => std::future::pending().await,
                 }
@@ -198,11 +198,11 @@ impl Worker<'_> {
     /// Does everything that can be begun now.
     async fn act(&mut self) {
         let settings = self.gateway.settings();
-        self.lanes.hold_for(settings.webhooks.circuit_hold);
-        self.lanes.be_few(settings.webhooks.few_files);
+        self.scheduler.hold_for(settings.webhooks.circuit_hold);
+        self.scheduler.be_few(settings.webhooks.few_files);
         self.record();
         let now = self.gateway.now();
-        while let Some(action) = self.lanes.next(now) {
+        while let Some(action) = self.scheduler.next(now) {
             match action {
                 Action::Claim(endpoint, at_most) => self.claim(endpoint, at_most, now),
                 Action::GiveBack(dropped) => {
@@ -231,15 +231,19 @@ impl Worker<'_> {
         self.jobs.spawn(async move {
             let attempt = AssertUnwindSafe(gateway.attempt(endpoint, due));
             match attempt.catch_unwind().await {
-                Ok(Attempted::Not(again)) => Done::Ended(id, Went::NotTried, Some(again)),
-                Ok(Attempted::Sent(sent)) if sent.went() == Went::Delivered => {
+                Ok(Attempted::Not(again)) => Done::Ended(id, AttemptOutcome::NotTried, Some(again)),
+                Ok(Attempted::Sent(sent)) if sent.went() == AttemptOutcome::Delivered => {
                     Done::Arrived(id, sent)
                 }
                 Ok(Attempted::Sent(sent)) => {
                     let went = sent.went();
                     Done::Ended(id, went, record(&gateway, *sent).await)
                 }
-                Err(_) => Done::Ended(id, Went::Failed, Some(again_after_panic(&gateway))),
+                Err(_) => Done::Ended(
+                    id,
+                    AttemptOutcome::Failed,
+                    Some(again_after_panic(&gateway)),
+                ),
             }
         });
     }
@@ -304,34 +308,34 @@ impl Worker<'_> {
         let now = self.gateway.now();
         match done {
             Some(Done::Claimed(endpoint, Ok(Claimed::Due { deliveries, next }))) => {
-                self.lanes.claimed(endpoint, deliveries, next, now);
+                self.scheduler.claimed(endpoint, deliveries, next, now);
             }
             Some(Done::Claimed(endpoint, Ok(Claimed::Held))) => {
-                self.lanes.takes_nothing(endpoint);
+                self.scheduler.takes_nothing(endpoint);
                 self.tell_circuit(Some(endpoint));
                 self.sweep(endpoint);
             }
             Some(Done::Claimed(endpoint, Err(fault))) => {
                 tracing::error!(error = %fault, endpoint.id = %endpoint, "deliveries could not be claimed");
                 let later = Some(now.after(FAULT_PAUSE));
-                self.lanes.claim_over(endpoint, later, now);
+                self.scheduler.claim_over(endpoint, later, now);
             }
-            Some(Done::Swept(endpoint, next)) => self.lanes.claim_over(endpoint, next, now),
+            Some(Done::Swept(endpoint, next)) => self.scheduler.claim_over(endpoint, next, now),
             Some(Done::Ended(id, went, again)) => {
                 let has_lingered = self.has_lingered(id);
-                let endpoint = self.lanes.ended(id, went, has_lingered, again, now);
+                let endpoint = self.scheduler.ended(id, went, has_lingered, again, now);
                 self.tell_circuit(endpoint);
             }
             Some(Done::Arrived(id, arrived)) => {
                 let has_lingered = self.has_lingered(id);
-                self.lanes.arrived(id, has_lingered, now);
+                self.scheduler.arrived(id, has_lingered, now);
                 self.tell_circuit(Some(arrived.endpoint()));
                 self.arrived.push(*arrived);
             }
             Some(Done::Recorded(recorded)) => {
                 self.recording -= 1;
                 for (id, endpoint, again) in recorded {
-                    self.lanes.recorded(id, endpoint, again);
+                    self.scheduler.recorded(id, endpoint, again);
                 }
             }
             // Whatever panics here is caught where it runs.
@@ -347,8 +351,8 @@ impl Worker<'_> {
 
     fn tell_circuit(&self, endpoint: Option<EndpointId>) {
         if let Some(endpoint) = endpoint {
-            let known = &self.gateway.inner.deliverer.known;
-            known.circuit(endpoint, self.lanes.circuit(endpoint));
+            let status = &self.gateway.inner.deliverer.status;
+            status.circuit(endpoint, self.scheduler.circuit(endpoint));
         }
     }
 
@@ -357,7 +361,7 @@ impl Worker<'_> {
             Ok(endpoints) => {
                 let now = self.gateway.now();
                 for endpoint in endpoints {
-                    self.lanes.due(endpoint, now);
+                    self.scheduler.due(endpoint, now);
                 }
             }
             Err(fault) => {
@@ -370,15 +374,15 @@ impl Worker<'_> {
     /// Asks the store for everything that waits.
     async fn look(&mut self) {
         self.look_at = Instant::now() + LOOK_EVERY;
-        let known = &self.gateway.inner.deliverer.known;
-        known.circuits(self.lanes.circuits());
+        let status = &self.gateway.inner.deliverer.status;
+        status.circuits(self.scheduler.circuits());
         let asked = self.gateway.inner.deliverer.asked.load(Ordering::SeqCst);
         let mut after = None;
         loop {
             match self.gateway.store().waiting(after, PAGE).await {
                 Ok(page) => {
                     for (endpoint, at) in &page {
-                        self.lanes.due(*endpoint, *at);
+                        self.scheduler.due(*endpoint, *at);
                     }
                     after = page.last().map(|(endpoint, _)| *endpoint);
                     if page.len() < PAGE {
@@ -395,7 +399,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Tells lanes of attempts that have begun to linger.
+    /// Tells flows of attempts that have begun to linger.
     fn note_lingering(&mut self) {
         let now = Instant::now();
         while let Some((at, id)) = self.lingering.pop_front_if(|(at, _)| *at <= now) {
@@ -405,7 +409,7 @@ impl Worker<'_> {
                 .get(&id)
                 .is_some_and(|began| *began + LINGERS == at)
             {
-                self.lanes.lingers(id);
+                self.scheduler.lingers(id);
             }
         }
     }

@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::webhooks::Running;
 use crate::world::{World, audited, settings};
 
-/// Every name leads to one address, and every connection to a listener that lets nobody wait.
+/// Every name leads to one address, and every connection to a listener that answers at once.
 struct Inside {
     address: IpAddr,
     trap: SocketAddr,

@@ -31,7 +31,7 @@ pub(crate) enum Script {
     Ask,
     /// Creates the payment, then answers when it is told to.
     Slow(Arc<Notify>),
-    /// Answers with a reference that is somebody else's.
+    /// Answers with a reference of another attempt.
     Reference(String),
 }
 

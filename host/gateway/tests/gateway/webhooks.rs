@@ -460,7 +460,7 @@ async fn ten_silent_endpoints_do_not_delay_another() {
     for _ in 0..50 {
         ids.push(run.test(endpoint.id).await);
     }
-    // The silent ones keep their connections for ever; nobody waits for these to end.
+    // The silent ones keep their connections for ever; no test waits for these to end.
     for id in ids {
         let delivery = run.attempts(id, 1).await;
         assert_eq!(delivery.status, DeliveryStatus::Delivered);

@@ -96,7 +96,7 @@ impl Secured {
                 let (heard, refuses) = (Arc::clone(&heard), Arc::clone(&refuses));
                 let connections = Arc::clone(&connections);
                 tokio::spawn(async move {
-                    // Whoever does not trust the certificate breaks off.
+                    // A client that does not trust the certificate breaks off.
                     if let Ok(stream) = acceptor.accept(stream).await {
                         connections.fetch_add(1, Ordering::SeqCst);
                         serve(stream, heard, refuses).await;
@@ -207,7 +207,7 @@ async fn events_arrive_over_http_2_and_over_http_1_behind_tls() {
         assert_eq!(heard.iter().filter(of_payment).count(), 1);
         // Connections are kept, and carry many requests at once where they can.
         let connections = server.connections.load(Ordering::SeqCst);
-        // One that nobody used for five seconds is not used again, on a slow machine too.
+        // One that was not used for five seconds is not used again, on a slow machine too.
         let most = if version == Version::HTTP_2 { 4 } else { 16 };
         assert!(connections <= most, "{connections} connections");
     }

@@ -1,11 +1,12 @@
-//! Who is tried next: a lane per endpoint, slots shared fairly. Plain state; the worker acts on it.
+//! Which delivery is tried next: fair queueing, with one flow per endpoint. Plain
+//! state; the worker acts on it.
 //!
 //! An attempt takes a slot, and an endpoint that does not answer keeps its slots for as long as an
 //! attempt may take. So slots are of two pools. What answers quickly uses the *quick* pool, in turn.
 //! An attempt that lingers moves to the *slow* pool, and its endpoint starts no more in the quick one
 //! until it has answered quickly again. Endpoints that nothing is known of are tried with one attempt
 //! each, and may take half of the quick pool together. So whatever the silent ones do, quick slots
-//! stay free for the others, and a stranger waits for strangers no longer than until they linger.
+//! stay free for the others, and a newcomer waits for newcomers no longer than until they linger.
 //! Those that answer late and those that do not answer have a third of the slow pool each, so neither
 //! waits for the other, and the last third is for what lingers in the quick one.
 //!
@@ -28,7 +29,7 @@ use super::circuit::{Circuit, Wait};
 pub(super) const QUICK: usize = 128;
 /// Of these, those to endpoints that have not answered since this process began.
 const NEWCOMERS: usize = QUICK / 2;
-/// Slots of the quick pool that endpoints in good standing leave to them.
+/// Slots of the quick pool that endpoints in the quick class leave to them.
 const FOR_NEWCOMERS: usize = QUICK / 8;
 /// Attempts that linger, or go to endpoints that did: each is a socket and some kilobytes that wait.
 pub(super) const SLOW: usize = LATE + SILENT + QUICK;
@@ -44,15 +45,15 @@ pub(super) const UNRECORDED: usize = 256;
 const BUFFERED: usize = 2048;
 /// Claims under way at once: reads of the store, which may wait for a sync.
 const CLAIMS: usize = 32;
-/// Lanes of idle endpoints that are remembered for what is known of them.
+/// Flows of idle endpoints that are remembered for what is known of them.
 const REMEMBERED: usize = 10_000;
 /// How long what was claimed may wait for a slot. The lease is longer by more than an attempt and
 /// its record take.
-const KEPT: Duration = Duration::from_secs(40);
+const BUFFERED_FOR: Duration = Duration::from_secs(40);
 
-/// What is known of an endpoint.
+/// How an endpoint has answered so far, which decides its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum EndpointClass {
     /// Nothing.
     New,
     /// It answers quickly.
@@ -63,7 +64,7 @@ enum Standing {
     Silent,
 }
 
-impl Standing {
+impl EndpointClass {
     /// Attempts to one endpoint at once.
     const fn share(self) -> usize {
         match self {
@@ -84,29 +85,29 @@ impl Standing {
         }
     }
 
-    /// Its place in [`STANDINGS`].
+    /// Its index in [`CLASSES`].
     const fn index(self) -> usize {
         self as usize
     }
 }
 
-/// All standings, each with a queue of its own.
-const STANDINGS: [Standing; 4] = [
-    Standing::Quick,
-    Standing::New,
-    Standing::Slow,
-    Standing::Silent,
+/// All classes, each with a queue of its own.
+const CLASSES: [EndpointClass; 4] = [
+    EndpointClass::Quick,
+    EndpointClass::New,
+    EndpointClass::Slow,
+    EndpointClass::Silent,
 ];
 
 /// A delivery that was claimed.
-struct Kept {
+struct Buffered {
     due: DueDelivery,
     /// Afterwards its lease is about to end.
     until: Time,
 }
 
-struct Lane {
-    standing: Standing,
+struct Flow {
+    class: EndpointClass,
     in_flight: usize,
     /// A claim is under way.
     is_claiming: bool,
@@ -115,11 +116,11 @@ struct Lane {
     /// Something was queued while a claim was under way, which may not have seen it.
     was_rung: bool,
     /// Claimed and not begun, in order of their claims.
-    buffer: VecDeque<Kept>,
+    buffer: VecDeque<Buffered>,
     /// When something is due in the store that is not in hand.
     next: Option<Time>,
     /// In which queue it stands.
-    queue: Option<Standing>,
+    queue: Option<EndpointClass>,
     /// Whether it waits until fewer claims are under way.
     is_claimer: bool,
     /// Where it stands among those that wait for a time.
@@ -127,10 +128,10 @@ struct Lane {
     circuit: Circuit,
 }
 
-impl Default for Lane {
+impl Default for Flow {
     fn default() -> Self {
         Self {
-            standing: Standing::New,
+            class: EndpointClass::New,
             in_flight: 0,
             is_claiming: false,
             claims_for: 0,
@@ -145,7 +146,7 @@ impl Default for Lane {
     }
 }
 
-impl Lane {
+impl Flow {
     fn is_idle(&self) -> bool {
         self.in_flight == 0 && !self.is_claiming && self.buffer.is_empty() && self.next.is_none()
     }
@@ -155,7 +156,7 @@ impl Lane {
 struct UnderWay {
     endpoint: EndpointId,
     /// The endpoint's when it began.
-    standing: Standing,
+    class: EndpointClass,
     /// Whether it began in the quick pool and is in the slow one.
     has_moved: bool,
 }
@@ -163,38 +164,38 @@ struct UnderWay {
 /// Attempts under way.
 #[derive(Default)]
 struct Slots {
-    /// By the standings that they began with; what has moved is not among them.
-    begun: [usize; STANDINGS.len()],
+    /// By the classes that they began with; what has moved is not among them.
+    begun: [usize; CLASSES.len()],
     moved: usize,
     /// A quarter of all slots alone: the process may open few files.
     are_few: bool,
 }
 
 impl Slots {
-    const fn of(&self, standing: Standing) -> usize {
-        self.begun[standing.index()]
+    const fn of(&self, class: EndpointClass) -> usize {
+        self.begun[class.index()]
     }
 
     const fn quick(&self) -> usize {
-        self.of(Standing::Quick) + self.of(Standing::New)
+        self.of(EndpointClass::Quick) + self.of(EndpointClass::New)
     }
 
     const fn slow(&self) -> usize {
-        self.of(Standing::Slow) + self.of(Standing::Silent) + self.moved
+        self.of(EndpointClass::Slow) + self.of(EndpointClass::Silent) + self.moved
     }
 
     /// Whether another attempt may begin.
-    const fn has_room(&self, standing: Standing) -> bool {
-        let of = self.of(standing);
-        let (all, own) = match standing {
-            Standing::Quick => (QUICK, QUICK - FOR_NEWCOMERS),
-            Standing::New => (QUICK, NEWCOMERS),
-            Standing::Slow => (SLOW, LATE),
-            Standing::Silent => (SLOW, SILENT),
+    const fn has_room(&self, class: EndpointClass) -> bool {
+        let of = self.of(class);
+        let (all, own) = match class {
+            EndpointClass::Quick => (QUICK, QUICK - FOR_NEWCOMERS),
+            EndpointClass::New => (QUICK, NEWCOMERS),
+            EndpointClass::Slow => (SLOW, LATE),
+            EndpointClass::Silent => (SLOW, SILENT),
         };
-        let taken = match standing {
-            Standing::Quick | Standing::New => self.quick(),
-            Standing::Slow | Standing::Silent => self.slow(),
+        let taken = match class {
+            EndpointClass::Quick | EndpointClass::New => self.quick(),
+            EndpointClass::Slow | EndpointClass::Silent => self.slow(),
         };
         taken < self.most(all) && of < self.most(own)
     }
@@ -203,16 +204,16 @@ impl Slots {
         if self.are_few { slots / 4 } else { slots }
     }
 
-    const fn take(&mut self, standing: Standing) {
-        self.begun[standing.index()] += 1;
+    const fn take(&mut self, class: EndpointClass) {
+        self.begun[class.index()] += 1;
     }
 
     /// Moves an attempt to the slow pool, if there is room and it is not there.
     const fn move_over(&mut self, attempt: &mut UnderWay) {
-        let is_quick = matches!(attempt.standing, Standing::Quick | Standing::New);
+        let is_quick = matches!(attempt.class, EndpointClass::Quick | EndpointClass::New);
         if is_quick && !attempt.has_moved && self.slow() < self.most(SLOW) {
             attempt.has_moved = true;
-            self.begun[attempt.standing.index()] -= 1;
+            self.begun[attempt.class.index()] -= 1;
             self.moved += 1;
         }
     }
@@ -221,7 +222,7 @@ impl Slots {
         if attempt.has_moved {
             self.moved -= 1;
         } else {
-            self.begun[attempt.standing.index()] -= 1;
+            self.begun[attempt.class.index()] -= 1;
         }
     }
 }
@@ -240,7 +241,7 @@ pub(super) enum Action {
 
 /// How an attempt went, as far as turns are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Went {
+pub(super) enum AttemptOutcome {
     /// The receiver has it.
     Delivered,
     /// It answered something else, or is none to be sent to.
@@ -253,12 +254,12 @@ pub(super) enum Went {
     NotTried,
 }
 
-/// All endpoints that something waits for.
+/// The flows of all endpoints with deliveries that wait.
 #[derive(Default)]
-pub(super) struct Lanes {
-    lanes: HashMap<EndpointId, Lane>,
-    turns: [VecDeque<EndpointId>; STANDINGS.len()],
-    /// Lanes that wait for a time.
+pub(super) struct Scheduler {
+    flows: HashMap<EndpointId, Flow>,
+    turns: [VecDeque<EndpointId>; CLASSES.len()],
+    /// Flows that wait for a time.
     waiting: BTreeSet<(Time, EndpointId)>,
     under_way: HashMap<DeliveryId, UnderWay>,
     /// Arrived, and not recorded yet.
@@ -268,18 +269,18 @@ pub(super) struct Lanes {
     claims: usize,
     /// What the claims under way may bring: it needs room too.
     claimed_for: usize,
-    /// Lanes that wait until fewer claims are under way.
+    /// Flows that wait until fewer claims are under way.
     claimers: VecDeque<EndpointId>,
     /// Claimed and put aside untried.
     dropped: Vec<DeliveryId>,
-    /// Lanes from which on idle ones are looked for again: where nearly all are busy, a look at all of
+    /// Flows from which on idle ones are looked for again: where nearly all are busy, a look at all of
     /// them for each new one would be the square of their number.
     crowd: usize,
     /// How long an open circuit may hold back.
     hold: Duration,
 }
 
-impl Lanes {
+impl Scheduler {
     /// Sets how long an open circuit may hold back.
     pub(super) const fn hold_for(&mut self, hold: Duration) {
         self.hold = hold;
@@ -293,13 +294,13 @@ impl Lanes {
     /// Something is due for an endpoint at a time.
     pub(super) fn due(&mut self, endpoint: EndpointId, at: Time) {
         let many = REMEMBERED.max(self.crowd);
-        if self.lanes.len() >= many && !self.lanes.contains_key(&endpoint) {
-            self.lanes.retain(|_, lane| !lane.is_idle());
-            self.crowd = 2 * self.lanes.len();
+        if self.flows.len() >= many && !self.flows.contains_key(&endpoint) {
+            self.flows.retain(|_, flow| !flow.is_idle());
+            self.crowd = 2 * self.flows.len();
         }
-        let lane = self.lanes.entry(endpoint).or_default();
-        lane.was_rung |= lane.is_claiming;
-        lane.next = Some(lane.next.map_or(at, |next| next.min(at)));
+        let flow = self.flows.entry(endpoint).or_default();
+        flow.was_rung |= flow.is_claiming;
+        flow.next = Some(flow.next.map_or(at, |next| next.min(at)));
         self.give_turn(endpoint);
     }
 
@@ -309,20 +310,20 @@ impl Lanes {
             && at <= now
         {
             self.waiting.pop_first();
-            if let Some(lane) = self.lanes.get_mut(&endpoint) {
-                lane.wakes_at = None;
+            if let Some(flow) = self.flows.get_mut(&endpoint) {
+                flow.wakes_at = None;
             }
             self.give_turn(endpoint);
         }
         if !self.dropped.is_empty() {
             return Some(Action::GiveBack(std::mem::take(&mut self.dropped)));
         }
-        for standing in STANDINGS {
-            while self.has_slot(standing) {
-                let Some(endpoint) = self.turns[standing.index()].pop_front() else {
+        for class in CLASSES {
+            while self.has_slot(class) {
+                let Some(endpoint) = self.turns[class.index()].pop_front() else {
                     break;
                 };
-                if let Some(action) = self.turn_of(endpoint, standing, now) {
+                if let Some(action) = self.turn_of(endpoint, class, now) {
                     return Some(action);
                 }
             }
@@ -353,16 +354,16 @@ impl Lanes {
         now: Time,
     ) {
         self.claim_over(endpoint, next, now);
-        let Some(lane) = self.lanes.get_mut(&endpoint) else {
+        let Some(flow) = self.flows.get_mut(&endpoint) else {
             return;
         };
         // A moved clock, or a store that answers late, ends leases of what is in hand all the same.
         let (under_way, unrecorded) = (&self.under_way, &self.unrecorded);
-        let until = now.after(KEPT);
+        let until = now.after(BUFFERED_FOR);
         for due in deliveries {
-            let is_kept = lane.buffer.iter().any(|kept| kept.due.id == due.id);
+            let is_kept = flow.buffer.iter().any(|kept| kept.due.id == due.id);
             if !(is_kept || under_way.contains_key(&due.id) || unrecorded.contains(&due.id)) {
-                lane.buffer.push_back(Kept { due, until });
+                flow.buffer.push_back(Buffered { due, until });
                 self.buffered += 1;
             }
         }
@@ -372,19 +373,19 @@ impl Lanes {
     pub(super) fn claim_over(&mut self, endpoint: EndpointId, next: Option<Time>, now: Time) {
         self.claims -= 1;
         if let Some(next) = self.claimers.pop_front()
-            && let Some(lane) = self.lanes.get_mut(&next)
+            && let Some(flow) = self.flows.get_mut(&next)
         {
-            lane.is_claimer = false;
+            flow.is_claimer = false;
             self.give_turn(next);
         }
-        let Some(lane) = self.lanes.get_mut(&endpoint) else {
+        let Some(flow) = self.flows.get_mut(&endpoint) else {
             return;
         };
-        lane.is_claiming = false;
-        self.claimed_for -= std::mem::take(&mut lane.claims_for);
-        let again = std::mem::take(&mut lane.was_rung).then_some(now);
+        flow.is_claiming = false;
+        self.claimed_for -= std::mem::take(&mut flow.claims_for);
+        let again = std::mem::take(&mut flow.was_rung).then_some(now);
         // The earliest: what is due since then is held back by no more than that allows.
-        lane.next = [lane.next, next, again].into_iter().flatten().min();
+        flow.next = [flow.next, next, again].into_iter().flatten().min();
         self.give_turn(endpoint);
     }
 
@@ -393,8 +394,8 @@ impl Lanes {
         let Some(attempt) = self.under_way.get_mut(&delivery) else {
             return;
         };
-        if let Some(lane) = self.lanes.get_mut(&attempt.endpoint) {
-            lane.standing = Standing::Silent;
+        if let Some(flow) = self.flows.get_mut(&attempt.endpoint) {
+            flow.class = EndpointClass::Silent;
         }
         self.slots.move_over(attempt);
     }
@@ -402,7 +403,7 @@ impl Lanes {
     /// A delivery has arrived. It is in hand until that is recorded.
     pub(super) fn arrived(&mut self, delivery: DeliveryId, has_lingered: bool, now: Time) {
         self.unrecorded.insert(delivery);
-        self.ended(delivery, Went::Delivered, has_lingered, None, now);
+        self.ended(delivery, AttemptOutcome::Delivered, has_lingered, None, now);
     }
 
     /// It is recorded that a delivery has arrived; where it could not be, when to look again.
@@ -422,37 +423,39 @@ impl Lanes {
     pub(super) fn ended(
         &mut self,
         delivery: DeliveryId,
-        went: Went,
+        went: AttemptOutcome,
         has_lingered: bool,
         retry_at: Option<Time>,
         now: Time,
     ) -> Option<EndpointId> {
         let attempt = self.under_way.remove(&delivery)?;
         self.slots.give_back(&attempt);
-        let lane = self.lanes.get_mut(&attempt.endpoint)?;
-        lane.in_flight -= 1;
-        lane.standing = match (went, has_lingered, lane.standing) {
-            (Went::NotTried, _, standing) => standing,
-            (Went::NoAnswer, true, _) => Standing::Silent,
-            (_, true, _) => Standing::Slow,
-            (Went::Delivered, false, _) => Standing::Quick,
+        let flow = self.flows.get_mut(&attempt.endpoint)?;
+        flow.in_flight -= 1;
+        flow.class = match (went, has_lingered, flow.class) {
+            (AttemptOutcome::NotTried, _, class) => class,
+            (AttemptOutcome::NoAnswer, true, _) => EndpointClass::Silent,
+            (_, true, _) => EndpointClass::Slow,
+            (AttemptOutcome::Delivered, false, _) => EndpointClass::Quick,
             // A refused connection costs a slot no longer than an answer does.
-            (_, false, Standing::Quick) => Standing::Quick,
-            (_, false, _) => Standing::New,
+            (_, false, EndpointClass::Quick) => EndpointClass::Quick,
+            (_, false, _) => EndpointClass::New,
         };
         match went {
-            Went::Delivered => lane.circuit.succeeded(),
-            Went::Failed | Went::NoAnswer => lane.circuit.failed(now, self.hold),
-            Went::AskedToWait(pause) => lane.circuit.asked_to_wait(now, pause, self.hold),
-            Went::NotTried => {
-                self.buffered -= lane.buffer.len();
-                let dropped = lane.buffer.drain(..).map(|kept| kept.due.id);
+            AttemptOutcome::Delivered => flow.circuit.succeeded(),
+            AttemptOutcome::Failed | AttemptOutcome::NoAnswer => {
+                flow.circuit.failed(now, self.hold)
+            }
+            AttemptOutcome::AskedToWait(pause) => flow.circuit.asked_to_wait(now, pause, self.hold),
+            AttemptOutcome::NotTried => {
+                self.buffered -= flow.buffer.len();
+                let dropped = flow.buffer.drain(..).map(|kept| kept.due.id);
                 self.dropped.extend(dropped);
             }
         }
         if let Some(at) = retry_at {
-            lane.was_rung |= lane.is_claiming;
-            lane.next = Some(lane.next.map_or(at, |next| next.min(at)));
+            flow.was_rung |= flow.is_claiming;
+            flow.next = Some(flow.next.map_or(at, |next| next.min(at)));
         }
         self.give_turn(attempt.endpoint);
         Some(attempt.endpoint)
@@ -460,21 +463,21 @@ impl Lanes {
 
     /// An endpoint is disabled or gone: that it kept failing is over.
     pub(super) fn takes_nothing(&mut self, endpoint: EndpointId) {
-        if let Some(lane) = self.lanes.get_mut(&endpoint) {
-            lane.circuit = Circuit::default();
+        if let Some(flow) = self.flows.get_mut(&endpoint) {
+            flow.circuit = Circuit::default();
         }
     }
 
     /// The circuit of an endpoint.
     pub(super) fn circuit(&self, endpoint: EndpointId) -> Circuit {
-        let lane = self.lanes.get(&endpoint);
-        lane.map(|lane| lane.circuit).unwrap_or_default()
+        let flow = self.flows.get(&endpoint);
+        flow.map(|flow| flow.circuit).unwrap_or_default()
     }
 
     /// Circuits that are not closed.
     pub(super) fn circuits(&self) -> impl Iterator<Item = (EndpointId, Circuit)> {
-        let lanes = self.lanes.iter();
-        let circuits = lanes.map(|(endpoint, lane)| (*endpoint, lane.circuit));
+        let flows = self.flows.iter();
+        let circuits = flows.map(|(endpoint, flow)| (*endpoint, flow.circuit));
         circuits.filter(|(_, circuit)| !circuit.is_closed())
     }
 
@@ -483,63 +486,63 @@ impl Lanes {
         (self.slots.quick(), self.slots.slow())
     }
 
-    fn has_slot(&self, standing: Standing) -> bool {
-        self.unrecorded.len() < UNRECORDED && self.slots.has_room(standing)
+    fn has_slot(&self, class: EndpointClass) -> bool {
+        self.unrecorded.len() < UNRECORDED && self.slots.has_room(class)
     }
 
-    /// Puts a lane into the queue of its standing, unless it is there. One whose standing has changed
+    /// Puts a flow into the queue of its class, unless it is there. One whose class has changed
     /// leaves the queue of the old one: silent endpoints may fill it for long.
     fn give_turn(&mut self, endpoint: EndpointId) {
-        let Some(lane) = self.lanes.get_mut(&endpoint) else {
+        let Some(flow) = self.flows.get_mut(&endpoint) else {
             return;
         };
-        let standing = lane.standing;
-        if lane.is_claimer || lane.queue == Some(standing) {
+        let class = flow.class;
+        if flow.is_claimer || flow.queue == Some(class) {
             return;
         }
-        if let Some(before) = lane.queue.replace(standing) {
+        if let Some(before) = flow.queue.replace(class) {
             self.turns[before.index()].retain(|each| *each != endpoint);
         }
-        self.turns[standing.index()].push_back(endpoint);
+        self.turns[class.index()].push_back(endpoint);
     }
 
-    /// A lane is at the head of a queue. It is put back where it may go on at once.
-    fn turn_of(&mut self, endpoint: EndpointId, queue: Standing, now: Time) -> Option<Action> {
+    /// A flow is at the head of a queue. It is put back where it may go on at once.
+    fn turn_of(&mut self, endpoint: EndpointId, queue: EndpointClass, now: Time) -> Option<Action> {
         let hold = self.hold;
-        let lane = self.lanes.get_mut(&endpoint)?;
-        lane.queue = None;
-        if lane.standing != queue {
+        let flow = self.flows.get_mut(&endpoint)?;
+        flow.queue = None;
+        if flow.class != queue {
             self.give_turn(endpoint);
             return None;
         }
-        if let Some(first) = lane.buffer.front()
+        if let Some(first) = flow.buffer.front()
             && first.until <= now
         {
             // Its leases are about to end: claimed anew. A claim under way has passed them over.
             let since = first.due.due_at;
-            lane.next = Some(lane.next.map_or(since, |next| next.min(since)));
-            lane.was_rung |= lane.is_claiming;
-            self.buffered -= lane.buffer.len();
-            let dropped = lane.buffer.drain(..).map(|kept| kept.due.id).collect();
+            flow.next = Some(flow.next.map_or(since, |next| next.min(since)));
+            flow.was_rung |= flow.is_claiming;
+            self.buffered -= flow.buffer.len();
+            let dropped = flow.buffer.drain(..).map(|kept| kept.due.id).collect();
             self.give_turn(endpoint);
             return Some(Action::GiveBack(dropped));
         }
-        if lane.buffer.len() * 2 <= lane.standing.page()
+        if flow.buffer.len() * 2 <= flow.class.page()
             && let Some(claim) = self.claim_for(endpoint, now)
         {
             // It goes on with what is left.
             self.give_turn(endpoint);
             return Some(claim);
         }
-        let lane = self.lanes.get_mut(&endpoint)?;
-        let head = &lane.buffer.front()?.due;
-        if lane.in_flight >= lane.standing.share() {
+        let flow = self.flows.get_mut(&endpoint)?;
+        let head = &flow.buffer.front()?.due;
+        if flow.in_flight >= flow.class.share() {
             // The end of an attempt gives it a turn.
             return None;
         }
-        match lane
+        match flow
             .circuit
-            .may_start(now, head.due_at, hold, lane.in_flight > 0)
+            .may_start(now, head.due_at, hold, flow.in_flight > 0)
         {
             Ok(()) => {}
             Err(wait) => {
@@ -547,13 +550,13 @@ impl Lanes {
                 return None;
             }
         }
-        let due = lane.buffer.pop_front()?.due;
+        let due = flow.buffer.pop_front()?.due;
         self.buffered -= 1;
-        lane.in_flight += 1;
+        flow.in_flight += 1;
         self.slots.take(queue);
         let attempt = UnderWay {
             endpoint,
-            standing: queue,
+            class: queue,
             has_moved: false,
         };
         self.under_way.insert(due.id, attempt);
@@ -561,22 +564,22 @@ impl Lanes {
         Some(Action::Start(endpoint, Box::new(due)))
     }
 
-    /// A lane with little in hand claims what is due; earlier than it has a slot for more, so that it
+    /// A flow with little in hand claims what is due; earlier than it has a slot for more, so that it
     /// never waits for the store.
     fn claim_for(&mut self, endpoint: EndpointId, now: Time) -> Option<Action> {
         let hold = self.hold;
         let room = BUFFERED.saturating_sub(self.buffered + self.claimed_for);
-        let lane = self.lanes.get_mut(&endpoint)?;
-        if lane.is_claiming || (room == 0 && !lane.buffer.is_empty()) {
+        let flow = self.flows.get_mut(&endpoint)?;
+        if flow.is_claiming || (room == 0 && !flow.buffer.is_empty()) {
             return None;
         }
-        let Some(next) = lane.next else {
-            if lane.is_idle()
-                && lane.standing == Standing::New
-                && lane.wakes_at.is_none()
-                && lane.circuit.is_closed()
+        let Some(next) = flow.next else {
+            if flow.is_idle()
+                && flow.class == EndpointClass::New
+                && flow.wakes_at.is_none()
+                && flow.circuit.is_closed()
             {
-                self.lanes.remove(&endpoint);
+                self.flows.remove(&endpoint);
             }
             return None;
         };
@@ -584,34 +587,34 @@ impl Lanes {
             self.wait(endpoint, Wait::Until(next));
             return None;
         }
-        let is_full = lane.in_flight >= lane.standing.share();
-        if is_full && lane.standing != Standing::Quick {
+        let is_full = flow.in_flight >= flow.class.share();
+        if is_full && flow.class != EndpointClass::Quick {
             return None;
         }
-        if let Err(wait) = lane.circuit.may_start(now, next, hold, lane.in_flight > 0) {
+        if let Err(wait) = flow.circuit.may_start(now, next, hold, flow.in_flight > 0) {
             self.wait(endpoint, wait);
             return None;
         }
         if self.claims >= CLAIMS {
-            if lane.buffer.is_empty() {
-                lane.is_claimer = true;
+            if flow.buffer.is_empty() {
+                flow.is_claimer = true;
                 self.claimers.push_back(endpoint);
             }
             return None;
         }
-        lane.is_claiming = true;
-        lane.claims_for = lane.standing.page().min(room.max(1));
-        lane.next = None;
+        flow.is_claiming = true;
+        flow.claims_for = flow.class.page().min(room.max(1));
+        flow.next = None;
         self.claims += 1;
-        self.claimed_for += lane.claims_for;
-        Some(Action::Claim(endpoint, lane.claims_for))
+        self.claimed_for += flow.claims_for;
+        Some(Action::Claim(endpoint, flow.claims_for))
     }
 
     fn wait(&mut self, endpoint: EndpointId, wait: Wait) {
-        let (Wait::Until(at), Some(lane)) = (wait, self.lanes.get_mut(&endpoint)) else {
+        let (Wait::Until(at), Some(flow)) = (wait, self.flows.get_mut(&endpoint)) else {
             return;
         };
-        if let Some(before) = lane.wakes_at.replace(at) {
+        if let Some(before) = flow.wakes_at.replace(at) {
             self.waiting.remove(&(before, endpoint));
         }
         self.waiting.insert((at, endpoint));
@@ -619,5 +622,5 @@ impl Lanes {
 }
 
 #[cfg(test)]
-#[path = "lanes_tests.rs"]
+#[path = "scheduler_tests.rs"]
 mod tests;

@@ -49,10 +49,10 @@ fn due(serial: u64) -> DueDelivery {
     }
 }
 
-/// Lanes over a backlog; claims are answered at once.
+/// A scheduler over a backlog; claims are answered at once.
 #[derive(Default)]
 struct World {
-    lanes: Lanes,
+    scheduler: Scheduler,
     backlog: Backlog,
     given_back: Vec<DeliveryId>,
 }
@@ -60,17 +60,17 @@ struct World {
 impl World {
     fn queue(&mut self, name: u16, count: usize) {
         *self.backlog.left.entry(endpoint(name)).or_default() += count;
-        self.lanes.due(endpoint(name), NOW);
+        self.scheduler.due(endpoint(name), NOW);
     }
 
     /// Everything that starts now, in order.
     fn start(&mut self, now: Time) -> Vec<(EndpointId, DeliveryId)> {
         let mut started = Vec::new();
-        while let Some(action) = self.lanes.next(now) {
+        while let Some(action) = self.scheduler.next(now) {
             match action {
                 Action::Claim(endpoint, at_most) => {
                     let (taken, next) = self.backlog.take(endpoint, at_most);
-                    self.lanes.claimed(endpoint, taken, next, now);
+                    self.scheduler.claimed(endpoint, taken, next, now);
                 }
                 Action::GiveBack(dropped) => self.given_back.extend(dropped),
                 Action::Start(endpoint, due) => started.push((endpoint, due.id)),
@@ -80,16 +80,16 @@ impl World {
     }
 
     /// An attempt ends, and is recorded at once.
-    fn end(&mut self, id: DeliveryId, went: Went) {
-        self.end_at(id, went, went == Went::NoAnswer, NOW);
+    fn end(&mut self, id: DeliveryId, went: AttemptOutcome) {
+        self.end_at(id, went, went == AttemptOutcome::NoAnswer, NOW);
     }
 
-    fn end_at(&mut self, id: DeliveryId, went: Went, has_lingered: bool, now: Time) {
-        if went == Went::Delivered {
-            self.lanes.arrived(id, has_lingered, now);
-            self.lanes.recorded(id, endpoint(0), None);
+    fn end_at(&mut self, id: DeliveryId, went: AttemptOutcome, has_lingered: bool, now: Time) {
+        if went == AttemptOutcome::Delivered {
+            self.scheduler.arrived(id, has_lingered, now);
+            self.scheduler.recorded(id, endpoint(0), None);
         } else {
-            self.lanes.ended(id, went, has_lingered, None, now);
+            self.scheduler.ended(id, went, has_lingered, None, now);
         }
     }
 
@@ -97,7 +97,7 @@ impl World {
     fn befriend(&mut self, name: u16) {
         self.queue(name, 1);
         for (_, id) in self.start(NOW) {
-            self.end(id, Went::Delivered);
+            self.end(id, AttemptOutcome::Delivered);
         }
     }
 }
@@ -130,22 +130,22 @@ fn a_silent_endpoint_keeps_its_share_once_and_one_slot_from_then_on() {
     world.befriend(1);
     world.queue(1, 1000);
     let first = world.start(NOW);
-    assert_eq!(first.len(), Standing::Quick.share());
+    assert_eq!(first.len(), EndpointClass::Quick.share());
     for (_, id) in &first {
-        world.lanes.lingers(*id);
+        world.scheduler.lingers(*id);
     }
-    assert_eq!(world.lanes.slots(), (0, first.len()));
+    assert_eq!(world.scheduler.slots(), (0, first.len()));
     assert_eq!(world.start(NOW), []);
     for (_, id) in &first[..4] {
-        world.end(*id, Went::NoAnswer);
+        world.end(*id, AttemptOutcome::NoAnswer);
     }
     assert_eq!(world.start(NOW), [], "as long as others are under way");
     for (_, id) in &first[4..] {
-        world.end(*id, Went::NoAnswer);
+        world.end(*id, AttemptOutcome::NoAnswer);
     }
     // The circuit is no part of this: it may hold nothing back here.
     assert_eq!(world.start(NOW).len(), 1);
-    assert_eq!(world.lanes.slots(), (0, 1));
+    assert_eq!(world.scheduler.slots(), (0, 1));
 }
 
 #[test]
@@ -155,8 +155,8 @@ fn of_a_stranger_one_attempt_tells_what_it_is() {
     let first = world.start(NOW);
     assert_eq!(first.len(), 1);
     assert_eq!(world.start(NOW), []);
-    world.end(first[0].1, Went::Delivered);
-    assert_eq!(world.start(NOW).len(), Standing::Quick.share());
+    world.end(first[0].1, AttemptOutcome::Delivered);
+    assert_eq!(world.start(NOW).len(), EndpointClass::Quick.share());
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn thirty_silent_strangers_delay_no_other_stranger() {
     world.queue(99, 3);
     let stranger = world.start(NOW);
     assert_eq!(count(&stranger, 99), 1);
-    world.end(stranger[0].1, Went::Delivered);
+    world.end(stranger[0].1, AttemptOutcome::Delivered);
     assert_eq!(count(&world.start(NOW), 99), 2);
 }
 
@@ -183,7 +183,7 @@ fn a_dozen_friends_that_fall_silent_delay_no_other_friend() {
     for name in 0..12 {
         world.queue(name, 1000);
     }
-    assert_eq!(world.start(NOW).len(), 12 * Standing::Quick.share());
+    assert_eq!(world.start(NOW).len(), 12 * EndpointClass::Quick.share());
     world.queue(99, 1);
     assert_eq!(count(&world.start(NOW), 99), 1);
 }
@@ -198,7 +198,7 @@ fn strangers_wait_for_silent_ones_no_longer_than_until_they_linger() {
     assert_eq!(silent.len(), NEWCOMERS);
     world.queue(999, 3);
     for (_, id) in &silent {
-        world.lanes.lingers(*id);
+        world.scheduler.lingers(*id);
     }
     assert_eq!(count(&world.start(NOW), 999), 1);
 }
@@ -212,28 +212,28 @@ fn who_answers_again_does_not_stand_in_line_with_the_silent() {
     }
     for _ in 0..6 {
         for (_, id) in world.start(NOW) {
-            world.lanes.lingers(id);
-            world.end(id, Went::NoAnswer);
+            world.scheduler.lingers(id);
+            world.end(id, AttemptOutcome::NoAnswer);
         }
     }
     world.start(NOW);
-    assert_eq!(world.lanes.slots.of(Standing::Silent), SILENT);
+    assert_eq!(world.scheduler.slots.of(EndpointClass::Silent), SILENT);
     world.befriend(999);
     world.queue(999, 30);
     let own: Vec<_> = world.start(NOW).into_iter().map(|(_, id)| id).collect();
-    assert_eq!(own.len(), Standing::Quick.share());
+    assert_eq!(own.len(), EndpointClass::Quick.share());
     for id in &own[1..] {
-        world.lanes.lingers(*id);
-        world.end(*id, Went::NoAnswer);
+        world.scheduler.lingers(*id);
+        world.end(*id, AttemptOutcome::NoAnswer);
     }
-    world.lanes.lingers(own[0]);
+    world.scheduler.lingers(own[0]);
     assert_eq!(
         count(&world.start(NOW), 999),
         0,
         "it stands among the silent"
     );
-    world.end(own[0], Went::Delivered);
-    assert_eq!(count(&world.start(NOW), 999), Standing::Quick.share());
+    world.end(own[0], AttemptOutcome::Delivered);
+    assert_eq!(count(&world.start(NOW), 999), EndpointClass::Quick.share());
 }
 
 #[test]
@@ -242,20 +242,20 @@ fn what_has_arrived_leaves_its_slot_and_stays_in_hand_until_it_is_recorded() {
     world.befriend(1);
     world.queue(1, 1);
     let (_, id) = world.start(NOW)[0];
-    world.lanes.arrived(id, false, NOW);
-    assert_eq!(world.lanes.slots(), (0, 0));
-    assert!(!world.lanes.is_idle(NOW));
+    world.scheduler.arrived(id, false, NOW);
+    assert_eq!(world.scheduler.slots(), (0, 0));
+    assert!(!world.scheduler.is_idle(NOW));
     // A clock that was moved has ended its lease.
-    world.lanes.due(endpoint(1), NOW);
+    world.scheduler.due(endpoint(1), NOW);
     let again = DueDelivery { id, ..due(77) };
-    let Some(Action::Claim(..)) = world.lanes.next(NOW) else {
+    let Some(Action::Claim(..)) = world.scheduler.next(NOW) else {
         panic!("a claim");
     };
     let end = Some(NOW.after(Duration::from_secs(60)));
-    world.lanes.claimed(endpoint(1), vec![again], end, NOW);
+    world.scheduler.claimed(endpoint(1), vec![again], end, NOW);
     assert_eq!(world.start(NOW), [], "it is not sent twice");
-    world.lanes.recorded(id, endpoint(1), None);
-    assert!(world.lanes.is_idle(NOW));
+    world.scheduler.recorded(id, endpoint(1), None);
+    assert!(world.scheduler.is_idle(NOW));
 }
 
 #[test]
@@ -270,14 +270,14 @@ fn no_more_is_sent_than_the_store_records() {
             break;
         }
         for (_, id) in started {
-            world.lanes.arrived(id, false, NOW);
+            world.scheduler.arrived(id, false, NOW);
             arrived.push(id);
         }
     }
-    let share = Standing::Quick.share();
+    let share = EndpointClass::Quick.share();
     assert!((UNRECORDED..UNRECORDED + share).contains(&arrived.len()));
     for id in arrived {
-        world.lanes.recorded(id, endpoint(1), None);
+        world.scheduler.recorded(id, endpoint(1), None);
     }
     assert_eq!(world.start(NOW).len(), share);
 }
@@ -293,7 +293,7 @@ fn whatever_silent_strangers_do_known_endpoints_start_at_once() {
     for _ in 0..20 {
         // All linger, the slow pool is full, and still more come.
         for (_, id) in &under_way {
-            world.lanes.lingers(*id);
+            world.scheduler.lingers(*id);
         }
         under_way.extend(world.start(NOW));
         world.queue(9999, 1);
@@ -301,15 +301,15 @@ fn whatever_silent_strangers_do_known_endpoints_start_at_once() {
         assert_eq!(count(&friend, 9999), 1);
         for (who, id) in friend {
             if who == endpoint(9999) {
-                world.end(id, Went::Delivered);
+                world.end(id, AttemptOutcome::Delivered);
             } else {
                 under_way.push((who, id));
             }
         }
         let (_, oldest) = under_way.remove(0);
-        world.end(oldest, Went::NoAnswer);
+        world.end(oldest, AttemptOutcome::NoAnswer);
     }
-    let (quick, slow) = world.lanes.slots();
+    let (quick, slow) = world.scheduler.slots();
     assert!(slow <= SLOW && quick <= NEWCOMERS, "{quick} {slow}");
 }
 
@@ -322,20 +322,20 @@ fn many_that_answer_late_leave_slots_to_the_silent_and_to_what_lingers() {
     // Three hundred answer late, a hundred not at all.
     for _ in 0..7 {
         for (who, id) in world.start(NOW) {
-            world.lanes.lingers(id);
+            world.scheduler.lingers(id);
             let is_silent = (300..400).any(|name| who == endpoint(name));
             let went = if is_silent {
-                Went::NoAnswer
+                AttemptOutcome::NoAnswer
             } else {
-                Went::Failed
+                AttemptOutcome::Failed
             };
             world.end_at(id, went, true, NOW);
         }
     }
     world.start(NOW);
-    let slots = &world.lanes.slots;
-    assert_eq!(slots.of(Standing::Slow), LATE);
-    assert_eq!(slots.of(Standing::Silent), 100, "each has one");
+    let slots = &world.scheduler.slots;
+    assert_eq!(slots.of(EndpointClass::Slow), LATE);
+    assert_eq!(slots.of(EndpointClass::Silent), 100, "each has one");
     for name in 1000..1016 {
         world.befriend(name);
         world.queue(name, 1000);
@@ -344,9 +344,9 @@ fn many_that_answer_late_leave_slots_to_the_silent_and_to_what_lingers() {
     let friends = world.start(NOW);
     assert_eq!(friends.len(), QUICK - FOR_NEWCOMERS);
     for (_, id) in friends {
-        world.lanes.lingers(id);
+        world.scheduler.lingers(id);
     }
-    assert_eq!(world.lanes.slots.quick(), 0);
+    assert_eq!(world.scheduler.slots.quick(), 0);
 }
 
 #[test]
@@ -355,20 +355,20 @@ fn a_host_that_cannot_be_reached_and_takes_long_to_tell_is_silent() {
     world.befriend(1);
     world.queue(1, 1000);
     let mut under_way = world.start(NOW);
-    assert_eq!(under_way.len(), Standing::Quick.share());
+    assert_eq!(under_way.len(), EndpointClass::Quick.share());
     for (_, id) in under_way.drain(..) {
-        world.end_at(id, Went::NoAnswer, true, NOW);
+        world.end_at(id, AttemptOutcome::NoAnswer, true, NOW);
     }
-    assert_eq!(world.start(NOW).len(), Standing::Silent.share());
-    // Refused at once it keeps nobody waiting.
+    assert_eq!(world.start(NOW).len(), EndpointClass::Silent.share());
+    // An endpoint that refuses at once keeps no other waiting.
     world.befriend(2);
     world.queue(2, 1000);
     for (_, id) in world.start(NOW) {
-        world.end_at(id, Went::NoAnswer, false, NOW);
+        world.end_at(id, AttemptOutcome::NoAnswer, false, NOW);
     }
     assert_eq!(
         count(&world.start(NOW), 2),
-        Standing::Quick.share(),
+        EndpointClass::Quick.share(),
         "but for its circuit, which holds nothing back here"
     );
 }
@@ -392,7 +392,7 @@ fn busy_friends_leave_slots_to_strangers() {
 #[test]
 fn a_process_that_may_open_few_files_has_a_quarter_of_the_attempts_under_way() {
     let mut world = World::default();
-    world.lanes.be_few(true);
+    world.scheduler.be_few(true);
     for name in 0..1000 {
         world.queue(name, 10);
     }
@@ -405,7 +405,7 @@ fn a_process_that_may_open_few_files_has_a_quarter_of_the_attempts_under_way() {
         begun += started.len();
         // None of them answers.
         for (_, id) in started {
-            world.lanes.lingers(id);
+            world.scheduler.lingers(id);
         }
     }
     assert!((QUICK / 4..=(QUICK + SLOW) / 4).contains(&begun), "{begun}");
@@ -416,13 +416,13 @@ fn a_recovered_endpoint_has_its_share_again() {
     let mut world = World::default();
     world.queue(1, 1000);
     for (_, id) in world.start(NOW) {
-        world.lanes.lingers(id);
-        world.end(id, Went::NoAnswer);
+        world.scheduler.lingers(id);
+        world.end(id, AttemptOutcome::NoAnswer);
     }
     for (_, id) in world.start(NOW) {
-        world.end(id, Went::Delivered);
+        world.end(id, AttemptOutcome::Delivered);
     }
-    assert_eq!(world.start(NOW).len(), Standing::Quick.share());
+    assert_eq!(world.start(NOW).len(), EndpointClass::Quick.share());
 }
 
 #[test]
@@ -437,7 +437,11 @@ fn what_is_held_in_memory_is_bounded() {
     world.start(NOW);
     // Of 30,000: pages while there is room, then one for each endpoint, so that none starves.
     let most = BUFFERED + 300;
-    assert!(world.lanes.buffered <= most, "{}", world.lanes.buffered);
+    assert!(
+        world.scheduler.buffered <= most,
+        "{}",
+        world.scheduler.buffered
+    );
 }
 
 #[test]
@@ -448,10 +452,10 @@ fn what_was_claimed_too_long_ago_is_given_back_and_claimed_anew() {
     let first = world.start(NOW);
     assert_eq!(first.len(), 8);
     // The others wait for slots.
-    assert_eq!(world.lanes.buffered, 12);
-    let later = NOW.after(KEPT);
+    assert_eq!(world.scheduler.buffered, 12);
+    let later = NOW.after(BUFFERED_FOR);
     for (_, id) in &first {
-        world.end_at(*id, Went::Delivered, false, later);
+        world.end_at(*id, AttemptOutcome::Delivered, false, later);
     }
     assert_eq!(world.start(later), []);
     assert_eq!(world.given_back.len(), 12);
@@ -462,22 +466,22 @@ fn what_was_claimed_too_long_ago_is_given_back_and_claimed_anew() {
 #[test]
 fn an_open_circuit_waits_and_then_lets_one_try() {
     let mut world = World::default();
-    world.lanes.hold_for(Duration::from_secs(60));
+    world.scheduler.hold_for(Duration::from_secs(60));
     world.queue(1, 1000);
     let mut failed = 0;
     while failed < 5 {
         for (_, id) in world.start(NOW) {
-            world.end(id, Went::Failed);
+            world.end(id, AttemptOutcome::Failed);
             failed += 1;
         }
     }
     assert_eq!(world.start(NOW), []);
-    let state = |world: &World, now| world.lanes.circuit(endpoint(1)).state(now);
+    let state = |world: &World, now| world.scheduler.circuit(endpoint(1)).state(now);
     assert_eq!(state(&world, NOW), CircuitState::Open);
-    assert_eq!(world.lanes.circuits().count(), 1);
-    let wakes = world.lanes.wakes_at().unwrap();
+    assert_eq!(world.scheduler.circuits().count(), 1);
+    let wakes = world.scheduler.wakes_at().unwrap();
     assert_eq!(wakes, NOW.after(Duration::from_secs(10)));
-    assert!(world.lanes.is_idle(NOW) && !world.lanes.is_idle(wakes));
+    assert!(world.scheduler.is_idle(NOW) && !world.scheduler.is_idle(wakes));
     assert_eq!(world.start(wakes).len(), 1);
     assert_eq!(state(&world, wakes), CircuitState::HalfOpen);
 }
@@ -486,19 +490,19 @@ fn an_open_circuit_waits_and_then_lets_one_try() {
 fn no_attempt_waits_longer_for_an_open_circuit_than_it_may() {
     const HOLD: u64 = 60;
     let mut world = World::default();
-    world.lanes.hold_for(Duration::from_secs(HOLD));
+    world.scheduler.hold_for(Duration::from_secs(HOLD));
     world.befriend(1);
     // All are in hand at once, so that nothing in the store tells how long they have waited.
-    let all = Standing::Quick.page();
+    let all = EndpointClass::Quick.page();
     world.queue(1, all);
     let (mut tried, mut given_back) = (0, 0);
     for second in 0..=HOLD {
         let now = NOW.after(Duration::from_secs(second));
-        while let Some(action) = world.lanes.next(now) {
+        while let Some(action) = world.scheduler.next(now) {
             match action {
                 Action::Claim(endpoint, at_most) => {
                     let (taken, next) = world.backlog.take(endpoint, at_most);
-                    world.lanes.claimed(endpoint, taken, next, now);
+                    world.scheduler.claimed(endpoint, taken, next, now);
                 }
                 // Their leases end before their time does: they are claimed anew.
                 Action::GiveBack(dropped) => {
@@ -507,7 +511,7 @@ fn no_attempt_waits_longer_for_an_open_circuit_than_it_may() {
                 }
                 Action::Start(_, due) => {
                     tried += 1;
-                    world.end_at(due.id, Went::Failed, false, now);
+                    world.end_at(due.id, AttemptOutcome::Failed, false, now);
                 }
             }
         }
@@ -519,29 +523,31 @@ fn no_attempt_waits_longer_for_an_open_circuit_than_it_may() {
 #[test]
 fn what_was_due_before_a_claim_is_not_due_later_for_it() {
     let mut world = World::default();
-    world.lanes.due(endpoint(1), NOW);
-    let claim = world.lanes.next(NOW);
+    world.scheduler.due(endpoint(1), NOW);
+    let claim = world.scheduler.next(NOW);
     assert!(matches!(claim, Some(Action::Claim(..))), "{claim:?}");
     // Something is queued meanwhile, which the claim has not seen, and it finds what is long due.
     let later = NOW.after(Duration::from_secs(30));
-    world.lanes.due(endpoint(1), later);
-    world.lanes.claimed(endpoint(1), vec![], Some(NOW), later);
-    assert_eq!(world.lanes.lanes[&endpoint(1)].next, Some(NOW));
+    world.scheduler.due(endpoint(1), later);
+    world
+        .scheduler
+        .claimed(endpoint(1), vec![], Some(NOW), later);
+    assert_eq!(world.scheduler.flows[&endpoint(1)].next, Some(NOW));
 }
 
 #[test]
 fn an_endpoint_that_takes_nothing_has_no_open_circuit() {
     let mut world = World::default();
-    world.lanes.hold_for(Duration::from_secs(60));
+    world.scheduler.hold_for(Duration::from_secs(60));
     world.queue(1, 1000);
     for _ in 0..5 {
         for (_, id) in world.start(NOW) {
-            world.end(id, Went::Failed);
+            world.end(id, AttemptOutcome::Failed);
         }
     }
-    assert_eq!(world.lanes.circuits().count(), 1);
-    world.lanes.takes_nothing(endpoint(1));
-    assert_eq!(world.lanes.circuits().count(), 0);
+    assert_eq!(world.scheduler.circuits().count(), 1);
+    world.scheduler.takes_nothing(endpoint(1));
+    assert_eq!(world.scheduler.circuits().count(), 0);
 }
 
 #[test]
@@ -551,10 +557,10 @@ fn a_disabled_endpoint_gives_back_what_waits() {
     world.queue(1, 50);
     let started = world.start(NOW);
     // Some of what was claimed is under way, the rest waits for slots.
-    let share = Standing::Quick.share();
+    let share = EndpointClass::Quick.share();
     assert_eq!(started.len(), share);
-    world.end(started[0].1, Went::NotTried);
-    assert_eq!(world.lanes.buffered, 0);
+    world.end(started[0].1, AttemptOutcome::NotTried);
+    assert_eq!(world.scheduler.buffered, 0);
     world.start(NOW);
     assert_eq!(world.given_back.len(), 50 - share);
 }
@@ -562,7 +568,7 @@ fn a_disabled_endpoint_gives_back_what_waits() {
 #[test]
 fn what_is_put_aside_is_given_back_before_it_is_claimed_anew() {
     // Too old, or of an endpoint that was disabled for a moment.
-    for later in [NOW.after(KEPT), NOW] {
+    for later in [NOW.after(BUFFERED_FOR), NOW] {
         let mut world = World::default();
         world.befriend(1);
         world.queue(1, 20);
@@ -570,16 +576,16 @@ fn what_is_put_aside_is_given_back_before_it_is_claimed_anew() {
         let (_, id) = started[0];
         if later == NOW {
             world
-                .lanes
-                .ended(id, Went::NotTried, false, Some(NOW), later);
+                .scheduler
+                .ended(id, AttemptOutcome::NotTried, false, Some(NOW), later);
         } else {
-            world.end_at(id, Went::Delivered, false, later);
+            world.end_at(id, AttemptOutcome::Delivered, false, later);
         }
-        let Some(Action::GiveBack(dropped)) = world.lanes.next(later) else {
+        let Some(Action::GiveBack(dropped)) = world.scheduler.next(later) else {
             panic!("a lease that is held hides what it is for");
         };
         assert_eq!(dropped.len(), 12);
-        let claim = world.lanes.next(later);
+        let claim = world.scheduler.next(later);
         assert!(matches!(claim, Some(Action::Claim(..))), "{claim:?}");
     }
 }
@@ -590,8 +596,8 @@ fn claiming_more() -> (World, Vec<(EndpointId, DeliveryId)>) {
     world.befriend(1);
     world.queue(1, 20);
     let started = world.start(NOW);
-    world.lanes.due(endpoint(1), NOW);
-    let claim = world.lanes.next(NOW);
+    world.scheduler.due(endpoint(1), NOW);
+    let claim = world.scheduler.next(NOW);
     assert!(matches!(claim, Some(Action::Claim(..))), "{claim:?}");
     (world, started)
 }
@@ -600,13 +606,13 @@ fn claiming_more() -> (World, Vec<(EndpointId, DeliveryId)>) {
 fn a_claim_that_has_passed_over_what_is_given_back_is_made_again() {
     // More is queued, and the store answers late.
     let (mut world, started) = claiming_more();
-    assert_eq!(world.lanes.next(NOW), None);
-    let later = NOW.after(KEPT);
-    world.end_at(started[0].1, Went::Delivered, false, later);
-    let dropped = world.lanes.next(later);
+    assert_eq!(world.scheduler.next(NOW), None);
+    let later = NOW.after(BUFFERED_FOR);
+    world.end_at(started[0].1, AttemptOutcome::Delivered, false, later);
+    let dropped = world.scheduler.next(later);
     assert!(matches!(dropped, Some(Action::GiveBack(_))), "{dropped:?}");
-    world.lanes.claimed(endpoint(1), vec![], None, later);
-    let again = world.lanes.next(later);
+    world.scheduler.claimed(endpoint(1), vec![], None, later);
+    let again = world.scheduler.next(later);
     assert!(matches!(again, Some(Action::Claim(..))), "{again:?}");
 }
 
@@ -615,15 +621,18 @@ fn what_is_in_hand_is_not_taken_a_second_time() {
     // Its leases have ended while the store was slow to tell of them, and it tells of all anew.
     let (mut world, started) = claiming_more();
     let all = (2..=21).map(due).collect();
-    world.lanes.claimed(endpoint(1), all, None, NOW);
+    world.scheduler.claimed(endpoint(1), all, None, NOW);
     let mut ids: Vec<_> = started.into_iter().map(|(_, id)| id).collect();
     for at in 0..20 {
-        world.end(ids[at], Went::Delivered);
+        world.end(ids[at], AttemptOutcome::Delivered);
         ids.extend(world.start(NOW).into_iter().map(|(_, id)| id));
     }
     let distinct: HashSet<_> = ids.iter().collect();
     assert_eq!((ids.len(), distinct.len()), (20, 20));
-    assert_eq!((world.lanes.slots(), world.lanes.buffered), ((0, 0), 0));
+    assert_eq!(
+        (world.scheduler.slots(), world.scheduler.buffered),
+        ((0, 0), 0)
+    );
 }
 
 #[test]
@@ -635,20 +644,20 @@ fn idle_endpoints_are_forgotten_beyond_a_number() {
     }
     world.start(NOW);
     for name in 3_000..40_000 {
-        world.lanes.due(endpoint(name), NOW);
-        let lane = world.lanes.lanes.get_mut(&endpoint(name)).unwrap();
-        lane.next = None;
+        world.scheduler.due(endpoint(name), NOW);
+        let flow = world.scheduler.flows.get_mut(&endpoint(name)).unwrap();
+        flow.next = None;
     }
-    let known = world.lanes.lanes.len();
+    let known = world.scheduler.flows.len();
     assert!((3_000..=REMEMBERED).contains(&known), "{known}");
 }
 
 #[test]
 fn nothing_is_remembered_of_an_endpoint_that_nothing_is_known_of() {
     let mut world = World::default();
-    world.lanes.due(endpoint(1), NOW);
+    world.scheduler.due(endpoint(1), NOW);
     assert_eq!(world.start(NOW), []);
-    assert!(world.lanes.lanes.is_empty() && world.lanes.is_idle(NOW));
+    assert!(world.scheduler.flows.is_empty() && world.scheduler.is_idle(NOW));
 }
 
 proptest! {
@@ -658,7 +667,7 @@ proptest! {
         steps in prop::collection::vec((0_u8..6, 0_u16..80, any::<prop::sample::Index>()), 1..400),
     ) {
         let mut world = World::default();
-        world.lanes.hold_for(Duration::from_secs(60));
+        world.scheduler.hold_for(Duration::from_secs(60));
         let mut under_way: Vec<(EndpointId, DeliveryId)> = Vec::new();
         let mut now = NOW;
         for (what, name, index) in steps {
@@ -671,44 +680,44 @@ proptest! {
                 let at = index.index(under_way.len());
                 let (_, id) = under_way[at];
                 if what == 3 {
-                    world.lanes.lingers(id);
+                    world.scheduler.lingers(id);
                 } else {
                     under_way.swap_remove(at);
                     let pause = Duration::from_secs(name.into());
                     let went = [
-                        Went::Delivered,
-                        Went::Failed,
-                        Went::AskedToWait(pause),
-                        Went::NoAnswer,
-                        Went::NotTried,
+                        AttemptOutcome::Delivered,
+                        AttemptOutcome::Failed,
+                        AttemptOutcome::AskedToWait(pause),
+                        AttemptOutcome::NoAnswer,
+                        AttemptOutcome::NotTried,
                     ];
                     let went = went[usize::from(name) % 5];
                     world.end_at(id, went, name % 3 == 0, now);
                 }
             }
             under_way.extend(world.start(now));
-            let lanes = &world.lanes;
+            let scheduler = &world.scheduler;
             let of = |pick: &dyn Fn(&UnderWay) -> bool| {
-                lanes.under_way.values().filter(|each| pick(each)).count()
+                scheduler.under_way.values().filter(|each| pick(each)).count()
             };
-            prop_assert_eq!(lanes.under_way.len(), under_way.len());
-            prop_assert_eq!(lanes.slots.moved, of(&|each| each.has_moved));
-            for standing in STANDINGS {
-                let begun = of(&|each| each.standing == standing && !each.has_moved);
-                prop_assert_eq!(lanes.slots.of(standing), begun);
+            prop_assert_eq!(scheduler.under_way.len(), under_way.len());
+            prop_assert_eq!(scheduler.slots.moved, of(&|each| each.has_moved));
+            for class in CLASSES {
+                let begun = of(&|each| each.class == class && !each.has_moved);
+                prop_assert_eq!(scheduler.slots.of(class), begun);
             }
-            let (quick, slow) = lanes.slots();
+            let (quick, slow) = scheduler.slots();
             prop_assert_eq!(quick + slow, under_way.len());
             prop_assert!(quick <= QUICK && slow <= SLOW);
-            prop_assert!(lanes.slots.of(Standing::New) <= NEWCOMERS);
-            prop_assert!(lanes.slots.of(Standing::Slow) <= LATE);
-            prop_assert!(lanes.slots.of(Standing::Silent) <= SILENT);
-            let buffered: usize = lanes.lanes.values().map(|lane| lane.buffer.len()).sum();
-            prop_assert_eq!(lanes.buffered, buffered);
-            for (id, lane) in &lanes.lanes {
-                let mine = lanes.under_way.values().filter(|each| each.endpoint == *id);
-                prop_assert_eq!(lane.in_flight, mine.count());
-                prop_assert!(lane.in_flight <= Standing::Quick.share());
+            prop_assert!(scheduler.slots.of(EndpointClass::New) <= NEWCOMERS);
+            prop_assert!(scheduler.slots.of(EndpointClass::Slow) <= LATE);
+            prop_assert!(scheduler.slots.of(EndpointClass::Silent) <= SILENT);
+            let buffered: usize = scheduler.flows.values().map(|flow| flow.buffer.len()).sum();
+            prop_assert_eq!(scheduler.buffered, buffered);
+            for (id, flow) in &scheduler.flows {
+                let mine = scheduler.under_way.values().filter(|each| each.endpoint == *id);
+                prop_assert_eq!(flow.in_flight, mine.count());
+                prop_assert!(flow.in_flight <= EndpointClass::Quick.share());
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Which payments are being tended, and which attempts were asked about lately: each once at a time.
+//! The reconciler: payments whose due actions run now, each once at a time, and how often attempts are
+//! asked about.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,9 +12,9 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::Gateway;
 
-/// Payments tended at once: each may wait seconds for a vendor and holds a handful of kilobytes.
-pub(crate) const TENDED_AT_ONCE: usize = 64;
-/// Payments that wait to be tended; beyond it the worker finds them in the store.
+/// Payments reconciled at once: each may wait seconds for a vendor and holds a handful of kilobytes.
+pub(crate) const RECONCILED_AT_ONCE: usize = 64;
+/// Payments that wait to be reconciled; beyond it the worker finds them in the store.
 const WAITING_MOST: usize = 10_000;
 /// Least time between two looks at the same attempt that a payer causes, and between those that
 /// notices cause once there were [`LOOKS_IN_A_ROW`].
@@ -23,39 +24,39 @@ const LOOKS_IN_A_ROW: u8 = 5;
 /// Attempts remembered before those whose time has passed are swept out.
 const SWEEP_FROM: usize = 4096;
 
-/// Payments that are being tended.
+/// Payments that are being reconciled.
 #[derive(Debug)]
-pub(crate) struct Tends {
-    running: Mutex<HashMap<PaymentId, Tend>>,
+pub(crate) struct Reconciler {
+    running: Mutex<HashMap<PaymentId, Run>>,
     permits: Arc<Semaphore>,
     ended: Notify,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Tend {
+struct Run {
     /// Something happened meanwhile: look once more.
     again: bool,
     /// The worker claimed it in the store, and it is released at the end.
     claimed: bool,
 }
 
-impl Default for Tends {
+impl Default for Reconciler {
     fn default() -> Self {
         Self {
             running: Mutex::default(),
-            permits: Arc::new(Semaphore::new(TENDED_AT_ONCE)),
+            permits: Arc::new(Semaphore::new(RECONCILED_AT_ONCE)),
             ended: Notify::new(),
         }
     }
 }
 
-impl Tends {
+impl Reconciler {
     /// How many more the worker may claim.
     pub(crate) fn room(&self) -> usize {
-        TENDED_AT_ONCE.saturating_sub(self.running.lock().len())
+        RECONCILED_AT_ONCE.saturating_sub(self.running.lock().len())
     }
 
-    /// Resolves when nothing is being tended.
+    /// Resolves when nothing is being reconciled.
     pub(crate) async fn idle(&self) {
         loop {
             let ended = self.ended.notified();
@@ -77,44 +78,44 @@ impl Tends {
         }
     }
 
-    /// False where it is being tended already, which then looks once more, or where too many wait.
+    /// False where it is being reconciled already, which then looks once more, or where too many wait.
     fn begin(&self, payment: PaymentId, claimed: bool) -> bool {
         let mut running = self.running.lock();
-        if let Some(tend) = running.get_mut(&payment) {
-            tend.again = true;
-            tend.claimed |= claimed;
+        if let Some(run) = running.get_mut(&payment) {
+            run.again = true;
+            run.claimed |= claimed;
             return false;
         }
         if running.len() >= WAITING_MOST {
             return false;
         }
         let again = false;
-        running.insert(payment, Tend { again, claimed });
+        running.insert(payment, Run { again, claimed });
         true
     }
 
     /// Whether to look once more; otherwise whether to release the claim in the store.
-    fn turn(&self, payment: PaymentId) -> Turn {
+    fn next_step(&self, payment: PaymentId) -> Next {
         let mut running = self.running.lock();
         match running.get_mut(&payment) {
-            Some(tend) if tend.again => {
-                tend.again = false;
-                Turn::Again
+            Some(run) if run.again => {
+                run.again = false;
+                Next::Again
             }
-            Some(tend) if tend.claimed => {
-                tend.claimed = false;
-                Turn::Release
+            Some(run) if run.claimed => {
+                run.claimed = false;
+                Next::Release
             }
             _ => {
                 running.remove(&payment);
-                Turn::Over
+                Next::Over
             }
         }
     }
 }
 
-/// What follows on a tend.
-enum Turn {
+/// What follows on a run.
+enum Next {
     Again,
     Release,
     Over,
@@ -128,7 +129,7 @@ struct Listed {
 }
 
 impl Listed {
-    /// The payment is off the list already, and may be on it again by somebody else's doing.
+    /// The payment is off the list already, and may be on it again for another caller.
     fn leave(mut self) {
         self.over = true;
     }
@@ -136,18 +137,18 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        let tends = &self.gateway.inner.tends;
+        let reconciler = &self.gateway.inner.reconciler;
         if !self.over {
-            tends.running.lock().remove(&self.payment);
+            reconciler.running.lock().remove(&self.payment);
         }
-        tends.ended.notify_waiters();
+        reconciler.ended.notify_waiters();
     }
 }
 
 impl Gateway {
-    /// Tends a payment in a task of its own, which shutting down waits for.
-    pub(crate) fn tend_soon(&self, payment: PaymentId, claimed: bool) {
-        if !self.inner.tends.begin(payment, claimed) {
+    /// Reconciles a payment in a task of its own, which shutting down waits for.
+    pub(crate) fn reconcile_soon(&self, payment: PaymentId, claimed: bool) {
+        if !self.inner.reconciler.begin(payment, claimed) {
             return;
         }
         let listed = Listed {
@@ -157,32 +158,32 @@ impl Gateway {
         };
         self.inner.tasks.spawn(async move {
             let gateway = listed.gateway.clone();
-            let permits = Arc::clone(&gateway.inner.tends.permits);
+            let permits = Arc::clone(&gateway.inner.reconciler.permits);
             let _permit = permits.acquire_owned().await;
             loop {
-                if let Err(fault) = gateway.tend(payment).await {
-                    tracing::error!(payment.id = %payment, error = %fault, "a payment was not tended");
+                if let Err(fault) = gateway.reconcile(payment).await {
+                    tracing::error!(payment.id = %payment, error = %fault, "a payment was not reconciled");
                     // Its row in the store stays due; the claim's lease is the pause.
                     return;
                 }
-                match gateway.inner.tends.turn(payment) {
-                    Turn::Again => {}
-                    Turn::Release => gateway.release(payment).await,
-                    Turn::Over => return listed.leave(),
+                match gateway.inner.reconciler.next_step(payment) {
+                    Next::Again => {}
+                    Next::Release => gateway.release(payment).await,
+                    Next::Over => return listed.leave(),
                 }
             }
         });
     }
 }
 
-/// Which attempts were looked at lately.
+/// When attempts were last asked about, which spaces the next queries.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
-    of: HashMap<AttemptId, Ask>,
+pub(crate) struct QueryThrottle {
+    of: HashMap<AttemptId, QueryState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Ask {
+struct QueryState {
     began: Time,
     running: bool,
     /// Looks that began within [`LOOK_EVERY`] of the one before.
@@ -191,7 +192,7 @@ struct Ask {
     again: bool,
 }
 
-impl Asked {
+impl QueryThrottle {
     /// Begins a look where none is under way; where `spaced`, nor has begun within [`LOOK_EVERY`].
     pub(crate) fn begin(&mut self, attempt: AttemptId, spaced: bool, now: Time) -> bool {
         if self.of.len() >= SWEEP_FROM {
@@ -199,12 +200,13 @@ impl Asked {
                 .retain(|_, ask| ask.running || now.since(ask.began) < LOOK_EVERY);
         }
         let last = self.of.get(&attempt);
-        let recent = |ask: &Ask| ask.running || (spaced && now.since(ask.began) < LOOK_EVERY);
+        let recent =
+            |ask: &QueryState| ask.running || (spaced && now.since(ask.began) < LOOK_EVERY);
         if last.is_some_and(recent) {
             return false;
         }
         let row = last.filter(|last| now.since(last.began) < LOOK_EVERY);
-        let ask = Ask {
+        let ask = QueryState {
             began: now,
             running: true,
             in_a_row: row.map_or(1, |last| last.in_a_row.saturating_add(1)),
@@ -241,40 +243,40 @@ mod tests {
 
     #[test]
     fn an_attempt_is_looked_at_once_at_a_time_and_once_in_five_seconds() {
-        let (mut asked, id) = (Asked::default(), AttemptId::from_bytes([1; 16]));
+        let (mut throttle, id) = (QueryThrottle::default(), AttemptId::from_bytes([1; 16]));
         let at = |second: u64| Time::from_secs(1000 + second);
-        assert!(asked.begin(id, true, at(0)));
-        assert!(!asked.begin(id, false, at(9)));
-        assert!(!asked.end(id));
-        assert!(!asked.begin(id, true, at(4)) && asked.begin(id, false, at(4)));
-        assert!(!asked.end(id));
-        assert!(asked.begin(id, true, at(9)));
+        assert!(throttle.begin(id, true, at(0)));
+        assert!(!throttle.begin(id, false, at(9)));
+        assert!(!throttle.end(id));
+        assert!(!throttle.begin(id, true, at(4)) && throttle.begin(id, false, at(4)));
+        assert!(!throttle.end(id));
+        assert!(throttle.begin(id, true, at(9)));
     }
 
     #[test]
     fn a_notice_during_a_look_asks_for_another() {
-        let (mut asked, id) = (Asked::default(), AttemptId::from_bytes([1; 16]));
+        let (mut throttle, id) = (QueryThrottle::default(), AttemptId::from_bytes([1; 16]));
         let at = |second: u64| Time::from_secs(1000 + second);
-        assert_eq!(asked.next(id, at(0)), at(0));
-        assert!(asked.begin(id, true, at(0)));
-        assert_eq!(asked.next(id, at(2)), at(2));
-        assert!(asked.end(id));
-        assert!(!asked.end(id));
-        assert_eq!(asked.next(id, at(7)), at(7));
+        assert_eq!(throttle.next(id, at(0)), at(0));
+        assert!(throttle.begin(id, true, at(0)));
+        assert_eq!(throttle.next(id, at(2)), at(2));
+        assert!(throttle.end(id));
+        assert!(!throttle.end(id));
+        assert_eq!(throttle.next(id, at(7)), at(7));
     }
 
     #[test]
     fn notices_have_five_looks_in_a_row_and_then_one_in_five_seconds() {
-        let (mut asked, id) = (Asked::default(), AttemptId::from_bytes([1; 16]));
+        let (mut throttle, id) = (QueryThrottle::default(), AttemptId::from_bytes([1; 16]));
         let at = |millis: u64| Time::from_millis(1_000_000 + millis);
         for look in 0..5 {
-            assert_eq!(asked.next(id, at(look)), at(look));
-            assert!(asked.begin(id, false, at(look)));
-            asked.end(id);
+            assert_eq!(throttle.next(id, at(look)), at(look));
+            assert!(throttle.begin(id, false, at(look)));
+            throttle.end(id);
         }
-        assert_eq!(asked.next(id, at(5)), at(4 + 5_000));
-        assert!(asked.begin(id, false, at(5_004)));
-        asked.end(id);
-        assert_eq!(asked.next(id, at(5_005)), at(5_005), "a new row");
+        assert_eq!(throttle.next(id, at(5)), at(4 + 5_000));
+        assert!(throttle.begin(id, false, at(5_004)));
+        throttle.end(id);
+        assert_eq!(throttle.next(id, at(5_005)), at(5_005), "a new row");
     }
 }

@@ -1,11 +1,11 @@
-//! Places for what waits for a provider: how many requests and calls of a kind there may be at once, and
-//! how many of them one account or one merchant may hold.
+//! Permits for requests and calls that wait for a provider (a bulkhead): how many of a kind there may be
+//! at once, and how many of them one account or one merchant may hold.
 //!
-//! A holder may have as many places as are free (dynamic thresholds; Choudhury and Hahne, "Dynamic queue
+//! A holder may have as many as are free (dynamic thresholds; Choudhury and Hahne, "Dynamic queue
 //! length thresholds for shared-memory packet switches", 1998). One account whose provider hangs takes half
-//! of the places, two take a third each, and one more always finds some. Of an account's places a merchant
-//! may have as many as are left to the account, so that one alone takes a third of all and the next finds
-//! some at the same account. Test and live have places of their own, and so has what a stranger may have
+//! of the permits, two take a third each, and one more always finds some. Of an
+//! account's permits a merchant may have as many as are left to the account, so that one alone takes a third of all and the next finds
+//! some at the same account. Test and live have permits of their own, and so has what a stranger may have
 //! written.
 
 use std::collections::HashMap;
@@ -20,10 +20,10 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// How long a call waits for a place.
+/// How long a call waits for a permit.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// What takes a place.
+/// What takes a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A request to start, from its arrival to its answer.
@@ -57,9 +57,9 @@ impl Kind {
         }
     }
 
-    /// Places in live and in test. Those of calls, and what health probes take, are the runtime's
+    /// Permits in live and in test. Those of calls, and what health probes take, are the runtime's
     /// (`PoolSizes::providers`).
-    const fn places(self, environment: Environment) -> usize {
+    const fn permits(self, environment: Environment) -> usize {
         let (live, test) = match self {
             Self::Request => (384, 96),
             Self::Start => (96, 24),
@@ -74,14 +74,14 @@ impl Kind {
     }
 }
 
-/// All places.
+/// The permits of all kinds, live and test.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct ProviderPermits {
     live: [Arc<Pool>; 5],
     test: [Arc<Pool>; 5],
 }
 
-impl Default for Places {
+impl Default for ProviderPermits {
     fn default() -> Self {
         let pools = |environment: Environment| {
             Kind::ALL.map(|kind| {
@@ -90,7 +90,7 @@ impl Default for Places {
                     ("environment", environment.as_str()),
                 ];
                 Arc::new(Pool {
-                    most: kind.places(environment),
+                    most: kind.permits(environment),
                     state: Mutex::default(),
                     freed: Notify::new(),
                     taken: metrics::gauge!("kassette_provider_places_taken", &labels),
@@ -105,7 +105,7 @@ impl Default for Places {
     }
 }
 
-impl Places {
+impl ProviderPermits {
     fn pool(&self, kind: Kind, environment: Environment) -> &Arc<Pool> {
         let pools = match environment {
             Environment::Live => &self.live,
@@ -114,34 +114,34 @@ impl Places {
         &pools[kind as usize]
     }
 
-    /// A place, or none where there is none at once.
-    pub(crate) fn try_enter(
+    /// A permit, or none where none is free.
+    pub(crate) fn try_acquire(
         &self,
         kind: Kind,
         environment: Environment,
         holder: Holder,
-    ) -> Option<Place> {
+    ) -> Option<Permit> {
         let pool = self.pool(kind, environment);
-        let place = pool.enter(&holder);
-        if place.is_none() {
+        let permit = pool.acquire(&holder);
+        if permit.is_none() {
             pool.refused.increment(1);
         }
-        place
+        permit
     }
 
-    /// A place, or none after a short wait.
-    pub(crate) async fn enter(
+    /// A permit, or none after a short wait.
+    pub(crate) async fn acquire(
         &self,
         kind: Kind,
         environment: Environment,
         holder: Holder,
-    ) -> Option<Place> {
+    ) -> Option<Permit> {
         let pool = self.pool(kind, environment);
         let patience = Instant::now() + PATIENCE;
         loop {
             let freed = pool.freed.notified();
-            if let Some(place) = pool.enter(&holder) {
-                return Some(place);
+            if let Some(permit) = pool.acquire(&holder) {
+                return Some(permit);
             }
             if timeout_at(patience, freed).await.is_err() {
                 pool.refused.increment(1);
@@ -151,7 +151,7 @@ impl Places {
     }
 }
 
-/// On whose account a place is taken.
+/// On whose account a permit is taken.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holder {
     /// The account that is called.
@@ -195,7 +195,7 @@ struct State {
 }
 
 impl Pool {
-    fn enter(self: &Arc<Self>, holder: &Holder) -> Option<Place> {
+    fn acquire(self: &Arc<Self>, holder: &Holder) -> Option<Permit> {
         let mut state = self.state.lock();
         let free = self.most.saturating_sub(state.taken);
         let at_account = held(&state.accounts, holder.account.as_ref());
@@ -217,7 +217,7 @@ impl Pool {
         count(accounts, holder.account.as_ref());
         count(merchants, holder.merchant.as_ref());
         count(pairs, pair.as_ref());
-        Some(Place {
+        Some(Permit {
             pool: Arc::clone(self),
             holder: holder.clone(),
         })
@@ -241,14 +241,14 @@ fn discount<K: Hash + Eq>(of: &mut HashMap<K, usize>, who: Option<&K>) {
     of.retain(|_, held| *held > 0);
 }
 
-/// A place; given back on drop.
+/// A permit; given back on drop.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Permit {
     pool: Arc<Pool>,
     holder: Holder,
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.pool.state.lock();
         state.taken -= 1;
@@ -278,85 +278,85 @@ mod tests {
         }
     }
 
-    fn fill(places: &Places, environment: Environment, holder: &Holder) -> Vec<Place> {
-        let enter = || places.try_enter(Kind::Start, environment, holder.clone());
-        std::iter::from_fn(enter).collect()
+    fn fill(permits: &ProviderPermits, environment: Environment, holder: &Holder) -> Vec<Permit> {
+        let acquire = || permits.try_acquire(Kind::Start, environment, holder.clone());
+        std::iter::from_fn(acquire).collect()
     }
 
-    /// As queries and callbacks hold places: for no merchant.
+    /// As queries and callbacks hold permits: for no merchant.
     fn account(name: &str) -> Holder {
         (&AccountId::parse(name).unwrap()).into()
     }
 
     #[test]
     fn an_account_that_hangs_takes_half_and_leaves_room_for_each_other() {
-        let places = Places::default();
-        let most = Kind::Start.places(Environment::Live);
-        let first = fill(&places, Environment::Live, &account("one-live"));
+        let permits = ProviderPermits::default();
+        let most = Kind::Start.permits(Environment::Live);
+        let first = fill(&permits, Environment::Live, &account("one-live"));
         assert_eq!(first.len(), most / 2);
-        let second = fill(&places, Environment::Live, &account("two-live"));
+        let second = fill(&permits, Environment::Live, &account("two-live"));
         assert_eq!(second.len(), most / 4);
-        assert!(!fill(&places, Environment::Live, &account("three-live")).is_empty());
+        assert!(!fill(&permits, Environment::Live, &account("three-live")).is_empty());
     }
 
     #[test]
     fn a_merchant_takes_no_more_by_way_of_several_accounts() {
-        let places = Places::default();
-        let most = Kind::Start.places(Environment::Live);
+        let permits = ProviderPermits::default();
+        let most = Kind::Start.permits(Environment::Live);
         let mut held = Vec::new();
         for account in ["one-live", "two-live", "three-live"] {
-            held.extend(fill(&places, Environment::Live, &holder(account, 1)));
+            held.extend(fill(&permits, Environment::Live, &holder(account, 1)));
         }
         assert_eq!(held.len(), most / 2);
-        assert!(!fill(&places, Environment::Live, &holder("two-live", 2)).is_empty());
+        assert!(!fill(&permits, Environment::Live, &holder("two-live", 2)).is_empty());
     }
 
     #[test]
     fn a_merchant_leaves_places_of_an_account_to_each_other_merchant() {
         for environment in [Environment::Live, Environment::Test] {
-            let places = Places::default();
-            let first = fill(&places, environment, &holder("shared", 1));
-            assert_eq!(first.len(), Kind::Start.places(environment) / 3);
+            let permits = ProviderPermits::default();
+            let first = fill(&permits, environment, &holder("shared", 1));
+            assert_eq!(first.len(), Kind::Start.permits(environment) / 3);
             let mut others = Vec::new();
             for merchant in 2..4 {
-                let found = fill(&places, environment, &holder("shared", merchant));
+                let found = fill(&permits, environment, &holder("shared", merchant));
                 assert!(!found.is_empty(), "{environment} {merchant}");
                 others.extend(found);
             }
-            assert!(!fill(&places, environment, &holder("another", 1)).is_empty());
+            assert!(!fill(&permits, environment, &holder("another", 1)).is_empty());
         }
     }
 
     #[test]
     fn test_takes_nothing_from_live_and_no_kind_from_another() {
-        let places = Places::default();
+        let permits = ProviderPermits::default();
         let mut held = Vec::new();
         for account in 0..20 {
             let holder = holder(&format!("test-{account}"), account);
-            held.extend(fill(&places, Environment::Test, &holder));
+            held.extend(fill(&permits, Environment::Test, &holder));
         }
         let account = account("one-live");
-        let live = fill(&places, Environment::Live, &account);
-        assert_eq!(live.len(), Kind::Start.places(Environment::Live) / 2);
+        let live = fill(&permits, Environment::Live, &account);
+        assert_eq!(live.len(), Kind::Start.permits(Environment::Live) / 2);
         for kind in [Kind::Callback, Kind::Unproved, Kind::Query] {
             for environment in [Environment::Live, Environment::Test] {
                 let holder = account.clone();
-                assert!(places.try_enter(kind, environment, holder).is_some());
+                assert!(permits.try_acquire(kind, environment, holder).is_some());
             }
         }
     }
 
     #[tokio::test]
     async fn a_place_that_becomes_free_is_taken_by_who_waits() {
-        let places = Places::default();
+        let permits = ProviderPermits::default();
         let account = holder("one-live", 1);
-        let mut held = fill(&places, Environment::Live, &account);
-        let enter = || places.enter(Kind::Start, Environment::Live, account.clone());
-        assert!(enter().await.is_none());
-        let (place, ()) = tokio::join!(enter(), async { drop(held.pop()) });
-        assert!(place.is_some());
-        drop((place, held));
-        let pool = places.pool(Kind::Start, Environment::Live);
+        let mut held = fill(&permits, Environment::Live, &account);
+        let acquire = || permits.acquire(Kind::Start, Environment::Live, account.clone());
+        assert!(acquire().await.is_none());
+        let (permit, ()) = tokio::join!(acquire(), async { drop(held.pop()) });
+        assert!(permit.is_some());
+        drop((permit, held));
+        let pool = permits.pool(Kind::Start, Environment::Live);
         let state = pool.state.lock();
         assert!(state.taken == 0 && state.accounts.is_empty());
         assert!(state.merchants.is_empty() && state.pairs.is_empty());

@@ -31,14 +31,14 @@ const SHARD_CAPACITY: usize = 1024;
 
 /// A key with its owner: a merchant or a reseller.
 #[derive(Debug)]
-pub(crate) struct KnownKey<O> {
+pub(crate) struct CachedKey<O> {
     pub(crate) key: Arc<ApiKey>,
     pub(crate) owner: Arc<O>,
     /// When its use was last noted, milliseconds since the epoch; zero: never.
     noted: AtomicU64,
 }
 
-impl<O> KnownKey<O> {
+impl<O> CachedKey<O> {
     fn new(key: ApiKey, owner: Arc<O>) -> Self {
         let noted = key.last_used_at.map_or(0, Time::as_millis);
         Self {
@@ -60,29 +60,29 @@ impl<O> KnownKey<O> {
     }
 }
 
-/// What is remembered.
+/// The cached rows.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
-    keys: Remembered<TokenHash, KnownKey<Merchant>>,
-    merchants: Remembered<MerchantId, Merchant>,
-    reseller_keys: Remembered<TokenHash, KnownKey<Reseller>>,
-    resellers: Remembered<ResellerId, Reseller>,
-    delegations: Remembered<(ResellerId, MerchantId), Delegation>,
-    recipients: Remembered<EndpointId, Recipient>,
+pub(crate) struct DirectoryCache {
+    keys: VersionedCache<TokenHash, CachedKey<Merchant>>,
+    merchants: VersionedCache<MerchantId, Merchant>,
+    reseller_keys: VersionedCache<TokenHash, CachedKey<Reseller>>,
+    resellers: VersionedCache<ResellerId, Reseller>,
+    delegations: VersionedCache<(ResellerId, MerchantId), Delegation>,
+    recipients: VersionedCache<EndpointId, Recipient>,
 }
 
-impl Known {
+impl DirectoryCache {
     /// A merchant's key, usable or not, with its merchant; none where there is no such key of a
     /// merchant.
     pub(crate) async fn key(
         &self,
         store: &dyn Store,
         hash: TokenHash,
-    ) -> Result<Option<Arc<KnownKey<Merchant>>>, Fault> {
+    ) -> Result<Option<Arc<CachedKey<Merchant>>>, Fault> {
         // Asked first: whatever is read after it is at least as new.
         let version = store.directory_version();
-        if let Some(known) = self.keys.get(&hash, version) {
-            return Ok(Some(known));
+        if let Some(cached) = self.keys.get(&hash, version) {
+            return Ok(Some(cached));
         }
         let Some(key) = store.key(hash).await? else {
             return Ok(None);
@@ -93,9 +93,9 @@ impl Known {
         let Some(merchant) = self.merchant(store, owner).await? else {
             return Ok(None);
         };
-        let known = Arc::new(KnownKey::new(key, merchant));
-        self.keys.put(hash, version, &known);
-        Ok(Some(known))
+        let cached = Arc::new(CachedKey::new(key, merchant));
+        self.keys.put(hash, version, &cached);
+        Ok(Some(cached))
     }
 
     /// A reseller's key, usable or not, with its reseller; none where there is no such key of a
@@ -104,10 +104,10 @@ impl Known {
         &self,
         store: &dyn Store,
         hash: TokenHash,
-    ) -> Result<Option<Arc<KnownKey<Reseller>>>, Fault> {
+    ) -> Result<Option<Arc<CachedKey<Reseller>>>, Fault> {
         let version = store.directory_version();
-        if let Some(known) = self.reseller_keys.get(&hash, version) {
-            return Ok(Some(known));
+        if let Some(cached) = self.reseller_keys.get(&hash, version) {
+            return Ok(Some(cached));
         }
         let Some(key) = store.key(hash).await? else {
             return Ok(None);
@@ -118,9 +118,9 @@ impl Known {
         let Some(reseller) = self.reseller(store, owner).await? else {
             return Ok(None);
         };
-        let known = Arc::new(KnownKey::new(key, reseller));
-        self.reseller_keys.put(hash, version, &known);
-        Ok(Some(known))
+        let cached = Arc::new(CachedKey::new(key, reseller));
+        self.reseller_keys.put(hash, version, &cached);
+        Ok(Some(cached))
     }
 
     /// A reseller.
@@ -130,8 +130,8 @@ impl Known {
         id: ResellerId,
     ) -> Result<Option<Arc<Reseller>>, Fault> {
         let version = store.directory_version();
-        if let Some(known) = self.resellers.get(&id, version) {
-            return Ok(Some(known));
+        if let Some(cached) = self.resellers.get(&id, version) {
+            return Ok(Some(cached));
         }
         let reseller = store.reseller(id).await?.map(Arc::new);
         if let Some(reseller) = &reseller {
@@ -148,8 +148,8 @@ impl Known {
         merchant: MerchantId,
     ) -> Result<Option<Arc<Delegation>>, Fault> {
         let version = store.directory_version();
-        if let Some(known) = self.delegations.get(&(reseller, merchant), version) {
-            return Ok(Some(known));
+        if let Some(cached) = self.delegations.get(&(reseller, merchant), version) {
+            return Ok(Some(cached));
         }
         let delegation = store.delegation(reseller, merchant).await?.map(Arc::new);
         if let Some(delegation) = &delegation {
@@ -166,8 +166,8 @@ impl Known {
         id: EndpointId,
     ) -> Result<Option<Arc<Recipient>>, Fault> {
         let version = store.directory_version();
-        if let Some(known) = self.recipients.get(&id, version) {
-            return Ok(Some(known));
+        if let Some(cached) = self.recipients.get(&id, version) {
+            return Ok(Some(cached));
         }
         let Some((endpoint, secrets)) = store.endpoint_secrets(id).await? else {
             return Ok(None);
@@ -184,8 +184,8 @@ impl Known {
         id: MerchantId,
     ) -> Result<Option<Arc<Merchant>>, Fault> {
         let version = store.directory_version();
-        if let Some(known) = self.merchants.get(&id, version) {
-            return Ok(Some(known));
+        if let Some(cached) = self.merchants.get(&id, version) {
+            return Ok(Some(cached));
         }
         let merchant = store.merchant(id).await?.map(Arc::new);
         if let Some(merchant) = &merchant {
@@ -197,14 +197,14 @@ impl Known {
 
 /// Values by their keys, each with the version under which it was read.
 #[derive(Debug)]
-struct Remembered<K, V> {
+struct VersionedCache<K, V> {
     shards: [Shard<K, V>; SHARDS],
     hasher: RandomState,
 }
 
 type Shard<K, V> = RwLock<HashMap<K, (u64, Arc<V>)>>;
 
-impl<K, V> Default for Remembered<K, V> {
+impl<K, V> Default for VersionedCache<K, V> {
     fn default() -> Self {
         Self {
             shards: std::array::from_fn(|_| RwLock::default()),
@@ -213,7 +213,7 @@ impl<K, V> Default for Remembered<K, V> {
     }
 }
 
-impl<K: Hash + Eq, V> Remembered<K, V> {
+impl<K: Hash + Eq, V> VersionedCache<K, V> {
     fn shard(&self, key: &K) -> &Shard<K, V> {
         let hash = self.hasher.hash_one(key);
         &self.shards[usize::try_from(hash >> 32).unwrap_or_default() % SHARDS]
@@ -246,33 +246,29 @@ mod tests {
 
     #[test]
     fn a_value_holds_only_under_the_version_it_was_read_under() {
-        let remembered = Remembered::default();
-        remembered.put(7, Some(1), &Arc::new("old"));
-        assert_eq!(remembered.get(&7, Some(1)).as_deref(), Some(&"old"));
-        assert_eq!(remembered.get(&7, Some(2)), None);
-        assert_eq!(remembered.get(&7, None), None);
-        remembered.put(7, Some(2), &Arc::new("new"));
-        assert_eq!(remembered.get(&7, Some(2)).as_deref(), Some(&"new"));
+        let cache = VersionedCache::default();
+        cache.put(7, Some(1), &Arc::new("old"));
+        assert_eq!(cache.get(&7, Some(1)).as_deref(), Some(&"old"));
+        assert_eq!(cache.get(&7, Some(2)), None);
+        assert_eq!(cache.get(&7, None), None);
+        cache.put(7, Some(2), &Arc::new("new"));
+        assert_eq!(cache.get(&7, Some(2)).as_deref(), Some(&"new"));
     }
 
     #[test]
     fn a_store_that_cannot_tell_is_never_remembered() {
-        let remembered = Remembered::default();
-        remembered.put(7, None, &Arc::new(()));
-        assert_eq!(remembered.get(&7, Some(0)), None);
+        let cache = VersionedCache::default();
+        cache.put(7, None, &Arc::new(()));
+        assert_eq!(cache.get(&7, Some(0)), None);
     }
 
     #[test]
     fn many_keys_cost_bounded_memory() {
-        let remembered = Remembered::default();
+        let cache = VersionedCache::default();
         for key in 0..SHARDS * SHARD_CAPACITY * 3 {
-            remembered.put(key, Some(1), &Arc::new(()));
+            cache.put(key, Some(1), &Arc::new(()));
         }
-        let held: usize = remembered
-            .shards
-            .iter()
-            .map(|shard| shard.read().len())
-            .sum();
+        let held: usize = cache.shards.iter().map(|shard| shard.read().len()).sum();
         assert!(held <= SHARDS * SHARD_CAPACITY, "{held}");
     }
 }

@@ -13,20 +13,20 @@ use tokio::time::Instant;
 use super::circuit::{Circuit, CircuitState};
 use crate::Gateway;
 
-/// What waits is counted at most so often, however often somebody asks.
+/// What waits is counted at most so often, however often a caller asks.
 const MEASURE_EVERY: Duration = Duration::from_millis(500);
 
 /// Written by the worker.
 #[derive(Default)]
-pub(super) struct Known {
-    /// Those that are not closed; of lanes that are remembered, so it is bounded as they are.
+pub(super) struct WorkerStatus {
+    /// Those that are not closed; of flows that are remembered, so it is bounded as they are.
     circuits: Mutex<HashMap<EndpointId, Circuit>>,
     quick: AtomicUsize,
     slow: AtomicUsize,
     measured: tokio::sync::Mutex<Option<Instant>>,
 }
 
-impl Known {
+impl WorkerStatus {
     /// Attempts under way in the quick pool, and in the slow one.
     pub(super) fn slots(&self, (quick, slow): (usize, usize)) {
         self.quick.store(quick, Ordering::Relaxed);
@@ -61,7 +61,7 @@ impl Gateway {
     /// What the circuit of an endpoint lets through. A process that has just begun knows of none that
     /// is not closed.
     pub fn circuit(&self, endpoint: EndpointId) -> CircuitState {
-        let circuits = self.inner.deliverer.known.circuits.lock();
+        let circuits = self.inner.deliverer.status.circuits.lock();
         let circuit = circuits.get(&endpoint).copied().unwrap_or_default();
         circuit.state(self.now())
     }
@@ -73,17 +73,17 @@ impl Gateway {
     /// The store's; then what waits is as it was.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
     pub async fn measure_deliveries(&self) -> Result<(), Fault> {
-        let known = &self.inner.deliverer.known;
+        let status = &self.inner.deliverer.status;
         let now = self.now();
         for state in [CircuitState::Open, CircuitState::HalfOpen] {
-            let count = known.count(state, now) as f64;
+            let count = status.count(state, now) as f64;
             metrics::gauge!("kassette_webhook_circuits", "state" => state.as_str()).set(count);
         }
-        for (pool, count) in [("quick", &known.quick), ("slow", &known.slow)] {
+        for (pool, count) in [("quick", &status.quick), ("slow", &status.slow)] {
             let count = count.load(Ordering::Relaxed) as f64;
             metrics::gauge!("kassette_webhook_attempts_under_way", "pool" => pool).set(count);
         }
-        let mut measured = known.measured.lock().await;
+        let mut measured = status.measured.lock().await;
         if measured.is_some_and(|at| at.elapsed() < MEASURE_EVERY) {
             return Ok(());
         }
