@@ -96,8 +96,8 @@ pub async fn a_history_is_of_one_moment_while_its_payment_goes_on(harness: &dyn 
         loop {
             let is_last = writing.is_finished();
             let history = store.history(id).await.unwrap().unwrap();
-            let moves = history.transitions.iter().filter(|line| line.applied);
-            let told = moves.last().map_or(Status::Created, |line| line.to);
+            let mut moves = history.transitions.iter().filter(|line| line.applied);
+            let told = moves.next_back().map_or(Status::Created, |line| line.to);
             assert_eq!(told, history.ledger.payment.status);
             let is_told = history.events.iter().any(|event| event.status == told);
             assert!(is_told || told == Status::Created, "{history:?}");
