@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::harness::{Server, fresh_folder};
+use crate::keeping::done;
 
 fn earlier() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/earlier")
@@ -25,12 +26,7 @@ fn unpacked() -> Arc<tempfile::TempDir> {
 
 fn verified(folder: &tempfile::TempDir) {
     let data = folder.path().join("data");
-    let ended = Command::new(env!("CARGO_BIN_EXE_kassette"))
-        .args(["verify", "--data-dir", data.to_str().unwrap()])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "{said}");
+    done(&["verify", "--data-dir", data.to_str().unwrap()], &[]);
 }
 
 #[tokio::test]

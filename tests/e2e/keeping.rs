@@ -31,7 +31,7 @@ fn kassette(arguments: &[&str], set: &[(&str, &str)]) -> Output {
 }
 
 #[track_caller]
-fn done(arguments: &[&str], set: &[(&str, &str)]) -> String {
+pub(crate) fn done(arguments: &[&str], set: &[(&str, &str)]) -> String {
     let output = kassette(arguments, set);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{arguments:?}: {said}");
