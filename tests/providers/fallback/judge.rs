@@ -139,7 +139,11 @@ impl<'a> Judge<'a> {
             told.join("\n\n")
         );
         let paid = shown.ends.get("completed").copied().unwrap_or_default();
-        assert!(paid * 3 > payers.len(), "a run that shows little: {shown}");
+        // The plan lets about a third be paid for; a few more or fewer, as kills and faults meet them.
+        assert!(
+            paid * 4 > payers.len() && shown.fell_back > 0 && shown.paid_elsewhere > 0,
+            "a run that shows little: {shown}"
+        );
         shown
     }
 
