@@ -1,6 +1,7 @@
 //! What falls due: rows in order of time. Payments that were made together begin with one row for
 //! all of them; each has one of its own as soon as its time changes.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,12 +17,15 @@ use super::ledgers::{self, Loaded};
 use super::register::Place;
 use super::rows::{Rows, Source, Span};
 use super::stored::{Due, PaymentRow};
+use super::view::View;
 use crate::Fault;
 
 /// Most payments that one claim takes.
 pub(super) const MAX_CLAIM: usize = 256;
 /// Most payments that were made together, of whose row one look is taken.
 const TOGETHER: u16 = 256;
+/// Most rows that one operation removes without a look at their payments.
+const MOST_SETTLED: usize = 128;
 /// How soon what is damaged is looked at again, at least.
 const PUT_OFF: Duration = Duration::from_secs(1);
 
@@ -34,6 +38,8 @@ pub(super) struct ClaimDue {
     pub(super) from: Time,
     /// What the operations before have claimed.
     pub(super) claimed: Vec<PaymentId>,
+    /// Rows that claim nothing, which are removed first.
+    pub(super) settled: Vec<Key>,
     pub(super) secrets: Arc<Secrets>,
 }
 
@@ -59,11 +65,16 @@ impl Operation for ClaimDue {
 
     fn apply(mut self, rows: &mut Rows<'_>) -> Result<Claiming, Fault> {
         let claimed = std::mem::take(&mut self.claimed);
+        let settled = std::mem::take(&mut self.settled);
+        let moved = !settled.is_empty();
+        for key in settled {
+            rows.remove(key);
+        }
         let mut claim = Claim {
             rows,
             op: &self,
             claimed,
-            moved: false,
+            moved,
         };
         let mut from = self.from;
         loop {
@@ -238,6 +249,74 @@ impl Claim<'_, '_> {
         let later = keys::due(self.much_later(), id);
         self.rows.put(later, IVec::default());
         Ok(())
+    }
+}
+
+/// Finds rows of payments made together none of which is due with the others any more, up to the first
+/// row that may claim one. A reading thread looks, so that the writing thread need not: what it finds
+/// stays true, because a payment never goes back to such a row.
+pub(super) struct Settled {
+    rest: Span,
+    now: Time,
+    found: Vec<Key>,
+    /// The row that is looked at, and those of its payments that are still to be looked at.
+    row: Option<(Key, Vec<PaymentId>)>,
+}
+
+impl Settled {
+    pub(super) fn new(from: Time, now: Time) -> Self {
+        Self {
+            rest: Span::prefix(keys::DUE).since(&keys::due_since(from)),
+            now,
+            found: Vec::new(),
+            row: None,
+        }
+    }
+
+    /// Looks at some more; breaks with the rows, first to last.
+    pub(super) fn go_on(&mut self, view: &View<'_>) -> Result<ControlFlow<Vec<Key>>, Fault> {
+        while !view.is_enough() {
+            if !self.look(view)? {
+                return Ok(ControlFlow::Break(std::mem::take(&mut self.found)));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Looks at one payment, or for the next row; says whether there may be more.
+    fn look(&mut self, view: &View<'_>) -> Result<bool, Fault> {
+        let Some((key, members)) = &mut self.row else {
+            self.row = self.next(view)?;
+            return Ok(self.row.is_some());
+        };
+        if let Some(id) = members.pop() {
+            return match PaymentRow::expect(view, id).map(|row| row.books.due) {
+                // The operation puts off what is damaged.
+                Ok(Some(Due::Together(_))) | Err(Fault::Corrupt(_)) => Ok(false),
+                Ok(_) => Ok(true),
+                Err(fault) => Err(fault),
+            };
+        }
+        self.rest = self.rest.clone().after(key);
+        self.found.push(key.clone());
+        self.row = None;
+        Ok(self.found.len() < MOST_SETTLED)
+    }
+
+    /// The next row, where it is one of payments made together, due, and all of them are known.
+    fn next(&self, view: &View<'_>) -> Result<Option<(Key, Vec<PaymentId>)>, Fault> {
+        let found = view.scan(&self.rest, 1)?;
+        let Some((key, _)) = found.into_iter().next() else {
+            return Ok(None);
+        };
+        let is_due = keys::leading_time(&key, keys::DUE).is_some_and(|due| due <= self.now);
+        match keys::due_about(&key) {
+            Some(keys::Due::Together { first, count }) if is_due && count <= TOGETHER => {
+                let members: Option<Vec<_>> = view.at_places(first, count)?.into_iter().collect();
+                Ok(members.map(|members| (key, members)))
+            }
+            _ => Ok(None),
+        }
     }
 }
 

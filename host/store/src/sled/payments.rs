@@ -15,7 +15,7 @@ use kassette_domain::work::WorkItem;
 use serde::de::DeserializeOwned;
 
 use super::create::{Create, replay};
-use super::due::{self, ClaimDue, MAX_CLAIM};
+use super::due::{self, ClaimDue, MAX_CLAIM, Settled};
 use super::keys::{self, Line};
 use super::ledgers::{self, Loaded};
 use super::lists::Order;
@@ -103,12 +103,17 @@ impl Payments for SledStore {
             let (mut claimed, mut from) = (Vec::new(), Time::default());
             loop {
                 let before = claimed.len();
+                let mut settled = Settled::new(from, now);
+                let settled = self.read_aside(move |view| settled.go_on(view)).await;
+                // Where the store cannot be read, the operation says why.
+                let settled = settled.unwrap_or_default();
                 let part = self.operate(ClaimDue {
                     now,
                     lease,
                     at_most,
                     from,
                     claimed: claimed.clone(),
+                    settled,
                     secrets: Arc::clone(&self.secrets),
                 });
                 let rest = match part.await {
