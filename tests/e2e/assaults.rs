@@ -1,8 +1,9 @@
 //! One sender against all others: what others ask for is done, and memory stays bounded.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -108,13 +109,17 @@ async fn a_test_key_at_a_provider_that_hangs_takes_nothing_from_live() {
 #[tokio::test]
 async fn forged_notices_hold_up_no_genuine_one_and_fill_no_log() {
     let server = Server::fresh().await;
-    let before = server.log().len();
+    let (before, began) = (server.log().len(), Instant::now());
+    let set = std::env::var("KASSETTE_FORGED_SECONDS").ok();
+    let least = set.map_or(0, |set| set.parse().expect("seconds"));
     let attack = Attack::begin(Kind::Forged, &aim(&server));
-    for _ in 0..5 {
+    let mut paid = 0;
+    while paid < 5 || began.elapsed().as_secs() < least {
         let key = server.test_key();
         let (payment, url) = server.started(key, "ideal", json!({})).await;
         server.pay(&url, "approve").await.expect(303);
         server.until(key, &payment, "completed").await;
+        paid += 1;
     }
     let metrics = format!("{}/metrics", server.admin_root());
     let forged = async || {
@@ -128,7 +133,49 @@ async fn forged_notices_hold_up_no_genuine_one_and_fill_no_log() {
     drop(attack);
     let log = server.log();
     let lines = log[before..].matches("a callback was refused").count();
-    assert!(lines < 50, "{lines} lines");
+    let seconds = began.elapsed().as_secs();
+    assert!(lines as u64 <= seconds + 50, "{lines} lines in {seconds} s");
+    let held = memory(&server);
+    assert!(held < MEMORY, "{held} bytes");
+    println!("{paid} payments and {lines} lines in {seconds} s, at most {held} bytes");
+}
+
+#[tokio::test]
+async fn refused_operator_tokens_that_the_log_leaves_out_are_counted() {
+    let server = Server::fresh().await;
+    let metrics = format!("{}/metrics", server.admin_root());
+    let counted = async || {
+        for _ in 0..2 {
+            let work = server.http.get(format!("{}/work", server.admin_base()));
+            let refused = server.send(work.bearer_auth("ko_guess")).await;
+            refused.expect(401);
+        }
+        let text = server.send(server.http.get(&metrics)).await.text;
+        let name = r#"kassette_log_lines_left_out_total{kind="refused-operator-token"} "#;
+        let count = text.lines().find_map(|line| line.strip_prefix(name));
+        (count?.parse::<u64>().unwrap() > 0).then_some(())
+    };
+    server.wait_for("a line that is left out", counted).await;
+}
+
+#[test]
+fn a_process_that_may_open_too_few_files_for_the_store_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    crate::serving::prepare(folder.path(), "");
+    let serve = crate::serving::kassette(folder.path(), "serve");
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 1023; exec \"$0\" \"$@\""]);
+    limited.arg(serve.get_program()).args(serve.get_args());
+    for (name, value) in serve.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    let output = limited.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("1023") && said.contains("1024"), "{said}");
 }
 
 #[tokio::test]

@@ -176,19 +176,14 @@ impl Rebuild {
             .and_then(|folder| folder.sync_all())
             .map_err(&io)?;
         go_on(Stage::Synced)?;
-        renameat_with(
+        let exchanged = renameat_with(
             CWD,
             &self.beside.path,
             CWD,
             &self.place.path,
             RenameFlags::EXCHANGE,
-        )
-        .map_err(|error| match error {
-            Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP => {
-                MaintenanceError::NoExchange(self.place.path.clone())
-            }
-            other => io(other.into()),
-        })?;
+        );
+        exchanged.map_err(|error| not_exchanged(&self.place.path, error))?;
         go_on(Stage::Exchanged)?;
         if let Some(parent) = self.place.path.parent().filter(|parent| parent.is_dir()) {
             File::open(parent)
@@ -197,6 +192,16 @@ impl Rebuild {
         }
         go_on(Stage::Settled)?;
         fs::remove_dir_all(&self.beside.path).map_err(&io)
+    }
+}
+
+/// What to tell of two folders that could not be exchanged.
+fn not_exchanged(place: &Path, error: Errno) -> MaintenanceError {
+    match error {
+        Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP => {
+            MaintenanceError::NoExchange(place.to_owned())
+        }
+        other => MaintenanceError::io(place)(other.into()),
     }
 }
 
@@ -226,4 +231,24 @@ pub(super) fn disk_bytes(folder: &Path) -> io::Result<u64> {
         bytes += fs::metadata(file)?.blocks() * 512;
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_without_exchange_is_named_with_what_to_do() {
+        let place = Path::new("/data/store");
+        for error in [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP] {
+            let told = not_exchanged(place, error).to_string();
+            assert!(
+                told.contains("/data/store cannot exchange two folders"),
+                "{told}"
+            );
+            assert!(told.contains("move the data directory"), "{told}");
+        }
+        let told = not_exchanged(place, Errno::NOSPC).to_string();
+        assert!(told.contains("No space left"), "{told}");
+    }
 }
