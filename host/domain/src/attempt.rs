@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AccountId, AttemptId, Digest, PaymentId, Slot};
-use crate::ledger::Via;
 use crate::method::MethodId;
 use crate::money::{Minor, Money};
 use crate::payment::Decision;
@@ -11,6 +10,29 @@ use crate::provider::{Action, Particulars, VendorSettlement, VendorStatus};
 use crate::returns::Returns;
 use crate::secret::Secret;
 use crate::time::Time;
+
+/// How news came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Via {
+    /// The provider's callback.
+    Callback,
+    /// The payer's return.
+    Return,
+    /// A question of ours.
+    Query,
+}
+
+impl Via {
+    /// The word in timelines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Callback => "callback",
+            Self::Return => "return",
+            Self::Query => "query",
+        }
+    }
+}
 
 /// Where an attempt stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

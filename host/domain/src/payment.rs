@@ -323,6 +323,12 @@ pub struct Payment {
 }
 
 impl Payment {
+    /// The paid rule (spec, "Paid rule"), as far as the payment tells: it is completed, and its settlement
+    /// is confirmed. A merchant requires a live payment too, and compares it with its own order.
+    pub fn is_paid(&self) -> bool {
+        self.status == Status::Completed && self.settlement == Settlement::Confirmed
+    }
+
     /// A payment as it is on creation.
     pub fn new(new: NewPayment, email_mark: Option<[u8; 32]>, now: Time) -> Self {
         let request = new.request;

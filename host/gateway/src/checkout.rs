@@ -15,7 +15,8 @@ use kassette_domain::time::Time;
 use kassette_store::{About, Fault};
 
 use crate::Gateway;
-use crate::methods::{Offer, Question};
+use crate::methods::Offer;
+use crate::routing::Question;
 use crate::start::{StartError, StartedPayment};
 
 /// How long a returning payer waits for the vendor's word before the page shows what is known.

@@ -12,7 +12,7 @@ use kassette_domain::time::Time;
 use kassette_store::{Created, Fault};
 
 use crate::Gateway;
-use crate::methods::Question;
+use crate::routing::Question;
 
 /// A payment that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,14 +5,11 @@ use std::task::Poll;
 
 use futures_util::future::{join_all, maybe_done};
 use kassette_domain::id::AccountId;
-use kassette_domain::key::Environment;
-use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
-use kassette_domain::money::{Currency, Minor};
-
 use tokio::time::{Instant, timeout_at};
 
 use crate::Gateway;
+pub use crate::routing::Question;
 use crate::routing::Ranking;
 use crate::settings::Settings;
 
@@ -38,23 +35,6 @@ pub struct OfferedProvider {
     pub verification_note: Option<String>,
     /// A link beside it.
     pub verification_url: Option<String>,
-}
-
-/// What is asked about.
-#[derive(Clone, Debug)]
-pub struct Question<'a> {
-    /// Whose payment.
-    pub merchant: &'a Merchant,
-    /// In which world.
-    pub environment: Environment,
-    /// How much; none: limits are not applied.
-    pub amount: Option<Minor>,
-    /// Of what.
-    pub currency: Currency,
-    /// `amount` in US cents, where there is one.
-    pub usd: Option<Minor>,
-    /// Whether the payer's address is known.
-    pub email_known: bool,
 }
 
 impl Gateway {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use kassette_domain::id::AccountId;
+use kassette_domain::key::Environment;
+use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{Decision, Judgement, Purpose};
@@ -14,9 +16,25 @@ use kassette_runtime::CallError;
 
 use crate::Gateway;
 use crate::access::{Configured, lacks};
-use crate::methods::Question;
 use crate::modules::{Method, Provider};
 use crate::settings::{Account, Merchants, Terms};
+
+/// What a method's module is asked to route.
+#[derive(Clone, Debug)]
+pub struct Question<'a> {
+    /// Whose payment.
+    pub merchant: &'a Merchant,
+    /// In which world.
+    pub environment: Environment,
+    /// How much; none: limits are not applied.
+    pub amount: Option<Minor>,
+    /// Of what.
+    pub currency: Currency,
+    /// `amount` in US cents, where there is one.
+    pub usd: Option<Minor>,
+    /// Whether the payer's address is known.
+    pub email_known: bool,
+}
 
 /// A method that can be used now, and through whom.
 pub(crate) struct Ranking {

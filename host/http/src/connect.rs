@@ -15,8 +15,8 @@ use crate::address::is_public;
 use crate::destination::is_loopback;
 use crate::dial::dial;
 use crate::exchange::{NoTls, NotSent};
-use crate::message::Payload;
 use crate::network::Network;
+use crate::payload::Payload;
 use crate::tls::{H2, trouble};
 
 /// Addresses of one name that are tried; a name with more is not waited for longer.

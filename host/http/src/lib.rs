@@ -31,6 +31,7 @@ mod hosts;
 mod look_up;
 mod message;
 mod network;
+mod payload;
 mod pool;
 mod tls;
 mod unprocessed;

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use h2::Reason;
 
-use crate::message::Taken;
+use crate::payload::Taken;
 
 /// Whether the peer said that it did not process a request, so that sending it again repeats nothing.
 ///

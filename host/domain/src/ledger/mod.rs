@@ -30,6 +30,7 @@ mod silence;
 #[cfg(test)]
 mod tests;
 
+pub use crate::attempt::Via;
 pub use act::Act;
 pub use duty::Duty;
 pub use review::NewDecision;
@@ -174,29 +175,6 @@ pub enum StartResult {
     Unavailable(String),
     /// It may exist.
     Uncertain(String),
-}
-
-/// How news came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Via {
-    /// The provider's callback.
-    Callback,
-    /// The payer's return.
-    Return,
-    /// A question of ours.
-    Query,
-}
-
-impl Via {
-    /// The word in timelines.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Callback => "callback",
-            Self::Return => "return",
-            Self::Query => "query",
-        }
-    }
 }
 
 /// A step that was not allowed; nothing changed but, where said, the timeline.

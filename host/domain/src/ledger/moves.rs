@@ -172,7 +172,7 @@ impl Ledger {
         if self.payment.status != Status::Completed {
             return;
         }
-        if self.payment.settlement == Settlement::Confirmed {
+        if self.payment.is_paid() {
             self.tell(EventType::PaymentCompleted, log);
         }
         let Some(i) = self.captured() else { return };

@@ -12,7 +12,7 @@ use kassette_domain::payment::Purpose;
 
 use super::run::Run;
 use super::{StartError, Starter};
-use crate::methods::Question;
+use crate::routing::Question;
 use crate::routing::{Barred, Ranking};
 
 /// On the page an account that could not be used for this very payment within this time is not put

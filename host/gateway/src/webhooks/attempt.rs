@@ -21,6 +21,11 @@ use super::retry_after::retry_after;
 use super::scheduler::AttemptOutcome;
 use crate::Gateway;
 
+/// How long a delivery is a worker's: longer than it may wait for its slot, an attempt, and its
+/// record together.
+pub(super) const LEASE: Duration = Duration::from_secs(60);
+/// The pause after the store failed.
+pub(super) const FAULT_PAUSE: Duration = Duration::from_secs(1);
 /// The pause before a record is tried again that the store could not take; longer by as much each
 /// time.
 const RECORD_PAUSE: Duration = Duration::from_millis(100);
@@ -80,7 +85,7 @@ impl Gateway {
             Ok(_) => return self.not_tried(due.id, self.now()).await,
             Err(fault) => {
                 tracing::error!(error = %fault, endpoint.id = %endpoint, "an endpoint could not be read");
-                let later = self.now().after(super::worker::FAULT_PAUSE);
+                let later = self.now().after(FAULT_PAUSE);
                 return self.not_tried(due.id, later).await;
             }
         };
@@ -267,7 +272,7 @@ impl Gateway {
     /// An attempt could not be recorded: it is repeated when its lease has ended.
     fn unrecorded(&self, about: &About, fault: &Fault) -> Time {
         tracing::error!(error = %fault, delivery.id = %about.id, "an attempt was not recorded");
-        self.now().after(super::worker::LEASE)
+        self.now().after(LEASE)
     }
 }
 

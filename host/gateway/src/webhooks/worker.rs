@@ -17,16 +17,11 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::attempt::{Attempted, Unrecorded, count_ended};
+use super::attempt::{Attempted, FAULT_PAUSE, LEASE, Unrecorded, count_ended};
 use super::scheduler::{Action, AttemptOutcome, Scheduler};
 use super::status::WorkerStatus;
 use crate::Gateway;
 
-/// How long a delivery is a worker's: longer than it may wait for its slot, an attempt, and its
-/// record together.
-pub(super) const LEASE: Duration = Duration::from_secs(60);
-/// The pause after the store failed.
-pub(super) const FAULT_PAUSE: Duration = Duration::from_secs(1);
 /// From then on an attempt counts as slow. It is the longest that a stranger waits for a quick slot
 /// while silent ones have them all, and longer than most receivers take.
 const LINGERS: Duration = Duration::from_millis(250);
