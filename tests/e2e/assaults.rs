@@ -61,6 +61,9 @@ async fn others_are_served_beside_each_attack_and_memory_is_bounded() {
     }
     others_are_served(&server).await;
     drop(all);
+    let metrics = server.send(server.http.get(format!("{}/metrics", server.admin_root())));
+    let metrics = metrics.await.text;
+    assert!(metrics.contains("kassette_http2_pauses_total"), "{metrics}");
     let held = memory(&server);
     assert!(held < MEMORY, "{held} bytes");
 }

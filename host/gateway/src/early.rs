@@ -85,6 +85,7 @@ impl Kept {
         let oldest = candidates.min_by_key(|(_, told)| told.number);
         if let Some(key) = oldest.map(|(key, _)| key.clone()) {
             self.of.remove(&key);
+            metrics::counter!("kassette_callback_notices_dropped_total").increment(1);
         }
     }
 }

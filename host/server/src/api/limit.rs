@@ -166,6 +166,9 @@ impl Provers {
             let oldest = oldest.map(|(prover, _)| *prover);
             if let Some(oldest) = oldest.filter(|_| provers.len() >= KNOWN_MOST) {
                 provers.remove(&oldest);
+                let provider = account.as_str().to_owned();
+                metrics::counter!("kassette_callback_addresses_dropped_total", "provider" => provider)
+                    .increment(1);
             }
         }
         provers.insert(prover, now);
@@ -280,6 +283,8 @@ mod tests {
 
     #[test]
     fn an_address_is_known_for_a_day_by_what_it_proved_and_for_that_account_alone() {
+        let (recorder, measured) = crate::telemetry::for_tests();
+        let _guard = metrics::set_default_local_recorder(&recorder);
         let (provers, now) = (Provers::default(), Time::from_secs(1000));
         let account = |name| AccountId::parse(name).unwrap();
         let address = IpAddr::from([192, 0, 2, 1]);
@@ -293,6 +298,11 @@ mod tests {
             provers.note(&account("one"), IpAddr::from(number.to_be_bytes()), later);
         }
         assert_eq!(provers.0.lock()[&account("one")].len(), KNOWN_MOST);
+        let dropped = format!(
+            "kassette_callback_addresses_dropped_total{{provider=\"one\"}} {}",
+            KNOWN_MOST + 1
+        );
+        assert!(measured.render().contains(&dropped), "{dropped}");
         assert!(
             !provers.know(&account("one"), address, now),
             "the oldest has gone"

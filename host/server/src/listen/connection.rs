@@ -375,6 +375,7 @@ impl<S> Timed<S> {
         if !used_up() {
             return Poll::Ready(());
         }
+        metrics::counter!("kassette_http2_pauses_total").increment(1);
         let due = Instant::now() + PACE;
         let alarm = self.pacing.insert(Alarm::at(due));
         alarm.poll(cx, due)
@@ -394,7 +395,12 @@ impl<S> Timed<S> {
 
     /// Fails where the peer sends nothing although it is its turn, for too long.
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        let due = match self.phase.get() {
+        let phase = self.phase.get();
+        let waited_for = match phase {
+            Phase::FIRST | Phase::HEAD => "head",
+            _ => "request",
+        };
+        let due = match phase {
             Phase::HTTP2 => {
                 let write = self.write_time();
                 let times = Times {
@@ -411,7 +417,7 @@ impl<S> Timed<S> {
             // off in the idle time is set already.
             _ => Instant::now() + self.times.idle,
         };
-        self.reading.poll(cx, due).map(late)
+        self.reading.poll(cx, due).map(|()| late(waited_for))
     }
 
     /// How long a peer may take nothing. A stop waits less for one who has taken nothing for a while.
@@ -435,7 +441,7 @@ impl<S> Timed<S> {
         let since = *self.stuck.get_or_insert_with(Instant::now);
         let due = since + self.write_time();
         let alarm = self.writing.get_or_insert_with(|| Alarm::at(due));
-        alarm.poll(cx, due).map(|()| Err(late(())))
+        alarm.poll(cx, due).map(|()| Err(late("answer")))
     }
 }
 
@@ -458,7 +464,10 @@ impl<S: AsyncRead + Unpin> Timed<S> {
     }
 }
 
-fn late((): ()) -> io::Error {
+/// The error of a peer that took too long to send a head or a request, or to take an answer.
+fn late(waited_for: &'static str) -> io::Error {
+    metrics::counter!("kassette_connections_timed_out_total", "waited_for" => waited_for)
+        .increment(1);
     io::ErrorKind::TimedOut.into()
 }
 
