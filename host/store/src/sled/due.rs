@@ -66,9 +66,14 @@ impl Operation for ClaimDue {
     fn apply(mut self, rows: &mut Rows<'_>) -> Result<Claiming, Fault> {
         let claimed = std::mem::take(&mut self.claimed);
         let settled = std::mem::take(&mut self.settled);
-        let moved = !settled.is_empty();
+        let (moved, more) = (!settled.is_empty(), settled.len() >= MOST_SETTLED);
         for key in settled {
             rows.remove(key);
+        }
+        if more {
+            // The reading thread has not come to a row yet that may claim one.
+            let rest = Some(self.from);
+            return Ok(Claiming { claimed, rest });
         }
         let mut claim = Claim {
             rows,
