@@ -110,6 +110,7 @@ async fn a_test_key_at_a_provider_that_hangs_takes_nothing_from_live() {
 }
 
 #[tokio::test]
+#[expect(clippy::print_stdout, reason = "the figures of the long form")]
 async fn forged_notices_hold_up_no_genuine_one_and_fill_no_log() {
     let server = Server::fresh().await;
     let (before, began) = (server.log().len(), Instant::now());

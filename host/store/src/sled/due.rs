@@ -67,12 +67,15 @@ impl Operation for ClaimDue {
         let claimed = std::mem::take(&mut self.claimed);
         let settled = std::mem::take(&mut self.settled);
         let (moved, more) = (!settled.is_empty(), settled.len() >= MOST_SETTLED);
+        let last = settled
+            .last()
+            .and_then(|key| keys::leading_time(key, keys::DUE));
         for key in settled {
             rows.remove(key);
         }
         if more {
             // The reading thread has not come to a row yet that may claim one.
-            let rest = Some(self.from);
+            let rest = last.or(Some(self.from));
             return Ok(Claiming { claimed, rest });
         }
         let mut claim = Claim {
