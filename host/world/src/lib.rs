@@ -19,6 +19,7 @@
 )]
 
 mod host;
+pub mod suite;
 
 use std::{
     cell::{Cell, RefCell},
@@ -52,6 +53,9 @@ use host::{NativeHost, Secret, client};
 
 /// When every world begins, milliseconds since 1970.
 pub const BEGIN_MS: u64 = 1_800_000_000_000;
+
+/// How long a callback is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A simulated account of one vendor, and the module that speaks to it.
 pub struct World<P> {
@@ -417,10 +421,17 @@ impl<P: Provider> World<P> {
         self.submit(started, &[("outcome", "refund"), ("amount", amount)])
     }
 
+    /// The vendor's page that a payment leads the payer to.
+    pub fn page<'a>(&self, started: &'a Open) -> &'a str {
+        match &started.action {
+            Action::Redirect(page) => page,
+            Action::Show(show) => show.link.as_deref().unwrap(),
+            Action::Post(_) => panic!("a form is not paid here"),
+        }
+    }
+
     fn submit(&self, started: &Open, fields: &[(&str, &str)]) -> (u16, Option<String>) {
-        let Action::Redirect(page) = &started.action else {
-            panic!("only redirects are paid here");
-        };
+        let page = self.page(started);
         let token = page.rsplit('/').next().unwrap();
         let mut form = vec![("session", token)];
         form.extend(fields);
@@ -451,7 +462,8 @@ impl<P: Provider> World<P> {
     pub fn next_callback(&self) -> Incoming {
         self.confirm();
         self.runtime.block_on(async {
-            let (mut stream, _) = self.news.accept().await.unwrap();
+            let arrives = tokio::time::timeout(PATIENCE, self.news.accept()).await;
+            let (mut stream, _) = arrives.expect("no callback arrives").unwrap();
             let mut bytes = Vec::new();
             let (head, body) = loop {
                 let mut part = [0; 4096];

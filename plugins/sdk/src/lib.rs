@@ -94,6 +94,44 @@ macro_rules! export_provider {
     };
 }
 
+/// Hands the functions that are named to the module's files: `start` to `start::start`, `callback` to
+/// `callback::read` and `query` to `query::query`, which borrow what they are given. Stands in the `impl` of
+/// [`provider::Provider`].
+#[macro_export]
+macro_rules! forward_provider {
+    (@start) => {
+        fn start(
+            account: $crate::provider::Account,
+            attempt: $crate::provider::Attempt,
+        ) -> Result<$crate::provider::Started, $crate::provider::Failure> {
+            start::start(&account, &attempt)
+        }
+    };
+    (@callback) => {
+        fn callback(
+            account: $crate::provider::Account,
+            incoming: $crate::provider::Incoming,
+        ) -> Result<$crate::provider::Acknowledged, $crate::provider::Refused> {
+            callback::read(&account, &incoming)
+        }
+    };
+    (@query) => {
+        fn query(
+            account: $crate::provider::Account,
+            attempt: $crate::provider::Attempt,
+            reference: Option<String>,
+            wish: $crate::provider::Wish,
+            returned: Option<String>,
+        ) -> Result<$crate::provider::Report, $crate::provider::QueryFailure> {
+            let (reference, returned) = (reference.as_deref(), returned.as_deref());
+            query::query(&account, &attempt, reference, wish, returned)
+        }
+    };
+    ($($name:ident),+) => {
+        $($crate::forward_provider!(@$name);)+
+    };
+}
+
 /// The examples of `wit/README.md` are compiled, so that they stay true.
 #[cfg(doctest)]
 #[doc = include_str!("../wit/README.md")]

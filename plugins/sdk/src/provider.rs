@@ -4,6 +4,7 @@
 //! [`call::Call`] or [`http::send`], secrets are used by name through [`secrets`], notes for the operator go to
 //! [`log`].
 pub mod call;
+mod describe;
 pub mod http;
 pub mod secrets;
 
@@ -16,6 +17,7 @@ pub use crate::bindings::provider::exports::kassette::plugin::payments::{
 };
 pub use crate::bindings::provider::kassette::plugin::log::Level;
 pub use crate::export_provider as export;
+pub use crate::forward_provider as forward;
 
 /// Nothing told: what a report begins with.
 impl Default for Particulars {

@@ -35,10 +35,9 @@ mod session;
 mod start;
 mod wire;
 
-use kassette_plugin::provider::call::{BASE_URL, Broken};
+use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
-    Provider, QueryFailure, Refused, Report, SecretNeed, Started, Wish,
+    Account, Condition, Description, Encoding, Need, Provider, SecretNeed,
 };
 
 /// The module's answers.
@@ -46,56 +45,40 @@ pub struct Adyen;
 
 impl Provider for Adyen {
     fn describe() -> Description {
-        let setting = |name: &str, required, help: &str| Need {
-            name: name.into(),
-            help: help.into(),
-            required,
-        };
-        let secret = |name: &str, encoding, help: &str| SecretNeed {
-            name: name.into(),
-            help: help.into(),
-            required: true,
-            encoding,
-        };
         Description {
             id: "adyen".into(),
             label: "Adyen".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             services: methods::services(),
             settings: vec![
-                setting(
+                Need::required(
                     api::MERCHANT_ACCOUNT,
-                    true,
                     "Name of the merchant account that is paid. Customer Area: the account \
                      switcher at the top left, or Settings, Merchant accounts",
                 ),
-                setting(
+                Need::optional(
                     api::LIVE_URL_PREFIX,
-                    false,
                     "What the company's live addresses begin with, needed in live. Customer Area \
                      of the live environment: Developers, API URLs, Prefix",
                 ),
-                setting(
+                Need::optional(
                     refusal::KEEP_OPEN,
-                    false,
                     "Whether the payer may try again at Adyen's page after a card was refused: true \
                      (default) or false. Their coming back ends the attempt in any case",
                 ),
-                setting(
+                Need::optional(
                     BASE_URL,
-                    false,
                     "Another address for Checkout than Adyen's own, without /v72; left out for a \
                      real account",
                 ),
             ],
             secrets: vec![
-                secret(
+                SecretNeed::text(
                     api::API_KEY,
-                    Encoding::Text,
                     "API key of a credential with the roles Checkout webservice and Pay by Link. \
                      Customer Area: Developers, API credentials, Server settings, Authentication",
                 ),
-                secret(
+                SecretNeed::encoded(
                     notification::HMAC_KEY,
                     Encoding::Hex,
                     "HMAC key of the standard webhook that posts to this account's callback \
@@ -107,31 +90,14 @@ impl Provider for Adyen {
         }
     }
 
-    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
-        start::start(&account, &attempt)
-    }
-
-    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
-        callback::read(&account, &incoming)
-    }
-
-    fn query(
-        account: Account,
-        attempt: Attempt,
-        reference: Option<String>,
-        wish: Wish,
-        returned: Option<String>,
-    ) -> Result<Report, QueryFailure> {
-        let (reference, returned) = (reference.as_deref(), returned.as_deref());
-        query::query(&account, &attempt, reference, wish, returned)
-    }
+    kassette_plugin::provider::forward!(start, callback, query);
 
     fn health(account: Account) -> Condition {
         match query::methods_of(&account) {
             Ok(answer) if answer.status == 200 => Condition::Operational,
             Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
             Ok(answer) => Condition::Down(wire::problem(&answer).to_string()),
-            Err(Broken::NotSent(why) | Broken::NoAnswer(why)) => Condition::Down(why),
+            Err(broken) => Condition::Down(broken.why()),
         }
     }
 }
@@ -141,7 +107,7 @@ kassette_plugin::provider::export!(Adyen);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kassette_plugin::provider::{Environment, Money, Payer};
+    use kassette_plugin::provider::{Attempt, Environment, Money, Payer};
 
     pub(crate) fn account() -> Account {
         Account {

@@ -95,10 +95,7 @@ pub(crate) fn capturable_ms(name: &str) -> Option<u64> {
 
 /// For the module's description.
 pub(crate) fn services() -> Vec<Service> {
-    let service = |method: &Method| Service {
-        method: method.id.into(),
-        currencies: method.currencies.iter().map(|&code| code.into()).collect(),
-    };
+    let service = |method: &Method| Service::new(method.id, method.currencies);
     METHODS.iter().map(service).collect()
 }
 

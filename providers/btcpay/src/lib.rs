@@ -23,10 +23,9 @@ mod report;
 mod start;
 mod wire;
 
-use kassette_plugin::provider::call::{BASE_URL, Broken};
+use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
-    Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+    Account, Condition, Description, Need, Provider, SecretNeed, Service,
 };
 
 /// The module's answers.
@@ -34,45 +33,29 @@ pub struct BtcPay;
 
 impl Provider for BtcPay {
     fn describe() -> Description {
-        let setting = |name: &str, required, help: &str| Need {
-            name: name.into(),
-            help: help.into(),
-            required,
-        };
-        let secret = |name: &str, help: &str| SecretNeed {
-            name: name.into(),
-            help: help.into(),
-            required: true,
-            encoding: Encoding::Text,
-        };
         Description {
             id: "btcpay".into(),
             label: "BTCPay".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: vec![Service {
-                method: "crypto".into(),
-                currencies: Vec::new(),
-            }],
+            services: vec![Service::new("crypto", &[])],
             settings: vec![
-                setting(
+                Need::required(
                     BASE_URL,
-                    true,
                     "Address of the BTCPay Server, such as https://btcpay.shop.example",
                 ),
-                setting(
+                Need::required(
                     api::STORE_ID,
-                    true,
                     "Id of the store that is paid. In the store: Settings, General, Store ID",
                 ),
             ],
             secrets: vec![
-                secret(
+                SecretNeed::text(
                     api::API_KEY,
                     "API key with btcpay.store.canviewinvoices, btcpay.store.cancreateinvoice and \
                      btcpay.store.canmodifyinvoices for the one store. Account, Manage account, \
                      API keys",
                 ),
-                secret(
+                SecretNeed::text(
                     callback::WEBHOOK_SECRET,
                     "Secret of the webhook that posts to this account's callback address. In the \
                      store: Settings, Webhooks, Secret",
@@ -82,24 +65,7 @@ impl Provider for BtcPay {
         }
     }
 
-    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
-        start::start(&account, &attempt)
-    }
-
-    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
-        callback::read(&account, &incoming)
-    }
-
-    fn query(
-        account: Account,
-        attempt: Attempt,
-        reference: Option<String>,
-        wish: Wish,
-        // An invoice is always found by the attempt's id, so the payer's word is not needed.
-        _: Option<String>,
-    ) -> Result<Report, QueryFailure> {
-        query::query(&account, &attempt, reference.as_deref(), wish)
-    }
+    kassette_plugin::provider::forward!(start, callback, query);
 
     fn health(account: Account) -> Condition {
         // Proves address, key and store.
@@ -107,7 +73,7 @@ impl Provider for BtcPay {
             Ok(answer) if answer.status == 200 => Condition::Operational,
             Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
             Ok(answer) => Condition::Down(wire::refusal(&answer)),
-            Err(Broken::NotSent(why) | Broken::NoAnswer(why)) => Condition::Down(why),
+            Err(broken) => Condition::Down(broken.why()),
         }
     }
 }
@@ -117,7 +83,7 @@ kassette_plugin::provider::export!(BtcPay);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kassette_plugin::provider::{Environment, Money, Payer};
+    use kassette_plugin::provider::{Attempt, Environment, Money, Payer};
 
     pub(crate) fn account() -> Account {
         Account {

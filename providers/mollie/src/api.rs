@@ -38,10 +38,3 @@ fn call(account: &Account, verb: Verb, path: &str) -> Call {
         .header("accept", "application/hal+json")
         .bearer(KEY)
 }
-
-/// The reason for the operator.
-pub(crate) fn why(broken: Broken) -> String {
-    match broken {
-        Broken::NotSent(why) | Broken::NoAnswer(why) => why,
-    }
-}

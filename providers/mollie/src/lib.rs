@@ -34,10 +34,9 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Acknowledged, Attempt, Condition, Description, Encoding, Environment, Failure,
-    Incoming, Need, Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+    Account, Acknowledged, Condition, Description, Environment, Incoming, Need, Provider, Refused,
+    SecretNeed, Service,
 };
-
 use method::Method;
 
 /// The module's answers.
@@ -45,67 +44,39 @@ pub struct Mollie;
 
 impl Provider for Mollie {
     fn describe() -> Description {
-        let service = |method: Method| Service {
-            method: method.wire_id().into(),
-            currencies: method
-                .currencies()
-                .iter()
-                .map(|code| (*code).into())
-                .collect(),
-        };
+        let service = |method: Method| Service::new(method.wire_id(), method.currencies());
         Description {
             id: "mollie".into(),
             label: "Mollie".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             services: Method::ALL.into_iter().map(service).collect(),
             settings: vec![
-                Need {
-                    name: start::CAPTURE.into(),
-                    help:
-                        "automatic (default): the money is taken when the payer approves. manual: \
-                           cards and Klarna are only authorised then, and captured once the \
-                           gateway's own checks are through."
-                            .into(),
-                    required: false,
-                },
-                Need {
-                    name: BASE_URL.into(),
-                    help: "Another address than https://api.mollie.com; leave it out for a real \
-                           account."
-                        .into(),
-                    required: false,
-                },
+                Need::optional(
+                    start::CAPTURE,
+                    "automatic (default): the money is taken when the payer approves. manual: \
+                     cards and Klarna are only authorised then, and captured once the gateway's \
+                     own checks are through.",
+                ),
+                Need::optional(
+                    BASE_URL,
+                    "Another address than https://api.mollie.com; leave it out for a real \
+                     account.",
+                ),
             ],
-            secrets: vec![SecretNeed {
-                name: api::KEY.into(),
-                help: "The website profile's API key. Mollie dashboard, Developers, API keys: it \
-                       starts with live_ for an account of the live environment, with test_ for \
-                       one of the test environment."
-                    .into(),
-                required: true,
-                encoding: Encoding::Text,
-            }],
+            secrets: vec![SecretNeed::text(
+                api::KEY,
+                "The website profile's API key. Mollie dashboard, Developers, API keys: it \
+                     starts with live_ for an account of the live environment, with test_ for one \
+                     of the test environment.",
+            )],
             tokens: Vec::new(),
         }
     }
 
-    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
-        start::start(&account, &attempt)
-    }
+    kassette_plugin::provider::forward!(start, query);
 
     fn callback(_: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
         callback::read(&incoming)
-    }
-
-    fn query(
-        account: Account,
-        attempt: Attempt,
-        reference: Option<String>,
-        wish: Wish,
-        // Mollie appends nothing to the return address.
-        _: Option<String>,
-    ) -> Result<Report, QueryFailure> {
-        query::query(&account, &attempt, reference.as_deref(), wish)
     }
 
     fn health(account: Account) -> Condition {
@@ -113,7 +84,7 @@ impl Provider for Mollie {
             Ok(answer) if answer.status == 200 => condition(&answer.body, account.environment),
             Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
             Ok(answer) => Condition::Down(wire::problem(&answer).to_string()),
-            Err(broken) => Condition::Down(api::why(broken)),
+            Err(broken) => Condition::Down(broken.why()),
         }
     }
 }

@@ -21,6 +21,8 @@ pub(crate) fn query(
     attempt: &Attempt,
     reference: Option<&str>,
     wish: Wish,
+    // Mollie appends nothing to the return address.
+    _: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let payment = locate(account, attempt, reference)?;
     Ok(match needed(&payment, wish) {

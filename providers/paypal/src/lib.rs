@@ -31,8 +31,7 @@ mod start;
 mod wire;
 
 use kassette_plugin::provider::{
-    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
-    Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+    Account, Condition, Description, Need, Provider, SecretNeed, Service,
 };
 
 /// The module's answers.
@@ -40,35 +39,20 @@ pub struct PayPal;
 
 impl Provider for PayPal {
     fn describe() -> Description {
-        let service = |method: &str, currencies: &[&str]| Service {
-            method: method.into(),
-            currencies: currencies.iter().map(|code| (*code).into()).collect(),
-        };
-        let need = |name: &str, help: &str| Need {
-            name: name.into(),
-            help: help.into(),
-            required: false,
-        };
-        let secret = |name: &str, help: &str| SecretNeed {
-            name: name.into(),
-            help: help.into(),
-            required: true,
-            encoding: Encoding::Text,
-        };
         Description {
             id: "paypal".into(),
             label: "PayPal".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             services: vec![
-                service("paypal", &money::CURRENCIES),
-                service("venmo", &["USD"]),
+                Service::new("paypal", &money::CURRENCIES),
+                Service::new("venmo", &["USD"]),
             ],
             settings: [
-                need(
+                Need::optional(
                     "base-url",
                     "Another address of the API than PayPal's own. Leave it out for a real account.",
                 ),
-                need(
+                Need::optional(
                     start::VENMO,
                     "true: PayPal has allowed this account to send Venmo's payers to its page. Default: Venmo is refused, because PayPal promises it to its JavaScript SDK alone.",
                 ),
@@ -77,11 +61,11 @@ impl Provider for PayPal {
             .chain(signature::needs())
             .collect(),
             secrets: vec![
-                secret(
+                SecretNeed::text(
                     api::CLIENT_ID,
                     "Client ID of the REST app: Developer Dashboard, Apps & Credentials, your app",
                 ),
-                secret(
+                SecretNeed::text(
                     api::CLIENT_SECRET,
                     "Secret of the REST app: beside its client ID in the Developer Dashboard",
                 ),
@@ -90,24 +74,7 @@ impl Provider for PayPal {
         }
     }
 
-    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
-        start::start(&account, &attempt)
-    }
-
-    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
-        callback::read(&account, &incoming)
-    }
-
-    fn query(
-        account: Account,
-        attempt: Attempt,
-        reference: Option<String>,
-        wish: Wish,
-        // The order's id stands in it, but only an order whose id we know was shown to a payer.
-        _: Option<String>,
-    ) -> Result<Report, QueryFailure> {
-        query::query(&account, &attempt, reference.as_deref(), wish)
-    }
+    kassette_plugin::provider::forward!(start, callback, query);
 
     fn health(account: Account) -> Condition {
         callback::health(&account)

@@ -48,6 +48,8 @@ pub(crate) fn query(
     attempt: &Attempt,
     reference: Option<&str>,
     wish: Wish,
+    // The order's id stands in it, but only an order whose id we know was shown to a payer.
+    _: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let id = reference
         .filter(|reference| wire::is_id(reference))

@@ -40,21 +40,14 @@ const PATH: &str = "/v1/notifications/certs/";
 
 /// The settings that this file reads.
 pub(crate) fn needs() -> [Need; 2] {
-    let need = |name: &str, help: &str, required| Need {
-        name: name.into(),
-        help: help.into(),
-        required,
-    };
     [
-        need(
+        Need::required(
             WEBHOOK_ID,
             "ID of the webhook that leads to this account: Developer Dashboard, Apps & Credentials, your app, Webhooks",
-            true,
         ),
-        need(
+        Need::optional(
             SIMULATOR_ROOT,
             "The root certificate that a simulator's webhooks lead to. Leave it out for a real account.",
-            false,
         ),
     ]
 }

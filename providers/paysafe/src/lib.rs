@@ -26,10 +26,9 @@ mod start;
 mod wire;
 
 use kassette_plugin::json::Json;
-use kassette_plugin::provider::call::Broken;
 use kassette_plugin::provider::{
-    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
-    Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+    Account, Acknowledged, Condition, Description, Incoming, Need, Provider, Refused, SecretNeed,
+    Service,
 };
 
 /// The module's answers.
@@ -37,46 +36,32 @@ pub struct Paysafe;
 
 impl Provider for Paysafe {
     fn describe() -> Description {
-        let setting = |name: &str, help: &str| Need {
-            name: name.into(),
-            help: help.into(),
-            required: false,
-        };
-        let secret = |name: &str, help: &str| SecretNeed {
-            name: name.into(),
-            help: help.into(),
-            required: true,
-            encoding: Encoding::Text,
-        };
         Description {
             id: "paysafe".into(),
             label: "Paysafe".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: vec![Service {
-                method: "interac".into(),
-                currencies: vec![wire::CURRENCY.into()],
-            }],
+            services: vec![Service::new("interac", &[wire::CURRENCY])],
             settings: vec![
-                setting(
+                Need::optional(
                     "base-url",
                     "Another address of the API than Paysafe's own. Leave it out for a real account.",
                 ),
-                setting(
+                Need::optional(
                     start::ACCOUNT_ID,
                     "Number of the merchant account for Interac in CAD. Needed only where there are \
                      several: Business Portal, Accounts.",
                 ),
             ],
             secrets: vec![
-                secret(
+                SecretNeed::text(
                     api::USER,
                     "User name of the private API key: Business Portal, Developer, API Keys",
                 ),
-                secret(
+                SecretNeed::text(
                     api::PASSWORD,
                     "Password of the private API key: beside its user name in the Business Portal",
                 ),
-                secret(
+                SecretNeed::text(
                     callback::KEY,
                     "HMAC key of the webhook: Business Portal, Developer, Webhooks",
                 ),
@@ -85,23 +70,10 @@ impl Provider for Paysafe {
         }
     }
 
-    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
-        start::start(&account, &attempt)
-    }
+    kassette_plugin::provider::forward!(start, query);
 
     fn callback(_: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
         callback::read(&incoming)
-    }
-
-    fn query(
-        account: Account,
-        attempt: Attempt,
-        // Handles and payments are found by the attempt's id alone.
-        _: Option<String>,
-        wish: Wish,
-        _: Option<String>,
-    ) -> Result<Report, QueryFailure> {
-        query::query(&account, &attempt, wish)
     }
 
     fn health(account: Account) -> Condition {
@@ -110,7 +82,7 @@ impl Provider for Paysafe {
             Ok(answer) if answer.status == 200 => condition(answer.json().as_ref()),
             Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
             Ok(answer) => Condition::Down(api::problem(&answer).to_string()),
-            Err(Broken::NotSent(why) | Broken::NoAnswer(why)) => Condition::Down(why),
+            Err(broken) => Condition::Down(broken.why()),
         }
     }
 }

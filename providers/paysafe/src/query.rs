@@ -13,7 +13,10 @@ use crate::wire::{self, Given, Handle, Handled, Paid, Payment};
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
+    // Handles and payments are found by the attempt's id alone.
+    _: Option<&str>,
     wish: Wish,
+    _: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let handle = handle(account, attempt)?.ok_or(QueryFailure::Absent)?;
     match (handle.stands, wish) {

@@ -22,13 +22,6 @@ pub(crate) fn post(account: &Account, path: &str, body: &Json) -> Result<Answer,
     call(account, Verb::Post, path).json(body).send()
 }
 
-/// Why there is no answer, for the operator.
-pub(crate) fn why(broken: Broken) -> String {
-    match broken {
-        Broken::NotSent(why) | Broken::NoAnswer(why) => why,
-    }
-}
-
 fn call(account: &Account, verb: Verb, path: &str) -> Call {
     let base = base_url(account, API, API);
     Call::new(verb, format!("{base}{path}")).basic(KEY_ID, Some(KEY_SECRET))

@@ -23,8 +23,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
-    Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+    Account, Condition, Description, Need, Provider, SecretNeed, Service,
 };
 
 /// The module's answers.
@@ -32,48 +31,34 @@ pub struct Razorpay;
 
 impl Provider for Razorpay {
     fn describe() -> Description {
-        let setting = |name: &str, help: &str| Need {
-            name: name.into(),
-            help: help.into(),
-            required: false,
-        };
-        let secret = |name: &str, help: &str| SecretNeed {
-            name: name.into(),
-            help: help.into(),
-            required: true,
-            encoding: Encoding::Text,
-        };
         Description {
             id: "razorpay".into(),
             label: "Razorpay".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: vec![Service {
-                method: "upi_imps".into(),
-                currencies: vec!["INR".into()],
-            }],
+            services: vec![Service::new("upi_imps", &["INR"])],
             settings: vec![
-                setting(
+                Need::optional(
                     query::KEEP_OPEN,
                     "Default \"true\": a payer whose try failed may try again on Razorpay's page until \
                      the link expires. \"false\" cancels the link as soon as no failed try can be \
                      authorised late any more, so that another method or provider can be chosen",
                 ),
-                setting(
+                Need::optional(
                     BASE_URL,
                     "Left out for a real account: https://api.razorpay.com. A simulator's address.",
                 ),
             ],
             secrets: vec![
-                secret(
+                SecretNeed::text(
                     api::KEY_ID,
                     "Dashboard, Account & Settings, API keys: the key id rzp_live_… (rzp_test_… in \
                      test mode)",
                 ),
-                secret(
+                SecretNeed::text(
                     api::KEY_SECRET,
                     "Shown once with the key id when the key is generated",
                 ),
-                secret(
+                SecretNeed::text(
                     callback::SECRET,
                     "Dashboard, Account & Settings, Webhooks: the secret that you set for the \
                      webhook with this account's callback address",
@@ -83,31 +68,14 @@ impl Provider for Razorpay {
         }
     }
 
-    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
-        start::start(&account, &attempt)
-    }
-
-    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
-        callback::read(&account, &incoming)
-    }
-
-    fn query(
-        account: Account,
-        attempt: Attempt,
-        reference: Option<String>,
-        wish: Wish,
-        // A link is always found by the attempt's id, so the payer's word is not needed.
-        _: Option<String>,
-    ) -> Result<Report, QueryFailure> {
-        query::query(&account, &attempt, reference.as_deref(), wish)
-    }
+    kassette_plugin::provider::forward!(start, callback, query);
 
     fn health(account: Account) -> Condition {
         match api::get(&account, "/v1/payments?count=1") {
             Ok(answer) if answer.is_success() => Condition::Operational,
             Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
             Ok(answer) => Condition::Down(wire::problem(&answer).to_string()),
-            Err(broken) => Condition::Down(api::why(broken)),
+            Err(broken) => Condition::Down(broken.why()),
         }
     }
 }

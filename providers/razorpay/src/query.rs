@@ -39,6 +39,8 @@ pub(crate) fn query(
     attempt: &Attempt,
     reference: Option<&str>,
     wish: Wish,
+    // A link is always found by the attempt's id, so the payer's word is not needed.
+    _: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let keep = settings::flag(&account.settings, KEEP_OPEN, true)
         .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;

@@ -26,10 +26,9 @@ mod signature;
 mod start;
 mod wire;
 
-use kassette_plugin::provider::call::{BASE_URL, Broken};
+use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
-    Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+    Account, Condition, Description, Need, Provider, SecretNeed, Service,
 };
 
 /// The methods, by their wire ids. Revolut's page offers what the merchant has switched on there: an
@@ -47,55 +46,39 @@ pub struct Revolut;
 
 impl Provider for Revolut {
     fn describe() -> Description {
-        let service = |method: &str| Service {
-            method: method.into(),
-            currencies: CURRENCIES.map(str::to_owned).to_vec(),
-        };
-        let secret = |name: &str, help: &str| SecretNeed {
-            name: name.into(),
-            help: help.into(),
-            required: true,
-            encoding: Encoding::Text,
-        };
+        let service = |method: &str| Service::new(method, &CURRENCIES);
         Description {
             id: "revolut".into(),
             label: "Revolut".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             services: METHODS.into_iter().map(service).collect(),
             settings: vec![
-                Need {
-                    name: start::CAPTURE.into(),
-                    help:
-                        "automatic (default): the money is taken when the payer approves. manual: \
-                           it is only authorised then, and captured once the gateway's own checks \
-                           are through."
-                            .into(),
-                    required: false,
-                },
-                Need {
-                    name: query::KEEP_OPEN.into(),
-                    help: "true (default): a payer whose try was declined may try again at \
-                           Revolut's page until they come back. false: the order is cancelled at \
-                           the first decline."
-                        .into(),
-                    required: false,
-                },
-                Need {
-                    name: BASE_URL.into(),
-                    help: "Another address than https://merchant.revolut.com, or \
-                           https://sandbox-merchant.revolut.com in the test environment; leave it \
-                           out for a real account."
-                        .into(),
-                    required: false,
-                },
+                Need::optional(
+                    start::CAPTURE,
+                    "automatic (default): the money is taken when the payer approves. manual: it \
+                     is only authorised then, and captured once the gateway's own checks are \
+                     through.",
+                ),
+                Need::optional(
+                    query::KEEP_OPEN,
+                    "true (default): a payer whose try was declined may try again at Revolut's \
+                     page until they come back. false: the order is cancelled at the first \
+                     decline.",
+                ),
+                Need::optional(
+                    BASE_URL,
+                    "Another address than https://merchant.revolut.com, or \
+                     https://sandbox-merchant.revolut.com in the test environment; leave it out \
+                     for a real account.",
+                ),
             ],
             secrets: vec![
-                secret(
+                SecretNeed::text(
                     api::KEY,
                     "The Merchant API's Secret key (sk_…). Revolut Business, Merchant, Settings, \
                      APIs; a test account's in Sandbox Revolut Business.",
                 ),
-                secret(
+                SecretNeed::text(
                     signature::SECRET,
                     "The signing secret of the webhook (wsk_…) that posts to the account's callback \
                      address. Revolut tells it when the webhook is created, and when it is \
@@ -106,25 +89,7 @@ impl Provider for Revolut {
         }
     }
 
-    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
-        start::start(&account, &attempt)
-    }
-
-    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
-        callback::read(&account, &incoming)
-    }
-
-    fn query(
-        account: Account,
-        attempt: Attempt,
-        reference: Option<String>,
-        wish: Wish,
-        // An order is always found by the attempt's id: the payer's word is needed for no look-up.
-        returned: Option<String>,
-    ) -> Result<Report, QueryFailure> {
-        let came_back = returned.is_some();
-        query::query(&account, &attempt, reference.as_deref(), wish, came_back)
-    }
+    kassette_plugin::provider::forward!(start, callback, query);
 
     /// The keys of the two environments are taken at different addresses, so that one that is taken
     /// is of the right one.
@@ -133,7 +98,7 @@ impl Provider for Revolut {
             Ok(answer) if answer.status == 200 => Condition::Operational,
             Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
             Ok(answer) => Condition::Down(wire::problem(&answer).to_string()),
-            Err(Broken::NotSent(why) | Broken::NoAnswer(why)) => Condition::Down(why),
+            Err(broken) => Condition::Down(broken.why()),
         }
     }
 }

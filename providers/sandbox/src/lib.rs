@@ -22,8 +22,7 @@ mod start;
 mod wire;
 
 use kassette_plugin::provider::{
-    Account, Acknowledged, Attempt, Condition, Description, Encoding, Environment, Failure,
-    Incoming, Need, Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+    Account, Condition, Description, Environment, Need, Provider, SecretNeed, Service,
 };
 
 /// The methods, by their wire ids; each in any currency.
@@ -45,42 +44,27 @@ pub struct Sandbox;
 
 impl Provider for Sandbox {
     fn describe() -> Description {
-        let service = |method: &str| Service {
-            method: method.into(),
-            currencies: Vec::new(),
-        };
-        let secret = |name: &str, help: &str| SecretNeed {
-            name: name.into(),
-            help: help.into(),
-            required: true,
-            encoding: Encoding::Text,
-        };
+        let service = |method: &str| Service::new(method, &[]);
         Description {
             id: "sandbox".into(),
             label: "Sandbox".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             services: METHODS.into_iter().map(service).collect(),
             settings: vec![
-                Need {
-                    name: api::BASE_URL.into(),
-                    help:
-                        "Where the account's simulated API listens, such as http://127.0.0.1:9001"
-                            .into(),
-                    required: true,
-                },
-                Need {
-                    name: query::KEEP_OPEN.into(),
-                    help: "true: a payer whose try was declined may try again at the sandbox's \
-                           page until they come back. Default: false, the session is closed at \
-                           once."
-                        .into(),
-                    required: false,
-                },
+                Need::required(
+                    api::BASE_URL,
+                    "Where the account's simulated API listens, such as http://127.0.0.1:9001",
+                ),
+                Need::optional(
+                    query::KEEP_OPEN,
+                    "true: a payer whose try was declined may try again at the sandbox's page \
+                     until they come back. Default: false, the session is closed at once.",
+                ),
             ],
             secrets: vec![
-                secret(api::CLIENT_ID, "Client id of the simulated account"),
-                secret(api::CLIENT_SECRET, "Client secret of the simulated account"),
-                secret(
+                SecretNeed::text(api::CLIENT_ID, "Client id of the simulated account"),
+                SecretNeed::text(api::CLIENT_SECRET, "Client secret of the simulated account"),
+                SecretNeed::text(
                     callback::SECRET,
                     "Secret that signs the simulated account's callbacks",
                 ),
@@ -89,25 +73,7 @@ impl Provider for Sandbox {
         }
     }
 
-    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
-        start::start(&account, &attempt)
-    }
-
-    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
-        callback::read(&account, &incoming)
-    }
-
-    fn query(
-        account: Account,
-        attempt: Attempt,
-        reference: Option<String>,
-        wish: Wish,
-        // A reference is always found by the attempt's id: the payer's word is needed for no look-up.
-        returned: Option<String>,
-    ) -> Result<Report, QueryFailure> {
-        let came_back = returned.is_some();
-        query::query(&account, &attempt, reference.as_deref(), wish, came_back)
-    }
+    kassette_plugin::provider::forward!(start, callback, query);
 
     fn health(account: Account) -> Condition {
         match api::get(&account, "/v1/account") {

@@ -53,13 +53,6 @@ pub(crate) fn is_replayed(answer: &Answer) -> bool {
     answer.header(REPLAYED) == Some("true")
 }
 
-/// Why there is no answer, for the operator.
-pub(crate) fn why(broken: Broken) -> String {
-    match broken {
-        Broken::NotSent(why) | Broken::NoAnswer(why) => why,
-    }
-}
-
 fn call(account: &Account, verb: Verb, path: &str) -> Call {
     let base = base_url(account, API, API);
     Call::new(verb, format!("{base}{path}"))

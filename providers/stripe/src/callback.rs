@@ -139,7 +139,7 @@ fn whose(account: &Account, event: &Json) -> Result<Option<String>, Refused> {
 /// few, and no one is told of them by anything else.
 fn of_payment(account: &Account, payment: &str) -> Result<Option<String>, Refused> {
     let path = format!("/v1/payment_intents/{}", encode::percent(payment));
-    let answer = api::get(account, &path).map_err(|broken| Refused::Later(api::why(broken)))?;
+    let answer = api::get(account, &path).map_err(|broken| Refused::Later(broken.why()))?;
     match answer.status {
         200 => {
             let object = answer.json();

@@ -25,8 +25,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Acknowledged, Attempt, Condition, Description, Encoding, Environment, Failure,
-    Incoming, Need, Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Wish,
+    Account, Condition, Description, Environment, Need, Provider, SecretNeed, Service,
 };
 
 /// Every currency of the gateway; each has two decimals at Stripe too.
@@ -54,53 +53,39 @@ pub struct Stripe;
 
 impl Provider for Stripe {
     fn describe() -> Description {
-        let service = |(method, _, currencies): (&str, &str, &[&str])| Service {
-            method: method.into(),
-            currencies: currencies.iter().map(|&code| code.into()).collect(),
-        };
-        let setting = |name: &str, help: &str| Need {
-            name: name.into(),
-            help: help.into(),
-            required: false,
-        };
-        let secret = |name: &str, help: &str| SecretNeed {
-            name: name.into(),
-            help: help.into(),
-            required: true,
-            // The whole text is the key, its prefix included.
-            encoding: Encoding::Text,
-        };
+        let service =
+            |(method, _, currencies): (&str, &str, &[&str])| Service::new(method, currencies);
         Description {
             id: "stripe".into(),
             label: "Stripe".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             services: METHODS.into_iter().map(service).collect(),
             settings: vec![
-                setting(
+                Need::optional(
                     start::CAPTURE,
                     "\"manual\" only authorises; the money is captured once risk review has passed. \
                      Default \"automatic\". iDEAL is always captured at once.",
                 ),
-                setting(
+                Need::optional(
                     query::KEEP_OPEN,
                     "Default \"true\": a payer whose card was declined may try again on Stripe's page \
                      until they leave it. \"false\" closes the session at the first decline, so that \
                      another method or provider can be chosen at once",
                 ),
-                setting(
+                Need::optional(
                     BASE_URL,
                     "Left out for a real account: https://api.stripe.com. A simulator's address.",
                 ),
             ],
             secrets: vec![
-                secret(
+                SecretNeed::text(
                     api::SECRET_KEY,
                     "Dashboard, Developers, API keys: the secret key sk_live_… (sk_test_… in test \
                      mode), or a restricted key rk_… with write access to Checkout Sessions and \
                      PaymentIntents and read access to Balance, Balance Transactions, Charges and \
                      Refunds, Disputes and Reviews",
                 ),
-                secret(
+                SecretNeed::text(
                     callback::SECRET,
                     "Dashboard, Developers, Webhooks, the endpoint with this account's callback \
                      address: the signing secret whsec_…",
@@ -110,24 +95,7 @@ impl Provider for Stripe {
         }
     }
 
-    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
-        start::start(&account, &attempt)
-    }
-
-    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
-        callback::read(&account, &incoming)
-    }
-
-    fn query(
-        account: Account,
-        attempt: Attempt,
-        reference: Option<String>,
-        wish: Wish,
-        returned: Option<String>,
-    ) -> Result<Report, QueryFailure> {
-        let (reference, returned) = (reference.as_deref(), returned.as_deref());
-        query::query(&account, &attempt, reference, wish, returned)
-    }
+    kassette_plugin::provider::forward!(start, callback, query);
 
     fn health(account: Account) -> Condition {
         match api::get(&account, "/v1/balance") {
@@ -138,7 +106,7 @@ impl Provider for Stripe {
             }
             Ok(answer) if answer.status == 429 => Condition::Degraded("rate limited".into()),
             Ok(answer) => Condition::Down(wire::problem(&answer).to_string()),
-            Err(broken) => Condition::Down(api::why(broken)),
+            Err(broken) => Condition::Down(broken.why()),
         }
     }
 }

@@ -20,6 +20,16 @@ pub enum Broken {
     NoAnswer(String),
 }
 
+impl Broken {
+    /// The reason for the operator.
+    #[must_use]
+    pub fn why(self) -> String {
+        match self {
+            Self::NotSent(why) | Self::NoAnswer(why) => why,
+        }
+    }
+}
+
 impl From<http::Failure> for Broken {
     fn from(failure: http::Failure) -> Self {
         match failure {
@@ -42,9 +52,7 @@ impl From<Broken> for Failure {
 /// For a question: no certain answer now.
 impl From<Broken> for QueryFailure {
     fn from(broken: Broken) -> Self {
-        match broken {
-            Broken::NotSent(why) | Broken::NoAnswer(why) => Self::Unavailable(why),
-        }
+        Self::Unavailable(broken.why())
     }
 }
 

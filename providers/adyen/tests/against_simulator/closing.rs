@@ -1,5 +1,5 @@
 //! Making sure that no money moves any more.
-use kassette_plugin::provider::{QueryFailure, Status, Wish};
+use kassette_plugin::provider::{Status, Wish};
 use kassette_sim::{Fault, State};
 
 use crate::{CAPTURED_BY_US, LATER_MS, TAKEN_AT_ONCE, choose, later, report, started, told, world};
@@ -183,35 +183,6 @@ fn what_was_captured_meanwhile_stays() {
     assert_eq!(report(&w).status, Status::Completed);
     query(Wish::Close);
     assert_eq!(w.entry().state, State::Captured);
-}
-
-#[test]
-fn a_close_that_cannot_be_done_now_is_not_certain() {
-    let w = world();
-    let (attempt, open) = started(&w, "credit_card");
-    let close = || w.query(&attempt, Some(&open.reference), Wish::Close);
-    for fault in [
-        Fault::Status500,
-        Fault::Status429,
-        Fault::TimeoutAfterEffect,
-    ] {
-        w.fault(fault);
-        assert!(
-            matches!(close(), Err(QueryFailure::Unavailable(_))),
-            "{fault}"
-        );
-    }
-    assert_eq!(close().unwrap().status, Status::Declined);
-}
-
-#[test]
-fn the_wrong_attempts_link_is_left_alone() {
-    let w = world();
-    let (_, open) = started(&w, "ideal");
-    let (other, _) = started(&w, "ideal");
-    let asked = w.query(&other, Some(&open.reference), Wish::Close);
-    assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
-    assert!(w.entries().iter().all(|entry| entry.state == State::Open));
 }
 
 #[test]

@@ -12,9 +12,11 @@ mod paying;
 mod returning;
 mod starting;
 
-use kassette_plugin::provider::{Acknowledged, Attempt, Open, Report};
+use kassette_plugin::provider::{Acknowledged, Attempt, Open, Report, Status, Wish};
 use kassette_provider_adyen::Adyen;
+use kassette_sim::Fault;
 use kassette_world::open;
+use kassette_world::suite::{Lost, Method, Vendor};
 
 type World = kassette_world::World<Adyen>;
 
@@ -85,3 +87,84 @@ fn report(w: &World) -> Report {
     };
     report.clone()
 }
+
+/// 64 digits that are not the simulator's key.
+const OTHER_KEY: &str = "00112233445566778899AABBCCDDEEFF00112233445566778899AABBCCDDEEFF";
+
+/// What the suite has to know.
+struct AtAdyen;
+
+impl Vendor for AtAdyen {
+    type Module = Adyen;
+    const MODULE: &'static str = "adyen";
+    const LACKS: &'static [(&'static str, &'static str)] = &[
+        (
+            "a_payment_that_is_held_is_told_so_whatever_the_wish_until_it_is_let_go",
+            "news tells the review and the authorisation; the wish `finish` captures it",
+        ),
+        (
+            "an_unknown_attempt_is_absent",
+            "a question without an answered start repeats the start",
+        ),
+        (
+            "a_capture_under_way_is_no_money_and_is_neither_repeated_nor_called_off",
+            "an authorisation is told with its amount; a cancellation can still win",
+        ),
+        (
+            "what_was_closed_cannot_be_started_again",
+            "the same request gets its first answer again",
+        ),
+        (
+            "refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts",
+            "only news tells of refunds, each by itself",
+        ),
+        (
+            "a_dispute_keeps_its_id_until_it_is_won_or_lost",
+            "only news tells of disputes, each by itself",
+        ),
+        (
+            "news_with_another_byte_is_refused",
+            "the signature covers the fields of the news, not its bytes",
+        ),
+        (
+            "news_that_is_too_old_is_refused",
+            "the signature covers no time",
+        ),
+    ];
+    // A link first: its payment is taken when the payer approves.
+    const METHODS: &'static [Method] = &[
+        ("ideal", "EUR"),
+        ("credit_card", "EUR"),
+        ("klarna", "EUR"),
+        ("paypal", "EUR"),
+        ("upi_imps", "INR"),
+    ];
+    const CAPTURED: Method = ("credit_card", "EUR");
+    const CLOSABLE: Method = ("credit_card", "EUR");
+    const FOREIGN: Method = ("ideal", "USD");
+    // A whole answer of success is enough.
+    const CLOSE_FAULTS: &'static [Fault] = &[
+        Fault::TimeoutBeforeEffect,
+        Fault::TimeoutAfterEffect,
+        Fault::Status429,
+        Fault::Status500,
+    ];
+    const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("Insufficient balance on payment");
+    const CREDENTIAL: (&'static str, &'static str) = ("api-key", "AQEwrong");
+    const UNKNOWN: &'static str = "PL0000000000000000";
+    const LOST: Lost = Lost::Made;
+    const TAKEN_ON_FINISH: bool = true;
+    const BY_NEWS: bool = true;
+    const AUTHORISED_IS_TOLD: bool = true;
+    const CONFIRMS_LATER: bool = true;
+    const CAPTURE_PATH: &'static str = "/captures";
+    const VOIDED: Status = Status::Cancelled;
+    // Only a request finds it out.
+    const FORGOTTEN_WISHES: &'static [Wish] = &[Wish::Finish, Wish::Close];
+    const CLOSABLE_AFTER: &'static [&'static str] = &[""];
+    const PAGE_STAYS: bool = true;
+    const GRACE_MS: u64 = 3_600_001;
+    const NEWS_SECRET: Option<(&'static str, &'static str)> = Some(("hmac-key", OTHER_KEY));
+}
+
+kassette_world::provider_suite!(AtAdyen);

@@ -1,66 +1,10 @@
 //! From the payer's approval to the money.
-use kassette_plugin::provider::{QueryFailure, Report, Settlement, Status, Wish};
+use kassette_plugin::provider::{QueryFailure, Report, Status, Wish};
 use kassette_sim::{Fault, State};
 
 use crate::{
-    CAPTURED_BY_US, LATER_MS, METHODS, TAKEN_AT_ONCE, World, choose, later, report, started, told,
-    world,
+    CAPTURED_BY_US, LATER_MS, TAKEN_AT_ONCE, World, choose, later, report, started, told, world,
 };
-
-#[test]
-fn every_method_is_approved_finished_and_completed() {
-    for (method, _) in METHODS {
-        let w = world();
-        let (attempt, open) = started(&w, method);
-        choose(&w, &open, "approve");
-        let approved = report(&w);
-        assert_eq!(
-            (approved.status, approved.settlement),
-            (Status::Processing, Settlement::Pending),
-            "{method}"
-        );
-        assert_eq!(approved.received, attempt.due, "{method}");
-        let mut done = w
-            .query(&attempt, Some(&approved.reference), Wish::Finish)
-            .unwrap();
-        if done.status == Status::Processing {
-            // Only a notification tells that the capture was made.
-            done = later(&w);
-        }
-        assert_eq!(
-            (done.status, done.settlement),
-            (Status::Completed, Settlement::Confirmed),
-            "{method}"
-        );
-        assert_eq!(done.received, attempt.due, "{method}");
-        assert_eq!(
-            (w.entry().state, w.entry().captured_times),
-            (State::Captured, 1),
-            "{method}"
-        );
-        // What was proved stays known.
-        for wish in [Wish::Look, Wish::Finish, Wish::Close] {
-            let again = w.query(&attempt, Some(&done.reference), wish).unwrap();
-            assert_eq!(again.status, Status::Completed, "{method}");
-        }
-    }
-}
-
-#[test]
-fn only_finish_captures() {
-    let w = world();
-    let (attempt, open) = started(&w, "credit_card");
-    w.fault(Fault::NeedsCapture);
-    choose(&w, &open, "approve");
-    let approved = report(&w);
-    let ask = |wish| w.query(&attempt, Some(&approved.reference), wish).unwrap();
-    assert_eq!(ask(Wish::Look).status, Status::Processing);
-    w.advance(LATER_MS);
-    assert_eq!(w.entry().state, State::Authorised);
-    ask(Wish::Finish);
-    assert_eq!(later(&w).status, Status::Completed);
-    assert_eq!(w.entry().state, State::Captured);
-}
 
 #[test]
 fn a_paid_link_proves_no_money_while_its_notification_is_awaited() {
@@ -150,35 +94,6 @@ fn what_was_authorised_can_be_given_back_after_a_refused_capture() {
 }
 
 #[test]
-fn an_authorisation_that_adyen_lets_go_is_over() {
-    let w = world();
-    let (attempt, open) = started(&w, "credit_card");
-    w.fault(Fault::VoidsApproval);
-    choose(&w, &open, "approve");
-    let approved = report(&w);
-    w.advance(2_000);
-    let gone = report(&w);
-    assert_eq!((gone.status, gone.received.amount), (Status::Cancelled, 0));
-    let asked = w.query(&attempt, Some(&gone.reference), Wish::Finish);
-    assert_eq!(asked.unwrap().status, Status::Cancelled);
-    assert!(approved.particulars.capture_before.is_some());
-    assert_eq!(w.entry().captured_times, 0);
-}
-
-#[test]
-fn a_payment_that_adyen_knows_no_more_is_absent() {
-    for wish in [Wish::Finish, Wish::Close] {
-        let w = world();
-        let (attempt, open) = started(&w, "credit_card");
-        choose(&w, &open, "approve");
-        let approved = report(&w);
-        w.fault(Fault::Forgets);
-        let asked = w.query(&attempt, Some(&approved.reference), wish);
-        assert_eq!(asked, Err(QueryFailure::Absent));
-    }
-}
-
-#[test]
 fn a_capture_that_is_asked_for_twice_is_made_once() {
     for fault in [
         Fault::TimeoutBeforeEffect,
@@ -202,34 +117,6 @@ fn a_capture_that_is_asked_for_twice_is_made_once() {
         assert_eq!(finish().unwrap().status, Status::Processing, "{fault}");
         assert_eq!(later(&w).status, Status::Completed, "{fault}");
         assert_eq!(w.entry().captured_times, 1, "{fault}");
-    }
-}
-
-#[test]
-fn another_amount_or_currency_is_told_as_it_is() {
-    for (fault, amount, currency) in [
-        (Fault::WrongAmount, 4989, "EUR"),
-        (Fault::WrongCurrency, 4990, "USD"),
-    ] {
-        for method in ["ideal", "credit_card"] {
-            let w = world();
-            let (attempt, open) = started(&w, method);
-            w.fault(fault);
-            choose(&w, &open, "approve");
-            let approved = report(&w);
-            let mut done = w
-                .query(&attempt, Some(&approved.reference), Wish::Finish)
-                .unwrap();
-            if done.status == Status::Processing {
-                done = later(&w);
-            }
-            assert_eq!(done.status, Status::Completed, "{fault} {method}");
-            assert_eq!(
-                (done.received.amount, done.received.currency.as_str()),
-                (amount, currency),
-                "{fault} {method}"
-            );
-        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Which coins came, and when they count.
 use kassette_plugin::provider::{QueryFailure, Status, Wish};
-use kassette_sim::Fault;
 
 use crate::{choose, looked, started, told, world};
 
@@ -15,29 +14,6 @@ fn transactions_and_the_way_they_came_are_told() {
     assert_eq!(told.references.len(), 1);
     assert_eq!(told.authorised_at, Some(w.now()));
     assert_eq!((told.reason, told.fee), (None, None));
-}
-
-#[test]
-fn coins_that_the_chain_has_not_confirmed_are_no_money_yet() {
-    let w = world();
-    let (attempt, open) = started(&w);
-    w.fault(Fault::CaptureLate);
-    choose(&w, &open, "approve");
-    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
-        let report = w.query(&attempt, Some(&open.reference), wish).unwrap();
-        assert_eq!(
-            (report.status, report.received.amount),
-            (Status::VerificationPending, 0),
-            "{wish:?}"
-        );
-        assert_eq!(report.particulars.references.len(), 1, "{wish:?}");
-    }
-    w.advance(0);
-    let report = looked(&w, &attempt, &open);
-    assert_eq!(
-        (report.status, report.received),
-        (Status::Completed, attempt.due)
-    );
 }
 
 #[test]
@@ -58,15 +34,4 @@ fn a_settled_invoice_is_told_even_where_its_coins_cannot_be_read_and_a_late_one_
     let late = looked(&w, &attempt, &open);
     assert_eq!((late.status, late.received), (Status::Review, attempt.due));
     assert_eq!(late.particulars.reason.as_deref(), Some("PaidLate"));
-}
-
-#[test]
-fn an_invoice_that_the_server_has_forgotten_is_absent() {
-    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
-        let w = world();
-        let (attempt, open) = started(&w);
-        w.fault(Fault::Forgets);
-        let asked = w.query(&attempt, Some(&open.reference), wish);
-        assert_eq!(asked, Err(QueryFailure::Absent), "{wish:?}");
-    }
 }

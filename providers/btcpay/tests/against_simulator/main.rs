@@ -10,9 +10,10 @@ mod coins;
 mod paying;
 mod starting;
 
-use kassette_plugin::provider::{Action, Attempt, Open, Report, Subject, Wish};
+use kassette_plugin::provider::{Action, Attempt, Open, Report, Settlement, Status, Subject, Wish};
 use kassette_provider_btcpay::BtcPay;
 use kassette_world::open;
+use kassette_world::suite::{Method, Vendor};
 
 type World = kassette_world::World<BtcPay>;
 
@@ -54,3 +55,66 @@ fn told(w: &World, attempt: &Attempt, open: &Open) -> Report {
 fn looked(w: &World, attempt: &Attempt, open: &Open) -> Report {
     w.query(attempt, Some(&open.reference), Wish::Look).unwrap()
 }
+
+/// Why nothing is captured.
+const UNAUTHORISED: &str = "coins are paid, never authorised";
+
+/// What the suite has to know.
+struct AtBtcPay;
+
+impl Vendor for AtBtcPay {
+    type Module = BtcPay;
+    const MODULE: &'static str = "btcpay";
+    const LACKS: &'static [(&'static str, &'static str)] = &[
+        (
+            "a_currency_that_the_method_does_not_take_is_for_another_provider",
+            "the server has a rate for every currency",
+        ),
+        (
+            "a_payer_who_pays_after_a_decline_is_told_as_paid",
+            "a payer who does not pay lets the time pass",
+        ),
+        (
+            "an_authorisation_is_captured_on_finish_alone_and_once",
+            UNAUTHORISED,
+        ),
+        (
+            "a_capture_whose_answer_is_lost_is_repeated_without_a_second_capture",
+            UNAUTHORISED,
+        ),
+        ("a_capture_that_is_refused_takes_no_money", UNAUTHORISED),
+        (
+            "an_authorisation_that_the_vendor_voids_is_over_whatever_is_asked",
+            UNAUTHORISED,
+        ),
+        (
+            "refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts",
+            "a refund leaves the invoice as it is",
+        ),
+        (
+            "a_dispute_keeps_its_id_until_it_is_won_or_lost",
+            "coins cannot be disputed",
+        ),
+        (
+            "news_that_is_too_old_is_refused",
+            "the server signs no time: news only makes the host ask",
+        ),
+    ];
+    const METHODS: &'static [Method] = &[("crypto", "EUR")];
+    const FOREIGN: Method = ("crypto", "USD");
+    const LEADS_BACK: bool = false;
+    const HELD_IS_LET_GO: bool = false;
+    const SPOILS_SEARCHES: bool = false;
+    const CREDENTIAL: (&'static str, &'static str) = ("api-key", "wrong");
+    const UNKNOWN: &'static str = "unknown";
+    const AUTHORISES: bool = false;
+    const UNDER_WAY: Status = Status::VerificationPending;
+    const DECLINED: Status = Status::Expired;
+    const DECLINED_FOR_GOOD: Status = Status::Expired;
+    const HELD: Settlement = Settlement::Pending;
+    const CLOSABLE_AFTER: &'static [&'static str] = &[""];
+    const GRACE_MS: u64 = 1;
+    const NEWS_SECRET: Option<(&'static str, &'static str)> = Some(("webhook-secret", "new"));
+}
+
+kassette_world::provider_suite!(AtBtcPay);

@@ -1,7 +1,5 @@
 //! What is told beside where the money is, and what the vendor does by itself.
-use kassette_plugin::provider::{
-    Attempt, DisputeState, Open, QueryFailure, RefundState, Settlement, Status, Wish,
-};
+use kassette_plugin::provider::{Attempt, DisputeState, Open, Settlement, Status, Wish};
 use kassette_sim::{Fault, State};
 use kassette_world::open;
 
@@ -52,34 +50,6 @@ fn an_authorisation_tells_until_when_it_can_be_captured() {
 }
 
 #[test]
-fn refunds_are_told_one_by_one_and_one_that_fails_lowers_the_sum() {
-    let w = world();
-    let (attempt, started) = paid(&w, "credit_card");
-    for amount in ["10.00", "10.00", "5.00"] {
-        w.refund(&started, amount);
-    }
-    let report = query(&w, &attempt, &started, Wish::Look);
-    assert_eq!((report.status, report.returned), (Status::Completed, 2500));
-    assert_eq!(report.particulars.refunds.len(), 3);
-    w.choose(&started, "refund_fails");
-    let report = query(&w, &attempt, &started, Wish::Look);
-    assert_eq!(report.returned, 2000);
-    let states: Vec<RefundState> = report
-        .particulars
-        .refunds
-        .iter()
-        .map(|each| each.state)
-        .collect();
-    assert_eq!(
-        states
-            .iter()
-            .filter(|state| **state == RefundState::Failed)
-            .count(),
-        1
-    );
-}
-
-#[test]
 fn a_chargeback_counts_as_lost_under_one_id_until_it_is_reversed() {
     let w = world();
     let (attempt, started) = paid(&w, "credit_card");
@@ -105,79 +75,16 @@ fn a_chargeback_counts_as_lost_under_one_id_until_it_is_reversed() {
 }
 
 #[test]
-fn a_capture_under_way_is_neither_repeated_nor_given_back() {
+fn an_authorisation_can_be_given_back_after_a_capture_that_failed() {
     let w = world();
     let (attempt, started) = approved(&w);
-    for wish in [Wish::Finish, Wish::Finish, Wish::Look, Wish::Close] {
-        let report = query(&w, &attempt, &started, wish);
-        assert_eq!(
-            (report.status, report.received.amount),
-            (Status::Processing, 0),
-            "{wish:?}"
-        );
-    }
-    let captures = w.sent();
-    let captures = captures.iter().filter(|call| call.ends_with("/captures"));
-    assert_eq!(captures.count(), 1);
+    w.fault(Fault::CaptureRefused);
+    query(&w, &attempt, &started, Wish::Finish);
     w.confirm();
-    let report = query(&w, &attempt, &started, Wish::Look);
+    let closed = query(&w, &attempt, &started, Wish::Close);
+    assert_eq!(closed.status, Status::Declined);
     assert_eq!(
-        (report.status, report.received),
-        (Status::Completed, attempt.due)
+        (w.entry().state, w.entry().captured_times),
+        (State::Closed, 0)
     );
-    assert_eq!(w.entry().captured_times, 1);
-}
-
-#[test]
-fn a_capture_that_fails_is_for_a_person_and_can_be_made_again_or_given_back() {
-    for again in [true, false] {
-        let w = world();
-        let (attempt, started) = approved(&w);
-        w.fault(Fault::CaptureRefused);
-        query(&w, &attempt, &started, Wish::Finish);
-        w.confirm();
-        let failed = query(&w, &attempt, &started, Wish::Look);
-        assert_eq!((failed.status, failed.received.amount), (Status::Review, 0));
-        if again {
-            query(&w, &attempt, &started, Wish::Finish);
-            w.confirm();
-            let taken = query(&w, &attempt, &started, Wish::Look);
-            assert_eq!(
-                (taken.status, taken.received),
-                (Status::Completed, attempt.due)
-            );
-            assert_eq!(w.entry().captured_times, 1);
-        } else {
-            let closed = query(&w, &attempt, &started, Wish::Close);
-            assert_eq!(closed.status, Status::Declined);
-            assert_eq!(
-                (w.entry().state, w.entry().captured_times),
-                (State::Closed, 0)
-            );
-        }
-    }
-}
-
-#[test]
-fn an_authorisation_that_mollie_voids_is_over_whatever_is_asked() {
-    for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-        let w = world();
-        w.fault(Fault::VoidsApproval);
-        let (attempt, started) = approved(&w);
-        w.advance(2_000);
-        let report = query(&w, &attempt, &started, wish);
-        assert_eq!(report.status, Status::Expired, "{wish:?}");
-        assert_eq!(w.entry().captured_times, 0, "{wish:?}");
-    }
-}
-
-#[test]
-fn a_payment_that_mollie_has_forgotten_is_absent() {
-    for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-        let w = world();
-        let (attempt, started) = approved(&w);
-        w.fault(Fault::Forgets);
-        let asked = w.query(&attempt, Some(&started.reference), wish);
-        assert_eq!(asked, Err(QueryFailure::Absent), "{wish:?}");
-    }
 }

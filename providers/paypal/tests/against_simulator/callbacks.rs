@@ -249,18 +249,6 @@ fn news_of_another_account_is_a_forgery() {
 }
 
 #[test]
-fn a_repeat_is_the_same_news_until_it_is_too_old() {
-    let w = world();
-    w.fault(Fault::CallbackTwice);
-    chosen(&w, "approve");
-    let (first, second) = (w.next_callback(), w.next_callback());
-    assert_eq!(first.body, second.body);
-    assert_eq!(notice(w.callback(&first)), notice(w.callback(&second)));
-    w.advance(4 * 86_400_000 + 1_001);
-    assert!(matches!(w.callback(&first), Err(Refused::Forged(_))));
-}
-
-#[test]
 fn news_is_found_again_after_paypal_was_down() {
     let mut w = world();
     let (id, _) = chosen(&w, "approve");

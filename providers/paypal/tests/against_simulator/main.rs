@@ -5,9 +5,61 @@ mod asking;
 mod callbacks;
 mod starting;
 
+use kassette_plugin::provider::{Attempt, Settlement, Status, Wish};
 use kassette_provider_paypal::PayPal;
 use kassette_world::World;
+use kassette_world::suite::{Lost, Method, Vendor};
 
 fn world() -> World<PayPal> {
     World::new("paypal")
 }
+
+/// What the suite has to know.
+struct AtPayPal;
+
+impl Vendor for AtPayPal {
+    type Module = PayPal;
+    const MODULE: &'static str = "paypal";
+    const LACKS: &'static [(&'static str, &'static str)] = &[
+        (
+            "a_payer_who_pays_after_a_decline_is_told_as_paid",
+            "a declined order is voided",
+        ),
+        (
+            "a_payment_that_ran_out_of_time_is_expired",
+            "PayPal forgets an order that ran out of time",
+        ),
+        (
+            "a_dispute_keeps_its_id_until_it_is_won_or_lost",
+            "only news tells of a dispute",
+        ),
+        (
+            "news_signed_with_the_secret_before_counts_during_a_rotation_alone",
+            "news is signed with a certificate",
+        ),
+    ];
+    const METHODS: &'static [Method] = &[("paypal", "EUR"), ("venmo", "USD")];
+    const FOREIGN: Method = ("paypal", "INR");
+    const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("INSTRUMENT_DECLINED");
+    // The wish `close` closes an order that PayPal does not know.
+    const UNKNOWN_WISHES: &'static [Wish] = &[Wish::Look, Wish::Finish];
+    const CREDENTIAL: (&'static str, &'static str) = ("client-secret", "wrong");
+    const UNKNOWN: &'static str = "5O190127TN364715T";
+    const LOST: Lost = Lost::Unfindable;
+    const TAKEN_ON_FINISH: bool = true;
+    const UNDER_WAY: Status = Status::VerificationPending;
+    const CAPTURE_REFUSED: Status = Status::Declined;
+    const REFUSAL_IS_FINAL: bool = true;
+    const FORGOTTEN_WISHES: &'static [Wish] = &[Wish::Look, Wish::Finish];
+    const HELD: Settlement = Settlement::Pending;
+    const HELD_MONEY: bool = false;
+    const CLOSABLE_AFTER: &'static [&'static str] = &["", "pending", "approve"];
+    const PAGE_STAYS: bool = true;
+    const NEWS_TOO_OLD_MS: u64 = 4 * 86_400_000 + 1_001;
+
+    fn until(_: &Attempt) -> Option<u64> {
+        None
+    }
+}
+
+kassette_world::provider_suite!(AtPayPal);

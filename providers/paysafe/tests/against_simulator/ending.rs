@@ -1,6 +1,6 @@
 //! What proves that no money can come any more, and what does not: lost callbacks, handles that no shop
 //! used, payments that fail.
-use kassette_plugin::provider::{QueryFailure, Settlement, Status, Subject, Wish};
+use kassette_plugin::provider::{Settlement, Status, Subject, Wish};
 use kassette_sim::{Fault, State};
 
 use crate::{attempt, chosen, world};
@@ -58,20 +58,6 @@ fn a_handle_that_waits_is_not_over_before_its_own_end() {
     // The payer's link still works, and what they pay now is found.
     w.choose(&started, "approve");
     assert_eq!(ask(Wish::Close).status, Status::Processing);
-
-    let w = world();
-    let (attempt, started) = chosen(&w, "pending");
-    w.advance(LIFE_MS);
-    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
-        let report = w.query(&attempt, Some(&started.reference), wish).unwrap();
-        assert_eq!(
-            (report.status, report.received.amount),
-            (Status::Expired, 0),
-            "{wish:?}"
-        );
-    }
-    assert_eq!(w.choose(&started, "approve").0, 409);
-    assert_eq!(w.entry().captured_times, 0);
 }
 
 #[test]
@@ -88,49 +74,6 @@ fn a_held_payment_is_definite_after_its_webhook() {
         assert_eq!(report.status, Status::Review, "{wish:?}");
         let words = report.particulars.provider_status;
         assert_eq!(words.as_deref(), Some("HELD"), "{wish:?}");
-    }
-}
-
-#[test]
-fn a_payment_that_is_refused_is_over_with_its_error() {
-    let w = world();
-    let (attempt, started) = chosen(&w, "approve");
-    w.fault(Fault::CaptureRefused);
-    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
-    assert_eq!(ask(Wish::Finish).status, Status::Processing);
-    w.confirm();
-    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
-        let report = ask(wish);
-        assert_eq!(
-            (report.status, report.received.amount),
-            (Status::Declined, 0),
-            "{wish:?}"
-        );
-        assert_eq!(
-            report.particulars.reason.as_deref(),
-            Some("3022"),
-            "{wish:?}"
-        );
-    }
-    assert_eq!(w.entry().captured_times, 0);
-}
-
-#[test]
-fn a_handle_that_paysafe_ends_or_forgets_is_told_so() {
-    for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-        let w = world();
-        w.fault(Fault::VoidsApproval);
-        let (attempt, started) = chosen(&w, "approve");
-        w.advance(2_000);
-        let report = w.query(&attempt, Some(&started.reference), wish).unwrap();
-        assert_eq!(report.status, Status::Expired, "{wish:?}");
-        assert_eq!(w.entry().captured_times, 0, "{wish:?}");
-
-        let w = world();
-        let (attempt, started) = chosen(&w, "approve");
-        w.fault(Fault::Forgets);
-        let asked = w.query(&attempt, Some(&started.reference), wish);
-        assert_eq!(asked, Err(QueryFailure::Absent), "{wish:?}");
     }
 }
 

@@ -10,8 +10,9 @@ mod callbacks;
 mod ending;
 mod starting;
 
-use kassette_plugin::provider::{Attempt, Open};
+use kassette_plugin::provider::{Attempt, Open, QueryFailure, Settlement, Status};
 use kassette_provider_paysafe::Paysafe;
+use kassette_world::suite::{Method, Vendor};
 use kassette_world::{World, open};
 
 fn world() -> World<Paysafe> {
@@ -32,3 +33,61 @@ fn chosen(w: &World<Paysafe>, outcome: &str) -> (Attempt, Open) {
     w.choose(&started, outcome);
     (attempt, started)
 }
+
+/// Why nothing is called off.
+const UNCLOSABLE: &str = "a handle ends by time alone";
+
+/// What the suite has to know.
+struct AtPaysafe;
+
+impl Vendor for AtPaysafe {
+    type Module = Paysafe;
+    const MODULE: &'static str = "paysafe";
+    const LACKS: &'static [(&'static str, &'static str)] = &[
+        (
+            "a_payer_who_pays_after_a_decline_is_told_as_paid",
+            "a failed handle is over",
+        ),
+        ("closing_proves_that_nothing_can_be_paid", UNCLOSABLE),
+        ("what_was_closed_cannot_be_started_again", UNCLOSABLE),
+        ("a_close_that_cannot_be_done_now_is_not_certain", UNCLOSABLE),
+        (
+            "a_dispute_keeps_its_id_until_it_is_won_or_lost",
+            "the Payments API tells no disputes",
+        ),
+        (
+            "news_that_is_too_old_is_refused",
+            "Paysafe signs no time: what is old only makes the host ask",
+        ),
+    ];
+    const METHODS: &'static [Method] = &[("interac", "CAD")];
+    const FOREIGN: Method = ("interac", "EUR");
+    const LISTS_REFUNDS: bool = false;
+    const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("3022");
+    const CREDENTIAL: (&'static str, &'static str) = ("api-password", "wrong");
+    const UNKNOWN: &'static str = "00000000-0000-0000-0000-000000000000";
+    // Only the attempt's id is asked about.
+    const FOREIGN_REFERENCE: QueryFailure = QueryFailure::Absent;
+    const TAKEN_ON_FINISH: bool = true;
+    const CONFIRMS_LATER: bool = true;
+    const CAPTURE_PATH: &'static str = "/payments";
+    const CAPTURE_REFUSED: Status = Status::Declined;
+    const REFUSAL_IS_FINAL: bool = true;
+    const VOIDED: Status = Status::Expired;
+    const HELD: Settlement = Settlement::Pending;
+    const HELD_MONEY: bool = false;
+    const NEWS_SECRET: Option<(&'static str, &'static str)> = Some(("webhook-key", "theNewKey"));
+
+    fn attempt(world: &World<Paysafe>, (method, currency): Method) -> Attempt {
+        let mut attempt = world.attempt(method, currency);
+        attempt.payer.email = Some("payer@shop.example".into());
+        attempt
+    }
+
+    /// A handle lives for a quarter of an hour.
+    fn until(attempt: &Attempt) -> Option<u64> {
+        Some(attempt.expires - 45 * 60_000)
+    }
+}
+
+kassette_world::provider_suite!(AtPaysafe);

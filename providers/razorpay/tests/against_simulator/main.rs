@@ -5,13 +5,12 @@ mod asking;
 mod callbacks;
 mod starting;
 
-use kassette_plugin::provider::Attempt;
+use kassette_plugin::provider::{Attempt, Status};
 use kassette_provider_razorpay::Razorpay;
+use kassette_sim::Fault;
+use kassette_world::suite::{Method, Vendor};
 
 type World = kassette_world::World<Razorpay>;
-
-/// The account.
-const ID: &str = "razorpay-test";
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
@@ -23,3 +22,30 @@ fn world() -> World {
 fn attempt(w: &World) -> Attempt {
     w.attempt("upi_imps", "INR")
 }
+
+/// What the suite has to know.
+struct AtRazorpay;
+
+impl Vendor for AtRazorpay {
+    type Module = Razorpay;
+    const MODULE: &'static str = "razorpay";
+    const LACKS: &'static [(&'static str, &'static str)] = &[(
+        "news_that_is_too_old_is_refused",
+        "Razorpay signs no time: news only makes the host ask",
+    )];
+    const METHODS: &'static [Method] = &[("upi_imps", "INR")];
+    const FOREIGN: Method = ("upi_imps", "EUR");
+    const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("input_validation_failed");
+    const CREDENTIAL: (&'static str, &'static str) = ("key-secret", "wrong");
+    const UNKNOWN: &'static str = "plink_0";
+    const SURE: &'static [Fault] = &[Fault::Status429];
+    const CAPTURE_REFUSED: Status = Status::Processing;
+    const DECLINED: Status = Status::Pending;
+    const DECLINED_AFTER_MS: u64 = 15 * MINUTE;
+    // A try in the payer's app is not called off.
+    const CLOSABLE_AFTER: &'static [&'static str] = &[""];
+    const DISPUTE_REASON: &'static str = "chargeback";
+    const NEWS_SECRET: Option<(&'static str, &'static str)> = Some(("webhook-secret", "new"));
+}
+
+kassette_world::provider_suite!(AtRazorpay);

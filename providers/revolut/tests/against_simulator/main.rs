@@ -1,17 +1,13 @@
 //! The module against the simulator: every outcome, every fault, over real sockets.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on has failed"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod asking;
 mod callbacks;
 mod particulars;
-mod starting;
 
-use kassette_plugin::provider::{Attempt, Open, Report, Wish};
+use kassette_plugin::provider::{Attempt, Open, Report, Settlement, Status, Wish};
 use kassette_provider_revolut::Revolut;
+use kassette_world::suite::{Method, Vendor};
 
 type World = kassette_world::World<Revolut>;
 
@@ -22,3 +18,27 @@ fn world() -> World {
 fn query(w: &World, attempt: &Attempt, started: &Open, wish: Wish) -> Report {
     w.query(attempt, Some(&started.reference), wish).unwrap()
 }
+
+/// What the suite has to know.
+struct AtRevolut;
+
+impl Vendor for AtRevolut {
+    type Module = Revolut;
+    const MODULE: &'static str = "revolut";
+    const METHODS: &'static [Method] = &[("revolut", "EUR"), ("credit_card", "GBP")];
+    const FOREIGN: Method = ("revolut", "INR");
+    const HELD: Settlement = Settlement::Pending;
+    const LISTS_REFUNDS: bool = false;
+    const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("bad_request");
+    const CREDENTIAL: (&'static str, &'static str) = ("secret-key", "sk_wrong");
+    const UNKNOWN: &'static str = "00000000-0000-0000-0000-000000000000";
+    const CAPTURE_SETTING: bool = true;
+    const CONFIRMS_LATER: bool = true;
+    const DECLINED: Status = Status::Pending;
+    const DISPUTE_REASON: &'static str = "10.4";
+    const NEWS_SECRET: Option<(&'static str, &'static str)> =
+        Some(("webhook-secret", "wsk_theNewOne"));
+    const NEWS_TOO_OLD_MS: u64 = 301_000;
+}
+
+kassette_world::provider_suite!(AtRevolut);

@@ -1,0 +1,71 @@
+//! Making sure that no money moves any more.
+use kassette_plugin::provider::{Failure, QueryFailure, Status, Wish};
+use kassette_sim::Fault;
+
+use super::{Payment, Vendor, world};
+
+pub fn closing_proves_that_nothing_can_be_paid<V: Vendor>() {
+    for &outcome in V::CLOSABLE_AFTER {
+        let world = world::<V>();
+        // An approval only authorises.
+        world.fault(Fault::NeedsCapture);
+        let mut payment = Payment::<V>::start(&world, V::CLOSABLE);
+        if !outcome.is_empty() {
+            payment.choose(outcome);
+        }
+        for _ in 0..2 {
+            let closed = payment.ask(Wish::Close);
+            assert_eq!(
+                (closed.status, closed.received.amount),
+                (Status::Declined, 0),
+                "{outcome}"
+            );
+        }
+        let status = payment.choose("approve");
+        assert!(V::PAGE_STAYS || status == 409, "{outcome} {status}");
+        for wish in [Wish::Look, Wish::Close] {
+            let report = payment.ask(wish);
+            assert_ne!(report.status, Status::Completed, "{outcome} {wish:?}");
+            assert_eq!(report.received.amount, 0, "{outcome} {wish:?}");
+        }
+        assert_eq!(world.entry().captured_times, 0, "{outcome}");
+    }
+}
+
+pub fn what_was_closed_cannot_be_started_again<V: Vendor>() {
+    let world = world::<V>();
+    let mut payment = Payment::<V>::start(&world, V::CLOSABLE);
+    assert_eq!(payment.ask(Wish::Close).status, Status::Declined);
+    let again = world.start(&payment.attempt);
+    assert!(matches!(again, Err(Failure::Declined(_))));
+    assert_eq!(world.entries().len(), 1);
+}
+
+pub fn a_close_that_cannot_be_done_now_is_not_certain<V: Vendor>() {
+    for &fault in V::CLOSE_FAULTS {
+        let world = world::<V>();
+        let mut payment = Payment::<V>::start(&world, V::CLOSABLE);
+        world.fault(fault);
+        let closed = payment.try_ask(Wish::Close);
+        assert!(
+            matches!(closed, Err(QueryFailure::Unavailable(_))),
+            "{fault}"
+        );
+        assert_eq!(payment.ask(Wish::Close).status, Status::Declined, "{fault}");
+    }
+}
+
+pub fn what_was_paid_before_it_was_closed_is_told_as_paid<V: Vendor>() {
+    let world = world::<V>();
+    let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
+    payment.approve();
+    if V::TAKEN_ON_FINISH {
+        payment.settle();
+    }
+    let closed = payment.ask(Wish::Close);
+    assert_eq!(
+        (closed.status, closed.received),
+        (Status::Completed, payment.attempt.due)
+    );
+    assert_eq!(world.entry().captured_times, 1);
+}

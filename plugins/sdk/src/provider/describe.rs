@@ -1,0 +1,53 @@
+//! The parts of a description, each in one line.
+use super::{Encoding, Need, SecretNeed, Service};
+
+impl Service {
+    /// A method in these currencies; in every currency where none is named.
+    #[must_use]
+    pub fn new(method: &str, currencies: &[&str]) -> Self {
+        Self {
+            method: method.to_owned(),
+            currencies: currencies.iter().map(|&code| code.to_owned()).collect(),
+        }
+    }
+}
+
+impl Need {
+    /// A setting that every account has to have.
+    #[must_use]
+    pub fn required(name: &str, help: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            help: help.to_owned(),
+            required: true,
+        }
+    }
+
+    /// A setting that has a default.
+    #[must_use]
+    pub fn optional(name: &str, help: &str) -> Self {
+        Self {
+            required: false,
+            ..Self::required(name, help)
+        }
+    }
+}
+
+impl SecretNeed {
+    /// A secret that every account has to have, used as it is written.
+    #[must_use]
+    pub fn text(name: &str, help: &str) -> Self {
+        Self::encoded(name, Encoding::Text, help)
+    }
+
+    /// A secret that every account has to have, written in that way.
+    #[must_use]
+    pub fn encoded(name: &str, encoding: Encoding, help: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            help: help.to_owned(),
+            required: true,
+            encoding,
+        }
+    }
+}
