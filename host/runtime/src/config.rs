@@ -11,7 +11,7 @@ use kassette_domain::time::Time;
 
 use crate::artifacts::CacheConfig;
 use crate::compile::Compiler;
-use crate::conduct::Benching;
+use crate::quarantine::QuarantineRules;
 
 /// Tells the time; injected, so that tests and development can move it.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
@@ -135,8 +135,8 @@ pub struct RuntimeConfig {
     pub cache: Option<CacheConfig>,
     /// Who compiles.
     pub compiler: Compiler,
-    /// When a version that keeps failing is benched.
-    pub benching: Benching,
+    /// When a version that keeps failing is quarantined.
+    pub quarantine_rules: QuarantineRules,
     /// Where the versions of each slot are kept, so that attempts under way, going back and the last
     /// good version outlive a restart; none: they last as long as the process.
     pub versions_dir: Option<PathBuf>,
@@ -159,7 +159,7 @@ impl RuntimeConfig {
             request_deadline: Duration::from_secs(10),
             cache: None,
             compiler: Compiler::InProcess,
-            benching: Benching::default(),
+            quarantine_rules: QuarantineRules::default(),
             versions_dir: None,
             remembered: 0,
             clock,
@@ -178,7 +178,7 @@ impl fmt::Debug for RuntimeConfig {
             .field("request_deadline", &self.request_deadline)
             .field("cache", &self.cache)
             .field("compiler", &self.compiler)
-            .field("benching", &self.benching)
+            .field("quarantine_rules", &self.quarantine_rules)
             .field("versions_dir", &self.versions_dir)
             .field("remembered", &self.remembered)
             .finish_non_exhaustive()

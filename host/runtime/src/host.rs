@@ -13,13 +13,13 @@ use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 
 use crate::artifacts::Artifacts;
-use crate::conduct::Conduct;
 use crate::config::{CallLimits, Class, Clock, RuntimeConfig};
 use crate::engine::{Engines, INTERPRETED_AT_ONCE, Loaded};
 use crate::error::{CallError, LoadError, RuntimeError, short};
 use crate::gate::{Gate, Place};
 use crate::lanes;
 use crate::outgoing::Outgoing;
+use crate::quarantine::Quarantine;
 use crate::recall::Recall;
 use crate::sampled::Sampled;
 
@@ -120,7 +120,7 @@ pub(crate) struct Identity {
     pub(crate) digest: Digest,
     pub(crate) class: Class,
     pub(crate) limits: CallLimits,
-    pub(crate) conduct: Conduct,
+    pub(crate) quarantine: Quarantine,
     pub(crate) clock: Clock,
     /// What the module writes.
     pub(crate) lines: Sampled,
@@ -129,9 +129,9 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Until when the version is benched; none where it may serve.
-    pub(crate) fn benched(&self) -> Option<Time> {
-        self.conduct.benched(|| (self.clock)())
+    /// Until when the version is quarantined; none where it may serve.
+    pub(crate) fn quarantined_until(&self) -> Option<Time> {
+        self.quarantine.quarantined_until(|| (self.clock)())
     }
 
     /// The histogram of one function's calls, in seconds.
@@ -171,15 +171,15 @@ impl Identity {
         if !error.blames_module() || matches!(function, "describe" | "callback") {
             return;
         }
-        if let Some(benched) = self.conduct.fault((self.clock)()) {
+        if let Some(quarantined) = self.quarantine.record_fault((self.clock)()) {
             let slot = self.slot.as_str().to_owned();
             counter!("kassette_plugin_benched_total", "slot" => slot).increment(1);
             tracing::error!(
                 plugin.slot = %self.slot,
                 plugin.digest = short(&self.digest),
-                plugin.faults = benched.faults,
+                plugin.faults = quarantined.faults,
                 "version {} of {} failed {} times and is benched until {}; the last good version serves, where there is one",
-                short(&self.digest), self.slot, benched.faults, benched.until.rfc3339(),
+                short(&self.digest), self.slot, quarantined.faults, quarantined.until.rfc3339(),
             );
         }
     }

@@ -10,13 +10,13 @@ use kassette_domain::id::{Digest, Slot, SlotKind};
 use wasmtime::component::Component;
 
 use crate::compile::invalid;
-use crate::conduct::Conduct;
 use crate::engine::Loaded;
 use crate::error::LoadError;
 use crate::guest::log::LINES_PER_SECOND;
 use crate::host::{Host, Identity};
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
+use crate::quarantine::Quarantine;
 use crate::sampled::Sampled;
 use crate::text;
 use crate::v0_1::VERSION;
@@ -174,7 +174,7 @@ fn who(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Arc<Identity> 
         digest,
         class,
         limits: host.config.limits.of(class),
-        conduct: Conduct::new(host.config.benching),
+        quarantine: Quarantine::new(host.config.quarantine_rules),
         clock: Arc::clone(&host.config.clock),
         lines: Sampled::new("module", LINES_PER_SECOND),
         callback_failures: Sampled::new("callback-failure", 1),

@@ -114,7 +114,7 @@ impl MethodModule {
         // It counts as a call that went well: a fault among many good answers is a rare one, however
         // they came about.
         let (lane, _) = self.lanes.mine();
-        self.who.conduct.call(lane.unwrap_or_default());
+        self.who.quarantine.count_call(lane.unwrap_or_default());
         self.recalled.increment(1);
         Some(answer)
     }
@@ -122,7 +122,7 @@ impl MethodModule {
     fn ask(&self, context: &Context) -> Result<Arc<Answer>, CallError> {
         let (number, lane) = self.lanes.mine();
         let _place = self.host.enter(self.who.class, number)?;
-        self.who.conduct.call(number.unwrap_or_default());
+        self.who.quarantine.count_call(number.unwrap_or_default());
         let started = Instant::now();
         let question = v0_1::method::question(context);
         let wasi = match self.wasi {

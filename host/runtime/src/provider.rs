@@ -204,7 +204,7 @@ impl ProviderModule {
                 return (Err(busy), Ledger::default());
             }
         };
-        self.who.conduct.call(0);
+        self.who.quarantine.count_call(0);
         let started = Instant::now();
         let ends = started + self.who.limits.wall;
         let (description, host) = (Arc::clone(&self.description), Arc::clone(&self.host));

@@ -62,25 +62,25 @@ impl Record {
 
     pub(crate) fn status(&self, slot: &Slot) -> SlotStatus {
         let active = self.active();
-        let benched = |kept: &Kept| {
+        let quarantined = |kept: &Kept| {
             kept.module
                 .as_ref()
-                .and_then(|module| module.who().benched())
+                .and_then(|module| module.who().quarantined_until())
         };
-        let benched_until = active.and_then(benched);
+        let quarantined_until = active.and_then(quarantined);
         let loaded = self.versions.iter().filter(|kept| kept.module.is_some());
-        let mut fit = loaded.filter(|kept| benched(kept).is_none());
+        let mut fit = loaded.filter(|kept| quarantined(kept).is_none());
         SlotStatus {
             slot: slot.clone(),
             kind: slot.kind(),
-            state: match (active, benched_until) {
+            state: match (active, quarantined_until) {
                 (None, _) => SlotState::Failed,
-                (Some(_), Some(_)) => SlotState::Benched,
+                (Some(_), Some(_)) => SlotState::Quarantined,
                 (Some(_), None) => SlotState::Serving,
             },
             active: active.and_then(Kept::active),
             serving: active.and_then(|_| fit.next()).map(|kept| kept.digest),
-            benched_until,
+            quarantined_until,
             previous: self.versions.get(1).map(|kept| PreviousVersion {
                 digest: kept.digest,
                 since: kept.since,

@@ -56,17 +56,17 @@ impl Slots {
         }
     }
 
-    /// The version of a method that serves: the active one, or while that is benched the last one
+    /// The version of a method that serves: the active one, or while that is quarantined the last one
     /// that is not.
     pub(crate) fn method(&self, id: MethodId) -> Option<Arc<MethodModule>> {
         let table = self.table.load();
         let mut versions = table.methods.get(&id)?.iter();
         versions
-            .find(|module| module.who().benched().is_none())
+            .find(|module| module.who().quarantined_until().is_none())
             .cloned()
     }
 
-    /// Methods for which a module was loaded, benched or not: those of the specification in its order,
+    /// Methods for which a module was loaded, quarantined or not: those of the specification in its order,
     /// then the others.
     pub(crate) fn methods(&self) -> Vec<MethodId> {
         self.table.load().methods.keys().copied().collect()
@@ -77,7 +77,7 @@ impl Slots {
         self.provider_after(module, 0)
     }
 
-    /// The one that would serve if `skipped` more were benched.
+    /// The one that would serve if `skipped` more were quarantined.
     pub(crate) fn provider_after(
         &self,
         module: &str,
@@ -86,12 +86,12 @@ impl Slots {
         let table = self.table.load();
         let versions = table.providers.get(module)?.iter();
         versions
-            .filter(|module| module.who().benched().is_none())
+            .filter(|module| module.who().quarantined_until().is_none())
             .nth(skipped)
             .cloned()
     }
 
-    /// A version that is kept, benched or not.
+    /// A version that is kept, quarantined or not.
     pub(crate) fn provider_version(
         &self,
         slot: &Slot,
@@ -184,7 +184,7 @@ impl Slots {
         now: Time,
     ) -> Activated {
         let digest = module.who().digest;
-        module.who().conduct.pardon();
+        module.who().quarantine.lift();
         let mut records = self.records.lock();
         let record = records.entry(slot.clone()).or_default();
         let before = record.versions.front().map(|kept| kept.digest);

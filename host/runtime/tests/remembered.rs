@@ -101,7 +101,7 @@ fn no_version_answers_from_the_memory_of_another() {
 }
 
 #[test]
-fn a_call_that_failed_is_made_again_and_benches_the_version() {
+fn a_call_that_failed_is_made_again_and_quarantines_the_version() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = remembering(folder.path());
     install(&runtime, saying("the one before"));

@@ -1,4 +1,4 @@
-//! Versions over time: kept, gone back to, benched, and all of it after a restart.
+//! Versions over time: kept, gone back to, quarantined, and all of it after a restart.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -231,7 +231,7 @@ fn what_was_dropped_into_the_folder_is_told_once() {
 }
 
 #[test]
-fn a_version_that_keeps_failing_is_benched_and_returns_after_a_while() {
+fn a_version_that_keeps_failing_is_quarantined_and_returns_after_a_while() {
     let place = Place::new();
     let (good, bad) = (saying("good"), Method::ideal("unreachable").build());
     let runtime = place.start();
@@ -251,12 +251,12 @@ fn a_version_that_keeps_failing_is_benched_and_returns_after_a_while() {
     for _ in 0..20 {
         assert!(call().is_ok(), "the last good version serves");
     }
-    let benched = status(&runtime, IDEAL);
-    assert_eq!(benched.state, SlotState::Benched);
-    assert_eq!(benched.active.unwrap().digest, bad);
-    assert_eq!(benched.serving, Some(good));
+    let quarantined = status(&runtime, IDEAL);
+    assert_eq!(quarantined.state, SlotState::Quarantined);
+    assert_eq!(quarantined.active.unwrap().digest, bad);
+    assert_eq!(quarantined.serving, Some(good));
     assert_eq!(
-        benched.benched_until,
+        quarantined.quarantined_until,
         Some(NOW.after(Duration::from_secs(30)))
     );
     place.pass(Duration::from_secs(30));
@@ -275,7 +275,7 @@ fn a_version_that_keeps_failing_is_benched_and_returns_after_a_while() {
 }
 
 #[test]
-fn where_every_version_is_benched_nothing_serves() {
+fn where_every_version_is_quarantined_nothing_serves() {
     let place = Place::new();
     let runtime = place.start();
     upload(&runtime, IDEAL, &Method::ideal("unreachable").build());
@@ -285,5 +285,5 @@ fn where_every_version_is_benched_nothing_serves() {
     }
     assert!(runtime.method(MethodId::Ideal).is_none());
     assert_eq!(serving(&runtime), None);
-    assert_eq!(status(&runtime, IDEAL).state, SlotState::Benched);
+    assert_eq!(status(&runtime, IDEAL).state, SlotState::Quarantined);
 }

@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::access::{AccountAccess, Recorder};
-use crate::conduct::{Benching, Conduct};
 use crate::config::{Class, Limits, RuntimeConfig};
 use crate::fixtures::{access, hosts, secret};
 use crate::host::Host;
 use crate::outgoing::{Outgoing, Sending};
+use crate::quarantine::{Quarantine, QuarantineRules};
 use crate::sampled::Sampled;
 
 /// What left, as text.
@@ -80,7 +80,7 @@ impl Bench {
             digest: Digest([0; 32]),
             class: Class::Native,
             limits,
-            conduct: Conduct::new(Benching::default()),
+            quarantine: Quarantine::new(QuarantineRules::default()),
             clock: Arc::new(|| Time::from_secs(0)),
             lines: Sampled::new("module", 1),
             callback_failures: Sampled::new("callback-failure", 1),

@@ -244,7 +244,7 @@ fn view(status: &SlotStatus) -> Value {
         "state": status.state.as_str(),
         "active": status.active.as_ref().map(active),
         "serving": status.serving.map(|digest| digest.to_string()),
-        "benched_until": status.benched_until.map(Time::rfc3339),
+        "benched_until": status.quarantined_until.map(Time::rfc3339),
         "candidate": null,
         "previous": status.previous.map(previous),
         "last_error": status.last_error,
@@ -289,7 +289,7 @@ mod tests {
                 since,
             }),
             serving: Some(digest),
-            benched_until: None,
+            quarantined_until: None,
             previous: Some(PreviousVersion { digest, since }),
             last_error: Some("too large".into()),
         };
