@@ -99,9 +99,9 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSizes {
     /// Of methods. They never wait, so more than there are cores is hardly ever used. Small modules are
-    /// called in up to four lanes, each with its share of the places.
+    /// called in up to four shards, each with its share of them.
     pub methods: u32,
-    /// Of providers. They wait for vendors; the gateway shares the places out by kind, environment and
+    /// Of providers. They wait for vendors; the gateway shares the calls out by kind, environment and
     /// account, and what it leaves is for health probes.
     pub providers: u32,
 }
@@ -140,9 +140,9 @@ pub struct RuntimeConfig {
     /// Where the versions of each slot are kept, so that attempts under way, going back and the last
     /// good version outlive a restart; none: they last as long as the process.
     pub versions_dir: Option<PathBuf>,
-    /// Memory for answers of methods to questions that were asked before, bytes; 0: every question
+    /// Bytes of memory for answers of methods to questions that were asked before; 0: every question
     /// is a call. See [`crate::MethodModule::rank`].
-    pub remembered: usize,
+    pub answer_cache_bytes: usize,
     /// The time, for what is shown to operators.
     pub clock: Clock,
 }
@@ -161,7 +161,7 @@ impl RuntimeConfig {
             compiler: Compiler::InProcess,
             quarantine_rules: QuarantineRules::default(),
             versions_dir: None,
-            remembered: 0,
+            answer_cache_bytes: 0,
             clock,
         }
     }
@@ -180,7 +180,7 @@ impl fmt::Debug for RuntimeConfig {
             .field("compiler", &self.compiler)
             .field("quarantine_rules", &self.quarantine_rules)
             .field("versions_dir", &self.versions_dir)
-            .field("remembered", &self.remembered)
+            .field("answer_cache_bytes", &self.answer_cache_bytes)
             .finish_non_exhaustive()
     }
 }

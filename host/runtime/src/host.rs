@@ -1,4 +1,4 @@
-//! What all modules share: engine, limits, places, the way out.
+//! What all modules share: engine, limits, permits, the client.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 
+use crate::answer_cache::AnswerCache;
 use crate::artifacts::Artifacts;
+use crate::concurrency_limit::{ConcurrencyLimit, Permit};
 use crate::config::{CallLimits, Class, Clock, RuntimeConfig};
 use crate::engine::{Engines, INTERPRETED_AT_ONCE, Loaded};
 use crate::error::{CallError, LoadError, RuntimeError, short};
-use crate::gate::{Gate, Place};
-use crate::lanes;
 use crate::outgoing::Outgoing;
 use crate::quarantine::Quarantine;
-use crate::recall::Recall;
 use crate::sampled::Sampled;
+use crate::shards;
 
-/// How long a provider's call waits for a place before the answer is "busy".
-const PATIENCE: Duration = Duration::from_millis(250);
+/// How long a provider's call waits for a permit before the answer is "busy".
+const MAX_WAIT: Duration = Duration::from_millis(250);
 
 /// Shared by every module, and alive as long as one of them is.
 pub(crate) struct Host {
@@ -32,22 +32,22 @@ pub(crate) struct Host {
     pub(crate) artifacts: Artifacts,
     pub(crate) outgoing: Arc<dyn Outgoing>,
     pub(crate) config: RuntimeConfig,
-    /// Places of the methods that all threads share.
-    methods: Gate,
-    /// Those of each lane.
-    lanes: Box<[CachePadded<Gate>]>,
+    /// For methods that all threads share.
+    methods: ConcurrencyLimit,
+    /// For the methods of each shard.
+    shards: Box<[CachePadded<ConcurrencyLimit>]>,
     providers: Semaphore,
     /// Modules with an interpreter take dozens of the pool's parts each.
     interpreted: Semaphore,
     /// What methods answered before.
-    pub(crate) recall: Recall,
+    pub(crate) answer_cache: AnswerCache,
     /// Components that were compiled before their turn came, at the start alone.
     pub(crate) ahead: Mutex<HashMap<Digest, Result<Loaded, LoadError>>>,
 }
 
-/// Places of a method's call.
-pub(crate) struct Inline<'a> {
-    _place: Place<'a>,
+/// Permits of a method's call.
+pub(crate) struct MethodPermits<'a> {
+    _permit: Permit<'a>,
     _interpreted: Option<SemaphorePermit<'a>>,
 }
 
@@ -57,26 +57,30 @@ impl Host {
         outgoing: Arc<dyn Outgoing>,
     ) -> Result<Self, RuntimeError> {
         let engines = Engines::new(config.pool, &config.limits)?;
-        let count = engines.lanes();
-        let share = lanes::share(config.pool.methods, count);
+        let count = engines.shards();
+        let share = shards::share(config.pool.methods, count);
         Ok(Self {
             artifacts: Artifacts::open(config.cache.as_ref(), engines.compiler()),
             engines,
             outgoing,
-            methods: Gate::new(config.pool.methods),
-            lanes: (0..count)
-                .map(|_| CachePadded::new(Gate::new(share)))
+            methods: ConcurrencyLimit::new(config.pool.methods),
+            shards: (0..count)
+                .map(|_| CachePadded::new(ConcurrencyLimit::new(share)))
                 .collect(),
             providers: Semaphore::new(config.pool.providers as usize),
             interpreted: Semaphore::new(INTERPRETED_AT_ONCE as usize),
-            recall: Recall::new(config.remembered),
+            answer_cache: AnswerCache::new(config.answer_cache_bytes),
             ahead: Mutex::default(),
             config,
         })
     }
 
-    /// A place for a call that does not wait, in its lane if it has one.
-    pub(crate) fn enter(&self, class: Class, lane: Option<usize>) -> Result<Inline<'_>, CallError> {
+    /// Permits for a call that does not wait, in its shard if it has one.
+    pub(crate) fn acquire(
+        &self,
+        class: Class,
+        shard: Option<usize>,
+    ) -> Result<MethodPermits<'_>, CallError> {
         let interpreted = match class {
             Class::Native => None,
             Class::Interpreted => Some(
@@ -85,28 +89,28 @@ impl Host {
                     .map_err(|_| CallError::Busy)?,
             ),
         };
-        let gate = lane.and_then(|lane| self.lanes.get(lane));
-        let gate = gate.map_or(&self.methods, |gate| gate);
-        let place = gate.enter().ok_or(CallError::Busy)?;
-        Ok(Inline {
-            _place: place,
+        let limit = shard.and_then(|shard| self.shards.get(shard));
+        let limit = limit.map_or(&self.methods, |limit| limit);
+        let permit = limit.acquire().ok_or(CallError::Busy)?;
+        Ok(MethodPermits {
+            _permit: permit,
             _interpreted: interpreted,
         })
     }
 
-    /// Places for a call that waits for a vendor.
-    pub(crate) async fn enter_waiting(
+    /// Permits for a call that waits for a vendor.
+    pub(crate) async fn acquire_waiting(
         &self,
         class: Class,
     ) -> Result<(SemaphorePermit<'_>, Option<SemaphorePermit<'_>>), CallError> {
-        let places = async {
+        let permits = async {
             let interpreted = match class {
                 Class::Native => None,
                 Class::Interpreted => Some(self.interpreted.acquire().await.ok()?),
             };
             Some((self.providers.acquire().await.ok()?, interpreted))
         };
-        tokio::time::timeout(PATIENCE, places)
+        tokio::time::timeout(MAX_WAIT, permits)
             .await
             .ok()
             .flatten()
@@ -141,7 +145,7 @@ impl Identity {
     }
 
     /// Counts answers that took no call.
-    pub(crate) fn recalled(&self) -> Counter {
+    pub(crate) fn answer_cache_hits(&self) -> Counter {
         let slot = self.slot.as_str().to_owned();
         counter!("kassette_plugin_remembered_total", "slot" => slot)
     }

@@ -4,7 +4,7 @@
 //! [`ProviderModule`] starts, reads callbacks, queries; [`Runtime`] holds the versions that serve
 //! and replaces them while calls are under way. A module is never trusted: every call has a fresh
 //! instance and limits of CPU time, memory and size; every answer is checked; what left this host
-//! is known to the host itself; a secret is written into requests and blanked in answers, never
+//! is known to the host itself; a secret is written into requests and redacted in answers, never
 //! shown. Where anything fails there is no answer, and what is not answered does not happen.
 //!
 //! The generated bindings contain `unsafe` code, so the crate cannot forbid it. Its own are two
@@ -23,21 +23,19 @@
 )]
 
 mod access;
-mod answers;
+mod answer_cache;
 mod artifacts;
-mod blank;
 mod compile;
+mod concurrency_limit;
 mod config;
 mod engine;
 mod error;
 #[cfg(test)]
 mod fixtures;
 mod folder;
-mod gate;
 mod guest;
 mod history;
 mod host;
-mod lanes;
 mod links;
 mod load;
 mod meter;
@@ -46,10 +44,12 @@ mod outcome;
 mod outgoing;
 mod provider;
 mod quarantine;
-mod recall;
 mod record;
+mod redact;
+mod response_cache;
 mod runtime;
 mod sampled;
+mod shards;
 mod slots;
 mod status;
 mod text;

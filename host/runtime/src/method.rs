@@ -16,17 +16,17 @@ use crate::engine::Loaded;
 use crate::error::{CallError, LoadError};
 use crate::guest::method::MethodState;
 use crate::host::{Host, Identity};
-use crate::lanes::{Apart, Lanes, apart};
 use crate::load;
 use crate::meter::{Metered as _, diagnose, limit};
+use crate::shards::{ShardArc, Sharded, shard_arc};
 use crate::v0_1;
 use crate::v0_1::bindings::method::Method;
 use crate::v0_1::routing::{Exports, Routing};
 use crate::wasi::{self, Wasi};
 
-/// What a thread needs for a call and shares with no other, see [`lanes`](crate::lanes).
-struct Lane {
-    who: Apart<Identity>,
+/// What a thread needs for a call and shares with no other, see [`shards`](crate::shards).
+struct MethodShard {
+    who: ShardArc<Identity>,
     routing: Routing<MethodState>,
 }
 
@@ -34,12 +34,12 @@ struct Lane {
 pub struct MethodModule {
     who: Arc<Identity>,
     host: Arc<Host>,
-    lanes: Lanes<Lane>,
+    shards: Sharded<MethodShard>,
     description: MethodDescription,
     /// Whether it imports any of WASI, which then has to be told the context.
     wasi: bool,
     ranks: Histogram,
-    recalled: Counter,
+    cache_hits: Counter,
 }
 
 impl MethodModule {
@@ -73,7 +73,7 @@ impl MethodModule {
     /// The answer is checked against the host's own rules. A currency that the description leaves
     /// out is refused without a call; so is a question answered that this very version was asked
     /// before, to the last figure and the second, where the runtime remembers
-    /// ([`RuntimeConfig::remembered`](crate::RuntimeConfig::remembered)).
+    /// ([`RuntimeConfig::answer_cache_bytes`](crate::RuntimeConfig::answer_cache_bytes)).
     ///
     /// # Errors
     /// Why there is no answer that can be believed; then the method is to be omitted.
@@ -94,7 +94,7 @@ impl MethodModule {
                 detail,
             })));
         }
-        if let Some(answer) = self.recall(context) {
+        if let Some(answer) = self.cached_answer(context) {
             return Ok(answer);
         }
         self.ask(context).inspect_err(|error| {
@@ -109,19 +109,19 @@ impl MethodModule {
 
     /// What this version answered to this very question before, where that is remembered: without
     /// a call, whatever the module's class.
-    pub fn recall(&self, context: &Context) -> Option<Arc<Answer>> {
-        let answer = self.host.recall.find(&self.who.digest, context)?;
+    pub fn cached_answer(&self, context: &Context) -> Option<Arc<Answer>> {
+        let answer = self.host.answer_cache.get(&self.who.digest, context)?;
         // It counts as a call that went well: a fault among many good answers is a rare one, however
         // they came about.
-        let (lane, _) = self.lanes.mine();
-        self.who.quarantine.count_call(lane.unwrap_or_default());
-        self.recalled.increment(1);
+        let (shard, _) = self.shards.current();
+        self.who.quarantine.count_call(shard.unwrap_or_default());
+        self.cache_hits.increment(1);
         Some(answer)
     }
 
     fn ask(&self, context: &Context) -> Result<Arc<Answer>, CallError> {
-        let (number, lane) = self.lanes.mine();
-        let _place = self.host.enter(self.who.class, number)?;
+        let (number, shard) = self.shards.current();
+        let _permits = self.host.acquire(self.who.class, number)?;
         self.who.quarantine.count_call(number.unwrap_or_default());
         let started = Instant::now();
         let question = v0_1::method::question(context);
@@ -129,8 +129,8 @@ impl MethodModule {
             true => Wasi::about(context),
             false => Wasi::without_question(),
         };
-        let state = MethodState::new(Arc::clone(&lane.who), wasi);
-        let routing = &lane.routing;
+        let state = MethodState::new(Arc::clone(&shard.who), wasi);
+        let routing = &shard.routing;
         let (answer, silent) = call(routing.engine(), state, "rank", |store| {
             let instance = routing.instantiate(store)?;
             routing.rank(store, instance, &question)
@@ -142,7 +142,9 @@ impl MethodModule {
         }
         let answer = Arc::new(answer);
         if silent {
-            self.host.recall.keep(&self.who.digest, context, &answer);
+            self.host
+                .answer_cache
+                .insert(&self.who.digest, context, &answer);
         }
         Ok(answer)
     }
@@ -164,19 +166,19 @@ impl MethodModule {
             .ok_or_else(|| LoadError::NoSuchMethod(who.slot.clone()))?;
         let (linked, wasi) = link(loaded.first())?;
         let (first, said) = describe(&who, linked)?;
-        let lanes = loaded.along(first, |component| compare(&who, link(component)?.0))?;
+        let shards = loaded.derive(first, |component| compare(&who, link(component)?.0))?;
         load::same_id(&said.id, &who.slot)?;
         let description = v0_1::method::description(id, said).map_err(LoadError::Describe)?;
         let ranks = who.calls("rank");
-        let recalled = who.recalled();
+        let cache_hits = who.answer_cache_hits();
         Ok(Self {
             who,
             host: Arc::clone(host),
-            lanes,
+            shards,
             description,
             wasi,
             ranks,
-            recalled,
+            cache_hits,
         })
     }
 }
@@ -199,25 +201,25 @@ fn link(component: &Component) -> Result<(Linked, bool), LoadError> {
 fn describe(
     who: &Arc<Identity>,
     (pre, exports): Linked,
-) -> Result<(Lane, v0_1::method::Said), LoadError> {
-    let who = apart(who);
+) -> Result<(MethodShard, v0_1::method::Said), LoadError> {
+    let who = shard_arc(who);
     let state = MethodState::new(Arc::clone(&who), Wasi::without_question());
     let described = call(&pre.engine().clone(), state, "describe", |store| {
         Routing::described(pre, exports, store)
     });
     let ((routing, said), _) = described.map_err(LoadError::Describe)?;
-    Ok((Lane { who, routing }, said))
+    Ok((MethodShard { who, routing }, said))
 }
 
-/// The same module for another lane: it has said what it is.
-fn compare(who: &Arc<Identity>, (pre, exports): Linked) -> Result<Lane, LoadError> {
-    let who = apart(who);
+/// The same module for another shard: it has said what it is.
+fn compare(who: &Arc<Identity>, (pre, exports): Linked) -> Result<MethodShard, LoadError> {
+    let who = shard_arc(who);
     let state = MethodState::new(Arc::clone(&who), Wasi::without_question());
     let compared = call(&pre.engine().clone(), state, "describe", |store| {
         Routing::compared(pre, exports, store)
     });
     let ((routing, _), _) = compared.map_err(LoadError::Describe)?;
-    Ok(Lane { who, routing })
+    Ok(MethodShard { who, routing })
 }
 
 /// One call in a fresh store, under the module's limits; with its answer whether it wrote nothing to
@@ -258,7 +260,7 @@ impl Reused {
         self.store.set_epoch_deadline(1 << 32);
         self.store.set_hostcall_fuel(usize::MAX);
         let question = v0_1::method::question(context);
-        let routing = &self.module.lanes.first().routing;
+        let routing = &self.module.shards.first().routing;
         let answer = routing.rank(&mut self.store, self.instance, &question);
         v0_1::method::verdicts(answer.map_err(|_| CallError::Trap)?)
     }
@@ -268,7 +270,7 @@ impl MethodModule {
     /// An instance for measurements.
     #[doc(hidden)]
     pub fn reused(self: &Arc<Self>) -> Result<Reused, CallError> {
-        let Lane { who, routing } = self.lanes.first();
+        let MethodShard { who, routing } = self.shards.first();
         let state = MethodState::new(Arc::clone(who), Wasi::without_question());
         let mut store = Store::new(routing.engine(), state);
         limit(&mut store, &self.who.limits);

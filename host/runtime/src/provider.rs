@@ -18,7 +18,7 @@ use wasmtime::component::{Component, HasSelf, Linker};
 use crate::access::AccountAccess;
 use crate::config::Class;
 use crate::error::{CallError, LoadError};
-use crate::guest::provider::{Call, Ledger, ProviderState};
+use crate::guest::provider::{Call, ProviderState, SentRequests};
 use crate::host::{Host, Identity};
 use crate::links::Pages;
 use crate::load;
@@ -81,7 +81,7 @@ impl ProviderModule {
             v0_1::provider::account(&access.account),
             v0_1::provider::attempt(attempt),
         );
-        let (answer, ledger) = self
+        let (answer, sent_requests) = self
             .call("start", &self.calls.start, access, |provider, store| {
                 Box::pin(async move {
                     provider
@@ -97,7 +97,7 @@ impl ProviderModule {
         };
         let answer =
             answer.and_then(|answer| self.judged("start", v0_1::provider::started(answer, pages)));
-        settle(answer, &ledger)
+        settle(answer, &sent_requests)
     }
 
     /// Verifies and reads what arrived at the account's callback address.
@@ -113,7 +113,7 @@ impl ProviderModule {
             v0_1::provider::account(&access.account),
             v0_1::provider::incoming(incoming),
         );
-        let (answer, ledger) = self
+        let (answer, sent_requests) = self
             .call(
                 "callback",
                 &self.calls.callback,
@@ -130,7 +130,7 @@ impl ProviderModule {
             .await;
         self.judged(
             "callback",
-            v0_1::provider::acknowledged(answer?, ledger.proved),
+            v0_1::provider::acknowledged(answer?, sent_requests.proved),
         )
     }
 
@@ -155,7 +155,7 @@ impl ProviderModule {
         );
         let (reference, returned) = (reference.map(str::to_owned), returned.map(str::to_owned));
         let wish = v0_1::provider::wish(wish);
-        let (answer, ledger) = self
+        let (answer, sent_requests) = self
             .call("query", &self.calls.query, access, |provider, store| {
                 Box::pin(async move {
                     let payments = provider.kassette_plugin_payments();
@@ -167,7 +167,7 @@ impl ProviderModule {
             })
             .await;
         let answer = self.judged("query", v0_1::provider::queried(answer?))?;
-        Ok(certain(answer, &ledger))
+        Ok(certain(answer, &sent_requests))
     }
 
     /// Asks whether the vendor can be reached with this account.
@@ -196,12 +196,12 @@ impl ProviderModule {
         calls: &Histogram,
         access: &AccountAccess,
         call: impl for<'a> FnOnce(&'a Provider, &'a mut Store<ProviderState>) -> Calling<'a, T> + Send,
-    ) -> (Result<T, CallError>, Ledger) {
-        let _places = match self.host.enter_waiting(self.who.class).await {
+    ) -> (Result<T, CallError>, SentRequests) {
+        let _permits = match self.host.acquire_waiting(self.who.class).await {
             Ok(places) => places,
             Err(busy) => {
                 self.who.failed(function, &busy, "");
-                return (Err(busy), Ledger::default());
+                return (Err(busy), SentRequests::default());
             }
         };
         self.who.quarantine.count_call(0);
@@ -218,9 +218,9 @@ impl ProviderModule {
         };
         let outcome = tokio::time::timeout_at(ends, running).await;
         calls.record(started.elapsed());
-        let ledger = store.data().ledger();
+        let sent_requests = store.data().sent_requests();
         let failure = match outcome {
-            Ok(Ok(answer)) => return (Ok(answer), ledger),
+            Ok(Ok(answer)) => return (Ok(answer), sent_requests),
             Ok(Err(error)) => {
                 let kind = diagnose(&error, store.data_mut().meter());
                 self.who.failed(function, &kind, &format!("{error:#}"));
@@ -231,7 +231,7 @@ impl ProviderModule {
                 CallError::Timeout
             }
         };
-        (Err(failure), ledger)
+        (Err(failure), sent_requests)
     }
 
     /// Logs and counts an answer that breaks the contract.

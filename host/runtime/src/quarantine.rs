@@ -13,7 +13,7 @@ use crossbeam_utils::CachePadded;
 use kassette_domain::time::Time;
 use parking_lot::Mutex;
 
-use crate::lanes;
+use crate::shards;
 
 /// When a version is quarantined, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Default for QuarantineRules {
 pub(crate) struct Quarantine {
     rules: QuarantineRules,
     /// One counter for each shard.
-    calls: [CachePadded<AtomicU64>; lanes::MOST],
+    calls: [CachePadded<AtomicU64>; shards::MAX_SHARDS],
     /// Milliseconds of the time at which it returns; 0 where it is not quarantined.
     until: AtomicU64,
     faults: Mutex<Faults>,
@@ -83,8 +83,8 @@ impl Quarantine {
     }
 
     /// A call begins, in a shard.
-    pub(crate) fn count_call(&self, lane: usize) {
-        self.calls[lane % lanes::MOST].fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_call(&self, shard: usize) {
+        self.calls[shard % shards::MAX_SHARDS].fetch_add(1, Ordering::Relaxed);
     }
 
     fn calls(&self) -> u64 {
@@ -229,7 +229,7 @@ mod tests {
     fn a_rare_fault_among_many_good_calls_quarantines_no_version() {
         let quarantine = Quarantine::new(QuarantineRules::default());
         for _ in 0..100 {
-            (0..9).for_each(|lane| quarantine.count_call(lane));
+            (0..9).for_each(|shard| quarantine.count_call(shard));
             assert_eq!(fail(&quarantine, 1, after(0)), None);
         }
         // The same faults without the good calls between.

@@ -10,21 +10,21 @@ use kassette_domain::time::Time;
 use kassette_http::HostPattern;
 use parking_lot::Mutex;
 
-use crate::answers::Answers;
+use crate::response_cache::ResponseCache;
 
 /// Forgotten this much before the vendor says, so that none expires on its way.
 const MARGIN: Duration = Duration::from_secs(60);
 /// Forgotten after this in any case.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Life of a token whose answer does not tell one.
-const UNTOLD: Duration = Duration::from_secs(5 * 60);
+const DEFAULT_LIFE: Duration = Duration::from_secs(5 * 60);
 
 /// The tokens of one account, and the answers that are kept for it.
 #[derive(Default)]
 pub struct TokenStore {
     /// Bounded by the names that the module's description lists.
     kept: Mutex<HashMap<String, Token>>,
-    pub(crate) answers: Answers,
+    pub(crate) responses: ResponseCache,
 }
 
 /// A token that is still good.
@@ -44,7 +44,7 @@ impl TokenStore {
     /// Forgets everything, as when an account's credentials change.
     pub fn clear(&self) {
         self.kept.lock().clear();
-        self.answers.clear();
+        self.responses.clear();
     }
 
     /// Keeps a token for `life` as the vendor tells it, or for the default.
@@ -57,8 +57,8 @@ impl TokenStore {
         now: Time,
     ) {
         let life = life
-            .map_or(UNTOLD, |life| life.saturating_sub(MARGIN))
-            .min(LONGEST);
+            .map_or(DEFAULT_LIFE, |life| life.saturating_sub(MARGIN))
+            .min(MAX_LIFE);
         self.kept.lock().insert(
             name.to_owned(),
             Token {

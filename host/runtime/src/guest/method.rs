@@ -4,8 +4,8 @@ use tracing::Level;
 
 use super::log::Lines;
 use crate::host::Identity;
-use crate::lanes::Apart;
 use crate::meter::{Meter, Metered};
+use crate::shards::ShardArc;
 use crate::v0_1::bindings::method::kassette::plugin as wit;
 use crate::wasi::Wasi;
 
@@ -13,12 +13,12 @@ use crate::wasi::Wasi;
 pub(crate) struct MethodState {
     meter: Meter,
     pub(crate) lines: Lines,
-    pub(crate) who: Apart<Identity>,
+    pub(crate) who: ShardArc<Identity>,
     pub(crate) wasi: Wasi,
 }
 
 impl MethodState {
-    pub(crate) fn new(who: Apart<Identity>, wasi: Wasi) -> Self {
+    pub(crate) fn new(who: ShardArc<Identity>, wasi: Wasi) -> Self {
         Self {
             meter: Meter::new(&who.limits),
             lines: Lines::default(),

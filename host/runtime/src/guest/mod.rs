@@ -1,7 +1,7 @@
 //! What a guest finds on the host's side of its imports.
 
-pub(crate) mod cached;
 pub(crate) mod credentials;
+pub(crate) mod get_cached;
 pub(crate) mod log;
 pub(crate) mod method;
 pub(crate) mod provider;

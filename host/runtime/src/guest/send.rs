@@ -1,4 +1,4 @@
-//! `http.send`: a module's request, judged, given its credentials, sent, and its answer blanked.
+//! `http.send`: a module's request, judged, given its credentials, sent, and its answer redacted.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use url::Url;
 use super::credentials;
 use super::provider::{Call, fingerprint};
 use crate::access::Exchange;
-use crate::blank::Blanker;
 use crate::host::Identity;
+use crate::redact::Redactor;
 use crate::v0_1::bindings::provider::kassette::plugin::http as wit;
 use crate::v0_1::provider::verb_from;
 
@@ -28,7 +28,7 @@ const HEADERS: usize = 64;
 /// Longest token that is kept; a signed token with many claims has 2 KiB.
 const TOKEN: usize = 8 * 1024;
 /// Headers that only the host sets, beside those that the client refuses; and those that would have a
-/// secret in an answer look otherwise than what is [blanked](Call::blanked): packed, or in two halves.
+/// secret in an answer look otherwise than what is [redacted](Call::redacted): packed, or in two halves.
 const OURS: [&str; 5] = [
     "user-agent",
     "host",
@@ -60,7 +60,7 @@ impl Call {
     }
 
     /// Sends what was judged. The answer as the module sees it, and whether it is as it came: no secret
-    /// was blanked in it.
+    /// was redacted in it.
     pub(super) async fn exchange(
         &mut self,
         who: &Identity,
@@ -68,9 +68,9 @@ impl Call {
         ready: Ready,
     ) -> Result<(wit::Response, bool), wit::Failure> {
         let mutating = ready.method != Method::GET;
-        let (before, print) = (self.ledger.left, fingerprint(&request));
+        let (before, print) = (self.sent_requests.any_sent, fingerprint(&request));
         if mutating {
-            self.ledger.leaving(print);
+            self.sent_requests.sending(print);
         }
         let started = Instant::now();
         let deadline = self.ends.saturating_duration_since(started);
@@ -88,10 +88,10 @@ impl Call {
         let unread = outcome.as_ref().ok().and_then(unread);
         let is_open = unread.is_some() || matches!(outcome, Err(SendError::NoAnswer(_)));
         if mutating && !is_open {
-            self.ledger.answered(print);
+            self.sent_requests.answered(print);
         }
         if matches!(outcome, Err(SendError::NotSent(_))) {
-            self.ledger.left = before;
+            self.sent_requests.any_sent = before;
         }
         self.record(&request, &ready.url, &outcome, started.elapsed());
         if let Some(why) = unread {
@@ -102,7 +102,7 @@ impl Call {
                 if let Some(keep) = request.keep.filter(|_| response.status.is_success()) {
                     self.keep(who, &keep, &response.body, ready.token_hosts);
                 }
-                Ok(self.blanked(&response))
+                Ok(self.redacted(&response))
             }
             Err(SendError::NotSent(why)) => Err(wit::Failure::NotSent(why.to_string())),
             Err(SendError::NoAnswer(why)) => Err(wit::Failure::NoAnswer(why.to_string())),
@@ -186,20 +186,20 @@ impl Call {
             .keep(&keep.token, Secret::new(value), hosts, life, now);
     }
 
-    /// The answer as the module sees it, and whether nothing was blanked.
-    fn blanked(&self, response: &Response) -> (wit::Response, bool) {
+    /// The answer as the module sees it, and whether nothing was redacted.
+    fn redacted(&self, response: &Response) -> (wit::Response, bool) {
         let tokens = self.access.tokens.values();
         let secrets = self.access.secrets.iter().flat_map(|entry| &entry.values);
-        let blanker = Blanker::new(secrets.chain(&tokens));
+        let redactor = Redactor::new(secrets.chain(&tokens));
         let mut whole = true;
         let headers = response.headers.iter().map(|(name, value)| {
             let value = String::from_utf8_lossy(value.as_bytes());
-            let blanked = blanker.text(&value);
-            whole &= blanked == value;
-            (name.as_str().to_owned(), blanked)
+            let redacted = redactor.text(&value);
+            whole &= redacted == value;
+            (name.as_str().to_owned(), redacted)
         });
         let headers = headers.collect();
-        let body = blanker.bytes(&response.body);
+        let body = redactor.bytes(&response.body);
         whole &= body == response.body;
         let answer = wit::Response {
             status: response.status.as_u16(),
@@ -233,7 +233,7 @@ impl Call {
     }
 }
 
-/// Why an answer is none to a module: it is not whole, or secrets in it could not be blanked.
+/// Why an answer is none to a module: it is not whole, or secrets in it could not be redacted.
 fn unread(response: &Response) -> Option<&'static str> {
     if response.truncated {
         Some("the answer is over 1 MiB")
