@@ -50,10 +50,10 @@ pub(crate) struct Engines {
 }
 
 /// A component, loaded for each engine that may run it.
-pub(crate) type Loaded = Sharded<Component>;
+pub(crate) type LoadedComponent = Sharded<Component>;
 
 impl Engines {
-    /// The engines, and the thread that ticks them for as long as anyone holds one.
+    /// The engines, and the thread that ticks them for as long as a handle to one is held.
     pub(crate) fn new(sizes: PoolSizes, limits: &Limits) -> Result<Self, RuntimeError> {
         let failed = |error: wasmtime::Error| RuntimeError::Engine(format!("{error:#}"));
         let engine = |pool| Engine::new(&config(pool)).map_err(failed);
@@ -88,7 +88,6 @@ impl Engines {
         &self.scanned
     }
 
-    /// How many shards there are.
     pub(crate) const fn shards(&self) -> usize {
         self.cleared.len()
     }
@@ -97,7 +96,7 @@ impl Engines {
     pub(crate) fn load(
         &self,
         load: impl Fn(&Engine) -> wasmtime::Result<Component>,
-    ) -> wasmtime::Result<Loaded> {
+    ) -> wasmtime::Result<LoadedComponent> {
         let component = load(&self.scanned)?;
         match fits_a_page(&component) {
             true => self.cleared.derive(load(self.cleared.first())?, load),

@@ -13,7 +13,7 @@ pub enum CallError {
     /// It used more CPU time than it may.
     #[error("the module ran too long")]
     Deadline,
-    /// It, or whom it waited for, took longer than a call may.
+    /// It, or the vendor that it waited for, took longer than a call may.
     #[error("the module did not answer in time")]
     Timeout,
     /// It wanted more memory than it may.

@@ -16,7 +16,7 @@ use crate::answer_cache::AnswerCache;
 use crate::artifacts::Artifacts;
 use crate::concurrency_limit::{ConcurrencyLimit, Permit};
 use crate::config::{CallLimits, Class, Clock, RuntimeConfig};
-use crate::engine::{Engines, INTERPRETED_AT_ONCE, Loaded};
+use crate::engine::{Engines, INTERPRETED_AT_ONCE, LoadedComponent};
 use crate::error::{CallError, LoadError, RuntimeError, short};
 use crate::outgoing::Outgoing;
 use crate::quarantine::Quarantine;
@@ -41,8 +41,8 @@ pub(crate) struct Host {
     interpreted: Semaphore,
     /// What methods answered before.
     pub(crate) answer_cache: AnswerCache,
-    /// Components that were compiled before their turn came, at the start alone.
-    pub(crate) ahead: Mutex<HashMap<Digest, Result<Loaded, LoadError>>>,
+    /// Components that were compiled before they are loaded, at the start alone.
+    pub(crate) precompiled: Mutex<HashMap<Digest, Result<LoadedComponent, LoadError>>>,
 }
 
 /// Permits of a method's call.
@@ -70,7 +70,7 @@ impl Host {
             providers: Semaphore::new(config.pool.providers as usize),
             interpreted: Semaphore::new(INTERPRETED_AT_ONCE as usize),
             answer_cache: AnswerCache::new(config.answer_cache_bytes),
-            ahead: Mutex::default(),
+            precompiled: Mutex::default(),
             config,
         })
     }
@@ -118,7 +118,7 @@ impl Host {
     }
 }
 
-/// Who a module is, for logs and metrics, and how it behaves.
+/// A version of a module: who it is, for logs and metrics, its limits and its faults.
 pub(crate) struct Identity {
     pub(crate) slot: Slot,
     pub(crate) digest: Digest,
@@ -127,9 +127,9 @@ pub(crate) struct Identity {
     pub(crate) quarantine: Quarantine,
     pub(crate) clock: Clock,
     /// What the module writes.
-    pub(crate) lines: Sampled,
+    pub(crate) log_limit: Sampled,
     /// Failures of `callback`, whose input strangers write.
-    pub(crate) callback_failures: Sampled,
+    pub(crate) callback_failure_limit: Sampled,
 }
 
 impl Identity {
@@ -139,7 +139,7 @@ impl Identity {
     }
 
     /// The histogram of one function's calls, in seconds.
-    pub(crate) fn calls(&self, function: &'static str) -> Histogram {
+    pub(crate) fn call_histogram(&self, function: &'static str) -> Histogram {
         let slot = self.slot.as_str().to_owned();
         histogram!("kassette_plugin_call_seconds", "slot" => slot, "function" => function)
     }
@@ -151,12 +151,12 @@ impl Identity {
     }
 
     /// Counts and logs a call that failed. `detail` may quote the engine, never the guest's reply.
-    pub(crate) fn failed(&self, function: &'static str, error: &CallError, detail: &str) {
+    pub(crate) fn record_failure(&self, function: &'static str, error: &CallError, detail: &str) {
         let slot = self.slot.as_str().to_owned();
         counter!("kassette_plugin_faults_total", "slot" => slot, "kind" => error.kind())
             .increment(1);
         let left_out = match function {
-            "callback" => self.callback_failures.line(),
+            "callback" => self.callback_failure_limit.line(),
             _ => Some(0),
         };
         if let Some(left_out) = left_out {

@@ -12,12 +12,12 @@ use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store};
 
 use crate::config::Class;
-use crate::engine::Loaded;
+use crate::engine::LoadedComponent;
 use crate::error::{CallError, LoadError};
 use crate::guest::method::MethodState;
 use crate::host::{Host, Identity};
 use crate::load;
-use crate::meter::{Metered as _, diagnose, limit};
+use crate::meter::{Metered as _, apply_limits, diagnose};
 use crate::shards::{ShardArc, Sharded, shard_arc};
 use crate::v0_1;
 use crate::v0_1::bindings::method::Method;
@@ -26,13 +26,13 @@ use crate::wasi::{self, Wasi};
 
 /// What a thread needs for a call and shares with no other, see [`shards`](crate::shards).
 struct MethodShard {
-    who: ShardArc<Identity>,
+    identity: ShardArc<Identity>,
     routing: Routing<MethodState>,
 }
 
 /// One version of a payment method's module. Immutable; each call gets a fresh instance.
 pub struct MethodModule {
-    who: Arc<Identity>,
+    identity: Arc<Identity>,
     host: Arc<Host>,
     shards: Sharded<MethodShard>,
     description: MethodDescription,
@@ -45,22 +45,22 @@ pub struct MethodModule {
 impl MethodModule {
     /// Its slot.
     pub fn slot(&self) -> &Slot {
-        &self.who.slot
+        &self.identity.slot
     }
 
     /// Of its file.
     pub fn digest(&self) -> Digest {
-        self.who.digest
+        self.identity.digest
     }
 
     /// Its limits. A module of class `interpreted` takes milliseconds: call it where that blocks
-    /// nobody.
+    /// no other request.
     pub fn class(&self) -> Class {
-        self.who.class
+        self.identity.class
     }
 
-    pub(crate) fn who(&self) -> &Identity {
-        &self.who
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// What it says it is.
@@ -72,7 +72,7 @@ impl MethodModule {
     ///
     /// The answer is checked against the host's own rules. A currency that the description leaves
     /// out is refused without a call; so is a question answered that this very version was asked
-    /// before, to the last figure and the second, where the runtime remembers
+    /// before, to the last figure and the second, where the runtime caches answers
     /// ([`RuntimeConfig::answer_cache_bytes`](crate::RuntimeConfig::answer_cache_bytes)).
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl MethodModule {
         self.answer(context).map(Arc::unwrap_or_clone)
     }
 
-    /// The same, shared with what is remembered.
+    /// The same, shared with the cache.
     ///
     /// # Errors
     /// As [`MethodModule::rank`].
@@ -102,36 +102,40 @@ impl MethodModule {
                 error,
                 CallError::Busy | CallError::BadReply(_) | CallError::Faulty(_)
             ) {
-                self.who.failed("rank", error, "");
+                self.identity.record_failure("rank", error, "");
             }
         })
     }
 
-    /// What this version answered to this very question before, where that is remembered: without
+    /// What this version answered to this very question before, where that is cached: without
     /// a call, whatever the module's class.
     pub fn cached_answer(&self, context: &Context) -> Option<Arc<Answer>> {
-        let answer = self.host.answer_cache.get(&self.who.digest, context)?;
+        let answer = self.host.answer_cache.get(&self.identity.digest, context)?;
         // It counts as a call that went well: a fault among many good answers is a rare one, however
         // they came about.
         let (shard, _) = self.shards.current();
-        self.who.quarantine.count_call(shard.unwrap_or_default());
+        self.identity
+            .quarantine
+            .count_call(shard.unwrap_or_default());
         self.cache_hits.increment(1);
         Some(answer)
     }
 
     fn ask(&self, context: &Context) -> Result<Arc<Answer>, CallError> {
         let (number, shard) = self.shards.current();
-        let _permits = self.host.acquire(self.who.class, number)?;
-        self.who.quarantine.count_call(number.unwrap_or_default());
+        let _permits = self.host.acquire(self.identity.class, number)?;
+        self.identity
+            .quarantine
+            .count_call(number.unwrap_or_default());
         let started = Instant::now();
         let question = v0_1::method::question(context);
         let wasi = match self.wasi {
-            true => Wasi::about(context),
+            true => Wasi::for_question(context),
             false => Wasi::without_question(),
         };
-        let state = MethodState::new(Arc::clone(&shard.who), wasi);
+        let state = MethodState::new(Arc::clone(&shard.identity), wasi);
         let routing = &shard.routing;
-        let (answer, silent) = call(routing.engine(), state, "rank", |store| {
+        let (answer, is_silent) = call(routing.engine(), state, "rank", |store| {
             let instance = routing.instantiate(store)?;
             routing.rank(store, instance, &question)
         })?;
@@ -141,38 +145,43 @@ impl MethodModule {
             routing::check(context, verdicts).map_err(CallError::Faulty)?;
         }
         let answer = Arc::new(answer);
-        if silent {
+        if is_silent {
             self.host
                 .answer_cache
-                .insert(&self.who.digest, context, &answer);
+                .insert(&self.identity.digest, context, &answer);
         }
         Ok(answer)
     }
 
     /// What a compiled component that has been found to belong to this world calls itself.
-    pub(crate) fn id(who: &Arc<Identity>, component: &Component) -> Result<String, LoadError> {
+    pub(crate) fn described_id(
+        identity: &Arc<Identity>,
+        component: &Component,
+    ) -> Result<String, LoadError> {
         let (linked, _) = link(component)?;
-        let (_, said) = describe(who, linked)?;
-        Ok(said.id)
+        let (_, described) = describe(identity, linked)?;
+        Ok(described.id)
     }
 
     /// Links and describes a compiled component that has been found to belong to this world.
     pub(crate) fn load(
         host: &Arc<Host>,
-        who: Arc<Identity>,
-        loaded: &Loaded,
+        identity: Arc<Identity>,
+        loaded: &LoadedComponent,
     ) -> Result<Self, LoadError> {
-        let id = MethodId::parse(who.slot.name())
-            .ok_or_else(|| LoadError::NoSuchMethod(who.slot.clone()))?;
+        let id = MethodId::parse(identity.slot.name())
+            .ok_or_else(|| LoadError::NoSuchMethod(identity.slot.clone()))?;
         let (linked, wasi) = link(loaded.first())?;
-        let (first, said) = describe(&who, linked)?;
-        let shards = loaded.derive(first, |component| compare(&who, link(component)?.0))?;
-        load::same_id(&said.id, &who.slot)?;
-        let description = v0_1::method::description(id, said).map_err(LoadError::Describe)?;
-        let ranks = who.calls("rank");
-        let cache_hits = who.answer_cache_hits();
+        let (first, described) = describe(&identity, linked)?;
+        let shards = loaded.derive(first, |component| {
+            check_types(&identity, link(component)?.0)
+        })?;
+        load::same_id(&described.id, &identity.slot)?;
+        let description = v0_1::method::description(id, described).map_err(LoadError::Describe)?;
+        let ranks = identity.call_histogram("rank");
+        let cache_hits = identity.answer_cache_hits();
         Ok(Self {
-            who,
+            identity,
             host: Arc::clone(host),
             shards,
             description,
@@ -184,10 +193,10 @@ impl MethodModule {
 }
 
 /// A component that can be instantiated, and where its functions are.
-type Linked = (InstancePre<MethodState>, Exports);
+type LinkedComponent = (InstancePre<MethodState>, Exports);
 
 /// Links a compiled component; tells whether it imports any of WASI.
-fn link(component: &Component) -> Result<(Linked, bool), LoadError> {
+fn link(component: &Component) -> Result<(LinkedComponent, bool), LoadError> {
     let mut linker = Linker::new(component.engine());
     Method::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut MethodState| state)
         .map_err(load::types)?;
@@ -199,27 +208,30 @@ fn link(component: &Component) -> Result<(Linked, bool), LoadError> {
 
 /// Asks a new module what it is.
 fn describe(
-    who: &Arc<Identity>,
-    (pre, exports): Linked,
-) -> Result<(MethodShard, v0_1::method::Said), LoadError> {
-    let who = shard_arc(who);
-    let state = MethodState::new(Arc::clone(&who), Wasi::without_question());
-    let described = call(&pre.engine().clone(), state, "describe", |store| {
+    identity: &Arc<Identity>,
+    (pre, exports): LinkedComponent,
+) -> Result<(MethodShard, v0_1::method::Description), LoadError> {
+    let identity = shard_arc(identity);
+    let state = MethodState::new(Arc::clone(&identity), Wasi::without_question());
+    let outcome = call(&pre.engine().clone(), state, "describe", |store| {
         Routing::described(pre, exports, store)
     });
-    let ((routing, said), _) = described.map_err(LoadError::Describe)?;
-    Ok((MethodShard { who, routing }, said))
+    let ((routing, described), _) = outcome.map_err(LoadError::Describe)?;
+    Ok((MethodShard { identity, routing }, described))
 }
 
 /// The same module for another shard: it has said what it is.
-fn compare(who: &Arc<Identity>, (pre, exports): Linked) -> Result<MethodShard, LoadError> {
-    let who = shard_arc(who);
-    let state = MethodState::new(Arc::clone(&who), Wasi::without_question());
-    let compared = call(&pre.engine().clone(), state, "describe", |store| {
-        Routing::compared(pre, exports, store)
+fn check_types(
+    identity: &Arc<Identity>,
+    (pre, exports): LinkedComponent,
+) -> Result<MethodShard, LoadError> {
+    let identity = shard_arc(identity);
+    let state = MethodState::new(Arc::clone(&identity), Wasi::without_question());
+    let outcome = call(&pre.engine().clone(), state, "describe", |store| {
+        Routing::check_types(pre, exports, store)
     });
-    let ((routing, _), _) = compared.map_err(LoadError::Describe)?;
-    Ok(MethodShard { who, routing })
+    let ((routing, _), _) = outcome.map_err(LoadError::Describe)?;
+    Ok(MethodShard { identity, routing })
 }
 
 /// One call in a fresh store, under the module's limits; with its answer whether it wrote nothing to
@@ -230,16 +242,16 @@ fn call<T>(
     function: &'static str,
     call: impl FnOnce(&mut Store<MethodState>) -> wasmtime::Result<T>,
 ) -> Result<(T, bool), CallError> {
-    let limits = state.who.limits;
+    let limits = state.identity.limits;
     let mut store = Store::new(engine, state);
-    limit(&mut store, &limits);
+    apply_limits(&mut store, &limits);
     let outcome = call(&mut store);
-    store.data_mut().end_lines();
-    let silent = store.data().lines.silent();
-    outcome.map(|answer| (answer, silent)).map_err(|error| {
+    store.data_mut().flush_output();
+    let is_silent = store.data().log.is_silent();
+    outcome.map(|answer| (answer, is_silent)).map_err(|error| {
         let kind = diagnose(&error, store.data_mut().meter());
-        let who = &store.data().who;
-        who.failed(function, &kind, &format!("{error:#}"));
+        let identity = &store.data().identity;
+        identity.record_failure(function, &kind, &format!("{error:#}"));
         kind
     })
 }
@@ -270,10 +282,10 @@ impl MethodModule {
     /// An instance for measurements.
     #[doc(hidden)]
     pub fn reused(self: &Arc<Self>) -> Result<Reused, CallError> {
-        let MethodShard { who, routing } = self.shards.first();
-        let state = MethodState::new(Arc::clone(who), Wasi::without_question());
+        let MethodShard { identity, routing } = self.shards.first();
+        let state = MethodState::new(Arc::clone(identity), Wasi::without_question());
         let mut store = Store::new(routing.engine(), state);
-        limit(&mut store, &self.who.limits);
+        apply_limits(&mut store, &self.identity.limits);
         let instance = routing.instantiate(&mut store);
         let instance = instance.map_err(|_| CallError::Trap)?;
         let module = Arc::clone(self);
@@ -288,8 +300,8 @@ impl MethodModule {
 impl fmt::Debug for MethodModule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("MethodModule")
-            .field(&self.who.slot)
-            .field(&self.who.digest)
+            .field(&self.identity.slot)
+            .field(&self.identity.digest)
             .finish()
     }
 }

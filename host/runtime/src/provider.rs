@@ -22,14 +22,14 @@ use crate::guest::provider::{Call, ProviderState, SentRequests};
 use crate::host::{Host, Identity};
 use crate::links::Pages;
 use crate::load;
-use crate::meter::{Metered as _, diagnose, limit};
-use crate::outcome::{StartOutcome, certain, settle};
+use crate::meter::{Metered as _, apply_limits, diagnose};
+use crate::outcome::{StartOutcome, query_outcome, start_outcome};
 use crate::v0_1;
 use crate::v0_1::bindings::provider::{Provider, ProviderPre};
 
 /// One version of a provider's module. Immutable; each call gets a fresh instance.
 pub struct ProviderModule {
-    who: Arc<Identity>,
+    identity: Arc<Identity>,
     host: Arc<Host>,
     pre: ProviderPre<ProviderState>,
     description: Arc<ProviderDescription>,
@@ -49,21 +49,21 @@ type Calling<'a, T> = Pin<Box<dyn Future<Output = wasmtime::Result<T>> + Send + 
 impl ProviderModule {
     /// Its slot.
     pub fn slot(&self) -> &Slot {
-        &self.who.slot
+        &self.identity.slot
     }
 
     /// Of its file.
     pub fn digest(&self) -> Digest {
-        self.who.digest
+        self.identity.digest
     }
 
     /// Its limits.
     pub fn class(&self) -> Class {
-        self.who.class
+        self.identity.class
     }
 
-    pub(crate) fn who(&self) -> &Identity {
-        &self.who
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// What it says it is.
@@ -81,7 +81,7 @@ impl ProviderModule {
             v0_1::provider::account(&access.account),
             v0_1::provider::attempt(attempt),
         );
-        let (answer, sent_requests) = self
+        let (answer, sent) = self
             .call("start", &self.calls.start, access, |provider, store| {
                 Box::pin(async move {
                     provider
@@ -97,7 +97,7 @@ impl ProviderModule {
         };
         let answer =
             answer.and_then(|answer| self.judged("start", v0_1::provider::started(answer, pages)));
-        settle(answer, &sent_requests)
+        start_outcome(answer, &sent)
     }
 
     /// Verifies and reads what arrived at the account's callback address.
@@ -113,7 +113,7 @@ impl ProviderModule {
             v0_1::provider::account(&access.account),
             v0_1::provider::incoming(incoming),
         );
-        let (answer, sent_requests) = self
+        let (answer, sent) = self
             .call(
                 "callback",
                 &self.calls.callback,
@@ -130,7 +130,7 @@ impl ProviderModule {
             .await;
         self.judged(
             "callback",
-            v0_1::provider::acknowledged(answer?, sent_requests.proved),
+            v0_1::provider::acknowledged(answer?, sent.proved),
         )
     }
 
@@ -155,7 +155,7 @@ impl ProviderModule {
         );
         let (reference, returned) = (reference.map(str::to_owned), returned.map(str::to_owned));
         let wish = v0_1::provider::wish(wish);
-        let (answer, sent_requests) = self
+        let (answer, sent) = self
             .call("query", &self.calls.query, access, |provider, store| {
                 Box::pin(async move {
                     let payments = provider.kassette_plugin_payments();
@@ -167,7 +167,7 @@ impl ProviderModule {
             })
             .await;
         let answer = self.judged("query", v0_1::provider::queried(answer?))?;
-        Ok(certain(answer, &sent_requests))
+        Ok(query_outcome(answer, &sent))
     }
 
     /// Asks whether the vendor can be reached with this account.
@@ -197,41 +197,43 @@ impl ProviderModule {
         access: &AccountAccess,
         call: impl for<'a> FnOnce(&'a Provider, &'a mut Store<ProviderState>) -> Calling<'a, T> + Send,
     ) -> (Result<T, CallError>, SentRequests) {
-        let _permits = match self.host.acquire_waiting(self.who.class).await {
+        let _permits = match self.host.acquire_waiting(self.identity.class).await {
             Ok(places) => places,
             Err(busy) => {
-                self.who.failed(function, &busy, "");
+                self.identity.record_failure(function, &busy, "");
                 return (Err(busy), SentRequests::default());
             }
         };
-        self.who.quarantine.count_call(0);
+        self.identity.quarantine.count_call(0);
         let started = Instant::now();
-        let ends = started + self.who.limits.wall;
+        let ends = started + self.identity.limits.wall;
         let (description, host) = (Arc::clone(&self.description), Arc::clone(&self.host));
         let about = Call::new(access.clone(), description, host, ends);
-        let state = ProviderState::new(Arc::clone(&self.who), Some(about));
+        let state = ProviderState::new(Arc::clone(&self.identity), Some(about));
         let mut store = Store::new(self.pre.engine(), state);
-        limit(&mut store, &self.who.limits);
+        apply_limits(&mut store, &self.identity.limits);
         let running = async {
             let provider = self.pre.instantiate_async(&mut store).await?;
             call(&provider, &mut store).await
         };
         let outcome = tokio::time::timeout_at(ends, running).await;
         calls.record(started.elapsed());
-        let sent_requests = store.data().sent_requests();
+        let sent = store.data().sent_requests();
         let failure = match outcome {
-            Ok(Ok(answer)) => return (Ok(answer), sent_requests),
+            Ok(Ok(answer)) => return (Ok(answer), sent),
             Ok(Err(error)) => {
                 let kind = diagnose(&error, store.data_mut().meter());
-                self.who.failed(function, &kind, &format!("{error:#}"));
+                self.identity
+                    .record_failure(function, &kind, &format!("{error:#}"));
                 kind
             }
             Err(_) => {
-                self.who.failed(function, &CallError::Timeout, "");
+                self.identity
+                    .record_failure(function, &CallError::Timeout, "");
                 CallError::Timeout
             }
         };
-        (Err(failure), sent_requests)
+        (Err(failure), sent)
     }
 
     /// Logs and counts an answer that breaks the contract.
@@ -240,34 +242,37 @@ impl ProviderModule {
         function: &'static str,
         answer: Result<T, CallError>,
     ) -> Result<T, CallError> {
-        answer.inspect_err(|error| self.who.failed(function, error, ""))
+        answer.inspect_err(|error| self.identity.record_failure(function, error, ""))
     }
 
     /// What a compiled component that has been found to belong to this world calls itself.
-    pub(crate) fn id(who: &Arc<Identity>, component: &Component) -> Result<String, LoadError> {
+    pub(crate) fn described_id(
+        identity: &Arc<Identity>,
+        component: &Component,
+    ) -> Result<String, LoadError> {
         let pre = link(component)?;
-        Ok(describe(who, &pre)?.id)
+        Ok(describe(identity, &pre)?.id)
     }
 
     /// Links and describes a compiled component that has been found to belong to this world.
     pub(crate) fn load(
         host: &Arc<Host>,
-        who: Arc<Identity>,
+        identity: Arc<Identity>,
         component: &Component,
     ) -> Result<Self, LoadError> {
         let pre = link(component)?;
-        let said = describe(&who, &pre)?;
-        load::same_id(&said.id, &who.slot)?;
-        let description = v0_1::described::description(said).map_err(LoadError::Describe)?;
+        let said = describe(&identity, &pre)?;
+        load::same_id(&said.id, &identity.slot)?;
+        let description = v0_1::description::description(said).map_err(LoadError::Describe)?;
         let calls = Calls {
-            start: who.calls("start"),
-            callback: who.calls("callback"),
-            query: who.calls("query"),
-            health: who.calls("health"),
+            start: identity.call_histogram("start"),
+            callback: identity.call_histogram("callback"),
+            query: identity.call_histogram("query"),
+            health: identity.call_histogram("health"),
         };
         let description = Arc::new(description);
         Ok(Self {
-            who,
+            identity,
             host: Arc::clone(host),
             pre,
             description,
@@ -287,11 +292,11 @@ fn link(component: &Component) -> Result<ProviderPre<ProviderState>, LoadError> 
 
 /// Asks a new module what it is.
 fn describe(
-    who: &Arc<Identity>,
+    identity: &Arc<Identity>,
     pre: &ProviderPre<ProviderState>,
-) -> Result<v0_1::described::Said, LoadError> {
-    let mut store = Store::new(pre.engine(), ProviderState::new(Arc::clone(who), None));
-    limit(&mut store, &who.limits);
+) -> Result<v0_1::description::Description, LoadError> {
+    let mut store = Store::new(pre.engine(), ProviderState::new(Arc::clone(identity), None));
+    apply_limits(&mut store, &identity.limits);
     let outcome = {
         let running = pin!(async {
             let provider = pre.instantiate_async(&mut store).await?;
@@ -308,7 +313,7 @@ fn describe(
     };
     outcome.map_err(|error| {
         let kind = diagnose(&error, store.data_mut().meter());
-        who.failed("describe", &kind, &format!("{error:#}"));
+        identity.record_failure("describe", &kind, &format!("{error:#}"));
         LoadError::Describe(kind)
     })
 }
@@ -316,8 +321,8 @@ fn describe(
 impl fmt::Debug for ProviderModule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ProviderModule")
-            .field(&self.who.slot)
-            .field(&self.who.digest)
+            .field(&self.identity.slot)
+            .field(&self.identity.digest)
             .finish()
     }
 }

@@ -121,12 +121,13 @@ impl Inner {
         let strangers = self
             .requests
             .iter()
-            .filter(|(who, _)| who.is_some())
+            .filter(|(cause, _)| cause.is_some())
             .count();
         let may = match stranger {
             None => self.requests.len() - strangers < MAX_KNOWN,
             Some(_) => {
-                strangers < MAX_STRANGERS && self.requests.iter().all(|(who, _)| *who != stranger)
+                strangers < MAX_STRANGERS
+                    && self.requests.iter().all(|(cause, _)| *cause != stranger)
             }
         };
         if may {

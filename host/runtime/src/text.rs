@@ -1,4 +1,4 @@
-//! Text that a guest wrote: limits, and what is taken out before anybody sees it.
+//! Text that a guest wrote: limits, and what is taken out before a person sees it.
 
 use kassette_domain::money::Currency;
 

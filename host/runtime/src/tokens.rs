@@ -23,7 +23,7 @@ const DEFAULT_LIFE: Duration = Duration::from_secs(5 * 60);
 #[derive(Default)]
 pub struct TokenStore {
     /// Bounded by the names that the module's description lists.
-    kept: Mutex<HashMap<String, Token>>,
+    tokens: Mutex<HashMap<String, Token>>,
     pub(crate) responses: ResponseCache,
 }
 
@@ -32,7 +32,7 @@ pub struct TokenStore {
 pub(crate) struct Token {
     pub(crate) value: Secret,
     pub(crate) hosts: Vec<HostPattern>,
-    good_until: Time,
+    expires_at: Time,
 }
 
 impl TokenStore {
@@ -43,7 +43,7 @@ impl TokenStore {
 
     /// Forgets everything, as when an account's credentials change.
     pub fn clear(&self) {
-        self.kept.lock().clear();
+        self.tokens.lock().clear();
         self.responses.clear();
     }
 
@@ -59,28 +59,28 @@ impl TokenStore {
         let life = life
             .map_or(DEFAULT_LIFE, |life| life.saturating_sub(MARGIN))
             .min(MAX_LIFE);
-        self.kept.lock().insert(
+        self.tokens.lock().insert(
             name.to_owned(),
             Token {
                 value,
                 hosts,
-                good_until: now.after(life),
+                expires_at: now.after(life),
             },
         );
     }
 
     /// A token that is good at `now`.
     pub(crate) fn get(&self, name: &str, now: Time) -> Option<Token> {
-        self.kept
+        self.tokens
             .lock()
             .get(name)
-            .filter(|token| now < token.good_until)
+            .filter(|token| now < token.expires_at)
             .cloned()
     }
 
     /// Every value held, expired ones too: an answer must not show those either.
     pub(crate) fn values(&self) -> Vec<Secret> {
-        self.kept
+        self.tokens
             .lock()
             .values()
             .map(|token| token.value.clone())

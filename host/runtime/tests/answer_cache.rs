@@ -1,4 +1,4 @@
-//! Answers of methods that are remembered: which, and for whom.
+//! Answers of methods that are cached: which, and for which version.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -79,7 +79,7 @@ fn a_question_that_comes_again_is_answered_without_a_call_and_another_is_not() {
 }
 
 #[test]
-fn nothing_is_remembered_where_nobody_asked_for_it() {
+fn nothing_is_cached_where_the_configuration_has_no_room_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let module = install(&runtime(folder.path()), saying("one"));
     assert_eq!(reason(&module, &context(&["a"])), "one");
@@ -116,7 +116,7 @@ fn a_call_that_failed_is_made_again_and_quarantines_the_version() {
 }
 
 #[test]
-fn remembered_answers_count_as_calls_so_that_a_rare_fault_stays_rare() {
+fn cached_answers_count_as_calls_so_that_a_rare_fault_stays_rare() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = remembering(folder.path());
     let module = install(&runtime, failing());
@@ -131,7 +131,7 @@ fn remembered_answers_count_as_calls_so_that_a_rare_fault_stays_rare() {
 }
 
 #[test]
-fn an_answer_that_breaks_a_rule_is_not_remembered() {
+fn an_answer_that_breaks_a_rule_is_not_cached() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = remembering(folder.path());
     let module = install(&runtime, Method::saying(&[("stranger", Ok("me"))]));

@@ -20,7 +20,7 @@ use std::time::Duration;
 use kassette_domain::id::Digest;
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
-use kassette_runtime::{Cause, NoRollback, Runtime, SlotState, SlotStatus};
+use kassette_runtime::{Cause, RollbackError, Runtime, SlotState, SlotStatus};
 use support::{Method, NOW, active, context, provider, runtime_with, slot};
 
 const IDEAL: &str = "method.ideal";
@@ -158,7 +158,7 @@ async fn an_upload_and_a_rollback_outlive_a_restart_and_the_folder_s_watch() {
     fs::write(place.file(IDEAL), &first).unwrap();
     let runtime = place.start();
     let refused = runtime.prepare_rollback(&slot(IDEAL)).unwrap_err();
-    assert_eq!(refused, NoRollback::Nothing);
+    assert_eq!(refused, RollbackError::Nothing);
     upload(&runtime, IDEAL, &second);
     assert_eq!(fs::read(place.file(IDEAL)).unwrap(), second);
     drop(runtime);
@@ -223,7 +223,7 @@ fn what_was_dropped_into_the_folder_is_told_once() {
     assert_eq!(runtime.take_drops(), [], "that was no drop");
     drop(runtime);
     assert_eq!(place.start().take_drops(), [], "nor is a restart one");
-    // Replaced while nobody ran: told at the start.
+    // Replaced while no runtime ran: told at the start.
     fs::write(place.file(IDEAL), &first).unwrap();
     let drops = place.start().take_drops();
     let told = (drops[0].digest, drops[0].before);

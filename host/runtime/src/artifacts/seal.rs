@@ -10,11 +10,11 @@ use zeroize::Zeroizing;
 use super::{CacheKey, Code, Settings};
 
 /// How a file begins; its last byte counts up when the layout changes.
-const MARK: &[u8; 8] = b"kassAOT\x01";
+const MAGIC: &[u8; 8] = b"kassAOT\x01";
 /// Bytes of the MAC.
 const MAC: usize = 32;
 /// Bytes in front of the code.
-pub(super) const HEAD: usize = MARK.len() + MAC;
+pub(super) const HEAD: usize = MAGIC.len() + MAC;
 
 /// Puts MACs on artifacts and checks them.
 pub(super) struct Seal(Hmac<Sha256>);
@@ -37,8 +37,8 @@ impl Seal {
     ) -> [u8; HEAD] {
         let mac = self.mac(digest, settings, code.bytes());
         let mut head = [0; HEAD];
-        let (mark, rest) = head.split_at_mut(MARK.len());
-        mark.copy_from_slice(MARK);
+        let (magic, rest) = head.split_at_mut(MAGIC.len());
+        magic.copy_from_slice(MAGIC);
         rest.copy_from_slice(&mac.finalize().into_bytes());
         head
     }
@@ -51,7 +51,7 @@ impl Seal {
         settings: &Settings,
         file: &'a [u8],
     ) -> Option<Code<'a>> {
-        let (mac, bytes) = file.strip_prefix(MARK)?.split_at_checked(MAC)?;
+        let (mac, bytes) = file.strip_prefix(MAGIC)?.split_at_checked(MAC)?;
         self.mac(digest, settings, bytes).verify_slice(mac).ok()?;
         Some(Code::authentic(bytes))
     }
@@ -59,7 +59,7 @@ impl Seal {
     fn mac(&self, digest: &Digest, settings: &Settings, code: &[u8]) -> Hmac<Sha256> {
         let mut mac = self.0.clone();
         // All of fixed length but the code, which comes last: no two inputs run together.
-        mac.update(MARK);
+        mac.update(MAGIC);
         mac.update(&digest.0);
         mac.update(settings.as_bytes());
         mac.update(code);

@@ -1,21 +1,21 @@
-//! Who turns a module into machine code.
+//! Turns a module into machine code.
 //!
 //! The compiler reads what strangers wrote, cannot be interrupted, and small modules can make it
 //! work for minutes. So the server has it run in a child process of its own program, under limits
-//! that the kernel enforces, one at a time once anybody is served ([`Compiler::Child`]). Tools and
+//! that the kernel enforces, one at a time once requests are served ([`Compiler::Child`]). Tools and
 //! tests that know what they compile do it themselves ([`Compiler::InProcess`]). Where no child can
 //! be had, nothing is compiled: there is no falling back.
 
 mod child;
-mod inside;
-mod spare;
+mod child_main;
+mod standby;
 
 use std::time::Duration;
 
 use wasmtime::Engine;
 
 pub use self::child::CompilerChild;
-pub use self::inside::{ChildError, compile_as_child};
+pub use self::child_main::{ChildError, compile_as_child};
 use crate::artifacts::Code;
 use crate::error::LoadError;
 use crate::text;
@@ -35,9 +35,9 @@ pub enum Compiler {
 
 impl Compiler {
     /// Prepares for the next module, before it comes.
-    pub(crate) fn get_ready(&self) {
+    pub(crate) fn warm_up(&self) {
         if let Self::Child(child) = self {
-            child.get_ready();
+            child.warm_up();
         }
     }
 

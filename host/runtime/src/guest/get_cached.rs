@@ -12,7 +12,7 @@ impl Call {
     /// Finds the answer, or asks for it if it is this caller's turn.
     pub(super) async fn get_cached(
         &mut self,
-        who: &Identity,
+        identity: &Identity,
         url: String,
         life: u32,
     ) -> Result<wit::Response, wit::Failure> {
@@ -39,7 +39,7 @@ impl Call {
         match lookup {
             Lookup::Hit(answer) => Ok(answer),
             Lookup::Fetch(mut fetch) => {
-                let fetched = self.exchange(who, request, ready).await;
+                let fetched = self.exchange(identity, request, ready).await;
                 let failed = fetched
                     .as_ref()
                     .map_or(true, |(answer, _)| fails(answer.status));

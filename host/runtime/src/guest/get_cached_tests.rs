@@ -23,7 +23,10 @@ fn bench() -> Bench {
 }
 
 async fn get(bench: &mut Bench, url: &str) -> Result<wit::Response, wit::Failure> {
-    bench.call.get_cached(&bench.who, url.into(), HOUR).await
+    bench
+        .call
+        .get_cached(&bench.identity, url.into(), HOUR)
+        .await
 }
 
 /// A later call for the same account.

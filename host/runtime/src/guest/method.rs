@@ -2,7 +2,7 @@
 
 use tracing::Level;
 
-use super::log::Lines;
+use super::log::LogBudget;
 use crate::host::Identity;
 use crate::meter::{Meter, Metered};
 use crate::shards::ShardArc;
@@ -12,17 +12,17 @@ use crate::wasi::Wasi;
 /// The data of one method's call.
 pub(crate) struct MethodState {
     meter: Meter,
-    pub(crate) lines: Lines,
-    pub(crate) who: ShardArc<Identity>,
+    pub(crate) log: LogBudget,
+    pub(crate) identity: ShardArc<Identity>,
     pub(crate) wasi: Wasi,
 }
 
 impl MethodState {
-    pub(crate) fn new(who: ShardArc<Identity>, wasi: Wasi) -> Self {
+    pub(crate) fn new(identity: ShardArc<Identity>, wasi: Wasi) -> Self {
         Self {
-            meter: Meter::new(&who.limits),
-            lines: Lines::default(),
-            who,
+            meter: Meter::new(&identity.limits),
+            log: LogBudget::default(),
+            identity,
             wasi,
         }
     }
@@ -48,6 +48,6 @@ impl wit::log::Host for MethodState {
             wit::log::Level::Warn => Level::WARN,
             wit::log::Level::Error => Level::ERROR,
         };
-        self.lines.write(&self.who, level, &message);
+        self.log.write(&self.identity, level, &message);
     }
 }

@@ -8,7 +8,7 @@ use tracing::Level;
 
 use kassette_domain::provider::ProviderDescription;
 
-use super::log::Lines;
+use super::log::LogBudget;
 use crate::access::AccountAccess;
 use crate::host::{Host, Identity};
 use crate::meter::{Meter, Metered};
@@ -17,8 +17,8 @@ use crate::v0_1::bindings::provider::kassette::plugin as wit;
 /// The data of one provider's call.
 pub(crate) struct ProviderState {
     meter: Meter,
-    lines: Lines,
-    pub(super) who: Arc<Identity>,
+    log: LogBudget,
+    pub(super) identity: Arc<Identity>,
     /// None in `describe`, which is about no account.
     pub(super) call: Option<Call>,
 }
@@ -78,11 +78,11 @@ pub(super) fn fingerprint(request: &wit::http::Request) -> u64 {
 }
 
 impl ProviderState {
-    pub(crate) fn new(who: Arc<Identity>, call: Option<Call>) -> Self {
+    pub(crate) fn new(identity: Arc<Identity>, call: Option<Call>) -> Self {
         Self {
-            meter: Meter::new(&who.limits),
-            lines: Lines::default(),
-            who,
+            meter: Meter::new(&identity.limits),
+            log: LogBudget::default(),
+            identity,
             call,
         }
     }
@@ -134,7 +134,7 @@ impl wit::log::Host for ProviderState {
             wit::log::Level::Warn => Level::WARN,
             wit::log::Level::Error => Level::ERROR,
         };
-        self.lines.write(&self.who, level, &message);
+        self.log.write(&self.identity, level, &message);
     }
 }
 
@@ -148,7 +148,7 @@ impl wit::http::Host for ProviderState {
                 "`describe` sends nothing".into(),
             ));
         };
-        call.send(&self.who, request).await
+        call.send(&self.identity, request).await
     }
 
     async fn get_cached(
@@ -161,7 +161,7 @@ impl wit::http::Host for ProviderState {
                 "`describe` sends nothing".into(),
             ));
         };
-        let answer = call.get_cached(&self.who, url, life).await;
+        let answer = call.get_cached(&self.identity, url, life).await;
         call.sent_requests.proved |= answer.as_ref().is_ok_and(|answer| answer.status == 200);
         answer
     }

@@ -64,7 +64,7 @@ pub(in crate::guest) fn answer(status: u16, body: &str) -> Result<Response, Send
 
 pub(in crate::guest) struct Bench {
     script: Arc<Script>,
-    pub(in crate::guest) who: Identity,
+    pub(in crate::guest) identity: Identity,
     pub(in crate::guest) call: Call,
 }
 
@@ -75,15 +75,15 @@ impl Bench {
         let host = Host::new(RuntimeConfig::new("/nowhere", clock), script.clone()).unwrap();
         let slot = Slot::parse("provider.vendor").unwrap();
         let limits = Limits::default().native;
-        let who = Identity {
+        let identity = Identity {
             slot,
             digest: Digest([0; 32]),
             class: Class::Native,
             limits,
             quarantine: Quarantine::new(QuarantineRules::default()),
             clock: Arc::new(|| Time::from_secs(0)),
-            lines: Sampled::new("module", 1),
-            callback_failures: Sampled::new("callback-failure", 1),
+            log_limit: Sampled::new("module", 1),
+            callback_failure_limit: Sampled::new("callback-failure", 1),
         };
         let description = ProviderDescription {
             id: "vendor".into(),
@@ -96,11 +96,15 @@ impl Bench {
         };
         let ends = Instant::now() + Duration::from_secs(60);
         let call = Call::new(access, Arc::new(description), Arc::new(host), ends);
-        Self { script, who, call }
+        Self {
+            script,
+            identity,
+            call,
+        }
     }
 
     async fn send(&mut self, request: wit::Request) -> Result<wit::Response, wit::Failure> {
-        self.call.send(&self.who, request).await
+        self.call.send(&self.identity, request).await
     }
 
     pub(in crate::guest) fn sent(&self) -> Vec<Sent> {
@@ -375,14 +379,14 @@ async fn an_answer_over_the_limit_is_none() {
 async fn a_call_sends_sixteen_requests_and_256_kib_each() {
     let mut bench = Bench::new(access());
     let large = wit::Request {
-        body: vec![0; REQUEST],
+        body: vec![0; MAX_REQUEST_BYTES],
         ..request(wit::Verb::Post, API)
     };
     assert!(matches!(
         bench.send(large).await,
         Err(wit::Failure::NotSent(_))
     ));
-    for _ in 1..REQUESTS {
+    for _ in 1..MAX_REQUESTS {
         bench.send(request(wit::Verb::Get, API)).await.unwrap();
     }
     let over = bench.send(request(wit::Verb::Get, API)).await;

@@ -13,7 +13,7 @@ use crate::error::CallError;
 use crate::text::{self, DETAIL};
 
 /// What a module says it is.
-pub(crate) type Said = wit::Method;
+pub(crate) type Description = wit::Method;
 /// What a module answers.
 pub(crate) type Answer = Result<Vec<wit::Verdict>, wit::Refusal>;
 
@@ -31,13 +31,13 @@ pub(crate) struct Question<'a> {
     country: Option<&'a str>,
     now: u64,
     settings: &'a [(String, String)],
-    candidates: Vec<Asked<'a>>,
+    candidates: Vec<LoweredCandidate<'a>>,
 }
 
 /// A candidate of it, likewise.
 #[derive(ComponentType, Lower)]
 #[component(record)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct LoweredCandidate<'a> {
     id: &'a str,
     minimum: Option<u64>,
     maximum: Option<u64>,
@@ -64,9 +64,9 @@ pub(crate) fn question(context: &Context) -> Question<'_> {
     }
 }
 
-fn candidate(candidate: &Candidate) -> Asked<'_> {
+fn candidate(candidate: &Candidate) -> LoweredCandidate<'_> {
     let health = &candidate.health;
-    Asked {
+    LoweredCandidate {
         id: candidate.id.as_str(),
         minimum: candidate.minimum.map(|amount| amount.0),
         maximum: candidate.maximum.map(|amount| amount.0),

@@ -55,7 +55,7 @@ const VALUE: usize = 500;
 /// What a QR code can hold with room for error correction.
 const QR: usize = 2_000;
 
-pub(super) fn bad<T>(what: &'static str) -> Result<T, CallError> {
+pub(super) fn bad_reply<T>(what: &'static str) -> Result<T, CallError> {
     Err(CallError::BadReply(what))
 }
 
@@ -65,7 +65,7 @@ pub(super) fn at_most<T>(
     otherwise: &'static str,
 ) -> Result<Vec<T>, CallError> {
     if list.len() > most {
-        bad(otherwise)
+        bad_reply(otherwise)
     } else {
         Ok(list)
     }
@@ -180,7 +180,7 @@ fn open(open: wit::Open, pages: Pages<'_>) -> Result<Open, CallError> {
                 .map(|(name, value)| name.len() + value.len())
                 .sum();
             if bytes > FIELD_BYTES {
-                return bad("a form is too large");
+                return bad_reply("a form is too large");
             }
             Action::Post {
                 url: pages.page(&form.url)?,
@@ -223,7 +223,7 @@ fn instructions(
 
 fn questions(questions: Vec<wit::Question>) -> Result<Vec<Question>, CallError> {
     if questions.is_empty() {
-        return bad("nothing is asked");
+        return bad_reply("nothing is asked");
     }
     let questions = at_most(questions, QUESTIONS, "too many questions")?;
     questions.into_iter().map(question).collect()
@@ -231,7 +231,7 @@ fn questions(questions: Vec<wit::Question>) -> Result<Vec<Question>, CallError> 
 
 fn question(question: wit::Question) -> Result<Question, CallError> {
     if !text::is_kebab(&question.name) {
-        return bad("a question's name is not kebab-case");
+        return bad_reply("a question's name is not kebab-case");
     }
     let kind = match question.kind {
         wit::Kind::Text => QuestionKind::Text,
@@ -242,7 +242,7 @@ fn question(question: wit::Question) -> Result<Question, CallError> {
         wit::Kind::Choice => QuestionKind::Choice,
     };
     if kind == QuestionKind::Choice && question.choices.is_empty() {
-        return bad("a choice has no choices");
+        return bad_reply("a choice has no choices");
     }
     let choices = at_most(question.choices, CHOICES, "too many choices")?
         .into_iter()
@@ -264,10 +264,10 @@ fn question(question: wit::Question) -> Result<Question, CallError> {
 /// The vendor's id: 1-255 bytes, printable.
 fn reference(reference: String) -> Result<String, CallError> {
     if reference.is_empty() || reference.len() > REFERENCE {
-        return bad("a reference is not 1-255 bytes");
+        return bad_reply("a reference is not 1-255 bytes");
     }
     if text::clean(&reference) != reference {
-        return bad("a reference is not printable");
+        return bad_reply("a reference is not printable");
     }
     Ok(reference)
 }
@@ -293,10 +293,10 @@ pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
         wit::Settlement::Failed => VendorSettlement::Failed,
     };
     if !text::is_currency(&report.received.currency) {
-        return bad("a report's currency is not three capital letters");
+        return bad_reply("a report's currency is not three capital letters");
     }
     if status == VendorStatus::Completed && report.received.amount == 0 {
-        return bad("a capture is reported without an amount");
+        return bad_reply("a capture is reported without an amount");
     }
     Ok(Report {
         reference: reference(report.reference)?,
@@ -315,7 +315,7 @@ fn particulars(told: wit::Particulars) -> Result<Particulars, CallError> {
     if let Some(fee) = &told.fee
         && !text::is_currency(&fee.currency)
     {
-        return bad("a fee's currency is not three capital letters");
+        return bad_reply("a fee's currency is not three capital letters");
     }
     Ok(Particulars {
         provider_status: word(told.provider_status),
@@ -401,7 +401,7 @@ pub(crate) fn acknowledged(
         Err(wit::Refused::Later(why)) => return Ok(Err(Refused::Later(text::cut(&why, DETAIL)))),
     };
     if !(200..=599).contains(&answer.status) {
-        return bad("the status of a callback's answer is not 200-599");
+        return bad_reply("the status of a callback's answer is not 200-599");
     }
     let media_type = answer
         .media_type
@@ -415,10 +415,12 @@ pub(crate) fn acknowledged(
         .all(|b| (b' '..=b'~').contains(&b));
     let known = media_type.is_empty() || ANSWER_TYPES.contains(&media_type);
     if !known || !printable || answer.media_type.len() > HEADING {
-        return bad("the media type of a callback's answer is not plain text, JSON or a form");
+        return bad_reply(
+            "the media type of a callback's answer is not plain text, JSON or a form",
+        );
     }
     if answer.body.len() > ANSWER {
-        return bad("a callback's answer is over 4 KiB");
+        return bad_reply("a callback's answer is over 4 KiB");
     }
     let notices = at_most(answer.notices, NOTICES, "too many notices")?
         .into_iter()

@@ -50,9 +50,9 @@ pub(super) fn pollable() -> Resource<Pollable> {
 
 /// Text on its way to becoming lines of the log.
 #[derive(Default)]
-pub(super) struct Printed(Vec<u8>);
+pub(super) struct LineBuffer(Vec<u8>);
 
-impl Printed {
+impl LineBuffer {
     fn write(&mut self, bytes: &[u8], mut say: impl FnMut(&str)) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let text = part.strip_suffix(b"\n").unwrap_or(part);
@@ -73,21 +73,21 @@ impl Printed {
 }
 
 impl MethodState {
-    fn print(&mut self, stream: u32, bytes: &[u8]) {
-        let (printed, level) = match stream {
+    fn write_output(&mut self, stream: u32, bytes: &[u8]) {
+        let (buffer, level) = match stream {
             STDOUT => (&mut self.wasi.out, Level::DEBUG),
             _ => (&mut self.wasi.err, Level::WARN),
         };
-        let (lines, who) = (&mut self.lines, &self.who);
-        printed.write(bytes, |line| lines.write(who, level, line));
+        let (log, identity) = (&mut self.log, &self.identity);
+        buffer.write(bytes, |line| log.write(identity, level, line));
     }
 
     /// Writes down what was printed without a line's end, when the call is over.
-    pub(crate) fn end_lines(&mut self) {
-        let (lines, who) = (&mut self.lines, &self.who);
+    pub(crate) fn flush_output(&mut self) {
+        let (log, identity) = (&mut self.log, &self.identity);
         let wasi = &mut self.wasi;
-        wasi.out.end(|line| lines.write(who, Level::DEBUG, line));
-        wasi.err.end(|line| lines.write(who, Level::WARN, line));
+        wasi.out.end(|line| log.write(identity, Level::DEBUG, line));
+        wasi.err.end(|line| log.write(identity, Level::WARN, line));
     }
 }
 
@@ -154,7 +154,7 @@ fn output(to: To<'_, '_>) -> wasmtime::Result<()> {
         to.func_wrap(
             &format!("[method]output-stream.{name}"),
             |mut store: State<'_>, (stream, bytes): (Output, Vec<u8>)| {
-                store.data_mut().print(stream.rep(), &bytes);
+                store.data_mut().write_output(stream.rep(), &bytes);
                 Ok((Ok::<_, StreamError>(()),))
             },
         )?;
@@ -169,7 +169,7 @@ fn output(to: To<'_, '_>) -> wasmtime::Result<()> {
         "[method]output-stream.subscribe",
         |_, (_stream,): (Output,)| Ok((pollable(),)),
     )?;
-    // Nobody reads zeroes in a log.
+    // Zeroes are of no use in a log.
     for name in ["write-zeroes", "blocking-write-zeroes-and-flush"] {
         to.func_wrap(
             &format!("[method]output-stream.{name}"),
@@ -194,22 +194,22 @@ mod tests {
     #[test]
     fn what_is_printed_becomes_lines_however_it_is_cut() {
         let mut said = Vec::new();
-        let mut printed = Printed::default();
+        let mut buffer = LineBuffer::default();
         for piece in ["on", "e\n\ntw", "o\nthree"] {
-            printed.write(piece.as_bytes(), |line| said.push(line.to_owned()));
+            buffer.write(piece.as_bytes(), |line| said.push(line.to_owned()));
         }
         assert_eq!(said, ["one", "two"]);
-        printed.end(|line| said.push(line.to_owned()));
-        printed.end(|line| said.push(line.to_owned()));
+        buffer.end(|line| said.push(line.to_owned()));
+        buffer.end(|line| said.push(line.to_owned()));
         assert_eq!(said, ["one", "two", "three"]);
     }
 
     #[test]
     fn a_line_without_end_keeps_no_more_than_its_share() {
-        let mut printed = Printed::default();
+        let mut buffer = LineBuffer::default();
         for _ in 0..100 {
-            printed.write(&[b'x'; 1000], |_| {});
+            buffer.write(&[b'x'; 1000], |_| {});
         }
-        assert_eq!(printed.0.len(), LINE);
+        assert_eq!(buffer.0.len(), LINE);
     }
 }

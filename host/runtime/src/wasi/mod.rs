@@ -31,7 +31,7 @@ use wasmtime::Engine;
 use wasmtime::component::types::{ComponentInstance, ComponentItem};
 use wasmtime::component::{Component, Linker, LinkerInstance};
 
-use self::io::Printed;
+use self::io::LineBuffer;
 use self::seeded_random::SeededRandom;
 use crate::guest::method::MethodState;
 
@@ -85,8 +85,8 @@ pub(crate) fn offered(import: &str) -> Option<&'static str> {
 pub(crate) struct Wasi {
     now: Time,
     random: SeededRandom,
-    out: Printed,
-    err: Printed,
+    out: LineBuffer,
+    err: LineBuffer,
 }
 
 impl Wasi {
@@ -95,13 +95,13 @@ impl Wasi {
         Self {
             now: Time::from_millis(0),
             random: SeededRandom::fixed(),
-            out: Printed::default(),
-            err: Printed::default(),
+            out: LineBuffer::default(),
+            err: LineBuffer::default(),
         }
     }
 
     /// For `rank`.
-    pub(crate) fn about(context: &Context) -> Self {
+    pub(crate) fn for_question(context: &Context) -> Self {
         Self {
             now: context.now,
             random: SeededRandom::of(context),

@@ -4,12 +4,12 @@ use kassette_domain::method::MethodId;
 use kassette_domain::provider::{Encoding, Need, ProviderDescription, SecretNeed, Service};
 
 use super::bindings::provider::exports::kassette::plugin::payments as wit;
-use super::provider::{at_most, bad};
+use super::provider::{at_most, bad_reply};
 use crate::error::CallError;
 use crate::text;
 
 /// What a module says it is.
-pub(crate) type Said = wit::Provider;
+pub(crate) type Description = wit::Provider;
 
 /// Entries of each list of a description.
 const LISTED: usize = 64;
@@ -22,10 +22,10 @@ pub(crate) fn description(provider: wit::Provider) -> Result<ProviderDescription
     let secrets = at_most(provider.secrets, LISTED, "too many secrets")?;
     let tokens = at_most(provider.tokens, LISTED, "too many tokens")?;
     if !tokens.iter().all(|token| text::is_kebab(token)) {
-        return bad("a token's name is not kebab-case");
+        return bad_reply("a token's name is not kebab-case");
     }
     if secrets.iter().any(|secret| tokens.contains(&secret.name)) {
-        return bad("a token is called like a secret");
+        return bad_reply("a token is called like a secret");
     }
     Ok(ProviderDescription {
         label: text::label(provider.label)?,
@@ -58,7 +58,7 @@ fn service(service: wit::Service) -> Option<Result<Service, CallError>> {
 
 fn need(name: String, help: &str, required: bool) -> Result<Need, CallError> {
     if !text::is_kebab(&name) {
-        return bad("a setting's or secret's name is not kebab-case");
+        return bad_reply("a setting's or secret's name is not kebab-case");
     }
     Ok(Need {
         name,
