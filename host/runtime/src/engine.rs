@@ -14,8 +14,8 @@ use wasmtime::{
     Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig,
 };
 
-use crate::config::{Limits, PoolSizes};
 use crate::error::RuntimeError;
+use crate::limits::{Limits, PoolSizes};
 use crate::shards::{self, Sharded};
 
 /// Length of a tick. Deadlines are counted in ticks before a thread's own clock takes over.

@@ -25,7 +25,7 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
 
 use crate::error::{LoadError, RuntimeError};
-use crate::load::MAX_BYTES;
+use crate::limits::MAX_MODULE_BYTES;
 use crate::runtime::Runtime;
 
 /// After a close or a rename: long enough for the rest of a burst, short against the 100 ms within
@@ -366,7 +366,7 @@ fn read(path: &Path) -> io::Result<Option<(FileStamp, Vec<u8>)>> {
     let before = stamp_of(&file.metadata()?);
     let mut bytes = Vec::new();
     Read::by_ref(&mut file)
-        .take(MAX_BYTES as u64 + 1)
+        .take(MAX_MODULE_BYTES as u64 + 1)
         .read_to_end(&mut bytes)?;
     let after = stamp_of(&file.metadata()?);
     Ok((before == after).then_some((before, bytes)))

@@ -15,13 +15,15 @@ use kassette_domain::time::Time;
 use crate::answer_cache::AnswerCache;
 use crate::artifacts::Artifacts;
 use crate::concurrency_limit::{ConcurrencyLimit, Permit};
-use crate::config::{CallLimits, Class, Clock, RuntimeConfig};
+use crate::config::{Clock, RuntimeConfig};
 use crate::engine::{Engines, INTERPRETED_AT_ONCE, LoadedComponent};
 use crate::error::{CallError, LoadError, RuntimeError, short};
+use crate::limits::{CallLimits, Class};
 use crate::outgoing::Outgoing;
 use crate::quarantine::Quarantine;
 use crate::sampled::Sampled;
 use crate::shards;
+use crate::text;
 
 /// How long a provider's call waits for a permit before the answer is "busy".
 const MAX_WAIT: Duration = Duration::from_millis(250);
@@ -136,6 +138,17 @@ impl Identity {
     /// Until when the version is quarantined; none where it may serve.
     pub(crate) fn quarantined_until(&self) -> Option<Time> {
         self.quarantine.quarantined_until(|| (self.clock)())
+    }
+
+    /// A module must call itself what its slot is called.
+    pub(crate) fn check_id(&self, says: &str) -> Result<(), LoadError> {
+        if says == self.slot.name() {
+            return Ok(());
+        }
+        Err(LoadError::OtherId {
+            says: text::cut(says, 40),
+            slot: self.slot.clone(),
+        })
     }
 
     /// The histogram of one function's calls, in seconds.

@@ -9,11 +9,12 @@ use std::time::Instant;
 use kassette_domain::id::{Digest, Slot, SlotKind};
 use wasmtime::component::Component;
 
-use crate::compile::invalid;
 use crate::engine::LoadedComponent;
-use crate::error::LoadError;
+use crate::error::{LoadError, MESSAGE};
+
 use crate::guest::log::LINES_PER_SECOND;
 use crate::host::{Host, Identity};
+use crate::limits::{Class, MAX_MODULE_BYTES};
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
 use crate::quarantine::Quarantine;
@@ -21,11 +22,6 @@ use crate::sampled::Sampled;
 use crate::text;
 use crate::v0_1::VERSION;
 use crate::wasi;
-
-/// Largest module, in bytes; a Python guest has 18 MiB.
-pub const MAX_BYTES: usize = 32 << 20;
-/// Bytes of the engine's message that are shown.
-const MESSAGE: usize = 300;
 
 /// How every WebAssembly file begins.
 const MAGIC: &[u8] = b"\0asm";
@@ -174,7 +170,7 @@ pub(crate) fn link(
 /// Who a module is, with the limits of its class.
 fn identity(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Arc<Identity> {
     let class = host.config.classes.get(slot).copied();
-    let class = class.unwrap_or_else(|| crate::config::Class::guess(bytes.len()));
+    let class = class.unwrap_or_else(|| Class::guess(bytes.len()));
     Arc::new(Identity {
         slot: slot.clone(),
         digest,
@@ -189,7 +185,7 @@ fn identity(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Arc<Ident
 
 /// What can be told from the first bytes.
 fn check_header(bytes: &[u8]) -> Result<(), LoadError> {
-    if bytes.len() > MAX_BYTES {
+    if bytes.len() > MAX_MODULE_BYTES {
         return Err(LoadError::TooLarge);
     }
     let rest = bytes.strip_prefix(MAGIC).ok_or(LoadError::NotWasm)?;
@@ -230,25 +226,9 @@ fn load_or_compile(
         .compiler
         .compile(host.engines.compiler(), bytes)?;
     let loaded = code.load(&host.engines);
-    let loaded = loaded.map_err(|error| invalid(&format!("{error:#}")))?;
+    let loaded = loaded.map_err(|error| LoadError::invalid(&format!("{error:#}")))?;
     host.artifacts.put(digest, &code);
     Ok(loaded)
-}
-
-/// A module's types differ from the contract's although the names fit.
-pub(crate) fn types(error: wasmtime::Error) -> LoadError {
-    LoadError::Types(text::cut(&format!("{error:#}"), MESSAGE))
-}
-
-/// A module must call itself what its slot is called.
-pub(crate) fn same_id(says: &str, slot: &Slot) -> Result<(), LoadError> {
-    if says == slot.name() {
-        return Ok(());
-    }
-    Err(LoadError::OtherId {
-        says: text::cut(says, 40),
-        slot: slot.clone(),
-    })
 }
 
 /// Checks by name that a component belongs to its slot's world.
@@ -395,7 +375,7 @@ mod tests {
         assert_eq!(check_header(b"\0asm\x01\0\0\0"), Err(LoadError::CoreModule));
         assert_eq!(check_header(b"\0asm\x0d\0\x01\0"), Ok(()));
         assert_eq!(
-            check_header(&vec![0; MAX_BYTES + 1]),
+            check_header(&vec![0; MAX_MODULE_BYTES + 1]),
             Err(LoadError::TooLarge)
         );
     }

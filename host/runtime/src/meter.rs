@@ -5,9 +5,9 @@ use std::time::Duration;
 use cpu_time::ThreadTime;
 use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
 
-use crate::config::CallLimits;
 use crate::engine::TICK;
 use crate::error::CallError;
+use crate::limits::CallLimits;
 
 /// Elements of all tables of a module together; an interpreter's function table has thousands.
 const MAX_TABLE_ELEMENTS: usize = 20_000;

@@ -11,12 +11,11 @@ use metrics::{Counter, Histogram};
 use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store};
 
-use crate::config::Class;
 use crate::engine::LoadedComponent;
 use crate::error::{CallError, LoadError};
 use crate::guest::method::MethodState;
 use crate::host::{Host, Identity};
-use crate::load;
+use crate::limits::Class;
 use crate::meter::{Metered as _, apply_limits, diagnose};
 use crate::shards::{ShardArc, Sharded, shard_arc};
 use crate::v0_1;
@@ -176,7 +175,7 @@ impl MethodModule {
         let shards = loaded.derive(first, |component| {
             check_types(&identity, link(component)?.0)
         })?;
-        load::same_id(&described.id, &identity.slot)?;
+        identity.check_id(&described.id)?;
         let description = v0_1::method::description(id, described).map_err(LoadError::Describe)?;
         let ranks = identity.call_histogram("rank");
         let cache_hits = identity.answer_cache_hits();
@@ -199,10 +198,12 @@ type LinkedComponent = (InstancePre<MethodState>, Exports);
 fn link(component: &Component) -> Result<(LinkedComponent, bool), LoadError> {
     let mut linker = Linker::new(component.engine());
     Method::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut MethodState| state)
-        .map_err(load::types)?;
-    let wasi = wasi::link(&mut linker, component).map_err(load::types)?;
-    let pre = linker.instantiate_pre(component).map_err(load::types)?;
-    let exports = Exports::of(component).map_err(load::types)?;
+        .map_err(LoadError::types)?;
+    let wasi = wasi::link(&mut linker, component).map_err(LoadError::types)?;
+    let pre = linker
+        .instantiate_pre(component)
+        .map_err(LoadError::types)?;
+    let exports = Exports::of(component).map_err(LoadError::types)?;
     Ok(((pre, exports), wasi))
 }
 

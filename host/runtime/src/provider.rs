@@ -16,12 +16,11 @@ use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, Linker};
 
 use crate::access::AccountAccess;
-use crate::config::Class;
 use crate::error::{CallError, LoadError};
 use crate::guest::provider::{Call, ProviderState, SentRequests};
 use crate::host::{Host, Identity};
+use crate::limits::Class;
 use crate::links::Pages;
-use crate::load;
 use crate::meter::{Metered as _, apply_limits, diagnose};
 use crate::outcome::{StartOutcome, query_outcome, start_outcome};
 use crate::v0_1;
@@ -262,7 +261,7 @@ impl ProviderModule {
     ) -> Result<Self, LoadError> {
         let pre = link(component)?;
         let said = describe(&identity, &pre)?;
-        load::same_id(&said.id, &identity.slot)?;
+        identity.check_id(&said.id)?;
         let description = v0_1::description::description(said).map_err(LoadError::Describe)?;
         let calls = Calls {
             start: identity.call_histogram("start"),
@@ -285,9 +284,11 @@ impl ProviderModule {
 fn link(component: &Component) -> Result<ProviderPre<ProviderState>, LoadError> {
     let mut linker = Linker::new(component.engine());
     Provider::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut ProviderState| state)
-        .map_err(load::types)?;
-    let pre = linker.instantiate_pre(component).map_err(load::types)?;
-    ProviderPre::new(pre).map_err(load::types)
+        .map_err(LoadError::types)?;
+    let pre = linker
+        .instantiate_pre(component)
+        .map_err(LoadError::types)?;
+    ProviderPre::new(pre).map_err(LoadError::types)
 }
 
 /// Asks a new module what it is.

@@ -3,7 +3,7 @@
 use kassette_domain::id::{Digest, Slot, SlotKind};
 use kassette_domain::time::Time;
 
-use crate::config::Class;
+use crate::limits::Class;
 
 /// One slot, as the list of plugins shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

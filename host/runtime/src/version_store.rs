@@ -17,7 +17,7 @@ use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::load::MAX_BYTES;
+use crate::limits::MAX_MODULE_BYTES;
 
 /// What is known of a slot's versions.
 const HISTORY_FILE: &str = "history.json";
@@ -144,7 +144,7 @@ impl VersionStore {
         let folder = self.0.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let mut bytes = Vec::new();
         File::open(folder.join(slot.as_str()).join(file_name(digest)))?
-            .take(MAX_BYTES as u64 + 1)
+            .take(MAX_MODULE_BYTES as u64 + 1)
             .read_to_end(&mut bytes)?;
         if Digest::of(&bytes) == *digest {
             Ok(bytes)

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use kassette_domain::id::{Digest, Slot};
 use wasmtime::component::Component;
 
-use crate::config::{CallLimits, Class, PoolSizes, RuntimeConfig};
+use crate::config::RuntimeConfig;
 use crate::error::{LoadError, RuntimeError};
 use crate::host::Host;
+use crate::limits::{CallLimits, Class, PoolSizes};
 use crate::load::{self, Module};
 use crate::method::MethodModule;
 use crate::outgoing::Outgoing;

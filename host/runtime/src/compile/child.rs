@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::standby::Standby;
-use super::{CompileLimits, invalid};
 use crate::error::LoadError;
 
 /// Before the payload: what it is, and its length.
@@ -34,6 +33,34 @@ const MAX_CODE_BYTES: u64 = 512 << 20;
 const THREADS: &str = "2";
 /// How often an ended child is looked for, once it has said all it says.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+/// What compiling one module may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompileLimits {
+    /// CPU time of all threads of the compiler; counted by the kernel in whole seconds.
+    pub cpu: Duration,
+    /// Wall-clock time, after which the compiler is killed.
+    pub wall: Duration,
+    /// Bytes of address space.
+    pub memory: u64,
+}
+
+impl CompileLimits {
+    /// Limits by the size of a module, in bytes. Our own guests (40-140 kB) take 0.2-0.6 s of CPU,
+    /// a Python guest of 18 MB about 12 s and several hundred megabytes; each has at least three
+    /// times that.
+    pub const fn of(bytes: usize) -> Self {
+        let mib = bytes.div_ceil(1 << 20) as u64;
+        let cpu = 5 + 2 * mib;
+        Self {
+            cpu: Duration::from_secs(cpu),
+            // The child yields to the gateway, so on a busy machine it waits a good deal.
+            wall: Duration::from_secs(2 * cpu + 5),
+            // The program itself, its stacks and the allocator's reserves are in the first part.
+            memory: (768 << 20) + mib * (64 << 20),
+        }
+    }
+}
 
 /// How to run the compiler as a child process.
 #[derive(Clone, Debug)]
@@ -91,7 +118,7 @@ impl CompilerChild {
         );
         match reply {
             Ok(ChildReply::Code(code)) => Ok(code),
-            Ok(ChildReply::Refused(why)) => Err(invalid(&why)),
+            Ok(ChildReply::Refused(why)) => Err(LoadError::invalid(&why)),
             Ok(ChildReply::Broken) => Err(exit_error(ended, limits)),
             Err(TimedOut) => Err(LoadError::CompileTime(limits.wall)),
         }

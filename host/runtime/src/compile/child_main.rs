@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, Read as _, Write as _};
 use rustix::process::{Resource, Rlimit, Signal};
 
 use super::child::{CODE, REFUSED};
-use crate::load::MAX_BYTES;
+use crate::limits::MAX_MODULE_BYTES;
 
 /// How much the compiler yields to the gateway, on the scale of nice(1).
 const NICENESS: i32 = 5;
@@ -56,7 +56,9 @@ pub fn compile_as_child() -> Result<(), ChildError> {
     let (cpu_seconds, memory) = limits(&mut stdin)?;
     limit(cpu_seconds, memory)?;
     let mut bytes = Vec::new();
-    stdin.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    stdin
+        .take(MAX_MODULE_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)?;
     let (kind, payload) = match engine.precompile_component(&bytes) {
         Ok(code) => (CODE, code),
         Err(error) => (REFUSED, format!("{error:#}").into_bytes()),

@@ -9,9 +9,10 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::access::{AccountAccess, Recorder};
-use crate::config::{Class, Limits, RuntimeConfig};
+use crate::config::RuntimeConfig;
 use crate::fixtures::{access, hosts, secret};
 use crate::host::Host;
+use crate::limits::{Class, Limits};
 use crate::outgoing::{Outgoing, Sending};
 use crate::quarantine::{Quarantine, QuarantineRules};
 use crate::sampled::Sampled;

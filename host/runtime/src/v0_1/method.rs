@@ -9,8 +9,8 @@ use kassette_domain::routing::{
 use wasmtime::component::{ComponentType, Lower};
 
 use super::bindings::method::exports::kassette::plugin::routing as wit;
+use super::bounds::{self, DETAIL};
 use crate::error::CallError;
-use crate::text::{self, DETAIL};
 
 /// What a module says it is.
 pub(crate) type Description = wit::Method;
@@ -103,7 +103,7 @@ fn verdict(verdict: wit::Verdict) -> Result<Verdict, CallError> {
     let id = AccountId::try_from(verdict.id)
         .map_err(|_| CallError::BadReply("a verdict's id is no candidate's"))?;
     let outcome = match verdict.outcome {
-        Ok(reason) => Ok(text::within(
+        Ok(reason) => Ok(bounds::within(
             reason,
             DETAIL,
             "a verdict's reason is over 200 bytes",
@@ -123,7 +123,7 @@ fn refusal(refusal: wit::Refusal) -> Result<Refusal, CallError> {
         wit::Ground::Policy => Ground::Policy,
         wit::Ground::Other => Ground::Other,
     };
-    let detail = text::within(
+    let detail = bounds::within(
         refusal.detail,
         DETAIL,
         "a refusal's detail is over 200 bytes",
@@ -138,9 +138,9 @@ pub(crate) fn description(
 ) -> Result<MethodDescription, CallError> {
     Ok(MethodDescription {
         id,
-        label: text::label(method.label)?,
-        version: text::version(method.version)?,
-        currencies: text::currencies(&method.currencies)?.ok_or(CallError::BadReply(
+        label: bounds::label(method.label)?,
+        version: bounds::version(method.version)?,
+        currencies: bounds::currencies(&method.currencies)?.ok_or(CallError::BadReply(
             "none of the currencies can be an invoice's",
         ))?,
     })

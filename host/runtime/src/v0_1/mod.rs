@@ -3,6 +3,7 @@
 //! A later version of the contract gets a folder beside this one; the rest of the crate speaks the
 //! domain's words only.
 
+mod bounds;
 pub(crate) mod description;
 pub(crate) mod method;
 pub(crate) mod provider;

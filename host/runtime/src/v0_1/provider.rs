@@ -13,9 +13,10 @@ use kassette_domain::time::Time;
 
 use super::bindings::provider::exports::kassette::plugin::payments as wit;
 use super::bindings::provider::kassette::plugin::http as wit_http;
+use super::bounds::{self, DETAIL, at_most, bad_reply};
 use crate::error::CallError;
 use crate::links::Pages;
-use crate::text::{self, DETAIL};
+use crate::text;
 
 /// Longest reference (the contract's limit).
 const REFERENCE: usize = 255;
@@ -54,22 +55,6 @@ const HEADING: usize = 100;
 const VALUE: usize = 500;
 /// What a QR code can hold with room for error correction.
 const QR: usize = 2_000;
-
-pub(super) fn bad_reply<T>(what: &'static str) -> Result<T, CallError> {
-    Err(CallError::BadReply(what))
-}
-
-pub(super) fn at_most<T>(
-    list: Vec<T>,
-    most: usize,
-    otherwise: &'static str,
-) -> Result<Vec<T>, CallError> {
-    if list.len() > most {
-        bad_reply(otherwise)
-    } else {
-        Ok(list)
-    }
-}
 
 // ---- what a module is told -------------------------------------------------------------------
 
@@ -200,7 +185,7 @@ fn instructions(
     instructions: wit::Instructions,
     pages: Pages<'_>,
 ) -> Result<Instructions, CallError> {
-    let whole = |value: String, most, otherwise| text::within(value, most, otherwise);
+    let whole = |value: String, most, otherwise| bounds::within(value, most, otherwise);
     Ok(Instructions {
         text: text::cut(&instructions.text, SENTENCE),
         details: at_most(instructions.details, DETAILS, "too many values to copy")?
@@ -230,7 +215,7 @@ fn questions(questions: Vec<wit::Question>) -> Result<Vec<Question>, CallError> 
 }
 
 fn question(question: wit::Question) -> Result<Question, CallError> {
-    if !text::is_kebab(&question.name) {
+    if !bounds::is_kebab(&question.name) {
         return bad_reply("a question's name is not kebab-case");
     }
     let kind = match question.kind {
@@ -247,7 +232,7 @@ fn question(question: wit::Question) -> Result<Question, CallError> {
     let choices = at_most(question.choices, CHOICES, "too many choices")?
         .into_iter()
         .map(|(value, label)| {
-            let value = text::within(value, VALUE, "a choice's value is over 500 bytes")?;
+            let value = bounds::within(value, VALUE, "a choice's value is over 500 bytes")?;
             Ok((value, text::cut(&label, HEADING)))
         })
         .collect::<Result<_, CallError>>()?;
@@ -292,7 +277,7 @@ pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
         wit::Settlement::Confirmed => VendorSettlement::Confirmed,
         wit::Settlement::Failed => VendorSettlement::Failed,
     };
-    if !text::is_currency(&report.received.currency) {
+    if !bounds::is_currency(&report.received.currency) {
         return bad_reply("a report's currency is not three capital letters");
     }
     if status == VendorStatus::Completed && report.received.amount == 0 {
@@ -305,7 +290,7 @@ pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
         received: Minor(report.received.amount),
         currency: report.received.currency,
         returned: Minor(report.returned),
-        detail: text::within(report.detail, DETAIL, "a report's detail is over 200 bytes")?,
+        detail: bounds::within(report.detail, DETAIL, "a report's detail is over 200 bytes")?,
         particulars: particulars(report.particulars)?,
     })
 }
@@ -313,7 +298,7 @@ pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
 fn particulars(told: wit::Particulars) -> Result<Particulars, CallError> {
     let ids = |ids: Vec<String>| ids.into_iter().map(reference).collect::<Result<_, _>>();
     if let Some(fee) = &told.fee
-        && !text::is_currency(&fee.currency)
+        && !bounds::is_currency(&fee.currency)
     {
         return bad_reply("a fee's currency is not three capital letters");
     }
