@@ -12,18 +12,16 @@ mod code;
 mod folder;
 mod seal;
 
-use std::fmt;
 use std::path::PathBuf;
 
 use kassette_domain::id::Digest;
 use metrics::counter;
-use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
-use zeroize::Zeroizing;
 
 pub(crate) use self::code::Code;
 use self::folder::Folder;
-use self::seal::Seal;
+pub use self::seal::CacheKey;
+use self::seal::{Seal, Settings};
 use crate::engine::{Engines, LoadedComponent};
 use crate::error::short;
 
@@ -49,23 +47,6 @@ impl CacheConfig {
             key,
             most_bytes: MOST_BYTES,
         }
-    }
-}
-
-/// The key of the MACs. Erased on drop, absent from `Debug`.
-#[derive(Clone)]
-pub struct CacheKey(Zeroizing<[u8; 32]>);
-
-impl CacheKey {
-    /// A key that is used for nothing else: derive it from the master key.
-    pub const fn from_bytes(bytes: Zeroizing<[u8; 32]>) -> Self {
-        Self(bytes)
-    }
-}
-
-impl fmt::Debug for CacheKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CacheKey(***)")
     }
 }
 
@@ -158,47 +139,6 @@ impl Cache {
 
 fn count(outcome: &'static str) {
     counter!("kassette_plugin_cache_total", "outcome" => outcome).increment(1);
-}
-
-/// What machine code depends on beside the module: the compiler's version and settings, the
-/// processor's abilities, the layout of our own files.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Settings([u8; 16]);
-
-impl Settings {
-    pub(crate) fn of(engine: &Engine) -> Self {
-        let mut hash = Sha256Hasher(Sha256::new());
-        hash.0.update(b"kassette compiled module 1\0");
-        std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut hash);
-        let hash: [u8; 32] = hash.0.finalize().into();
-        let mut settings = [0; 16];
-        settings.copy_from_slice(&hash[..16]);
-        Self(settings)
-    }
-
-    pub(crate) const fn as_bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-}
-
-impl fmt::Display for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
-}
-
-/// Takes what a type hashes of itself into SHA-256, whose result means the same in every process.
-struct Sha256Hasher(Sha256);
-
-impl std::hash::Hasher for Sha256Hasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    /// Never called: the whole hash is taken.
-    fn finish(&self) -> u64 {
-        0
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use zeroize::Zeroizing;
+
 use super::*;
 use crate::limits::{Limits, PoolSizes};
 
