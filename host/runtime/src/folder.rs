@@ -10,8 +10,8 @@
 //! that lead elsewhere, permissions that come back, events that were lost, a system without them.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -19,13 +19,13 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use kassette_domain::id::Slot;
-use kassette_files::{Exposed, Holds};
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
 
 use crate::error::{LoadError, RuntimeError};
-use crate::limits::MAX_MODULE_BYTES;
+use crate::load;
+use crate::module_file::{FileStamp, is_refused, read, slot_of, stamp};
 use crate::runtime::Runtime;
 
 /// After a close or a rename: long enough for the rest of a burst, short against the 100 ms within
@@ -43,10 +43,6 @@ const MAX_QUEUED_EVENTS: usize = 4096;
 /// Modules that are compiled at once at the start. Each compiler has two threads, but for a third of
 /// its time it uses one.
 const PRECOMPILE_THREADS: usize = 2;
-
-/// What tells one content of a file from another without reading it; none where the file cannot
-/// even be looked at.
-type FileStamp = Option<[i128; 5]>;
 
 /// The folder, and what has been seen of it.
 pub(crate) struct FolderWatch {
@@ -179,10 +175,10 @@ impl FolderWatch {
         let work = || {
             while let Some(slot) = take() {
                 let path = folder.join(format!("{slot}.wasm"));
-                if !is_refused(runtime, &path)
+                if !is_refused(runtime.config(), &path)
                     && let Ok(Some((_, bytes))) = read(&path)
                 {
-                    runtime.precompile(&bytes);
+                    load::precompile(&runtime.host, &bytes);
                 }
             }
         };
@@ -325,7 +321,7 @@ impl FolderWatch {
         let config = runtime.config();
         let path = self.folder.join(format!("{slot}.wasm"));
         let lock = runtime.lock_loading();
-        if is_refused(runtime, &path) {
+        if is_refused(runtime.config(), &path) {
             self.handled.insert(slot.clone(), stamp(&path));
             runtime.refuse(slot, &LoadError::Shared);
             return Taken::Done;
@@ -353,55 +349,6 @@ enum Taken {
     Done,
     /// It changed while it was read.
     Unstable,
-}
-
-/// A regular file's bytes, and what to know it by; none where it changed meanwhile. Of a file over
-/// the cap just enough is read to see that.
-fn read(path: &Path) -> io::Result<Option<(FileStamp, Vec<u8>)>> {
-    // Looked at before it is opened: opening a pipe would wait for a writer.
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut file = File::open(path)?;
-    let before = stamp_of(&file.metadata()?);
-    let mut bytes = Vec::new();
-    Read::by_ref(&mut file)
-        .take(MAX_MODULE_BYTES as u64 + 1)
-        .read_to_end(&mut bytes)?;
-    let after = stamp_of(&file.metadata()?);
-    Ok((before == after).then_some((before, bytes)))
-}
-
-/// Whether a file is not to be read, because others may write it.
-pub(crate) fn is_refused(runtime: &Runtime, path: &Path) -> bool {
-    let exposed = || kassette_files::judge(path, Holds::Settings);
-    runtime.config().refuse_shared && matches!(exposed(), Err(Exposed::Written))
-}
-
-/// Whether a file holds these very bytes.
-pub(crate) fn holds(path: &Path, bytes: &[u8]) -> bool {
-    matches!(read(path), Ok(Some((_, found))) if found == bytes)
-}
-
-fn stamp(path: &Path) -> FileStamp {
-    fs::metadata(path).ok().and_then(|file| stamp_of(&file))
-}
-
-/// The file behind a path, its length, and when its bytes and its permissions last changed.
-fn stamp_of(file: &Metadata) -> FileStamp {
-    let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-    Some([
-        i128::from(file.dev()),
-        i128::from(file.ino()),
-        i128::from(file.len()),
-        nanos(file.mtime(), file.mtime_nsec()),
-        nanos(file.ctime(), file.ctime_nsec()),
-    ])
-}
-
-/// The slot whose file this is.
-fn slot_of(path: &Path) -> Option<Slot> {
-    Slot::parse(path.file_name()?.to_str()?.strip_suffix(".wasm")?)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::engine::LoadedComponent;
 use crate::error::{LoadError, MESSAGE};
 
 use crate::guest::log::LINES_PER_SECOND;
+use crate::guest::wasi;
 use crate::host::{Host, Identity};
 use crate::limits::{Class, MAX_MODULE_BYTES};
 use crate::method::MethodModule;
@@ -21,7 +22,6 @@ use crate::quarantine::Quarantine;
 use crate::sampled::Sampled;
 use crate::text;
 use crate::v0_1::VERSION;
-use crate::wasi;
 
 /// How every WebAssembly file begins.
 const MAGIC: &[u8] = b"\0asm";

@@ -14,6 +14,7 @@ use wasmtime::{Engine, Store};
 use crate::engine::LoadedComponent;
 use crate::error::{CallError, LoadError};
 use crate::guest::method::MethodState;
+use crate::guest::wasi::{self, state::Wasi};
 use crate::host::{Host, Identity};
 use crate::limits::Class;
 use crate::meter::{Metered as _, apply_limits, diagnose};
@@ -21,7 +22,6 @@ use crate::shards::{ShardArc, Sharded, shard_arc};
 use crate::v0_1;
 use crate::v0_1::bindings::method::Method;
 use crate::v0_1::routing::{Exports, Routing};
-use crate::wasi::{self, Wasi};
 
 /// What a thread needs for a call and shares with no other, see [`shards`](crate::shards).
 struct MethodShard {

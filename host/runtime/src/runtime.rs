@@ -16,22 +16,22 @@ use tokio::sync::watch;
 
 use crate::config::RuntimeConfig;
 use crate::error::{LoadError, RuntimeError, short};
-use crate::folder;
+use crate::history::{Cause, Event, VersionStore};
 use crate::host::Host;
 use crate::load::{self, Module};
 use crate::method::MethodModule;
+use crate::module_file::{holds, is_refused};
 use crate::outgoing::Outgoing;
 use crate::provider::ProviderModule;
 use crate::slots::Slots;
 use crate::status::SlotStatus;
-use crate::version_store::{Cause, Event, VersionStore};
 
 /// Folder drops that the server has not taken yet; more at once than a deployment of every module.
 const DROPS: usize = 1000;
 
 /// Runs modules. One per process; shared as an `Arc`.
 pub struct Runtime {
-    host: Arc<Host>,
+    pub(crate) host: Arc<Host>,
     slots: Slots,
     versions: VersionStore,
     /// One module is compiled at a time: the compiler takes every core it gets.
@@ -108,38 +108,20 @@ pub enum RollbackError {
 }
 
 impl Runtime {
-    /// Sets up the engine, loads every `<slot>.wasm` of the folder, and watches it from then on.
-    ///
-    /// Blocks for as long as the modules take to compile. A module that is refused does not stop
-    /// the start: it is logged and stands in [`Runtime::slots`], and the version that served before
-    /// the last stop serves. So it does where its file is gone.
-    ///
-    /// # Errors
-    /// Where the engine cannot be set up or a folder cannot be read.
-    pub fn start(
+    pub(crate) fn new(
         config: RuntimeConfig,
         outgoing: impl Outgoing,
-    ) -> Result<Arc<Self>, RuntimeError> {
+    ) -> Result<Self, RuntimeError> {
         let versions =
             VersionStore::open(config.versions_dir.as_deref()).map_err(RuntimeError::Versions)?;
         let histories = versions.histories().map_err(RuntimeError::Versions)?;
-        let runtime = Arc::new(Self {
+        Ok(Self {
             host: Arc::new(Host::new(config, Arc::new(outgoing))?),
             slots: Slots::new(histories),
             versions,
             loading: Mutex::new(()),
             drops: Mutex::default(),
-        });
-        runtime.host.config.compiler.warm_up();
-        // Watched before it is read, so that nothing falls between.
-        let watch = folder::watch(&runtime.host.config.plugin_dir)?;
-        let watch = watch.load_all(&runtime)?;
-        runtime.forget_precompiled();
-        runtime.resume();
-        runtime.clean_cache();
-        watch.spawn(Arc::downgrade(&runtime))?;
-        Self::load_rest(&runtime)?;
-        Ok(runtime)
+        })
     }
 
     /// The version of a method's module that serves. Take it once and use it throughout a request.
@@ -283,7 +265,7 @@ impl Runtime {
             ..
         } = prepared;
         let path = self.config().plugin_dir.join(format!("{slot}.wasm"));
-        if folder::is_refused(self, &path) || !folder::holds(&path, &bytes) {
+        if is_refused(self.config(), &path) || !holds(&path, &bytes) {
             // Readable for others, as a module that a deployment puts there.
             kassette_files::write(&path, 0o644, &bytes)?;
         }
@@ -376,18 +358,8 @@ impl Runtime {
     }
 
     /// Removes compiled modules that no version needs which is kept.
-    fn clean_cache(&self) {
+    pub(crate) fn clean_cache(&self) {
         self.host.artifacts.retain(&self.slots.digests());
-    }
-
-    /// Compiles a file of the folder before it is loaded.
-    pub(crate) fn precompile(&self, bytes: &[u8]) {
-        load::precompile(&self.host, bytes);
-    }
-
-    /// The start is over: what was compiled and not loaded goes.
-    fn forget_precompiled(&self) {
-        self.host.precompiled.lock().clear();
     }
 
     pub(crate) fn config(&self) -> &RuntimeConfig {

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 
+use crate::history::{Cause, Event, MAX_EVENTS, SavedVersion, SlotHistory};
 use crate::load::Module;
 use crate::status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
 use crate::v0_1::VERSION;
-use crate::version_store::{Cause, Event, MAX_EVENTS, SavedVersion, SlotHistory};
 
 /// Versions kept per slot, the active one included: for going back, and for attempts that stay with
 /// the module that started them. Each holds a few hundred kilobytes of code.

@@ -10,12 +10,12 @@ use kassette_domain::time::Time;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::history::{Cause, Event, MAX_EVENTS, SlotHistory};
 use crate::load::Module;
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
 use crate::slot_record::{KeptVersion, MAX_VERSIONS, SlotRecord};
 use crate::status::SlotStatus;
-use crate::version_store::{Cause, Event, MAX_EVENTS, SlotHistory};
 
 /// What a request sees: one immutable snapshot, used throughout. Every list has the active version
 /// first, then those before it.
@@ -300,8 +300,8 @@ mod tests {
     use kassette_http::{Client, Guard};
 
     use super::*;
+    use crate::history::SavedVersion;
     use crate::support::{Method, NOW, slot};
-    use crate::version_store::SavedVersion;
     use crate::{OpenedModule, RuntimeConfig, Workbench};
 
     fn module(reason: &str) -> Module {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::standby::Standby;
+use super::spare::Spare;
 use crate::error::LoadError;
 
 /// Before the payload: what it is, and its length.
@@ -68,7 +68,7 @@ pub struct CompilerChild {
     program: PathBuf,
     arguments: Vec<OsString>,
     limits: fn(usize) -> CompileLimits,
-    standby: Arc<Standby>,
+    spare: Arc<Spare>,
 }
 
 impl CompilerChild {
@@ -81,7 +81,7 @@ impl CompilerChild {
             program: program.into(),
             arguments: arguments.into_iter().map(Into::into).collect(),
             limits: CompileLimits::of,
-            standby: Arc::default(),
+            spare: Arc::default(),
         }
     }
 
@@ -94,14 +94,14 @@ impl CompilerChild {
 
     /// Has a child ready from now on, before a module comes.
     pub(super) fn warm_up(&self) {
-        self.standby.keep_ready(self.command());
+        self.spare.keep_ready(self.command());
     }
 
     /// Compiles in a child of its own and waits for it, at most for its wall-clock limit.
     pub(super) fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
         let limits = (self.limits)(bytes.len());
         let none = |error: io::Error| LoadError::NoCompiler(error.kind());
-        let mut child = match self.standby.take() {
+        let mut child = match self.spare.take() {
             Some(ready) => ready,
             None => self.command()().map_err(none)?,
         };
@@ -317,7 +317,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(waiting.compile(b"module").unwrap(), b"code");
         }
-        let mut first = waiting.standby.take().unwrap();
+        let mut first = waiting.spare.take().unwrap();
         let died = first.kill().and_then(|()| first.wait());
         assert!(died.is_ok());
         // One that ends before it is asked anything, every time.

@@ -8,7 +8,7 @@
 
 mod child;
 mod child_main;
-mod standby;
+mod spare;
 
 use wasmtime::Engine;
 

@@ -15,13 +15,13 @@ use parking_lot::Mutex;
 
 /// The child that waits, once the runtime has asked for one.
 #[derive(Debug, Default)]
-pub(super) struct Standby(OnceLock<Mutex<Receiver<Waiting>>>);
+pub(super) struct Spare(OnceLock<Mutex<Receiver<Waiting>>>);
 
 /// A child that is killed where it is not taken.
 #[derive(Debug)]
 struct Waiting(Option<Child>);
 
-impl Standby {
+impl Spare {
     /// Has one child waiting from now on. They are started on a thread that lives as long as this:
     /// a child is killed when the thread that started it ends.
     pub(super) fn keep_ready(&self, start: impl Fn() -> io::Result<Child> + Send + 'static) {

@@ -3,11 +3,11 @@
 use tracing::Level;
 
 use super::log::LogBudget;
+use super::wasi::state::Wasi;
 use crate::host::Identity;
 use crate::meter::{Meter, Metered};
 use crate::shards::ShardArc;
 use crate::v0_1::bindings::method::kassette::plugin as wit;
-use crate::wasi::Wasi;
 
 /// The data of one method's call.
 pub(crate) struct MethodState {

@@ -7,3 +7,4 @@ pub(crate) mod method;
 pub(crate) mod provider;
 pub(crate) mod secrets;
 pub(crate) mod send;
+pub(crate) mod wasi;

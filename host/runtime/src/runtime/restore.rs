@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::Runtime;
 use crate::error::{RuntimeError, short};
+use crate::history::Cause;
 use crate::load;
-use crate::version_store::Cause;
 
 impl Runtime {
     /// Lets the last good version serve in slots whose file is gone or refused.
-    pub(super) fn resume(&self) {
+    pub(crate) fn resume(&self) {
         let _lock = self.loading.lock();
         for slot in self.slots.idle() {
             let versions = self.slots.history(&slot).versions;
@@ -31,7 +31,7 @@ impl Runtime {
 
     /// Loads the other versions that are kept: at once where they were compiled before, since
     /// attempts under way may need them, else in the background.
-    pub(super) fn load_rest(runtime: &Arc<Self>) -> Result<(), RuntimeError> {
+    pub(crate) fn load_rest(runtime: &Arc<Self>) -> Result<(), RuntimeError> {
         let mut rest = Vec::new();
         for (slot, digest) in runtime.slots.unloaded() {
             let Ok(bytes) = runtime.versions.read_version(&slot, &digest) else {

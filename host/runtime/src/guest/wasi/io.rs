@@ -15,8 +15,6 @@ pub(super) const STDOUT: u32 = 1;
 pub(super) const STDERR: u32 = 2;
 /// Bytes that one write takes, and the most that a line of the log keeps.
 const AT_ONCE: u64 = 4096;
-/// Bytes of a line that are kept until it ends; the log cuts it at less.
-const LINE: usize = 4096;
 
 /// `wasi:io/error.error`; nothing fails, so there never is one.
 pub(super) struct IoError;
@@ -46,30 +44,6 @@ enum StreamError {
 /// Something that is there already.
 pub(super) fn pollable() -> Resource<Pollable> {
     Resource::new_own(0)
-}
-
-/// Text on its way to becoming lines of the log.
-#[derive(Default)]
-pub(super) struct LineBuffer(Vec<u8>);
-
-impl LineBuffer {
-    fn write(&mut self, bytes: &[u8], mut say: impl FnMut(&str)) {
-        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let text = part.strip_suffix(b"\n").unwrap_or(part);
-            let room = LINE.saturating_sub(self.0.len());
-            self.0.extend(text.iter().take(room));
-            if part.ends_with(b"\n") {
-                self.end(&mut say);
-            }
-        }
-    }
-
-    fn end(&mut self, mut say: impl FnMut(&str)) {
-        if !self.0.is_empty() {
-            say(&String::from_utf8_lossy(&self.0));
-            self.0.clear();
-        }
-    }
 }
 
 impl MethodState {
@@ -185,31 +159,4 @@ fn output(to: To<'_, '_>) -> wasmtime::Result<()> {
         )?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_printed_becomes_lines_however_it_is_cut() {
-        let mut said = Vec::new();
-        let mut buffer = LineBuffer::default();
-        for piece in ["on", "e\n\ntw", "o\nthree"] {
-            buffer.write(piece.as_bytes(), |line| said.push(line.to_owned()));
-        }
-        assert_eq!(said, ["one", "two"]);
-        buffer.end(|line| said.push(line.to_owned()));
-        buffer.end(|line| said.push(line.to_owned()));
-        assert_eq!(said, ["one", "two", "three"]);
-    }
-
-    #[test]
-    fn a_line_without_end_keeps_no_more_than_its_share() {
-        let mut buffer = LineBuffer::default();
-        for _ in 0..100 {
-            buffer.write(&[b'x'; 1000], |_| {});
-        }
-        assert_eq!(buffer.0.len(), LINE);
-    }
 }

@@ -24,15 +24,12 @@ mod files;
 mod io;
 mod random;
 mod seeded_random;
+pub(crate) mod state;
 
-use kassette_domain::routing::Context;
-use kassette_domain::time::Time;
 use wasmtime::Engine;
 use wasmtime::component::types::{ComponentInstance, ComponentItem};
 use wasmtime::component::{Component, Linker, LinkerInstance};
 
-use self::io::LineBuffer;
-use self::seeded_random::SeededRandom;
 use crate::guest::method::MethodState;
 
 /// What is linked; the version is the module's own, any of 0.2.
@@ -79,35 +76,6 @@ pub(crate) fn offered(import: &str) -> Option<&'static str> {
     OFFERED
         .into_iter()
         .find(|offered| released && *offered == name)
-}
-
-/// What WASI tells and keeps during one call.
-pub(crate) struct Wasi {
-    now: Time,
-    random: SeededRandom,
-    out: LineBuffer,
-    err: LineBuffer,
-}
-
-impl Wasi {
-    /// For `describe`, which knows nothing of any payment, and for modules that import no WASI.
-    pub(crate) fn without_question() -> Self {
-        Self {
-            now: Time::from_millis(0),
-            random: SeededRandom::fixed(),
-            out: LineBuffer::default(),
-            err: LineBuffer::default(),
-        }
-    }
-
-    /// For `rank`.
-    pub(crate) fn for_question(context: &Context) -> Self {
-        Self {
-            now: context.now,
-            random: SeededRandom::of(context),
-            ..Self::without_question()
-        }
-    }
 }
 
 /// Defines what a component imports of WASI; tells whether that is anything. Its imports have been
