@@ -168,7 +168,7 @@ impl FolderWatch {
     }
 
     /// Compiles what lies in the folder, some modules at once: no request is served before all of
-    /// them are there. They are activated in their turn all the same.
+    /// them are there. They are activated one after the other all the same.
     fn precompile(&self, runtime: &Arc<Runtime>, slots: &[Slot]) {
         let (folder, next) = (&self.folder, Mutex::new(slots.iter()));
         let take = || next.lock().next();
@@ -301,16 +301,16 @@ impl FolderWatch {
         let Some(watcher) = &mut self.watcher else {
             return;
         };
-        let place = fs::metadata(&self.folder).ok().map(|folder| {
+        let stamp = fs::metadata(&self.folder).ok().map(|folder| {
             // What changes in a folder as it is used plays no part.
             [i128::from(folder.dev()), i128::from(folder.ino()), 0, 0, 0]
         });
-        if place == self.watched {
+        if stamp == self.watched {
             return;
         }
         let _ = watcher.unwatch(&self.folder);
-        self.watched = place;
-        if place.is_some()
+        self.watched = stamp;
+        if stamp.is_some()
             && let Err(error) = watcher.watch(&self.folder, RecursiveMode::NonRecursive)
         {
             warn_unwatched(&self.folder, &error);

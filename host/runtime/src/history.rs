@@ -72,7 +72,7 @@ pub struct Event {
 
 /// What is kept about one slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SlotHistory {
+pub(crate) struct History {
     /// The active version first, then those before it.
     pub(crate) versions: Vec<SavedVersion>,
     /// The latest first.
@@ -116,7 +116,7 @@ impl VersionStore {
 
     /// Every slot that has a history which can be read. One that cannot is said in the log: then only
     /// the plugin folder tells what serves.
-    pub(crate) fn histories(&self) -> io::Result<Vec<(Slot, SlotHistory)>> {
+    pub(crate) fn histories(&self) -> io::Result<Vec<(Slot, History)>> {
         let Some(folder) = &self.0 else {
             return Ok(Vec::new());
         };
@@ -140,7 +140,7 @@ impl VersionStore {
     }
 
     /// A version's bytes, as far as they are what their name says.
-    pub(crate) fn read_version(&self, slot: &Slot, digest: &Digest) -> io::Result<Vec<u8>> {
+    pub(crate) fn get(&self, slot: &Slot, digest: &Digest) -> io::Result<Vec<u8>> {
         let folder = self.0.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let mut bytes = Vec::new();
         File::open(folder.join(slot.as_str()).join(file_name(digest)))?
@@ -154,25 +154,20 @@ impl VersionStore {
     }
 
     /// Keeps a version that passed every check.
-    pub(crate) fn write_version(
-        &self,
-        slot: &Slot,
-        digest: &Digest,
-        bytes: &[u8],
-    ) -> io::Result<()> {
+    pub(crate) fn put(&self, slot: &Slot, digest: &Digest, bytes: &[u8]) -> io::Result<()> {
         let Some(folder) = &self.0 else {
             return Ok(());
         };
         let folder = folder.join(slot.as_str());
         create_folder(&folder)?;
-        if self.read_version(slot, digest).is_ok() {
+        if self.get(slot, digest).is_ok() {
             return Ok(());
         }
         kassette_files::write(&folder.join(file_name(digest)), 0o600, bytes)
     }
 
     /// Writes a slot's history, and removes versions that are not in it any more.
-    pub(crate) fn write_history(&self, slot: &Slot, history: &SlotHistory) -> io::Result<()> {
+    pub(crate) fn save(&self, slot: &Slot, history: &History) -> io::Result<()> {
         let Some(folder) = &self.0 else {
             return Ok(());
         };
@@ -201,7 +196,7 @@ fn file_name(digest: &Digest) -> String {
     format!("{digest}.wasm")
 }
 
-fn read_history(path: &Path) -> io::Result<SlotHistory> {
+fn read_history(path: &Path) -> io::Result<History> {
     let mut bytes = Vec::new();
     File::open(path)?
         .take(MAX_HISTORY_BYTES)
@@ -224,7 +219,7 @@ mod tests {
         Slot::parse("method.ideal").unwrap()
     }
 
-    fn history(versions: &[&[u8]]) -> SlotHistory {
+    fn history(versions: &[&[u8]]) -> History {
         let saved = |bytes: &&[u8]| SavedVersion {
             digest: Digest::of(bytes),
             since: Time::from_secs(7),
@@ -237,7 +232,7 @@ mod tests {
             version: "1.0.0".into(),
             cause: Cause::Upload,
         };
-        SlotHistory {
+        History {
             versions: versions.iter().map(saved).collect(),
             events: versions.iter().map(event).collect(),
         }
@@ -249,25 +244,18 @@ mod tests {
         let path = parent.path().join("modules");
         let store = VersionStore::open(Some(&path)).unwrap();
         for bytes in [b"one", b"two"] {
-            store
-                .write_version(&slot(), &Digest::of(bytes), bytes)
-                .unwrap();
+            store.put(&slot(), &Digest::of(bytes), bytes).unwrap();
         }
-        store
-            .write_history(&slot(), &history(&[b"two", b"one"]))
-            .unwrap();
+        store.save(&slot(), &history(&[b"two", b"one"])).unwrap();
         let again = VersionStore::open(Some(&path)).unwrap();
         assert_eq!(
             again.histories().unwrap(),
             [(slot(), history(&[b"two", b"one"]))]
         );
-        assert_eq!(
-            again.read_version(&slot(), &Digest::of(b"one")).unwrap(),
-            b"one"
-        );
-        again.write_history(&slot(), &history(&[b"two"])).unwrap();
-        assert!(again.read_version(&slot(), &Digest::of(b"one")).is_err());
-        assert!(again.read_version(&slot(), &Digest::of(b"two")).is_ok());
+        assert_eq!(again.get(&slot(), &Digest::of(b"one")).unwrap(), b"one");
+        again.save(&slot(), &history(&[b"two"])).unwrap();
+        assert!(again.get(&slot(), &Digest::of(b"one")).is_err());
+        assert!(again.get(&slot(), &Digest::of(b"two")).is_ok());
     }
 
     #[test]
@@ -287,8 +275,8 @@ mod tests {
             symlink(&other, folder.join(format!(".{name}.{pid}"))).unwrap();
         }
         symlink(&other, folder.join(file_name(&digest))).unwrap();
-        store.write_version(&slot(), &digest, b"good").unwrap();
-        store.write_history(&slot(), &history(&[b"good"])).unwrap();
+        store.put(&slot(), &digest, b"good").unwrap();
+        store.save(&slot(), &history(&[b"good"])).unwrap();
         for name in [file_name(&digest), HISTORY_FILE.to_owned()] {
             let found = fs::symlink_metadata(folder.join(name)).unwrap();
             assert!(found.is_file() && found.permissions().mode() & 0o777 == 0o600);
@@ -301,20 +289,20 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let store = VersionStore::open(Some(parent.path())).unwrap();
         let digest = Digest::of(b"good");
-        store.write_version(&slot(), &digest, b"good").unwrap();
+        store.put(&slot(), &digest, b"good").unwrap();
         let path = parent.path().join(format!("method.ideal/{digest}.wasm"));
         fs::write(&path, "evil").unwrap();
-        let refused = store.read_version(&slot(), &digest).unwrap_err();
+        let refused = store.get(&slot(), &digest).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
-        store.write_version(&slot(), &digest, b"good").unwrap();
-        assert_eq!(store.read_version(&slot(), &digest).unwrap(), b"good");
+        store.put(&slot(), &digest, b"good").unwrap();
+        assert_eq!(store.get(&slot(), &digest).unwrap(), b"good");
     }
 
     #[test]
     fn a_history_that_cannot_be_read_does_not_stop_the_start() {
         let parent = tempfile::tempdir().unwrap();
         let store = VersionStore::open(Some(parent.path())).unwrap();
-        store.write_history(&slot(), &history(&[])).unwrap();
+        store.save(&slot(), &history(&[])).unwrap();
         fs::write(parent.path().join("method.ideal/history.json"), "{").unwrap();
         fs::create_dir(parent.path().join("stray")).unwrap();
         assert_eq!(store.histories().unwrap(), []);

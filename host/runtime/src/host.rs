@@ -47,7 +47,6 @@ pub(crate) struct Host {
     pub(crate) precompiled: Mutex<HashMap<Digest, Result<LoadedComponent, LoadError>>>,
 }
 
-/// Permits of a method's call.
 pub(crate) struct MethodPermits<'a> {
     _permit: Permit<'a>,
     _interpreted: Option<SemaphorePermit<'a>>,

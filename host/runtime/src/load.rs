@@ -198,7 +198,7 @@ fn check_header(bytes: &[u8]) -> Result<(), LoadError> {
     }
 }
 
-/// Compiles a file whose turn has not come. What becomes of it is said in its turn.
+/// Compiles a file before it is loaded. What becomes of it is said when it is.
 pub(crate) fn precompile(host: &Host, bytes: &[u8]) {
     if check_header(bytes).is_err() {
         return;
@@ -297,7 +297,6 @@ fn check_world(slot: &Slot, component: &Component) -> Result<(), LoadError> {
     })
 }
 
-/// Checks by name what a module imports of WASI.
 fn check_wasi(slot: &Slot, world: &'static str, import: &str) -> Result<(), LoadError> {
     let (instead, offer) = match slot.kind() {
         SlotKind::Method if wasi::offered(import).is_some() => return Ok(()),

@@ -113,9 +113,7 @@ impl MethodModule {
         // It counts as a call that went well: a fault among many good answers is a rare one, however
         // they came about.
         let (shard, _) = self.shards.current();
-        self.identity
-            .quarantine
-            .count_call(shard.unwrap_or_default());
+        self.identity.quarantine.count(shard.unwrap_or_default());
         self.cache_hits.increment(1);
         Some(answer)
     }
@@ -123,9 +121,7 @@ impl MethodModule {
     fn ask(&self, context: &Context) -> Result<Arc<Answer>, CallError> {
         let (number, shard) = self.shards.current();
         let _permits = self.host.acquire(self.identity.class, number)?;
-        self.identity
-            .quarantine
-            .count_call(number.unwrap_or_default());
+        self.identity.quarantine.count(number.unwrap_or_default());
         let started = Instant::now();
         let question = v0_1::method::question(context);
         let wasi = match self.wasi {
@@ -192,10 +188,10 @@ impl MethodModule {
 }
 
 /// A component that can be instantiated, and where its functions are.
-type LinkedComponent = (InstancePre<MethodState>, Exports);
+type Linked = (InstancePre<MethodState>, Exports);
 
 /// Links a compiled component; tells whether it imports any of WASI.
-fn link(component: &Component) -> Result<(LinkedComponent, bool), LoadError> {
+fn link(component: &Component) -> Result<(Linked, bool), LoadError> {
     let mut linker = Linker::new(component.engine());
     Method::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut MethodState| state)
         .map_err(LoadError::types)?;
@@ -210,7 +206,7 @@ fn link(component: &Component) -> Result<(LinkedComponent, bool), LoadError> {
 /// Asks a new module what it is.
 fn describe(
     identity: &Arc<Identity>,
-    (pre, exports): LinkedComponent,
+    (pre, exports): Linked,
 ) -> Result<(MethodShard, v0_1::method::Description), LoadError> {
     let identity = shard_arc(identity);
     let state = MethodState::new(Arc::clone(&identity), Wasi::without_question());
@@ -222,10 +218,7 @@ fn describe(
 }
 
 /// The same module for another shard: it has said what it is.
-fn check_types(
-    identity: &Arc<Identity>,
-    (pre, exports): LinkedComponent,
-) -> Result<MethodShard, LoadError> {
+fn check_types(identity: &Arc<Identity>, (pre, exports): Linked) -> Result<MethodShard, LoadError> {
     let identity = shard_arc(identity);
     let state = MethodState::new(Arc::clone(&identity), Wasi::without_question());
     let outcome = call(&pre.engine().clone(), state, "describe", |store| {

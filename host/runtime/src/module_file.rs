@@ -59,7 +59,6 @@ fn stamp_of(file: &Metadata) -> FileStamp {
     ])
 }
 
-/// The slot whose file this is.
 pub(crate) fn slot_of(path: &Path) -> Option<Slot> {
     Slot::parse(path.file_name()?.to_str()?.strip_suffix(".wasm")?)
 }

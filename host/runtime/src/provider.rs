@@ -95,7 +95,7 @@ impl ProviderModule {
             plain_loopback: access.plain_loopback,
         };
         let answer =
-            answer.and_then(|answer| self.judged("start", v0_1::provider::started(answer, pages)));
+            answer.and_then(|answer| self.checked("start", v0_1::provider::started(answer, pages)));
         start_outcome(answer, &sent)
     }
 
@@ -127,7 +127,7 @@ impl ProviderModule {
                 },
             )
             .await;
-        self.judged(
+        self.checked(
             "callback",
             v0_1::provider::acknowledged(answer?, sent.proved),
         )
@@ -165,7 +165,7 @@ impl ProviderModule {
                 })
             })
             .await;
-        let answer = self.judged("query", v0_1::provider::queried(answer?))?;
+        let answer = self.checked("query", v0_1::provider::queried(answer?))?;
         Ok(query_outcome(answer, &sent))
     }
 
@@ -197,13 +197,13 @@ impl ProviderModule {
         call: impl for<'a> FnOnce(&'a Provider, &'a mut Store<ProviderState>) -> Calling<'a, T> + Send,
     ) -> (Result<T, CallError>, SentRequests) {
         let _permits = match self.host.acquire_waiting(self.identity.class).await {
-            Ok(places) => places,
+            Ok(permits) => permits,
             Err(busy) => {
                 self.identity.record_failure(function, &busy, "");
                 return (Err(busy), SentRequests::default());
             }
         };
-        self.identity.quarantine.count_call(0);
+        self.identity.quarantine.count(0);
         let started = Instant::now();
         let ends = started + self.identity.limits.wall;
         let (description, host) = (Arc::clone(&self.description), Arc::clone(&self.host));
@@ -236,7 +236,7 @@ impl ProviderModule {
     }
 
     /// Logs and counts an answer that breaks the contract.
-    fn judged<T>(
+    fn checked<T>(
         &self,
         function: &'static str,
         answer: Result<T, CallError>,
@@ -280,7 +280,6 @@ impl ProviderModule {
     }
 }
 
-/// Links a compiled component.
 fn link(component: &Component) -> Result<ProviderPre<ProviderState>, LoadError> {
     let mut linker = Linker::new(component.engine());
     Provider::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut ProviderState| state)

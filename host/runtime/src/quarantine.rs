@@ -82,8 +82,7 @@ impl Quarantine {
         }
     }
 
-    /// A call begins, in a shard.
-    pub(crate) fn count_call(&self, shard: usize) {
+    pub(crate) fn count(&self, shard: usize) {
         self.calls[shard % shards::MAX_SHARDS].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -178,7 +177,7 @@ mod tests {
     fn fail(quarantine: &Quarantine, times: u32, now: Time) -> Option<QuarantineStart> {
         let mut last = None;
         for _ in 0..times {
-            quarantine.count_call(0);
+            quarantine.count(0);
             last = quarantine.record_fault(now);
         }
         last
@@ -229,7 +228,7 @@ mod tests {
     fn a_rare_fault_among_many_good_calls_quarantines_no_version() {
         let quarantine = Quarantine::new(QuarantineRules::default());
         for _ in 0..100 {
-            (0..9).for_each(|shard| quarantine.count_call(shard));
+            (0..9).for_each(|shard| quarantine.count(shard));
             assert_eq!(fail(&quarantine, 1, after(0)), None);
         }
         // The same faults without the good calls between.

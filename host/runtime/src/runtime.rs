@@ -239,7 +239,7 @@ impl Runtime {
         let _lock = self.loading.lock();
         let digest = self.slots.previous(slot).ok_or(RollbackError::Nothing)?;
         let lost = |error: io::Error| RollbackError::Lost(error.kind());
-        let bytes = self.versions.read_version(slot, &digest).map_err(lost)?;
+        let bytes = self.versions.get(slot, &digest).map_err(lost)?;
         let module = self.load(slot, digest, &bytes)?;
         Ok(Prepared {
             slot: slot.clone(),
@@ -298,7 +298,7 @@ impl Runtime {
         now: Time,
     ) -> Installed {
         let digest = module.identity().digest;
-        let kept = self.versions.write_version(slot, &digest, bytes);
+        let kept = self.versions.put(slot, &digest, bytes);
         let activated = self.slots.activate(slot, module, cause, now);
         if activated.new {
             // At once: an operator who sees the version serve finds it counted, however slow the disk is.
@@ -306,8 +306,7 @@ impl Runtime {
                 .increment(1);
         }
         // What cannot be written down serves all the same: a full disk must not hold a fix back.
-        if let Err(error) =
-            kept.and_then(|()| self.versions.write_history(slot, &self.slots.history(slot)))
+        if let Err(error) = kept.and_then(|()| self.versions.save(slot, &self.slots.history(slot)))
         {
             tracing::error!(
                 plugin.slot = %slot, plugin.digest = short(&digest),
@@ -345,7 +344,6 @@ impl Runtime {
         self.slots.notify();
     }
 
-    /// Notes that something offered to a slot was refused.
     pub(crate) fn refuse(&self, slot: &Slot, error: &LoadError) {
         self.slots.refuse(slot, error.to_string());
         counter!("kassette_plugin_refusals_total", "slot" => slot.as_str().to_owned()).increment(1);

@@ -30,8 +30,8 @@ pub(crate) fn count(calls: u32) -> usize {
 }
 
 /// What each of so many shards has of a number of permits.
-pub(crate) fn share(places: u32, shards: usize) -> u32 {
-    u32::try_from(shards).map_or(1, |shards| places.div_ceil(shards.max(1)))
+pub(crate) fn share(permits: u32, shards: usize) -> u32 {
+    u32::try_from(shards).map_or(1, |shards| permits.div_ceil(shards.max(1)))
 }
 
 /// Something that each shard has of its own, or one that all threads share.
@@ -51,7 +51,6 @@ impl<T> Sharded<T> {
         }
     }
 
-    /// One for each shard.
     pub(crate) fn per_shard(first: T, others: Box<[T]>) -> Self {
         Self {
             first,

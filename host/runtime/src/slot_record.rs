@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 
-use crate::history::{Cause, Event, MAX_EVENTS, SavedVersion, SlotHistory};
+use crate::history::{Cause, Event, History, MAX_EVENTS, SavedVersion};
 use crate::load::Module;
 use crate::status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
 use crate::v0_1::VERSION;
@@ -31,7 +31,7 @@ pub(crate) struct KeptVersion {
 }
 
 impl SlotRecord {
-    pub(crate) fn of(history: SlotHistory) -> Self {
+    pub(crate) fn of(history: History) -> Self {
         let versions = history
             .versions
             .into_iter()
@@ -48,12 +48,12 @@ impl SlotRecord {
         }
     }
 
-    pub(crate) fn history(&self) -> SlotHistory {
+    pub(crate) fn history(&self) -> History {
         let saved = |kept: &KeptVersion| SavedVersion {
             digest: kept.digest,
             since: kept.since,
         };
-        SlotHistory {
+        History {
             versions: self.versions.iter().map(saved).collect(),
             events: self.events.iter().cloned().collect(),
         }

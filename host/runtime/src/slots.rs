@@ -10,7 +10,7 @@ use kassette_domain::time::Time;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::history::{Cause, Event, MAX_EVENTS, SlotHistory};
+use crate::history::{Cause, Event, History, MAX_EVENTS};
 use crate::load::Module;
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
@@ -30,7 +30,6 @@ struct Snapshot {
 pub(crate) struct Activated {
     /// False where this version was the active one before the last start.
     pub(crate) new: bool,
-    /// The version that was active before.
     pub(crate) before: Option<Digest>,
     /// Whether the oldest version made room for it.
     pub(crate) forgotten: bool,
@@ -44,7 +43,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub(crate) fn new(histories: Vec<(Slot, SlotHistory)>) -> Self {
+    pub(crate) fn new(histories: Vec<(Slot, History)>) -> Self {
         let records = histories
             .into_iter()
             .map(|(slot, history)| (slot, SlotRecord::of(history)));
@@ -107,7 +106,6 @@ impl Slots {
         self.generation.subscribe()
     }
 
-    /// The digest of the active version.
     pub(crate) fn active(&self, slot: &Slot) -> Option<Digest> {
         self.records
             .lock()
@@ -116,7 +114,6 @@ impl Slots {
             .map(|kept| kept.digest)
     }
 
-    /// The digest of the version before the active one.
     pub(crate) fn previous(&self, slot: &Slot) -> Option<Digest> {
         let records = self.records.lock();
         records.get(slot)?.versions.get(1).map(|kept| kept.digest)
@@ -250,7 +247,7 @@ impl Slots {
     }
 
     /// What the version store keeps about a slot.
-    pub(crate) fn history(&self, slot: &Slot) -> SlotHistory {
+    pub(crate) fn history(&self, slot: &Slot) -> History {
         let records = self.records.lock();
         records
             .get(slot)
@@ -324,7 +321,7 @@ mod tests {
             digest: digest(module),
             since: NOW,
         };
-        let history = SlotHistory {
+        let history = History {
             versions: vec![saved(&active), saved(&older)],
             events: vec![],
         };

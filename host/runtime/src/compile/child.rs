@@ -152,7 +152,6 @@ enum ChildReply {
     Broken,
 }
 
-/// The child did not end its answer in time.
 struct TimedOut;
 
 /// Hands a child the module, takes its answer and sees it end. It is killed where it takes too long

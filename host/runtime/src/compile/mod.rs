@@ -35,7 +35,6 @@ impl Compiler {
         }
     }
 
-    /// Machine code of a component.
     pub(crate) fn compile(
         &self,
         engine: &Engine,

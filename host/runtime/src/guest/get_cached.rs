@@ -9,7 +9,7 @@ use crate::response_cache::Lookup;
 use crate::v0_1::bindings::provider::kassette::plugin::http as wit;
 
 impl Call {
-    /// Finds the answer, or asks for it if it is this caller's turn.
+    /// Finds the response, or fetches it where this caller may.
     pub(super) async fn get_cached(
         &mut self,
         identity: &Identity,
@@ -24,7 +24,7 @@ impl Call {
             body: vec![],
             keep: None,
         };
-        // Judged before the memory is looked at: what may not be asked for uses up no other call's turn.
+        // Checked before the cache is looked at: what may not be fetched uses up no other call's request.
         let ready = self.prepare(&request)?;
         let address = ready.url.clone();
         let (tokens, now) = (Arc::clone(&self.access.tokens), self.access.account.now);

@@ -1,4 +1,4 @@
-//! `http.send`: a module's request, judged, given its credentials, sent, and its answer redacted.
+//! `http.send`: a module's request, checked, given its credentials, sent, and its answer redacted.
 
 use std::time::Duration;
 
@@ -23,7 +23,6 @@ const MAX_REQUESTS: u32 = 16;
 const MAX_REQUEST_BYTES: usize = 256 * 1024;
 /// Bytes of an answer's body (the contract's limit).
 const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
-/// Headers of a request.
 const MAX_HEADERS: usize = 64;
 /// Longest token that is kept; a signed token with many claims has 2 KiB.
 const MAX_TOKEN_BYTES: usize = 8 * 1024;
@@ -59,7 +58,7 @@ impl Call {
         Ok(answer)
     }
 
-    /// Sends what was judged. The answer as the module sees it, and whether it is as it came: no secret
+    /// Sends what was checked. The answer as the module sees it, and whether it is as it came: no secret
     /// was redacted in it.
     pub(super) async fn exchange(
         &mut self,
@@ -109,7 +108,7 @@ impl Call {
         }
     }
 
-    /// Judges a request and writes its credentials.
+    /// Checks a request and writes its credentials.
     pub(super) fn prepare(
         &mut self,
         request: &wit::Request,
@@ -170,7 +169,6 @@ impl Call {
         })
     }
 
-    /// Takes a token out of an answer.
     fn keep_token(
         &self,
         identity: &Identity,

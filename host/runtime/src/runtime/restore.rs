@@ -14,7 +14,7 @@ impl Runtime {
         for slot in self.slots.idle() {
             let versions = self.slots.history(&slot).versions;
             let first = versions.iter().find_map(|line| {
-                let bytes = self.versions.read_version(&slot, &line.digest).ok()?;
+                let bytes = self.versions.get(&slot, &line.digest).ok()?;
                 let module = load::load(&self.host, &slot, line.digest, &bytes).ok()?;
                 Some((module, bytes))
             });
@@ -34,7 +34,7 @@ impl Runtime {
     pub(crate) fn load_rest(runtime: &Arc<Self>) -> Result<(), RuntimeError> {
         let mut rest = Vec::new();
         for (slot, digest) in runtime.slots.unloaded() {
-            let Ok(bytes) = runtime.versions.read_version(&slot, &digest) else {
+            let Ok(bytes) = runtime.versions.get(&slot, &digest) else {
                 tracing::warn!(plugin.slot = %slot, plugin.digest = short(&digest),
                     "version {} of {slot} is not where it was kept", short(&digest));
                 continue;

@@ -24,10 +24,9 @@ pub(super) fn at_most<T>(
     otherwise: &'static str,
 ) -> Result<Vec<T>, CallError> {
     if list.len() > most {
-        bad_reply(otherwise)
-    } else {
-        Ok(list)
+        return bad_reply(otherwise);
     }
+    Ok(list)
 }
 
 /// Clean text that must keep a limit of the contract.
@@ -37,7 +36,7 @@ pub(super) fn within(
     otherwise: &'static str,
 ) -> Result<String, CallError> {
     if text.len() > most {
-        return Err(CallError::BadReply(otherwise));
+        return bad_reply(otherwise);
     }
     // Most texts need no change; then nothing is copied.
     // All bytes are looked at whatever the first ones are: many at once.
@@ -51,7 +50,7 @@ pub(super) fn within(
 pub(super) fn label(text: String) -> Result<String, CallError> {
     let label = within(text, LABEL, "a label is over 40 bytes")?;
     if label.trim().is_empty() {
-        Err(CallError::BadReply("a label is empty"))
+        bad_reply("a label is empty")
     } else {
         Ok(label)
     }
@@ -67,12 +66,10 @@ pub(super) fn version(text: String) -> Result<String, CallError> {
 /// None where nothing is left of a list: empty would mean any currency.
 pub(super) fn currencies(codes: &[String]) -> Result<Option<Vec<Currency>>, CallError> {
     if codes.len() > CURRENCIES {
-        return Err(CallError::BadReply("too many currencies"));
+        return bad_reply("too many currencies");
     }
     if !codes.iter().all(|code| is_currency(code)) {
-        return Err(CallError::BadReply(
-            "a currency is not three capital letters",
-        ));
+        return bad_reply("a currency is not three capital letters");
     }
     let known: Vec<_> = codes
         .iter()

@@ -8,7 +8,6 @@ use super::bounds::{self, at_most, bad_reply};
 use crate::error::CallError;
 use crate::text;
 
-/// What a module says it is.
 pub(crate) type Description = wit::Provider;
 
 /// Entries of each list of a description.

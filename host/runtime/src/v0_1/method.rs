@@ -12,9 +12,7 @@ use super::bindings::method::exports::kassette::plugin::routing as wit;
 use super::bounds::{self, DETAIL};
 use crate::error::CallError;
 
-/// What a module says it is.
 pub(crate) type Description = wit::Method;
-/// What a module answers.
 pub(crate) type Answer = Result<Vec<wit::Verdict>, wit::Refusal>;
 
 /// The question. The generated record of that name owns its texts; this one has them lowered from
@@ -86,7 +84,7 @@ fn candidate(candidate: &Candidate) -> LoweredCandidate<'_> {
     }
 }
 
-/// The answer, within the contract's limits; whether it is believable is judged elsewhere.
+/// The answer, within the contract's limits; whether it is believable is checked elsewhere.
 pub(crate) fn verdicts(answer: Answer) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
     match answer {
         Err(no) => Ok(Err(refusal(no)?)),

@@ -139,7 +139,7 @@ pub(crate) fn verb_from(verb: wit_http::Verb) -> Verb {
 
 // ---- start -----------------------------------------------------------------------------------
 
-/// The answer of `start`, every text and link judged.
+/// The answer of `start`, every text and link checked.
 pub(crate) fn started(
     answer: Result<wit::Started, wit::Failure>,
     pages: Pages<'_>,

@@ -19,7 +19,6 @@ pub(crate) struct Exports {
 }
 
 impl Exports {
-    /// Finds them in a component.
     pub(crate) fn of(component: &Component) -> wasmtime::Result<Self> {
         let interface = format!("kassette:plugin/routing@{VERSION}");
         let found = component.get_export_index(None, &*interface);
@@ -68,12 +67,10 @@ impl<T: 'static> Routing<T> {
         Ok((Self { pre, exports }, instance))
     }
 
-    /// The engine that it was loaded for.
     pub(crate) fn engine(&self) -> &Engine {
         self.pre.engine()
     }
 
-    /// A fresh instance.
     pub(crate) fn instantiate(&self, store: &mut Store<T>) -> wasmtime::Result<Instance> {
         self.pre.instantiate(store)
     }

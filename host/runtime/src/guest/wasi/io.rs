@@ -9,9 +9,7 @@ use wasmtime::{StoreContextMut, bail};
 
 use crate::guest::method::MethodState;
 
-/// Number of standard output.
 pub(super) const STDOUT: u32 = 1;
-/// Number of standard error.
 pub(super) const STDERR: u32 = 2;
 /// Bytes that one write takes, and the most that a line of the log keeps.
 const AT_ONCE: u64 = 4096;

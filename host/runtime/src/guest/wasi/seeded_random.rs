@@ -23,7 +23,6 @@ pub(super) struct SeededRandom {
 }
 
 impl SeededRandom {
-    /// Always the same.
     pub(super) fn fixed() -> Self {
         Self::seeded([0; 32])
     }
@@ -42,7 +41,6 @@ impl SeededRandom {
         }
     }
 
-    /// Draws as many bytes as there are.
     pub(super) fn fill(&mut self, bytes: &mut [u8]) {
         for byte in bytes {
             if self.drawn == self.block.len() {
