@@ -82,6 +82,7 @@ impl Quarantine {
         }
     }
 
+    /// A call begins, in a shard.
     pub(crate) fn count(&self, shard: usize) {
         self.calls[shard % shards::MAX_SHARDS].fetch_add(1, Ordering::Relaxed);
     }

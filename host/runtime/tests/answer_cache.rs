@@ -126,7 +126,7 @@ fn cached_answers_count_as_calls_so_that_a_rare_fault_stays_rare() {
     }
     assert!(
         runtime.method(MethodId::Ideal).is_some(),
-        "it is not benched"
+        "it is not quarantined"
     );
 }
 
