@@ -20,7 +20,7 @@ use crate::error::{CallError, LoadError};
 use crate::guest::provider::{Call, ProviderState, SentRequests};
 use crate::host::{Host, Identity};
 use crate::limits::Class;
-use crate::links::Pages;
+use crate::links::AllowedPages;
 use crate::meter::{Metered as _, apply_limits, diagnose};
 use crate::outcome::{StartOutcome, query_outcome, start_outcome};
 use crate::v0_1;
@@ -32,10 +32,10 @@ pub struct ProviderModule {
     host: Arc<Host>,
     pre: ProviderPre<ProviderState>,
     description: Arc<ProviderDescription>,
-    calls: Calls,
+    calls: CallHistograms,
 }
 
-struct Calls {
+struct CallHistograms {
     start: Histogram,
     callback: Histogram,
     query: Histogram,
@@ -43,7 +43,7 @@ struct Calls {
 }
 
 /// A call of the guest, waited for with its store.
-type Calling<'a, T> = Pin<Box<dyn Future<Output = wasmtime::Result<T>> + Send + 'a>>;
+type CallFuture<'a, T> = Pin<Box<dyn Future<Output = wasmtime::Result<T>> + Send + 'a>>;
 
 impl ProviderModule {
     /// Its slot.
@@ -90,7 +90,7 @@ impl ProviderModule {
                 })
             })
             .await;
-        let pages = Pages {
+        let pages = AllowedPages {
             hosts: &access.redirect_hosts,
             plain_loopback: access.plain_loopback,
         };
@@ -194,7 +194,8 @@ impl ProviderModule {
         function: &'static str,
         calls: &Histogram,
         access: &AccountAccess,
-        call: impl for<'a> FnOnce(&'a Provider, &'a mut Store<ProviderState>) -> Calling<'a, T> + Send,
+        call: impl for<'a> FnOnce(&'a Provider, &'a mut Store<ProviderState>) -> CallFuture<'a, T>
+        + Send,
     ) -> (Result<T, CallError>, SentRequests) {
         let _permits = match self.host.acquire_waiting(self.identity.class).await {
             Ok(permits) => permits,
@@ -207,8 +208,8 @@ impl ProviderModule {
         let started = Instant::now();
         let ends = started + self.identity.limits.wall;
         let (description, host) = (Arc::clone(&self.description), Arc::clone(&self.host));
-        let about = Call::new(access.clone(), description, host, ends);
-        let state = ProviderState::new(Arc::clone(&self.identity), Some(about));
+        let call_data = Call::new(access.clone(), description, host, ends);
+        let state = ProviderState::new(Arc::clone(&self.identity), Some(call_data));
         let mut store = Store::new(self.pre.engine(), state);
         apply_limits(&mut store, &self.identity.limits);
         let running = async {
@@ -263,7 +264,7 @@ impl ProviderModule {
         let said = describe(&identity, &pre)?;
         identity.check_id(&said.id)?;
         let description = v0_1::description::description(said).map_err(LoadError::Describe)?;
-        let calls = Calls {
+        let calls = CallHistograms {
             start: identity.call_histogram("start"),
             callback: identity.call_histogram("callback"),
             query: identity.call_histogram("query"),

@@ -15,9 +15,9 @@ use super::code::Code;
 /// How a file begins; its last byte counts up when the layout changes.
 const MAGIC: &[u8; 8] = b"kassAOT\x01";
 /// Bytes of the MAC.
-const MAC: usize = 32;
+const MAC_BYTES: usize = 32;
 /// Bytes in front of the code.
-pub(super) const HEAD: usize = MAGIC.len() + MAC;
+pub(super) const HEADER_BYTES: usize = MAGIC.len() + MAC_BYTES;
 
 /// The key of the MACs. Erased on drop, absent from `Debug`.
 #[derive(Clone)]
@@ -95,9 +95,9 @@ impl Seal {
         digest: &Digest,
         settings: &Settings,
         code: &Code<'_>,
-    ) -> [u8; HEAD] {
+    ) -> [u8; HEADER_BYTES] {
         let mac = self.mac(digest, settings, code.bytes());
-        let mut head = [0; HEAD];
+        let mut head = [0; HEADER_BYTES];
         let (magic, rest) = head.split_at_mut(MAGIC.len());
         magic.copy_from_slice(MAGIC);
         rest.copy_from_slice(&mac.finalize().into_bytes());
@@ -112,7 +112,7 @@ impl Seal {
         settings: &Settings,
         file: &'a [u8],
     ) -> Option<Code<'a>> {
-        let (mac, bytes) = file.strip_prefix(MAGIC)?.split_at_checked(MAC)?;
+        let (mac, bytes) = file.strip_prefix(MAGIC)?.split_at_checked(MAC_BYTES)?;
         self.mac(digest, settings, bytes).verify_slice(mac).ok()?;
         Some(Code::authentic(bytes))
     }

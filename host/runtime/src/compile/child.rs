@@ -21,7 +21,7 @@ use super::spare::Spare;
 use crate::error::LoadError;
 
 /// Before the payload: what it is, and its length.
-pub(super) const HEAD: usize = 9;
+pub(super) const HEADER_BYTES: usize = 9;
 /// The payload is machine code.
 pub(super) const CODE: u8 = 1;
 /// The payload says why the module is no valid component.
@@ -173,7 +173,7 @@ fn run_child(
         scope.spawn(move || {
             let mut reply = Vec::new();
             let read = stdout
-                .take(MAX_CODE_BYTES + HEAD as u64)
+                .take(MAX_CODE_BYTES + HEADER_BYTES as u64)
                 .read_to_end(&mut reply);
             let _ = tell.send(read.map(|_| reply));
         });
@@ -212,7 +212,7 @@ impl ChildReply {
         if u64::from_le_bytes(*length) != payload.len() as u64 {
             return Self::Broken;
         }
-        reply.drain(..HEAD);
+        reply.drain(..HEADER_BYTES);
         match kind {
             CODE => Self::Code(reply),
             REFUSED => Self::Refused(String::from_utf8_lossy(&reply).into_owned()),

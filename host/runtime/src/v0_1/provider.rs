@@ -15,7 +15,7 @@ use super::bindings::provider::exports::kassette::plugin::payments as wit;
 use super::bindings::provider::kassette::plugin::http as wit_http;
 use super::bounds::{self, DETAIL, at_most, bad_reply};
 use crate::error::CallError;
-use crate::links::Pages;
+use crate::links::AllowedPages;
 use crate::text;
 
 /// Longest reference (the contract's limit).
@@ -142,7 +142,7 @@ pub(crate) fn verb_from(verb: wit_http::Verb) -> Verb {
 /// The answer of `start`, every text and link checked.
 pub(crate) fn started(
     answer: Result<wit::Started, wit::Failure>,
-    pages: Pages<'_>,
+    pages: AllowedPages<'_>,
 ) -> Result<Result<Started, StartFailure>, CallError> {
     Ok(match answer {
         Ok(wit::Started::Open(open)) => Ok(Started::Open(self::open(open, pages)?)),
@@ -155,9 +155,9 @@ pub(crate) fn started(
     })
 }
 
-fn open(open: wit::Open, pages: Pages<'_>) -> Result<Open, CallError> {
+fn open(open: wit::Open, pages: AllowedPages<'_>) -> Result<Open, CallError> {
     let action = match open.action {
-        wit::Action::Redirect(url) => Action::Redirect(pages.page(&url)?),
+        wit::Action::Redirect(url) => Action::Redirect(pages.check_page(&url)?),
         wit::Action::Post(form) => {
             let fields = at_most(form.fields, FIELDS, "a form has too many fields")?;
             let bytes: usize = fields
@@ -168,7 +168,7 @@ fn open(open: wit::Open, pages: Pages<'_>) -> Result<Open, CallError> {
                 return bad_reply("a form is too large");
             }
             Action::Post {
-                url: pages.page(&form.url)?,
+                url: pages.check_page(&form.url)?,
                 fields,
             }
         }
@@ -183,7 +183,7 @@ fn open(open: wit::Open, pages: Pages<'_>) -> Result<Open, CallError> {
 
 fn instructions(
     instructions: wit::Instructions,
-    pages: Pages<'_>,
+    pages: AllowedPages<'_>,
 ) -> Result<Instructions, CallError> {
     let whole = |value: String, most, otherwise| bounds::within(value, most, otherwise);
     Ok(Instructions {
@@ -201,7 +201,7 @@ fn instructions(
             .transpose()?,
         link: instructions
             .link
-            .map(|link| pages.link(&link))
+            .map(|link| pages.check_link(&link))
             .transpose()?,
     })
 }
