@@ -46,8 +46,8 @@ use kassette_runtime::{CompileLimits, Compiler, CompilerChild, Runtime};
 
 use self::support::{Method, NOW, context, runtime_with, slot};
 
-/// Calls after which a version is benched, all of which fail.
-const BENCHED_AFTER: usize = 10;
+/// Calls after which a version is quarantined, all of which fail.
+const QUARANTINED_AFTER: usize = 10;
 
 /// Which cases, where somebody wants to see some alone.
 const CASE: &str = "KASSETTE_HOSTILE_CASE";
@@ -58,9 +58,9 @@ fn asked_rounds() -> Option<usize> {
     set.map(|set| set.parse().unwrap())
 }
 
-/// How often each is called: until it has been benched, pardoned and benched again.
+/// How often each is called: until it has been quarantined, let back in and quarantined again.
 fn rounds() -> usize {
-    asked_rounds().unwrap_or(2 * BENCHED_AFTER)
+    asked_rounds().unwrap_or(2 * QUARANTINED_AFTER)
 }
 
 /// How often each that is refused is offered: that takes a compilation every time.

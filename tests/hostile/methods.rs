@@ -12,7 +12,7 @@ use kassette_runtime::{CallError, Runtime, SlotState};
 use crate::cooked::{module, saying};
 use crate::neighbour::Felt;
 use crate::support::{NOW, context, slot};
-use crate::{BENCHED_AFTER, cases, expected, name, offers, rounds, runtime, unharmed};
+use crate::{QUARANTINED_AFTER, cases, expected, name, offers, rounds, runtime, unharmed};
 
 const IDEAL: &str = "method.ideal";
 /// CPU time of one call: the limit of its class, and what may pass until it is ended.
@@ -64,17 +64,17 @@ impl World {
     }
 
     /// Every call fails in the way that was expected, within its limit and 100 ms, until the version
-    /// is benched and the last good one serves; and so again when an operator has it serve again.
+    /// is quarantined and the last good one serves; and so again when an operator has it serve again.
     fn fails(&self, name: &str, bytes: &[u8], expected: &str) {
         let (kind, stale) = expected.split_once(' ').unwrap_or((expected, ""));
         let mut context = context(&["a"]);
         if stale == "stale" {
             context.candidates[0].health.status = Availability::Stale;
         }
-        for _ in 0..rounds().div_ceil(BENCHED_AFTER) {
+        for _ in 0..rounds().div_ceil(QUARANTINED_AFTER) {
             self.install(&self.good).unwrap();
             self.install(bytes).expect(name);
-            for _ in 0..BENCHED_AFTER {
+            for _ in 0..QUARANTINED_AFTER {
                 let module = self.runtime.method(MethodId::Ideal).unwrap();
                 assert_eq!(module.digest(), Digest::of(bytes), "{name}");
                 let before = ThreadTime::now();
@@ -84,7 +84,11 @@ impl World {
                 assert!(used < CONTAINED, "{name}: {used:?}");
                 unharmed(&self.runtime, name);
             }
-            assert_eq!(self.runtime.slots()[0].state, SlotState::Benched, "{name}");
+            assert_eq!(
+                self.runtime.slots()[0].state,
+                SlotState::Quarantined,
+                "{name}"
+            );
             self.good_serves(name);
         }
     }

@@ -36,7 +36,7 @@ use tokio::net::TcpListener;
 use crate::cooked::text;
 use crate::neighbour::Felt;
 use crate::support::{Data, HEAP, NOW, Provider, access, attempt, pair, redirect, request, slot};
-use crate::{BENCHED_AFTER, cases, expected, name, offers, rounds, runtime, unharmed};
+use crate::{QUARANTINED_AFTER, cases, expected, name, offers, rounds, runtime, unharmed};
 
 const VENDOR: &str = "provider.vendor";
 /// The secret of the account, which only the vendor may see.
@@ -333,12 +333,12 @@ impl World {
         }
     }
 
-    /// No answer, every time, within the limits; what `start` does wrong benches the version.
+    /// No answer, every time, within the limits; what `start` does wrong quarantines the version.
     async fn fails(&self, name: &str, bytes: &[u8], why: &str) {
-        for _ in 0..rounds().div_ceil(BENCHED_AFTER) {
+        for _ in 0..rounds().div_ceil(QUARANTINED_AFTER) {
             self.install(&self.good).unwrap();
             self.install(bytes).expect(name);
-            for _ in 0..BENCHED_AFTER {
+            for _ in 0..QUARANTINED_AFTER {
                 assert_eq!(self.serving(), Digest::of(bytes), "{name}");
                 let before = ThreadTime::now();
                 let error = self.call().await.expect_err(name);
@@ -348,11 +348,11 @@ impl World {
                 self.kept(name, &error);
                 unharmed(&self.runtime, name);
             }
-            // Strangers send callbacks, so those never bench.
+            // Strangers send callbacks, so those never quarantine a version.
             if !self.callback {
                 let slots = self.runtime.slots();
                 let vendor = slots.iter().find(|one| one.slot == slot(VENDOR));
-                assert_eq!(vendor.unwrap().state, SlotState::Benched, "{name}");
+                assert_eq!(vendor.unwrap().state, SlotState::Quarantined, "{name}");
                 self.good_serves(name).await;
             }
         }

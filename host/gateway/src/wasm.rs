@@ -98,7 +98,7 @@ impl Method for MethodModule {
     fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>> {
         match self.class() {
             Class::Native => Some(self.answer(context)),
-            Class::Interpreted => self.recall(context).map(Ok),
+            Class::Interpreted => self.cached_answer(context).map(Ok),
         }
     }
 

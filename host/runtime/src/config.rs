@@ -11,109 +11,11 @@ use kassette_domain::time::Time;
 
 use crate::artifacts::CacheConfig;
 use crate::compile::Compiler;
-use crate::conduct::Benching;
+use crate::limits::{Class, Limits, PoolSizes};
+use crate::quarantine::QuarantineRules;
 
 /// Tells the time; injected, so that tests and development can move it.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
-
-/// How generous the limits of a module are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    /// Compiled ahead of time from a language without a runtime: Rust, C.
-    Native,
-    /// Carries an interpreter along: JavaScript, Python.
-    Interpreted,
-}
-
-impl Class {
-    /// `native` or `interpreted`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Interpreted => "interpreted",
-        }
-    }
-
-    /// The class of a module that no setting names: interpreters are never small, and our own
-    /// guests are below 60 kB.
-    pub(crate) const fn guess(bytes: usize) -> Self {
-        const INTERPRETER_AT_LEAST: usize = 512 * 1024;
-        if bytes < INTERPRETER_AT_LEAST {
-            Self::Native
-        } else {
-            Self::Interpreted
-        }
-    }
-}
-
-/// What one call may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallLimits {
-    /// CPU time between two waits for the host; a call is stopped between this and about twice it.
-    pub cpu: Duration,
-    /// Bytes of linear memory, all memories of the module together.
-    pub memory: usize,
-    /// Wall-clock time of a provider's call, its waits included. Methods never wait.
-    pub wall: Duration,
-}
-
-/// The limits of each class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Of [`Class::Native`].
-    pub native: CallLimits,
-    /// Of [`Class::Interpreted`].
-    pub interpreted: CallLimits,
-}
-
-impl Limits {
-    /// The limits of one class.
-    pub const fn of(&self, class: Class) -> CallLimits {
-        match class {
-            Class::Native => self.native,
-            Class::Interpreted => self.interpreted,
-        }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        // A start may take 15 s (the decision on "start"); a call must end before that.
-        let wall = Duration::from_secs(14);
-        Self {
-            native: CallLimits {
-                cpu: Duration::from_millis(5),
-                memory: 16 << 20,
-                wall,
-            },
-            interpreted: CallLimits {
-                cpu: Duration::from_millis(50),
-                memory: 64 << 20,
-                wall,
-            },
-        }
-    }
-}
-
-/// How many calls run at the same time. Each reserves address space, not memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolSizes {
-    /// Of methods. They never wait, so more than there are cores is hardly ever used. Small modules are
-    /// called in up to four lanes, each with its share of the places.
-    pub methods: u32,
-    /// Of providers. They wait for vendors; the gateway shares the places out by kind, environment and
-    /// account, and what it leaves is for health probes.
-    pub providers: u32,
-}
-
-impl Default for PoolSizes {
-    fn default() -> Self {
-        Self {
-            methods: 64,
-            providers: 256,
-        }
-    }
-}
 
 /// Everything [`Runtime::start`](crate::Runtime::start) needs to know.
 #[derive(Clone)]
@@ -135,14 +37,14 @@ pub struct RuntimeConfig {
     pub cache: Option<CacheConfig>,
     /// Who compiles.
     pub compiler: Compiler,
-    /// When a version that keeps failing is benched.
-    pub benching: Benching,
+    /// When a version that keeps failing is quarantined.
+    pub quarantine_rules: QuarantineRules,
     /// Where the versions of each slot are kept, so that attempts under way, going back and the last
     /// good version outlive a restart; none: they last as long as the process.
     pub versions_dir: Option<PathBuf>,
-    /// Memory for answers of methods to questions that were asked before, bytes; 0: every question
+    /// Bytes of memory for answers of methods to questions that were asked before; 0: every question
     /// is a call. See [`crate::MethodModule::rank`].
-    pub remembered: usize,
+    pub answer_cache_bytes: usize,
     /// The time, for what is shown to operators.
     pub clock: Clock,
 }
@@ -159,9 +61,9 @@ impl RuntimeConfig {
             request_deadline: Duration::from_secs(10),
             cache: None,
             compiler: Compiler::InProcess,
-            benching: Benching::default(),
+            quarantine_rules: QuarantineRules::default(),
             versions_dir: None,
-            remembered: 0,
+            answer_cache_bytes: 0,
             clock,
         }
     }
@@ -178,9 +80,9 @@ impl fmt::Debug for RuntimeConfig {
             .field("request_deadline", &self.request_deadline)
             .field("cache", &self.cache)
             .field("compiler", &self.compiler)
-            .field("benching", &self.benching)
+            .field("quarantine_rules", &self.quarantine_rules)
             .field("versions_dir", &self.versions_dir)
-            .field("remembered", &self.remembered)
+            .field("answer_cache_bytes", &self.answer_cache_bytes)
             .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@
 //! to clear a whole small memory, so that of a module which fits one page of WebAssembly, as methods
 //! do that are built with the SDK, is cleared unasked: a `rank` takes 1.4 us less. Larger ones are
 //! not: clearing the megabyte of a guest that is not tuned takes twice as long as asking. Of the kind that
-//! clears whole there is one for each [lane](crate::lanes).
+//! clears whole there is one for each [shard](crate::shards).
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use wasmtime::{
     Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig,
 };
 
-use crate::config::{Limits, PoolSizes};
 use crate::error::RuntimeError;
-use crate::lanes::{self, Lanes};
+use crate::limits::{Limits, PoolSizes};
+use crate::shards::{self, Sharded};
 
 /// Length of a tick. Deadlines are counted in ticks before a thread's own clock takes over.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
@@ -46,19 +46,19 @@ const FIBER_STACK: usize = 1 << 20;
 /// The engines of one runtime. What one of them compiles is the other's too.
 pub(crate) struct Engines {
     scanned: Engine,
-    cleared: Lanes<Engine>,
+    cleared: Sharded<Engine>,
 }
 
 /// A component, loaded for each engine that may run it.
-pub(crate) type Loaded = Lanes<Component>;
+pub(crate) type LoadedComponent = Sharded<Component>;
 
 impl Engines {
-    /// The engines, and the thread that ticks them for as long as anyone holds one.
+    /// The engines, and the thread that ticks them for as long as a handle to one is held.
     pub(crate) fn new(sizes: PoolSizes, limits: &Limits) -> Result<Self, RuntimeError> {
         let failed = |error: wasmtime::Error| RuntimeError::Engine(format!("{error:#}"));
         let engine = |pool| Engine::new(&config(pool)).map_err(failed);
-        let count = lanes::count(sizes.methods);
-        let share = lanes::share(sizes.methods, count);
+        let count = shards::count(sizes.methods);
+        let share = shards::share(sizes.methods, count);
         let cleared = |calls| engine(pool(calls, limits, PAGE, Enabled::No));
         // Providers that fit a page are loaded for the first.
         let first = cleared(PoolSizes {
@@ -77,7 +77,7 @@ impl Engines {
             .max_memories_per_component(MEMORIES);
         let engines = Self {
             scanned: engine(scanned)?,
-            cleared: Lanes::apart(first, others.collect::<Result<_, _>>()?),
+            cleared: Sharded::per_shard(first, others.collect::<Result<_, _>>()?),
         };
         tick(&engines).map_err(|error| RuntimeError::Engine(error.to_string()))?;
         Ok(engines)
@@ -88,8 +88,7 @@ impl Engines {
         &self.scanned
     }
 
-    /// How many lanes there are.
-    pub(crate) const fn lanes(&self) -> usize {
+    pub(crate) const fn shards(&self) -> usize {
         self.cleared.len()
     }
 
@@ -97,11 +96,11 @@ impl Engines {
     pub(crate) fn load(
         &self,
         load: impl Fn(&Engine) -> wasmtime::Result<Component>,
-    ) -> wasmtime::Result<Loaded> {
+    ) -> wasmtime::Result<LoadedComponent> {
         let component = load(&self.scanned)?;
         match fits_a_page(&component) {
-            true => self.cleared.along(load(self.cleared.first())?, load),
-            false => Ok(Lanes::shared(component)),
+            true => self.cleared.derive(load(self.cleared.first())?, load),
+            false => Ok(Sharded::shared(component)),
         }
     }
 
@@ -109,7 +108,7 @@ impl Engines {
     pub(crate) fn alike(engine: Engine) -> Self {
         Self {
             scanned: engine.clone(),
-            cleared: Lanes::shared(engine),
+            cleared: Sharded::shared(engine),
         }
     }
 }

@@ -7,13 +7,19 @@ use std::time::Duration;
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::routing::Faulty;
 
+use crate::limits::MAX_MODULE_BYTES;
+use crate::text;
+
+/// Bytes of the engine's words about a module that are shown.
+pub(crate) const MESSAGE: usize = 300;
+
 /// Why a call has no answer. Details stand in the log, with slot, digest and function.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// It used more CPU time than it may.
     #[error("the module ran too long")]
     Deadline,
-    /// It, or whom it waited for, took longer than a call may.
+    /// It, or the vendor that it waited for, took longer than a call may.
     #[error("the module did not answer in time")]
     Timeout,
     /// It wanted more memory than it may.
@@ -67,7 +73,7 @@ pub enum LoadError {
     #[error("the file may be written by group or others; run chmod go-w on it")]
     Shared,
     /// Over the size cap.
-    #[error("the file is larger than {} MiB; build it optimised for size and stripped", crate::load::MAX_BYTES >> 20)]
+    #[error("the file is larger than {} MiB; build it optimised for size and stripped", MAX_MODULE_BYTES >> 20)]
     TooLarge,
     /// Not WebAssembly at all.
     #[error("the file is not WebAssembly: it does not begin with the bytes of a component")]
@@ -181,6 +187,19 @@ pub enum LoadError {
     /// A slot that cannot exist.
     #[error("{0} is not a payment method of this interface")]
     NoSuchMethod(Slot),
+}
+
+impl LoadError {
+    /// The compiler's words about a module.
+    pub(crate) fn invalid(message: &str) -> Self {
+        Self::Invalid(text::cut(message, MESSAGE))
+    }
+
+    /// A module's types differ from the contract's although the names fit.
+    #[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
+    pub(crate) fn types(error: wasmtime::Error) -> Self {
+        Self::Types(text::cut(&format!("{error:#}"), MESSAGE))
+    }
 }
 
 /// Why the runtime does not start.

@@ -1,4 +1,4 @@
-//! What all modules share: engine, limits, places, the way out.
+//! What all modules share: engine, limits, permits, the client.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,19 +12,21 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 
+use crate::answer_cache::AnswerCache;
 use crate::artifacts::Artifacts;
-use crate::conduct::Conduct;
-use crate::config::{CallLimits, Class, Clock, RuntimeConfig};
-use crate::engine::{Engines, INTERPRETED_AT_ONCE, Loaded};
+use crate::concurrency_limit::{ConcurrencyLimit, Permit};
+use crate::config::{Clock, RuntimeConfig};
+use crate::engine::{Engines, INTERPRETED_AT_ONCE, LoadedComponent};
 use crate::error::{CallError, LoadError, RuntimeError, short};
-use crate::gate::{Gate, Place};
-use crate::lanes;
+use crate::limits::{CallLimits, Class};
 use crate::outgoing::Outgoing;
-use crate::recall::Recall;
+use crate::quarantine::Quarantine;
 use crate::sampled::Sampled;
+use crate::shards;
+use crate::text;
 
-/// How long a provider's call waits for a place before the answer is "busy".
-const PATIENCE: Duration = Duration::from_millis(250);
+/// How long a provider's call waits for a permit before the answer is "busy".
+const MAX_WAIT: Duration = Duration::from_millis(250);
 
 /// Shared by every module, and alive as long as one of them is.
 pub(crate) struct Host {
@@ -32,22 +34,21 @@ pub(crate) struct Host {
     pub(crate) artifacts: Artifacts,
     pub(crate) outgoing: Arc<dyn Outgoing>,
     pub(crate) config: RuntimeConfig,
-    /// Places of the methods that all threads share.
-    methods: Gate,
-    /// Those of each lane.
-    lanes: Box<[CachePadded<Gate>]>,
+    /// For methods that all threads share.
+    methods: ConcurrencyLimit,
+    /// For the methods of each shard.
+    shards: Box<[CachePadded<ConcurrencyLimit>]>,
     providers: Semaphore,
     /// Modules with an interpreter take dozens of the pool's parts each.
     interpreted: Semaphore,
     /// What methods answered before.
-    pub(crate) recall: Recall,
-    /// Components that were compiled before their turn came, at the start alone.
-    pub(crate) ahead: Mutex<HashMap<Digest, Result<Loaded, LoadError>>>,
+    pub(crate) answer_cache: AnswerCache,
+    /// Components that were compiled before they are loaded, at the start alone.
+    pub(crate) precompiled: Mutex<HashMap<Digest, Result<LoadedComponent, LoadError>>>,
 }
 
-/// Places of a method's call.
-pub(crate) struct Inline<'a> {
-    _place: Place<'a>,
+pub(crate) struct MethodPermits<'a> {
+    _permit: Permit<'a>,
     _interpreted: Option<SemaphorePermit<'a>>,
 }
 
@@ -57,26 +58,30 @@ impl Host {
         outgoing: Arc<dyn Outgoing>,
     ) -> Result<Self, RuntimeError> {
         let engines = Engines::new(config.pool, &config.limits)?;
-        let count = engines.lanes();
-        let share = lanes::share(config.pool.methods, count);
+        let count = engines.shards();
+        let share = shards::share(config.pool.methods, count);
         Ok(Self {
             artifacts: Artifacts::open(config.cache.as_ref(), engines.compiler()),
             engines,
             outgoing,
-            methods: Gate::new(config.pool.methods),
-            lanes: (0..count)
-                .map(|_| CachePadded::new(Gate::new(share)))
+            methods: ConcurrencyLimit::new(config.pool.methods),
+            shards: (0..count)
+                .map(|_| CachePadded::new(ConcurrencyLimit::new(share)))
                 .collect(),
             providers: Semaphore::new(config.pool.providers as usize),
             interpreted: Semaphore::new(INTERPRETED_AT_ONCE as usize),
-            recall: Recall::new(config.remembered),
-            ahead: Mutex::default(),
+            answer_cache: AnswerCache::new(config.answer_cache_bytes),
+            precompiled: Mutex::default(),
             config,
         })
     }
 
-    /// A place for a call that does not wait, in its lane if it has one.
-    pub(crate) fn enter(&self, class: Class, lane: Option<usize>) -> Result<Inline<'_>, CallError> {
+    /// Permits for a call that does not wait, in its shard if it has one.
+    pub(crate) fn acquire(
+        &self,
+        class: Class,
+        shard: Option<usize>,
+    ) -> Result<MethodPermits<'_>, CallError> {
         let interpreted = match class {
             Class::Native => None,
             Class::Interpreted => Some(
@@ -85,28 +90,28 @@ impl Host {
                     .map_err(|_| CallError::Busy)?,
             ),
         };
-        let gate = lane.and_then(|lane| self.lanes.get(lane));
-        let gate = gate.map_or(&self.methods, |gate| gate);
-        let place = gate.enter().ok_or(CallError::Busy)?;
-        Ok(Inline {
-            _place: place,
+        let limit = shard.and_then(|shard| self.shards.get(shard));
+        let limit = limit.map_or(&self.methods, |limit| limit);
+        let permit = limit.acquire().ok_or(CallError::Busy)?;
+        Ok(MethodPermits {
+            _permit: permit,
             _interpreted: interpreted,
         })
     }
 
-    /// Places for a call that waits for a vendor.
-    pub(crate) async fn enter_waiting(
+    /// Permits for a call that waits for a vendor.
+    pub(crate) async fn acquire_waiting(
         &self,
         class: Class,
     ) -> Result<(SemaphorePermit<'_>, Option<SemaphorePermit<'_>>), CallError> {
-        let places = async {
+        let permits = async {
             let interpreted = match class {
                 Class::Native => None,
                 Class::Interpreted => Some(self.interpreted.acquire().await.ok()?),
             };
             Some((self.providers.acquire().await.ok()?, interpreted))
         };
-        tokio::time::timeout(PATIENCE, places)
+        tokio::time::timeout(MAX_WAIT, permits)
             .await
             .ok()
             .flatten()
@@ -114,45 +119,56 @@ impl Host {
     }
 }
 
-/// Who a module is, for logs and metrics, and how it behaves.
+/// A version of a module: who it is, for logs and metrics, its limits and its faults.
 pub(crate) struct Identity {
     pub(crate) slot: Slot,
     pub(crate) digest: Digest,
     pub(crate) class: Class,
     pub(crate) limits: CallLimits,
-    pub(crate) conduct: Conduct,
+    pub(crate) quarantine: Quarantine,
     pub(crate) clock: Clock,
     /// What the module writes.
-    pub(crate) lines: Sampled,
+    pub(crate) log_limit: Sampled,
     /// Failures of `callback`, whose input strangers write.
-    pub(crate) callback_failures: Sampled,
+    pub(crate) callback_failure_limit: Sampled,
 }
 
 impl Identity {
-    /// Until when the version is benched; none where it may serve.
-    pub(crate) fn benched(&self) -> Option<Time> {
-        self.conduct.benched(|| (self.clock)())
+    /// Until when the version is quarantined; none where it may serve.
+    pub(crate) fn quarantined_until(&self) -> Option<Time> {
+        self.quarantine.quarantined_until(|| (self.clock)())
+    }
+
+    /// A module must call itself what its slot is called.
+    pub(crate) fn check_id(&self, says: &str) -> Result<(), LoadError> {
+        if says == self.slot.name() {
+            return Ok(());
+        }
+        Err(LoadError::OtherId {
+            says: text::cut(says, 40),
+            slot: self.slot.clone(),
+        })
     }
 
     /// The histogram of one function's calls, in seconds.
-    pub(crate) fn calls(&self, function: &'static str) -> Histogram {
+    pub(crate) fn call_histogram(&self, function: &'static str) -> Histogram {
         let slot = self.slot.as_str().to_owned();
         histogram!("kassette_plugin_call_seconds", "slot" => slot, "function" => function)
     }
 
     /// Counts answers that took no call.
-    pub(crate) fn recalled(&self) -> Counter {
+    pub(crate) fn answer_cache_hits(&self) -> Counter {
         let slot = self.slot.as_str().to_owned();
         counter!("kassette_plugin_remembered_total", "slot" => slot)
     }
 
     /// Counts and logs a call that failed. `detail` may quote the engine, never the guest's reply.
-    pub(crate) fn failed(&self, function: &'static str, error: &CallError, detail: &str) {
+    pub(crate) fn record_failure(&self, function: &'static str, error: &CallError, detail: &str) {
         let slot = self.slot.as_str().to_owned();
         counter!("kassette_plugin_faults_total", "slot" => slot, "kind" => error.kind())
             .increment(1);
         let left_out = match function {
-            "callback" => self.callback_failures.line(),
+            "callback" => self.callback_failure_limit.line(),
             _ => Some(0),
         };
         if let Some(left_out) = left_out {
@@ -171,15 +187,15 @@ impl Identity {
         if !error.blames_module() || matches!(function, "describe" | "callback") {
             return;
         }
-        if let Some(benched) = self.conduct.fault((self.clock)()) {
+        if let Some(quarantined) = self.quarantine.record_fault((self.clock)()) {
             let slot = self.slot.as_str().to_owned();
             counter!("kassette_plugin_benched_total", "slot" => slot).increment(1);
             tracing::error!(
                 plugin.slot = %self.slot,
                 plugin.digest = short(&self.digest),
-                plugin.faults = benched.faults,
+                plugin.faults = quarantined.faults,
                 "version {} of {} failed {} times and is benched until {}; the last good version serves, where there is one",
-                short(&self.digest), self.slot, benched.faults, benched.until.rfc3339(),
+                short(&self.digest), self.slot, quarantined.faults, quarantined.until.rfc3339(),
             );
         }
     }

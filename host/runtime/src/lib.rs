@@ -4,7 +4,7 @@
 //! [`ProviderModule`] starts, reads callbacks, queries; [`Runtime`] holds the versions that serve
 //! and replaces them while calls are under way. A module is never trusted: every call has a fresh
 //! instance and limits of CPU time, memory and size; every answer is checked; what left this host
-//! is known to the host itself; a secret is written into requests and blanked in answers, never
+//! is known to the host itself; a secret is written into requests and redacted in answers, never
 //! shown. Where anything fails there is no answer, and what is not answered does not happen.
 //!
 //! The generated bindings contain `unsafe` code, so the crate cannot forbid it. Its own are two
@@ -23,39 +23,41 @@
 )]
 
 mod access;
-mod answers;
+mod answer_cache;
 mod artifacts;
-mod blank;
 mod compile;
-mod conduct;
+mod concurrency_limit;
 mod config;
 mod engine;
 mod error;
 #[cfg(test)]
 mod fixtures;
 mod folder;
-mod gate;
 mod guest;
 mod history;
 mod host;
-mod lanes;
+mod limits;
 mod links;
 mod load;
 mod meter;
 mod method;
+mod module_file;
 mod outcome;
 mod outgoing;
 mod provider;
-mod recall;
-mod record;
+mod quarantine;
+mod redact;
+mod response_cache;
 mod runtime;
 mod sampled;
+mod shards;
+mod slot_record;
 mod slots;
+mod start;
 mod status;
 mod text;
 mod tokens;
 mod v0_1;
-mod wasi;
 mod workbench;
 
 // Unit tests have the hand-written modules of the others, which know this crate by its name.
@@ -69,19 +71,19 @@ mod support;
 pub use access::{AccountAccess, Exchange, Recorder, SecretEntry};
 pub use artifacts::{CacheConfig, CacheKey};
 pub use compile::{ChildError, CompileLimits, Compiler, CompilerChild, compile_as_child};
-pub use conduct::Benching;
-pub use config::{CallLimits, Class, Clock, Limits, PoolSizes, RuntimeConfig};
+pub use config::{Clock, RuntimeConfig};
 pub use error::{CallError, LoadError, RuntimeError};
 pub use history::{Cause, Event};
 pub use kassette_http::{HostList, HostPattern, NotAHost};
-pub use load::MAX_BYTES as MAX_MODULE_BYTES;
+pub use limits::{CallLimits, Class, Limits, MAX_MODULE_BYTES, PoolSizes};
 pub use method::MethodModule;
 #[doc(hidden)]
 pub use method::Reused;
 pub use outcome::StartOutcome;
 pub use outgoing::{Outgoing, Sending};
 pub use provider::ProviderModule;
-pub use runtime::{Dropped, Installed, NoRollback, Prepared, Runtime};
+pub use quarantine::QuarantineRules;
+pub use runtime::{Dropped, Installed, Prepared, RollbackError, Runtime};
 pub use sampled::Sampled;
 pub use status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
 pub use tokens::TokenStore;

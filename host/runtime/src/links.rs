@@ -6,11 +6,11 @@ use url::Url;
 use crate::error::CallError;
 
 /// Longest address, in bytes; browsers and proxies refuse more.
-const MAX_URL: usize = 8 * 1024;
+const MAX_URL_BYTES: usize = 8 * 1024;
 
 /// Schemes that open a wallet or a bank's app. `https` is judged like a redirect; everything else,
 /// `javascript`, `data` and `intent` among it, is refused.
-const APPS: [&str; 8] = [
+const APP_SCHEMES: [&str; 8] = [
     "bitcoin",
     "bitcoincash",
     "dogecoin",
@@ -23,15 +23,15 @@ const APPS: [&str; 8] = [
 
 /// Which pages an account may send a payer to.
 #[derive(Clone, Copy)]
-pub(crate) struct Pages<'a> {
+pub(crate) struct AllowedPages<'a> {
     pub(crate) hosts: &'a HostList,
     pub(crate) plain_loopback: bool,
 }
 
-impl Pages<'_> {
+impl AllowedPages<'_> {
     /// A redirect or a form's target: https, no userinfo, on one of the hosts. A fragment is the
     /// page's own business (hosted checkouts keep state there).
-    pub(crate) fn page(self, text: &str) -> Result<String, CallError> {
+    pub(crate) fn check_page(self, text: &str) -> Result<String, CallError> {
         let url = parse(text)?;
         let mut target = url.clone();
         target.set_fragment(None);
@@ -52,18 +52,18 @@ impl Pages<'_> {
     }
 
     /// What opens an app, or a page.
-    pub(crate) fn link(self, text: &str) -> Result<String, CallError> {
+    pub(crate) fn check_link(self, text: &str) -> Result<String, CallError> {
         let url = parse(text)?;
-        if APPS.contains(&url.scheme()) {
+        if APP_SCHEMES.contains(&url.scheme()) {
             Ok(url.into())
         } else {
-            self.page(text)
+            self.check_page(text)
         }
     }
 }
 
 fn parse(text: &str) -> Result<Url, CallError> {
-    if text.len() > MAX_URL {
+    if text.len() > MAX_URL_BYTES {
         return Err(CallError::BadReply("a link for the payer is too long"));
     }
     // The parser would drop tabs and line breaks silently; a browser may see something else.
@@ -90,12 +90,12 @@ mod tests {
     #[test]
     fn a_payer_is_only_led_to_configured_https_pages() {
         let hosts = hosts();
-        let pages = Pages {
+        let pages = AllowedPages {
             hosts: &hosts,
             plain_loopback: false,
         };
         let fine = "https://pay.vendor.example/c/1?x=y#state";
-        assert_eq!(pages.page(fine).unwrap(), fine);
+        assert_eq!(pages.check_page(fine).unwrap(), fine);
         for wrong in [
             "http://pay.vendor.example/",
             "https://evil.example/",
@@ -111,27 +111,27 @@ mod tests {
             "",
             "http://127.0.0.1:4010/",
         ] {
-            assert!(pages.page(wrong).is_err(), "{wrong}");
-            assert!(pages.link(wrong).is_err(), "{wrong}");
+            assert!(pages.check_page(wrong).is_err(), "{wrong}");
+            assert!(pages.check_link(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn a_simulated_account_may_lead_to_loopback() {
         let hosts = hosts();
-        let pages = Pages {
+        let pages = AllowedPages {
             hosts: &hosts,
             plain_loopback: true,
         };
-        assert!(pages.page("http://127.0.0.1:4010/pay/1").is_ok());
-        assert!(pages.page("http://127.0.0.1:4011/pay/1").is_err());
-        assert!(pages.page("http://pay.vendor.example/").is_err());
+        assert!(pages.check_page("http://127.0.0.1:4010/pay/1").is_ok());
+        assert!(pages.check_page("http://127.0.0.1:4011/pay/1").is_err());
+        assert!(pages.check_page("http://pay.vendor.example/").is_err());
     }
 
     #[test]
     fn a_link_may_open_a_wallet() {
         let hosts = hosts();
-        let pages = Pages {
+        let pages = AllowedPages {
             hosts: &hosts,
             plain_loopback: false,
         };
@@ -140,10 +140,10 @@ mod tests {
             "upi://pay?pa=x@y",
             "https://pay.vendor.example/x",
         ] {
-            assert_eq!(pages.link(link).unwrap(), link);
+            assert_eq!(pages.check_link(link).unwrap(), link);
         }
-        assert!(pages.link("intent://x#Intent;end").is_err());
-        assert!(pages.link("file:///etc/passwd").is_err());
-        assert!(pages.page("bitcoin:bc1qxyz").is_err());
+        assert!(pages.check_link("intent://x#Intent;end").is_err());
+        assert!(pages.check_link("file:///etc/passwd").is_err());
+        assert!(pages.check_page("bitcoin:bc1qxyz").is_err());
     }
 }

@@ -9,23 +9,19 @@ use std::time::Instant;
 use kassette_domain::id::{Digest, Slot, SlotKind};
 use wasmtime::component::Component;
 
-use crate::compile::invalid;
-use crate::conduct::Conduct;
-use crate::engine::Loaded;
-use crate::error::LoadError;
+use crate::engine::LoadedComponent;
+use crate::error::{LoadError, MESSAGE};
+
 use crate::guest::log::LINES_PER_SECOND;
+use crate::guest::wasi;
 use crate::host::{Host, Identity};
+use crate::limits::{Class, MAX_MODULE_BYTES};
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
+use crate::quarantine::Quarantine;
 use crate::sampled::Sampled;
 use crate::text;
 use crate::v0_1::VERSION;
-use crate::wasi;
-
-/// Largest module, in bytes; a Python guest has 18 MiB.
-pub const MAX_BYTES: usize = 32 << 20;
-/// Bytes of the engine's message that are shown.
-const MESSAGE: usize = 300;
 
 /// How every WebAssembly file begins.
 const MAGIC: &[u8] = b"\0asm";
@@ -42,10 +38,10 @@ pub(crate) enum Module {
 }
 
 impl Module {
-    pub(crate) fn who(&self) -> &Identity {
+    pub(crate) fn identity(&self) -> &Identity {
         match self {
-            Self::Method(module) => module.who(),
-            Self::Provider(module) => module.who(),
+            Self::Method(module) => module.identity(),
+            Self::Provider(module) => module.identity(),
         }
     }
 }
@@ -58,7 +54,7 @@ pub(crate) fn load(
     bytes: &[u8],
 ) -> Result<Module, LoadError> {
     let started = Instant::now();
-    let loaded = compiled(host, &digest, bytes)?;
+    let loaded = compile_checked(host, &digest, bytes)?;
     let module = link(host, slot, digest, bytes, &loaded)?;
     tracing::debug!(
         plugin.slot = %slot,
@@ -69,7 +65,7 @@ pub(crate) fn load(
 }
 
 /// The same where the module was compiled before; none where that would take a compilation.
-pub(crate) fn load_compiled(
+pub(crate) fn load_precompiled(
     host: &Arc<Host>,
     slot: &Slot,
     digest: Digest,
@@ -80,13 +76,17 @@ pub(crate) fn load_compiled(
 }
 
 /// A file that is a component of an allowed size, as machine code.
-pub(crate) fn compiled(host: &Host, digest: &Digest, bytes: &[u8]) -> Result<Loaded, LoadError> {
-    form(bytes)?;
-    loaded(host, digest, bytes)
+pub(crate) fn compile_checked(
+    host: &Host,
+    digest: &Digest,
+    bytes: &[u8],
+) -> Result<LoadedComponent, LoadError> {
+    check_header(bytes)?;
+    load_or_compile(host, digest, bytes)
 }
 
 /// The slot for which a component describes itself, whatever it is called.
-pub(crate) fn id(
+pub(crate) fn described_slot(
     host: &Arc<Host>,
     digest: Digest,
     bytes: &[u8],
@@ -99,16 +99,16 @@ pub(crate) fn id(
         SlotKind::Provider => Slot::parse("provider.unnamed"),
     };
     let unnamed = unnamed.ok_or(LoadError::NoWorld)?;
-    world(&unnamed, component)?;
-    let who = who(host, &unnamed, digest, bytes);
+    check_world(&unnamed, component)?;
+    let identity = identity(host, &unnamed, digest, bytes);
     let (says, slot) = match kind {
         SlotKind::Method => {
-            let says = MethodModule::id(&who, component)?;
+            let says = MethodModule::described_id(&identity, component)?;
             let slot = Slot::parse(&format!("method.{says}"));
             (says, slot)
         }
         SlotKind::Provider => {
-            let says = ProviderModule::id(&who, component)?;
+            let says = ProviderModule::described_id(&identity, component)?;
             let slot = Slot::of_provider(&says);
             (says, slot)
         }
@@ -120,14 +120,14 @@ pub(crate) fn id(
 fn kind(component: &Component) -> Result<SlotKind, LoadError> {
     for (export, _) in component.component_type().exports(component.engine()) {
         let kind = match Name::of(export) {
-            Name::Ours {
+            Name::Contract {
                 interface: "routing",
-                fits,
-            } => (SlotKind::Method, fits),
-            Name::Ours {
+                compatible,
+            } => (SlotKind::Method, compatible),
+            Name::Contract {
                 interface: "payments",
-                fits,
-            } => (SlotKind::Provider, fits),
+                compatible,
+            } => (SlotKind::Provider, compatible),
             _ => continue,
         };
         return match kind {
@@ -153,37 +153,39 @@ pub(crate) fn link(
     slot: &Slot,
     digest: Digest,
     bytes: &[u8],
-    loaded: &Loaded,
+    loaded: &LoadedComponent,
 ) -> Result<Module, LoadError> {
-    world(slot, loaded.first())?;
-    let who = who(host, slot, digest, bytes);
+    check_world(slot, loaded.first())?;
+    let identity = identity(host, slot, digest, bytes);
     Ok(match slot.kind() {
-        SlotKind::Method => Module::Method(Arc::new(MethodModule::load(host, who, loaded)?)),
-        SlotKind::Provider => {
-            Module::Provider(Arc::new(ProviderModule::load(host, who, loaded.first())?))
-        }
+        SlotKind::Method => Module::Method(Arc::new(MethodModule::load(host, identity, loaded)?)),
+        SlotKind::Provider => Module::Provider(Arc::new(ProviderModule::load(
+            host,
+            identity,
+            loaded.first(),
+        )?)),
     })
 }
 
 /// Who a module is, with the limits of its class.
-fn who(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Arc<Identity> {
+fn identity(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Arc<Identity> {
     let class = host.config.classes.get(slot).copied();
-    let class = class.unwrap_or_else(|| crate::config::Class::guess(bytes.len()));
+    let class = class.unwrap_or_else(|| Class::guess(bytes.len()));
     Arc::new(Identity {
         slot: slot.clone(),
         digest,
         class,
         limits: host.config.limits.of(class),
-        conduct: Conduct::new(host.config.benching),
+        quarantine: Quarantine::new(host.config.quarantine_rules),
         clock: Arc::clone(&host.config.clock),
-        lines: Sampled::new("module", LINES_PER_SECOND),
-        callback_failures: Sampled::new("callback-failure", 1),
+        log_limit: Sampled::new("module", LINES_PER_SECOND),
+        callback_failure_limit: Sampled::new("callback-failure", 1),
     })
 }
 
 /// What can be told from the first bytes.
-fn form(bytes: &[u8]) -> Result<(), LoadError> {
-    if bytes.len() > MAX_BYTES {
+fn check_header(bytes: &[u8]) -> Result<(), LoadError> {
+    if bytes.len() > MAX_MODULE_BYTES {
         return Err(LoadError::TooLarge);
     }
     let rest = bytes.strip_prefix(MAGIC).ok_or(LoadError::NotWasm)?;
@@ -196,20 +198,24 @@ fn form(bytes: &[u8]) -> Result<(), LoadError> {
     }
 }
 
-/// Compiles a file whose turn has not come. What becomes of it is said in its turn.
-pub(crate) fn ahead(host: &Host, bytes: &[u8]) {
-    if form(bytes).is_err() {
+/// Compiles a file before it is loaded. What becomes of it is said when it is.
+pub(crate) fn precompile(host: &Host, bytes: &[u8]) {
+    if check_header(bytes).is_err() {
         return;
     }
     let digest = Digest::of(bytes);
-    let loaded = loaded(host, &digest, bytes);
-    host.ahead.lock().insert(digest, loaded);
+    let loaded = load_or_compile(host, &digest, bytes);
+    host.precompiled.lock().insert(digest, loaded);
 }
 
 /// From the cache where this very file was compiled before, else from the compiler.
-fn loaded(host: &Host, digest: &Digest, bytes: &[u8]) -> Result<Loaded, LoadError> {
-    let ahead = host.ahead.lock().remove(digest);
-    if let Some(loaded) = ahead {
+fn load_or_compile(
+    host: &Host,
+    digest: &Digest,
+    bytes: &[u8],
+) -> Result<LoadedComponent, LoadError> {
+    let precompiled = host.precompiled.lock().remove(digest);
+    if let Some(loaded) = precompiled {
         return loaded;
     }
     if let Some(loaded) = host.artifacts.get(&host.engines, digest) {
@@ -220,29 +226,13 @@ fn loaded(host: &Host, digest: &Digest, bytes: &[u8]) -> Result<Loaded, LoadErro
         .compiler
         .compile(host.engines.compiler(), bytes)?;
     let loaded = code.load(&host.engines);
-    let loaded = loaded.map_err(|error| invalid(&format!("{error:#}")))?;
+    let loaded = loaded.map_err(|error| LoadError::invalid(&format!("{error:#}")))?;
     host.artifacts.put(digest, &code);
     Ok(loaded)
 }
 
-/// A module's types differ from the contract's although the names fit.
-pub(crate) fn types(error: wasmtime::Error) -> LoadError {
-    LoadError::Types(text::cut(&format!("{error:#}"), MESSAGE))
-}
-
-/// A module must call itself what its slot is called.
-pub(crate) fn same_id(says: &str, slot: &Slot) -> Result<(), LoadError> {
-    if says == slot.name() {
-        return Ok(());
-    }
-    Err(LoadError::OtherId {
-        says: text::cut(says, 40),
-        slot: slot.clone(),
-    })
-}
-
 /// Checks by name that a component belongs to its slot's world.
-fn world(slot: &Slot, component: &Component) -> Result<(), LoadError> {
+fn check_world(slot: &Slot, component: &Component) -> Result<(), LoadError> {
     let (world, imports, export): (_, &[&str], _) = match slot.kind() {
         SlotKind::Method => ("method", &["types", "log"], "routing"),
         SlotKind::Provider => ("provider", &["types", "log", "http", "secrets"], "payments"),
@@ -250,12 +240,14 @@ fn world(slot: &Slot, component: &Component) -> Result<(), LoadError> {
     let (engine, types) = (component.engine(), component.component_type());
     for (import, _) in types.imports(engine) {
         match Name::of(import) {
-            Name::Ours {
+            Name::Contract {
                 interface,
-                fits: true,
+                compatible: true,
             } if imports.contains(&interface) => {}
-            Name::Ours { fits: false, .. } => return Err(other_version(import)),
-            Name::Other if wasi::is_wasi(import) => no_wasi(slot, world, import)?,
+            Name::Contract {
+                compatible: false, ..
+            } => return Err(other_version(import)),
+            Name::Other if wasi::is_wasi(import) => check_wasi(slot, world, import)?,
             _ => {
                 let offered: Vec<_> = imports
                     .iter()
@@ -272,23 +264,23 @@ fn world(slot: &Slot, component: &Component) -> Result<(), LoadError> {
     let mut hint = "";
     for (name, _) in types.exports(engine) {
         match Name::of(name) {
-            Name::Ours {
+            Name::Contract {
                 interface,
-                fits: true,
+                compatible: true,
             } if interface == export => return Ok(()),
-            Name::Ours {
+            Name::Contract {
                 interface,
-                fits: false,
+                compatible: false,
             } if interface == export => {
                 return Err(other_version(name));
             }
-            Name::Ours {
+            Name::Contract {
                 interface: "routing",
                 ..
             } => {
                 hint = "; it is a payment method's module, which belongs into a slot `method.<id>`";
             }
-            Name::Ours {
+            Name::Contract {
                 interface: "payments",
                 ..
             } => {
@@ -305,8 +297,7 @@ fn world(slot: &Slot, component: &Component) -> Result<(), LoadError> {
     })
 }
 
-/// Checks by name what a module imports of WASI.
-fn no_wasi(slot: &Slot, world: &'static str, import: &str) -> Result<(), LoadError> {
+fn check_wasi(slot: &Slot, world: &'static str, import: &str) -> Result<(), LoadError> {
     let (instead, offer) = match slot.kind() {
         SlotKind::Method if wasi::offered(import).is_some() => return Ok(()),
         SlotKind::Method => (
@@ -342,9 +333,9 @@ fn other_version(name: &str) -> LoadError {
 /// The name of an import or export.
 enum Name<'a> {
     /// `kassette:plugin/<interface>@<version>`.
-    Ours {
+    Contract {
         interface: &'a str,
-        fits: bool,
+        compatible: bool,
     },
     Other,
 }
@@ -365,9 +356,9 @@ impl<'a> Name<'a> {
                 (first, None)
             }
         };
-        Self::Ours {
+        Self::Contract {
             interface,
-            fits: major(version) == major(VERSION),
+            compatible: major(version) == major(VERSION),
         }
     }
 }
@@ -378,21 +369,32 @@ mod tests {
 
     #[test]
     fn a_file_is_told_by_its_first_bytes() {
-        assert_eq!(form(b""), Err(LoadError::NotWasm));
-        assert_eq!(form(b"#!/bin/sh"), Err(LoadError::NotWasm));
-        assert_eq!(form(b"\0asm\x01\0\0\0"), Err(LoadError::CoreModule));
-        assert_eq!(form(b"\0asm\x0d\0\x01\0"), Ok(()));
-        assert_eq!(form(&vec![0; MAX_BYTES + 1]), Err(LoadError::TooLarge));
+        assert_eq!(check_header(b""), Err(LoadError::NotWasm));
+        assert_eq!(check_header(b"#!/bin/sh"), Err(LoadError::NotWasm));
+        assert_eq!(check_header(b"\0asm\x01\0\0\0"), Err(LoadError::CoreModule));
+        assert_eq!(check_header(b"\0asm\x0d\0\x01\0"), Ok(()));
+        assert_eq!(
+            check_header(&vec![0; MAX_MODULE_BYTES + 1]),
+            Err(LoadError::TooLarge)
+        );
     }
 
     #[test]
-    fn names_of_another_major_version_do_not_fit() {
-        let fits = |name| matches!(Name::of(name), Name::Ours { fits: true, .. });
-        assert!(fits("kassette:plugin/log@0.1.0"));
-        assert!(fits("kassette:plugin/log@0.1.7"));
-        assert!(!fits("kassette:plugin/log@0.2.0"));
-        assert!(!fits("kassette:plugin/log@1.1.0"));
-        assert!(!fits("kassette:plugin/log"));
+    fn names_of_another_major_version_are_not_compatible() {
+        let compatible = |name| {
+            matches!(
+                Name::of(name),
+                Name::Contract {
+                    compatible: true,
+                    ..
+                }
+            )
+        };
+        assert!(compatible("kassette:plugin/log@0.1.0"));
+        assert!(compatible("kassette:plugin/log@0.1.7"));
+        assert!(!compatible("kassette:plugin/log@0.2.0"));
+        assert!(!compatible("kassette:plugin/log@1.1.0"));
+        assert!(!compatible("kassette:plugin/log"));
         assert!(matches!(
             Name::of("wasi:cli/environment@0.2.0"),
             Name::Other

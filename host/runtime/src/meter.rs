@@ -5,9 +5,9 @@ use std::time::Duration;
 use cpu_time::ThreadTime;
 use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
 
-use crate::config::CallLimits;
 use crate::engine::TICK;
 use crate::error::CallError;
+use crate::limits::CallLimits;
 
 /// Elements of all tables of a module together; an interpreter's function table has thousands.
 const MAX_TABLE_ELEMENTS: usize = 20_000;
@@ -77,13 +77,13 @@ pub(crate) trait Metered: Send + 'static {
 ///
 /// A tick is wall-clock time, and a thread that the system parked has done nothing wrong. So the
 /// first alarm only starts the thread's own CPU clock, and the later ones judge by that.
-pub(crate) fn limit<T: Metered>(store: &mut Store<T>, limits: &CallLimits) {
+pub(crate) fn apply_limits<T: Metered>(store: &mut Store<T>, limits: &CallLimits) {
     let allowed = limits.cpu;
     let again = ticks(allowed / 4);
     store.limiter(|data| data.meter());
     store.set_hostcall_fuel(HOSTCALL_BYTES);
     store.set_epoch_deadline(ticks(allowed));
-    let mut used = Used::default();
+    let mut used = CpuUsed::default();
     store.epoch_deadline_callback(move |store| {
         let now = ThreadTime::now().as_duration();
         match used.is_over(store.data().waits(), now, allowed) {
@@ -95,13 +95,13 @@ pub(crate) fn limit<T: Metered>(store: &mut Store<T>, limits: &CallLimits) {
 
 /// The CPU time that a call has used since its first alarm.
 #[derive(Debug, Default)]
-struct Used {
+struct CpuUsed {
     time: Duration,
     /// The thread's clock at the last alarm, and how often the call had waited by then.
     last: Option<(u32, Duration)>,
 }
 
-impl Used {
+impl CpuUsed {
     /// Whether a call has used what it may; told at each alarm what the thread's clock says.
     ///
     /// Between two waits a guest stays on one thread; after a wait the clock starts anew. From one
@@ -146,7 +146,7 @@ mod tests {
 
     /// The alarm at which a call is over, of those at these times of the thread's clock.
     fn over(waits_and_millis: &[(u32, u64)]) -> Option<usize> {
-        let mut used = Used::default();
+        let mut used = CpuUsed::default();
         let mut alarms = waits_and_millis.iter();
         alarms.position(|(waits, millis)| {
             used.is_over(*waits, Duration::from_millis(*millis), ALLOWED)
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pause_ends_no_call_whoever_is_billed_for_it() {
+    fn one_pause_that_is_billed_to_the_thread_ends_no_call() {
         assert_eq!(over(&[(0, 90), (0, 190), (0, 191), (0, 192)]), None);
     }
 

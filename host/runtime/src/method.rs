@@ -11,56 +11,55 @@ use metrics::{Counter, Histogram};
 use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store};
 
-use crate::config::Class;
-use crate::engine::Loaded;
+use crate::engine::LoadedComponent;
 use crate::error::{CallError, LoadError};
 use crate::guest::method::MethodState;
+use crate::guest::wasi::{self, state::Wasi};
 use crate::host::{Host, Identity};
-use crate::lanes::{Apart, Lanes, apart};
-use crate::load;
-use crate::meter::{Metered as _, diagnose, limit};
+use crate::limits::Class;
+use crate::meter::{Metered as _, apply_limits, diagnose};
+use crate::shards::{ShardArc, Sharded, shard_arc};
 use crate::v0_1;
 use crate::v0_1::bindings::method::Method;
 use crate::v0_1::routing::{Exports, Routing};
-use crate::wasi::{self, Wasi};
 
-/// What a thread needs for a call and shares with no other, see [`lanes`](crate::lanes).
-struct Lane {
-    who: Apart<Identity>,
+/// What a thread needs for a call and shares with no other, see [`shards`](crate::shards).
+struct MethodShard {
+    identity: ShardArc<Identity>,
     routing: Routing<MethodState>,
 }
 
 /// One version of a payment method's module. Immutable; each call gets a fresh instance.
 pub struct MethodModule {
-    who: Arc<Identity>,
+    identity: Arc<Identity>,
     host: Arc<Host>,
-    lanes: Lanes<Lane>,
+    shards: Sharded<MethodShard>,
     description: MethodDescription,
     /// Whether it imports any of WASI, which then has to be told the context.
     wasi: bool,
     ranks: Histogram,
-    recalled: Counter,
+    cache_hits: Counter,
 }
 
 impl MethodModule {
     /// Its slot.
     pub fn slot(&self) -> &Slot {
-        &self.who.slot
+        &self.identity.slot
     }
 
     /// Of its file.
     pub fn digest(&self) -> Digest {
-        self.who.digest
+        self.identity.digest
     }
 
     /// Its limits. A module of class `interpreted` takes milliseconds: call it where that blocks
-    /// nobody.
+    /// no other request.
     pub fn class(&self) -> Class {
-        self.who.class
+        self.identity.class
     }
 
-    pub(crate) fn who(&self) -> &Identity {
-        &self.who
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// What it says it is.
@@ -72,8 +71,8 @@ impl MethodModule {
     ///
     /// The answer is checked against the host's own rules. A currency that the description leaves
     /// out is refused without a call; so is a question answered that this very version was asked
-    /// before, to the last figure and the second, where the runtime remembers
-    /// ([`RuntimeConfig::remembered`](crate::RuntimeConfig::remembered)).
+    /// before, to the last figure and the second, where the runtime caches answers
+    /// ([`RuntimeConfig::answer_cache_bytes`](crate::RuntimeConfig::answer_cache_bytes)).
     ///
     /// # Errors
     /// Why there is no answer that can be believed; then the method is to be omitted.
@@ -81,7 +80,7 @@ impl MethodModule {
         self.answer(context).map(Arc::unwrap_or_clone)
     }
 
-    /// The same, shared with what is remembered.
+    /// The same, shared with the cache.
     ///
     /// # Errors
     /// As [`MethodModule::rank`].
@@ -94,7 +93,7 @@ impl MethodModule {
                 detail,
             })));
         }
-        if let Some(answer) = self.recall(context) {
+        if let Some(answer) = self.cached_answer(context) {
             return Ok(answer);
         }
         self.ask(context).inspect_err(|error| {
@@ -102,36 +101,36 @@ impl MethodModule {
                 error,
                 CallError::Busy | CallError::BadReply(_) | CallError::Faulty(_)
             ) {
-                self.who.failed("rank", error, "");
+                self.identity.record_failure("rank", error, "");
             }
         })
     }
 
-    /// What this version answered to this very question before, where that is remembered: without
+    /// What this version answered to this very question before, where that is cached: without
     /// a call, whatever the module's class.
-    pub fn recall(&self, context: &Context) -> Option<Arc<Answer>> {
-        let answer = self.host.recall.find(&self.who.digest, context)?;
+    pub fn cached_answer(&self, context: &Context) -> Option<Arc<Answer>> {
+        let answer = self.host.answer_cache.get(&self.identity.digest, context)?;
         // It counts as a call that went well: a fault among many good answers is a rare one, however
         // they came about.
-        let (lane, _) = self.lanes.mine();
-        self.who.conduct.call(lane.unwrap_or_default());
-        self.recalled.increment(1);
+        let (shard, _) = self.shards.current();
+        self.identity.quarantine.count(shard.unwrap_or_default());
+        self.cache_hits.increment(1);
         Some(answer)
     }
 
     fn ask(&self, context: &Context) -> Result<Arc<Answer>, CallError> {
-        let (number, lane) = self.lanes.mine();
-        let _place = self.host.enter(self.who.class, number)?;
-        self.who.conduct.call(number.unwrap_or_default());
+        let (number, shard) = self.shards.current();
+        let _permits = self.host.acquire(self.identity.class, number)?;
+        self.identity.quarantine.count(number.unwrap_or_default());
         let started = Instant::now();
         let question = v0_1::method::question(context);
         let wasi = match self.wasi {
-            true => Wasi::about(context),
+            true => Wasi::for_question(context),
             false => Wasi::without_question(),
         };
-        let state = MethodState::new(Arc::clone(&lane.who), wasi);
-        let routing = &lane.routing;
-        let (answer, silent) = call(routing.engine(), state, "rank", |store| {
+        let state = MethodState::new(Arc::clone(&shard.identity), wasi);
+        let routing = &shard.routing;
+        let (answer, is_silent) = call(routing.engine(), state, "rank", |store| {
             let instance = routing.instantiate(store)?;
             routing.rank(store, instance, &question)
         })?;
@@ -141,42 +140,49 @@ impl MethodModule {
             routing::check(context, verdicts).map_err(CallError::Faulty)?;
         }
         let answer = Arc::new(answer);
-        if silent {
-            self.host.recall.keep(&self.who.digest, context, &answer);
+        if is_silent {
+            self.host
+                .answer_cache
+                .insert(&self.identity.digest, context, &answer);
         }
         Ok(answer)
     }
 
     /// What a compiled component that has been found to belong to this world calls itself.
-    pub(crate) fn id(who: &Arc<Identity>, component: &Component) -> Result<String, LoadError> {
+    pub(crate) fn described_id(
+        identity: &Arc<Identity>,
+        component: &Component,
+    ) -> Result<String, LoadError> {
         let (linked, _) = link(component)?;
-        let (_, said) = describe(who, linked)?;
-        Ok(said.id)
+        let (_, described) = describe(identity, linked)?;
+        Ok(described.id)
     }
 
     /// Links and describes a compiled component that has been found to belong to this world.
     pub(crate) fn load(
         host: &Arc<Host>,
-        who: Arc<Identity>,
-        loaded: &Loaded,
+        identity: Arc<Identity>,
+        loaded: &LoadedComponent,
     ) -> Result<Self, LoadError> {
-        let id = MethodId::parse(who.slot.name())
-            .ok_or_else(|| LoadError::NoSuchMethod(who.slot.clone()))?;
+        let id = MethodId::parse(identity.slot.name())
+            .ok_or_else(|| LoadError::NoSuchMethod(identity.slot.clone()))?;
         let (linked, wasi) = link(loaded.first())?;
-        let (first, said) = describe(&who, linked)?;
-        let lanes = loaded.along(first, |component| compare(&who, link(component)?.0))?;
-        load::same_id(&said.id, &who.slot)?;
-        let description = v0_1::method::description(id, said).map_err(LoadError::Describe)?;
-        let ranks = who.calls("rank");
-        let recalled = who.recalled();
+        let (first, described) = describe(&identity, linked)?;
+        let shards = loaded.derive(first, |component| {
+            check_types(&identity, link(component)?.0)
+        })?;
+        identity.check_id(&described.id)?;
+        let description = v0_1::method::description(id, described).map_err(LoadError::Describe)?;
+        let ranks = identity.call_histogram("rank");
+        let cache_hits = identity.answer_cache_hits();
         Ok(Self {
-            who,
+            identity,
             host: Arc::clone(host),
-            lanes,
+            shards,
             description,
             wasi,
             ranks,
-            recalled,
+            cache_hits,
         })
     }
 }
@@ -188,36 +194,38 @@ type Linked = (InstancePre<MethodState>, Exports);
 fn link(component: &Component) -> Result<(Linked, bool), LoadError> {
     let mut linker = Linker::new(component.engine());
     Method::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut MethodState| state)
-        .map_err(load::types)?;
-    let wasi = wasi::link(&mut linker, component).map_err(load::types)?;
-    let pre = linker.instantiate_pre(component).map_err(load::types)?;
-    let exports = Exports::of(component).map_err(load::types)?;
+        .map_err(LoadError::types)?;
+    let wasi = wasi::link(&mut linker, component).map_err(LoadError::types)?;
+    let pre = linker
+        .instantiate_pre(component)
+        .map_err(LoadError::types)?;
+    let exports = Exports::of(component).map_err(LoadError::types)?;
     Ok(((pre, exports), wasi))
 }
 
 /// Asks a new module what it is.
 fn describe(
-    who: &Arc<Identity>,
+    identity: &Arc<Identity>,
     (pre, exports): Linked,
-) -> Result<(Lane, v0_1::method::Said), LoadError> {
-    let who = apart(who);
-    let state = MethodState::new(Arc::clone(&who), Wasi::without_question());
-    let described = call(&pre.engine().clone(), state, "describe", |store| {
+) -> Result<(MethodShard, v0_1::method::Description), LoadError> {
+    let identity = shard_arc(identity);
+    let state = MethodState::new(Arc::clone(&identity), Wasi::without_question());
+    let outcome = call(&pre.engine().clone(), state, "describe", |store| {
         Routing::described(pre, exports, store)
     });
-    let ((routing, said), _) = described.map_err(LoadError::Describe)?;
-    Ok((Lane { who, routing }, said))
+    let ((routing, described), _) = outcome.map_err(LoadError::Describe)?;
+    Ok((MethodShard { identity, routing }, described))
 }
 
-/// The same module for another lane: it has said what it is.
-fn compare(who: &Arc<Identity>, (pre, exports): Linked) -> Result<Lane, LoadError> {
-    let who = apart(who);
-    let state = MethodState::new(Arc::clone(&who), Wasi::without_question());
-    let compared = call(&pre.engine().clone(), state, "describe", |store| {
-        Routing::compared(pre, exports, store)
+/// The same module for another shard: it has said what it is.
+fn check_types(identity: &Arc<Identity>, (pre, exports): Linked) -> Result<MethodShard, LoadError> {
+    let identity = shard_arc(identity);
+    let state = MethodState::new(Arc::clone(&identity), Wasi::without_question());
+    let outcome = call(&pre.engine().clone(), state, "describe", |store| {
+        Routing::check_types(pre, exports, store)
     });
-    let ((routing, _), _) = compared.map_err(LoadError::Describe)?;
-    Ok(Lane { who, routing })
+    let ((routing, _), _) = outcome.map_err(LoadError::Describe)?;
+    Ok(MethodShard { identity, routing })
 }
 
 /// One call in a fresh store, under the module's limits; with its answer whether it wrote nothing to
@@ -228,16 +236,16 @@ fn call<T>(
     function: &'static str,
     call: impl FnOnce(&mut Store<MethodState>) -> wasmtime::Result<T>,
 ) -> Result<(T, bool), CallError> {
-    let limits = state.who.limits;
+    let limits = state.identity.limits;
     let mut store = Store::new(engine, state);
-    limit(&mut store, &limits);
+    apply_limits(&mut store, &limits);
     let outcome = call(&mut store);
-    store.data_mut().end_lines();
-    let silent = store.data().lines.silent();
-    outcome.map(|answer| (answer, silent)).map_err(|error| {
+    store.data_mut().flush_output();
+    let is_silent = store.data().log.is_silent();
+    outcome.map(|answer| (answer, is_silent)).map_err(|error| {
         let kind = diagnose(&error, store.data_mut().meter());
-        let who = &store.data().who;
-        who.failed(function, &kind, &format!("{error:#}"));
+        let identity = &store.data().identity;
+        identity.record_failure(function, &kind, &format!("{error:#}"));
         kind
     })
 }
@@ -258,7 +266,7 @@ impl Reused {
         self.store.set_epoch_deadline(1 << 32);
         self.store.set_hostcall_fuel(usize::MAX);
         let question = v0_1::method::question(context);
-        let routing = &self.module.lanes.first().routing;
+        let routing = &self.module.shards.first().routing;
         let answer = routing.rank(&mut self.store, self.instance, &question);
         v0_1::method::verdicts(answer.map_err(|_| CallError::Trap)?)
     }
@@ -268,10 +276,10 @@ impl MethodModule {
     /// An instance for measurements.
     #[doc(hidden)]
     pub fn reused(self: &Arc<Self>) -> Result<Reused, CallError> {
-        let Lane { who, routing } = self.lanes.first();
-        let state = MethodState::new(Arc::clone(who), Wasi::without_question());
+        let MethodShard { identity, routing } = self.shards.first();
+        let state = MethodState::new(Arc::clone(identity), Wasi::without_question());
         let mut store = Store::new(routing.engine(), state);
-        limit(&mut store, &self.who.limits);
+        apply_limits(&mut store, &self.identity.limits);
         let instance = routing.instantiate(&mut store);
         let instance = instance.map_err(|_| CallError::Trap)?;
         let module = Arc::clone(self);
@@ -286,8 +294,8 @@ impl MethodModule {
 impl fmt::Debug for MethodModule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("MethodModule")
-            .field(&self.who.slot)
-            .field(&self.who.digest)
+            .field(&self.identity.slot)
+            .field(&self.identity.digest)
             .finish()
     }
 }

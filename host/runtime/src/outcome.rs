@@ -3,7 +3,7 @@
 use kassette_domain::provider::{QueryFailure, Report, StartFailure, Started, VendorStatus};
 
 use crate::error::CallError;
-use crate::guest::provider::Ledger;
+use crate::guest::provider::SentRequests;
 
 /// How a start ended, and whether anything can have happened at the vendor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,28 +17,28 @@ pub struct StartOutcome {
 }
 
 /// What a start really means, by what the host saw leave.
-pub(crate) fn settle(
+pub(crate) fn start_outcome(
     answer: Result<Result<Started, StartFailure>, CallError>,
-    ledger: &Ledger,
+    sent: &SentRequests,
 ) -> StartOutcome {
     let result = match answer {
-        Err(error) if ledger.left => Err(StartFailure::Uncertain(error.to_string())),
+        Err(error) if sent.any_sent => Err(StartFailure::Uncertain(error.to_string())),
         Err(error) => Err(StartFailure::Unavailable(error.to_string())),
-        Ok(_) if ledger.open() => Err(StartFailure::Uncertain(
+        Ok(_) if sent.any_unanswered() => Err(StartFailure::Uncertain(
             "a request got no whole answer".into(),
         )),
         Ok(result) => result,
     };
     StartOutcome {
         result,
-        sent: ledger.left,
+        sent: sent.any_sent,
     }
 }
 
 /// Takes back a certainty that an unanswered request of the same call makes doubtful.
-pub(crate) fn certain(
+pub(crate) fn query_outcome(
     answer: Result<Report, QueryFailure>,
-    ledger: &Ledger,
+    sent: &SentRequests,
 ) -> Result<Report, QueryFailure> {
     let over = match &answer {
         Err(QueryFailure::Unavailable(_)) => false,
@@ -51,7 +51,7 @@ pub(crate) fn certain(
                 | VendorStatus::Expired
         ),
     };
-    if over && ledger.open() {
+    if over && sent.any_unanswered() {
         return Err(QueryFailure::Unavailable(
             "a request got no whole answer".into(),
         ));
@@ -66,13 +66,13 @@ mod tests {
 
     use super::*;
 
-    fn ledger(answered: bool) -> Ledger {
-        let mut ledger = Ledger::default();
-        ledger.leaving(7);
+    fn sent(answered: bool) -> SentRequests {
+        let mut sent = SentRequests::default();
+        sent.sending(7);
         if answered {
-            ledger.answered(7);
+            sent.answered(7);
         }
-        ledger
+        sent
     }
 
     fn asked() -> Result<Result<Started, StartFailure>, CallError> {
@@ -87,13 +87,13 @@ mod tests {
             CallError::Timeout,
             CallError::BadReply("x"),
         ] {
-            let outcome = settle(Err(error.clone()), &ledger(true));
+            let outcome = start_outcome(Err(error.clone()), &sent(true));
             assert!(
                 matches!(outcome.result, Err(StartFailure::Uncertain(_))),
                 "{error}"
             );
             assert!(outcome.sent);
-            let outcome = settle(Err(error.clone()), &Ledger::default());
+            let outcome = start_outcome(Err(error.clone()), &SentRequests::default());
             assert!(
                 matches!(outcome.result, Err(StartFailure::Unavailable(_))),
                 "{error}"
@@ -105,10 +105,10 @@ mod tests {
     #[test]
     fn an_unanswered_request_is_uncertain_whatever_the_module_says() {
         for said in [asked(), Ok(Err(StartFailure::Declined("no".into())))] {
-            let outcome = settle(said, &ledger(false));
+            let outcome = start_outcome(said, &sent(false));
             assert!(matches!(outcome.result, Err(StartFailure::Uncertain(_))));
         }
-        assert_eq!(settle(asked(), &ledger(true)).result, asked().unwrap());
+        assert_eq!(start_outcome(asked(), &sent(true)).result, asked().unwrap());
     }
 
     #[test]
@@ -127,11 +127,11 @@ mod tests {
             Err(QueryFailure::Absent),
             Ok(report(VendorStatus::Declined)),
         ] {
-            let doubtful = certain(over.clone(), &ledger(false));
+            let doubtful = query_outcome(over.clone(), &sent(false));
             assert!(matches!(doubtful, Err(QueryFailure::Unavailable(_))));
-            assert_eq!(certain(over.clone(), &ledger(true)), over);
+            assert_eq!(query_outcome(over.clone(), &sent(true)), over);
         }
         let news = Ok(report(VendorStatus::Completed));
-        assert_eq!(certain(news.clone(), &ledger(false)), news);
+        assert_eq!(query_outcome(news.clone(), &sent(false)), news);
     }
 }

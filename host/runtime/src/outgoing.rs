@@ -7,7 +7,7 @@ use kassette_http::{Client, Request, Response, SendError};
 /// What [`Outgoing::send`] gives.
 pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<Response, SendError>> + Send + 'a>>;
 
-/// Sends requests of modules. Whoever implements it must guard: judge, resolve, filter, connect.
+/// Sends requests of modules. An implementation must guard: judge, resolve, filter, connect.
 pub trait Outgoing: Send + Sync + 'static {
     /// Sends one request, at most once where it may change something.
     fn send<'a>(&'a self, request: Request<'a>) -> Sending<'a>;

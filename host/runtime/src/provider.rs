@@ -16,27 +16,26 @@ use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, Linker};
 
 use crate::access::AccountAccess;
-use crate::config::Class;
 use crate::error::{CallError, LoadError};
-use crate::guest::provider::{Call, Ledger, ProviderState};
+use crate::guest::provider::{Call, ProviderState, SentRequests};
 use crate::host::{Host, Identity};
-use crate::links::Pages;
-use crate::load;
-use crate::meter::{Metered as _, diagnose, limit};
-use crate::outcome::{StartOutcome, certain, settle};
+use crate::limits::Class;
+use crate::links::AllowedPages;
+use crate::meter::{Metered as _, apply_limits, diagnose};
+use crate::outcome::{StartOutcome, query_outcome, start_outcome};
 use crate::v0_1;
 use crate::v0_1::bindings::provider::{Provider, ProviderPre};
 
 /// One version of a provider's module. Immutable; each call gets a fresh instance.
 pub struct ProviderModule {
-    who: Arc<Identity>,
+    identity: Arc<Identity>,
     host: Arc<Host>,
     pre: ProviderPre<ProviderState>,
     description: Arc<ProviderDescription>,
-    calls: Calls,
+    calls: CallHistograms,
 }
 
-struct Calls {
+struct CallHistograms {
     start: Histogram,
     callback: Histogram,
     query: Histogram,
@@ -44,26 +43,26 @@ struct Calls {
 }
 
 /// A call of the guest, waited for with its store.
-type Calling<'a, T> = Pin<Box<dyn Future<Output = wasmtime::Result<T>> + Send + 'a>>;
+type CallFuture<'a, T> = Pin<Box<dyn Future<Output = wasmtime::Result<T>> + Send + 'a>>;
 
 impl ProviderModule {
     /// Its slot.
     pub fn slot(&self) -> &Slot {
-        &self.who.slot
+        &self.identity.slot
     }
 
     /// Of its file.
     pub fn digest(&self) -> Digest {
-        self.who.digest
+        self.identity.digest
     }
 
     /// Its limits.
     pub fn class(&self) -> Class {
-        self.who.class
+        self.identity.class
     }
 
-    pub(crate) fn who(&self) -> &Identity {
-        &self.who
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// What it says it is.
@@ -81,7 +80,7 @@ impl ProviderModule {
             v0_1::provider::account(&access.account),
             v0_1::provider::attempt(attempt),
         );
-        let (answer, ledger) = self
+        let (answer, sent) = self
             .call("start", &self.calls.start, access, |provider, store| {
                 Box::pin(async move {
                     provider
@@ -91,13 +90,13 @@ impl ProviderModule {
                 })
             })
             .await;
-        let pages = Pages {
+        let pages = AllowedPages {
             hosts: &access.redirect_hosts,
             plain_loopback: access.plain_loopback,
         };
         let answer =
-            answer.and_then(|answer| self.judged("start", v0_1::provider::started(answer, pages)));
-        settle(answer, &ledger)
+            answer.and_then(|answer| self.checked("start", v0_1::provider::started(answer, pages)));
+        start_outcome(answer, &sent)
     }
 
     /// Verifies and reads what arrived at the account's callback address.
@@ -113,7 +112,7 @@ impl ProviderModule {
             v0_1::provider::account(&access.account),
             v0_1::provider::incoming(incoming),
         );
-        let (answer, ledger) = self
+        let (answer, sent) = self
             .call(
                 "callback",
                 &self.calls.callback,
@@ -128,9 +127,9 @@ impl ProviderModule {
                 },
             )
             .await;
-        self.judged(
+        self.checked(
             "callback",
-            v0_1::provider::acknowledged(answer?, ledger.proved),
+            v0_1::provider::acknowledged(answer?, sent.proved),
         )
     }
 
@@ -155,7 +154,7 @@ impl ProviderModule {
         );
         let (reference, returned) = (reference.map(str::to_owned), returned.map(str::to_owned));
         let wish = v0_1::provider::wish(wish);
-        let (answer, ledger) = self
+        let (answer, sent) = self
             .call("query", &self.calls.query, access, |provider, store| {
                 Box::pin(async move {
                     let payments = provider.kassette_plugin_payments();
@@ -166,8 +165,8 @@ impl ProviderModule {
                 })
             })
             .await;
-        let answer = self.judged("query", v0_1::provider::queried(answer?))?;
-        Ok(certain(answer, &ledger))
+        let answer = self.checked("query", v0_1::provider::queried(answer?))?;
+        Ok(query_outcome(answer, &sent))
     }
 
     /// Asks whether the vendor can be reached with this account.
@@ -195,79 +194,85 @@ impl ProviderModule {
         function: &'static str,
         calls: &Histogram,
         access: &AccountAccess,
-        call: impl for<'a> FnOnce(&'a Provider, &'a mut Store<ProviderState>) -> Calling<'a, T> + Send,
-    ) -> (Result<T, CallError>, Ledger) {
-        let _places = match self.host.enter_waiting(self.who.class).await {
-            Ok(places) => places,
+        call: impl for<'a> FnOnce(&'a Provider, &'a mut Store<ProviderState>) -> CallFuture<'a, T>
+        + Send,
+    ) -> (Result<T, CallError>, SentRequests) {
+        let _permits = match self.host.acquire_waiting(self.identity.class).await {
+            Ok(permits) => permits,
             Err(busy) => {
-                self.who.failed(function, &busy, "");
-                return (Err(busy), Ledger::default());
+                self.identity.record_failure(function, &busy, "");
+                return (Err(busy), SentRequests::default());
             }
         };
-        self.who.conduct.call(0);
+        self.identity.quarantine.count(0);
         let started = Instant::now();
-        let ends = started + self.who.limits.wall;
+        let ends = started + self.identity.limits.wall;
         let (description, host) = (Arc::clone(&self.description), Arc::clone(&self.host));
-        let about = Call::new(access.clone(), description, host, ends);
-        let state = ProviderState::new(Arc::clone(&self.who), Some(about));
+        let call_data = Call::new(access.clone(), description, host, ends);
+        let state = ProviderState::new(Arc::clone(&self.identity), Some(call_data));
         let mut store = Store::new(self.pre.engine(), state);
-        limit(&mut store, &self.who.limits);
+        apply_limits(&mut store, &self.identity.limits);
         let running = async {
             let provider = self.pre.instantiate_async(&mut store).await?;
             call(&provider, &mut store).await
         };
         let outcome = tokio::time::timeout_at(ends, running).await;
         calls.record(started.elapsed());
-        let ledger = store.data().ledger();
+        let sent = store.data().sent_requests();
         let failure = match outcome {
-            Ok(Ok(answer)) => return (Ok(answer), ledger),
+            Ok(Ok(answer)) => return (Ok(answer), sent),
             Ok(Err(error)) => {
                 let kind = diagnose(&error, store.data_mut().meter());
-                self.who.failed(function, &kind, &format!("{error:#}"));
+                self.identity
+                    .record_failure(function, &kind, &format!("{error:#}"));
                 kind
             }
             Err(_) => {
-                self.who.failed(function, &CallError::Timeout, "");
+                self.identity
+                    .record_failure(function, &CallError::Timeout, "");
                 CallError::Timeout
             }
         };
-        (Err(failure), ledger)
+        (Err(failure), sent)
     }
 
     /// Logs and counts an answer that breaks the contract.
-    fn judged<T>(
+    fn checked<T>(
         &self,
         function: &'static str,
         answer: Result<T, CallError>,
     ) -> Result<T, CallError> {
-        answer.inspect_err(|error| self.who.failed(function, error, ""))
+        answer.inspect_err(|error| self.identity.record_failure(function, error, ""))
     }
 
     /// What a compiled component that has been found to belong to this world calls itself.
-    pub(crate) fn id(who: &Arc<Identity>, component: &Component) -> Result<String, LoadError> {
+    pub(crate) fn described_id(
+        identity: &Arc<Identity>,
+        component: &Component,
+    ) -> Result<String, LoadError> {
         let pre = link(component)?;
-        Ok(describe(who, &pre)?.id)
+        Ok(describe(identity, &pre)?.id)
     }
 
     /// Links and describes a compiled component that has been found to belong to this world.
     pub(crate) fn load(
         host: &Arc<Host>,
-        who: Arc<Identity>,
+        identity: Arc<Identity>,
         component: &Component,
     ) -> Result<Self, LoadError> {
         let pre = link(component)?;
-        let said = describe(&who, &pre)?;
-        load::same_id(&said.id, &who.slot)?;
-        let description = v0_1::described::description(said).map_err(LoadError::Describe)?;
-        let calls = Calls {
-            start: who.calls("start"),
-            callback: who.calls("callback"),
-            query: who.calls("query"),
-            health: who.calls("health"),
+        let said = describe(&identity, &pre)?;
+        identity.check_id(&said.id)?;
+        let description = v0_1::description::description(said).map_err(LoadError::Describe)?;
+        let calls = CallHistograms {
+            start: identity.call_histogram("start"),
+            callback: identity.call_histogram("callback"),
+            query: identity.call_histogram("query"),
+            health: identity.call_histogram("health"),
         };
         let description = Arc::new(description);
         Ok(Self {
-            who,
+            identity,
             host: Arc::clone(host),
             pre,
             description,
@@ -276,22 +281,23 @@ impl ProviderModule {
     }
 }
 
-/// Links a compiled component.
 fn link(component: &Component) -> Result<ProviderPre<ProviderState>, LoadError> {
     let mut linker = Linker::new(component.engine());
     Provider::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut ProviderState| state)
-        .map_err(load::types)?;
-    let pre = linker.instantiate_pre(component).map_err(load::types)?;
-    ProviderPre::new(pre).map_err(load::types)
+        .map_err(LoadError::types)?;
+    let pre = linker
+        .instantiate_pre(component)
+        .map_err(LoadError::types)?;
+    ProviderPre::new(pre).map_err(LoadError::types)
 }
 
 /// Asks a new module what it is.
 fn describe(
-    who: &Arc<Identity>,
+    identity: &Arc<Identity>,
     pre: &ProviderPre<ProviderState>,
-) -> Result<v0_1::described::Said, LoadError> {
-    let mut store = Store::new(pre.engine(), ProviderState::new(Arc::clone(who), None));
-    limit(&mut store, &who.limits);
+) -> Result<v0_1::description::Description, LoadError> {
+    let mut store = Store::new(pre.engine(), ProviderState::new(Arc::clone(identity), None));
+    apply_limits(&mut store, &identity.limits);
     let outcome = {
         let running = pin!(async {
             let provider = pre.instantiate_async(&mut store).await?;
@@ -308,7 +314,7 @@ fn describe(
     };
     outcome.map_err(|error| {
         let kind = diagnose(&error, store.data_mut().meter());
-        who.failed("describe", &kind, &format!("{error:#}"));
+        identity.record_failure("describe", &kind, &format!("{error:#}"));
         LoadError::Describe(kind)
     })
 }
@@ -316,8 +322,8 @@ fn describe(
 impl fmt::Debug for ProviderModule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ProviderModule")
-            .field(&self.who.slot)
-            .field(&self.who.digest)
+            .field(&self.identity.slot)
+            .field(&self.identity.digest)
             .finish()
     }
 }

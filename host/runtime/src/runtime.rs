@@ -16,31 +16,33 @@ use tokio::sync::watch;
 
 use crate::config::RuntimeConfig;
 use crate::error::{LoadError, RuntimeError, short};
-use crate::folder;
-use crate::history::{Cause, Event, Shelf};
+use crate::history::{Cause, Event, VersionStore};
 use crate::host::Host;
 use crate::load::{self, Module};
 use crate::method::MethodModule;
+use crate::module_file::{holds, is_refused};
 use crate::outgoing::Outgoing;
 use crate::provider::ProviderModule;
 use crate::slots::Slots;
 use crate::status::SlotStatus;
 
-/// Folder drops that nobody has asked for yet; more at once than a deployment of every module.
+/// Folder drops that the server has not taken yet; more at once than a deployment of every module.
 const DROPS: usize = 1000;
 
 /// Runs modules. One per process; shared as an `Arc`.
 pub struct Runtime {
-    host: Arc<Host>,
+    pub(crate) host: Arc<Host>,
     slots: Slots,
-    shelf: Shelf,
+    versions: VersionStore,
     /// One module is compiled at a time: the compiler takes every core it gets.
     loading: Mutex<()>,
     drops: Mutex<VecDeque<Dropped>>,
 }
 
-/// The one that loads or activates.
-pub(crate) struct Turn<'a>(#[expect(dead_code, reason = "held for its drop")] MutexGuard<'a, ()>);
+/// Held by the thread that loads or activates.
+pub(crate) struct LoadingLock<'a>(
+    #[expect(dead_code, reason = "held for its drop")] MutexGuard<'a, ()>,
+);
 
 /// What became of a module that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +56,9 @@ pub struct Installed {
 /// A version that became active because its file was put into the plugin folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
-    /// Where.
+    /// The slot that serves it.
     pub slot: Slot,
-    /// Which.
+    /// Of its file.
     pub digest: Digest,
     /// The version before it.
     pub before: Option<Digest>,
@@ -77,7 +79,7 @@ pub struct Prepared {
 impl Prepared {
     /// Of its bytes.
     pub fn digest(&self) -> Digest {
-        self.module.who().digest
+        self.module.identity().digest
     }
 
     /// The version that was active when this one was prepared.
@@ -91,9 +93,9 @@ impl Prepared {
     }
 }
 
-/// Why one cannot go back.
+/// Why the operator cannot go back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoRollback {
+pub enum RollbackError {
     /// There was no version before, or the slot has none at all.
     #[error("there is no version to go back to")]
     Nothing,
@@ -106,37 +108,20 @@ pub enum NoRollback {
 }
 
 impl Runtime {
-    /// Sets up the engine, loads every `<slot>.wasm` of the folder, and watches it from then on.
-    ///
-    /// Blocks for as long as the modules take to compile. A module that is refused does not stop
-    /// the start: it is logged and stands in [`Runtime::slots`], and the version that served before
-    /// the last stop serves. So it does where its file is gone.
-    ///
-    /// # Errors
-    /// Where the engine cannot be set up or a folder cannot be read.
-    pub fn start(
+    pub(crate) fn new(
         config: RuntimeConfig,
         outgoing: impl Outgoing,
-    ) -> Result<Arc<Self>, RuntimeError> {
-        let shelf = Shelf::open(config.versions_dir.as_deref()).map_err(RuntimeError::Versions)?;
-        let books = shelf.books().map_err(RuntimeError::Versions)?;
-        let runtime = Arc::new(Self {
+    ) -> Result<Self, RuntimeError> {
+        let versions =
+            VersionStore::open(config.versions_dir.as_deref()).map_err(RuntimeError::Versions)?;
+        let histories = versions.histories().map_err(RuntimeError::Versions)?;
+        Ok(Self {
             host: Arc::new(Host::new(config, Arc::new(outgoing))?),
-            slots: Slots::new(books),
-            shelf,
+            slots: Slots::new(histories),
+            versions,
             loading: Mutex::new(()),
             drops: Mutex::default(),
-        });
-        runtime.host.config.compiler.get_ready();
-        // Watched before it is read, so that nothing falls between.
-        let watch = folder::watch(&runtime.host.config.plugin_dir)?;
-        let watch = watch.load_all(&runtime)?;
-        runtime.forget_ahead();
-        runtime.resume();
-        runtime.clean_cache();
-        watch.follow(Arc::downgrade(&runtime))?;
-        Self::load_rest(&runtime)?;
-        Ok(runtime)
+        })
     }
 
     /// The version of a method's module that serves. Take it once and use it throughout a request.
@@ -172,10 +157,10 @@ impl Runtime {
     /// Which versions became active in a slot, the latest first; none where the slot was never
     /// offered a module.
     pub fn history(&self, slot: &Slot) -> Option<Vec<Event>> {
-        self.slots.history(slot)
+        self.slots.events(slot)
     }
 
-    /// What was dropped into the folder since this was asked last, the earliest first.
+    /// What was dropped into the folder since the last call, the earliest first.
     pub fn take_drops(&self) -> Vec<Dropped> {
         self.drops.lock().drain(..).collect()
     }
@@ -202,18 +187,18 @@ impl Runtime {
     /// Why the module is refused. Then what served goes on serving, the log has one line, and the
     /// slot's status says why.
     pub fn install(&self, slot: &Slot, bytes: &[u8], now: Time) -> Result<Installed, LoadError> {
-        self.install_in_turn(&self.turn(), slot, bytes, now)
+        self.install_locked(&self.lock_loading(), slot, bytes, now)
     }
 
-    /// Waits until nobody else loads or activates. Whoever reads a file to install it reads it in
-    /// its turn: what was read before an upload took its turn would undo the upload.
-    pub(crate) fn turn(&self) -> Turn<'_> {
-        Turn(self.loading.lock())
+    /// Waits until no other thread loads or activates. The folder's thread reads a file under this
+    /// lock: what was read before an upload would undo the upload.
+    pub(crate) fn lock_loading(&self) -> LoadingLock<'_> {
+        LoadingLock(self.loading.lock())
     }
 
-    pub(crate) fn install_in_turn(
+    pub(crate) fn install_locked(
         &self,
-        _: &Turn<'_>,
+        _: &LoadingLock<'_>,
         slot: &Slot,
         bytes: &[u8],
         now: Time,
@@ -227,7 +212,7 @@ impl Runtime {
             });
         }
         let module = self.load(slot, digest, bytes)?;
-        Ok(self.take(slot, module, bytes, Cause::Folder, now))
+        Ok(self.make_active(slot, module, bytes, Cause::Folder, now))
     }
 
     /// Checks an upload without activating it. Blocks while it compiles.
@@ -235,7 +220,7 @@ impl Runtime {
     /// # Errors
     /// Why the module is refused; the slot's status says it too.
     pub fn prepare(&self, slot: &Slot, bytes: Vec<u8>) -> Result<Prepared, LoadError> {
-        let _one = self.loading.lock();
+        let _lock = self.loading.lock();
         let module = self.load(slot, Digest::of(&bytes), &bytes)?;
         Ok(Prepared {
             slot: slot.clone(),
@@ -250,11 +235,11 @@ impl Runtime {
     ///
     /// # Errors
     /// Where there is none, or it cannot be had any more.
-    pub fn prepare_rollback(&self, slot: &Slot) -> Result<Prepared, NoRollback> {
-        let _one = self.loading.lock();
-        let digest = self.slots.previous(slot).ok_or(NoRollback::Nothing)?;
-        let lost = |error: io::Error| NoRollback::Lost(error.kind());
-        let bytes = self.shelf.bytes(slot, &digest).map_err(lost)?;
+    pub fn prepare_rollback(&self, slot: &Slot) -> Result<Prepared, RollbackError> {
+        let _lock = self.loading.lock();
+        let digest = self.slots.previous(slot).ok_or(RollbackError::Nothing)?;
+        let lost = |error: io::Error| RollbackError::Lost(error.kind());
+        let bytes = self.versions.get(slot, &digest).map_err(lost)?;
         let module = self.load(slot, digest, &bytes)?;
         Ok(Prepared {
             slot: slot.clone(),
@@ -271,7 +256,7 @@ impl Runtime {
     /// # Errors
     /// Where the folder cannot be written; then nothing changes.
     pub fn activate(&self, prepared: Prepared, now: Time) -> io::Result<Installed> {
-        let _one = self.loading.lock();
+        let _lock = self.loading.lock();
         let Prepared {
             slot,
             module,
@@ -280,18 +265,18 @@ impl Runtime {
             ..
         } = prepared;
         let path = self.config().plugin_dir.join(format!("{slot}.wasm"));
-        if folder::is_refused(self, &path) || !folder::holds(&path, &bytes) {
+        if is_refused(self.config(), &path) || !holds(&path, &bytes) {
             // Readable for others, as a module that a deployment puts there.
             kassette_files::write(&path, 0o644, &bytes)?;
         }
-        if self.slots.active(&slot) == Some(module.who().digest) {
+        if self.slots.active(&slot) == Some(module.identity().digest) {
             self.slots.confirm(&slot);
             return Ok(Installed {
-                digest: module.who().digest,
+                digest: module.identity().digest,
                 changed: false,
             });
         }
-        Ok(self.take(&slot, module, &bytes, cause, now))
+        Ok(self.make_active(&slot, module, &bytes, cause, now))
     }
 
     /// A version that is kept, or one made of these bytes; a refusal is noted.
@@ -304,7 +289,7 @@ impl Runtime {
     }
 
     /// Keeps a version and makes it the active one.
-    fn take(
+    fn make_active(
         &self,
         slot: &Slot,
         module: Module,
@@ -312,23 +297,24 @@ impl Runtime {
         cause: Cause,
         now: Time,
     ) -> Installed {
-        let digest = module.who().digest;
-        let kept = self.shelf.keep(slot, &digest, bytes);
+        let digest = module.identity().digest;
+        let kept = self.versions.put(slot, &digest, bytes);
         let activated = self.slots.activate(slot, module, cause, now);
         if activated.new {
-            // At once: whoever sees the version serve finds it counted, however slow the disk is.
+            // At once: an operator who sees the version serve finds it counted, however slow the disk is.
             counter!("kassette_plugin_swaps_total", "slot" => slot.as_str().to_owned())
                 .increment(1);
         }
         // What cannot be written down serves all the same: a full disk must not hold a fix back.
-        if let Err(error) = kept.and_then(|()| self.shelf.note(slot, &self.slots.book(slot))) {
+        if let Err(error) = kept.and_then(|()| self.versions.save(slot, &self.slots.history(slot)))
+        {
             tracing::error!(
                 plugin.slot = %slot, plugin.digest = short(&digest),
                 "version {} of {slot} serves, but is not kept over a restart: {error}", short(&digest),
             );
         }
         if activated.new && cause == Cause::Folder {
-            self.dropped(slot, digest, activated.before, now);
+            self.note_drop(slot, digest, activated.before, now);
         }
         if activated.forgotten {
             self.clean_cache();
@@ -343,7 +329,7 @@ impl Runtime {
         }
     }
 
-    fn dropped(&self, slot: &Slot, digest: Digest, before: Option<Digest>, at: Time) {
+    fn note_drop(&self, slot: &Slot, digest: Digest, before: Option<Digest>, at: Time) {
         let mut drops = self.drops.lock();
         if drops.len() == DROPS {
             drops.pop_front();
@@ -355,10 +341,9 @@ impl Runtime {
             at,
         });
         drop(drops);
-        self.slots.raise();
+        self.slots.notify();
     }
 
-    /// Notes that something offered to a slot was refused.
     pub(crate) fn refuse(&self, slot: &Slot, error: &LoadError) {
         self.slots.refuse(slot, error.to_string());
         counter!("kassette_plugin_refusals_total", "slot" => slot.as_str().to_owned()).increment(1);
@@ -371,18 +356,8 @@ impl Runtime {
     }
 
     /// Removes compiled modules that no version needs which is kept.
-    fn clean_cache(&self) {
+    pub(crate) fn clean_cache(&self) {
         self.host.artifacts.retain(&self.slots.digests());
-    }
-
-    /// Compiles a file of the folder before its turn comes.
-    pub(crate) fn compile_ahead(&self, bytes: &[u8]) {
-        load::ahead(&self.host, bytes);
-    }
-
-    /// The start is over: whatever was compiled for nobody goes.
-    fn forget_ahead(&self) {
-        self.host.ahead.lock().clear();
     }
 
     pub(crate) fn config(&self) -> &RuntimeConfig {

@@ -1,4 +1,4 @@
-//! Slots and their versions: a snapshot that requests read, made of the books behind it (`record`).
+//! Slots and their versions: a snapshot that requests read, made of the records behind it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use kassette_domain::time::Time;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::history::{Book, Cause, EVENTS, Event};
+use crate::history::{Cause, Event, History, MAX_EVENTS};
 use crate::load::Module;
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
-use crate::record::{KEPT, Kept, Record};
+use crate::slot_record::{KeptVersion, MAX_VERSIONS, SlotRecord};
 use crate::status::SlotStatus;
 
 /// What a request sees: one immutable snapshot, used throughout. Every list has the active version
 /// first, then those before it.
 #[derive(Default)]
-struct Table {
+struct Snapshot {
     methods: BTreeMap<MethodId, Vec<Arc<MethodModule>>>,
     providers: BTreeMap<String, Vec<Arc<ProviderModule>>>,
 }
@@ -30,46 +30,44 @@ struct Table {
 pub(crate) struct Activated {
     /// False where this version was the active one before the last start.
     pub(crate) new: bool,
-    /// The version that was active before.
     pub(crate) before: Option<Digest>,
     /// Whether the oldest version made room for it.
     pub(crate) forgotten: bool,
 }
 
-/// All slots.
 pub(crate) struct Slots {
-    table: ArcSwap<Table>,
-    records: Mutex<BTreeMap<Slot, Record>>,
+    snapshot: ArcSwap<Snapshot>,
+    records: Mutex<BTreeMap<Slot, SlotRecord>>,
     /// Raised after every file or upload that was dealt with, accepted or not.
     generation: watch::Sender<u64>,
 }
 
 impl Slots {
-    pub(crate) fn new(books: Vec<(Slot, Book)>) -> Self {
-        let records = books
+    pub(crate) fn new(histories: Vec<(Slot, History)>) -> Self {
+        let records = histories
             .into_iter()
-            .map(|(slot, book)| (slot, Record::of(book)));
+            .map(|(slot, history)| (slot, SlotRecord::of(history)));
         Self {
-            table: ArcSwap::default(),
+            snapshot: ArcSwap::default(),
             records: Mutex::new(records.collect()),
             generation: watch::Sender::new(0),
         }
     }
 
-    /// The version of a method that serves: the active one, or while that is benched the last one
+    /// The version of a method that serves: the active one, or while that is quarantined the last one
     /// that is not.
     pub(crate) fn method(&self, id: MethodId) -> Option<Arc<MethodModule>> {
-        let table = self.table.load();
-        let mut versions = table.methods.get(&id)?.iter();
+        let snapshot = self.snapshot.load();
+        let mut versions = snapshot.methods.get(&id)?.iter();
         versions
-            .find(|module| module.who().benched().is_none())
+            .find(|module| module.identity().quarantined_until().is_none())
             .cloned()
     }
 
-    /// Methods for which a module was loaded, benched or not: those of the specification in its order,
+    /// Methods for which a module was loaded, quarantined or not: those of the specification in its order,
     /// then the others.
     pub(crate) fn methods(&self) -> Vec<MethodId> {
-        self.table.load().methods.keys().copied().collect()
+        self.snapshot.load().methods.keys().copied().collect()
     }
 
     /// The same of a provider.
@@ -77,28 +75,28 @@ impl Slots {
         self.provider_after(module, 0)
     }
 
-    /// The one that would serve if `skipped` more were benched.
+    /// The one that would serve if `skipped` more were quarantined.
     pub(crate) fn provider_after(
         &self,
         module: &str,
         skipped: usize,
     ) -> Option<Arc<ProviderModule>> {
-        let table = self.table.load();
-        let versions = table.providers.get(module)?.iter();
+        let snapshot = self.snapshot.load();
+        let versions = snapshot.providers.get(module)?.iter();
         versions
-            .filter(|module| module.who().benched().is_none())
+            .filter(|module| module.identity().quarantined_until().is_none())
             .nth(skipped)
             .cloned()
     }
 
-    /// A version that is kept, benched or not.
+    /// A version that is kept, quarantined or not.
     pub(crate) fn provider_version(
         &self,
         slot: &Slot,
         digest: &Digest,
     ) -> Option<Arc<ProviderModule>> {
-        let table = self.table.load();
-        let mut versions = table.providers.get(slot.name())?.iter();
+        let snapshot = self.snapshot.load();
+        let mut versions = snapshot.providers.get(slot.name())?.iter();
         versions
             .find(|module| module.slot() == slot && module.digest() == *digest)
             .cloned()
@@ -108,7 +106,6 @@ impl Slots {
         self.generation.subscribe()
     }
 
-    /// The digest of the active version.
     pub(crate) fn active(&self, slot: &Slot) -> Option<Digest> {
         self.records
             .lock()
@@ -117,7 +114,6 @@ impl Slots {
             .map(|kept| kept.digest)
     }
 
-    /// The digest of the version before the active one.
     pub(crate) fn previous(&self, slot: &Slot) -> Option<Digest> {
         let records = self.records.lock();
         records.get(slot)?.versions.get(1).map(|kept| kept.digest)
@@ -139,7 +135,7 @@ impl Slots {
                 .filter_map(move |record| record.versions.get(age));
             kept.map(|kept| kept.digest)
         };
-        (0..KEPT).flat_map(at).collect()
+        (0..MAX_VERSIONS).flat_map(at).collect()
     }
 
     /// Versions that are only on disk so far; of each slot the latest first.
@@ -163,15 +159,15 @@ impl Slots {
     }
 
     /// A kept version was loaded from disk.
-    pub(crate) fn loaded(&self, slot: &Slot, digest: &Digest, module: Module) {
+    pub(crate) fn set_loaded(&self, slot: &Slot, digest: &Digest, module: Module) {
         let mut records = self.records.lock();
         let versions = records.get_mut(slot).map(|record| &mut record.versions);
         let kept = versions.and_then(|kept| kept.iter_mut().find(|kept| kept.digest == *digest));
         if let Some(kept) = kept {
             kept.module = Some(module);
-            self.table.store(Arc::new(Table::of(&records)));
+            self.snapshot.store(Arc::new(Snapshot::of(&records)));
             drop(records);
-            self.raise();
+            self.notify();
         }
     }
 
@@ -183,8 +179,8 @@ impl Slots {
         cause: Cause,
         now: Time,
     ) -> Activated {
-        let digest = module.who().digest;
-        module.who().conduct.pardon();
+        let digest = module.identity().digest;
+        module.identity().quarantine.lift();
         let mut records = self.records.lock();
         let record = records.entry(slot.clone()).or_default();
         let before = record.versions.front().map(|kept| kept.digest);
@@ -193,24 +189,24 @@ impl Slots {
         if new {
             let number = record.events.front().map_or(1, |event| event.number + 1);
             record.events.push_front(module.event(number, cause, now));
-            record.events.truncate(EVENTS);
+            record.events.truncate(MAX_EVENTS);
         } else if let Some(kept) = record.versions.front() {
             since = kept.since;
         }
         record.versions.retain(|kept| kept.digest != digest);
-        record.versions.push_front(Kept {
+        record.versions.push_front(KeptVersion {
             digest,
             since,
             module: Some(module),
         });
-        let forgotten = record.versions.len() > KEPT;
-        record.versions.truncate(KEPT);
+        let forgotten = record.versions.len() > MAX_VERSIONS;
+        record.versions.truncate(MAX_VERSIONS);
         if cause != Cause::Kept {
             record.last_error = None;
         }
-        self.table.store(Arc::new(Table::of(&records)));
+        self.snapshot.store(Arc::new(Snapshot::of(&records)));
         drop(records);
-        self.raise();
+        self.notify();
         Activated {
             new,
             before,
@@ -223,7 +219,7 @@ impl Slots {
         if let Some(record) = self.records.lock().get_mut(slot) {
             record.last_error = None;
         }
-        self.raise();
+        self.notify();
     }
 
     /// Something was refused; what serves goes on serving.
@@ -233,7 +229,7 @@ impl Slots {
             .entry(slot.clone())
             .or_default()
             .last_error = Some(why);
-        self.raise();
+        self.notify();
     }
 
     pub(crate) fn statuses(&self) -> Vec<SlotStatus> {
@@ -245,26 +241,29 @@ impl Slots {
     }
 
     /// What happened in a slot, the latest first; none where it was never offered a module.
-    pub(crate) fn history(&self, slot: &Slot) -> Option<Vec<Event>> {
+    pub(crate) fn events(&self, slot: &Slot) -> Option<Vec<Event>> {
         let records = self.records.lock();
         Some(records.get(slot)?.events.iter().cloned().collect())
     }
 
-    /// What is written down about a slot.
-    pub(crate) fn book(&self, slot: &Slot) -> Book {
+    /// What the version store keeps about a slot.
+    pub(crate) fn history(&self, slot: &Slot) -> History {
         let records = self.records.lock();
-        records.get(slot).map(Record::book).unwrap_or_default()
+        records
+            .get(slot)
+            .map(SlotRecord::history)
+            .unwrap_or_default()
     }
 
-    /// Something was dealt with: whoever waits looks again.
-    pub(crate) fn raise(&self) {
+    /// Something was dealt with: those that wait look again.
+    pub(crate) fn notify(&self) {
         self.generation.send_modify(|generation| *generation += 1);
     }
 }
 
-impl Table {
-    fn of(records: &BTreeMap<Slot, Record>) -> Self {
-        let mut table = Self::default();
+impl Snapshot {
+    fn of(records: &BTreeMap<Slot, SlotRecord>) -> Self {
+        let mut snapshot = Self::default();
         for (slot, record) in records {
             // Nothing serves in a slot whose active version is not loaded, not even an older one.
             if record.active().is_none() {
@@ -277,17 +276,17 @@ impl Table {
             {
                 match module {
                     Module::Method(module) => {
-                        let versions = table.methods.entry(module.description().id);
+                        let versions = snapshot.methods.entry(module.description().id);
                         versions.or_default().push(Arc::clone(module));
                     }
                     Module::Provider(module) => {
-                        let versions = table.providers.entry(slot.name().to_owned());
+                        let versions = snapshot.providers.entry(slot.name().to_owned());
                         versions.or_default().push(Arc::clone(module));
                     }
                 }
             }
         }
-        table
+        snapshot
     }
 }
 
@@ -298,7 +297,7 @@ mod tests {
     use kassette_http::{Client, Guard};
 
     use super::*;
-    use crate::history::Line;
+    use crate::history::SavedVersion;
     use crate::support::{Method, NOW, slot};
     use crate::{OpenedModule, RuntimeConfig, Workbench};
 
@@ -315,24 +314,24 @@ mod tests {
 
     /// After a start the versions that are kept are loaded one by one, the active one not always first.
     #[test]
-    fn an_older_version_serves_nobody_while_the_active_one_is_not_loaded() {
+    fn an_older_version_does_not_serve_while_the_active_one_is_not_loaded() {
         let (active, older) = (module("active"), module("older"));
-        let digest = |module: &Module| module.who().digest;
-        let line = |module: &Module| Line {
+        let digest = |module: &Module| module.identity().digest;
+        let saved = |module: &Module| SavedVersion {
             digest: digest(module),
             since: NOW,
         };
-        let book = Book {
-            versions: vec![line(&active), line(&older)],
+        let history = History {
+            versions: vec![saved(&active), saved(&older)],
             events: vec![],
         };
         let ideal = slot("method.ideal");
-        let slots = Slots::new(vec![(ideal.clone(), book)]);
+        let slots = Slots::new(vec![(ideal.clone(), history)]);
         let serving = || slots.method(MethodId::Ideal).map(|module| module.digest());
         let (first, second) = (digest(&active), digest(&older));
-        slots.loaded(&ideal, &second, older);
+        slots.set_loaded(&ideal, &second, older);
         assert_eq!(serving(), None);
-        slots.loaded(&ideal, &first, active);
+        slots.set_loaded(&ideal, &first, active);
         assert_eq!(serving(), Some(first));
     }
 }

@@ -3,7 +3,7 @@
 use kassette_domain::id::{Digest, Slot, SlotKind};
 use kassette_domain::time::Time;
 
-use crate::config::Class;
+use crate::limits::Class;
 
 /// One slot, as the list of plugins shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,12 +14,12 @@ pub struct SlotStatus {
     pub kind: SlotKind,
     /// Whether it serves.
     pub state: SlotState,
-    /// The version that is meant to serve, benched or not.
+    /// The version that is meant to serve, quarantined or not.
     pub active: Option<ActiveVersion>,
-    /// The version that does serve: the active one, or while that is benched the last good one.
+    /// The version that does serve: the active one, or while that is quarantined the last good one.
     pub serving: Option<Digest>,
-    /// When the active version returns, while it is benched.
-    pub benched_until: Option<Time>,
+    /// When the active version returns, while it is quarantined.
+    pub quarantined_until: Option<Time>,
     /// The version that was active before it and can be gone back to.
     pub previous: Option<PreviousVersion>,
     /// Why the last file or upload was refused; none once one was accepted.
@@ -32,7 +32,7 @@ pub enum SlotState {
     /// A version is active.
     Serving,
     /// The active version is held back after repeated faults.
-    Benched,
+    Quarantined,
     /// There is no version that works.
     Failed,
 }
@@ -42,7 +42,7 @@ impl SlotState {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Serving => "serving",
-            Self::Benched => "benched",
+            Self::Quarantined => "benched",
             Self::Failed => "failed",
         }
     }

@@ -10,21 +10,21 @@ use kassette_domain::time::Time;
 use kassette_http::HostPattern;
 use parking_lot::Mutex;
 
-use crate::answers::Answers;
+use crate::response_cache::ResponseCache;
 
 /// Forgotten this much before the vendor says, so that none expires on its way.
 const MARGIN: Duration = Duration::from_secs(60);
 /// Forgotten after this in any case.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Life of a token whose answer does not tell one.
-const UNTOLD: Duration = Duration::from_secs(5 * 60);
+const DEFAULT_LIFE: Duration = Duration::from_secs(5 * 60);
 
 /// The tokens of one account, and the answers that are kept for it.
 #[derive(Default)]
 pub struct TokenStore {
     /// Bounded by the names that the module's description lists.
-    kept: Mutex<HashMap<String, Token>>,
-    pub(crate) answers: Answers,
+    tokens: Mutex<HashMap<String, Token>>,
+    pub(crate) responses: ResponseCache,
 }
 
 /// A token that is still good.
@@ -32,7 +32,7 @@ pub struct TokenStore {
 pub(crate) struct Token {
     pub(crate) value: Secret,
     pub(crate) hosts: Vec<HostPattern>,
-    good_until: Time,
+    expires_at: Time,
 }
 
 impl TokenStore {
@@ -43,8 +43,8 @@ impl TokenStore {
 
     /// Forgets everything, as when an account's credentials change.
     pub fn clear(&self) {
-        self.kept.lock().clear();
-        self.answers.clear();
+        self.tokens.lock().clear();
+        self.responses.clear();
     }
 
     /// Keeps a token for `life` as the vendor tells it, or for the default.
@@ -57,30 +57,30 @@ impl TokenStore {
         now: Time,
     ) {
         let life = life
-            .map_or(UNTOLD, |life| life.saturating_sub(MARGIN))
-            .min(LONGEST);
-        self.kept.lock().insert(
+            .map_or(DEFAULT_LIFE, |life| life.saturating_sub(MARGIN))
+            .min(MAX_LIFE);
+        self.tokens.lock().insert(
             name.to_owned(),
             Token {
                 value,
                 hosts,
-                good_until: now.after(life),
+                expires_at: now.after(life),
             },
         );
     }
 
     /// A token that is good at `now`.
     pub(crate) fn get(&self, name: &str, now: Time) -> Option<Token> {
-        self.kept
+        self.tokens
             .lock()
             .get(name)
-            .filter(|token| now < token.good_until)
+            .filter(|token| now < token.expires_at)
             .cloned()
     }
 
     /// Every value held, expired ones too: an answer must not show those either.
     pub(crate) fn values(&self) -> Vec<Secret> {
-        self.kept
+        self.tokens
             .lock()
             .values()
             .map(|token| token.value.clone())

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use kassette_domain::id::{Digest, Slot};
 use wasmtime::component::Component;
 
-use crate::config::{CallLimits, Class, PoolSizes, RuntimeConfig};
+use crate::config::RuntimeConfig;
 use crate::error::{LoadError, RuntimeError};
 use crate::host::Host;
+use crate::limits::{CallLimits, Class, PoolSizes};
 use crate::load::{self, Module};
 use crate::method::MethodModule;
 use crate::outgoing::Outgoing;
@@ -79,19 +80,19 @@ impl Workbench {
     /// Why a server would refuse it.
     pub fn open(&self, bytes: &[u8]) -> Result<Opened, LoadError> {
         let digest = Digest::of(bytes);
-        let loaded = load::compiled(&self.host, &digest, bytes)?;
+        let loaded = load::compile_checked(&self.host, &digest, bytes)?;
         let component = loaded.first();
-        let name = load::id(&self.host, digest, bytes, component)?;
+        let name = load::described_slot(&self.host, digest, bytes, component)?;
         let module = load::link(&self.host, &name, digest, bytes, &loaded)?;
         let needs = component.resources_required();
         let (imports, exports) = names(component);
         let code = component.image_range();
-        let who = module.who();
+        let identity = module.identity();
         Ok(Opened {
-            slot: who.slot.clone(),
+            slot: identity.slot.clone(),
             digest,
-            class: who.class,
-            limits: who.limits,
+            class: identity.class,
+            limits: identity.limits,
             wit: load::version_of(&exports),
             imports,
             exports,

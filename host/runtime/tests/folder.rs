@@ -118,7 +118,7 @@ async fn a_replaced_file_is_picked_up_and_a_broken_one_changes_nothing() {
         runtime.slots()[0].previous.unwrap().digest,
         Digest::of(&first)
     );
-    // Whoever holds the earlier version goes on with it.
+    // A caller that holds the earlier version goes on with it.
     assert_eq!(held.digest(), Digest::of(&first));
     assert!(held.rank(&context(&["a"])).is_ok());
 
@@ -281,7 +281,7 @@ async fn links_that_are_switched_are_followed() {
 async fn a_file_that_could_not_be_read_is_picked_up_once_it_can() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());
-    // Where tests run as root permissions stop nobody; a folder in the file's place does.
+    // Where tests run as root permissions stop no read; a folder in the file's place does.
     fs::create_dir(file(folder.path())).unwrap();
     dealt_with(&runtime, |runtime| !runtime.slots().is_empty()).await;
     assert!(last_error(&runtime).unwrap().contains("cannot be read"));
@@ -292,7 +292,7 @@ async fn a_file_that_could_not_be_read_is_picked_up_once_it_can() {
     assert_eq!(last_error(&runtime), None);
 }
 
-/// More events than the system keeps, while nobody takes them: those of the last file are lost.
+/// More events than the system keeps, while the loader takes none: those of the last file are lost.
 #[tokio::test]
 async fn a_file_whose_events_were_lost_is_found_by_looking() {
     let folder = tempfile::tempdir().unwrap();
@@ -440,7 +440,7 @@ async fn permissions_may_be_lost_and_regained() {
     active(&runtime, IDEAL, &second).await;
     assert_eq!(last_error(&runtime), None);
 
-    // A whole folder that nobody may enter, in the place of the one before.
+    // A whole folder that the loader may not enter, in the place of the one before.
     let third = saying("third");
     let next = parent.path().join("next");
     fs::create_dir(&next).unwrap();
@@ -457,7 +457,7 @@ async fn permissions_may_be_lost_and_regained() {
     while !told() {
         assert!(
             began.elapsed() < Duration::from_secs(60),
-            "nobody complains"
+            "the log does not complain"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

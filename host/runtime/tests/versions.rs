@@ -1,4 +1,4 @@
-//! Versions over time: kept, gone back to, benched, and all of it after a restart.
+//! Versions over time: kept, gone back to, quarantined, and all of it after a restart.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use std::time::Duration;
 use kassette_domain::id::Digest;
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
-use kassette_runtime::{Cause, NoRollback, Runtime, SlotState, SlotStatus};
+use kassette_runtime::{Cause, RollbackError, Runtime, SlotState, SlotStatus};
 use support::{Method, NOW, active, context, provider, runtime_with, slot};
 
 const IDEAL: &str = "method.ideal";
@@ -158,7 +158,7 @@ async fn an_upload_and_a_rollback_outlive_a_restart_and_the_folder_s_watch() {
     fs::write(place.file(IDEAL), &first).unwrap();
     let runtime = place.start();
     let refused = runtime.prepare_rollback(&slot(IDEAL)).unwrap_err();
-    assert_eq!(refused, NoRollback::Nothing);
+    assert_eq!(refused, RollbackError::Nothing);
     upload(&runtime, IDEAL, &second);
     assert_eq!(fs::read(place.file(IDEAL)).unwrap(), second);
     drop(runtime);
@@ -223,7 +223,7 @@ fn what_was_dropped_into_the_folder_is_told_once() {
     assert_eq!(runtime.take_drops(), [], "that was no drop");
     drop(runtime);
     assert_eq!(place.start().take_drops(), [], "nor is a restart one");
-    // Replaced while nobody ran: told at the start.
+    // Replaced while no runtime ran: told at the start.
     fs::write(place.file(IDEAL), &first).unwrap();
     let drops = place.start().take_drops();
     let told = (drops[0].digest, drops[0].before);
@@ -231,7 +231,7 @@ fn what_was_dropped_into_the_folder_is_told_once() {
 }
 
 #[test]
-fn a_version_that_keeps_failing_is_benched_and_returns_after_a_while() {
+fn a_version_that_keeps_failing_is_quarantined_and_returns_after_a_while() {
     let place = Place::new();
     let (good, bad) = (saying("good"), Method::ideal("unreachable").build());
     let runtime = place.start();
@@ -251,12 +251,12 @@ fn a_version_that_keeps_failing_is_benched_and_returns_after_a_while() {
     for _ in 0..20 {
         assert!(call().is_ok(), "the last good version serves");
     }
-    let benched = status(&runtime, IDEAL);
-    assert_eq!(benched.state, SlotState::Benched);
-    assert_eq!(benched.active.unwrap().digest, bad);
-    assert_eq!(benched.serving, Some(good));
+    let quarantined = status(&runtime, IDEAL);
+    assert_eq!(quarantined.state, SlotState::Quarantined);
+    assert_eq!(quarantined.active.unwrap().digest, bad);
+    assert_eq!(quarantined.serving, Some(good));
     assert_eq!(
-        benched.benched_until,
+        quarantined.quarantined_until,
         Some(NOW.after(Duration::from_secs(30)))
     );
     place.pass(Duration::from_secs(30));
@@ -275,7 +275,7 @@ fn a_version_that_keeps_failing_is_benched_and_returns_after_a_while() {
 }
 
 #[test]
-fn where_every_version_is_benched_nothing_serves() {
+fn where_every_version_is_quarantined_nothing_serves() {
     let place = Place::new();
     let runtime = place.start();
     upload(&runtime, IDEAL, &Method::ideal("unreachable").build());
@@ -285,5 +285,5 @@ fn where_every_version_is_benched_nothing_serves() {
     }
     assert!(runtime.method(MethodId::Ideal).is_none());
     assert_eq!(serving(&runtime), None);
-    assert_eq!(status(&runtime, IDEAL).state, SlotState::Benched);
+    assert_eq!(status(&runtime, IDEAL).state, SlotState::Quarantined);
 }

@@ -1,4 +1,4 @@
-//! Method modules that ask for clock, chance, files and environment.
+//! Method modules that ask for clock, random bytes, files and environment.
 #![allow(
     missing_docs,
     clippy::unwrap_used,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::engine::{Engines, Loaded};
+use crate::engine::{Engines, LoadedComponent};
 
 /// Machine code that came out of this host's own compiler. Made in two places alone: by the
 /// compiler, and by opening a seal that only this host can have put on it.
@@ -27,7 +27,7 @@ impl<'a> Code<'a> {
     }
 
     /// Maps the code so that it can run, for the engines that suit it.
-    pub(crate) fn load(&self, engines: &Engines) -> wasmtime::Result<Loaded> {
+    pub(crate) fn load(&self, engines: &Engines) -> wasmtime::Result<LoadedComponent> {
         engines.load(|engine| self.load_for(engine))
     }
 

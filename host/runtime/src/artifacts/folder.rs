@@ -10,9 +10,9 @@ use kassette_files::NewFile;
 
 /// Why a folder is not used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unusable {
+pub(super) enum FolderError {
     #[error("it is no folder, or a link to one; remove it, and it is made anew")]
-    NoFolder,
+    NotAFolder,
     #[error("it belongs to another user; remove it, and it is made anew")]
     Foreign,
     #[error(
@@ -30,21 +30,21 @@ pub(super) struct Folder {
 
 impl Folder {
     /// Makes the folder, or takes one that is this user's alone.
-    pub(super) fn open(path: &Path, most_bytes: u64) -> Result<Self, Unusable> {
+    pub(super) fn open(path: &Path, most_bytes: u64) -> Result<Self, FolderError> {
         match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
             _ => {}
         }
         let metadata = fs::symlink_metadata(path)?;
         if !metadata.is_dir() {
-            return Err(Unusable::NoFolder);
+            return Err(FolderError::NotAFolder);
         }
         if metadata.uid() != rustix::process::geteuid().as_raw() {
-            return Err(Unusable::Foreign);
+            return Err(FolderError::Foreign);
         }
         let mode = metadata.mode() & 0o777;
         if mode & 0o077 != 0 {
-            return Err(Unusable::Shared(mode));
+            return Err(FolderError::Shared(mode));
         }
         let folder = Self {
             path: path.to_owned(),

@@ -2,7 +2,7 @@
 //!
 //! Compiling a module takes hundreds of milliseconds, loading what was compiled a tenth of one. So
 //! each artifact is kept by the module's digest and the engine's settings. Loading machine code is
-//! running it: whoever can plant an artifact can do whatever this process can. So none is accepted
+//! running it: an attacker who can plant an artifact can do whatever this process can. So none is accepted
 //! from outside, the folder is this user's alone, and each file carries a MAC under a key that is
 //! derived from the master key. The MAC is checked over the very bytes that are then loaded, before
 //! any of them is looked at. What does not fit is removed and compiled anew: the cache saves time
@@ -12,19 +12,17 @@ mod code;
 mod folder;
 mod seal;
 
-use std::fmt;
 use std::path::PathBuf;
 
 use kassette_domain::id::Digest;
 use metrics::counter;
-use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
-use zeroize::Zeroizing;
 
 pub(crate) use self::code::Code;
 use self::folder::Folder;
-use self::seal::Seal;
-use crate::engine::{Engines, Loaded};
+pub use self::seal::CacheKey;
+use self::seal::{Seal, Settings};
+use crate::engine::{Engines, LoadedComponent};
 use crate::error::short;
 
 /// Room for every version of every slot with interpreters among them (60 MiB each) many times over.
@@ -52,27 +50,10 @@ impl CacheConfig {
     }
 }
 
-/// The key of the MACs. Erased on drop, absent from `Debug`.
-#[derive(Clone)]
-pub struct CacheKey(Zeroizing<[u8; 32]>);
-
-impl CacheKey {
-    /// A key that is used for nothing else: derive it from the master key.
-    pub const fn from_bytes(bytes: Zeroizing<[u8; 32]>) -> Self {
-        Self(bytes)
-    }
-}
-
-impl fmt::Debug for CacheKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CacheKey(***)")
-    }
-}
-
 /// The artifacts of one engine.
-pub(crate) struct Artifacts(Option<Kept>);
+pub(crate) struct Artifacts(Option<Cache>);
 
-struct Kept {
+struct Cache {
     folder: Folder,
     seal: Seal,
     settings: Settings,
@@ -91,7 +72,7 @@ impl Artifacts {
                     );
                 })
                 .ok()?;
-            Some(Kept {
+            Some(Cache {
                 folder,
                 seal: Seal::new(&config.key),
                 settings: Settings::of(engine),
@@ -100,23 +81,23 @@ impl Artifacts {
     }
 
     /// The component of a digest, where it was compiled before with these settings.
-    pub(crate) fn get(&self, engines: &Engines, digest: &Digest) -> Option<Loaded> {
-        let kept = self.0.as_ref()?;
-        let name = kept.name(digest);
-        let Some(file) = kept.folder.read(&name) else {
+    pub(crate) fn get(&self, engines: &Engines, digest: &Digest) -> Option<LoadedComponent> {
+        let cache = self.0.as_ref()?;
+        let name = cache.name(digest);
+        let Some(file) = cache.folder.read(&name) else {
             count("miss");
             return None;
         };
-        let opened = kept
+        let opened = cache
             .seal
-            .open(digest, &kept.settings, &file)
+            .open(digest, &cache.settings, &file)
             .map(|code| code.load(engines));
         if let Some(Ok(component)) = opened {
             count("hit");
             return Some(component);
         }
         count("refused");
-        kept.folder.remove(&name);
+        cache.folder.remove(&name);
         tracing::warn!(
             plugin.digest = short(digest),
             "the compiled module {name} is not what this host wrote under its master key; it was removed and is compiled anew",
@@ -126,9 +107,12 @@ impl Artifacts {
 
     /// Keeps what was compiled. Where that fails the log says so, and nothing else happens.
     pub(crate) fn put(&self, digest: &Digest, code: &Code<'_>) {
-        let Some(kept) = &self.0 else { return };
-        let sealed = kept.seal.close(digest, &kept.settings, code);
-        if let Err(error) = kept.folder.write(&kept.name(digest), &sealed, code.bytes()) {
+        let Some(cache) = &self.0 else { return };
+        let sealed = cache.seal.close(digest, &cache.settings, code);
+        if let Err(error) = cache
+            .folder
+            .write(&cache.name(digest), &sealed, code.bytes())
+        {
             tracing::warn!(
                 plugin.digest = short(digest),
                 "the compiled module {} was not kept: {error}",
@@ -140,14 +124,14 @@ impl Artifacts {
     /// Removes what none of these digests needs; they come in the order of their weight, and where
     /// all together are too large the last ones go too.
     pub(crate) fn retain(&self, needed: &[Digest]) {
-        if let Some(kept) = &self.0 {
-            let names: Vec<String> = needed.iter().map(|digest| kept.name(digest)).collect();
-            kept.folder.retain(&names);
+        if let Some(cache) = &self.0 {
+            let names: Vec<String> = needed.iter().map(|digest| cache.name(digest)).collect();
+            cache.folder.retain(&names);
         }
     }
 }
 
-impl Kept {
+impl Cache {
     fn name(&self, digest: &Digest) -> String {
         format!("{digest}-{}.cwasm", self.settings)
     }
@@ -155,47 +139,6 @@ impl Kept {
 
 fn count(outcome: &'static str) {
     counter!("kassette_plugin_cache_total", "outcome" => outcome).increment(1);
-}
-
-/// What machine code depends on beside the module: the compiler's version and settings, the
-/// processor's abilities, the layout of our own files.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Settings([u8; 16]);
-
-impl Settings {
-    pub(crate) fn of(engine: &Engine) -> Self {
-        let mut hash = Words(Sha256::new());
-        hash.0.update(b"kassette compiled module 1\0");
-        std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut hash);
-        let hash: [u8; 32] = hash.0.finalize().into();
-        let mut settings = [0; 16];
-        settings.copy_from_slice(&hash[..16]);
-        Self(settings)
-    }
-
-    pub(crate) const fn as_bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-}
-
-impl fmt::Display for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
-}
-
-/// Takes what a type hashes of itself into SHA-256, whose result means the same in every process.
-struct Words(Sha256);
-
-impl std::hash::Hasher for Words {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    /// Nobody asks: the whole hash is taken.
-    fn finish(&self) -> u64 {
-        0
-    }
 }
 
 #[cfg(test)]

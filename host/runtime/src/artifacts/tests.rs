@@ -2,8 +2,10 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use zeroize::Zeroizing;
+
 use super::*;
-use crate::config::{Limits, PoolSizes};
+use crate::limits::{Limits, PoolSizes};
 
 /// The smallest component.
 const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";

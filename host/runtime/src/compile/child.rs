@@ -18,22 +18,49 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::spare::Spare;
-use super::{CompileLimits, invalid};
 use crate::error::LoadError;
 
 /// Before the payload: what it is, and its length.
-pub(super) const HEAD: usize = 9;
+pub(super) const HEADER_BYTES: usize = 9;
 /// The payload is machine code.
 pub(super) const CODE: u8 = 1;
 /// The payload says why the module is no valid component.
 pub(super) const REFUSED: u8 = 2;
 /// Most bytes of machine code; a Python guest has 100 MiB.
-const MOST: u64 = 512 << 20;
+const MAX_CODE_BYTES: u64 = 512 << 20;
 /// Threads of the compiler: enough for an answer within the time that a swap may take, and the
 /// gateway keeps the rest of the machine.
 const THREADS: &str = "2";
 /// How often an ended child is looked for, once it has said all it says.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+/// What compiling one module may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompileLimits {
+    /// CPU time of all threads of the compiler; counted by the kernel in whole seconds.
+    pub cpu: Duration,
+    /// Wall-clock time, after which the compiler is killed.
+    pub wall: Duration,
+    /// Bytes of address space.
+    pub memory: u64,
+}
+
+impl CompileLimits {
+    /// Limits by the size of a module, in bytes. Our own guests (40-140 kB) take 0.2-0.6 s of CPU,
+    /// a Python guest of 18 MB about 12 s and several hundred megabytes; each has at least three
+    /// times that.
+    pub const fn of(bytes: usize) -> Self {
+        let mib = bytes.div_ceil(1 << 20) as u64;
+        let cpu = 5 + 2 * mib;
+        Self {
+            cpu: Duration::from_secs(cpu),
+            // The child yields to the gateway, so on a busy machine it waits a good deal.
+            wall: Duration::from_secs(2 * cpu + 5),
+            // The program itself, its stacks and the allocator's reserves are in the first part.
+            memory: (768 << 20) + mib * (64 << 20),
+        }
+    }
+}
 
 /// How to run the compiler as a child process.
 #[derive(Clone, Debug)]
@@ -66,8 +93,8 @@ impl CompilerChild {
     }
 
     /// Has a child ready from now on, before a module comes.
-    pub(super) fn get_ready(&self) {
-        self.spare.keep(self.command());
+    pub(super) fn warm_up(&self) {
+        self.spare.keep_ready(self.command());
     }
 
     /// Compiles in a child of its own and waits for it, at most for its wall-clock limit.
@@ -82,18 +109,18 @@ impl CompilerChild {
             return Err(LoadError::NoCompiler(io::ErrorKind::BrokenPipe));
         };
         let head = format!("{} {}\n", limits.cpu.as_secs(), limits.memory);
-        let (answer, ended) = talk(
+        let (reply, ended) = run_child(
             &mut child,
             stdin,
             stdout,
             [head.as_bytes(), bytes],
             limits.wall,
         );
-        match answer {
-            Ok(Answer::Code(code)) => Ok(code),
-            Ok(Answer::Refused(why)) => Err(invalid(&why)),
-            Ok(Answer::Broken) => Err(died(ended, limits)),
-            Err(TooLong) => Err(LoadError::CompileTime(limits.wall)),
+        match reply {
+            Ok(ChildReply::Code(code)) => Ok(code),
+            Ok(ChildReply::Refused(why)) => Err(LoadError::invalid(&why)),
+            Ok(ChildReply::Broken) => Err(exit_error(ended, limits)),
+            Err(TimedOut) => Err(LoadError::CompileTime(limits.wall)),
         }
     }
 
@@ -118,54 +145,54 @@ impl CompilerChild {
     }
 }
 
-/// What a child says.
-enum Answer {
+enum ChildReply {
     Code(Vec<u8>),
     Refused(String),
     /// Nothing, or not all of it.
     Broken,
 }
 
-/// The child did not end its answer in time.
-struct TooLong;
+struct TimedOut;
 
 /// Hands a child the module, takes its answer and sees it end. It is killed where it takes too long
-/// for either, so that the pipes end and nobody is left waiting.
-fn talk(
+/// for either, so that the pipes end and no thread is left waiting.
+fn run_child(
     child: &mut Child,
     mut stdin: ChildStdin,
     stdout: ChildStdout,
-    said: [&[u8]; 2],
-    patience: Duration,
-) -> (Result<Answer, TooLong>, Option<ExitStatus>) {
-    let until = Instant::now() + patience;
+    input: [&[u8]; 2],
+    timeout: Duration,
+) -> (Result<ChildReply, TimedOut>, Option<ExitStatus>) {
+    let until = Instant::now() + timeout;
     thread::scope(|scope| {
         // A child that dies early closes the pipe, and its answer tells.
         scope.spawn(move || {
-            let _ = said.iter().try_for_each(|part| stdin.write_all(part));
+            let _ = input.iter().try_for_each(|part| stdin.write_all(part));
         });
         let (tell, told) = channel();
         scope.spawn(move || {
-            let mut answer = Vec::new();
-            let read = stdout.take(MOST + HEAD as u64).read_to_end(&mut answer);
-            let _ = tell.send(read.map(|_| answer));
+            let mut reply = Vec::new();
+            let read = stdout
+                .take(MAX_CODE_BYTES + HEADER_BYTES as u64)
+                .read_to_end(&mut reply);
+            let _ = tell.send(read.map(|_| reply));
         });
-        let answer = match told.recv_timeout(patience) {
-            Ok(read) => Ok(read.map_or(Answer::Broken, Answer::parse)),
-            Err(RecvTimeoutError::Timeout) => Err(TooLong),
-            Err(RecvTimeoutError::Disconnected) => Ok(Answer::Broken),
+        let reply = match told.recv_timeout(timeout) {
+            Ok(read) => Ok(read.map_or(ChildReply::Broken, ChildReply::parse)),
+            Err(RecvTimeoutError::Timeout) => Err(TimedOut),
+            Err(RecvTimeoutError::Disconnected) => Ok(ChildReply::Broken),
         };
         // How it ended matters only where it has not said all.
-        let patience = matches!(answer, Ok(Answer::Broken)).then_some(until);
-        (answer, end(child, patience))
+        let grace = matches!(reply, Ok(ChildReply::Broken)).then_some(until);
+        (reply, reap(child, grace))
     })
 }
 
-/// Takes leave of a child, at once or after giving it time to end by itself.
-fn end(child: &mut Child, until: Option<Instant>) -> Option<ExitStatus> {
+/// Ends a child, at once or after giving it time to end by itself.
+fn reap(child: &mut Child, until: Option<Instant>) -> Option<ExitStatus> {
     while until.is_some_and(|until| Instant::now() < until) {
         match child.try_wait() {
-            Ok(None) => thread::sleep(LOOK),
+            Ok(None) => thread::sleep(POLL_INTERVAL),
             Ok(status) => return status,
             Err(_) => break,
         }
@@ -174,9 +201,9 @@ fn end(child: &mut Child, until: Option<Instant>) -> Option<ExitStatus> {
     child.wait().ok()
 }
 
-impl Answer {
-    fn parse(mut said: Vec<u8>) -> Self {
-        let Some((&kind, rest)) = said.split_first() else {
+impl ChildReply {
+    fn parse(mut reply: Vec<u8>) -> Self {
+        let Some((&kind, rest)) = reply.split_first() else {
             return Self::Broken;
         };
         let Some((length, payload)) = rest.split_first_chunk() else {
@@ -185,17 +212,17 @@ impl Answer {
         if u64::from_le_bytes(*length) != payload.len() as u64 {
             return Self::Broken;
         }
-        said.drain(..HEAD);
+        reply.drain(..HEADER_BYTES);
         match kind {
-            CODE => Self::Code(said),
-            REFUSED => Self::Refused(String::from_utf8_lossy(&said).into_owned()),
+            CODE => Self::Code(reply),
+            REFUSED => Self::Refused(String::from_utf8_lossy(&reply).into_owned()),
             _ => Self::Broken,
         }
     }
 }
 
-/// Why a child has no answer, by how it ended.
-fn died(status: Option<ExitStatus>, limits: CompileLimits) -> LoadError {
+/// Why a child gave no answer, by how it ended.
+fn exit_error(status: Option<ExitStatus>, limits: CompileLimits) -> LoadError {
     let signal = status.and_then(|status| status.signal());
     let is = |wanted: Signal| signal == Some(wanted.as_raw());
     if is(Signal::XCPU) || is(Signal::KILL) {
@@ -285,7 +312,7 @@ mod tests {
     fn a_child_that_waited_compiles_and_one_that_died_waiting_is_replaced() {
         let code = r"cat >/dev/null; printf '\001\004\0\0\0\0\0\0\0code'";
         let waiting = script(code);
-        waiting.get_ready();
+        waiting.warm_up();
         for _ in 0..3 {
             assert_eq!(waiting.compile(b"module").unwrap(), b"code");
         }
@@ -294,7 +321,7 @@ mod tests {
         assert!(died.is_ok());
         // One that ends before it is asked anything, every time.
         let hasty = CompilerChild::new("/bin/sh", ["-c", "exit 0"]);
-        hasty.get_ready();
+        hasty.warm_up();
         assert_eq!(hasty.compile(b"module"), Err(LoadError::CompilerFailed));
     }
 

@@ -2,7 +2,7 @@
 //!
 //! To start a process of our size, to set up the engine and to run the compiler's code for the first
 //! time takes as long as a small module takes to compile. So one child has all that behind it and
-//! waits; whoever takes it makes the next one start. A child serves one module, as ever: what a
+//! waits; taking it makes the next one start. A child serves one module, as ever: what a
 //! module did to its compiler dies with it.
 
 use std::io;
@@ -13,18 +13,18 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-/// The child that waits, once somebody has asked for one.
+/// The child that waits, once the runtime has asked for one.
 #[derive(Debug, Default)]
 pub(super) struct Spare(OnceLock<Mutex<Receiver<Waiting>>>);
 
-/// A child that is ended where nobody takes it.
+/// A child that is killed where it is not taken.
 #[derive(Debug)]
 struct Waiting(Option<Child>);
 
 impl Spare {
     /// Has one child waiting from now on. They are started on a thread that lives as long as this:
     /// a child is killed when the thread that started it ends.
-    pub(super) fn keep(&self, start: impl Fn() -> io::Result<Child> + Send + 'static) {
+    pub(super) fn keep_ready(&self, start: impl Fn() -> io::Result<Child> + Send + 'static) {
         self.0.get_or_init(|| {
             // Nothing is put aside: a child is handed over, and then the next one is started.
             let (give, taken) = sync_channel(0);
@@ -48,7 +48,7 @@ impl Spare {
 }
 
 fn serve(start: &impl Fn() -> io::Result<Child>, give: &SyncSender<Waiting>) {
-    // Whoever takes nothing starts a child of its own, and reports what is wrong with that.
+    // The compiler that is handed none starts a child itself, and reports what is wrong with that.
     while give.send(Waiting(start().ok())).is_ok() {}
 }
 

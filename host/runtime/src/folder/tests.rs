@@ -15,29 +15,29 @@ fn file(folder: &Path) -> PathBuf {
     folder.join("method.ideal.wasm")
 }
 
-/// A watch of which nobody takes the events.
-fn watching(folder: &Path) -> Watch {
+/// A watch whose events stay in their queue.
+fn watching(folder: &Path) -> FolderWatch {
     watch(folder).unwrap()
 }
 
 /// One on a system without events.
-fn looking(folder: &Path) -> Watch {
-    Watch {
+fn looking(folder: &Path) -> FolderWatch {
+    FolderWatch {
         watcher: None,
         ..watching(folder)
     }
 }
 
 /// Notes a file as dealt with, as it is now.
-fn take(watch: &mut Watch) {
+fn load_file(watch: &mut FolderWatch) {
     let (found, _) = read(&file(&watch.folder)).unwrap().unwrap();
-    watch.taken.insert(ideal(), found);
+    watch.handled.insert(ideal(), found);
 }
 
 /// What one event of the system becomes.
-fn told(kind: EventKind, path: &str) -> Option<Seen> {
+fn told(kind: EventKind, path: &str) -> Option<FolderEvent> {
     let (sender, events) = sync_channel(8);
-    collect(Ok(Event::new(kind).add_path(path.into())), &sender);
+    on_event(Ok(Event::new(kind).add_path(path.into())), &sender);
     events.try_iter().next()
 }
 
@@ -49,7 +49,7 @@ fn a_file_renamed_into_place_is_whole_however_that_is_told() {
         let event = paths
             .iter()
             .fold(event, |event, path| event.add_path(path.into()));
-        collect(Ok(event), &sender);
+        on_event(Ok(event), &sender);
     };
     let (aside, file) = ("/p/.new", "/p/method.ideal.wasm");
     rename(RenameMode::To, &[file]);
@@ -58,26 +58,26 @@ fn a_file_renamed_into_place_is_whole_however_that_is_told() {
     let mut seen = events.try_iter();
     let mut due = || loop {
         match seen.next() {
-            Some(Seen::Due(_, after)) => return Some(after),
+            Some(FolderEvent::Due(_, after)) => return Some(after),
             Some(_) => {}
             None => return None,
         }
     };
-    assert_eq!([due(), due(), due()], [Some(SETTLED); 3]);
+    assert_eq!([due(), due(), due()], [Some(DEBOUNCE); 3]);
     rename(RenameMode::From, &[file]);
-    assert!(matches!(events.try_recv(), Ok(Seen::Gone(_))));
+    assert!(matches!(events.try_recv(), Ok(FolderEvent::Gone(_))));
 }
 
 #[test]
 fn where_events_were_lost_the_folder_is_looked_at() {
     let (sender, events) = sync_channel(4);
-    collect(Ok(Event::new(EventKind::Other)), &sender);
+    on_event(Ok(Event::new(EventKind::Other)), &sender);
     assert!(events.try_recv().is_err());
     let full = Event::new(EventKind::Other).set_flag(Flag::Rescan);
-    collect(Ok(full), &sender);
-    assert!(matches!(events.try_recv(), Ok(Seen::Look)));
-    collect(Err(notify::Error::generic("lost")), &sender);
-    assert!(matches!(events.try_recv(), Ok(Seen::Look)));
+    on_event(Ok(full), &sender);
+    assert!(matches!(events.try_recv(), Ok(FolderEvent::Rescan)));
+    on_event(Err(notify::Error::generic("lost")), &sender);
+    assert!(matches!(events.try_recv(), Ok(FolderEvent::Rescan)));
 }
 
 #[test]
@@ -100,14 +100,14 @@ fn only_files_named_like_slots_are_modules() {
 #[test]
 fn a_file_is_due_soon_after_it_was_closed_and_late_while_it_is_written() {
     let due = |kind| match told(kind, "/p/method.ideal.wasm") {
-        Some(Seen::Due(_, after)) => Some(after),
+        Some(FolderEvent::Due(_, after)) => Some(after),
         _ => None,
     };
     let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
-    assert_eq!(due(closed), Some(SETTLED));
+    assert_eq!(due(closed), Some(DEBOUNCE));
     let written = EventKind::Modify(ModifyKind::Data(DataChange::Any));
-    assert_eq!(due(written), Some(QUIET));
-    assert_eq!(due(EventKind::Create(CreateKind::File)), Some(QUIET));
+    assert_eq!(due(written), Some(WRITE_QUIET));
+    assert_eq!(due(EventKind::Create(CreateKind::File)), Some(WRITE_QUIET));
     let touched = EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any));
     assert_eq!(due(touched), None);
 }
@@ -115,7 +115,10 @@ fn a_file_is_due_soon_after_it_was_closed_and_late_while_it_is_written() {
 #[test]
 fn a_link_beside_the_files_that_was_switched_is_reason_to_look() {
     let renamed = EventKind::Modify(ModifyKind::Name(RenameMode::To));
-    assert!(matches!(told(renamed, "/p/..data"), Some(Seen::Look)));
+    assert!(matches!(
+        told(renamed, "/p/..data"),
+        Some(FolderEvent::Rescan)
+    ));
     let written = EventKind::Modify(ModifyKind::Data(DataChange::Any));
     assert!(told(written, "/p/notes.txt").is_none());
 }
@@ -125,20 +128,20 @@ fn writing_puts_a_file_off_and_being_replaced_again_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let mut watch = looking(folder.path());
     let (slot, now) = (ideal(), Instant::now());
-    let whole = now + SETTLED / 2;
-    watch.expect(slot.clone(), whole);
-    watch.expect(slot.clone(), whole + SETTLED / 4);
+    let whole = now + DEBOUNCE / 2;
+    watch.schedule(slot.clone(), whole);
+    watch.schedule(slot.clone(), whole + DEBOUNCE / 4);
     assert_eq!(
         watch.due[&slot], whole,
         "replaced again: the first time stays"
     );
     // Far off, so that a slow machine does not reach it.
     let writing = now + PATIENCE * 60;
-    watch.expect(slot.clone(), writing);
+    watch.schedule(slot.clone(), writing);
     assert_eq!(watch.due[&slot], writing, "it is being written");
-    watch.expect(slot.clone(), writing + SETTLED);
-    assert_eq!(watch.due[&slot], writing + SETTLED, "and still is");
-    watch.expect(slot.clone(), whole);
+    watch.schedule(slot.clone(), writing + DEBOUNCE);
+    assert_eq!(watch.due[&slot], writing + DEBOUNCE, "and still is");
+    watch.schedule(slot.clone(), whole);
     assert_eq!(watch.due[&slot], whole, "it was closed");
 }
 
@@ -148,10 +151,10 @@ fn without_events_a_file_is_taken_once_two_looks_find_it_the_same() {
     let mut watch = looking(folder.path());
     for part in ["a", "ab", "abc"] {
         fs::write(file(folder.path()), part).unwrap();
-        watch.look();
+        watch.scan();
         assert!(watch.due.is_empty(), "{part}: it may still be written");
     }
-    watch.look();
+    watch.scan();
     assert!(watch.due.contains_key(&ideal()));
 }
 
@@ -165,15 +168,15 @@ fn behind_a_link_is_the_file_that_counts() {
     }
     symlink(other.path().join("one"), file(folder.path())).unwrap();
     let mut watch = looking(folder.path());
-    take(&mut watch);
+    load_file(&mut watch);
     for _ in 0..3 {
-        watch.look();
+        watch.scan();
         assert!(watch.due.is_empty(), "it was dealt with");
     }
     symlink(other.path().join("two"), &aside).unwrap();
     fs::rename(&aside, file(folder.path())).unwrap();
-    watch.look();
-    watch.look();
+    watch.scan();
+    watch.scan();
     assert!(watch.due.contains_key(&ideal()));
 }
 
@@ -185,11 +188,11 @@ fn a_folder_in_the_place_of_another_is_watched_as_that_was() {
     let mut watch = watching(&folder);
     // The first is kept beside, so that the second is another one for certain.
     fs::rename(&folder, parent.path().join("before")).unwrap();
-    watch.look();
+    watch.scan();
     fs::create_dir(&folder).unwrap();
-    watch.look();
+    watch.scan();
     fs::write(file(&folder), "module").unwrap();
     let told = std::iter::from_fn(|| watch.events.recv_timeout(PATIENCE).ok());
-    let mut closed = told.filter(|seen| matches!(seen, Seen::Due(_, SETTLED)));
-    assert!(closed.next().is_some(), "nobody told of the new file");
+    let mut closed = told.filter(|event| matches!(event, FolderEvent::Due(_, DEBOUNCE)));
+    assert!(closed.next().is_some(), "no event told of the new file");
 }

@@ -11,7 +11,7 @@ use crate::access::AccountAccess;
 use crate::v0_1::bindings::provider::kassette::plugin::http::{Credential, SecretField};
 
 /// Credentials of one request; vendors want one or two.
-const MOST: usize = 8;
+const MAX_CREDENTIALS: usize = 8;
 /// What a form-encoded body calls itself.
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -27,7 +27,7 @@ pub(crate) fn write(
     headers: &mut HeaderMap,
     body: &mut Vec<u8>,
 ) -> Result<Vec<HostPattern>, &'static str> {
-    if credentials.len() > MOST {
+    if credentials.len() > MAX_CREDENTIALS {
         return Err("too many credentials");
     }
     let mut common: Option<Vec<HostPattern>> = None;

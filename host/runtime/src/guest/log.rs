@@ -17,31 +17,31 @@ const TARGET: &str = "kassette::plugin";
 
 /// Lines that one call may still write.
 #[derive(Debug)]
-pub(crate) struct Lines(u32);
+pub(crate) struct LogBudget(u32);
 
-impl Default for Lines {
+impl Default for LogBudget {
     fn default() -> Self {
         Self(LINES)
     }
 }
 
-impl Lines {
+impl LogBudget {
     /// Whether the call has written nothing.
-    pub(crate) const fn silent(&self) -> bool {
+    pub(crate) const fn is_silent(&self) -> bool {
         self.0 == LINES
     }
 
     /// Passes one line on, without anything that could forge another.
-    pub(crate) fn write(&mut self, who: &Identity, level: Level, message: &str) {
+    pub(crate) fn write(&mut self, identity: &Identity, level: Level, message: &str) {
         let Some(left) = self.0.checked_sub(1) else {
             return;
         };
         self.0 = left;
-        if who.lines.line().is_none() {
+        if identity.log_limit.line().is_none() {
             return;
         }
         let message = text::cut(message, LINE);
-        let (slot, digest) = (who.slot.as_str(), short(&who.digest));
+        let (slot, digest) = (identity.slot.as_str(), short(&identity.digest));
         match level {
             Level::ERROR => {
                 tracing::error!(target: TARGET, { plugin.slot = slot, plugin.digest = digest }, "{message}")

@@ -2,27 +2,27 @@
 
 use tracing::Level;
 
-use super::log::Lines;
+use super::log::LogBudget;
+use super::wasi::state::Wasi;
 use crate::host::Identity;
-use crate::lanes::Apart;
 use crate::meter::{Meter, Metered};
+use crate::shards::ShardArc;
 use crate::v0_1::bindings::method::kassette::plugin as wit;
-use crate::wasi::Wasi;
 
 /// The data of one method's call.
 pub(crate) struct MethodState {
     meter: Meter,
-    pub(crate) lines: Lines,
-    pub(crate) who: Apart<Identity>,
+    pub(crate) log: LogBudget,
+    pub(crate) identity: ShardArc<Identity>,
     pub(crate) wasi: Wasi,
 }
 
 impl MethodState {
-    pub(crate) fn new(who: Apart<Identity>, wasi: Wasi) -> Self {
+    pub(crate) fn new(identity: ShardArc<Identity>, wasi: Wasi) -> Self {
         Self {
-            meter: Meter::new(&who.limits),
-            lines: Lines::default(),
-            who,
+            meter: Meter::new(&identity.limits),
+            log: LogBudget::default(),
+            identity,
             wasi,
         }
     }
@@ -48,6 +48,6 @@ impl wit::log::Host for MethodState {
             wit::log::Level::Warn => Level::WARN,
             wit::log::Level::Error => Level::ERROR,
         };
-        self.lines.write(&self.who, level, &message);
+        self.log.write(&self.identity, level, &message);
     }
 }

@@ -1,9 +1,10 @@
 //! What a guest finds on the host's side of its imports.
 
-pub(crate) mod cached;
 pub(crate) mod credentials;
+pub(crate) mod get_cached;
 pub(crate) mod log;
 pub(crate) mod method;
 pub(crate) mod provider;
 pub(crate) mod secrets;
 pub(crate) mod send;
+pub(crate) mod wasi;

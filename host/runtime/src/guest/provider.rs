@@ -8,7 +8,7 @@ use tracing::Level;
 
 use kassette_domain::provider::ProviderDescription;
 
-use super::log::Lines;
+use super::log::LogBudget;
 use crate::access::AccountAccess;
 use crate::host::{Host, Identity};
 use crate::meter::{Meter, Metered};
@@ -17,8 +17,8 @@ use crate::v0_1::bindings::provider::kassette::plugin as wit;
 /// The data of one provider's call.
 pub(crate) struct ProviderState {
     meter: Meter,
-    lines: Lines,
-    pub(super) who: Arc<Identity>,
+    log: LogBudget,
+    pub(super) identity: Arc<Identity>,
     /// None in `describe`, which is about no account.
     pub(super) call: Option<Call>,
 }
@@ -35,30 +35,30 @@ pub(crate) struct Call {
     /// another one afterwards. A request that is refused waits for nothing, and must not stop the
     /// clock: a module could go on asking for ever.
     pub(super) waits: u32,
-    pub(super) ledger: Ledger,
+    pub(super) sent_requests: SentRequests,
 }
 
-/// What left this host during a call and what was proved: the host's own knowledge, whatever the module
-/// says.
+/// The requests that left this host during a call, and whether the caller proved who it is: the host's own
+/// knowledge, whatever the module says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ledger {
+pub(crate) struct SentRequests {
     /// Whether a request that may change something left, or may have.
-    pub(crate) left: bool,
+    pub(crate) any_sent: bool,
     /// Whether a code was right under a secret of the account, or a certificate was there to check one by.
     pub(crate) proved: bool,
     /// Those of them that got no whole answer, unless the same request did later.
     unanswered: Vec<u64>,
 }
 
-impl Ledger {
-    /// Whether something may have happened that nobody has told us about.
-    pub(crate) fn open(&self) -> bool {
+impl SentRequests {
+    /// Whether something may have happened at the vendor that no answer told of.
+    pub(crate) fn any_unanswered(&self) -> bool {
         !self.unanswered.is_empty()
     }
 
     /// Notes a request before it is handed over, because the call may end while it is under way.
-    pub(crate) fn leaving(&mut self, fingerprint: u64) {
-        self.left = true;
+    pub(crate) fn sending(&mut self, fingerprint: u64) {
+        self.any_sent = true;
         self.unanswered.push(fingerprint);
     }
 
@@ -78,20 +78,19 @@ pub(super) fn fingerprint(request: &wit::http::Request) -> u64 {
 }
 
 impl ProviderState {
-    pub(crate) fn new(who: Arc<Identity>, call: Option<Call>) -> Self {
+    pub(crate) fn new(identity: Arc<Identity>, call: Option<Call>) -> Self {
         Self {
-            meter: Meter::new(&who.limits),
-            lines: Lines::default(),
-            who,
+            meter: Meter::new(&identity.limits),
+            log: LogBudget::default(),
+            identity,
             call,
         }
     }
 
-    /// What left, as far as the call came.
-    pub(crate) fn ledger(&self) -> Ledger {
+    pub(crate) fn sent_requests(&self) -> SentRequests {
         self.call
             .as_ref()
-            .map(|call| call.ledger.clone())
+            .map(|call| call.sent_requests.clone())
             .unwrap_or_default()
     }
 }
@@ -110,7 +109,7 @@ impl Call {
             ends,
             requests: 0,
             waits: 0,
-            ledger: Ledger::default(),
+            sent_requests: SentRequests::default(),
         }
     }
 }
@@ -135,7 +134,7 @@ impl wit::log::Host for ProviderState {
             wit::log::Level::Warn => Level::WARN,
             wit::log::Level::Error => Level::ERROR,
         };
-        self.lines.write(&self.who, level, &message);
+        self.log.write(&self.identity, level, &message);
     }
 }
 
@@ -149,7 +148,7 @@ impl wit::http::Host for ProviderState {
                 "`describe` sends nothing".into(),
             ));
         };
-        call.send(&self.who, request).await
+        call.send(&self.identity, request).await
     }
 
     async fn get_cached(
@@ -162,8 +161,8 @@ impl wit::http::Host for ProviderState {
                 "`describe` sends nothing".into(),
             ));
         };
-        let answer = call.get_cached(&self.who, url, life).await;
-        call.ledger.proved |= answer.as_ref().is_ok_and(|answer| answer.status == 200);
+        let answer = call.get_cached(&self.identity, url, life).await;
+        call.sent_requests.proved |= answer.as_ref().is_ok_and(|answer| answer.status == 200);
         answer
     }
 }
@@ -193,7 +192,7 @@ impl wit::secrets::Host for ProviderState {
     ) -> bool {
         self.call.as_mut().is_some_and(|call| {
             let right = super::secrets::verify(&call.access, &name, algorithm, &message, &code);
-            call.ledger.proved |= right;
+            call.sent_requests.proved |= right;
             right
         })
     }

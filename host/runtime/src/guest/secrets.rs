@@ -55,7 +55,7 @@ pub(crate) fn verify(
 }
 
 /// The keys that stand for a name, the current one first. Empty and unreadable ones are none at
-/// all: anyone could sign with an empty key.
+/// all: every stranger could sign with an empty key.
 fn keys(access: &AccountAccess, name: &str) -> Vec<Key> {
     if let Some(entry) = access.secrets.iter().find(|entry| entry.name == name) {
         return entry

@@ -1,4 +1,4 @@
-//! `http.send`: a module's request, judged, given its credentials, sent, and its answer blanked.
+//! `http.send`: a module's request, checked, given its credentials, sent, and its answer redacted.
 
 use std::time::Duration;
 
@@ -12,24 +12,23 @@ use url::Url;
 use super::credentials;
 use super::provider::{Call, fingerprint};
 use crate::access::Exchange;
-use crate::blank::Blanker;
 use crate::host::Identity;
+use crate::redact::Redactor;
 use crate::v0_1::bindings::provider::kassette::plugin::http as wit;
 use crate::v0_1::provider::verb_from;
 
 /// Requests of one call (the contract's limit).
-const REQUESTS: u32 = 16;
+const MAX_REQUESTS: u32 = 16;
 /// Bytes of a request, address, headers and body together (the contract's limit).
-const REQUEST: usize = 256 * 1024;
+const MAX_REQUEST_BYTES: usize = 256 * 1024;
 /// Bytes of an answer's body (the contract's limit).
-const RESPONSE: usize = 1024 * 1024;
-/// Headers of a request.
-const HEADERS: usize = 64;
+const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
+const MAX_HEADERS: usize = 64;
 /// Longest token that is kept; a signed token with many claims has 2 KiB.
-const TOKEN: usize = 8 * 1024;
+const MAX_TOKEN_BYTES: usize = 8 * 1024;
 /// Headers that only the host sets, beside those that the client refuses; and those that would have a
-/// secret in an answer look otherwise than what is [blanked](Call::blanked): packed, or in two halves.
-const OURS: [&str; 5] = [
+/// secret in an answer look otherwise than what is [redacted](Call::redacted): packed, or in two halves.
+const RESERVED_HEADERS: [&str; 5] = [
     "user-agent",
     "host",
     "content-length",
@@ -38,7 +37,7 @@ const OURS: [&str; 5] = [
 ];
 
 /// A request that may be sent.
-pub(super) struct Ready {
+pub(super) struct PreparedRequest {
     pub(super) url: Url,
     method: Method,
     headers: HeaderMap,
@@ -51,26 +50,26 @@ impl Call {
     /// Sends one request of the module.
     pub(super) async fn send(
         &mut self,
-        who: &Identity,
+        identity: &Identity,
         request: wit::Request,
     ) -> Result<wit::Response, wit::Failure> {
         let ready = self.prepare(&request)?;
-        let (answer, _) = self.exchange(who, request, ready).await?;
+        let (answer, _) = self.exchange(identity, request, ready).await?;
         Ok(answer)
     }
 
-    /// Sends what was judged. The answer as the module sees it, and whether it is as it came: no secret
-    /// was blanked in it.
+    /// Sends what was checked. The answer as the module sees it, and whether it is as it came: no secret
+    /// was redacted in it.
     pub(super) async fn exchange(
         &mut self,
-        who: &Identity,
+        identity: &Identity,
         request: wit::Request,
-        ready: Ready,
+        ready: PreparedRequest,
     ) -> Result<(wit::Response, bool), wit::Failure> {
         let mutating = ready.method != Method::GET;
-        let (before, print) = (self.ledger.left, fingerprint(&request));
+        let (before, print) = (self.sent_requests.any_sent, fingerprint(&request));
         if mutating {
-            self.ledger.leaving(print);
+            self.sent_requests.sending(print);
         }
         let started = Instant::now();
         let deadline = self.ends.saturating_duration_since(started);
@@ -80,44 +79,47 @@ impl Call {
             headers: ready.headers,
             body: ready.body.into(),
             deadline: deadline.min(self.host.config.request_deadline),
-            max_response: RESPONSE,
+            max_response: MAX_RESPONSE_BYTES,
             hosts: Some(&self.access.hosts),
         };
         self.waits += 1;
         let outcome = self.host.outgoing.send(sending).await;
-        let unread = outcome.as_ref().ok().and_then(unread);
-        let is_open = unread.is_some() || matches!(outcome, Err(SendError::NoAnswer(_)));
+        let unreadable = outcome.as_ref().ok().and_then(unreadable);
+        let is_open = unreadable.is_some() || matches!(outcome, Err(SendError::NoAnswer(_)));
         if mutating && !is_open {
-            self.ledger.answered(print);
+            self.sent_requests.answered(print);
         }
         if matches!(outcome, Err(SendError::NotSent(_))) {
-            self.ledger.left = before;
+            self.sent_requests.any_sent = before;
         }
         self.record(&request, &ready.url, &outcome, started.elapsed());
-        if let Some(why) = unread {
+        if let Some(why) = unreadable {
             return Err(wit::Failure::NoAnswer(why.into()));
         }
         match outcome {
             Ok(response) => {
                 if let Some(keep) = request.keep.filter(|_| response.status.is_success()) {
-                    self.keep(who, &keep, &response.body, ready.token_hosts);
+                    self.keep_token(identity, &keep, &response.body, ready.token_hosts);
                 }
-                Ok(self.blanked(&response))
+                Ok(self.redacted(&response))
             }
             Err(SendError::NotSent(why)) => Err(wit::Failure::NotSent(why.to_string())),
             Err(SendError::NoAnswer(why)) => Err(wit::Failure::NoAnswer(why.to_string())),
         }
     }
 
-    /// Judges a request and writes its credentials.
-    pub(super) fn prepare(&mut self, request: &wit::Request) -> Result<Ready, wit::Failure> {
-        self.judge(request)
+    /// Checks a request and writes its credentials.
+    pub(super) fn prepare(
+        &mut self,
+        request: &wit::Request,
+    ) -> Result<PreparedRequest, wit::Failure> {
+        self.check(request)
             .map_err(|why| wit::Failure::NotSent(why.into()))
     }
 
-    fn judge(&mut self, request: &wit::Request) -> Result<Ready, &'static str> {
+    fn check(&mut self, request: &wit::Request) -> Result<PreparedRequest, &'static str> {
         self.requests += 1;
-        if self.requests > REQUESTS {
+        if self.requests > MAX_REQUESTS {
             return Err("more than 16 requests in one call");
         }
         let headers: usize = request
@@ -125,8 +127,8 @@ impl Call {
             .iter()
             .map(|(name, value)| name.len() + value.len())
             .sum();
-        if request.url.len() + headers + request.body.len() > REQUEST
-            || request.headers.len() > HEADERS
+        if request.url.len() + headers + request.body.len() > MAX_REQUEST_BYTES
+            || request.headers.len() > MAX_HEADERS
         {
             return Err("the request is over 256 KiB, or has over 64 headers");
         }
@@ -158,7 +160,7 @@ impl Call {
         if token_hosts.is_empty() {
             token_hosts.extend(HostPattern::of(&url));
         }
-        Ok(Ready {
+        Ok(PreparedRequest {
             method: method(request.verb),
             url,
             headers,
@@ -167,15 +169,20 @@ impl Call {
         })
     }
 
-    /// Takes a token out of an answer.
-    fn keep(&self, who: &Identity, keep: &wit::Keep, body: &[u8], hosts: Vec<HostPattern>) {
+    fn keep_token(
+        &self,
+        identity: &Identity,
+        keep: &wit::Keep,
+        body: &[u8],
+        hosts: Vec<HostPattern>,
+    ) {
         let answer: Option<serde_json::Value> = serde_json::from_slice(body).ok();
         let at = |pointer: &str| answer.as_ref()?.pointer(pointer);
         let value = at(&keep.pointer).and_then(|value| value.as_str());
-        let Some(value) = value.filter(|value| (1..=TOKEN).contains(&value.len())) else {
+        let Some(value) = value.filter(|value| (1..=MAX_TOKEN_BYTES).contains(&value.len())) else {
             tracing::warn!(
-                plugin.slot = %who.slot, plugin.token = keep.token,
-                "{} found no token where it expected one", who.slot,
+                plugin.slot = %identity.slot, plugin.token = keep.token,
+                "{} found no token where it expected one", identity.slot,
             );
             return;
         };
@@ -186,20 +193,20 @@ impl Call {
             .keep(&keep.token, Secret::new(value), hosts, life, now);
     }
 
-    /// The answer as the module sees it, and whether nothing was blanked.
-    fn blanked(&self, response: &Response) -> (wit::Response, bool) {
+    /// The answer as the module sees it, and whether nothing was redacted.
+    fn redacted(&self, response: &Response) -> (wit::Response, bool) {
         let tokens = self.access.tokens.values();
         let secrets = self.access.secrets.iter().flat_map(|entry| &entry.values);
-        let blanker = Blanker::new(secrets.chain(&tokens));
+        let redactor = Redactor::new(secrets.chain(&tokens));
         let mut whole = true;
         let headers = response.headers.iter().map(|(name, value)| {
             let value = String::from_utf8_lossy(value.as_bytes());
-            let blanked = blanker.text(&value);
-            whole &= blanked == value;
-            (name.as_str().to_owned(), blanked)
+            let redacted = redactor.text(&value);
+            whole &= redacted == value;
+            (name.as_str().to_owned(), redacted)
         });
         let headers = headers.collect();
-        let body = blanker.bytes(&response.body);
+        let body = redactor.bytes(&response.body);
         whole &= body == response.body;
         let answer = wit::Response {
             status: response.status.as_u16(),
@@ -223,7 +230,7 @@ impl Call {
             account: self.access.account.id.as_str(),
             verb: verb_from(request.verb),
             host: url.authority(),
-            path: &template(url.path()),
+            path: &path_template(url.path()),
             status: outcome
                 .as_ref()
                 .ok()
@@ -233,11 +240,11 @@ impl Call {
     }
 }
 
-/// Why an answer is none to a module: it is not whole, or secrets in it could not be blanked.
-fn unread(response: &Response) -> Option<&'static str> {
+/// Why an answer is none to a module: it is not whole, or secrets in it could not be redacted.
+fn unreadable(response: &Response) -> Option<&'static str> {
     if response.truncated {
         Some("the answer is over 1 MiB")
-    } else if is_packed(response) {
+    } else if is_compressed(response) {
         Some("the answer is compressed, which the request did not ask for")
     } else {
         None
@@ -245,7 +252,7 @@ fn unread(response: &Response) -> Option<&'static str> {
 }
 
 /// Whether a body is another one than it will be read as.
-fn is_packed(response: &Response) -> bool {
+fn is_compressed(response: &Response) -> bool {
     let codings = response.headers.get_all("content-encoding").iter();
     codings
         .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
@@ -269,7 +276,7 @@ fn headers(given: &[(String, String)]) -> Result<HeaderMap, &'static str> {
     for (name, value) in given {
         let name =
             HeaderName::try_from(name.as_str()).map_err(|_| "a header's name is malformed")?;
-        if OURS.contains(&name.as_str()) {
+        if RESERVED_HEADERS.contains(&name.as_str()) {
             return Err("a header that only the host sets");
         }
         let value = HeaderValue::from_str(value).map_err(|_| "a header's value is malformed")?;
@@ -288,7 +295,7 @@ fn seconds(value: &serde_json::Value) -> Option<Duration> {
 
 /// A path without what may identify a payment: parts with a digit in them (but for versions such
 /// as `v2`) or that are long.
-fn template(path: &str) -> String {
+fn path_template(path: &str) -> String {
     /// No path component of a vendor's documentation is longer.
     const WORD: usize = 24;
     let part = |part: &str| {

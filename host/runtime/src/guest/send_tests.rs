@@ -9,16 +9,17 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::access::{AccountAccess, Recorder};
-use crate::conduct::{Benching, Conduct};
-use crate::config::{Class, Limits, RuntimeConfig};
+use crate::config::RuntimeConfig;
 use crate::fixtures::{access, hosts, secret};
 use crate::host::Host;
+use crate::limits::{Class, Limits};
 use crate::outgoing::{Outgoing, Sending};
+use crate::quarantine::{Quarantine, QuarantineRules};
 use crate::sampled::Sampled;
 
 /// What left, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::guest) struct Left {
+pub(in crate::guest) struct Sent {
     pub(in crate::guest) url: String,
     headers: Vec<(String, String)>,
     body: String,
@@ -28,7 +29,7 @@ pub(in crate::guest) struct Left {
 #[derive(Default)]
 pub(in crate::guest) struct Script {
     answers: Mutex<Vec<Result<Response, SendError>>>,
-    left: Mutex<Vec<Left>>,
+    sent: Mutex<Vec<Sent>>,
 }
 
 impl Outgoing for Script {
@@ -39,7 +40,7 @@ impl Outgoing for Script {
                 String::from_utf8_lossy(value.as_bytes()).into_owned(),
             )
         });
-        self.left.lock().push(Left {
+        self.sent.lock().push(Sent {
             url: request.url.to_string(),
             headers: headers.collect(),
             body: String::from_utf8_lossy(&request.body).into_owned(),
@@ -64,7 +65,7 @@ pub(in crate::guest) fn answer(status: u16, body: &str) -> Result<Response, Send
 
 pub(in crate::guest) struct Bench {
     script: Arc<Script>,
-    pub(in crate::guest) who: Identity,
+    pub(in crate::guest) identity: Identity,
     pub(in crate::guest) call: Call,
 }
 
@@ -75,15 +76,15 @@ impl Bench {
         let host = Host::new(RuntimeConfig::new("/nowhere", clock), script.clone()).unwrap();
         let slot = Slot::parse("provider.vendor").unwrap();
         let limits = Limits::default().native;
-        let who = Identity {
+        let identity = Identity {
             slot,
             digest: Digest([0; 32]),
             class: Class::Native,
             limits,
-            conduct: Conduct::new(Benching::default()),
+            quarantine: Quarantine::new(QuarantineRules::default()),
             clock: Arc::new(|| Time::from_secs(0)),
-            lines: Sampled::new("module", 1),
-            callback_failures: Sampled::new("callback-failure", 1),
+            log_limit: Sampled::new("module", 1),
+            callback_failure_limit: Sampled::new("callback-failure", 1),
         };
         let description = ProviderDescription {
             id: "vendor".into(),
@@ -96,15 +97,19 @@ impl Bench {
         };
         let ends = Instant::now() + Duration::from_secs(60);
         let call = Call::new(access, Arc::new(description), Arc::new(host), ends);
-        Self { script, who, call }
+        Self {
+            script,
+            identity,
+            call,
+        }
     }
 
     async fn send(&mut self, request: wit::Request) -> Result<wit::Response, wit::Failure> {
-        self.call.send(&self.who, request).await
+        self.call.send(&self.identity, request).await
     }
 
-    pub(in crate::guest) fn left(&self) -> Vec<Left> {
-        self.script.left.lock().clone()
+    pub(in crate::guest) fn sent(&self) -> Vec<Sent> {
+        self.script.sent.lock().clone()
     }
 
     pub(in crate::guest) fn next(&self, answer: Result<Response, SendError>) {
@@ -174,10 +179,10 @@ async fn credentials_are_written_where_the_module_asks_and_nowhere_else() {
         ..request(wit::Verb::Post, API)
     };
     bench.send(asked).await.unwrap();
-    let left = &bench.left()[0];
-    assert_eq!(left.body, "order={key}&x=1&k%26y=sk_live_9f8e7d6c");
+    let sent = &bench.sent()[0];
+    assert_eq!(sent.body, "order={key}&x=1&k%26y=sk_live_9f8e7d6c");
     assert!(
-        left.headers
+        sent.headers
             .contains(&("x-api-key".into(), "token sk_live_9f8e7d6c".into()))
     );
 }
@@ -198,7 +203,7 @@ async fn basic_credentials_join_two_secrets() {
     bench.send(asked).await.unwrap();
     let expected = "Basic Y2xpZW50LTQ3MTE6c2tfbGl2ZV85ZjhlN2Q2Yw==";
     assert!(
-        bench.left()[0]
+        bench.sent()[0]
             .headers
             .contains(&("authorization".into(), expected.into()))
     );
@@ -219,8 +224,8 @@ async fn a_secret_is_not_sent_to_a_host_that_is_not_its_own() {
             "{name} {url}"
         );
     }
-    assert_eq!(bench.left(), []);
-    assert!(!bench.call.ledger.left);
+    assert_eq!(bench.sent(), []);
+    assert!(!bench.call.sent_requests.any_sent);
 }
 
 #[tokio::test]
@@ -239,11 +244,11 @@ async fn only_the_accounts_hosts_are_reached() {
         let refused = bench.send(request(wit::Verb::Get, url)).await;
         assert!(matches!(refused, Err(wit::Failure::NotSent(_))), "{url}");
     }
-    assert_eq!(bench.left(), []);
+    assert_eq!(bench.sent(), []);
 }
 
 #[tokio::test]
-async fn secrets_are_blanked_in_what_the_module_sees() {
+async fn secrets_are_redacted_in_what_the_module_sees() {
     let mut bench = Bench::new(with_key());
     let mut echo = answer(
         401,
@@ -289,7 +294,7 @@ async fn a_token_is_kept_by_the_host_and_hidden_from_the_module() {
     assert!(super::super::secrets::ready(&bench.call.access, "token"));
     bench.send(bearer("token", API)).await.unwrap();
     assert!(
-        bench.left()[1]
+        bench.sent()[1]
             .headers
             .contains(&("authorization".into(), "Bearer tok_a1b2c3".into()))
     );
@@ -324,7 +329,7 @@ async fn a_token_is_kept_from_a_success_alone_and_under_a_listed_name() {
         bench.send(unlisted).await,
         Err(wit::Failure::NotSent(_))
     ));
-    assert_eq!(bench.left().len(), 1);
+    assert_eq!(bench.sent().len(), 1);
 }
 
 #[tokio::test]
@@ -332,31 +337,31 @@ async fn the_host_knows_what_left() {
     let mut bench = Bench::new(access());
     bench.next(Err(SendError::NoAnswer(NoAnswer::Deadline)));
     bench.send(request(wit::Verb::Get, API)).await.unwrap_err();
-    assert!(!bench.call.ledger.left, "a GET changes nothing");
+    assert!(!bench.call.sent_requests.any_sent, "a GET changes nothing");
 
     bench.next(Err(SendError::NotSent(NotSent::NoSuchName)));
     bench.send(request(wit::Verb::Post, API)).await.unwrap_err();
     assert!(
-        !bench.call.ledger.left && !bench.call.ledger.open(),
+        !bench.call.sent_requests.any_sent && !bench.call.sent_requests.any_unanswered(),
         "nothing left"
     );
 
     bench.next(Err(SendError::NoAnswer(NoAnswer::Broken)));
     let failure = bench.send(request(wit::Verb::Post, API)).await.unwrap_err();
     assert!(matches!(failure, wit::Failure::NoAnswer(_)));
-    assert!(bench.call.ledger.left && bench.call.ledger.open());
+    assert!(bench.call.sent_requests.any_sent && bench.call.sent_requests.any_unanswered());
 
     bench.send(request(wit::Verb::Put, API)).await.unwrap();
     assert!(
-        bench.call.ledger.open(),
+        bench.call.sent_requests.any_unanswered(),
         "another request's answer settles nothing"
     );
     bench.send(request(wit::Verb::Post, API)).await.unwrap();
     assert!(
-        !bench.call.ledger.open(),
+        !bench.call.sent_requests.any_unanswered(),
         "the same request, repeated, was answered"
     );
-    assert!(bench.call.ledger.left);
+    assert!(bench.call.sent_requests.any_sent);
 }
 
 #[tokio::test]
@@ -368,26 +373,26 @@ async fn an_answer_over_the_limit_is_none() {
     }));
     let failure = bench.send(request(wit::Verb::Post, API)).await.unwrap_err();
     assert!(matches!(failure, wit::Failure::NoAnswer(_)));
-    assert!(bench.call.ledger.open());
+    assert!(bench.call.sent_requests.any_unanswered());
 }
 
 #[tokio::test]
 async fn a_call_sends_sixteen_requests_and_256_kib_each() {
     let mut bench = Bench::new(access());
     let large = wit::Request {
-        body: vec![0; REQUEST],
+        body: vec![0; MAX_REQUEST_BYTES],
         ..request(wit::Verb::Post, API)
     };
     assert!(matches!(
         bench.send(large).await,
         Err(wit::Failure::NotSent(_))
     ));
-    for _ in 1..REQUESTS {
+    for _ in 1..MAX_REQUESTS {
         bench.send(request(wit::Verb::Get, API)).await.unwrap();
     }
     let over = bench.send(request(wit::Verb::Get, API)).await;
     assert!(matches!(over, Err(wit::Failure::NotSent(_))));
-    assert_eq!(bench.left().len(), 15);
+    assert_eq!(bench.sent().len(), 15);
 }
 
 #[tokio::test]
@@ -428,11 +433,11 @@ async fn headers_are_the_modules_only_as_far_as_they_steer_nothing() {
         bench.send(doubled).await,
         Err(wit::Failure::NotSent(_))
     ));
-    assert_eq!(bench.left(), []);
+    assert_eq!(bench.sent(), []);
 }
 
 #[tokio::test]
-async fn an_answer_in_which_nothing_can_be_blanked_reaches_no_module() {
+async fn an_answer_in_which_nothing_can_be_redacted_reaches_no_module() {
     for (coding, is_read) in [
         ("gzip", false),
         ("identity, br", false),
@@ -446,7 +451,11 @@ async fn an_answer_in_which_nothing_can_be_blanked_reaches_no_module() {
         bench.script.answers.lock().push(Ok(packed));
         let answered = bench.send(request(wit::Verb::Post, API)).await;
         // What the vendor did with it is as unknown as without an answer.
-        assert_eq!(bench.call.ledger.open(), !is_read, "{coding}");
+        assert_eq!(
+            bench.call.sent_requests.any_unanswered(),
+            !is_read,
+            "{coding}"
+        );
         match answered {
             Ok(_) => assert!(is_read, "{coding}"),
             Err(wit::Failure::NoAnswer(why)) => assert!(!is_read, "{coding}: {why}"),

@@ -9,12 +9,10 @@ use kassette_domain::routing::{
 use wasmtime::component::{ComponentType, Lower};
 
 use super::bindings::method::exports::kassette::plugin::routing as wit;
+use super::bounds::{self, DETAIL};
 use crate::error::CallError;
-use crate::text::{self, DETAIL};
 
-/// What a module says it is.
-pub(crate) type Said = wit::Method;
-/// What a module answers.
+pub(crate) type Description = wit::Method;
 pub(crate) type Answer = Result<Vec<wit::Verdict>, wit::Refusal>;
 
 /// The question. The generated record of that name owns its texts; this one has them lowered from
@@ -31,13 +29,13 @@ pub(crate) struct Question<'a> {
     country: Option<&'a str>,
     now: u64,
     settings: &'a [(String, String)],
-    candidates: Vec<Asked<'a>>,
+    candidates: Vec<LoweredCandidate<'a>>,
 }
 
 /// A candidate of it, likewise.
 #[derive(ComponentType, Lower)]
 #[component(record)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct LoweredCandidate<'a> {
     id: &'a str,
     minimum: Option<u64>,
     maximum: Option<u64>,
@@ -64,9 +62,9 @@ pub(crate) fn question(context: &Context) -> Question<'_> {
     }
 }
 
-fn candidate(candidate: &Candidate) -> Asked<'_> {
+fn candidate(candidate: &Candidate) -> LoweredCandidate<'_> {
     let health = &candidate.health;
-    Asked {
+    LoweredCandidate {
         id: candidate.id.as_str(),
         minimum: candidate.minimum.map(|amount| amount.0),
         maximum: candidate.maximum.map(|amount| amount.0),
@@ -86,7 +84,7 @@ fn candidate(candidate: &Candidate) -> Asked<'_> {
     }
 }
 
-/// The answer, within the contract's limits; whether it is believable is judged elsewhere.
+/// The answer, within the contract's limits; whether it is believable is checked elsewhere.
 pub(crate) fn verdicts(answer: Answer) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
     match answer {
         Err(no) => Ok(Err(refusal(no)?)),
@@ -103,7 +101,7 @@ fn verdict(verdict: wit::Verdict) -> Result<Verdict, CallError> {
     let id = AccountId::try_from(verdict.id)
         .map_err(|_| CallError::BadReply("a verdict's id is no candidate's"))?;
     let outcome = match verdict.outcome {
-        Ok(reason) => Ok(text::within(
+        Ok(reason) => Ok(bounds::within(
             reason,
             DETAIL,
             "a verdict's reason is over 200 bytes",
@@ -123,7 +121,7 @@ fn refusal(refusal: wit::Refusal) -> Result<Refusal, CallError> {
         wit::Ground::Policy => Ground::Policy,
         wit::Ground::Other => Ground::Other,
     };
-    let detail = text::within(
+    let detail = bounds::within(
         refusal.detail,
         DETAIL,
         "a refusal's detail is over 200 bytes",
@@ -138,9 +136,9 @@ pub(crate) fn description(
 ) -> Result<MethodDescription, CallError> {
     Ok(MethodDescription {
         id,
-        label: text::label(method.label)?,
-        version: text::version(method.version)?,
-        currencies: text::currencies(&method.currencies)?.ok_or(CallError::BadReply(
+        label: bounds::label(method.label)?,
+        version: bounds::version(method.version)?,
+        currencies: bounds::currencies(&method.currencies)?.ok_or(CallError::BadReply(
             "none of the currencies can be an invoice's",
         ))?,
     })

@@ -3,7 +3,8 @@
 //! A later version of the contract gets a folder beside this one; the rest of the crate speaks the
 //! domain's words only.
 
-pub(crate) mod described;
+mod bounds;
+pub(crate) mod description;
 pub(crate) mod method;
 pub(crate) mod provider;
 pub(crate) mod routing;

@@ -13,9 +13,10 @@ use kassette_domain::time::Time;
 
 use super::bindings::provider::exports::kassette::plugin::payments as wit;
 use super::bindings::provider::kassette::plugin::http as wit_http;
+use super::bounds::{self, DETAIL, at_most, bad_reply};
 use crate::error::CallError;
-use crate::links::Pages;
-use crate::text::{self, DETAIL};
+use crate::links::AllowedPages;
+use crate::text;
 
 /// Longest reference (the contract's limit).
 const REFERENCE: usize = 255;
@@ -54,22 +55,6 @@ const HEADING: usize = 100;
 const VALUE: usize = 500;
 /// What a QR code can hold with room for error correction.
 const QR: usize = 2_000;
-
-pub(super) fn bad<T>(what: &'static str) -> Result<T, CallError> {
-    Err(CallError::BadReply(what))
-}
-
-pub(super) fn at_most<T>(
-    list: Vec<T>,
-    most: usize,
-    otherwise: &'static str,
-) -> Result<Vec<T>, CallError> {
-    if list.len() > most {
-        bad(otherwise)
-    } else {
-        Ok(list)
-    }
-}
 
 // ---- what a module is told -------------------------------------------------------------------
 
@@ -154,10 +139,10 @@ pub(crate) fn verb_from(verb: wit_http::Verb) -> Verb {
 
 // ---- start -----------------------------------------------------------------------------------
 
-/// The answer of `start`, every text and link judged.
+/// The answer of `start`, every text and link checked.
 pub(crate) fn started(
     answer: Result<wit::Started, wit::Failure>,
-    pages: Pages<'_>,
+    pages: AllowedPages<'_>,
 ) -> Result<Result<Started, StartFailure>, CallError> {
     Ok(match answer {
         Ok(wit::Started::Open(open)) => Ok(Started::Open(self::open(open, pages)?)),
@@ -170,9 +155,9 @@ pub(crate) fn started(
     })
 }
 
-fn open(open: wit::Open, pages: Pages<'_>) -> Result<Open, CallError> {
+fn open(open: wit::Open, pages: AllowedPages<'_>) -> Result<Open, CallError> {
     let action = match open.action {
-        wit::Action::Redirect(url) => Action::Redirect(pages.page(&url)?),
+        wit::Action::Redirect(url) => Action::Redirect(pages.check_page(&url)?),
         wit::Action::Post(form) => {
             let fields = at_most(form.fields, FIELDS, "a form has too many fields")?;
             let bytes: usize = fields
@@ -180,10 +165,10 @@ fn open(open: wit::Open, pages: Pages<'_>) -> Result<Open, CallError> {
                 .map(|(name, value)| name.len() + value.len())
                 .sum();
             if bytes > FIELD_BYTES {
-                return bad("a form is too large");
+                return bad_reply("a form is too large");
             }
             Action::Post {
-                url: pages.page(&form.url)?,
+                url: pages.check_page(&form.url)?,
                 fields,
             }
         }
@@ -198,9 +183,9 @@ fn open(open: wit::Open, pages: Pages<'_>) -> Result<Open, CallError> {
 
 fn instructions(
     instructions: wit::Instructions,
-    pages: Pages<'_>,
+    pages: AllowedPages<'_>,
 ) -> Result<Instructions, CallError> {
-    let whole = |value: String, most, otherwise| text::within(value, most, otherwise);
+    let whole = |value: String, most, otherwise| bounds::within(value, most, otherwise);
     Ok(Instructions {
         text: text::cut(&instructions.text, SENTENCE),
         details: at_most(instructions.details, DETAILS, "too many values to copy")?
@@ -216,22 +201,22 @@ fn instructions(
             .transpose()?,
         link: instructions
             .link
-            .map(|link| pages.link(&link))
+            .map(|link| pages.check_link(&link))
             .transpose()?,
     })
 }
 
 fn questions(questions: Vec<wit::Question>) -> Result<Vec<Question>, CallError> {
     if questions.is_empty() {
-        return bad("nothing is asked");
+        return bad_reply("nothing is asked");
     }
     let questions = at_most(questions, QUESTIONS, "too many questions")?;
     questions.into_iter().map(question).collect()
 }
 
 fn question(question: wit::Question) -> Result<Question, CallError> {
-    if !text::is_kebab(&question.name) {
-        return bad("a question's name is not kebab-case");
+    if !bounds::is_kebab(&question.name) {
+        return bad_reply("a question's name is not kebab-case");
     }
     let kind = match question.kind {
         wit::Kind::Text => QuestionKind::Text,
@@ -242,12 +227,12 @@ fn question(question: wit::Question) -> Result<Question, CallError> {
         wit::Kind::Choice => QuestionKind::Choice,
     };
     if kind == QuestionKind::Choice && question.choices.is_empty() {
-        return bad("a choice has no choices");
+        return bad_reply("a choice has no choices");
     }
     let choices = at_most(question.choices, CHOICES, "too many choices")?
         .into_iter()
         .map(|(value, label)| {
-            let value = text::within(value, VALUE, "a choice's value is over 500 bytes")?;
+            let value = bounds::within(value, VALUE, "a choice's value is over 500 bytes")?;
             Ok((value, text::cut(&label, HEADING)))
         })
         .collect::<Result<_, CallError>>()?;
@@ -264,10 +249,10 @@ fn question(question: wit::Question) -> Result<Question, CallError> {
 /// The vendor's id: 1-255 bytes, printable.
 fn reference(reference: String) -> Result<String, CallError> {
     if reference.is_empty() || reference.len() > REFERENCE {
-        return bad("a reference is not 1-255 bytes");
+        return bad_reply("a reference is not 1-255 bytes");
     }
     if text::clean(&reference) != reference {
-        return bad("a reference is not printable");
+        return bad_reply("a reference is not printable");
     }
     Ok(reference)
 }
@@ -292,11 +277,11 @@ pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
         wit::Settlement::Confirmed => VendorSettlement::Confirmed,
         wit::Settlement::Failed => VendorSettlement::Failed,
     };
-    if !text::is_currency(&report.received.currency) {
-        return bad("a report's currency is not three capital letters");
+    if !bounds::is_currency(&report.received.currency) {
+        return bad_reply("a report's currency is not three capital letters");
     }
     if status == VendorStatus::Completed && report.received.amount == 0 {
-        return bad("a capture is reported without an amount");
+        return bad_reply("a capture is reported without an amount");
     }
     Ok(Report {
         reference: reference(report.reference)?,
@@ -305,7 +290,7 @@ pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
         received: Minor(report.received.amount),
         currency: report.received.currency,
         returned: Minor(report.returned),
-        detail: text::within(report.detail, DETAIL, "a report's detail is over 200 bytes")?,
+        detail: bounds::within(report.detail, DETAIL, "a report's detail is over 200 bytes")?,
         particulars: particulars(report.particulars)?,
     })
 }
@@ -313,9 +298,9 @@ pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
 fn particulars(told: wit::Particulars) -> Result<Particulars, CallError> {
     let ids = |ids: Vec<String>| ids.into_iter().map(reference).collect::<Result<_, _>>();
     if let Some(fee) = &told.fee
-        && !text::is_currency(&fee.currency)
+        && !bounds::is_currency(&fee.currency)
     {
-        return bad("a fee's currency is not three capital letters");
+        return bad_reply("a fee's currency is not three capital letters");
     }
     Ok(Particulars {
         provider_status: word(told.provider_status),
@@ -401,7 +386,7 @@ pub(crate) fn acknowledged(
         Err(wit::Refused::Later(why)) => return Ok(Err(Refused::Later(text::cut(&why, DETAIL)))),
     };
     if !(200..=599).contains(&answer.status) {
-        return bad("the status of a callback's answer is not 200-599");
+        return bad_reply("the status of a callback's answer is not 200-599");
     }
     let media_type = answer
         .media_type
@@ -415,10 +400,12 @@ pub(crate) fn acknowledged(
         .all(|b| (b' '..=b'~').contains(&b));
     let known = media_type.is_empty() || ANSWER_TYPES.contains(&media_type);
     if !known || !printable || answer.media_type.len() > HEADING {
-        return bad("the media type of a callback's answer is not plain text, JSON or a form");
+        return bad_reply(
+            "the media type of a callback's answer is not plain text, JSON or a form",
+        );
     }
     if answer.body.len() > ANSWER {
-        return bad("a callback's answer is over 4 KiB");
+        return bad_reply("a callback's answer is over 4 KiB");
     }
     let notices = at_most(answer.notices, NOTICES, "too many notices")?
         .into_iter()

@@ -6,7 +6,7 @@ use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre
 use wasmtime::{Engine, Store};
 
 use super::VERSION;
-use super::method::{Answer, Question, Said};
+use super::method::{Answer, Description, Question};
 
 /// `rank` as the contract has it.
 type Rank<'a> = TypedFunc<(&'a Question<'a>,), (Answer,)>;
@@ -19,7 +19,6 @@ pub(crate) struct Exports {
 }
 
 impl Exports {
-    /// Finds them in a component.
     pub(crate) fn of(component: &Component) -> wasmtime::Result<Self> {
         let interface = format!("kassette:plugin/routing@{VERSION}");
         let found = component.get_export_index(None, &*interface);
@@ -49,16 +48,16 @@ impl<T: 'static> Routing<T> {
         pre: InstancePre<T>,
         exports: Exports,
         mut store: &mut Store<T>,
-    ) -> wasmtime::Result<(Self, Said)> {
-        let (routing, instance) = Self::compared(pre, exports, store)?;
-        let describe: TypedFunc<(), (Said,)> =
+    ) -> wasmtime::Result<(Self, Description)> {
+        let (routing, instance) = Self::check_types(pre, exports, store)?;
+        let describe: TypedFunc<(), (Description,)> =
             instance.get_typed_func(&mut store, exports.describe)?;
-        let (said,) = describe.call(store, ())?;
-        Ok((routing, said))
+        let (described,) = describe.call(store, ())?;
+        Ok((routing, described))
     }
 
     /// The same with an instance that has not been asked anything.
-    pub(crate) fn compared(
+    pub(crate) fn check_types(
         pre: InstancePre<T>,
         exports: Exports,
         mut store: &mut Store<T>,
@@ -68,12 +67,10 @@ impl<T: 'static> Routing<T> {
         Ok((Self { pre, exports }, instance))
     }
 
-    /// The engine that it was loaded for.
     pub(crate) fn engine(&self) -> &Engine {
         self.pre.engine()
     }
 
-    /// A fresh instance.
     pub(crate) fn instantiate(&self, store: &mut Store<T>) -> wasmtime::Result<Instance> {
         self.pre.instantiate(store)
     }
@@ -92,7 +89,7 @@ impl<T: 'static> Routing<T> {
             reason = "the type is not compared again for each instance"
         )]
         // SAFETY: the function must be of these types. `exports` is found only in instances of the
-        // component that `pre` instantiates, and `compared`, the only way to make this, compared
+        // component that `pre` instantiates, and `check_types`, the only way to make this, compared
         // the type that this export has in that component; no resource is in it, so it is the same
         // in every instance.
         let rank = unsafe { Rank::new_unchecked(rank) };

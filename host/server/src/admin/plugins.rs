@@ -10,7 +10,7 @@ use kassette_domain::id::{Digest, Slot, SlotKind};
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
 use kassette_runtime::{
-    ActiveVersion, Event, LoadError, MAX_MODULE_BYTES, NoRollback, Prepared, PreviousVersion,
+    ActiveVersion, Event, LoadError, MAX_MODULE_BYTES, Prepared, PreviousVersion, RollbackError,
     Runtime, SlotStatus,
 };
 use serde_json::{Value, json};
@@ -115,7 +115,7 @@ pub(super) async fn rollback(
     let (checking, place) = (Arc::clone(&runtime), slot.clone());
     let prepared = blocking(move || checking.prepare_rollback(&place)).await?;
     let prepared = prepared.map_err(|error| match error {
-        NoRollback::Refused(error) => refused(error),
+        RollbackError::Refused(error) => refused(error),
         error => conflict(error.to_string()),
     })?;
     change(&state, runtime, slot, prepared, line).await
@@ -244,7 +244,7 @@ fn view(status: &SlotStatus) -> Value {
         "state": status.state.as_str(),
         "active": status.active.as_ref().map(active),
         "serving": status.serving.map(|digest| digest.to_string()),
-        "benched_until": status.benched_until.map(Time::rfc3339),
+        "benched_until": status.quarantined_until.map(Time::rfc3339),
         "candidate": null,
         "previous": status.previous.map(previous),
         "last_error": status.last_error,
@@ -289,7 +289,7 @@ mod tests {
                 since,
             }),
             serving: Some(digest),
-            benched_until: None,
+            quarantined_until: None,
             previous: Some(PreviousVersion { digest, since }),
             last_error: Some("too large".into()),
         };

@@ -195,7 +195,7 @@ async fn start_runtime(parts: &Parts, cache_key: CacheKey) -> Result<Arc<Runtime
     let child = CompilerChild::new("/proc/self/exe", [crate::cli::COMPILE_MODULE]);
     config.compiler = Compiler::Child(child);
     config.refuse_shared = parts.profile == Profile::Serve;
-    config.remembered = parts.config.main.plugins.remembered_mib << 20;
+    config.answer_cache_bytes = parts.config.main.plugins.remembered_mib << 20;
     config.versions_dir = Some(parts.data_dir.join("modules"));
     config.cache = Some(CacheConfig::new(parts.data_dir.join("compiled"), cache_key));
     let guard = Guard {

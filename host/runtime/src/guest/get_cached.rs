@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::provider::Call;
-use crate::answers::Turn;
 use crate::host::Identity;
+use crate::response_cache::Lookup;
 use crate::v0_1::bindings::provider::kassette::plugin::http as wit;
 
 impl Call {
-    /// Finds the answer, or asks for it if it is this caller's turn.
+    /// Finds the response, or fetches it where this caller may.
     pub(super) async fn get_cached(
         &mut self,
-        who: &Identity,
+        identity: &Identity,
         url: String,
         life: u32,
     ) -> Result<wit::Response, wit::Failure> {
@@ -24,38 +24,38 @@ impl Call {
             body: vec![],
             keep: None,
         };
-        // Judged before the memory is looked at: what may not be asked for uses up no other call's turn.
+        // Checked before the cache is looked at: what may not be fetched uses up no other call's request.
         let ready = self.prepare(&request)?;
         let address = ready.url.clone();
-        let (memory, now) = (Arc::clone(&self.access.tokens), self.access.account.now);
+        let (tokens, now) = (Arc::clone(&self.access.tokens), self.access.account.now);
         let stranger = self.access.stranger;
-        let mut turn = memory.answers.turn(address.as_str(), stranger, now);
-        if let Turn::Wait(mut coming) = turn {
+        let mut lookup = tokens.responses.look_up(address.as_str(), stranger, now);
+        if let Lookup::Wait(mut in_flight) = lookup {
             self.waits += 1;
             // The caller has a deadline of its own; its failure closes the channel too.
-            let _closed = coming.changed().await;
-            turn = memory.answers.turn(address.as_str(), stranger, now);
+            let _closed = in_flight.changed().await;
+            lookup = tokens.responses.look_up(address.as_str(), stranger, now);
         }
-        match turn {
-            Turn::Kept(answer) => Ok(answer),
-            Turn::Ask(mut asking) => {
-                let asked = self.exchange(who, request, ready).await;
-                let failed = asked
+        match lookup {
+            Lookup::Hit(answer) => Ok(answer),
+            Lookup::Fetch(mut fetch) => {
+                let fetched = self.exchange(identity, request, ready).await;
+                let failed = fetched
                     .as_ref()
                     .map_or(true, |(answer, _)| fails(answer.status));
-                if failed && let Some(last) = asking.last() {
-                    return Ok(last);
+                if failed && let Some(stale) = fetch.stale() {
+                    return Ok(stale);
                 }
-                let (answer, whole) = asked?;
+                let (answer, whole) = fetched?;
                 if answer.status == 200 && whole {
                     let life = Duration::from_secs(life.into());
-                    asking.keep(&answer, life, now);
+                    fetch.store(&answer, life, now);
                 } else if !failed {
-                    asking.forget();
+                    fetch.forget();
                 }
                 Ok(answer)
             }
-            Turn::Wait(_) | Turn::TooSoon => Err(wit::Failure::NotSent(
+            Lookup::Wait(_) | Lookup::TooSoon => Err(wit::Failure::NotSent(
                 "not kept, and few requests a minute go out for what is not".into(),
             )),
         }
@@ -68,5 +68,5 @@ const fn fails(status: u16) -> bool {
 }
 
 #[cfg(test)]
-#[path = "cached_tests.rs"]
+#[path = "get_cached_tests.rs"]
 mod tests;

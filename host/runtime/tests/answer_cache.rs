@@ -1,4 +1,4 @@
-//! Answers of methods that are remembered: which, and for whom.
+//! Answers of methods that are cached: which, and for which version.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ const UNLUCKY: u64 = 1300;
 const LUCKY: u64 = 1234;
 
 fn remembering(folder: &Path) -> Arc<Runtime> {
-    runtime_with(folder, |config| config.remembered = 1 << 20)
+    runtime_with(folder, |config| config.answer_cache_bytes = 1 << 20)
 }
 
 /// Makes a version the active one.
@@ -68,22 +68,22 @@ fn a_question_that_comes_again_is_answered_without_a_call_and_another_is_not() {
     let runtime = remembering(folder.path());
     let module = install(&runtime, saying("one"));
     let question = context(&["a"]);
-    assert_eq!(module.recall(&question), None);
+    assert_eq!(module.cached_answer(&question), None);
     let answer = module.rank(&question).unwrap();
-    assert_eq!(module.recall(&question).as_deref(), Some(&answer));
+    assert_eq!(module.cached_answer(&question).as_deref(), Some(&answer));
     let later = Context {
         now: NOW.after(Duration::from_secs(1)),
         ..question
     };
-    assert_eq!(module.recall(&later), None);
+    assert_eq!(module.cached_answer(&later), None);
 }
 
 #[test]
-fn nothing_is_remembered_where_nobody_asked_for_it() {
+fn nothing_is_cached_where_the_configuration_has_no_room_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let module = install(&runtime(folder.path()), saying("one"));
     assert_eq!(reason(&module, &context(&["a"])), "one");
-    assert_eq!(module.recall(&context(&["a"])), None);
+    assert_eq!(module.cached_answer(&context(&["a"])), None);
 }
 
 #[test]
@@ -101,14 +101,14 @@ fn no_version_answers_from_the_memory_of_another() {
 }
 
 #[test]
-fn a_call_that_failed_is_made_again_and_benches_the_version() {
+fn a_call_that_failed_is_made_again_and_quarantines_the_version() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = remembering(folder.path());
     install(&runtime, saying("the one before"));
     let module = install(&runtime, failing());
     for _ in 0..10 {
         assert_eq!(module.rank(&asking(UNLUCKY)), Err(CallError::Trap));
-        assert_eq!(module.recall(&asking(UNLUCKY)), None);
+        assert_eq!(module.cached_answer(&asking(UNLUCKY)), None);
     }
     let serving = runtime.method(MethodId::Ideal).unwrap();
     assert_eq!(reason(&serving, &asking(UNLUCKY)), "the one before");
@@ -116,7 +116,7 @@ fn a_call_that_failed_is_made_again_and_benches_the_version() {
 }
 
 #[test]
-fn remembered_answers_count_as_calls_so_that_a_rare_fault_stays_rare() {
+fn cached_answers_count_as_calls_so_that_a_rare_fault_stays_rare() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = remembering(folder.path());
     let module = install(&runtime, failing());
@@ -126,19 +126,19 @@ fn remembered_answers_count_as_calls_so_that_a_rare_fault_stays_rare() {
     }
     assert!(
         runtime.method(MethodId::Ideal).is_some(),
-        "it is not benched"
+        "it is not quarantined"
     );
 }
 
 #[test]
-fn an_answer_that_breaks_a_rule_is_not_remembered() {
+fn an_answer_that_breaks_a_rule_is_not_cached() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = remembering(folder.path());
     let module = install(&runtime, Method::saying(&[("stranger", Ok("me"))]));
     let question = context(&["a"]);
     for _ in 0..2 {
         assert!(matches!(module.rank(&question), Err(CallError::Faulty(_))));
-        assert_eq!(module.recall(&question), None);
+        assert_eq!(module.cached_answer(&question), None);
     }
 }
 
@@ -156,5 +156,5 @@ fn a_call_that_wrote_to_the_log_is_made_again() {
     );
     let module = install(&runtime, method);
     assert_eq!(reason(&module, &context(&["a"])), "said so");
-    assert_eq!(module.recall(&context(&["a"])), None);
+    assert_eq!(module.cached_answer(&context(&["a"])), None);
 }

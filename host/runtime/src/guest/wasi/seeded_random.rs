@@ -1,4 +1,4 @@
-//! Chance that can be replayed: random bytes that follow from the question alone.
+//! A random generator whose bytes can be replayed: they follow from the question alone.
 //!
 //! The seed is a SHA-256 over everything the context holds, the candidates by id because their
 //! order means nothing; the bytes are SHA-256 over seed and a counter. The module plays no part, so
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 const LABEL: &[u8] = b"kassette chance 1";
 
 /// Random bytes of one call.
-pub(super) struct Chance {
+pub(super) struct SeededRandom {
     seed: [u8; 32],
     /// Blocks made so far.
     blocks: u64,
@@ -22,13 +22,12 @@ pub(super) struct Chance {
     drawn: usize,
 }
 
-impl Chance {
-    /// The same always.
+impl SeededRandom {
     pub(super) fn fixed() -> Self {
         Self::seeded([0; 32])
     }
 
-    /// That of a question.
+    /// Seeded by a question.
     pub(super) fn of(context: &Context) -> Self {
         Self::seeded(seed(context))
     }
@@ -42,7 +41,6 @@ impl Chance {
         }
     }
 
-    /// Draws as many bytes as there are.
     pub(super) fn fill(&mut self, bytes: &mut [u8]) {
         for byte in bytes {
             if self.drawn == self.block.len() {
@@ -59,7 +57,6 @@ impl Chance {
         }
     }
 
-    /// Draws eight bytes.
     pub(super) fn number(&mut self) -> u64 {
         let mut bytes = [0; 8];
         self.fill(&mut bytes);
@@ -198,7 +195,7 @@ mod tests {
 
     fn drawn(context: &Context) -> [u8; 40] {
         let mut bytes = [0; 40];
-        Chance::of(context).fill(&mut bytes);
+        SeededRandom::of(context).fill(&mut bytes);
         bytes
     }
 
@@ -214,11 +211,11 @@ mod tests {
 
     #[test]
     fn pieces_add_up_to_the_whole() {
-        let mut chance = Chance::of(&context());
+        let mut random = SeededRandom::of(&context());
         let mut pieces = [0; 40];
         let (first, rest) = pieces.split_at_mut(3);
-        chance.fill(first);
-        chance.fill(rest);
+        random.fill(first);
+        random.fill(rest);
         assert_eq!(pieces, drawn(&context()));
     }
 

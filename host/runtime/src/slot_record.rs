@@ -1,86 +1,89 @@
-//! The books of a slot: its versions, what happened, what operators are told of it.
+//! The record of a slot: its versions, what happened, what operators are told of it.
 
 use std::collections::VecDeque;
 
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 
-use crate::history::{Book, Cause, EVENTS, Event, Line};
+use crate::history::{Cause, Event, History, MAX_EVENTS, SavedVersion};
 use crate::load::Module;
 use crate::status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
 use crate::v0_1::VERSION;
 
 /// Versions kept per slot, the active one included: for going back, and for attempts that stay with
 /// the module that started them. Each holds a few hundred kilobytes of code.
-pub(crate) const KEPT: usize = 8;
+pub(crate) const MAX_VERSIONS: usize = 8;
 
-/// The books of one slot.
 #[derive(Default)]
-pub(crate) struct Record {
+pub(crate) struct SlotRecord {
     /// The active version first, then those that were, the latest first.
-    pub(crate) versions: VecDeque<Kept>,
+    pub(crate) versions: VecDeque<KeptVersion>,
     /// The latest first.
     pub(crate) events: VecDeque<Event>,
     pub(crate) last_error: Option<String>,
 }
 
-pub(crate) struct Kept {
+pub(crate) struct KeptVersion {
     pub(crate) digest: Digest,
     pub(crate) since: Time,
     /// None where it is only on disk so far, from before the last start.
     pub(crate) module: Option<Module>,
 }
 
-impl Record {
-    pub(crate) fn of(book: Book) -> Self {
-        let versions = book.versions.into_iter().take(KEPT).map(|line| Kept {
-            digest: line.digest,
-            since: line.since,
-            module: None,
-        });
+impl SlotRecord {
+    pub(crate) fn of(history: History) -> Self {
+        let versions = history
+            .versions
+            .into_iter()
+            .take(MAX_VERSIONS)
+            .map(|saved| KeptVersion {
+                digest: saved.digest,
+                since: saved.since,
+                module: None,
+            });
         Self {
             versions: versions.collect(),
-            events: book.events.into_iter().take(EVENTS).collect(),
+            events: history.events.into_iter().take(MAX_EVENTS).collect(),
             last_error: None,
         }
     }
 
-    pub(crate) fn book(&self) -> Book {
-        let line = |kept: &Kept| Line {
+    pub(crate) fn history(&self) -> History {
+        let saved = |kept: &KeptVersion| SavedVersion {
             digest: kept.digest,
             since: kept.since,
         };
-        Book {
-            versions: self.versions.iter().map(line).collect(),
+        History {
+            versions: self.versions.iter().map(saved).collect(),
             events: self.events.iter().cloned().collect(),
         }
     }
 
-    pub(crate) fn active(&self) -> Option<&Kept> {
+    pub(crate) fn active(&self) -> Option<&KeptVersion> {
         self.versions.front().filter(|kept| kept.module.is_some())
     }
 
     pub(crate) fn status(&self, slot: &Slot) -> SlotStatus {
         let active = self.active();
-        let benched = |kept: &Kept| {
+        let quarantined = |kept: &KeptVersion| {
             kept.module
                 .as_ref()
-                .and_then(|module| module.who().benched())
+                .and_then(|module| module.identity().quarantined_until())
         };
-        let benched_until = active.and_then(benched);
+        let quarantined_until = active.and_then(quarantined);
         let loaded = self.versions.iter().filter(|kept| kept.module.is_some());
-        let mut fit = loaded.filter(|kept| benched(kept).is_none());
+        let mut fit = loaded.filter(|kept| quarantined(kept).is_none());
         SlotStatus {
             slot: slot.clone(),
             kind: slot.kind(),
-            state: match (active, benched_until) {
+            state: match (active, quarantined_until) {
                 (None, _) => SlotState::Failed,
-                (Some(_), Some(_)) => SlotState::Benched,
+                (Some(_), Some(_)) => SlotState::Quarantined,
                 (Some(_), None) => SlotState::Serving,
             },
-            active: active.and_then(Kept::active),
+            active: active.and_then(KeptVersion::active),
             serving: active.and_then(|_| fit.next()).map(|kept| kept.digest),
-            benched_until,
+            quarantined_until,
             previous: self.versions.get(1).map(|kept| PreviousVersion {
                 digest: kept.digest,
                 since: kept.since,
@@ -90,7 +93,7 @@ impl Record {
     }
 }
 
-impl Kept {
+impl KeptVersion {
     fn active(&self) -> Option<ActiveVersion> {
         let module = self.module.as_ref()?;
         let (name, version) = module.names();
@@ -99,7 +102,7 @@ impl Kept {
             name: name.to_owned(),
             version: version.to_owned(),
             wit: VERSION.to_owned(),
-            class: module.who().class,
+            class: module.identity().class,
             since: self.since,
         })
     }
@@ -125,7 +128,7 @@ impl Module {
         Event {
             number,
             at,
-            digest: self.who().digest,
+            digest: self.identity().digest,
             name: name.to_owned(),
             version: version.to_owned(),
             cause,

@@ -1,4 +1,4 @@
-//! The three kinds of chance, all from one well.
+//! The three interfaces of `wasi:random`, all from one generator.
 
 use wasmtime::component::LinkerInstance;
 use wasmtime::{StoreContextMut, bail};
@@ -15,13 +15,13 @@ fn bytes(mut store: State<'_>, (length,): (u64,)) -> wasmtime::Result<(Vec<u8>,)
         bail!("{length} random bytes at once are too many");
     }
     let mut bytes = vec![0; usize::try_from(length)?];
-    store.data_mut().wasi.chance.fill(&mut bytes);
+    store.data_mut().wasi.random.fill(&mut bytes);
     Ok((bytes,))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as the linker wants it")]
 fn number(mut store: State<'_>, (): ()) -> wasmtime::Result<(u64,)> {
-    Ok((store.data_mut().wasi.chance.number(),))
+    Ok((store.data_mut().wasi.random.number(),))
 }
 
 pub(super) fn random(to: &mut LinkerInstance<'_, MethodState>) -> wasmtime::Result<()> {
@@ -36,7 +36,7 @@ pub(super) fn insecure(to: &mut LinkerInstance<'_, MethodState>) -> wasmtime::Re
 
 pub(super) fn insecure_seed(to: &mut LinkerInstance<'_, MethodState>) -> wasmtime::Result<()> {
     to.func_wrap("insecure-seed", |mut store: State<'_>, ()| {
-        let chance = &mut store.data_mut().wasi.chance;
-        Ok(((chance.number(), chance.number()),))
+        let random = &mut store.data_mut().wasi.random;
+        Ok(((random.number(), random.number()),))
     })
 }

@@ -1,4 +1,4 @@
-//! Blanks secrets in what a vendor answers, so that a module never sees one.
+//! Redacts secrets in what a vendor answers, so that a module never sees one.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -8,9 +8,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use zeroize::Zeroizing;
 
 /// What stands where a secret stood.
-const BLANK: &[u8] = b"***";
-/// Shorter patterns would blank by accident more than they hide.
-const SHORTEST: usize = 4;
+const REDACTED: &[u8] = b"***";
+/// Shorter patterns would redact by accident more than they hide.
+const MIN_PATTERN: usize = 4;
 /// What `encodeURIComponent` leaves as it is.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -24,11 +24,11 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b')');
 
 /// Every form in which the secrets of one account are looked for.
-pub(crate) struct Blanker {
+pub(crate) struct Redactor {
     patterns: Vec<Zeroizing<Vec<u8>>>,
 }
 
-impl Blanker {
+impl Redactor {
     /// Looks for the given secrets raw, base64 (either alphabet, at any position within what was
     /// encoded), percent-encoded, and escaped within JSON.
     pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
@@ -36,8 +36,8 @@ impl Blanker {
         for secret in secrets {
             forms(secret.expose(), &mut patterns);
         }
-        patterns.retain(|pattern: &Zeroizing<Vec<u8>>| pattern.len() >= SHORTEST);
-        // The longest first: a secret that holds another is blanked as one.
+        patterns.retain(|pattern: &Zeroizing<Vec<u8>>| pattern.len() >= MIN_PATTERN);
+        // The longest first: a secret that holds another is redacted as one.
         patterns.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         patterns.dedup();
         Self { patterns }
@@ -61,15 +61,15 @@ impl Blanker {
 }
 
 fn replace(text: &[u8], pattern: &[u8]) -> Vec<u8> {
-    let mut blanked = Vec::with_capacity(text.len());
+    let mut redacted = Vec::with_capacity(text.len());
     let mut rest = 0;
     for at in memmem::find_iter(text, pattern) {
-        blanked.extend_from_slice(text.get(rest..at).unwrap_or_default());
-        blanked.extend_from_slice(BLANK);
+        redacted.extend_from_slice(text.get(rest..at).unwrap_or_default());
+        redacted.extend_from_slice(REDACTED);
         rest = at + pattern.len();
     }
-    blanked.extend_from_slice(text.get(rest..).unwrap_or_default());
-    blanked
+    redacted.extend_from_slice(text.get(rest..).unwrap_or_default());
+    redacted
 }
 
 fn forms(secret: &str, into: &mut Vec<Zeroizing<Vec<u8>>>) {
@@ -125,8 +125,8 @@ mod tests {
     const SECRET: &str = "s3cr/et+K?y~42";
 
     fn hidden(text: &str) -> bool {
-        let blanked = Blanker::new([&Secret::new(SECRET)]).text(text);
-        blanked.contains("***")
+        let redacted = Redactor::new([&Secret::new(SECRET)]).text(text);
+        redacted.contains("***")
     }
 
     #[test]
@@ -152,11 +152,11 @@ mod tests {
 
     #[test]
     fn the_rest_of_an_answer_is_left_alone() {
-        let blanker = Blanker::new([&Secret::new("hunter22"), &Secret::new("ab")]);
-        assert_eq!(blanker.text("a hunter22 b hunter22"), "a *** b ***");
-        assert_eq!(blanker.bytes(&[0xff, 0, 1]), vec![0xff, 0, 1]);
+        let redactor = Redactor::new([&Secret::new("hunter22"), &Secret::new("ab")]);
+        assert_eq!(redactor.text("a hunter22 b hunter22"), "a *** b ***");
+        assert_eq!(redactor.bytes(&[0xff, 0, 1]), vec![0xff, 0, 1]);
         assert_eq!(
-            blanker.text("ab is too short to search for"),
+            redactor.text("ab is too short to search for"),
             "ab is too short to search for"
         );
     }

@@ -4,12 +4,11 @@ use kassette_domain::method::MethodId;
 use kassette_domain::provider::{Encoding, Need, ProviderDescription, SecretNeed, Service};
 
 use super::bindings::provider::exports::kassette::plugin::payments as wit;
-use super::provider::{at_most, bad};
+use super::bounds::{self, at_most, bad_reply};
 use crate::error::CallError;
 use crate::text;
 
-/// What a module says it is.
-pub(crate) type Said = wit::Provider;
+pub(crate) type Description = wit::Provider;
 
 /// Entries of each list of a description.
 const LISTED: usize = 64;
@@ -21,15 +20,15 @@ pub(crate) fn description(provider: wit::Provider) -> Result<ProviderDescription
     let settings = at_most(provider.settings, LISTED, "too many settings")?;
     let secrets = at_most(provider.secrets, LISTED, "too many secrets")?;
     let tokens = at_most(provider.tokens, LISTED, "too many tokens")?;
-    if !tokens.iter().all(|token| text::is_kebab(token)) {
-        return bad("a token's name is not kebab-case");
+    if !tokens.iter().all(|token| bounds::is_kebab(token)) {
+        return bad_reply("a token's name is not kebab-case");
     }
     if secrets.iter().any(|secret| tokens.contains(&secret.name)) {
-        return bad("a token is called like a secret");
+        return bad_reply("a token is called like a secret");
     }
     Ok(ProviderDescription {
-        label: text::label(provider.label)?,
-        version: text::version(provider.version)?,
+        label: bounds::label(provider.label)?,
+        version: bounds::version(provider.version)?,
         services: services
             .into_iter()
             .filter_map(service)
@@ -47,7 +46,7 @@ pub(crate) fn description(provider: wit::Provider) -> Result<ProviderDescription
 /// None for a method that this host does not know, or one of which no currency is left.
 fn service(service: wit::Service) -> Option<Result<Service, CallError>> {
     let method = MethodId::parse(&service.method)?;
-    match text::currencies(&service.currencies) {
+    match bounds::currencies(&service.currencies) {
         Ok(currencies) => Some(Ok(Service {
             method,
             currencies: currencies?,
@@ -57,8 +56,8 @@ fn service(service: wit::Service) -> Option<Result<Service, CallError>> {
 }
 
 fn need(name: String, help: &str, required: bool) -> Result<Need, CallError> {
-    if !text::is_kebab(&name) {
-        return bad("a setting's or secret's name is not kebab-case");
+    if !bounds::is_kebab(&name) {
+        return bad_reply("a setting's or secret's name is not kebab-case");
     }
     Ok(Need {
         name,

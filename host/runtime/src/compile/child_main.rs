@@ -5,14 +5,14 @@ use std::io::{self, BufRead as _, Read as _, Write as _};
 use rustix::process::{Resource, Rlimit, Signal};
 
 use super::child::{CODE, REFUSED};
-use crate::load::MAX_BYTES;
+use crate::limits::MAX_MODULE_BYTES;
 
 /// How much the compiler yields to the gateway, on the scale of nice(1).
-const YIELDING: i32 = 5;
+const NICENESS: i32 = 5;
 /// First choice of the kernel where memory runs out, before the gateway.
-const FIRST_TO_GO: &[u8] = b"1000";
+const OOM_SCORE_ADJ: &[u8] = b"1000";
 
-/// Why a child could not do its work. Whoever called it sees only that it ended.
+/// Why a child could not do its work. Its parent sees only that it ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
     /// A limit cannot be set, or a pipe is closed.
@@ -30,11 +30,11 @@ impl From<rustix::io::Errno> for ChildError {
 }
 
 /// A core module of one empty function. Compiling it takes the compiler's code through its first run.
-const NOTHING: &[u8] = &[
+const EMPTY_MODULE: &[u8] = &[
     0, b'a', b's', b'm', 1, 0, 0, 0, 1, 4, 1, 0x60, 0, 0, 3, 2, 1, 0, 10, 4, 1, 2, 0, 0x0b,
 ];
 /// Bytes of the line of limits, at most.
-const LINE: usize = 64;
+const MAX_LINE: usize = 64;
 
 /// Reads a module from standard input and writes its machine code to standard output, or why it is
 /// no valid component; see [`CompilerChild`](super::CompilerChild). Before the module stands a line
@@ -44,19 +44,21 @@ const LINE: usize = 64;
 /// anything else runs there, and end the process after it.
 ///
 /// # Errors
-/// Where it cannot be limited or has nobody to talk to: then nothing is compiled.
+/// Where it cannot be limited or its parent is gone: then nothing is compiled.
 pub fn compile_as_child() -> Result<(), ChildError> {
     confine()?;
     let engine =
         crate::engine::compiler().map_err(|error| ChildError::Engine(error.to_string()))?;
     // All that is the same for every module is done before one is waited for.
-    let first = engine.precompile_module(NOTHING);
+    let first = engine.precompile_module(EMPTY_MODULE);
     first.map_err(|error| ChildError::Engine(error.to_string()))?;
     let mut stdin = io::stdin().lock();
     let (cpu_seconds, memory) = limits(&mut stdin)?;
     limit(cpu_seconds, memory)?;
     let mut bytes = Vec::new();
-    stdin.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    stdin
+        .take(MAX_MODULE_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)?;
     let (kind, payload) = match engine.precompile_component(&bytes) {
         Ok(code) => (CODE, code),
         Err(error) => (REFUSED, format!("{error:#}").into_bytes()),
@@ -72,7 +74,7 @@ pub fn compile_as_child() -> Result<(), ChildError> {
 /// The line of limits. It ends early where the gateway does.
 fn limits(from: &mut impl io::BufRead) -> io::Result<(u64, u64)> {
     let mut line = String::new();
-    from.take(LINE as u64).read_line(&mut line)?;
+    from.take(MAX_LINE as u64).read_line(&mut line)?;
     let numbers = line.trim().split_once(' ');
     numbers
         .and_then(|(cpu, memory)| Some((cpu.parse().ok()?, memory.parse().ok()?)))
@@ -83,8 +85,8 @@ fn limits(from: &mut impl io::BufRead) -> io::Result<(u64, u64)> {
 fn confine() -> Result<(), ChildError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // Not every container lets one change these two, and neither decides what is safe.
-    let _ = std::fs::write("/proc/self/oom_score_adj", FIRST_TO_GO);
-    let _ = rustix::process::nice(YIELDING);
+    let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ);
+    let _ = rustix::process::nice(NICENESS);
     at_most(Resource::Core, 0, 0)?;
     at_most(Resource::Fsize, 0, 0)?;
     Ok(())

@@ -1,5 +1,5 @@
-//! Clocks that stand. Whoever waits for a later time is told at once that it has come: to wait in
-//! earnest would hold a thread up, and the clock would not have moved.
+//! Clocks that stand. A module that waits for a later time is told at once that it has come: to wait
+//! in earnest would hold a thread up, and the clock would not have moved.
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, LinkerInstance, Lower};

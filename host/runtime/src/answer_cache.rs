@@ -1,5 +1,5 @@
-//! What methods answered, remembered: a method's module is pure, so a question that was asked
-//! before needs no call.
+//! A cache of what methods answered: a method's module is pure, so a question that was asked before
+//! needs no call.
 //!
 //! An answer is found by the version's digest and the whole question: amount, currency, settings,
 //! candidates with their health, the second. Nothing else decides, so nothing has to be forgotten
@@ -7,7 +7,7 @@
 //! one. Only answers that the host believed are kept, and none of a call that wrote to the log,
 //! because the operator is to read every line.
 //!
-//! Of each part the two latest generations are kept: what is found again moves to the younger, and
+//! Of each segment the two latest generations are kept: what is found again moves to the younger, and
 //! when that is full the elder goes. So what is asked again and again stays, and the seconds that
 //! are over fall out by themselves.
 
@@ -21,8 +21,8 @@ use kassette_domain::id::Digest;
 use kassette_domain::routing::{Answer, Context};
 use parking_lot::Mutex;
 
-/// Parts with a lock each, so that threads seldom meet.
-const PARTS: usize = 16;
+/// Segments with a lock each, so that threads seldom meet.
+const SEGMENTS: usize = 16;
 /// What an entry takes beside its texts: itself, its place in the table, the heads of its blocks.
 const ENTRY: usize = 512;
 /// What a candidate, a verdict or a setting takes beside its texts.
@@ -30,18 +30,18 @@ const ITEM: usize = 160;
 
 /// The answers of all methods.
 #[derive(Debug)]
-pub(crate) struct Recall {
-    /// Bytes that one generation of one part may hold; 0 where nothing is remembered.
-    most: usize,
+pub(crate) struct AnswerCache {
+    /// Bytes that one generation of one segment may hold; 0 where nothing is cached.
+    max_bytes: usize,
     /// A quick hash: a listing asks for six questions, and the standard library's took longer than all
-    /// else about the answer. That somebody could make two collide, if he knew the seed, gains him
+    /// else about the answer. A module that knew the seed could make two collide, and would gain
     /// nothing: the later takes the place of the earlier, and questions are compared themselves.
     hashes: RandomState,
-    parts: [Mutex<Part>; PARTS],
+    segments: [Mutex<Segment>; SEGMENTS],
 }
 
 #[derive(Debug, Default)]
-struct Part {
+struct Segment {
     young: Generation,
     old: Generation,
 }
@@ -49,7 +49,7 @@ struct Part {
 /// Entries by the hash of their question. One that has another's hash takes its place.
 #[derive(Debug, Default)]
 struct Generation {
-    entries: HashMap<u64, Entry, BuildHasherDefault<Hashed>>,
+    entries: HashMap<u64, Entry, BuildHasherDefault<IdentityHasher>>,
     bytes: usize,
 }
 
@@ -63,9 +63,9 @@ struct Entry {
 
 /// The hash of a number that is one already.
 #[derive(Debug, Default)]
-struct Hashed(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for Hashed {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -81,64 +81,65 @@ impl Hasher for Hashed {
     }
 }
 
-impl Recall {
-    /// Remembers answers in about so many bytes; 0: none.
+impl AnswerCache {
+    /// Holds answers in about so many bytes; 0: none.
     pub(crate) fn new(bytes: usize) -> Self {
         Self {
-            most: bytes / (2 * PARTS),
+            max_bytes: bytes / (2 * SEGMENTS),
             hashes: RandomState::default(),
-            parts: Default::default(),
+            segments: Default::default(),
         }
     }
 
     /// What a version answered to this very question.
-    pub(crate) fn find(&self, digest: &Digest, question: &Context) -> Option<Arc<Answer>> {
-        if self.most == 0 {
+    pub(crate) fn get(&self, digest: &Digest, question: &Context) -> Option<Arc<Answer>> {
+        if self.max_bytes == 0 {
             return None;
         }
         let hash = self.hashes.hash_one((digest, question));
-        let mut part = self.part(hash)?.lock();
+        let mut segment = self.segment(hash)?.lock();
         let same = |entry: &&Entry| entry.digest == *digest && entry.question == *question;
-        if let Some(entry) = part.young.entries.get(&hash).filter(same) {
+        if let Some(entry) = segment.young.entries.get(&hash).filter(same) {
             return Some(Arc::clone(&entry.answer));
         }
-        let entry = part.old.entries.get(&hash).filter(same)?;
+        let entry = segment.old.entries.get(&hash).filter(same)?;
         let answer = Arc::clone(&entry.answer);
-        if let Some(entry) = part.old.take(hash) {
-            part.put(hash, entry, self.most);
+        if let Some(entry) = segment.old.take(hash) {
+            segment.put(hash, entry, self.max_bytes);
         }
         Some(answer)
     }
 
-    /// Keeps an answer.
-    pub(crate) fn keep(&self, digest: &Digest, question: &Context, answer: &Arc<Answer>) {
-        if self.most == 0 {
+    pub(crate) fn insert(&self, digest: &Digest, question: &Context, answer: &Arc<Answer>) {
+        if self.max_bytes == 0 {
             return;
         }
-        let bytes = size(question, answer);
-        if bytes > self.most {
+        let bytes = entry_size(question, answer);
+        if bytes > self.max_bytes {
             return;
         }
         let hash = self.hashes.hash_one((digest, question));
-        let Some(part) = self.part(hash) else { return };
+        let Some(segment) = self.segment(hash) else {
+            return;
+        };
         let entry = Entry {
             digest: *digest,
             question: question.clone(),
             answer: Arc::clone(answer),
             bytes,
         };
-        part.lock().put(hash, entry, self.most);
+        segment.lock().put(hash, entry, self.max_bytes);
     }
 
-    fn part(&self, hash: u64) -> Option<&Mutex<Part>> {
+    fn segment(&self, hash: u64) -> Option<&Mutex<Segment>> {
         // The table uses the other end of the hash.
-        self.parts.get((hash >> 32) as usize % PARTS)
+        self.segments.get((hash >> 32) as usize % SEGMENTS)
     }
 }
 
-impl Part {
-    fn put(&mut self, hash: u64, entry: Entry, most: usize) {
-        if self.young.bytes + entry.bytes > most {
+impl Segment {
+    fn put(&mut self, hash: u64, entry: Entry, max_bytes: usize) {
+        if self.young.bytes + entry.bytes > max_bytes {
             self.old = mem::take(&mut self.young);
         }
         self.young.take(hash);
@@ -156,7 +157,7 @@ impl Generation {
 }
 
 /// About what an entry takes, bytes.
-fn size(question: &Context, answer: &Answer) -> usize {
+fn entry_size(question: &Context, answer: &Answer) -> usize {
     let setting = |(name, value): &(String, String)| ITEM + name.len() + value.len();
     let settings = question.settings.iter().map(setting);
     let candidates = question.candidates.iter();
@@ -219,10 +220,10 @@ mod tests {
 
     #[test]
     fn only_the_very_same_question_to_the_very_same_version_is_remembered() {
-        let recall = Recall::new(1 << 20);
-        recall.keep(&DIGEST, &question(1), &answer("first"));
-        assert_eq!(recall.find(&DIGEST, &question(1)), Some(answer("first")));
-        assert_eq!(recall.find(&Digest([8; 32]), &question(1)), None);
+        let cache = AnswerCache::new(1 << 20);
+        cache.insert(&DIGEST, &question(1), &answer("first"));
+        assert_eq!(cache.get(&DIGEST, &question(1)), Some(answer("first")));
+        assert_eq!(cache.get(&Digest([8; 32]), &question(1)), None);
         let changes: [fn(&mut Context); 9] = [
             |other| other.amount = Some(Minor(2)),
             |other| other.currency = Currency::USD,
@@ -237,45 +238,45 @@ mod tests {
         for (number, change) in changes.into_iter().enumerate() {
             let mut other = question(1);
             change(&mut other);
-            assert_eq!(recall.find(&DIGEST, &other), None, "change {number}");
+            assert_eq!(cache.get(&DIGEST, &other), None, "change {number}");
         }
     }
 
     #[test]
     fn a_refusal_is_an_answer_too() {
-        let recall = Recall::new(1 << 20);
+        let cache = AnswerCache::new(1 << 20);
         let no = Arc::new(Err(Refusal {
             ground: Ground::Country,
             detail: "not there".into(),
         }));
-        recall.keep(&DIGEST, &question(1), &no);
-        assert_eq!(recall.find(&DIGEST, &question(1)), Some(no));
+        cache.insert(&DIGEST, &question(1), &no);
+        assert_eq!(cache.get(&DIGEST, &question(1)), Some(no));
     }
 
     #[test]
     fn without_room_nothing_is_remembered() {
-        let recall = Recall::new(0);
-        recall.keep(&DIGEST, &question(1), &answer("x"));
-        assert_eq!(recall.find(&DIGEST, &question(1)), None);
+        let cache = AnswerCache::new(0);
+        cache.insert(&DIGEST, &question(1), &answer("x"));
+        assert_eq!(cache.get(&DIGEST, &question(1)), None);
     }
 
     #[test]
     fn an_answer_larger_than_its_room_is_not_kept() {
-        let recall = Recall::new(2 * PARTS * 1500);
-        recall.keep(&DIGEST, &question(1), &answer("short"));
-        recall.keep(&DIGEST, &question(2), &answer(&"x".repeat(1500)));
-        assert!(recall.find(&DIGEST, &question(1)).is_some());
-        assert_eq!(recall.find(&DIGEST, &question(2)), None);
+        let cache = AnswerCache::new(2 * SEGMENTS * 1500);
+        cache.insert(&DIGEST, &question(1), &answer("short"));
+        cache.insert(&DIGEST, &question(2), &answer(&"x".repeat(1500)));
+        assert!(cache.get(&DIGEST, &question(1)).is_some());
+        assert_eq!(cache.get(&DIGEST, &question(2)), None);
     }
 
     #[test]
     fn memory_stays_within_its_bound_and_what_is_asked_again_stays() {
         const BOUND: usize = 1 << 20;
-        let recall = Recall::new(BOUND);
-        recall.keep(&DIGEST, &question(0), &answer("asked again and again"));
+        let cache = AnswerCache::new(BOUND);
+        cache.insert(&DIGEST, &question(0), &answer("asked again and again"));
         for amount in 1..20_000 {
-            recall.keep(&DIGEST, &question(amount), &answer("asked once"));
-            assert!(recall.find(&DIGEST, &question(0)).is_some(), "{amount}");
+            cache.insert(&DIGEST, &question(amount), &answer("asked once"));
+            assert!(cache.get(&DIGEST, &question(0)).is_some(), "{amount}");
         }
         let bytes = |generation: &Generation| {
             let entries = generation.entries.values();
@@ -283,11 +284,11 @@ mod tests {
             assert_eq!(sum, generation.bytes);
             sum
         };
-        let held = recall.parts.iter().map(|part| {
-            let part = part.lock();
-            bytes(&part.young) + bytes(&part.old)
+        let held = cache.segments.iter().map(|segment| {
+            let segment = segment.lock();
+            bytes(&segment.young) + bytes(&segment.old)
         });
         assert!(held.sum::<usize>() <= BOUND);
-        assert_eq!(recall.find(&DIGEST, &question(1)), None, "the oldest went");
+        assert_eq!(cache.get(&DIGEST, &question(1)), None, "the oldest went");
     }
 }

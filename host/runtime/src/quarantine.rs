@@ -1,10 +1,9 @@
-//! How a version behaves, and when it is benched.
+//! Takes a version that keeps failing out of service for a while; the last good one serves meanwhile.
 //!
-//! A version whose calls keep failing for its own fault is held back for a while; the last good one
-//! serves meanwhile. What the system or a vendor is to blame for never counts: a deadline is one of
-//! CPU time, a call that was refused for want of room is none. Nor do callbacks count: strangers
-//! send them, and nobody may take a provider out of service by sending rubbish. A callback that
-//! fails is read by the last good version there and then.
+//! Only what is the module's own fault counts. A deadline is one of CPU time, and a call that was
+//! refused for want of room is no fault. Callbacks never count: strangers send them, and no stranger
+//! may take a provider out of service by sending rubbish. A callback that fails is read by the last
+//! good version there and then.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,14 +13,14 @@ use crossbeam_utils::CachePadded;
 use kassette_domain::time::Time;
 use parking_lot::Mutex;
 
-use crate::lanes;
+use crate::shards;
 
-/// When a version is benched, and for how long.
+/// When a version is quarantined, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Benching {
-    /// Faults within the window that bench a version, at least 1.
+pub struct QuarantineRules {
+    /// Faults within the window that quarantine a version, at least 1.
     pub faults: u32,
-    /// The same for a version that was benched before and has not proved itself since.
+    /// The same for a version that was quarantined before and has not proved itself since.
     pub faults_again: u32,
     /// Over how long faults are counted.
     pub window: Duration,
@@ -33,7 +32,7 @@ pub struct Benching {
     pub longest: Duration,
 }
 
-impl Default for Benching {
+impl Default for QuarantineRules {
     fn default() -> Self {
         Self {
             faults: 10,
@@ -46,13 +45,13 @@ impl Default for Benching {
     }
 }
 
-/// The record of one version. Calls that go well cost one addition.
+/// The calls and faults of one version. A call that goes well costs one addition.
 #[derive(Debug)]
-pub(crate) struct Conduct {
-    rules: Benching,
-    /// Counted in each lane.
-    calls: [CachePadded<AtomicU64>; lanes::MOST],
-    /// Milliseconds of the time at which it returns; 0 where it is not benched.
+pub(crate) struct Quarantine {
+    rules: QuarantineRules,
+    /// One counter for each shard.
+    calls: [CachePadded<AtomicU64>; shards::MAX_SHARDS],
+    /// Milliseconds of the time at which it returns; 0 where it is not quarantined.
     until: AtomicU64,
     faults: Mutex<Faults>,
 }
@@ -61,20 +60,20 @@ pub(crate) struct Conduct {
 struct Faults {
     /// When, and how many calls there had been.
     recent: VecDeque<(Time, u64)>,
-    /// How often it was benched in a row, and until when the last time.
+    /// How often it was quarantined in a row, and until when the last time.
     strikes: u32,
     returned: Option<(Time, Duration)>,
 }
 
-/// What a fault led to.
+/// A version was quarantined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Benched {
+pub(crate) struct QuarantineStart {
     pub(crate) until: Time,
     pub(crate) faults: usize,
 }
 
-impl Conduct {
-    pub(crate) fn new(rules: Benching) -> Self {
+impl Quarantine {
+    pub(crate) fn new(rules: QuarantineRules) -> Self {
         Self {
             rules,
             calls: Default::default(),
@@ -83,9 +82,9 @@ impl Conduct {
         }
     }
 
-    /// A call begins, in a lane.
-    pub(crate) fn call(&self, lane: usize) {
-        self.calls[lane % lanes::MOST].fetch_add(1, Ordering::Relaxed);
+    /// A call begins, in a shard.
+    pub(crate) fn count(&self, shard: usize) {
+        self.calls[shard % shards::MAX_SHARDS].fetch_add(1, Ordering::Relaxed);
     }
 
     fn calls(&self) -> u64 {
@@ -94,9 +93,9 @@ impl Conduct {
     }
 
     /// A call failed for the module's own fault.
-    pub(crate) fn fault(&self, now: Time) -> Option<Benched> {
+    pub(crate) fn record_fault(&self, now: Time) -> Option<QuarantineStart> {
         let mut faults = self.faults.lock();
-        // Calls under way when it was benched still come home.
+        // Calls that were under way when it was quarantined still end.
         if self.until.load(Ordering::Relaxed) > now.as_millis() {
             return None;
         }
@@ -134,15 +133,15 @@ impl Conduct {
         faults.returned = Some((until, length));
         faults.recent.clear();
         self.until.store(until.as_millis(), Ordering::Relaxed);
-        Some(Benched {
+        Some(QuarantineStart {
             until,
             faults: count,
         })
     }
 
-    /// Until when it is benched; none where it may serve. The clock is asked only of one that was
-    /// benched.
-    pub(crate) fn benched(&self, clock: impl FnOnce() -> Time) -> Option<Time> {
+    /// Until when it is quarantined; none where it may serve. The clock is asked only of one that was
+    /// quarantined.
+    pub(crate) fn quarantined_until(&self, clock: impl FnOnce() -> Time) -> Option<Time> {
         let until = self.until.load(Ordering::Relaxed);
         if until == 0 {
             return None;
@@ -150,15 +149,15 @@ impl Conduct {
         if clock().as_millis() < until {
             return Some(Time::from_millis(until));
         }
-        // Back. Where somebody benched it again meanwhile, that stays.
+        // Back. Where another thread quarantined it again meanwhile, that stays.
         let _ = self
             .until
             .compare_exchange(until, 0, Ordering::Relaxed, Ordering::Relaxed);
         None
     }
 
-    /// An operator wants it to serve: all is forgotten.
-    pub(crate) fn pardon(&self) {
+    /// The operator wants it to serve: all is forgotten.
+    pub(crate) fn lift(&self) {
         let mut faults = self.faults.lock();
         *faults = Faults::default();
         self.until.store(0, Ordering::Relaxed);
@@ -176,70 +175,74 @@ mod tests {
     }
 
     /// So many calls that all fail at once; what the last one led to.
-    fn fail(conduct: &Conduct, times: u32, now: Time) -> Option<Benched> {
+    fn fail(quarantine: &Quarantine, times: u32, now: Time) -> Option<QuarantineStart> {
         let mut last = None;
         for _ in 0..times {
-            conduct.call(0);
-            last = conduct.fault(now);
+            quarantine.count(0);
+            last = quarantine.record_fault(now);
         }
         last
     }
 
     #[test]
-    fn a_version_that_keeps_failing_is_benched_and_returns() {
-        let conduct = Conduct::new(Benching::default());
-        assert_eq!(fail(&conduct, 9, after(0)), None);
-        assert_eq!(conduct.benched(|| after(0)), None);
-        let benched = fail(&conduct, 1, after(1)).unwrap();
-        assert_eq!((benched.until, benched.faults), (after(31), 10));
-        assert_eq!(conduct.benched(|| after(30)), Some(after(31)));
-        assert_eq!(fail(&conduct, 50, after(30)), None, "calls that come home");
-        assert_eq!(conduct.benched(|| after(31)), None);
+    fn a_version_that_keeps_failing_is_quarantined_and_returns() {
+        let quarantine = Quarantine::new(QuarantineRules::default());
+        assert_eq!(fail(&quarantine, 9, after(0)), None);
+        assert_eq!(quarantine.quarantined_until(|| after(0)), None);
+        let quarantined = fail(&quarantine, 1, after(1)).unwrap();
+        assert_eq!((quarantined.until, quarantined.faults), (after(31), 10));
+        assert_eq!(quarantine.quarantined_until(|| after(30)), Some(after(31)));
+        assert_eq!(
+            fail(&quarantine, 50, after(30)),
+            None,
+            "calls that come home"
+        );
+        assert_eq!(quarantine.quarantined_until(|| after(31)), None);
     }
 
     #[test]
-    fn one_that_fails_again_is_benched_sooner_and_for_twice_as_long() {
-        let conduct = Conduct::new(Benching::default());
+    fn one_that_fails_again_is_quarantined_sooner_and_for_twice_as_long() {
+        let quarantine = Quarantine::new(QuarantineRules::default());
         let mut now = after(0);
-        fail(&conduct, 7, now);
+        fail(&quarantine, 7, now);
         for expected in [30, 60, 120, 240, 480, 960, 1920, 3600, 3600] {
-            let benched = fail(&conduct, 3, now).unwrap();
-            assert_eq!(benched.until.since(now), Duration::from_secs(expected));
-            now = benched.until;
+            let quarantined = fail(&quarantine, 3, now).unwrap();
+            assert_eq!(quarantined.until.since(now), Duration::from_secs(expected));
+            now = quarantined.until;
         }
-        // Well behaved for as long as it was benched: the record is clean.
+        // Well behaved for as long as it was quarantined: the record is clean.
         now = now.after(Duration::from_secs(3601));
-        assert_eq!(fail(&conduct, 9, now), None);
-        let benched = fail(&conduct, 1, now).unwrap();
-        assert_eq!(benched.until.since(now), Duration::from_secs(30));
+        assert_eq!(fail(&quarantine, 9, now), None);
+        let quarantined = fail(&quarantine, 1, now).unwrap();
+        assert_eq!(quarantined.until.since(now), Duration::from_secs(30));
     }
 
     #[test]
-    fn faults_that_are_far_apart_bench_nobody() {
-        let conduct = Conduct::new(Benching::default());
+    fn faults_that_are_far_apart_quarantine_no_version() {
+        let quarantine = Quarantine::new(QuarantineRules::default());
         for minute in 0..100 {
-            assert_eq!(fail(&conduct, 1, after(minute * 7)), None);
+            assert_eq!(fail(&quarantine, 1, after(minute * 7)), None);
         }
     }
 
     #[test]
-    fn a_rare_fault_among_many_good_calls_benches_nobody() {
-        let conduct = Conduct::new(Benching::default());
+    fn a_rare_fault_among_many_good_calls_quarantines_no_version() {
+        let quarantine = Quarantine::new(QuarantineRules::default());
         for _ in 0..100 {
-            (0..9).for_each(|lane| conduct.call(lane));
-            assert_eq!(fail(&conduct, 1, after(0)), None);
+            (0..9).for_each(|shard| quarantine.count(shard));
+            assert_eq!(fail(&quarantine, 1, after(0)), None);
         }
         // The same faults without the good calls between.
-        fail(&conduct, 10, after(0));
-        assert!(conduct.benched(|| after(0)).is_some());
+        fail(&quarantine, 10, after(0));
+        assert!(quarantine.quarantined_until(|| after(0)).is_some());
     }
 
     #[test]
     fn an_operator_s_word_ends_it() {
-        let conduct = Conduct::new(Benching::default());
-        fail(&conduct, 10, after(0));
-        conduct.pardon();
-        assert_eq!(conduct.benched(|| after(0)), None);
-        assert_eq!(fail(&conduct, 9, after(0)), None);
+        let quarantine = Quarantine::new(QuarantineRules::default());
+        fail(&quarantine, 10, after(0));
+        quarantine.lift();
+        assert_eq!(quarantine.quarantined_until(|| after(0)), None);
+        assert_eq!(fail(&quarantine, 9, after(0)), None);
     }
 }

@@ -9,14 +9,10 @@ use wasmtime::{StoreContextMut, bail};
 
 use crate::guest::method::MethodState;
 
-/// Number of standard output.
 pub(super) const STDOUT: u32 = 1;
-/// Number of standard error.
 pub(super) const STDERR: u32 = 2;
 /// Bytes that one write takes, and the most that a line of the log keeps.
 const AT_ONCE: u64 = 4096;
-/// Bytes of a line that are kept until it ends; the log cuts it at less.
-const LINE: usize = 4096;
 
 /// `wasi:io/error.error`; nothing fails, so there never is one.
 pub(super) struct IoError;
@@ -48,46 +44,22 @@ pub(super) fn pollable() -> Resource<Pollable> {
     Resource::new_own(0)
 }
 
-/// Text on its way to becoming lines of the log.
-#[derive(Default)]
-pub(super) struct Printed(Vec<u8>);
-
-impl Printed {
-    fn write(&mut self, bytes: &[u8], mut say: impl FnMut(&str)) {
-        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let text = part.strip_suffix(b"\n").unwrap_or(part);
-            let room = LINE.saturating_sub(self.0.len());
-            self.0.extend(text.iter().take(room));
-            if part.ends_with(b"\n") {
-                self.end(&mut say);
-            }
-        }
-    }
-
-    fn end(&mut self, mut say: impl FnMut(&str)) {
-        if !self.0.is_empty() {
-            say(&String::from_utf8_lossy(&self.0));
-            self.0.clear();
-        }
-    }
-}
-
 impl MethodState {
-    fn print(&mut self, stream: u32, bytes: &[u8]) {
-        let (printed, level) = match stream {
+    fn write_output(&mut self, stream: u32, bytes: &[u8]) {
+        let (buffer, level) = match stream {
             STDOUT => (&mut self.wasi.out, Level::DEBUG),
             _ => (&mut self.wasi.err, Level::WARN),
         };
-        let (lines, who) = (&mut self.lines, &self.who);
-        printed.write(bytes, |line| lines.write(who, level, line));
+        let (log, identity) = (&mut self.log, &self.identity);
+        buffer.write(bytes, |line| log.write(identity, level, line));
     }
 
     /// Writes down what was printed without a line's end, when the call is over.
-    pub(crate) fn end_lines(&mut self) {
-        let (lines, who) = (&mut self.lines, &self.who);
+    pub(crate) fn flush_output(&mut self) {
+        let (log, identity) = (&mut self.log, &self.identity);
         let wasi = &mut self.wasi;
-        wasi.out.end(|line| lines.write(who, Level::DEBUG, line));
-        wasi.err.end(|line| lines.write(who, Level::WARN, line));
+        wasi.out.end(|line| log.write(identity, Level::DEBUG, line));
+        wasi.err.end(|line| log.write(identity, Level::WARN, line));
     }
 }
 
@@ -154,7 +126,7 @@ fn output(to: To<'_, '_>) -> wasmtime::Result<()> {
         to.func_wrap(
             &format!("[method]output-stream.{name}"),
             |mut store: State<'_>, (stream, bytes): (Output, Vec<u8>)| {
-                store.data_mut().print(stream.rep(), &bytes);
+                store.data_mut().write_output(stream.rep(), &bytes);
                 Ok((Ok::<_, StreamError>(()),))
             },
         )?;
@@ -169,7 +141,7 @@ fn output(to: To<'_, '_>) -> wasmtime::Result<()> {
         "[method]output-stream.subscribe",
         |_, (_stream,): (Output,)| Ok((pollable(),)),
     )?;
-    // Nobody reads zeroes in a log.
+    // Zeroes are of no use in a log.
     for name in ["write-zeroes", "blocking-write-zeroes-and-flush"] {
         to.func_wrap(
             &format!("[method]output-stream.{name}"),
@@ -185,31 +157,4 @@ fn output(to: To<'_, '_>) -> wasmtime::Result<()> {
         )?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_printed_becomes_lines_however_it_is_cut() {
-        let mut said = Vec::new();
-        let mut printed = Printed::default();
-        for piece in ["on", "e\n\ntw", "o\nthree"] {
-            printed.write(piece.as_bytes(), |line| said.push(line.to_owned()));
-        }
-        assert_eq!(said, ["one", "two"]);
-        printed.end(|line| said.push(line.to_owned()));
-        printed.end(|line| said.push(line.to_owned()));
-        assert_eq!(said, ["one", "two", "three"]);
-    }
-
-    #[test]
-    fn a_line_without_end_keeps_no_more_than_its_share() {
-        let mut printed = Printed::default();
-        for _ in 0..100 {
-            printed.write(&[b'x'; 1000], |_| {});
-        }
-        assert_eq!(printed.0.len(), LINE);
-    }
 }

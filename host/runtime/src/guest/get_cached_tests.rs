@@ -23,7 +23,10 @@ fn bench() -> Bench {
 }
 
 async fn get(bench: &mut Bench, url: &str) -> Result<wit::Response, wit::Failure> {
-    bench.call.get_cached(&bench.who, url.into(), HOUR).await
+    bench
+        .call
+        .get_cached(&bench.identity, url.into(), HOUR)
+        .await
 }
 
 /// A later call for the same account.
@@ -44,10 +47,10 @@ async fn a_kept_answer_sends_nothing_until_its_life_is_over() {
     later(&mut bench, 3599);
     let second = get(&mut bench, CERTIFICATE).await.unwrap();
     assert_eq!((second.status, &second.body), (200, &first.body));
-    assert_eq!(bench.left().len(), 1);
+    assert_eq!(bench.sent().len(), 1);
     later(&mut bench, 1);
     get(&mut bench, CERTIFICATE).await.unwrap();
-    assert_eq!(bench.left().len(), 2);
+    assert_eq!(bench.sent().len(), 2);
 }
 
 #[tokio::test]
@@ -62,10 +65,10 @@ async fn one_request_a_minute_goes_out_for_a_stranger_whatever_it_asks_for() {
             assert!(not_sent(&answered), "{url} after {seconds} s");
         }
     }
-    assert_eq!(bench.left().len(), 1);
+    assert_eq!(bench.sent().len(), 1);
     later(&mut bench, 1);
     get(&mut bench, CERTIFICATE).await.unwrap();
-    assert_eq!(bench.left().len(), 2);
+    assert_eq!(bench.sent().len(), 2);
 }
 
 #[tokio::test]
@@ -74,7 +77,7 @@ async fn another_account_has_a_minute_and_a_memory_of_its_own() {
     get(&mut bench, CERTIFICATE).await.unwrap();
     bench.call.access = strange(access());
     get(&mut bench, CERTIFICATE).await.unwrap();
-    assert_eq!(bench.left().len(), 2);
+    assert_eq!(bench.sent().len(), 2);
 }
 
 #[tokio::test]
@@ -101,7 +104,7 @@ async fn what_was_kept_serves_where_the_other_side_fails_and_until_it_says_other
         assert_eq!(found.body, b"certificate");
         later(&mut bench, 60);
     }
-    assert_eq!(bench.left().len(), 3);
+    assert_eq!(bench.sent().len(), 3);
     bench.next(answer(404, "no such certificate"));
     assert_eq!(get(&mut bench, CERTIFICATE).await.unwrap().status, 404);
     assert!(not_sent(&get(&mut bench, CERTIFICATE).await));
@@ -127,12 +130,12 @@ async fn failures_are_never_kept() {
         bench.next(answer(200, "certificate"));
         let found = get(&mut bench, CERTIFICATE).await.unwrap();
         assert_eq!(found.body, b"certificate");
-        assert_eq!(bench.left().len(), 2);
+        assert_eq!(bench.sent().len(), 2);
     }
 }
 
 #[tokio::test]
-async fn an_answer_with_a_secret_in_it_is_blanked_and_not_kept() {
+async fn an_answer_with_a_secret_in_it_is_redacted_and_not_kept() {
     let mut bench = Bench::new(strange(with_key()));
     bench.next(answer(200, "your key is sk_live_9f8e7d6c"));
     let seen = get(&mut bench, CERTIFICATE).await.unwrap();
@@ -160,13 +163,13 @@ async fn what_may_not_be_asked_for_uses_up_no_turn() {
         assert!(not_sent(&get(&mut bench, url).await), "{url}");
     }
     get(&mut bench, CERTIFICATE).await.unwrap();
-    assert_eq!(bench.left().len(), 1);
+    assert_eq!(bench.sent().len(), 1);
     // A loop over the memory is bounded like one over requests.
     for _ in 0..10 {
         get(&mut bench, CERTIFICATE).await.unwrap();
     }
     assert!(not_sent(&get(&mut bench, CERTIFICATE).await));
-    assert_eq!(bench.left().len(), 1);
+    assert_eq!(bench.sent().len(), 1);
 }
 
 #[tokio::test]
@@ -177,7 +180,7 @@ async fn two_calls_that_want_the_same_send_one_request() {
     one.next(answer(200, "certificate"));
     let (first, second) = tokio::join!(get(&mut one, CERTIFICATE), get(&mut other, CERTIFICATE));
     assert_eq!(first.unwrap().body, second.unwrap().body);
-    assert_eq!(one.left().len() + other.left().len(), 1);
+    assert_eq!(one.sent().len() + other.sent().len(), 1);
     // Changed credentials forget what is kept; the minute runs on.
     one.call.access.tokens.clear();
     assert!(not_sent(&get(&mut one, CERTIFICATE).await));

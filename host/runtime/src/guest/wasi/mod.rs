@@ -4,35 +4,32 @@
 //! | Interfaces of WASI 0.2 | What a module finds |
 //! |---|---|
 //! | `clocks` | the clock stands at the context's time; a wait is over at once |
-//! | `random` | bytes that follow from the context ([`chance`]) |
+//! | `random` | bytes that follow from the context ([`seeded_random`]) |
 //! | `cli` | no arguments, no environment, no terminal; output becomes lines of the log |
 //! | `filesystem` | no files |
 //! | `io` | what the others need |
 //!
 //! `sockets`, `http` and whatever else there may be are refused by name when a module is loaded.
-//! While `describe` runs there is no context: the clock stands at 1970, and chance is the same
-//! always.
+//! While `describe` runs there is no context: the clock stands at 1970, and the random
+//! bytes are always the same.
 //!
 //! Written out rather than taken from `wasmtime-wasi`, whose synchronous half waits for real time
 //! on a Tokio runtime: `rank` runs on a thread that must not wait. It would also bring files and
 //! sockets into a process that is to have neither for modules, and features of `rustix` with which
 //! wasmtime is compiled anew.
 
-mod chance;
 mod cli;
 mod clocks;
 mod files;
 mod io;
 mod random;
+mod seeded_random;
+pub(crate) mod state;
 
-use kassette_domain::routing::Context;
-use kassette_domain::time::Time;
 use wasmtime::Engine;
 use wasmtime::component::types::{ComponentInstance, ComponentItem};
 use wasmtime::component::{Component, Linker, LinkerInstance};
 
-use self::chance::Chance;
-use self::io::Printed;
 use crate::guest::method::MethodState;
 
 /// What is linked; the version is the module's own, any of 0.2.
@@ -79,35 +76,6 @@ pub(crate) fn offered(import: &str) -> Option<&'static str> {
     OFFERED
         .into_iter()
         .find(|offered| released && *offered == name)
-}
-
-/// What WASI tells and keeps during one call.
-pub(crate) struct Wasi {
-    now: Time,
-    chance: Chance,
-    out: Printed,
-    err: Printed,
-}
-
-impl Wasi {
-    /// For `describe`, which knows nothing of any payment, and for modules that import no WASI.
-    pub(crate) fn without_question() -> Self {
-        Self {
-            now: Time::from_millis(0),
-            chance: Chance::fixed(),
-            out: Printed::default(),
-            err: Printed::default(),
-        }
-    }
-
-    /// For `rank`.
-    pub(crate) fn about(context: &Context) -> Self {
-        Self {
-            now: context.now,
-            chance: Chance::of(context),
-            ..Self::without_question()
-        }
-    }
 }
 
 /// Defines what a component imports of WASI; tells whether that is anything. Its imports have been
