@@ -29,7 +29,7 @@ use kassette_runtime::Sampled;
 use metrics::Counter;
 use serde::Deserialize;
 
-use crate::listen::UsedUp;
+use crate::web::budget::UsedUp;
 
 /// Most requests in hand, by class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -343,13 +343,13 @@ mod tests {
             .collect();
         let mut inside = Vec::new();
         for (place, body) in arriving {
-            let read = crate::api::body::read(&http::HeaderMap::new(), body, 16).await;
+            let read = crate::web::body::read(&http::HeaderMap::new(), body, 16).await;
             inside.push((place, read));
         }
         let read: Vec<_> = inside.iter().map(|(_, read)| read.is_ok()).collect();
         assert_eq!(read, [true, true, false, false, false]);
         let refused = inside.pop().unwrap().1;
-        assert_eq!(refused, Err(crate::api::body::BodyError::UsedUp));
+        assert_eq!(refused, Err(crate::web::body::BodyError::UsedUp));
         drop(inside);
         assert_eq!(door.inside.load(Ordering::Relaxed), 0);
     }

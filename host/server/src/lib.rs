@@ -23,5 +23,6 @@ mod ready;
 mod serve;
 mod simulators;
 mod telemetry;
+mod web;
 
 pub use cli::main;

@@ -9,8 +9,8 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use super::AdminState;
 use super::query::Query;
 use super::text::{invalid, plain};
-use crate::api::ApiError;
-use crate::api::json::{self, Fields, Value, text};
+use crate::web::ApiError;
+use crate::web::json::{self, Fields, Value, text};
 
 /// Most bytes of a change. Lists of methods and providers fit many times over.
 const MOST: usize = 1 << 20;
@@ -56,7 +56,7 @@ impl FromRequest<AdminState> for PatchBody {
 /// Reads a request that changes something: no query, and JSON where there is a body.
 async fn read(request: Request) -> Result<Value, ApiError> {
     let (parts, body) = request.into_parts();
-    let bytes = crate::api::body::read(&parts.headers, body, MOST).await?;
+    let bytes = crate::web::body::read(&parts.headers, body, MOST).await?;
     Query::of(parts.uri.query())?.finish()?;
     if bytes.is_empty() {
         return Ok(Value::Object(BTreeMap::new()));

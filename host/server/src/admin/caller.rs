@@ -11,7 +11,7 @@ use kassette_gateway::auth::AuthError;
 
 use super::AdminState;
 use super::body::Said;
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// An authenticated operator with the words of its headers.
 pub(super) struct Caller {

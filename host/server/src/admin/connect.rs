@@ -17,8 +17,8 @@ use super::caller::{Changes, Viewer};
 use super::keys::{environment, scopes};
 use super::path::At;
 use super::query::{Query, page};
-use crate::api::ApiError;
-use crate::api::json::text;
+use crate::web::ApiError;
+use crate::web::json::text;
 
 /// `POST /merchants/{id}/connect-codes`
 pub(super) async fn create(

@@ -16,7 +16,7 @@ use super::body::{JsonBody, Said};
 use super::caller::{Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// `GET /deliveries`
 pub(super) async fn list(

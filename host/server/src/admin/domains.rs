@@ -12,8 +12,8 @@ use super::body::{JsonBody, Said};
 use super::caller::Changes;
 use super::path::At;
 use super::text::{invalid, switch};
-use crate::api::ApiError;
-use crate::api::json::text;
+use crate::web::ApiError;
+use crate::web::json::text;
 
 /// `POST /merchants/{id}/domains`
 pub(super) async fn create(

@@ -20,8 +20,8 @@ use super::caller::{Caller, Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
 use super::text::{future, whole};
-use crate::api::ApiError;
-use crate::api::json::{Fields, Value, Wrong, echo, text};
+use crate::web::ApiError;
+use crate::web::json::{Fields, Value, Wrong, echo, text};
 
 /// Longest time for which an old key stays good beside its successor, hours.
 const MAX_OVERLAP: u64 = 72;

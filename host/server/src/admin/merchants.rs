@@ -22,8 +22,8 @@ use super::caller::{Admin, Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
 use super::text::{plain, switch, within};
-use crate::api::ApiError;
-use crate::api::json::{Value, Wrong, echo, text};
+use crate::web::ApiError;
+use crate::web::json::{Value, Wrong, echo, text};
 
 /// Most characters of a merchant's name: it stands on the payer's page.
 const NAME: usize = 100;
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_changed_rate_is_set_now_and_the_others_keep_their_time() {
         let read = |body: &str, old: &BTreeMap<_, _>, now| {
-            rates(crate::api::json::parse(body.as_bytes()).unwrap(), old, now)
+            rates(crate::web::json::parse(body.as_bytes()).unwrap(), old, now)
         };
         let first = read(
             r#"{"EUR":"1.08","GBP":"1.27"}"#,

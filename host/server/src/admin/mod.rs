@@ -47,9 +47,9 @@ pub(crate) use self::keys::environment;
 pub(crate) use self::operators::{NAME_TAKEN, draw as draw_operator, view as operator_view};
 pub(crate) use self::text::future;
 pub(crate) use self::upkeep::verdict as audit_verdict;
-use crate::api::ApiError;
 use crate::dev::DevControls;
 use crate::telemetry::Edge;
+use crate::web::ApiError;
 
 /// What the handlers share.
 #[derive(Clone)]

@@ -18,8 +18,8 @@ use super::caller::{Admin, Viewer};
 use super::path::At;
 use super::query::{Query, page};
 use super::text::future;
-use crate::api::ApiError;
-use crate::api::json::text;
+use crate::web::ApiError;
+use crate::web::json::text;
 
 /// Why an operator was not made.
 pub(crate) const NAME_TAKEN: &str =

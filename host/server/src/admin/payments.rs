@@ -18,8 +18,8 @@ use super::caller::{Caller, Changes, Viewer};
 use super::path::At;
 use super::payment_view;
 use super::query::{Query, page};
-use crate::api::ApiError;
-use crate::api::json::text;
+use crate::web::ApiError;
+use crate::web::json::text;
 
 /// `GET /payments`
 pub(super) async fn list(

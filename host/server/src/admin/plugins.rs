@@ -20,7 +20,7 @@ use super::body::{JsonBody, Said};
 use super::caller::{Changes, Viewer};
 use super::path::At;
 use super::query::{Query, named};
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// `GET /plugins`: every slot that was ever offered a module, by name.
 pub(super) async fn list(
@@ -92,7 +92,7 @@ pub(super) async fn upload(
     }
     let turn = Arc::clone(&state.uploads).acquire_owned().await;
     let turn = turn.map_err(ApiError::internal)?;
-    let bytes = crate::api::body::read(&parts.headers, body, MAX_MODULE_BYTES).await?;
+    let bytes = crate::web::body::read(&parts.headers, body, MAX_MODULE_BYTES).await?;
     let (checking, place) = (Arc::clone(&runtime), slot.clone());
     // The turn goes along: it lasts as long as the bytes are held, even where the caller leaves.
     let (prepared, _turn) =

@@ -10,7 +10,7 @@ use kassette_gateway::Gateway;
 use serde_json::json;
 
 use super::text::{switch, whole};
-use crate::api::json::{Fields, Invalid, Value, Wrong, text};
+use crate::web::json::{Fields, Invalid, Value, Wrong, text};
 
 /// Most requests a second that a policy may allow.
 const MAX_RATE: u64 = 1_000_000;
@@ -103,7 +103,7 @@ fn methods(
         let method = method.filter(has).ok_or_else(|| {
             Wrong::new(format!(
                 "{} is no payment method",
-                crate::api::json::echo(&name)
+                crate::web::json::echo(&name)
             ))
         })?;
         if value == Value::Null {
@@ -169,7 +169,7 @@ fn accounts(value: Value, known: &dyn Named) -> Result<Vec<AccountId>, Wrong> {
         let account = account.filter(|id| known.account(id)).ok_or_else(|| {
             Wrong::new(format!(
                 "{} is no configured account",
-                crate::api::json::echo(&id)
+                crate::web::json::echo(&id)
             ))
         })?;
         if accounts.contains(&account) {
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     fn merged(body: &str, old: &Policy) -> Result<Policy, Wrong> {
-        let value = crate::api::json::parse(body.as_bytes()).unwrap();
+        let value = crate::web::json::parse(body.as_bytes()).unwrap();
         merge(value, old, RateLimit::default(), &Few)
     }
 

@@ -15,7 +15,7 @@ use super::caller::{Changes, Viewer};
 use super::path::At;
 use super::query::{Query, named};
 use super::text::switch;
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// `GET /providers`: every configured account, by id.
 pub(super) async fn list(

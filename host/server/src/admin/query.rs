@@ -3,7 +3,7 @@
 use kassette_store::{Fault, Listed, Paging};
 use serde_json::{Value, json};
 
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// Items of a page where `limit` is not said.
 const DEFAULT_LIMIT: usize = 50;
@@ -22,7 +22,7 @@ impl Query {
                 .collect();
         for (place, (name, _)) in pairs.iter().enumerate() {
             if pairs[..place].iter().any(|(earlier, _)| earlier == name) {
-                let name = crate::api::json::echo(name);
+                let name = crate::web::json::echo(name);
                 return Err(ApiError::Invalid(
                     format!("query parameter {name} is repeated").into(),
                 ));
@@ -72,7 +72,7 @@ impl Query {
         match self.0.into_iter().next() {
             None => Ok(()),
             Some((name, _)) => {
-                let name = crate::api::json::echo(&name);
+                let name = crate::web::json::echo(&name);
                 Err(ApiError::Invalid(
                     format!("unknown query parameter {name}").into(),
                 ))

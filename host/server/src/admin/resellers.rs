@@ -18,8 +18,8 @@ use super::caller::{Admin, Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
 use super::text::{plain, switch};
-use crate::api::ApiError;
-use crate::api::json::text;
+use crate::web::ApiError;
+use crate::web::json::text;
 
 /// Most characters of a reseller's name: it stands on the page of its invitations.
 const NAME: usize = 100;

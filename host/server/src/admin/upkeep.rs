@@ -16,7 +16,7 @@ use super::AdminState;
 use super::body::{JsonBody, Said};
 use super::caller::{Admin, Viewer};
 use super::query::Query;
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// The body is the file of a backup.
 const BACKUP: &str = "application/vnd.kassette.backup";

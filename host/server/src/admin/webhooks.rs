@@ -21,8 +21,8 @@ use super::caller::{Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
 use super::text::{invalid, past, switch, whole};
-use crate::api::ApiError;
-use crate::api::json::{Value, Wrong, echo, text};
+use crate::web::ApiError;
+use crate::web::json::{Value, Wrong, echo, text};
 
 /// Longest overlap of a rotation, hours.
 const MAX_OVERLAP: u64 = EndpointSecrets::MAX_OVERLAP.as_secs() / 3600;

@@ -12,7 +12,7 @@ use super::body::{JsonBody, Said};
 use super::caller::{Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// `GET /work`: open lines, or with `done=true` all of them.
 pub(super) async fn list(

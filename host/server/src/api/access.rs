@@ -8,11 +8,11 @@ use http::request::Parts;
 use kassette_domain::key::Scope;
 use kassette_gateway::auth::{AuthError, MerchantCaller, live_allowed};
 
-use super::error::ApiError;
-use super::json::{self, Fields};
 use super::state::ApiState;
 use super::{BODY_LIMIT, body, query};
-use crate::listen::Held;
+use crate::web::budget::Held;
+use crate::web::error::ApiError;
+use crate::web::json::{self, Fields};
 
 /// A request that has arrived whole and within its cap.
 #[derive(Debug)]

@@ -12,10 +12,10 @@ use kassette_domain::policy::RateLimit;
 use kassette_domain::provider::{Incoming, Verb};
 use kassette_gateway::callback::CallbackAnswer;
 
-use super::body;
-use super::error::ApiError;
 use super::state::ApiState;
-use crate::listen::Held;
+use crate::web::body;
+use crate::web::budget::Held;
+use crate::web::error::ApiError;
 
 /// Largest body of a callback (decisions, "Provider callbacks").
 const BODY_LIMIT: usize = 256 << 10;

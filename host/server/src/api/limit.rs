@@ -16,6 +16,7 @@ use kassette_domain::time::Time;
 use parking_lot::Mutex;
 
 use crate::proxies::subscriber;
+use crate::web::error::Exhausted;
 
 /// Locks that share the buckets between them, so that cores seldom wait for one another.
 const SHARDS: usize = 16;
@@ -27,15 +28,6 @@ const SHARD_CAPACITY: usize = 4096;
 /// Shortest time between two searches for idle buckets in a full shard, nanoseconds: a search looks
 /// at every bucket of the shard.
 const SWEEP_EVERY: u64 = 1_000_000_000;
-
-/// No request is allowed now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exhausted {
-    /// From when on the next one is.
-    pub(crate) retry_after: Duration,
-    /// What was exceeded.
-    pub(crate) limit: RateLimit,
-}
 
 /// Token buckets by some key.
 pub(crate) struct Buckets<K> {

@@ -7,15 +7,12 @@
 
 mod access;
 mod answer;
-pub(crate) mod body;
 mod cached;
 mod callbacks;
 mod connect;
 mod document;
-mod error;
 mod events;
 mod formats;
-pub(crate) mod json;
 mod limit;
 mod methods;
 mod payments;
@@ -35,10 +32,10 @@ use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(crate) use self::error::ApiError;
 pub(crate) use self::payments::PaymentBody;
 pub(crate) use self::state::ApiState;
 use crate::telemetry::Edge;
+use crate::web::ApiError;
 
 /// Largest body of an API request (spec, "Limits").
 const BODY_LIMIT: usize = 16 << 10;

@@ -8,10 +8,10 @@ use http::request::Parts;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
 
-use super::error::ApiError;
 use super::limit::Limits;
 use crate::admission::{Admission, InHand};
 use crate::proxies::Proxies;
+use crate::web::error::ApiError;
 
 /// What handlers share; one pointer, because each request clones it more than once.
 #[derive(Clone)]

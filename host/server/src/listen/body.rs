@@ -12,8 +12,8 @@ use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Sleep, sleep};
 
-use super::budget::Held;
 use super::connection::Phase;
+use crate::web::budget::Held;
 
 /// A request's body that fails once it takes too long, or its sender holds too many bytes.
 pub(super) struct TimedBody {

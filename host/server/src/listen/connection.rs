@@ -29,10 +29,11 @@ use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use super::body::TimedBody;
-use super::budget::{Connection, Held};
 use super::exchange::{Answer, Exchange, Exchanges};
 use super::frames::Frames;
 use crate::proxies::{Proxies, subscriber};
+use crate::web::budget::{Connection, Held};
+use crate::web::marks::{Crowded, PutOff};
 
 /// How long a request's head may take from its first byte, and the first one from the connection.
 const HEAD: Duration = Duration::from_secs(10);
@@ -80,15 +81,6 @@ const HTTP2_WASTE: usize = 64 << 10;
 /// `Retry-After` does not notice; whoever sends on regardless waits on his own side, at no cost to those
 /// who are served, where each refusal costs as much as a small answer.
 const PAUSE: Duration = Duration::from_millis(250);
-
-/// Put into the extensions of an answer: the connection is to be read again only after a pause. On
-/// HTTP/2, where many requests share a connection, it is read more slowly once there were many.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PutOff;
-
-/// Put into the extensions of a request: its sender holds too many bytes already, so it is refused.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Crowded;
 
 /// Who is at the other end of a connection, and what he holds.
 pub(super) struct Peer {

@@ -11,8 +11,8 @@ use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::budget::Held;
 use super::connection::{Phase, Times};
+use crate::web::budget::Held;
 
 /// Bytes of an answer for which a peer may send two window updates.
 const UPDATED: usize = 4 << 10;

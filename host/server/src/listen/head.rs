@@ -9,9 +9,9 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{CACHE_CONTROL, CONNECTION, HOST, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Request, Version};
 
-use super::PutOff;
-use crate::api::ApiError;
-use crate::telemetry::RequestId;
+use crate::web::ApiError;
+use crate::web::marks::PutOff;
+use crate::web::request_id::RequestId;
 
 /// The answer to a head that is not plain; none for any other.
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<Body>> {

@@ -1,7 +1,6 @@
 //! Listeners: sockets, TLS, time-outs, connection caps, a shutdown that finishes what is in hand.
 
 mod body;
-mod budget;
 mod connection;
 mod descriptors;
 mod exchange;
@@ -26,12 +25,10 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_util::sync::CancellationToken;
 
-use self::budget::Budget;
-pub(crate) use self::budget::{Held, UsedUp};
-pub(crate) use self::connection::{Crowded, PutOff};
 use self::connection::{Peer, Times};
 pub(crate) use self::descriptors::within_limit;
 use crate::proxies::{Proxies, subscriber};
+use crate::web::budget::Budget;
 
 /// Most connections of a listener at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use http::{HeaderMap, Request};
 use kassette_domain::secret::Secret;
 use url::Url;
 
-use crate::listen::UsedUp;
+use crate::web::budget::UsedUp;
 
 /// Longest form, in bytes: a handful of answers.
 const MOST_BYTES: usize = 16 * 1024;

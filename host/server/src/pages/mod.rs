@@ -51,9 +51,10 @@ use http::{HeaderValue, StatusCode};
 use kassette_gateway::Gateway;
 
 use self::till::Till;
-use crate::api::{ApiError, ApiState};
+use crate::api::ApiState;
 use crate::proxies::Proxies;
 use crate::telemetry::Edge;
+use crate::web::ApiError;
 
 /// What the pages stand on; cheap to clone.
 #[derive(Clone)]

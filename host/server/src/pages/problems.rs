@@ -7,7 +7,7 @@ use kassette_store::Fault;
 use super::forms::BadForm;
 use super::templates::{Primary, State, Tone, Ways};
 use super::visit::{Manner, Visit};
-use crate::telemetry::InternalCause;
+use crate::web::marks::InternalCause;
 
 /// What is wrong where no payment can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]

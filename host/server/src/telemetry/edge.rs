@@ -18,14 +18,10 @@ use kassette_runtime::Sampled;
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
-use super::request_id::RequestId;
 use super::requests::{Requests, UNMATCHED, Usual};
 use crate::admission::{Admission, Place};
-use crate::listen::{Crowded, PutOff};
-
-/// Put into the extensions of a 500: why, for the log. Callers never see it.
-#[derive(Clone, Debug)]
-pub(crate) struct InternalCause(pub(crate) String);
+use crate::web::marks::{Crowded, InternalCause, PutOff};
+use crate::web::request_id::RequestId;
 
 /// Failed requests of a listener that are told in a second: on a full disk every request fails.
 const FAILURES_PER_SECOND: u32 = 20;
@@ -321,8 +317,8 @@ impl Line<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request_id::X_REQUEST_ID;
     use super::*;
+    use crate::web::request_id::X_REQUEST_ID;
     use axum::Router;
     use axum::body::Body;
     use axum::response::IntoResponse as _;

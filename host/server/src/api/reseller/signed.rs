@@ -10,8 +10,8 @@ use kassette_domain::signing::{Nonce, SignedRequest, Stamp};
 use kassette_gateway::auth::{ResellerCaller, rolled_out};
 
 use crate::api::access::{Arrived, bearer};
-use crate::api::error::ApiError;
 use crate::api::state::ApiState;
+use crate::web::error::ApiError;
 
 const TIMESTAMP: &str = "x-service-timestamp";
 const NONCE: &str = "x-service-nonce";

@@ -25,9 +25,7 @@ use utoipa::ToSchema;
 
 use super::body::BodyError;
 use super::json::{Invalid, NotJson};
-use super::limit::Exhausted;
-use crate::listen::PutOff;
-use crate::telemetry::InternalCause;
+use super::marks::{InternalCause, PutOff};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -36,6 +34,15 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 const BUSY: Duration = Duration::from_secs(1);
 /// When to come again where the disk fails or is full: so often the store tries it.
 const DISK: Duration = Duration::from_secs(2);
+
+/// No request is allowed now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exhausted {
+    /// From when on the next one is.
+    pub(crate) retry_after: Duration,
+    /// What was exceeded.
+    pub(crate) limit: RateLimit,
+}
 
 /// A rejection.
 #[derive(Serialize, ToSchema)]
@@ -102,7 +109,7 @@ impl ApiError {
     }
 
     /// A nonce that is not the request's; `limit` is that of the key.
-    pub(super) fn of_nonce(error: NonceError, limit: RateLimit) -> Self {
+    pub(crate) fn of_nonce(error: NonceError, limit: RateLimit) -> Self {
         match error {
             NonceError::Used => Self::conflict(error.to_string()),
             NonceError::TooMany { retry_after } => Self::TooMany(Exhausted { retry_after, limit }),

@@ -19,7 +19,7 @@ const STRANGERS: usize = 64 << 20;
 
 /// The budgets of a listener.
 #[derive(Clone)]
-pub(super) struct Budget(Arc<Mutex<State>>);
+pub(crate) struct Budget(Arc<Mutex<State>>);
 
 struct State {
     per_address: usize,
@@ -36,7 +36,7 @@ pub(crate) struct UsedUp;
 
 impl Budget {
     /// Each address may hold so many bytes.
-    pub(super) fn new(per_address: usize) -> Self {
+    pub(crate) fn new(per_address: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
             per_address,
             addresses: HashMap::new(),
@@ -47,7 +47,7 @@ impl Budget {
     }
 
     /// A connection that holds nothing yet.
-    pub(super) fn connection(&self) -> Connection {
+    pub(crate) fn connection(&self) -> Connection {
         Connection {
             budget: self.clone(),
             own: Arc::new(Mutex::new(OWN)),
@@ -57,7 +57,7 @@ impl Budget {
 
 /// What a connection holds.
 #[derive(Clone)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     budget: Budget,
     /// Bytes of its own that are left.
     own: Arc<Mutex<usize>>,
@@ -65,7 +65,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A request or an answer of an address; trusted proxies bring those of many.
-    pub(super) fn held(&self, address: IpAddr, stranger: bool) -> Held {
+    pub(crate) fn held(&self, address: IpAddr, stranger: bool) -> Held {
         Held {
             connection: self.clone(),
             address,
@@ -96,12 +96,12 @@ impl Held {
     ///
     /// # Errors
     /// [`UsedUp`]; nothing more is held then.
-    pub(super) fn take(&self, bytes: usize) -> Result<(), UsedUp> {
+    pub(crate) fn take(&self, bytes: usize) -> Result<(), UsedUp> {
         self.add(bytes, true)
     }
 
     /// Holds an answer that is made already.
-    pub(super) fn owe(&self, bytes: usize) {
+    pub(crate) fn owe(&self, bytes: usize) {
         let _always = self.add(bytes, false);
     }
 

@@ -11,7 +11,7 @@ use http::header::EXPECT;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 
-use crate::listen::UsedUp;
+use super::budget::UsedUp;
 
 /// Bytes beyond the cap that are read and thrown away before 413 is answered. Closing a connection
 /// with unread bytes resets it, and the caller might never see the answer.
