@@ -9,6 +9,7 @@ mod admin;
 mod admission;
 mod api;
 mod cli;
+mod compiler;
 mod config;
 mod dev;
 mod files;

@@ -13,7 +13,7 @@ use super::body::JsonBody;
 use super::caller::{Changes, Viewer};
 use super::query::Query;
 use super::text::whole;
-use crate::dev::{ControlError, DevControls, MAX_ADVANCE};
+use crate::simulators::{ControlError, DevControls, MAX_ADVANCE};
 use crate::web::ApiError;
 use crate::web::json::text;
 

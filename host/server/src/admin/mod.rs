@@ -47,7 +47,7 @@ pub(crate) use self::keys::environment;
 pub(crate) use self::operators::{NAME_TAKEN, draw as draw_operator, view as operator_view};
 pub(crate) use self::text::future;
 pub(crate) use self::upkeep::verdict as audit_verdict;
-use crate::dev::DevControls;
+use crate::simulators::DevControls;
 use crate::telemetry::Edge;
 use crate::web::ApiError;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -44,7 +44,7 @@ pub(super) struct SimArgs {
 )]
 pub(super) async fn sim(args: SimArgs, stop: CancellationToken) -> Result<(), String> {
     crate::files::make_private_folder(&args.data_dir).map_err(|error| error.to_string())?;
-    let secrets = shared_secrets(&args.data_dir.join("secrets.json"))?;
+    let secrets = SharedSecrets::read_or_draw(&args.data_dir.join("secrets.json"))?;
     let place = Place {
         listen: args.listen,
         data_dir: args.data_dir,
@@ -79,19 +79,6 @@ pub(super) async fn sim(args: SimArgs, stop: CancellationToken) -> Result<(), St
     }
     stop.cancelled().await;
     Ok(())
-}
-
-/// The secrets of an account that lasts over restarts.
-pub(crate) fn shared_secrets(path: &Path) -> Result<SharedSecrets, String> {
-    if let Ok(bytes) = std::fs::read(path) {
-        return serde_json::from_slice(&bytes)
-            .map_err(|error| format!("{}: {error}", path.display()));
-    }
-    let secrets = SharedSecrets::draw().map_err(|error| error.to_string())?;
-    let text = serde_json::to_vec_pretty(&secrets).map_err(|error| error.to_string())?;
-    kassette_files::write(path, 0o600, &text)
-        .map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(secrets)
 }
 
 fn account_file(simulators: &Simulators) -> toml::Table {

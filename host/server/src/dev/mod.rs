@@ -2,11 +2,10 @@
 //!
 //! It differs from `serve` only by the profile that it prints: see [`PROFILE`].
 
-mod controls;
 mod credentials;
+mod error;
 mod guests;
 mod receiver;
-mod release;
 mod seed;
 
 use std::net::SocketAddr;
@@ -22,13 +21,11 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Config, Profile};
 use crate::ready::{Ready, ReadyMerchant, ReadyReseller};
 use crate::serve::{self, Parts, Running, ServeError};
-use crate::simulators::{Place, Planned, Simulators, simulated_module};
+use crate::simulators::{DevControls, Place, Planned, Simulators, simulated_module};
 
-pub(crate) use controls::{ControlError, DevControls, MAX_ADVANCE};
-pub(crate) use credentials::{Credentials, CredentialsError};
-pub(crate) use guests::GuestError;
-pub(crate) use release::release;
-pub(crate) use seed::{RATE_LIMIT, SeedError};
+pub(crate) use self::credentials::Credentials;
+use self::error::DevError;
+use self::seed::SeedError;
 
 /// What `dev` sets otherwise than `serve`, for people.
 const PROFILE: &str = "\
@@ -81,13 +78,13 @@ impl DevArgs {
 }
 
 /// Runs until it is told to stop.
-pub(crate) async fn run(args: DevArgs, stop: CancellationToken) -> Result<(), ServeError> {
+pub(crate) async fn run(args: DevArgs, stop: CancellationToken) -> Result<(), DevError> {
     for address in [args.listen, args.admin_listen] {
         if !address.ip().is_loopback() && !args.expose {
-            return Err(ServeError::Exposed(address));
+            return Err(DevError::Exposed(address));
         }
     }
-    let root = guests::workspace_root().ok_or(ServeError::NoWorkspace)?;
+    let root = guests::workspace_root().ok_or(DevError::NoWorkspace)?;
     let data_dir = absolute(&args.data_dir)?;
     let plugin_dir = data_dir.join("plugins");
     for folder in [&data_dir, &plugin_dir] {
@@ -109,7 +106,7 @@ pub(crate) async fn run(args: DevArgs, stop: CancellationToken) -> Result<(), Se
             }
         });
     }
-    running.until(stop).await
+    Ok(running.until(stop).await?)
 }
 
 /// Puts the parts together and seeds them.
@@ -118,7 +115,7 @@ async fn assemble(
     root: &Path,
     data_dir: &Path,
     plugin_dir: &Path,
-) -> Result<Running, ServeError> {
+) -> Result<Running, DevError> {
     let planned: Vec<Planned> = args
         .simulated()
         .iter()
@@ -171,7 +168,7 @@ async fn assemble(
     if let Some(demo) = &mut credentials.webhook {
         let receiver = receiver::Receiver::bind(demo.port)
             .await
-            .map_err(ServeError::NoReceiver)?;
+            .map_err(DevError::NoReceiver)?;
         demo.port = Some(receiver.port());
         let id = seed::endpoint(store, merchant.id, demo, receiver.url(), now).await?;
         webhook = Some((id.to_string(), demo.secret.expose().to_owned()));

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile};
 use crate::ready::Ready;
-use crate::simulators::{Place, Planned, SANDBOX, Simulators};
+use crate::simulators::{Place, Planned, SANDBOX, SharedSecrets, Simulators};
 
 pub(crate) use error::ServeError;
 pub(crate) use parts::{Parts, start};
@@ -102,7 +102,7 @@ async fn sandbox(
     let folder = data_dir.join("simulators");
     crate::files::make_private_folder(&folder)
         .map_err(|error| ServeError::folder(&folder, error))?;
-    let secrets = crate::cli::shared_secrets(&folder.join("secrets.json"))
+    let secrets = SharedSecrets::read_or_draw(&folder.join("secrets.json"))
         .map_err(ServeError::SimulatorSecrets)?;
     let host = public_url.trim_start_matches("https://").to_owned();
     let place = Place {

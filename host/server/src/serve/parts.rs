@@ -12,7 +12,7 @@ use kassette_gateway::Gateway;
 use kassette_gateway::clock::Clock;
 use kassette_gateway::settings::{Account, Settings};
 use kassette_http::{Client, Guard};
-use kassette_runtime::{CacheConfig, CacheKey, Compiler, CompilerChild, Runtime, RuntimeConfig};
+use kassette_runtime::{CacheConfig, CacheKey, Runtime, RuntimeConfig};
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{SledStore, Store};
 use rustix::process::{Resource, getrlimit};
@@ -22,9 +22,8 @@ use tokio_util::task::TaskTracker;
 use super::way_out::WayOut;
 use super::{Running, SANDBOX_PATH, ServeError};
 use crate::config::{Config, Profile};
-use crate::dev::DevControls;
 use crate::listen::{Caps, Listener, tls_acceptor, within_limit};
-use crate::simulators::Simulators;
+use crate::simulators::{DevControls, Simulators};
 use crate::{admin, api, pages, telemetry};
 
 /// Everything that `serve` and `dev` decide differently.
@@ -191,9 +190,7 @@ fn open_files() -> Option<u64> {
 async fn start_runtime(parts: &Parts, cache_key: CacheKey) -> Result<Arc<Runtime>, ServeError> {
     let clock = Arc::clone(&parts.clock);
     let mut config = RuntimeConfig::new(&parts.plugin_dir, Arc::new(move || clock.now()));
-    // The very program that runs, even where its file was replaced since.
-    let child = CompilerChild::new("/proc/self/exe", [crate::cli::COMPILE_MODULE]);
-    config.compiler = Compiler::Child(child);
+    config.compiler = crate::compiler::child();
     config.refuse_shared = parts.profile == Profile::Serve;
     config.remembered = parts.config.main.plugins.remembered_mib << 20;
     config.versions_dir = Some(parts.data_dir.join("modules"));

@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::edge::Edge;
 #[cfg(test)]
 pub(crate) use self::logs::Log;
+pub(crate) use self::logs::LogFormat;
 use self::prometheus::Metrics;
 #[cfg(test)]
 pub(crate) use self::prometheus::for_tests;
-use crate::config::LogFormat;
 
 /// Starts to log and to measure for the whole process; call it before anything else.
 ///

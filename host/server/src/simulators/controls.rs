@@ -49,7 +49,7 @@ impl From<SimError> for ControlError {
 }
 
 impl DevControls {
-    pub(super) const fn new(clock: Arc<AdjustableClock>, sim: Arc<Sim>) -> Self {
+    pub(crate) const fn new(clock: Arc<AdjustableClock>, sim: Arc<Sim>) -> Self {
         Self { clock, sim }
     }
 

@@ -1,8 +1,10 @@
 //! Simulated provider accounts and the simulators on their other side.
 
+mod controls;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kassette_domain::id::AccountId;
@@ -13,6 +15,8 @@ use kassette_gateway::clock::Clock;
 use kassette_gateway::settings::{Account, AccountSecret, Merchants, Terms};
 use kassette_sim::{Profile, Sim, SimAccount, SimClock, SimConfig, SimError};
 use serde::{Deserialize, Serialize};
+
+pub(crate) use self::controls::{ControlError, DevControls, MAX_ADVANCE};
 
 /// Priority of the sandbox's accounts: they rank first wherever others serve a method too.
 const SANDBOX_PRIORITY: i32 = 1000;
@@ -46,6 +50,23 @@ impl SharedSecrets {
             client_secret: Secret::new(base62(LENGTH, getrandom::fill)?),
             callback_secret: Secret::new(base62(LENGTH, getrandom::fill)?),
         })
+    }
+
+    /// The set that a file holds, so that an account lasts over restarts; drawn and written where there
+    /// is none.
+    ///
+    /// # Errors
+    /// A sentence: what is wrong with the file.
+    pub(crate) fn read_or_draw(path: &Path) -> Result<Self, String> {
+        if let Ok(bytes) = std::fs::read(path) {
+            return serde_json::from_slice(&bytes)
+                .map_err(|error| format!("{}: {error}", path.display()));
+        }
+        let secrets = Self::draw().map_err(|error| error.to_string())?;
+        let text = serde_json::to_vec_pretty(&secrets).map_err(|error| error.to_string())?;
+        kassette_files::write(path, 0o600, &text)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(secrets)
     }
 }
 
