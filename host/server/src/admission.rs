@@ -62,32 +62,15 @@ impl Default for InHand {
     }
 }
 
-/// Kinds of requests that wait for the same.
+/// What the requests of a route wait for; said where the route is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    Reads,
-    Writes,
+pub(crate) enum Class {
+    /// Reads by a safe method, writes by any other.
+    ByMethod,
     Modules,
     Starts,
     Exchanges,
     Callbacks,
-}
-
-impl Class {
-    /// By the route's template; a route that is not named counts by its method.
-    fn of(method: &Method, route: &str) -> Self {
-        match route {
-            "/api/v1/payments/start" | "/api/v1/reseller/payments/start" | "/return/{token}" => {
-                Self::Starts
-            }
-            "/api/v1/connect/exchange" => Self::Exchanges,
-            "/api/v1/methods" | "/checkout/{token}" | "/checkout/{token}/go" => Self::Modules,
-            page if page.starts_with("/checkout/") => Self::Starts,
-            callback if callback.starts_with("/callbacks/") => Self::Callbacks,
-            _ if method.is_safe() => Self::Reads,
-            _ => Self::Writes,
-        }
-    }
 }
 
 /// The doors of a listener.
@@ -116,10 +99,10 @@ impl Admission {
     }
 
     /// The door for a request.
-    pub(crate) fn door(&self, method: &Method, route: &str) -> &Arc<Door> {
-        match Class::of(method, route) {
-            Class::Reads => &self.reads,
-            Class::Writes => &self.writes,
+    pub(crate) fn door(&self, class: Class, method: &Method) -> &Arc<Door> {
+        match class {
+            Class::ByMethod if method.is_safe() => &self.reads,
+            Class::ByMethod => &self.writes,
             Class::Modules => &self.modules,
             Class::Starts => &self.starts,
             Class::Exchanges => &self.exchanges,
@@ -282,7 +265,7 @@ mod tests {
     #[test]
     fn who_comes_beyond_the_bound_is_refused_until_somebody_leaves() {
         let admission = admission(2);
-        let door = admission.door(&Method::POST, "/api/v1/payments");
+        let door = admission.door(Class::ByMethod, &Method::POST);
         let first = enter(door).unwrap();
         let _second = enter(door).unwrap();
         assert!(enter(door).is_none());
@@ -295,25 +278,26 @@ mod tests {
     fn classes_do_not_take_each_others_places() {
         let admission = admission(1);
         let doors = [
-            (Method::GET, "/api/v1/payments/{payment_id}"),
-            (Method::POST, "/api/v1/payments"),
-            (Method::GET, "/api/v1/methods"),
-            (Method::POST, "/api/v1/payments/start"),
-            (Method::POST, "/callbacks/{provider_id}"),
+            (Class::ByMethod, Method::GET),
+            (Class::ByMethod, Method::POST),
+            (Class::Modules, Method::GET),
+            (Class::Starts, Method::POST),
+            (Class::Exchanges, Method::POST),
+            (Class::Callbacks, Method::POST),
         ];
         let mut inside = Vec::new();
-        for (method, route) in &doors {
-            inside.push(enter(admission.door(method, route)).unwrap());
+        for (class, method) in &doors {
+            inside.push(enter(admission.door(*class, method)).unwrap());
         }
-        for (method, route) in &doors {
-            assert!(enter(admission.door(method, route)).is_none());
+        for (class, method) in &doors {
+            assert!(enter(admission.door(*class, method)).is_none());
         }
     }
 
     #[tokio::test]
     async fn whoever_is_still_sending_takes_no_place() {
         let admission = admission(1);
-        let door = admission.door(&Method::POST, "/api/v1/payments");
+        let door = admission.door(Class::ByMethod, &Method::POST);
         let slow: Vec<_> = (0..3)
             .map(|_| {
                 let place = door.admit().unwrap();
@@ -333,7 +317,7 @@ mod tests {
     #[tokio::test]
     async fn bodies_that_are_whole_at_one_moment_take_no_more_than_the_bound() {
         let admission = admission(2);
-        let door = admission.door(&Method::POST, "/api/v1/payments");
+        let door = admission.door(Class::ByMethod, &Method::POST);
         let arriving: Vec<_> = (0..5)
             .map(|_| {
                 let place = door.admit().unwrap();
@@ -357,30 +341,11 @@ mod tests {
     #[tokio::test]
     async fn whoever_computes_stands_back_once() {
         let admission = admission(1);
-        let page = enter(admission.door(&Method::GET, "/checkout/{token}")).unwrap();
+        let page = enter(admission.door(Class::Modules, &Method::GET)).unwrap();
         let mut back = Box::pin(page.stand_back());
         assert!((&mut back).now_or_never().is_none());
         back.await;
-        let read = enter(admission.door(&Method::GET, "/openapi.json")).unwrap();
+        let read = enter(admission.door(Class::ByMethod, &Method::GET)).unwrap();
         assert!(read.stand_back().now_or_never().is_some());
-    }
-
-    #[test]
-    fn routes_that_are_not_named_count_by_their_method() {
-        let class = |method, route| Class::of(&method, route);
-        assert_eq!(class(Method::GET, "/openapi.json"), Class::Reads);
-        assert_eq!(class(Method::POST, "/api/v1/new"), Class::Writes);
-        assert_eq!(
-            class(Method::POST, "/api/v1/reseller/payments/start"),
-            Class::Starts
-        );
-        assert_eq!(
-            class(Method::POST, "/checkout/{token}/choose"),
-            Class::Starts
-        );
-        assert_eq!(
-            class(Method::GET, "/callbacks/{provider_id}/{*rest}"),
-            Class::Callbacks
-        );
     }
 }

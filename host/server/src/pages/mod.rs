@@ -51,6 +51,7 @@ use http::{HeaderValue, StatusCode};
 use kassette_gateway::Gateway;
 
 use self::till::Till;
+use crate::admission::Class;
 use crate::api::ApiState;
 use crate::proxies::Proxies;
 use crate::telemetry::Edge;
@@ -88,9 +89,16 @@ impl PagesState {
 pub(crate) fn router(state: PagesState) -> Router {
     // Who reloads the answer to a form from the address bar sees where the payment stands.
     let form = || get(checkout::look_again);
-    Router::new()
+    let by_method = Router::new()
+        .route(
+            "/invitation/{token}",
+            get(invitation::show).post(invitation::answer),
+        )
+        .route("/assets/{file}", get(assets::serve));
+    let modules = Router::new()
         .route("/checkout/{token}", get(checkout::show))
-        .route("/checkout/{token}/go", get(checkout::go))
+        .route("/checkout/{token}/go", get(checkout::go));
+    let starts = Router::new()
         .route(
             "/checkout/{token}/choose",
             form().merge(post(checkout::choose)),
@@ -103,16 +111,21 @@ pub(crate) fn router(state: PagesState) -> Router {
             "/checkout/{token}/abandon",
             form().merge(post(checkout::abandon)),
         )
-        .route("/return/{token}", get(returned::show))
-        .route(
-            "/invitation/{token}",
-            get(invitation::show).post(invitation::answer),
-        )
-        .route("/assets/{file}", get(assets::serve))
-        .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
-        .layer(middleware::from_fn_with_state(state.clone(), limit))
-        .layer(edge(&state))
-        .with_state(state)
+        .route("/return/{token}", get(returned::show));
+    let edge = edge(&state);
+    let mut router = Router::new();
+    for (class, routes) in [
+        (Class::Starts, starts),
+        (Class::Modules, modules),
+        (Class::ByMethod, by_method),
+    ] {
+        let routes = routes
+            .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
+            .layer(middleware::from_fn_with_state(state.clone(), limit))
+            .layer(edge.of_class(class));
+        router = router.merge(routes);
+    }
+    router.with_state(state)
 }
 
 /// What all pages have in common; behind the public listener's doors, where there are any.

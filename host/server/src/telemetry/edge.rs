@@ -19,7 +19,7 @@ use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
 use super::requests::{Requests, UNMATCHED, Usual};
-use crate::admission::{Admission, Place};
+use crate::admission::{Admission, Class, Place};
 use crate::web::marks::{Crowded, InternalCause, PutOff};
 use crate::web::request_id::RequestId;
 
@@ -28,7 +28,11 @@ const FAILURES_PER_SECOND: u32 = 20;
 
 /// The layer; put it around a finished router with `Router::layer`, fallbacks included.
 #[derive(Clone)]
-pub(crate) struct Edge(Arc<Inner>);
+pub(crate) struct Edge {
+    inner: Arc<Inner>,
+    /// What the routes inside wait for.
+    class: Class,
+}
 
 struct Inner {
     requests: Requests,
@@ -64,13 +68,23 @@ impl Edge {
         Self::made(listener, on_panic, Some(doors))
     }
 
+    /// The same layer for routes of another class; none is said: [`Class::ByMethod`].
+    pub(crate) fn of_class(&self, class: Class) -> Self {
+        let inner = Arc::clone(&self.inner);
+        Self { inner, class }
+    }
+
     fn made(listener: &'static str, on_panic: fn() -> Response, doors: Option<Doors>) -> Self {
-        Self(Arc::new(Inner {
+        let inner = Inner {
             requests: Requests::new(listener),
             failures: Sampled::new("failed-request", FAILURES_PER_SECOND),
             on_panic,
             doors,
-        }))
+        };
+        Self {
+            inner: Arc::new(inner),
+            class: Class::ByMethod,
+        }
     }
 }
 
@@ -130,10 +144,10 @@ where
             at: Instant::now(),
         };
         let handler = Arc::clone(&self.handler);
-        let edge = &handler.edge.0;
+        let edge = &handler.edge;
         let mut place = None;
-        if let Some(doors) = &edge.doors {
-            let door = doors.admission.door(&seen.method, seen.route());
+        if let Some(doors) = &edge.inner.doors {
+            let door = doors.admission.door(edge.class, &seen.method);
             let crowded = request.extensions().get::<Crowded>().is_some();
             let Some(admitted) = door.admit().filter(|_| !crowded) else {
                 let mut response = (doors.on_refusal)();
@@ -195,7 +209,7 @@ impl<F: Future<Output = Result<Response, Infallible>>> Future for Answering<F> {
                     // Woken once the others have had their turn.
                     ready!(pin!(place.stand_back()).poll(cx));
                 }
-                let mut response = ready!(handler.edge.0.guarded(answer, cx));
+                let mut response = ready!(handler.edge.inner.guarded(answer, cx));
                 *place = None;
                 seen.take().map(|seen| {
                     seen.finish(&mut response, handler);
@@ -231,11 +245,6 @@ impl Inner {
 }
 
 impl Seen {
-    /// The route's template.
-    fn route(&self) -> &str {
-        template(self.route.as_ref())
-    }
-
     fn finish(self, response: &mut Response, handler: &Handler) {
         let Self {
             id,
@@ -256,13 +265,13 @@ impl Seen {
             status: response.status().as_u16(),
             took,
         };
-        let requests = &handler.edge.0.requests;
+        let requests = &handler.edge.inner.requests;
         requests.record(&handler.usual, line.route, &method, line.status, took);
         let cause = response.extensions_mut().remove::<InternalCause>();
         line.log(
             RequestId::marked(response.headers()),
             cause,
-            &handler.edge.0.failures,
+            &handler.edge.inner.failures,
         );
     }
 }
