@@ -16,7 +16,9 @@
 //! return page applies, and nothing needs a script. E-mail, payment id and USD amount are never shown.
 
 mod assets;
+mod backend;
 mod checkout;
+mod checkout_state;
 mod forms;
 mod icons;
 mod invitation;
@@ -26,12 +28,10 @@ mod qr;
 mod questions;
 mod reply;
 mod returned;
-mod stage;
+mod status;
 mod templates;
 mod texts;
-mod till;
 mod visit;
-mod ways;
 
 #[cfg(test)]
 mod fixtures;
@@ -50,7 +50,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use kassette_gateway::Gateway;
 
-use self::till::Till;
+use self::backend::Backend;
 use crate::admission::Class;
 use crate::api::ApiState;
 use crate::proxies::Proxies;
@@ -60,7 +60,7 @@ use crate::web::ApiError;
 /// What the pages stand on; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct PagesState {
-    till: Arc<dyn Till>,
+    backend: Arc<dyn Backend>,
     /// Addresses whose `X-Forwarded-For` counts.
     trusted_proxies: Proxies,
     /// Counts requests per address, together with the API's; none in tests of the pages alone.
@@ -72,7 +72,7 @@ impl PagesState {
     /// settings at each request.
     pub(crate) fn new(gateway: Gateway, trusted_proxies: Proxies) -> Self {
         Self {
-            till: Arc::new(gateway),
+            backend: Arc::new(gateway),
             trusted_proxies,
             limiter: None,
         }

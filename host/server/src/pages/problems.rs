@@ -5,8 +5,8 @@ use http::StatusCode;
 use kassette_store::Fault;
 
 use super::forms::BadForm;
-use super::templates::{Primary, State, Tone, Ways};
-use super::visit::{Manner, Visit};
+use super::templates::{Navigation, Primary, State, Tone};
+use super::visit::{PageOptions, Visit};
 use crate::web::marks::InternalCause;
 
 /// What is wrong where no payment can be shown.
@@ -103,18 +103,18 @@ pub(crate) fn page(visit: &Visit, problem: Problem) -> Response {
         }),
         _ => None,
     };
-    let manner = Manner {
+    let options = PageOptions {
         status: Some(status),
-        ..Manner::default()
+        ..PageOptions::default()
     };
-    let mut response = visit.framed(heading.clone(), None, manner, |frame| State {
+    let mut response = visit.framed(heading.clone(), None, options, |frame| State {
         frame,
         tone: Tone::Bad,
         heading,
         text,
         extra: None,
         primary,
-        ways: Ways::default(),
+        navigation: Navigation::default(),
     });
     if let Problem::Store { cause, .. } = problem {
         response.extensions_mut().insert(InternalCause(cause));
