@@ -129,9 +129,9 @@ async fn no_method(State(state): State<ApiState>, request: Request) -> ApiError 
     refused.unwrap_or(ApiError::MethodNotAllowed)
 }
 
-/// What every response has, and the places for requests.
+/// What every response has, and admission.
 fn edge(state: &ApiState) -> Edge {
-    Edge::behind(
+    Edge::with_admission(
         Arc::clone(state.admission()),
         || ApiError::Busy.into_response(),
         "public",
@@ -139,7 +139,7 @@ fn edge(state: &ApiState) -> Edge {
     )
 }
 
-/// Routes of others on the public listener, with the limits of ours: places, size, rate by address.
+/// Routes of others on the public listener, with the limits of ours: admission, size, rate by address.
 pub(crate) fn limited(routes: Router, state: &ApiState) -> Router {
     routes
         .layer(middleware::from_fn_with_state(

@@ -26,7 +26,7 @@ struct Shared {
 
 impl ApiState {
     /// The state over a gateway; `X-Forwarded-For` counts from these proxies alone, and no more than
-    /// `most` is in hand at once.
+    /// `most` is in flight at once.
     pub(crate) fn new(gateway: Gateway, trusted_proxies: Proxies, most: InHand) -> Self {
         Self(Arc::new(Shared {
             gateway,
@@ -36,7 +36,7 @@ impl ApiState {
         }))
     }
 
-    /// The doors, for everything that the public listener answers.
+    /// Admission, for everything that the public listener answers.
     pub(crate) fn admission(&self) -> &Arc<Admission> {
         &self.0.admission
     }

@@ -87,7 +87,7 @@ impl PagesState {
 
 /// The payers' pages, for the public listener.
 pub(crate) fn router(state: PagesState) -> Router {
-    // Who reloads the answer to a form from the address bar sees where the payment stands.
+    // A payer who reloads the answer to a form from the address bar sees where the payment stands.
     let form = || get(checkout::look_again);
     let by_method = Router::new()
         .route(
@@ -128,18 +128,18 @@ pub(crate) fn router(state: PagesState) -> Router {
     router.with_state(state)
 }
 
-/// What all pages have in common; behind the public listener's doors, where there are any.
+/// What all pages have in common; with the public listener's admission, where there is one.
 fn edge(state: &PagesState) -> Edge {
     match &state.limiter {
         None => Edge::new("public", after_panic),
         Some(limiter) => {
             let admission = Arc::clone(limiter.admission());
-            Edge::behind(admission, busy, "public", after_panic)
+            Edge::with_admission(admission, busy, "public", after_panic)
         }
     }
 }
 
-/// The answer where too many are inside: the head of the API's, with words for payers.
+/// The answer where too many requests are in flight: the head of the API's, with words for payers.
 fn busy() -> Response {
     let text = "Many people are paying just now. Wait a moment and open your payment link again.";
     plain(ApiError::Busy, text)
@@ -154,7 +154,7 @@ fn plain(error: ApiError, text: &'static str) -> Response {
     Response::from_parts(head, Body::from(text))
 }
 
-/// Whoever guesses tokens or reloads without end waits: payers bring no key, so addresses count.
+/// A client that guesses tokens or reloads without end waits: payers bring no key, so addresses count.
 async fn limit(State(state): State<PagesState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let counted = state

@@ -19,7 +19,7 @@ use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
 use super::requests::{Requests, UNMATCHED, Usual};
-use crate::admission::{Admission, Class, Place};
+use crate::admission::{Admission, Class, Permit};
 use crate::web::marks::{Crowded, InternalCause, PutOff};
 use crate::web::request_id::RequestId;
 
@@ -39,11 +39,11 @@ struct Inner {
     /// Answers of 500 and more.
     failures: Sampled,
     on_panic: fn() -> Response,
-    doors: Option<Doors>,
+    admission: Option<AdmissionControl>,
 }
 
-/// Who is let in, and what the others are told.
-struct Doors {
+/// Which requests are admitted, and how the others are answered.
+struct AdmissionControl {
     admission: Arc<Admission>,
     on_refusal: fn() -> Response,
 }
@@ -54,18 +54,18 @@ impl Edge {
         Self::made(listener, on_panic, None)
     }
 
-    /// The same, behind doors. `on_refusal` makes the answer where too many are inside.
-    pub(crate) fn behind(
+    /// The same, with admission. `on_refusal` makes the answer where too many requests are in flight.
+    pub(crate) fn with_admission(
         admission: Arc<Admission>,
         on_refusal: fn() -> Response,
         listener: &'static str,
         on_panic: fn() -> Response,
     ) -> Self {
-        let doors = Doors {
+        let control = AdmissionControl {
             admission,
             on_refusal,
         };
-        Self::made(listener, on_panic, Some(doors))
+        Self::made(listener, on_panic, Some(control))
     }
 
     /// The same layer for routes of another class; none is said: [`Class::ByMethod`].
@@ -74,12 +74,16 @@ impl Edge {
         Self { inner, class }
     }
 
-    fn made(listener: &'static str, on_panic: fn() -> Response, doors: Option<Doors>) -> Self {
+    fn made(
+        listener: &'static str,
+        on_panic: fn() -> Response,
+        admission: Option<AdmissionControl>,
+    ) -> Self {
         let inner = Inner {
             requests: Requests::new(listener),
             failures: Sampled::new("failed-request", FAILURES_PER_SECOND),
             on_panic,
-            doors,
+            admission,
         };
         Self {
             inner: Arc::new(inner),
@@ -145,27 +149,27 @@ where
         };
         let handler = Arc::clone(&self.handler);
         let edge = &handler.edge;
-        let mut place = None;
-        if let Some(doors) = &edge.inner.doors {
-            let door = doors.admission.door(edge.class, &seen.method);
+        let mut permit = None;
+        if let Some(control) = &edge.inner.admission {
+            let limiter = control.admission.limiter(edge.class, &seen.method);
             let crowded = request.extensions().get::<Crowded>().is_some();
-            let Some(admitted) = door.admit().filter(|_| !crowded) else {
-                let mut response = (doors.on_refusal)();
+            let Some(admitted) = limiter.admit().filter(|_| !crowded) else {
+                let mut response = (control.on_refusal)();
                 response.extensions_mut().insert(PutOff);
                 seen.finish(&mut response, &handler);
                 let response = Some(response);
                 return Answering::Refused { response };
             };
             request = request.map(|body| admitted.count_once_whole(body));
-            place = Some(admitted);
+            permit = Some(admitted);
         }
         // Nothing of it happens before it is polled.
         let answer = self.inner.call(request);
         Answering::Admitted {
             answer,
             seen: Some(seen),
-            place,
-            stood_back: false,
+            permit,
+            yielded: false,
             handler,
         }
     }
@@ -176,15 +180,15 @@ pin_project! {
     /// boxes it anyway.
     #[project = Answered]
     pub(crate) enum Answering<F> {
-        // Nobody was let in.
+        // The request was not admitted.
         Refused { response: Option<Response> },
         Admitted {
             #[pin]
             answer: F,
             // Until it is answered.
             seen: Option<Seen>,
-            place: Option<Arc<Place>>,
-            stood_back: bool,
+            permit: Option<Arc<Permit>>,
+            yielded: bool,
             handler: Arc<Handler>,
         },
     }
@@ -199,25 +203,25 @@ impl<F: Future<Output = Result<Response, Infallible>>> Future for Answering<F> {
             Answered::Admitted {
                 answer,
                 seen,
-                place,
-                stood_back,
+                permit,
+                yielded,
                 handler,
             } => {
-                if let Some(place) = place
-                    && !mem::replace(stood_back, true)
+                if let Some(permit) = permit
+                    && !mem::replace(yielded, true)
                 {
                     // Woken once the others have had their turn.
-                    ready!(pin!(place.stand_back()).poll(cx));
+                    ready!(pin!(permit.yield_once()).poll(cx));
                 }
                 let mut response = ready!(handler.edge.inner.guarded(answer, cx));
-                *place = None;
+                *permit = None;
                 seen.take().map(|seen| {
                     seen.finish(&mut response, handler);
                     response
                 })
             }
         };
-        // None where it has been given, and then nobody asks again.
+        // None where it has been given, and then the caller does not poll again.
         response.map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
     }
 }
@@ -370,12 +374,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_not_let_in_is_told_and_nothing_is_done() {
+    async fn a_request_that_is_not_admitted_is_answered_and_nothing_is_done() {
         let none = crate::admission::InHand {
             reads: 0,
             ..Default::default()
         };
-        let edge = Edge::behind(
+        let edge = Edge::with_admission(
             Arc::new(Admission::new(none)),
             || (StatusCode::SERVICE_UNAVAILABLE, "full").into_response(),
             "test",
