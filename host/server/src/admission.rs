@@ -29,7 +29,7 @@ use kassette_runtime::Sampled;
 use metrics::Counter;
 use serde::Deserialize;
 
-use crate::web::budget::UsedUp;
+use crate::web::budget::Overloaded;
 
 /// Most requests in flight, by class: `[limits.in_hand]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -226,7 +226,7 @@ impl http_body::Body for Arriving {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         if (frame.is_none() || self.body.is_end_stream()) && !self.permit.count() {
             self.permit.limiter.refuse();
-            return Poll::Ready(Some(Err(axum::Error::new(UsedUp))));
+            return Poll::Ready(Some(Err(axum::Error::new(Overloaded))));
         }
         Poll::Ready(frame)
     }
@@ -333,7 +333,7 @@ mod tests {
         let read: Vec<_> = in_flight.iter().map(|(_, read)| read.is_ok()).collect();
         assert_eq!(read, [true, true, false, false, false]);
         let refused = in_flight.pop().unwrap().1;
-        assert_eq!(refused, Err(crate::web::body::BodyError::UsedUp));
+        assert_eq!(refused, Err(crate::web::body::BodyError::Overloaded));
         drop(in_flight);
         assert_eq!(limiter.in_flight.load(Ordering::Relaxed), 0);
     }

@@ -10,7 +10,7 @@ use kassette_gateway::auth::{AuthError, MerchantCaller, live_allowed};
 
 use super::state::ApiState;
 use super::{BODY_LIMIT, body, query};
-use crate::web::budget::Held;
+use crate::web::budget::Reservation;
 use crate::web::error::ApiError;
 use crate::web::json::{self, Fields};
 
@@ -39,7 +39,7 @@ impl Arrived {
     ) -> Result<(C, Self), ApiError> {
         match known {
             Ok(caller) => {
-                Held::vouch_for(request.extensions());
+                Reservation::mark_authenticated(request.extensions());
                 Ok((caller, Self::read(request).await?))
             }
             Err(AuthError::Refused) => {

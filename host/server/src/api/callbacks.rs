@@ -14,7 +14,7 @@ use kassette_gateway::callback::CallbackAnswer;
 
 use super::state::ApiState;
 use crate::web::body;
-use crate::web::budget::Held;
+use crate::web::budget::Reservation;
 use crate::web::error::ApiError;
 
 /// Largest body of a callback (decisions, "Provider callbacks").
@@ -61,7 +61,7 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
     let (from, limits) = (state.client(&parts), state.limits());
     let stranger = (!limits.provers.know(&account, from, state.now())).then_some(from);
     if stranger.is_none() {
-        Held::vouch_for(&parts.extensions);
+        Reservation::mark_authenticated(&parts.extensions);
     } else if let Err(exhausted) = limits.unproved(&account, from, state.now()) {
         state.gateway().count_limited_callback(&account);
         return Err(ApiError::TooManyOfAddress(exhausted));

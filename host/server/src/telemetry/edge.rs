@@ -20,7 +20,7 @@ use tower::{Layer, Service};
 
 use super::requests::{Requests, UNMATCHED, Usual};
 use crate::admission::{Admission, Class, Permit};
-use crate::web::marks::{Crowded, InternalCause, PutOff};
+use crate::web::marks::{InternalCause, OverBudget, PauseReading};
 use crate::web::request_id::RequestId;
 
 /// Failed requests of a listener that are told in a second: on a full disk every request fails.
@@ -152,10 +152,10 @@ where
         let mut permit = None;
         if let Some(control) = &edge.inner.admission {
             let limiter = control.admission.limiter(edge.class, &seen.method);
-            let crowded = request.extensions().get::<Crowded>().is_some();
-            let Some(admitted) = limiter.admit().filter(|_| !crowded) else {
+            let over_budget = request.extensions().get::<OverBudget>().is_some();
+            let Some(admitted) = limiter.admit().filter(|_| !over_budget) else {
                 let mut response = (control.on_refusal)();
-                response.extensions_mut().insert(PutOff);
+                response.extensions_mut().insert(PauseReading);
                 seen.finish(&mut response, &handler);
                 let response = Some(response);
                 return Answering::Refused { response };
@@ -394,7 +394,7 @@ mod tests {
         let refused = ask(router.clone(), "/").await;
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(refused.headers()[X_REQUEST_ID], "mine");
-        assert!(refused.extensions().get::<PutOff>().is_some());
+        assert!(refused.extensions().get::<PauseReading>().is_some());
         let write = Request::builder().uri("/").method("POST");
         let write = router.oneshot(write.body(Body::empty()).unwrap()).await;
         assert_eq!(write.unwrap().status(), StatusCode::OK);

@@ -11,7 +11,7 @@ use http::header::EXPECT;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 
-use super::budget::UsedUp;
+use super::budget::Overloaded;
 
 /// Bytes beyond the cap that are read and thrown away before 413 is answered. Closing a connection
 /// with unread bytes resets it, and the caller might never see the answer.
@@ -34,7 +34,7 @@ pub(crate) enum BodyError {
     Late,
     /// The sender holds too many bytes already: 503.
     #[error("too much is being sent at once")]
-    UsedUp,
+    Overloaded,
     /// The sender broke off, or broke the framing: 400.
     #[error("the body did not arrive whole")]
     Broken,
@@ -102,8 +102,8 @@ async fn collect(body: &mut Body, cap: usize) -> Result<Bytes, BodyError> {
 fn why(error: &axum::Error) -> BodyError {
     let mut error: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(cause) = error {
-        if cause.is::<UsedUp>() {
-            return BodyError::UsedUp;
+        if cause.is::<Overloaded>() {
+            return BodyError::Overloaded;
         }
         let cause_io = cause.downcast_ref::<io::Error>();
         if cause_io.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut) {

@@ -2,7 +2,7 @@
 //! are not taken yet.
 //!
 //! Each connection has a little of its own. What it holds beyond that counts against its address, and,
-//! until the sender has shown a credential, against what all strangers share. A request is refused where a
+//! until the sender has shown a credential, against what all anonymous senders share. A request is refused where a
 //! budget is used up; nothing that is under way is cut off for it.
 
 use std::collections::HashMap;
@@ -14,41 +14,41 @@ use parking_lot::Mutex;
 
 /// Bytes of a connection that count against nothing else. An ordinary request needs no more.
 const OWN: usize = 16 << 10;
-/// Most bytes of all who have shown no credential.
-const STRANGERS: usize = 64 << 20;
+/// Most bytes of all senders that have shown no credential.
+const ANONYMOUS: usize = 64 << 20;
 
 /// The budgets of a listener.
 #[derive(Clone)]
-pub(crate) struct Budget(Arc<Mutex<State>>);
+pub(crate) struct ByteBudget(Arc<Mutex<State>>);
 
 struct State {
     per_address: usize,
     addresses: HashMap<IpAddr, usize>,
-    strangers: usize,
-    held: Gauge,
+    anonymous: usize,
+    reserved: Gauge,
     refused: Counter,
 }
 
-/// No more bytes may be held.
+/// The sender, or its class of requests, has used up what may be in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many bytes are in hand for this sender")]
-pub(crate) struct UsedUp;
+pub(crate) struct Overloaded;
 
-impl Budget {
+impl ByteBudget {
     /// Each address may hold so many bytes.
     pub(crate) fn new(per_address: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
             per_address,
             addresses: HashMap::new(),
-            strangers: 0,
-            held: metrics::gauge!("kassette_http_held_bytes"),
+            anonymous: 0,
+            reserved: metrics::gauge!("kassette_http_held_bytes"),
             refused: metrics::counter!("kassette_http_bytes_refused_total"),
         })))
     }
 
     /// A connection that holds nothing yet.
-    pub(crate) fn connection(&self) -> Connection {
-        Connection {
+    pub(crate) fn connection(&self) -> ConnectionBudget {
+        ConnectionBudget {
             budget: self.clone(),
             own: Arc::new(Mutex::new(OWN)),
         }
@@ -57,71 +57,72 @@ impl Budget {
 
 /// What a connection holds.
 #[derive(Clone)]
-pub(crate) struct Connection {
-    budget: Budget,
+pub(crate) struct ConnectionBudget {
+    budget: ByteBudget,
     /// Bytes of its own that are left.
     own: Arc<Mutex<usize>>,
 }
 
-impl Connection {
+impl ConnectionBudget {
     /// A request or an answer of an address; trusted proxies bring those of many.
-    pub(crate) fn held(&self, address: IpAddr, stranger: bool) -> Held {
-        Held {
+    pub(crate) fn reservation(&self, address: IpAddr, anonymous: bool) -> Reservation {
+        Reservation {
             connection: self.clone(),
             address,
-            sum: Mutex::new(Sum {
+            sum: Mutex::new(Reserved {
                 own: 0,
                 shared: 0,
-                stranger,
+                anonymous,
             }),
         }
     }
 }
 
 /// What one request or answer holds; given back on drop.
-pub(crate) struct Held {
-    connection: Connection,
+pub(crate) struct Reservation {
+    connection: ConnectionBudget,
     address: IpAddr,
-    sum: Mutex<Sum>,
+    sum: Mutex<Reserved>,
 }
 
-struct Sum {
+struct Reserved {
     own: usize,
     shared: usize,
-    stranger: bool,
+    anonymous: bool,
 }
 
-impl Held {
-    /// Holds more.
+impl Reservation {
+    /// Reserves more.
     ///
     /// # Errors
-    /// [`UsedUp`]; nothing more is held then.
-    pub(crate) fn take(&self, bytes: usize) -> Result<(), UsedUp> {
+    /// [`Overloaded`]; nothing more is reserved then.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), Overloaded> {
         self.add(bytes, true)
     }
 
-    /// Holds an answer that is made already.
-    pub(crate) fn owe(&self, bytes: usize) {
+    /// Reserves the bytes of an answer that is made already, whatever the budget says.
+    pub(crate) fn charge(&self, bytes: usize) {
         let _always = self.add(bytes, false);
     }
 
-    fn add(&self, bytes: usize, bounded: bool) -> Result<(), UsedUp> {
+    fn add(&self, bytes: usize, bounded: bool) -> Result<(), Overloaded> {
         let mut sum = self.sum.lock();
         let mut left = self.connection.own.lock();
         let own = bytes.min(*left);
         let shared = bytes - own;
         if shared > 0 {
             let mut state = self.connection.budget.0.lock();
-            let held = state.addresses.get(&self.address).copied();
-            let held = held.unwrap_or_default() + shared;
-            let strangers = state.strangers + if sum.stranger { shared } else { 0 };
-            if bounded && (held > state.per_address || (sum.stranger && strangers > STRANGERS)) {
+            let reserved = state.addresses.get(&self.address).copied();
+            let reserved = reserved.unwrap_or_default() + shared;
+            let anonymous = state.anonymous + if sum.anonymous { shared } else { 0 };
+            if bounded && (reserved > state.per_address || (sum.anonymous && anonymous > ANONYMOUS))
+            {
                 state.refused.increment(1);
-                return Err(UsedUp);
+                return Err(Overloaded);
             }
-            state.addresses.insert(self.address, held);
-            state.strangers = strangers;
-            state.held.increment(float(shared));
+            state.addresses.insert(self.address, reserved);
+            state.anonymous = anonymous;
+            state.reserved.increment(float(shared));
         }
         *left -= own;
         sum.own += own;
@@ -130,21 +131,21 @@ impl Held {
     }
 
     /// The sender of a request with these extensions has shown a credential.
-    pub(crate) fn vouch_for(extensions: &http::Extensions) {
-        if let Some(held) = extensions.get::<Arc<Self>>() {
-            held.vouch();
+    pub(crate) fn mark_authenticated(extensions: &http::Extensions) {
+        if let Some(reservation) = extensions.get::<Arc<Self>>() {
+            reservation.authenticate();
         }
     }
 
-    fn vouch(&self) {
+    fn authenticate(&self) {
         let mut sum = self.sum.lock();
-        if std::mem::take(&mut sum.stranger) && sum.shared > 0 {
-            self.connection.budget.0.lock().strangers -= sum.shared;
+        if std::mem::take(&mut sum.anonymous) && sum.shared > 0 {
+            self.connection.budget.0.lock().anonymous -= sum.shared;
         }
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let sum = self.sum.get_mut();
         *self.connection.own.lock() += sum.own;
@@ -152,13 +153,13 @@ impl Drop for Held {
             return;
         }
         let mut state = self.connection.budget.0.lock();
-        state.held.decrement(float(sum.shared));
-        if sum.stranger {
-            state.strangers -= sum.shared;
+        state.reserved.decrement(float(sum.shared));
+        if sum.anonymous {
+            state.anonymous -= sum.shared;
         }
-        if let Some(held) = state.addresses.get_mut(&self.address) {
-            *held -= sum.shared;
-            if *held == 0 {
+        if let Some(reserved) = state.addresses.get_mut(&self.address) {
+            *reserved -= sum.shared;
+            if *reserved == 0 {
                 state.addresses.remove(&self.address);
             }
         }
@@ -184,56 +185,56 @@ mod tests {
 
     #[test]
     fn an_address_holds_so_many_bytes_and_others_are_not_concerned() {
-        let budget = Budget::new(PER_ADDRESS);
+        let budget = ByteBudget::new(PER_ADDRESS);
         let connection = budget.connection();
-        let large = connection.held(ONE, false);
-        large.take(OWN + PER_ADDRESS).unwrap();
-        let more = budget.connection().held(ONE, false);
-        more.take(OWN).unwrap();
-        assert_eq!(more.take(1), Err(UsedUp));
+        let large = connection.reservation(ONE, false);
+        large.reserve(OWN + PER_ADDRESS).unwrap();
+        let more = budget.connection().reservation(ONE, false);
+        more.reserve(OWN).unwrap();
+        assert_eq!(more.reserve(1), Err(Overloaded));
         budget
             .connection()
-            .held(OTHER, false)
-            .take(OWN + 1)
+            .reservation(OTHER, false)
+            .reserve(OWN + 1)
             .unwrap();
         drop(large);
-        more.take(PER_ADDRESS).unwrap();
+        more.reserve(PER_ADDRESS).unwrap();
         drop(more);
         assert!(budget.0.lock().addresses.is_empty());
         assert_eq!(*connection.own.lock(), OWN);
     }
 
     #[test]
-    fn what_strangers_hold_takes_nothing_from_who_shows_a_credential() {
-        let budget = Budget::new(PER_ADDRESS);
+    fn what_anonymous_senders_hold_takes_nothing_from_one_that_shows_a_credential() {
+        let budget = ByteBudget::new(PER_ADDRESS);
         let address = |last| IpAddr::from([192, 0, 2, last]);
         let mut held = Vec::new();
-        for last in 0..u8::try_from(STRANGERS / PER_ADDRESS).unwrap() {
-            let stranger = budget.connection().held(address(last), true);
-            stranger.take(OWN + PER_ADDRESS).unwrap();
-            held.push(stranger);
+        for last in 0..u8::try_from(ANONYMOUS / PER_ADDRESS).unwrap() {
+            let anonymous = budget.connection().reservation(address(last), true);
+            anonymous.reserve(OWN + PER_ADDRESS).unwrap();
+            held.push(anonymous);
         }
-        let late = budget.connection().held(address(100), true);
-        assert_eq!(late.take(OWN + 1), Err(UsedUp));
-        late.take(OWN).unwrap();
-        late.vouch();
-        late.take(PER_ADDRESS).unwrap();
-        // What one held as a stranger is the strangers' again once a credential is shown.
-        held[0].vouch();
-        let next = budget.connection().held(address(101), true);
-        next.take(OWN + PER_ADDRESS).unwrap();
+        let late = budget.connection().reservation(address(100), true);
+        assert_eq!(late.reserve(OWN + 1), Err(Overloaded));
+        late.reserve(OWN).unwrap();
+        late.authenticate();
+        late.reserve(PER_ADDRESS).unwrap();
+        // What one sender held while anonymous is free for others once it shows a credential.
+        held[0].authenticate();
+        let next = budget.connection().reservation(address(101), true);
+        next.reserve(OWN + PER_ADDRESS).unwrap();
         drop((held, late, next));
-        assert_eq!(budget.0.lock().strangers, 0);
+        assert_eq!(budget.0.lock().anonymous, 0);
     }
 
     #[test]
     fn an_answer_that_is_made_is_held_and_bars_what_comes_next() {
-        let budget = Budget::new(PER_ADDRESS);
-        let answer = budget.connection().held(ONE, false);
-        answer.owe(OWN + PER_ADDRESS + 1);
-        let next = budget.connection().held(ONE, false);
-        assert_eq!(next.take(OWN + 1), Err(UsedUp));
+        let budget = ByteBudget::new(PER_ADDRESS);
+        let answer = budget.connection().reservation(ONE, false);
+        answer.charge(OWN + PER_ADDRESS + 1);
+        let next = budget.connection().reservation(ONE, false);
+        assert_eq!(next.reserve(OWN + 1), Err(Overloaded));
         drop(answer);
-        next.take(OWN + 1).unwrap();
+        next.reserve(OWN + 1).unwrap();
     }
 }

@@ -25,7 +25,7 @@ use utoipa::ToSchema;
 
 use super::body::BodyError;
 use super::json::{Invalid, NotJson};
-use super::marks::{InternalCause, PutOff};
+use super::marks::{InternalCause, PauseReading};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -248,7 +248,7 @@ impl IntoResponse for ApiError {
             response.extensions_mut().insert(cause);
         }
         if put_off {
-            response.extensions_mut().insert(PutOff);
+            response.extensions_mut().insert(PauseReading);
         }
         response
     }
@@ -259,7 +259,7 @@ impl From<BodyError> for ApiError {
         match error {
             BodyError::TooLarge { .. } => Self::TooLarge(error),
             BodyError::Late => Self::Late,
-            BodyError::UsedUp => Self::Busy,
+            BodyError::Overloaded => Self::Busy,
             BodyError::Broken => Self::Malformed(error.to_string().into()),
         }
     }
@@ -403,7 +403,7 @@ mod tests {
         let put_off = |error: ApiError| {
             let response = error.into_response();
             assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
-            response.extensions().get::<PutOff>().is_some()
+            response.extensions().get::<PauseReading>().is_some()
         };
         assert!(put_off(ApiError::TooManyOfAddress(exhausted)));
         assert!(!put_off(ApiError::TooMany(exhausted)));
