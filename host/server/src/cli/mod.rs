@@ -3,9 +3,9 @@
 mod check;
 mod module;
 mod offline;
-mod place;
 mod progress;
 mod remote;
+mod stopped_store;
 mod store;
 
 pub(crate) use check::problems as config_problems;
@@ -175,7 +175,7 @@ async fn run(command: Command) -> Result<(), String> {
         Command::Provider(noun) => remote::run(noun).await,
         Command::Operator(noun) => remote::run(noun).await,
         Command::Audit(noun) => match noun.audit_to_verify() {
-            Ok((connection, place)) => store::verify_audit(&connection, place).await,
+            Ok((connection, stopped)) => store::verify_audit(&connection, stopped).await,
             Err(noun) => remote::run(*noun).await,
         },
         Command::Plugin(noun) => match noun.on_file() {

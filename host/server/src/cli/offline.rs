@@ -9,7 +9,9 @@ use clap::Args;
 use kassette_gateway::clock::SystemClock;
 use tokio_util::sync::CancellationToken;
 
-use crate::simulators::{Place, Planned, SharedSecrets, Simulators, simulated_module};
+use crate::simulators::{
+    PlannedAccount, SharedSecrets, SimulatorSettings, Simulators, simulated_module,
+};
 use kassette_domain::key::Environment;
 
 /// The options of `kassette sim`.
@@ -45,18 +47,18 @@ pub(super) struct SimArgs {
 pub(super) async fn sim(args: SimArgs, stop: CancellationToken) -> Result<(), String> {
     crate::files::make_private_folder(&args.data_dir).map_err(|error| error.to_string())?;
     let secrets = SharedSecrets::read_or_draw(&args.data_dir.join("secrets.json"))?;
-    let place = Place {
+    let settings = SimulatorSettings {
         listen: args.listen,
         data_dir: args.data_dir,
         public_base: None,
         redirect_hosts: Vec::new(),
     };
-    let mut planned = Planned::of(args.module, Environment::Test);
+    let mut planned = PlannedAccount::of(args.module, Environment::Test);
     if let Some(id) = args.provider_id {
         planned.id = id;
     }
     let provider_id = planned.id.clone();
-    let simulators = Simulators::start(&[(planned, secrets)], place, Arc::new(SystemClock))
+    let simulators = Simulators::start(&[(planned, secrets)], settings, Arc::new(SystemClock))
         .await
         .map_err(|error| error.to_string())?;
     simulators

@@ -20,8 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile};
 use crate::ready::{Ready, ReadyMerchant, ReadyReseller};
-use crate::serve::{self, Parts, Running, ServeError};
-use crate::simulators::{DevControls, Place, Planned, Simulators, simulated_module};
+use crate::serve::{self, Running, ServeError, ServerOptions};
+use crate::simulators::{
+    DevControls, PlannedAccount, SimulatorSettings, Simulators, simulated_module,
+};
 
 pub(crate) use self::credentials::Credentials;
 use self::error::DevError;
@@ -109,18 +111,18 @@ pub(crate) async fn run(args: DevArgs, stop: CancellationToken) -> Result<(), De
     Ok(running.until(stop).await?)
 }
 
-/// Puts the parts together and seeds them.
+/// Assembles the server and seeds its store.
 async fn assemble(
     args: &DevArgs,
     root: &Path,
     data_dir: &Path,
     plugin_dir: &Path,
 ) -> Result<Running, DevError> {
-    let planned: Vec<Planned> = args
+    let planned: Vec<PlannedAccount> = args
         .simulated()
         .iter()
         .flat_map(|module| {
-            [Environment::Test, Environment::Live].map(|kind| Planned::of(module, kind))
+            [Environment::Test, Environment::Live].map(|kind| PlannedAccount::of(module, kind))
         })
         .collect();
     let ids: Vec<&str> = planned.iter().map(|planned| planned.id.as_str()).collect();
@@ -134,20 +136,20 @@ async fn assemble(
                 .map(|shared| (planned, shared))
         })
         .collect();
-    let place = Place {
+    let settings = SimulatorSettings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         data_dir: data_dir.join("simulators"),
         public_base: None,
         redirect_hosts: Vec::new(),
     };
-    let simulators = Simulators::start(&planned, place, Arc::clone(&clock) as _).await?;
+    let simulators = Simulators::start(&planned, settings, Arc::clone(&clock) as _).await?;
     let folder = args.config.clone().unwrap_or_else(|| root.join("config"));
     let config = Config::read(&folder, Profile::Dev)?;
     let controls = Arc::new(DevControls::new(
         Arc::clone(&clock),
         Arc::clone(&simulators.sim),
     ));
-    let parts = Parts {
+    let options = ServerOptions {
         profile: Profile::Dev,
         master: crate::master_key::read_or_draw(&data_dir.join("master.key"))?,
         data_dir: data_dir.to_owned(),
@@ -160,7 +162,7 @@ async fn assemble(
         controls: Some(controls),
         config,
     };
-    let running = serve::start(parts).await?;
+    let running = serve::start(options).await?;
     let gateway = running.gateway();
     let (store, now) = (gateway.store().as_ref(), gateway.clock().now());
     let merchant = seed::seed(store, &credentials, now).await?;

@@ -1,4 +1,4 @@
-//! A server whose parts stand, from its first answer to its last.
+//! An assembled server, from its first answer to its last.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ServeError;
-use super::parts::settings;
+use super::assembly::settings;
 use crate::config::{Config, Profile};
 use crate::listen::Listener;
 use crate::simulators::Simulators;
 
-/// A server whose parts stand; nothing is answered before [`Running::begin`].
+/// An assembled server; nothing is answered before [`Running::begin`].
 pub(crate) struct Running {
     pub(super) gateway: Gateway,
     pub(super) store: Arc<SledStore>,

@@ -71,7 +71,7 @@ impl SharedSecrets {
 }
 
 /// A simulated account to be.
-pub(crate) struct Planned {
+pub(crate) struct PlannedAccount {
     /// The wire's `provider_id`.
     pub(crate) id: String,
     /// Its module.
@@ -83,7 +83,7 @@ pub(crate) struct Planned {
 /// The module whose account is there under `serve` too.
 pub(crate) const SANDBOX: &str = "sandbox";
 
-impl Planned {
+impl PlannedAccount {
     /// The account `<module>-test` or `<module>-live`.
     pub(crate) fn of(module: &'static str, environment: Environment) -> Self {
         Self {
@@ -104,8 +104,8 @@ pub(crate) fn simulated_module(name: &str) -> Result<&'static str, String> {
     found.ok_or_else(|| format!("no vendor {name} is simulated, only {}", known.join(", ")))
 }
 
-/// Where simulators run and what payers see of them.
-pub(crate) struct Place {
+/// Where simulators run, and the addresses that payers see.
+pub(crate) struct SimulatorSettings {
     /// Where the payer pages listen, loopback.
     pub(crate) listen: SocketAddr,
     /// Folder of the books.
@@ -130,8 +130,8 @@ impl Simulators {
     /// # Errors
     /// The simulators'.
     pub(crate) async fn start(
-        planned: &[(Planned, SharedSecrets)],
-        place: Place,
+        planned: &[(PlannedAccount, SharedSecrets)],
+        settings: SimulatorSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SimError> {
         let accounts = planned.iter().map(|(planned, secrets)| SimAccount {
@@ -145,17 +145,17 @@ impl Simulators {
             api_key: secrets.client_secret.expose().to_owned(),
             callback_secret: secrets.callback_secret.expose().to_owned(),
             callback_url: None,
-            public_base: place.public_base.clone(),
+            public_base: settings.public_base.clone(),
         });
         let sim = Sim::start(SimConfig {
-            listen: place.listen,
-            data_dir: place.data_dir.clone(),
+            listen: settings.listen,
+            data_dir: settings.data_dir.clone(),
             accounts: accounts.collect(),
             clock: Arc::new(move || clock.now().as_millis()) as Arc<dyn SimClock>,
             record: std::env::var_os(RECORDED).map(Into::into),
         })
         .await?;
-        let mut redirect_hosts = place.redirect_hosts;
+        let mut redirect_hosts = settings.redirect_hosts;
         redirect_hosts.push(sim.addr().to_string());
         let mut accounts = BTreeMap::new();
         for (planned, _) in planned {
@@ -186,7 +186,7 @@ impl Simulators {
 
 /// The account of a simulator.
 fn account(
-    planned: &Planned,
+    planned: &PlannedAccount,
     profile: Profile,
     api: &str,
     redirect_hosts: &[String],

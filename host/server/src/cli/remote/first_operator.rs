@@ -11,7 +11,7 @@ use super::Connection;
 use super::call::Shape;
 use super::command::OperatorCreate;
 use crate::admin;
-use crate::cli::place::Place;
+use crate::cli::stopped_store::StoppedStore;
 
 /// Writes the operator with its line in the audit log; answers id and token.
 ///
@@ -47,8 +47,8 @@ pub(super) async fn create(
         before: None,
         after: Some(admin::operator_view(&operator).to_string()),
     };
-    let place = Place::of(create.config.clone(), create.data_dir.clone());
-    let options = place.options()?;
+    let store = StoppedStore::of(create.config.clone(), create.data_dir.clone());
+    let options = store.options()?;
     if let Some(data_dir) = options.path.parent() {
         crate::files::make_private_folder(data_dir)
             .map_err(|error| format!("{}: {error}", data_dir.display()))?;

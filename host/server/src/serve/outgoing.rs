@@ -1,4 +1,4 @@
-//! The modules' way out.
+//! The modules' requests to vendors.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use kassette_http::{Client, NotSent, Request, SendError};
 use kassette_runtime::{Outgoing, Sending};
 use kassette_sim::Sim;
 
-/// The modules' way out. A simulator whose port is closed cannot count the calls that it refuses,
+/// Sends modules' requests through the guarded client. A simulator whose port is closed cannot count the calls that it refuses,
 /// so it is told of them.
 pub(super) struct WayOut {
     /// The guarded client.

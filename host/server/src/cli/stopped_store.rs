@@ -1,4 +1,4 @@
-//! Which store a command works on while the server is stopped.
+//! The store of a stopped server, as commands name it.
 
 use std::path::{Path, PathBuf};
 
@@ -18,9 +18,9 @@ const CACHE: u64 = 64 << 20;
 /// The store's folder in a data directory.
 const STORE: &str = "store";
 
-/// Where a stopped server's store is.
+/// Which store a command works on: that of a configuration folder, or of a data directory.
 #[derive(Args, Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct StoppedStore {
     /// Configuration folder of the stopped server [default: config].
     #[arg(long, value_name = "DIR", conflicts_with = "data_dir")]
     config: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub(super) struct DataDir {
     cache_bytes: u64,
 }
 
-impl Place {
+impl StoppedStore {
     /// The store of a folder, as other commands name it.
     pub(super) const fn of(config: Option<PathBuf>, data_dir: Option<PathBuf>) -> Self {
         Self { config, data_dir }

@@ -1,4 +1,4 @@
-//! Puts the parts together: store, modules, gateway, listeners.
+//! Makes a server of its options: store, modules, gateway, listeners.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +19,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::way_out::WayOut;
+use super::outgoing::ModuleClient;
 use super::{Running, SANDBOX_PATH, ServeError};
 use crate::config::{Config, Profile};
 use crate::listen::{Caps, Listener, tls_acceptor, within_limit};
@@ -27,7 +27,7 @@ use crate::simulators::{DevControls, Simulators};
 use crate::{admin, api, pages, telemetry};
 
 /// Everything that `serve` and `dev` decide differently.
-pub(crate) struct Parts {
+pub(crate) struct ServerOptions {
     /// Whose rules apply.
     pub(crate) profile: Profile,
     /// What was configured.
@@ -52,9 +52,9 @@ pub(crate) struct Parts {
     pub(crate) controls: Option<Arc<DevControls>>,
 }
 
-/// Puts the parts together: store, modules, gateway, listeners. Nothing is answered yet.
-pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
-    let main = &parts.config.main;
+/// Makes store, modules, gateway and listeners. Nothing is answered yet.
+pub(crate) async fn start(options: ServerOptions) -> Result<Running, ServeError> {
+    let main = &options.config.main;
     let (public_caps, admin_caps) = within_limit(main.limits.caps(), Caps::operators());
     if let Some(files) = open_files().filter(|files| *files < LEAST_FILES) {
         return Err(ServeError::TooFewFiles {
@@ -63,8 +63,8 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         });
     }
     let public = bind(
-        parts.listen,
-        &parts.config,
+        options.listen,
+        &options.config,
         main.tls_cert.as_deref(),
         main.tls_key.as_deref(),
     )
@@ -72,18 +72,18 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
     .without_counting(&main.trusted_proxies)
     .capped(public_caps);
     let operators = bind(
-        parts.admin_listen,
-        &parts.config,
+        options.admin_listen,
+        &options.config,
         main.admin_tls_cert.as_deref(),
         main.admin_tls_key.as_deref(),
     )
     .await?
     .capped(admin_caps);
     let admin_tls = main.admin_tls_cert.is_some();
-    if !operators.address().ip().is_loopback() && !admin_tls && parts.profile == Profile::Serve {
+    if !operators.address().ip().is_loopback() && !admin_tls && options.profile == Profile::Serve {
         return Err(ServeError::PlainAdmin(operators.address()));
     }
-    let base_url = parts
+    let base_url = options
         .public_url
         .clone()
         .unwrap_or_else(|| origin("http", public.address()));
@@ -93,19 +93,19 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         operators.address(),
     );
 
-    let master = MasterKey::parse(parts.master.expose())
+    let master = MasterKey::parse(options.master.expose())
         .map_err(|error| ServeError::BadMasterKey(error.to_string()))?;
     let cache_key = CacheKey::from_bytes(master.derive("compiled modules"));
-    let store = open_store(&parts, master)?;
-    let clock = Arc::clone(&parts.clock);
-    let runtime = start_runtime(&parts, cache_key).await?;
-    let simulated = parts
+    let store = open_store(&options, master)?;
+    let clock = Arc::clone(&options.clock);
+    let runtime = start_runtime(&options, cache_key).await?;
+    let simulated = options
         .simulators
         .as_ref()
         .map(|simulators| simulators.accounts.clone());
     let mut own_origins = own_origins(&base_url, [public.address(), operators.address()]);
     own_origins.push(admin_url.clone());
-    let inner = match &parts.simulators {
+    let inner = match &options.simulators {
         // Callbacks of simulators come over loopback, whatever TLS or proxy stands before us.
         Some(simulators) => {
             let inner = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None).await?;
@@ -117,10 +117,10 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         None => None,
     };
     let settings = settings(
-        &parts.config,
+        &options.config,
         &base_url,
         &own_origins,
-        parts.profile,
+        options.profile,
         simulated.as_ref(),
     );
     let gateway = Gateway::new(
@@ -144,7 +144,7 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
     let payers = pages::PagesState::new(gateway.clone(), main.trusted_proxies.clone())
         .limited_by(state.clone());
     let mut router = api::router(state.clone()).merge(pages::router(payers));
-    if let (Some(simulators), Profile::Serve) = (&parts.simulators, parts.profile) {
+    if let (Some(simulators), Profile::Serve) = (&options.simulators, options.profile) {
         let sandbox = Router::new().nest(SANDBOX_PATH, simulators.sim.payer_routes());
         router = router.merge(api::limited(sandbox, &state));
     }
@@ -152,7 +152,7 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
     let hosts = admin_hosts(operators.address(), &main.admin_hosts);
     let closing = CancellationToken::new();
     let is_local = operators.address().ip().is_loopback();
-    let admin_state = admin::AdminState::new(gateway.clone(), hosts, parts.controls.clone())
+    let admin_state = admin::AdminState::new(gateway.clone(), hosts, options.controls.clone())
         .metrics_open(is_local);
     let health = telemetry::router(gateway.clone(), closing.clone());
     let health = admin::with_metrics_guarded(health, &admin_state);
@@ -166,13 +166,13 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         own_origins,
         listen,
         listeners: parking_lot::Mutex::new(listeners),
-        simulators: parts.simulators,
+        simulators: options.simulators,
         closing,
         ending: CancellationToken::new(),
         listening: TaskTracker::new(),
         working: TaskTracker::new(),
-        profile: parts.profile,
-        config: parts.config,
+        profile: options.profile,
+        config: options.config,
     })
 }
 
@@ -187,22 +187,28 @@ fn open_files() -> Option<u64> {
 }
 
 /// Loads every module; compiling blocks, so it is off the workers.
-async fn start_runtime(parts: &Parts, cache_key: CacheKey) -> Result<Arc<Runtime>, ServeError> {
-    let clock = Arc::clone(&parts.clock);
-    let mut config = RuntimeConfig::new(&parts.plugin_dir, Arc::new(move || clock.now()));
+async fn start_runtime(
+    options: &ServerOptions,
+    cache_key: CacheKey,
+) -> Result<Arc<Runtime>, ServeError> {
+    let clock = Arc::clone(&options.clock);
+    let mut config = RuntimeConfig::new(&options.plugin_dir, Arc::new(move || clock.now()));
     config.compiler = crate::compiler::child();
-    config.refuse_shared = parts.profile == Profile::Serve;
-    config.remembered = parts.config.main.plugins.remembered_mib << 20;
-    config.versions_dir = Some(parts.data_dir.join("modules"));
-    config.cache = Some(CacheConfig::new(parts.data_dir.join("compiled"), cache_key));
+    config.refuse_shared = options.profile == Profile::Serve;
+    config.remembered = options.config.main.plugins.remembered_mib << 20;
+    config.versions_dir = Some(options.data_dir.join("modules"));
+    config.cache = Some(CacheConfig::new(
+        options.data_dir.join("compiled"),
+        cache_key,
+    ));
     let guard = Guard {
-        allow_loopback: parts.simulators.is_some(),
+        allow_loopback: options.simulators.is_some(),
     };
-    let sim = parts
+    let sim = options
         .simulators
         .as_ref()
         .map(|simulators| Arc::clone(&simulators.sim));
-    let outgoing = WayOut {
+    let outgoing = ModuleClient {
         client: Client::new(guard),
         sim,
     };
@@ -212,11 +218,11 @@ async fn start_runtime(parts: &Parts, cache_key: CacheKey) -> Result<Arc<Runtime
         .map_err(ServeError::Runtime)
 }
 
-fn open_store(parts: &Parts, master: MasterKey) -> Result<Arc<SledStore>, ServeError> {
+fn open_store(options: &ServerOptions, master: MasterKey) -> Result<Arc<SledStore>, ServeError> {
     Ok(SledStore::open(&OpenOptions {
-        path: parts.data_dir.join("store"),
+        path: options.data_dir.join("store"),
         master,
-        cache_bytes: parts.config.main.store.cache_mib << 20,
+        cache_bytes: options.config.main.store.cache_mib << 20,
     })?)
 }
 
