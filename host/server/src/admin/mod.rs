@@ -41,7 +41,7 @@ use kassette_gateway::Gateway;
 use kassette_runtime::Sampled;
 use tokio::sync::Semaphore;
 
-pub(crate) use self::body::words;
+pub(crate) use self::body::audit_text;
 use self::caller::Viewer;
 pub(crate) use self::keys::environment;
 pub(crate) use self::operators::{NAME_TAKEN, draw as draw_operator, view as operator_view};

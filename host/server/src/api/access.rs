@@ -33,11 +33,11 @@ impl Arrived {
 
     /// Reads a request once its key was looked up, with the caller that was found.
     pub(super) async fn of<C>(
-        known: Result<C, AuthError>,
+        authenticated: Result<C, AuthError>,
         request: Request,
         state: &ApiState,
     ) -> Result<(C, Self), ApiError> {
-        match known {
+        match authenticated {
             Ok(caller) => {
                 Reservation::mark_authenticated(request.extensions());
                 Ok((caller, Self::read(request).await?))
@@ -195,11 +195,11 @@ async fn merchant(
     state: &ApiState,
     scope: Scope,
 ) -> Result<(MerchantCaller, Arrived), ApiError> {
-    let known = match bearer(request.headers()) {
+    let authenticated = match bearer(request.headers()) {
         Some(token) => state.gateway().merchant_caller(token).await,
         None => Err(AuthError::Refused),
     };
-    let (caller, arrived) = Arrived::of(known, request, state).await?;
+    let (caller, arrived) = Arrived::of(authenticated, request, state).await?;
     let own = caller.merchant.policy.rate_limit;
     let limit = own.unwrap_or_else(|| state.gateway().settings().rate_limit);
     let keys = &state.limits().keys;

@@ -32,7 +32,7 @@ pub(super) async fn run(what: OnFile, json: bool) -> Result<(), String> {
     done.await.map_err(|_| "the check panicked".to_owned())?
 }
 
-/// Opens modules as the gateway does: compiled in a child process, with nobody to send to.
+/// Opens modules as the gateway does: compiled in a child process, with no network to send to.
 fn harness() -> Result<Harness, String> {
     Harness::with(crate::compiler::child(), NoNetwork).map_err(|error| error.to_string())
 }

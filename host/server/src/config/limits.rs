@@ -40,9 +40,9 @@ impl Limits {
 
     /// The first setting outside of its range, with the range.
     pub(super) fn problem(&self) -> Option<String> {
-        /// Nobody has more descriptors.
+        /// No process has more descriptors.
         const MOST: usize = 1_000_000;
-        /// Together below the store's queue, so that nothing that was let in is refused there.
+        /// Together below the store's queue, so that no admitted request is refused there.
         const TOGETHER: usize = 4000;
         let InHand {
             reads,

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 /// How long a folder must be quiet: an editor writes a file in several steps.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// Calls `changed` once, for what changed since the files were first read and nobody saw, and after each
+/// Calls `changed` once, for what changed since the files were first read and before the watch began, and after each
 /// burst of changes below `folder`, until `stop`.
 ///
 /// # Errors

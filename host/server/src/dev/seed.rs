@@ -113,7 +113,7 @@ pub(crate) enum SeedError {
     /// No randomness.
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
-    /// Somebody changed the file.
+    /// The file was changed by hand.
     #[error(
         "dev-credentials.json: webhook.endpoint_id is no id; remove the data directory to begin anew"
     )]
@@ -249,14 +249,14 @@ pub(super) async fn endpoint(
     let id = demo.id().ok_or(SeedError::NoEndpointId)?;
     let object = format!("endpoint/{id}");
     match store.endpoint(id).await? {
-        Some(known) if known.url == url => {}
-        Some(known) => {
+        Some(existing) if existing.url == url => {}
+        Some(existing) => {
             let moved = Endpoint {
                 url,
-                ..known.clone()
+                ..existing.clone()
             };
             let line = audited("endpoint.change", &object);
-            store.replace_endpoint(known, moved, line, now).await?;
+            store.replace_endpoint(existing, moved, line, now).await?;
         }
         None => {
             let endpoint = Endpoint {

@@ -399,7 +399,7 @@ impl<S> Timed<S> {
             }
             Phase::FIRST | Phase::HEAD => self.phase.since() + self.times.head,
             Phase::IDLE => self.phase.since() + self.times.idle,
-            // It is our turn. Nobody reads again once the answer is given, so the alarm that will go
+            // It is our turn. The stream is not read again once the answer is given, so the alarm that will go
             // off in the idle time is set already.
             _ => Instant::now() + self.times.idle,
         };

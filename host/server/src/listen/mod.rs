@@ -562,7 +562,7 @@ mod tests {
         ask_for("/full", &mut stream, "full").await;
         ask(&mut stream, "hello").await;
         assert!(began.elapsed() >= pause);
-        // Nobody else waits.
+        // No other connection waits.
         let (address, _stop, _task) = server(PATIENT).await;
         let mut refused = TcpStream::connect(address).await.unwrap();
         ask_for("/full", &mut refused, "full").await;
@@ -628,7 +628,7 @@ mod tests {
         assert!(String::from_utf8_lossy(&read[..length]).ends_with(answer));
     }
 
-    /// A body that nobody reads, written to its end before the answer is looked for.
+    /// A body that no handler reads, written to its end before the answer is looked for.
     #[tokio::test]
     async fn an_answer_is_seen_by_who_sends_more_than_is_read() {
         const LENGTH: usize = 64 << 20;

@@ -25,7 +25,7 @@ pub(crate) enum CheckoutState<'a> {
     Processing,
     /// Paid, waiting for proof.
     Verification,
-    /// Somebody looks at it.
+    /// An operator looks at it.
     Review,
     /// Paid.
     Completed,
@@ -80,7 +80,7 @@ impl<'a> CheckoutState<'a> {
         )
     }
 
-    /// How soon news can be expected of a payment that waits for somebody else than the payer, in
+    /// How soon news can be expected of a payment that waits for another than the payer, in
     /// seconds. The longer it has waited, the rarer the look: a page forgotten in a tab costs little.
     pub(crate) fn refresh_seconds(self, waiting: std::time::Duration) -> Option<u32> {
         let quick = match waiting.as_secs() {

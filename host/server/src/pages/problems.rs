@@ -12,9 +12,9 @@ use crate::web::marks::InternalCause;
 /// What is wrong where no payment can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// Nobody knows the token.
+    /// No payment has the token.
     NotFound,
-    /// Nobody knows the invitation's token.
+    /// No invitation has the token.
     NoInvitation,
     /// A form of an invitation that is not to be acted on.
     Invitation(BadForm),

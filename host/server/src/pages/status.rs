@@ -279,7 +279,7 @@ fn checking(visit: &Visit, view: &CheckoutView, attempt: &Attempt) -> StatusText
     }
 }
 
-/// Nobody is paying.
+/// No attempt is open.
 fn idle(
     visit: &Visit,
     view: &CheckoutView,

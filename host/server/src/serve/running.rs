@@ -28,7 +28,7 @@ pub(crate) struct Running {
     pub(super) simulators: Option<Simulators>,
     /// Ends listeners first.
     pub(super) closing: CancellationToken,
-    /// Ends workers once nobody is served any more.
+    /// Ends workers once no request is served any more.
     pub(super) ending: CancellationToken,
     pub(super) listening: TaskTracker,
     pub(super) working: TaskTracker,

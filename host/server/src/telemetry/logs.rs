@@ -42,7 +42,7 @@ pub(crate) enum LogError {
         /// Why.
         source: tracing_subscriber::filter::ParseError,
     },
-    /// Somebody else logs in this process already.
+    /// Another logger runs in this process already.
     #[error("logging was started before: {0}")]
     Twice(#[from] TryInitError),
 }
@@ -96,13 +96,13 @@ impl<S> Filter<S> for Bounded {
     }
 
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
-        let place = event.metadata();
-        place.target() == ACCESS
+        let metadata = event.metadata();
+        metadata.target() == ACCESS
             || self
                 .0
                 .lock()
-                .entry(place.callsite())
-                .or_insert_with(|| Sampled::new(place.target(), LINES_PER_SECOND))
+                .entry(metadata.callsite())
+                .or_insert_with(|| Sampled::new(metadata.target(), LINES_PER_SECOND))
                 .line()
                 .is_some()
     }

@@ -57,7 +57,7 @@ pub(crate) async fn read(
         Ok(()) => collect(&mut body, cap).await,
         Err(too_large) => Err(too_large),
     };
-    // Whoever waits for "100 Continue" has not sent the body and never needs to.
+    // A client that waits for "100 Continue" has not sent the body and never needs to.
     let waits = headers.contains_key(EXPECT);
     if matches!(outcome, Err(BodyError::TooLarge { .. })) && !waits && declared <= cap + DISCARD {
         let _ = tokio::time::timeout(DISCARD_TIME, collect_nothing(&mut body)).await;

@@ -1,7 +1,7 @@
 //! The one place that turns failures into HTTP.
 //!
 //! Domain and gateway errors know no HTTP; each is mapped here by an exhaustive match, so that a new
-//! one does not compile until somebody has decided its status. The body is always
+//! one does not compile until its author has decided its status. The body is always
 //! `{"error": "..."}`. What went wrong inside is told to the log, never to the caller.
 
 use std::borrow::Cow;

@@ -36,8 +36,8 @@ pub(super) async fn create(
     let audited = Audited {
         operator: SYSTEM.into(),
         operator_id: None,
-        actor: words("--actor", connection.actor.as_deref(), SYSTEM)?,
-        reason: Some(words(
+        actor: audit_text("--actor", connection.actor.as_deref(), SYSTEM)?,
+        reason: Some(audit_text(
             "--reason",
             connection.reason.as_deref(),
             "made on the data directory",
@@ -64,8 +64,8 @@ pub(super) async fn create(
 }
 
 /// What was said, as the audit log takes it.
-fn words(option: &str, said: Option<&str>, otherwise: &str) -> Result<String, String> {
-    admin::words(said.unwrap_or(otherwise)).map_err(|why| format!("{option} {why}"))
+fn audit_text(option: &str, said: Option<&str>, otherwise: &str) -> Result<String, String> {
+    admin::audit_text(said.unwrap_or(otherwise)).map_err(|why| format!("{option} {why}"))
 }
 
 fn until(text: &str, now: Time) -> Result<Time, String> {
