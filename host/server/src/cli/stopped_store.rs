@@ -18,7 +18,7 @@ const CACHE: u64 = 64 << 20;
 /// The store's folder in a data directory.
 const STORE: &str = "store";
 
-/// Which store a command works on: that of a configuration folder, or of a data directory.
+/// Where a stopped server's store is.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct StoppedStore {
     /// Configuration folder of the stopped server [default: config].
