@@ -12,7 +12,7 @@ pub(crate) const RATE_LIMIT: RateLimit = RateLimit {
 /// An archive without files: the smallest ZIP there is. Its digest is that of these very bytes.
 const EMPTY_ZIP: [u8; 22] = *b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
-/// The plugin release that `dev` publishes, so that a shop plugin finds one to read. There is no such plugin.
+/// The plugin release that `dev` publishes, so that a shop plugin finds one to read; of no real plugin.
 pub(super) fn release() -> Option<Release> {
     let draft = Draft {
         version: "1.0.0".into(),

@@ -312,6 +312,7 @@ pub(crate) fn tls_acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::web::marks::PauseReading;
     use axum::Extension;
     use axum::routing::{get, post};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

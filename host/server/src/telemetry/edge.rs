@@ -30,7 +30,7 @@ const FAILURES_PER_SECOND: u32 = 20;
 #[derive(Clone)]
 pub(crate) struct Edge {
     inner: Arc<Inner>,
-    /// What the routes inside wait for.
+    /// The class of the routes inside.
     class: Class,
 }
 
@@ -68,7 +68,7 @@ impl Edge {
         Self::made(listener, on_panic, Some(control))
     }
 
-    /// The same layer for routes of another class; none is said: [`Class::ByMethod`].
+    /// The same layer for routes of another class than [`Class::ByMethod`]; its measures are shared.
     pub(crate) fn of_class(&self, class: Class) -> Self {
         let inner = Arc::clone(&self.inner);
         Self { inner, class }

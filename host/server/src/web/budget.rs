@@ -2,8 +2,8 @@
 //! are not taken yet.
 //!
 //! Each connection has a little of its own. What it holds beyond that counts against its address, and,
-//! until the sender has shown a credential, against what all anonymous senders share. A request is refused where a
-//! budget is used up; nothing that is under way is cut off for it.
+//! until the sender has shown a credential, against what all anonymous senders share. A request is refused
+//! where a budget is used up; nothing that is under way is cut off for it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
