@@ -22,7 +22,6 @@ pub(super) struct JsonBody(pub(super) Fields);
 
 /// A merge patch (RFC 7396): its fields, and which of them are `null`.
 pub(super) struct PatchBody {
-    /// The fields.
     pub(super) fields: Fields,
     /// Names of fields that are to be reset.
     pub(super) nulls: BTreeSet<String>,

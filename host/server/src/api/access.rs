@@ -9,7 +9,8 @@ use kassette_domain::key::Scope;
 use kassette_gateway::auth::{AuthError, MerchantCaller, live_allowed};
 
 use super::state::ApiState;
-use super::{BODY_LIMIT, body, query};
+use super::{BODY_LIMIT, query};
+use crate::web::body;
 use crate::web::budget::Reservation;
 use crate::web::error::ApiError;
 use crate::web::json::{self, Fields};

@@ -127,7 +127,7 @@ fn take(full_at: &mut u64, cost: u32, limit: RateLimit, now: u64) -> Result<(), 
 }
 
 /// Addresses that have proved callbacks of an account within a day. Only the holder of a provider's secret
-/// gets onto an account's list, so a flood of strangers neither fills it nor holds up who is on it.
+/// gets onto an account's list, so a flood from other addresses neither fills it nor holds up those on it.
 #[derive(Default)]
 pub(crate) struct ProvenAddresses(Mutex<HashMap<AccountId, HashMap<IpAddr, Time>>>);
 

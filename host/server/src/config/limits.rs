@@ -9,7 +9,6 @@ use crate::listen::Caps;
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Limits {
-    /// Connections.
     connections: usize,
     /// Connections from one address.
     connections_per_address: usize,

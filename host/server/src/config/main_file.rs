@@ -59,13 +59,11 @@ pub(crate) struct MainFile {
     pub(crate) payments: Payments,
     /// How events are delivered.
     pub(crate) webhooks: Webhooks,
-    /// The store.
     pub(crate) store: Store,
     /// The modules.
     pub(crate) plugins: Plugins,
     /// What is not kept for ever.
     pub(crate) retention: Retention,
-    /// The log.
     pub(crate) log: Log,
 }
 

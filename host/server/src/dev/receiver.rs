@@ -43,7 +43,6 @@ impl Receiver {
         Ok(Self { listener, address })
     }
 
-    /// Its port.
     pub(super) fn port(&self) -> u16 {
         self.address.port()
     }

@@ -99,7 +99,6 @@ pub(crate) enum ListenError {
     Tls {
         /// The file.
         path: String,
-        /// Why.
         why: String,
     },
 }

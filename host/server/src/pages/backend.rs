@@ -59,7 +59,6 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn public_url(&self) -> String;
     /// Whether payers may be sent to plain http on loopback (dev).
     fn plain_loopback(&self) -> bool;
-    /// Now.
     fn now(&self) -> Time;
 }
 

@@ -73,7 +73,6 @@ pub(crate) struct Row {
     pub(crate) seen: String,
     /// Its name.
     pub(crate) provider: String,
-    /// Its note.
     pub(crate) note: Option<String>,
     /// The link beside it.
     pub(crate) link: Option<String>,

@@ -44,7 +44,6 @@ pub(crate) struct ServerOptions {
     pub(crate) admin_listen: SocketAddr,
     /// Origin of URLs; none: `http://` and the public address.
     pub(crate) public_url: Option<String>,
-    /// The clock.
     pub(crate) clock: Arc<dyn Clock>,
     /// Simulated accounts.
     pub(crate) simulators: Option<Simulators>,

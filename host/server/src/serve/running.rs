@@ -37,7 +37,6 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// The gateway.
     pub(crate) const fn gateway(&self) -> &Gateway {
         &self.gateway
     }

@@ -74,7 +74,6 @@ impl SharedSecrets {
 pub(crate) struct PlannedAccount {
     /// The wire's `provider_id`.
     pub(crate) id: String,
-    /// Its module.
     pub(crate) module: &'static str,
     /// Where its money would be.
     pub(crate) environment: Environment,

@@ -19,7 +19,6 @@ const SIGNATURE: &str = "x-service-signature";
 
 /// A scope, as a type: a handler's signature names the one it needs.
 pub(super) trait Permission: Send + Sync + 'static {
-    /// The scope.
     const SCOPE: Scope;
 
     /// Tokens that a request with this query takes from its key's bucket.
