@@ -1,6 +1,6 @@
-//! Admission: how many requests of a kind may be in hand at once. Whoever comes beyond that is told so
-//! at the door, before anything is read, looked up or computed for him: what is refused has to cost
-//! next to nothing, or refusing does not help.
+//! Admission: how many requests of a class may be in flight at once. A request beyond that is answered
+//! with 503 before anything is read, looked up or computed for it: a refusal has to cost next to nothing,
+//! or refusing does not help.
 //!
 //! | Class | Waits for | Bounded because |
 //! |---|---|---|
@@ -11,10 +11,10 @@
 //! | exchanges | a shop | each may take ten seconds, and must hold up no payment |
 //! | callbacks | the store, or a vendor | news must get through whatever merchants do |
 //!
-//! A request counts from when its body is there: a sender of a byte a second takes no other's place. Where
-//! too many bodies are there at one moment, those beyond the bound are refused then.
-//! Together the bounds stay below the store's queue, so what was let in is hardly ever refused there.
-//! Operators and health checks have a listener of their own, which refuses nobody.
+//! A request counts from when its body has arrived: a client that sends a byte a second takes no permit.
+//! Where too many bodies arrive at one moment, those beyond the bound are refused then.
+//! Together the bounds stay below the store's queue, so an admitted request is hardly ever refused there.
+//! Operators and health checks have a listener of their own, which refuses no request.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ use kassette_runtime::Sampled;
 use metrics::Counter;
 use serde::Deserialize;
 
-use crate::listen::UsedUp;
+use crate::web::budget::Overloaded;
 
-/// Most requests in hand, by class.
+/// Most requests in flight, by class: `[limits.in_hand]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct InHand {
-    /// Reading a payment, and whatever else only reads.
+    /// Reading a payment, and all else that only reads.
     pub(crate) reads: usize,
     /// Creating a payment.
     pub(crate) writes: usize,
@@ -45,7 +45,7 @@ pub(crate) struct InHand {
     pub(crate) starts: usize,
     /// Shops that connect.
     pub(crate) exchanges: usize,
-    /// News from providers.
+    /// Callbacks of providers.
     pub(crate) callbacks: usize,
 }
 
@@ -62,64 +62,47 @@ impl Default for InHand {
     }
 }
 
-/// Kinds of requests that wait for the same.
+/// What the requests of a route wait for; said where the route is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    Reads,
-    Writes,
+pub(crate) enum Class {
+    /// Reads by a safe method, writes by any other.
+    ByMethod,
     Modules,
     Starts,
     Exchanges,
     Callbacks,
 }
 
-impl Class {
-    /// By the route's template; a route that is not named counts by its method.
-    fn of(method: &Method, route: &str) -> Self {
-        match route {
-            "/api/v1/payments/start" | "/api/v1/reseller/payments/start" | "/return/{token}" => {
-                Self::Starts
-            }
-            "/api/v1/connect/exchange" => Self::Exchanges,
-            "/api/v1/methods" | "/checkout/{token}" | "/checkout/{token}/go" => Self::Modules,
-            page if page.starts_with("/checkout/") => Self::Starts,
-            callback if callback.starts_with("/callbacks/") => Self::Callbacks,
-            _ if method.is_safe() => Self::Reads,
-            _ => Self::Writes,
-        }
-    }
-}
-
-/// The doors of a listener.
+/// The limiters of a listener, one for each class.
 pub(crate) struct Admission {
-    reads: Arc<Door>,
-    writes: Arc<Door>,
-    modules: Arc<Door>,
-    starts: Arc<Door>,
-    exchanges: Arc<Door>,
-    callbacks: Arc<Door>,
+    reads: Arc<Limiter>,
+    writes: Arc<Limiter>,
+    modules: Arc<Limiter>,
+    starts: Arc<Limiter>,
+    exchanges: Arc<Limiter>,
+    callbacks: Arc<Limiter>,
 }
 
 impl Admission {
     pub(crate) fn new(most: InHand) -> Self {
-        let door = |class, most, yields| Arc::new(Door::new(class, most, yields));
+        let limiter = |class, most, yields| Arc::new(Limiter::new(class, most, yields));
         Self {
-            reads: door("reads", most.reads, false),
-            writes: door("writes", most.writes, false),
-            // A module computes on the thread that serves: without standing back first, nobody would
-            // ever be seen waiting, and nothing be refused.
-            modules: door("modules", most.modules, true),
-            starts: door("starts", most.starts, false),
-            exchanges: door("exchanges", most.exchanges, false),
-            callbacks: door("callbacks", most.callbacks, false),
+            reads: limiter("reads", most.reads, false),
+            writes: limiter("writes", most.writes, false),
+            // A module computes on the thread that serves: unless it yields first, no other request
+            // would ever be counted meanwhile, and none be refused.
+            modules: limiter("modules", most.modules, true),
+            starts: limiter("starts", most.starts, false),
+            exchanges: limiter("exchanges", most.exchanges, false),
+            callbacks: limiter("callbacks", most.callbacks, false),
         }
     }
 
-    /// The door for a request.
-    pub(crate) fn door(&self, method: &Method, route: &str) -> &Arc<Door> {
-        match Class::of(method, route) {
-            Class::Reads => &self.reads,
-            Class::Writes => &self.writes,
+    /// The limiter for a request.
+    pub(crate) fn limiter(&self, class: Class, method: &Method) -> &Arc<Limiter> {
+        match class {
+            Class::ByMethod if method.is_safe() => &self.reads,
+            Class::ByMethod => &self.writes,
             Class::Modules => &self.modules,
             Class::Starts => &self.starts,
             Class::Exchanges => &self.exchanges,
@@ -128,21 +111,21 @@ impl Admission {
     }
 }
 
-/// The door of a class.
-pub(crate) struct Door {
+/// Bounds the requests of one class.
+pub(crate) struct Limiter {
     class: &'static str,
-    inside: AtomicUsize,
+    in_flight: AtomicUsize,
     most: usize,
     yields: bool,
     counter: Counter,
     lines: Sampled,
 }
 
-impl Door {
+impl Limiter {
     fn new(class: &'static str, most: usize, yields: bool) -> Self {
         Self {
             class,
-            inside: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
             most,
             yields,
             counter: metrics::counter!("kassette_http_shed_total", "class" => class),
@@ -150,14 +133,14 @@ impl Door {
         }
     }
 
-    /// Lets a request in; none where too many are inside. It counts once [`Place::count`] says so.
-    pub(crate) fn admit(self: &Arc<Self>) -> Option<Arc<Place>> {
-        if self.inside.load(Ordering::Relaxed) >= self.most {
+    /// Admits a request; none where too many are in flight. It counts once [`Permit::count`] says so.
+    pub(crate) fn admit(self: &Arc<Self>) -> Option<Arc<Permit>> {
+        if self.in_flight.load(Ordering::Relaxed) >= self.most {
             self.refuse();
             return None;
         }
-        Some(Arc::new(Place {
-            door: Arc::clone(self),
+        Some(Arc::new(Permit {
+            limiter: Arc::clone(self),
             counted: AtomicBool::new(false),
         }))
     }
@@ -175,22 +158,22 @@ impl Door {
     }
 }
 
-/// A request that was let in; leaves on drop.
-pub(crate) struct Place {
-    door: Arc<Door>,
+/// Leave for one request; given back on drop.
+pub(crate) struct Permit {
+    limiter: Arc<Limiter>,
     counted: AtomicBool,
 }
 
-impl Place {
+impl Permit {
     /// Counts the request from now on; whether there is room for it.
     fn count(&self) -> bool {
-        let most = self.door.most;
+        let most = self.limiter.most;
         let counted = self.counted.load(Ordering::Relaxed)
             || self
-                .door
-                .inside
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |inside| {
-                    (inside < most).then_some(inside + 1)
+                .limiter
+                .in_flight
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |in_flight| {
+                    (in_flight < most).then_some(in_flight + 1)
                 })
                 .is_ok();
         self.counted.store(counted, Ordering::Relaxed);
@@ -206,30 +189,30 @@ impl Place {
         }
         Body::new(Arriving {
             body,
-            place: Arc::clone(self),
+            permit: Arc::clone(self),
         })
     }
 
-    /// Stands back once where the class computes on the thread that serves.
-    pub(crate) async fn stand_back(&self) {
-        if self.door.yields {
+    /// Yields the thread once where the class computes on it.
+    pub(crate) async fn yield_once(&self) {
+        if self.limiter.yields {
             tokio::task::yield_now().await;
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         if *self.counted.get_mut() {
-            self.door.inside.fetch_sub(1, Ordering::Relaxed);
+            self.limiter.in_flight.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// A body that says when it has arrived.
+/// A body that counts its request once it has arrived.
 struct Arriving {
     body: Body,
-    place: Arc<Place>,
+    permit: Arc<Permit>,
 }
 
 impl http_body::Body for Arriving {
@@ -241,9 +224,9 @@ impl http_body::Body for Arriving {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if (frame.is_none() || self.body.is_end_stream()) && !self.place.count() {
-            self.place.door.refuse();
-            return Poll::Ready(Some(Err(axum::Error::new(UsedUp))));
+        if (frame.is_none() || self.body.is_end_stream()) && !self.permit.count() {
+            self.permit.limiter.refuse();
+            return Poll::Ready(Some(Err(axum::Error::new(Overloaded))));
         }
         Poll::Ready(frame)
     }
@@ -273,114 +256,96 @@ mod tests {
         })
     }
 
-    fn enter(door: &Arc<Door>) -> Option<Arc<Place>> {
-        let place = door.admit()?;
-        let _whole = place.count_once_whole(Body::empty());
-        Some(place)
+    fn enter(limiter: &Arc<Limiter>) -> Option<Arc<Permit>> {
+        let permit = limiter.admit()?;
+        let _whole = permit.count_once_whole(Body::empty());
+        Some(permit)
     }
 
     #[test]
-    fn who_comes_beyond_the_bound_is_refused_until_somebody_leaves() {
+    fn a_request_beyond_the_bound_is_refused_until_another_ends() {
         let admission = admission(2);
-        let door = admission.door(&Method::POST, "/api/v1/payments");
-        let first = enter(door).unwrap();
-        let _second = enter(door).unwrap();
-        assert!(enter(door).is_none());
-        assert!(enter(door).is_none(), "a refusal takes no place");
+        let limiter = admission.limiter(Class::ByMethod, &Method::POST);
+        let first = enter(limiter).unwrap();
+        let _second = enter(limiter).unwrap();
+        assert!(enter(limiter).is_none());
+        assert!(enter(limiter).is_none(), "a refusal takes no permit");
         drop(first);
-        assert!(enter(door).is_some());
+        assert!(enter(limiter).is_some());
     }
 
     #[test]
-    fn classes_do_not_take_each_others_places() {
+    fn classes_do_not_take_each_others_permits() {
         let admission = admission(1);
-        let doors = [
-            (Method::GET, "/api/v1/payments/{payment_id}"),
-            (Method::POST, "/api/v1/payments"),
-            (Method::GET, "/api/v1/methods"),
-            (Method::POST, "/api/v1/payments/start"),
-            (Method::POST, "/callbacks/{provider_id}"),
+        let limiters = [
+            (Class::ByMethod, Method::GET),
+            (Class::ByMethod, Method::POST),
+            (Class::Modules, Method::GET),
+            (Class::Starts, Method::POST),
+            (Class::Exchanges, Method::POST),
+            (Class::Callbacks, Method::POST),
         ];
-        let mut inside = Vec::new();
-        for (method, route) in &doors {
-            inside.push(enter(admission.door(method, route)).unwrap());
+        let mut in_flight = Vec::new();
+        for (class, method) in &limiters {
+            in_flight.push(enter(admission.limiter(*class, method)).unwrap());
         }
-        for (method, route) in &doors {
-            assert!(enter(admission.door(method, route)).is_none());
+        for (class, method) in &limiters {
+            assert!(enter(admission.limiter(*class, method)).is_none());
         }
     }
 
     #[tokio::test]
-    async fn whoever_is_still_sending_takes_no_place() {
+    async fn a_request_that_is_still_being_sent_takes_no_permit() {
         let admission = admission(1);
-        let door = admission.door(&Method::POST, "/api/v1/payments");
+        let limiter = admission.limiter(Class::ByMethod, &Method::POST);
         let slow: Vec<_> = (0..3)
             .map(|_| {
-                let place = door.admit().unwrap();
-                let body = place.count_once_whole(Body::from("{}"));
-                (place, body)
+                let permit = limiter.admit().unwrap();
+                let body = permit.count_once_whole(Body::from("{}"));
+                (permit, body)
             })
             .collect();
-        assert!(door.admit().is_some());
-        for (place, body) in slow {
+        assert!(limiter.admit().is_some());
+        for (permit, body) in slow {
             axum::body::to_bytes(body, 16).await.unwrap();
-            assert!(door.admit().is_none(), "it has arrived");
-            drop(place);
-            assert!(door.admit().is_some());
+            assert!(limiter.admit().is_none(), "it has arrived");
+            drop(permit);
+            assert!(limiter.admit().is_some());
         }
     }
 
     #[tokio::test]
     async fn bodies_that_are_whole_at_one_moment_take_no_more_than_the_bound() {
         let admission = admission(2);
-        let door = admission.door(&Method::POST, "/api/v1/payments");
+        let limiter = admission.limiter(Class::ByMethod, &Method::POST);
         let arriving: Vec<_> = (0..5)
             .map(|_| {
-                let place = door.admit().unwrap();
-                let body = place.count_once_whole(Body::from("{}"));
-                (place, body)
+                let permit = limiter.admit().unwrap();
+                let body = permit.count_once_whole(Body::from("{}"));
+                (permit, body)
             })
             .collect();
-        let mut inside = Vec::new();
-        for (place, body) in arriving {
-            let read = crate::api::body::read(&http::HeaderMap::new(), body, 16).await;
-            inside.push((place, read));
+        let mut in_flight = Vec::new();
+        for (permit, body) in arriving {
+            let read = crate::web::body::read(&http::HeaderMap::new(), body, 16).await;
+            in_flight.push((permit, read));
         }
-        let read: Vec<_> = inside.iter().map(|(_, read)| read.is_ok()).collect();
+        let read: Vec<_> = in_flight.iter().map(|(_, read)| read.is_ok()).collect();
         assert_eq!(read, [true, true, false, false, false]);
-        let refused = inside.pop().unwrap().1;
-        assert_eq!(refused, Err(crate::api::body::BodyError::UsedUp));
-        drop(inside);
-        assert_eq!(door.inside.load(Ordering::Relaxed), 0);
+        let refused = in_flight.pop().unwrap().1;
+        assert_eq!(refused, Err(crate::web::body::BodyError::Overloaded));
+        drop(in_flight);
+        assert_eq!(limiter.in_flight.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
-    async fn whoever_computes_stands_back_once() {
+    async fn a_request_that_computes_yields_once() {
         let admission = admission(1);
-        let page = enter(admission.door(&Method::GET, "/checkout/{token}")).unwrap();
-        let mut back = Box::pin(page.stand_back());
+        let page = enter(admission.limiter(Class::Modules, &Method::GET)).unwrap();
+        let mut back = Box::pin(page.yield_once());
         assert!((&mut back).now_or_never().is_none());
         back.await;
-        let read = enter(admission.door(&Method::GET, "/openapi.json")).unwrap();
-        assert!(read.stand_back().now_or_never().is_some());
-    }
-
-    #[test]
-    fn routes_that_are_not_named_count_by_their_method() {
-        let class = |method, route| Class::of(&method, route);
-        assert_eq!(class(Method::GET, "/openapi.json"), Class::Reads);
-        assert_eq!(class(Method::POST, "/api/v1/new"), Class::Writes);
-        assert_eq!(
-            class(Method::POST, "/api/v1/reseller/payments/start"),
-            Class::Starts
-        );
-        assert_eq!(
-            class(Method::POST, "/checkout/{token}/choose"),
-            Class::Starts
-        );
-        assert_eq!(
-            class(Method::GET, "/callbacks/{provider_id}/{*rest}"),
-            Class::Callbacks
-        );
+        let read = enter(admission.limiter(Class::ByMethod, &Method::GET)).unwrap();
+        assert!(read.yield_once().now_or_never().is_some());
     }
 }

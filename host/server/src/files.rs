@@ -35,8 +35,9 @@ pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::dev::Credentials;
+    use crate::master_key;
     use crate::ready::Ready;
-    use crate::{cli, master_key};
+    use crate::simulators::SharedSecrets;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     #[test]
@@ -63,7 +64,7 @@ mod tests {
             ),
             (
                 "secrets.json",
-                Box::new(|path| drop(cli::shared_secrets(path).unwrap())),
+                Box::new(|path| drop(SharedSecrets::read_or_draw(path).unwrap())),
             ),
         ];
         for (name, write) in writes {

@@ -9,6 +9,7 @@ mod admin;
 mod admission;
 mod api;
 mod cli;
+mod compiler;
 mod config;
 mod dev;
 mod files;
@@ -23,5 +24,6 @@ mod ready;
 mod serve;
 mod simulators;
 mod telemetry;
+mod web;
 
 pub use cli::main;

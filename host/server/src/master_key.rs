@@ -42,7 +42,7 @@ pub(crate) enum MasterKeyError {
     Random(#[from] getrandom::Error),
 }
 
-/// The key's text: 32 bytes in base64. Whoever takes it checks it.
+/// The key's text: 32 bytes in base64. The store checks it.
 ///
 /// # Errors
 /// Where none is configured or it cannot be read safely.

@@ -10,11 +10,11 @@ use std::process::Command;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long the allocator keeps what nobody uses before it goes back to the system, milliseconds; its
+/// How long the allocator keeps unused memory before it goes back to the system, milliseconds; its
 /// own name for that (mimalloc's documentation, "Environment Options").
 const KEPT: (&str, &str) = ("MIMALLOC_PURGE_DELAY", "100");
 
-/// Has the allocator keep memory that nobody uses for [`KEPT`], not for a second, in which the store
+/// Has the allocator keep unused memory for [`KEPT`], not for a second, in which the store
 /// alone lets go of some 20 MB at full load.
 ///
 /// It reads its settings from the environment before `main`, and nothing but that reaches them without

@@ -81,7 +81,7 @@ impl Proxies {
     ///
     /// `X-Forwarded-For` counts only as far as trusted proxies wrote it: from the right, the first
     /// address that is no trusted proxy's is the client. Whatever stands left of it, or of an entry that
-    /// is no address, anybody may have written.
+    /// is no address, any client may have written.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
         if !self.trust(client) {

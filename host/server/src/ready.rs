@@ -28,7 +28,6 @@ pub(crate) struct Ready {
 pub(crate) struct ReadyMerchant {
     /// Its number.
     pub(crate) merchant_id: u64,
-    /// Its name.
     pub(crate) name: String,
     /// A key for test payments.
     pub(crate) test_key: String,

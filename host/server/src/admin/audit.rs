@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::caller::Viewer;
 use super::query::{Query, page};
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// `GET /audit`
 pub(super) async fn list(

@@ -1,4 +1,4 @@
-//! Bodies of changes, and the words that go into the audit log.
+//! Bodies of changes, and who makes them and why, for the audit log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,20 +9,19 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use super::AdminState;
 use super::query::Query;
 use super::text::{invalid, plain};
-use crate::api::ApiError;
-use crate::api::json::{self, Fields, Value, text};
+use crate::web::ApiError;
+use crate::web::json::{self, Fields, Value, text};
 
 /// Most bytes of a change. Lists of methods and providers fit many times over.
 const MOST: usize = 1 << 20;
 /// Most characters of an actor or a reason.
-const WORDS: usize = 500;
+const MOST_CHARACTERS: usize = 500;
 
 /// The fields of a JSON body; none where the body is empty.
 pub(super) struct JsonBody(pub(super) Fields);
 
 /// A merge patch (RFC 7396): its fields, and which of them are `null`.
 pub(super) struct PatchBody {
-    /// The fields.
     pub(super) fields: Fields,
     /// Names of fields that are to be reset.
     pub(super) nulls: BTreeSet<String>,
@@ -56,7 +55,7 @@ impl FromRequest<AdminState> for PatchBody {
 /// Reads a request that changes something: no query, and JSON where there is a body.
 async fn read(request: Request) -> Result<Value, ApiError> {
     let (parts, body) = request.into_parts();
-    let bytes = crate::api::body::read(&parts.headers, body, MOST).await?;
+    let bytes = crate::web::body::read(&parts.headers, body, MOST).await?;
     Query::of(parts.uri.query())?.finish()?;
     if bytes.is_empty() {
         return Ok(Value::Object(BTreeMap::new()));
@@ -92,33 +91,33 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 /// An actor or a reason.
-pub(crate) fn words(text: &str) -> Result<String, String> {
-    plain::<WORDS>(text)
+pub(crate) fn audit_text(text: &str) -> Result<String, String> {
+    plain::<MOST_CHARACTERS>(text)
 }
 
-/// Who is said to act, and why.
+/// Who acts through the operator, and why, as the request tells it.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct Attribution {
     /// The person behind the operator's token.
     pub(super) actor: Option<String>,
     /// Why.
     pub(super) reason: Option<String>,
 }
 
-impl Said {
+impl Attribution {
     /// Takes `actor` and `reason` out of a body.
     pub(super) fn in_body(fields: &mut Fields) -> Result<Self, ApiError> {
         Ok(Self {
-            actor: fields.optional("actor", text(words))?,
-            reason: fields.optional("reason", text(words))?,
+            actor: fields.optional("actor", text(audit_text))?,
+            reason: fields.optional("reason", text(audit_text))?,
         })
     }
 
     /// The same of a body that holds nothing else.
     pub(super) fn alone(mut fields: Fields) -> Result<Self, ApiError> {
-        let said = Self::in_body(&mut fields)?;
+        let attribution = Self::in_body(&mut fields)?;
         fields.finish()?;
-        Ok(said)
+        Ok(attribution)
     }
 
     /// Reads `X-Audit-Actor` and `X-Audit-Reason`, UTF-8, each at most once.
@@ -133,7 +132,9 @@ impl Said {
             }
             let value = std::str::from_utf8(value.as_bytes())
                 .map_err(|_| invalid(name, "must be UTF-8"))?;
-            words(value).map(Some).map_err(|why| invalid(name, why))
+            audit_text(value)
+                .map(Some)
+                .map_err(|why| invalid(name, why))
         };
         Ok(Self {
             actor: read("x-audit-actor")?,

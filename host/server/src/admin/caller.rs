@@ -1,4 +1,4 @@
-//! Who calls: an operator of a role, and what it says of itself.
+//! The operator that calls, its role, and the attribution of its request.
 
 use std::net::SocketAddr;
 
@@ -10,14 +10,14 @@ use kassette_domain::operator::{Operator, Role};
 use kassette_gateway::auth::AuthError;
 
 use super::AdminState;
-use super::body::Said;
-use crate::api::ApiError;
+use super::body::Attribution;
+use crate::web::ApiError;
 
-/// An authenticated operator with the words of its headers.
+/// An authenticated operator, with the attribution of the request's headers.
 pub(super) struct Caller {
     /// Who it is.
     pub(super) operator: Operator,
-    said: Said,
+    attribution: Attribution,
 }
 
 /// May read everything but the links that let their holder pay, choose and give up.
@@ -66,7 +66,7 @@ impl Caller {
         }
         Ok(Self {
             operator,
-            said: Said::in_headers(&parts.headers)?,
+            attribution: Attribution::in_headers(&parts.headers)?,
         })
     }
 
@@ -80,16 +80,23 @@ impl Caller {
         self.is(Role::Operator)
     }
 
-    /// A line for the audit log; the body's words go before the headers'.
-    pub(super) fn audited(&self, said: Said, action: &str, object: String) -> Audited {
+    /// A line for the audit log; what the body tells goes before what the headers tell.
+    pub(super) fn audited(
+        &self,
+        attribution: Attribution,
+        action: &str,
+        object: String,
+    ) -> Audited {
         Audited {
             operator: self.operator.name.clone(),
             operator_id: Some(self.operator.id),
-            actor: said
+            actor: attribution
                 .actor
-                .or_else(|| self.said.actor.clone())
+                .or_else(|| self.attribution.actor.clone())
                 .unwrap_or_else(|| self.operator.name.clone()),
-            reason: said.reason.or_else(|| self.said.reason.clone()),
+            reason: attribution
+                .reason
+                .or_else(|| self.attribution.reason.clone()),
             action: action.to_owned(),
             object,
             before: None,
@@ -100,18 +107,18 @@ impl Caller {
     /// The same where actor and reason must be told.
     pub(super) fn audited_strictly(
         &self,
-        said: Said,
+        attribution: Attribution,
         action: &str,
         object: String,
     ) -> Result<Audited, ApiError> {
         let missing = |field| ApiError::Invalid(format!("{field}: is required").into());
-        if said.actor.is_none() && self.said.actor.is_none() {
+        if attribution.actor.is_none() && self.attribution.actor.is_none() {
             return Err(missing("actor"));
         }
-        if said.reason.is_none() && self.said.reason.is_none() {
+        if attribution.reason.is_none() && self.attribution.reason.is_none() {
             return Err(missing("reason"));
         }
-        Ok(self.audited(said, action, object))
+        Ok(self.audited(attribution, action, object))
     }
 }
 

@@ -12,13 +12,13 @@ use kassette_gateway::connect::{ConnectCodeError, NewConnectCode};
 use serde_json::json;
 
 use super::AdminState;
-use super::body::{JsonBody, Said};
+use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
 use super::keys::{environment, scopes};
 use super::path::At;
 use super::query::{Query, page};
-use crate::api::ApiError;
-use crate::api::json::text;
+use crate::web::ApiError;
+use crate::web::json::text;
 
 /// `POST /merchants/{id}/connect-codes`
 pub(super) async fn create(
@@ -28,7 +28,7 @@ pub(super) async fn create(
     JsonBody(mut fields): JsonBody,
 ) -> Result<Response, ApiError> {
     let merchant = super::merchants::find(&state, &id).await?;
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let environment = fields.required("environment", text(environment))?;
     let site = fields.required("site_url", text(|url| state.gateway.shop_site(url)))?;
     let scopes = fields
@@ -49,7 +49,11 @@ pub(super) async fn create(
     };
     let audited = Audited {
         after: Some(after.to_string()),
-        ..caller.audited(said, "connect-code.create", "connect-code".to_owned())
+        ..caller.audited(
+            attribution,
+            "connect-code.create",
+            "connect-code".to_owned(),
+        )
     };
     let issued = state.gateway.issue_connect_code(new, audited).await;
     let issued = issued.map_err(refused)?;

@@ -12,11 +12,11 @@ use kassette_store::DeliveryFilter;
 use serde_json::{Value, json};
 
 use super::AdminState;
-use super::body::{JsonBody, Said};
+use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// `GET /deliveries`
 pub(super) async fn list(
@@ -62,7 +62,7 @@ pub(super) async fn redeliver(
 ) -> Result<Response, ApiError> {
     let id = delivery_id(&id)?;
     let audited = caller.audited(
-        Said::alone(fields)?,
+        Attribution::alone(fields)?,
         "delivery.redeliver",
         format!("delivery/{id}"),
     );

@@ -13,9 +13,9 @@ use super::body::JsonBody;
 use super::caller::{Changes, Viewer};
 use super::query::Query;
 use super::text::whole;
-use crate::api::ApiError;
-use crate::api::json::text;
-use crate::dev::{ControlError, DevControls, MAX_ADVANCE};
+use crate::simulators::{ControlError, DevControls, MAX_ADVANCE};
+use crate::web::ApiError;
+use crate::web::json::text;
 
 /// Calls that one order of a fault spoils where it does not say.
 const ONCE: u64 = 1;

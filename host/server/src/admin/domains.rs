@@ -8,12 +8,12 @@ use kassette_domain::merchant::Merchant;
 use kassette_domain::site::{VerifiedDomain, parse_domain};
 
 use super::AdminState;
-use super::body::{JsonBody, Said};
+use super::body::{Attribution, JsonBody};
 use super::caller::Changes;
 use super::path::At;
 use super::text::{invalid, switch};
-use crate::api::ApiError;
-use crate::api::json::text;
+use crate::web::ApiError;
+use crate::web::json::text;
 
 /// `POST /merchants/{id}/domains`
 pub(super) async fn create(
@@ -24,7 +24,7 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
     let merchant = super::merchants::find(&state, &id).await?;
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let domain = fields.required("domain", text(parse_domain))?;
     let include_subdomains = fields
         .optional("include_subdomains", switch)?
@@ -34,7 +34,11 @@ pub(super) async fn create(
         domain,
         include_subdomains,
     };
-    let line = caller.audited(said, "domain.create", format!("merchant/{}", merchant.id));
+    let line = caller.audited(
+        attribution,
+        "domain.create",
+        format!("merchant/{}", merchant.id),
+    );
     super::merchants::replace(&state, merchant, line, now, |merchant| {
         if merchant
             .domains
@@ -68,7 +72,7 @@ pub(super) async fn remove(
     let merchant = super::merchants::find(&state, &id).await?;
     let domain = parse_domain(&domain).map_err(|_| ApiError::NotFound("domain not found"))?;
     let line = caller.audited(
-        Said::alone(fields)?,
+        Attribution::alone(fields)?,
         "domain.delete",
         format!("merchant/{}", merchant.id),
     );

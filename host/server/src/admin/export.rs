@@ -19,7 +19,7 @@ use super::caller::Viewer;
 use super::payment_view::taken;
 use super::query::Query;
 use super::{AdminState, csv};
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// The body's media type.
 const CSV: &str = "text/csv; charset=utf-8; header=present";

@@ -15,13 +15,13 @@ use kassette_store::KeyIssued;
 use serde_json::json;
 
 use super::AdminState;
-use super::body::{JsonBody, Said};
+use super::body::{Attribution, JsonBody};
 use super::caller::{Caller, Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
 use super::text::{future, whole};
-use crate::api::ApiError;
-use crate::api::json::{Fields, Value, Wrong, echo, text};
+use crate::web::ApiError;
+use crate::web::json::{Fields, Value, Wrong, echo, text};
 
 /// Longest time for which an old key stays good beside its successor, hours.
 const MAX_OVERLAP: u64 = 72;
@@ -55,7 +55,7 @@ async fn issue(
     mut fields: Fields,
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let environment = fields.required("environment", text(environment))?;
     let known = possible(owner);
     let scopes = fields
@@ -64,7 +64,7 @@ async fn issue(
     let expires_at = fields.optional("expires_at", text(|text| future(text, now)))?;
     fields.finish()?;
     let (key, shown) = draw(owner, environment, scopes, expires_at, now)?;
-    let line = caller.audited(said, "key.create", format!("key/{}", key.id));
+    let line = caller.audited(attribution, "key.create", format!("key/{}", key.id));
     let audited = Audited {
         after: Some(view(&key).to_string()),
         ..line
@@ -116,7 +116,7 @@ pub(super) async fn rotate(
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
     let old = find(&state, &id).await?;
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let overlap = fields
         .optional("overlap_hours", whole(0, MAX_OVERLAP))?
         .unwrap_or(0);
@@ -135,7 +135,7 @@ pub(super) async fn rotate(
         now,
     )?;
     let ends = now.after(Duration::from_secs(overlap * 3600));
-    let line = caller.audited(said, "key.rotate", format!("key/{}", old.id));
+    let line = caller.audited(attribution, "key.rotate", format!("key/{}", old.id));
     let audited = Audited {
         before: Some(view(&old).to_string()),
         after: Some(view(&new).to_string()),
@@ -161,7 +161,7 @@ pub(super) async fn revoke(
     let now = state.gateway.clock().now();
     let key = find(&state, &id).await?;
     let line = caller.audited(
-        Said::alone(fields)?,
+        Attribution::alone(fields)?,
         "key.revoke",
         format!("key/{}", key.id),
     );

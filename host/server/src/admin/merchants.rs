@@ -17,17 +17,17 @@ use kassette_store::{NewMerchant, Replaced};
 use serde_json::json;
 
 use super::AdminState;
-use super::body::{JsonBody, PatchBody, Said};
+use super::body::{Attribution, JsonBody, PatchBody};
 use super::caller::{Admin, Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
 use super::text::{plain, switch, within};
-use crate::api::ApiError;
-use crate::api::json::{Value, Wrong, echo, text};
+use crate::web::ApiError;
+use crate::web::json::{Value, Wrong, echo, text};
 
 /// Most characters of a merchant's name: it stands on the payer's page.
 const NAME: usize = 100;
-/// How often a change is tried again after somebody else changed the merchant meanwhile.
+/// How often a change is tried again after another caller changed the merchant meanwhile.
 const RACES: usize = 8;
 
 /// `POST /merchants`
@@ -37,7 +37,7 @@ pub(super) async fn create(
     JsonBody(mut fields): JsonBody,
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let name = fields.required("name", text(plain::<NAME>))?;
     let live_approved = fields.optional("live_approved", switch)?.unwrap_or(false);
     let rates = fields.optional("fx_rates", |value| rates(value, &BTreeMap::new(), now))?;
@@ -56,7 +56,7 @@ pub(super) async fn create(
         domains: Vec::new(),
         created_at: now,
     };
-    let audited = caller.audited(said, "merchant.create", "merchant".to_owned());
+    let audited = caller.audited(attribution, "merchant.create", "merchant".to_owned());
     let audited = Audited {
         after: Some(state.snapshot(&merchant)),
         ..audited
@@ -106,7 +106,7 @@ pub(super) async fn change(
     {
         return Err(super::text::invalid(name, "must not be null"));
     }
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let name = fields.optional("name", text(plain::<NAME>))?;
     let live_approved = fields.optional("live_approved", switch)?;
     if live_approved.is_some() && !caller.is(Role::Admin) {
@@ -120,7 +120,7 @@ pub(super) async fn change(
     let default_rate = state.gateway.settings().rate_limit;
     let merchant = find(&state, &id).await?;
     let object = format!("merchant/{}", merchant.id);
-    let line = caller.audited(said, "merchant.change", object);
+    let line = caller.audited(attribution, "merchant.change", object);
     let changed = replace(&state, merchant, line, now, |merchant| {
         if let Some(name) = &name {
             merchant.name.clone_from(name);
@@ -150,7 +150,7 @@ pub(super) async fn change(
     Ok(Json(state.merchant(&changed)))
 }
 
-/// Changes a merchant where nobody else did meanwhile, trying again where somebody did.
+/// Changes a merchant where no other caller did meanwhile, trying again where one did.
 pub(super) async fn replace(
     state: &AdminState,
     mut before: Merchant,
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_changed_rate_is_set_now_and_the_others_keep_their_time() {
         let read = |body: &str, old: &BTreeMap<_, _>, now| {
-            rates(crate::api::json::parse(body.as_bytes()).unwrap(), old, now)
+            rates(crate::web::json::parse(body.as_bytes()).unwrap(), old, now)
         };
         let first = read(
             r#"{"EUR":"1.08","GBP":"1.27"}"#,

@@ -41,15 +41,15 @@ use kassette_gateway::Gateway;
 use kassette_runtime::Sampled;
 use tokio::sync::Semaphore;
 
-pub(crate) use self::body::words;
+pub(crate) use self::body::audit_text;
 use self::caller::Viewer;
 pub(crate) use self::keys::environment;
 pub(crate) use self::operators::{NAME_TAKEN, draw as draw_operator, view as operator_view};
 pub(crate) use self::text::future;
 pub(crate) use self::upkeep::verdict as audit_verdict;
-use crate::api::ApiError;
-use crate::dev::DevControls;
+use crate::simulators::DevControls;
 use crate::telemetry::Edge;
+use crate::web::ApiError;
 
 /// What the handlers share.
 #[derive(Clone)]

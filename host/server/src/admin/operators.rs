@@ -13,13 +13,13 @@ use kassette_domain::time::Time;
 use serde_json::json;
 
 use super::AdminState;
-use super::body::{JsonBody, Said};
+use super::body::{Attribution, JsonBody};
 use super::caller::{Admin, Viewer};
 use super::path::At;
 use super::query::{Query, page};
 use super::text::future;
-use crate::api::ApiError;
-use crate::api::json::text;
+use crate::web::ApiError;
+use crate::web::json::text;
 
 /// Why an operator was not made.
 pub(crate) const NAME_TAKEN: &str =
@@ -32,13 +32,17 @@ pub(super) async fn create(
     JsonBody(mut fields): JsonBody,
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let name = fields.required("name", text(Operator::read_name))?;
     let role = fields.required("role", text(role))?;
     let expires_at = fields.optional("expires_at", text(|text| future(text, now)))?;
     fields.finish()?;
     let (operator, token) = draw(name, role, expires_at, now).map_err(ApiError::internal)?;
-    let line = caller.audited(said, "operator.create", format!("operator/{}", operator.id));
+    let line = caller.audited(
+        attribution,
+        "operator.create",
+        format!("operator/{}", operator.id),
+    );
     let audited = Audited {
         after: Some(view(&operator).to_string()),
         ..line
@@ -81,7 +85,7 @@ pub(super) async fn remove(
     let not_found = || ApiError::NotFound("operator not found");
     let id = OperatorId::parse(&id).map_err(|_| not_found())?;
     let audited = caller.audited(
-        Said::alone(fields)?,
+        Attribution::alone(fields)?,
         "operator.delete",
         format!("operator/{id}"),
     );

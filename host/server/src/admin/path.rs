@@ -4,7 +4,7 @@ use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// What a path names. Whatever is no text at all names nothing: 404, in the shape of every error.
 pub(super) struct At<T>(pub(super) T);

@@ -13,13 +13,13 @@ use kassette_store::{About, PaymentFilter, Stepped};
 use serde_json::{Value, json};
 
 use super::AdminState;
-use super::body::{JsonBody, Said};
+use super::body::{Attribution, JsonBody};
 use super::caller::{Caller, Changes, Viewer};
 use super::path::At;
 use super::payment_view;
 use super::query::{Query, page};
-use crate::api::ApiError;
-use crate::api::json::text;
+use crate::web::ApiError;
+use crate::web::json::text;
 
 /// `GET /payments`
 pub(super) async fn list(
@@ -91,7 +91,7 @@ pub(super) async fn review(
     JsonBody(mut fields): JsonBody,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let id = payment_id(&id)?;
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let resolution = fields.required("decision", text(resolution))?;
     let settlement = fields.optional("settlement", text(settlement))?;
     let vouch = fields
@@ -111,7 +111,8 @@ pub(super) async fn review(
     if vouch && !caller.is(Role::Admin) {
         return Err(ApiError::Forbidden("\"vouch\" needs the role admin".into()));
     }
-    let audited = caller.audited_strictly(said, "payment.review", format!("payment/{id}"))?;
+    let audited =
+        caller.audited_strictly(attribution, "payment.review", format!("payment/{id}"))?;
     let decision = NewDecision {
         resolution,
         settlement,
@@ -141,8 +142,9 @@ pub(super) async fn cancel(
     JsonBody(fields): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     let id = payment_id(&id)?;
-    let said = Said::alone(fields)?;
-    let audited = caller.audited_strictly(said, "payment.cancel", format!("payment/{id}"))?;
+    let attribution = Attribution::alone(fields)?;
+    let audited =
+        caller.audited_strictly(attribution, "payment.cancel", format!("payment/{id}"))?;
     state.gateway.cancel(id, audited).await.map_err(refused)?;
     whole(&state, id, &caller).await
 }
@@ -155,8 +157,8 @@ pub(super) async fn query(
     JsonBody(fields): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     let id = payment_id(&id)?;
-    let said = Said::alone(fields)?;
-    let audited = caller.audited(said, "payment.query", format!("payment/{id}"));
+    let attribution = Attribution::alone(fields)?;
+    let audited = caller.audited(attribution, "payment.query", format!("payment/{id}"));
     state.gateway.query(id, audited).await.map_err(refused)?;
     whole(&state, id, &caller).await
 }
@@ -169,8 +171,9 @@ pub(super) async fn to_review(
     JsonBody(fields): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     let id = payment_id(&id)?;
-    let said = Said::alone(fields)?;
-    let audited = caller.audited_strictly(said, "payment.to-review", format!("payment/{id}"))?;
+    let attribution = Attribution::alone(fields)?;
+    let audited =
+        caller.audited_strictly(attribution, "payment.to-review", format!("payment/{id}"))?;
     let sent = state.gateway.to_review(id, audited).await;
     sent.map_err(refused)?;
     whole(&state, id, &caller).await
@@ -184,8 +187,9 @@ pub(super) async fn redact(
     JsonBody(fields): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     let id = payment_id(&id)?;
-    let said = Said::alone(fields)?;
-    let audited = caller.audited_strictly(said, "payment.redact", format!("payment/{id}"))?;
+    let attribution = Attribution::alone(fields)?;
+    let audited =
+        caller.audited_strictly(attribution, "payment.redact", format!("payment/{id}"))?;
     let now = state.gateway.clock().now();
     let stepped = state
         .gateway

@@ -16,11 +16,11 @@ use kassette_runtime::{
 use serde_json::{Value, json};
 
 use super::AdminState;
-use super::body::{JsonBody, Said};
+use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
 use super::path::At;
 use super::query::{Query, named};
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// `GET /plugins`: every slot that was ever offered a module, by name.
 pub(super) async fn list(
@@ -71,7 +71,7 @@ pub(super) async fn upload(
     At(slot): At<String>,
     request: Request,
 ) -> Result<Json<Value>, ApiError> {
-    let (runtime, slot) = place(&state, &slot)?;
+    let (runtime, slot) = upload_slot(&state, &slot)?;
     let mut query = Query::of(request.uri().query())?;
     let mode = query.take("mode");
     query.finish()?;
@@ -92,13 +92,17 @@ pub(super) async fn upload(
     }
     let turn = Arc::clone(&state.uploads).acquire_owned().await;
     let turn = turn.map_err(ApiError::internal)?;
-    let bytes = crate::api::body::read(&parts.headers, body, MAX_MODULE_BYTES).await?;
-    let (checking, place) = (Arc::clone(&runtime), slot.clone());
+    let bytes = crate::web::body::read(&parts.headers, body, MAX_MODULE_BYTES).await?;
+    let (checking, target) = (Arc::clone(&runtime), slot.clone());
     // The turn goes along: it lasts as long as the bytes are held, even where the caller leaves.
     let (prepared, _turn) =
-        blocking(move || (checking.prepare(&place, bytes.into()), turn)).await?;
+        blocking(move || (checking.prepare(&target, bytes.into()), turn)).await?;
     let prepared = prepared.map_err(refused)?;
-    let line = caller.audited(Said::default(), "plugin.upload", format!("plugin/{slot}"));
+    let line = caller.audited(
+        Attribution::default(),
+        "plugin.upload",
+        format!("plugin/{slot}"),
+    );
     change(&state, runtime, slot, prepared, line).await
 }
 
@@ -110,10 +114,10 @@ pub(super) async fn rollback(
     JsonBody(fields): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     let (runtime, slot) = find(&state, &slot)?;
-    let said = Said::alone(fields)?;
-    let line = caller.audited_strictly(said, "plugin.rollback", format!("plugin/{slot}"))?;
-    let (checking, place) = (Arc::clone(&runtime), slot.clone());
-    let prepared = blocking(move || checking.prepare_rollback(&place)).await?;
+    let attribution = Attribution::alone(fields)?;
+    let line = caller.audited_strictly(attribution, "plugin.rollback", format!("plugin/{slot}"))?;
+    let (checking, target) = (Arc::clone(&runtime), slot.clone());
+    let prepared = blocking(move || checking.prepare_rollback(&target)).await?;
     let prepared = prepared.map_err(|error| match error {
         RollbackError::Refused(error) => refused(error),
         error => conflict(error.to_string()),
@@ -121,7 +125,7 @@ pub(super) async fn rollback(
     change(&state, runtime, slot, prepared, line).await
 }
 
-/// Writes the audit line, then activates: a change that nobody can see does not happen.
+/// Writes the audit line, then activates: a change that no operator can see does not happen.
 async fn change(
     state: &AdminState,
     runtime: Arc<Runtime>,
@@ -169,7 +173,7 @@ const UNKNOWN: ApiError = ApiError::NotFound("there is no such slot");
 
 /// The slot of a path in which a module may be put: any method's, or a provider's whose module was loaded
 /// once or that an account names.
-fn place(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot), ApiError> {
+fn upload_slot(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot), ApiError> {
     let slot = Slot::parse(text).ok_or(UNKNOWN)?;
     match slot.kind() {
         SlotKind::Method if MethodId::parse(slot.name()).is_some() => {
@@ -186,7 +190,7 @@ fn place(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot), ApiErro
 fn find(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot), ApiError> {
     let slot = Slot::parse(text).ok_or(UNKNOWN)?;
     let runtime = state.gateway.runtime().ok_or(UNKNOWN)?;
-    let known = match slot.kind() {
+    let exists = match slot.kind() {
         SlotKind::Method => MethodId::parse(slot.name()).is_some_and(MethodId::is_specified),
         SlotKind::Provider => {
             let settings = state.gateway.settings();
@@ -194,14 +198,14 @@ fn find(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot), ApiError
             accounts.any(|account| account.module == slot.name())
         }
     };
-    if known || runtime.history(&slot).is_some() {
+    if exists || runtime.history(&slot).is_some() {
         Ok((Arc::clone(runtime), slot))
     } else {
         Err(UNKNOWN)
     }
 }
 
-/// What compiles or writes files does so where it holds nobody up.
+/// Compiles or writes files off the threads that serve.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {

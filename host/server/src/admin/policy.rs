@@ -10,7 +10,7 @@ use kassette_gateway::Gateway;
 use serde_json::json;
 
 use super::text::{switch, whole};
-use crate::api::json::{Fields, Invalid, Value, Wrong, text};
+use crate::web::json::{Fields, Invalid, Value, Wrong, text};
 
 /// Most requests a second that a policy may allow.
 const MAX_RATE: u64 = 1_000_000;
@@ -36,47 +36,47 @@ impl Named for Gateway {
 }
 
 /// Reads a policy over `old`: every field that is absent stays as it was, `null` resets it
-/// (RFC 7396). `default_rate` holds where the policy has no rate limit; `known` says what it
+/// (RFC 7396). `default_rate` holds where the policy has no rate limit; `existing` says what it
 /// may name.
 pub(super) fn merge(
     value: Value,
     old: &Policy,
     default_rate: RateLimit,
-    known: &dyn Named,
+    existing: &dyn Named,
 ) -> Result<Policy, Wrong> {
     let object = object(value)?;
     let names: BTreeSet<String> = object.keys().cloned().collect();
-    read(object, &names, old, default_rate, known).map_err(Wrong::new)
+    read(object, &names, old, default_rate, existing).map_err(Wrong::new)
 }
 
-/// The same of the fields; `names` are those that were said.
+/// The same of the fields; `names` are those that the patch gives.
 fn read(
     object: BTreeMap<String, Value>,
     names: &BTreeSet<String>,
     old: &Policy,
     default_rate: RateLimit,
-    known: &dyn Named,
+    existing: &dyn Named,
 ) -> Result<Policy, Invalid> {
-    let said = |name: &str| names.contains(name);
+    let given = |name: &str| names.contains(name);
     let mut fields = Fields::of(Value::Object(object))?;
     let mut policy = old.clone();
-    if said("methods") {
-        let changed = fields.optional("methods", |value| methods(value, &old.methods, known))?;
+    if given("methods") {
+        let changed = fields.optional("methods", |value| methods(value, &old.methods, existing))?;
         policy.methods = changed.unwrap_or_default();
     }
-    if said("provider_choice") {
+    if given("provider_choice") {
         policy.provider_choice = fields.optional("provider_choice", switch)?.unwrap_or(false);
     }
-    if said("max_usd") {
+    if given("max_usd") {
         policy.max_usd = fields.optional("max_usd", text(Minor::parse_positive))?;
     }
-    if said("review_over_usd") {
+    if given("review_over_usd") {
         policy.review_over_usd = fields.optional("review_over_usd", text(Minor::parse))?;
     }
-    if said("fx_max_age_seconds") {
+    if given("fx_max_age_seconds") {
         policy.fx_max_age_seconds = fields.optional("fx_max_age_seconds", whole(1, MAX_AGE))?;
     }
-    if said("rate_limit") {
+    if given("rate_limit") {
         let before = old.rate_limit.unwrap_or(default_rate);
         policy.rate_limit = fields.optional("rate_limit", |value| rate(value, before))?;
     }
@@ -94,16 +94,16 @@ fn object(value: Value) -> Result<BTreeMap<String, Value>, Wrong> {
 fn methods(
     value: Value,
     old: &BTreeMap<MethodId, MethodPolicy>,
-    known: &dyn Named,
+    existing: &dyn Named,
 ) -> Result<BTreeMap<MethodId, MethodPolicy>, Wrong> {
     let mut methods = old.clone();
     for (name, value) in object(value)? {
         let method = MethodId::parse(&name);
-        let has = |method: &MethodId| old.contains_key(method) || known.method(*method);
+        let has = |method: &MethodId| old.contains_key(method) || existing.method(*method);
         let method = method.filter(has).ok_or_else(|| {
             Wrong::new(format!(
                 "{} is no payment method",
-                crate::api::json::echo(&name)
+                crate::web::json::echo(&name)
             ))
         })?;
         if value == Value::Null {
@@ -117,7 +117,7 @@ fn methods(
             max: None,
         };
         let before = methods.get(&method).cloned().unwrap_or(fresh);
-        let read = one_method(object(value)?, before, known)
+        let read = one_method(object(value)?, before, existing)
             .map_err(|wrong| Wrong::new(format!("{method}: {wrong}")))?;
         methods.insert(method, read);
     }
@@ -127,17 +127,21 @@ fn methods(
 fn one_method(
     object: BTreeMap<String, Value>,
     mut policy: MethodPolicy,
-    known: &dyn Named,
+    existing: &dyn Named,
 ) -> Result<MethodPolicy, Invalid> {
-    let said = |name: &str| object.contains_key(name);
-    let (enabled, providers, min, max) =
-        (said("enabled"), said("providers"), said("min"), said("max"));
+    let given = |name: &str| object.contains_key(name);
+    let (enabled, providers, min, max) = (
+        given("enabled"),
+        given("providers"),
+        given("min"),
+        given("max"),
+    );
     let mut fields = Fields::of(Value::Object(object))?;
     if enabled {
         policy.enabled = fields.required("enabled", switch)?;
     }
     if providers {
-        policy.providers = fields.optional("providers", |value| accounts(value, known))?;
+        policy.providers = fields.optional("providers", |value| accounts(value, existing))?;
     }
     if min {
         policy.min = fields.optional("min", text(Minor::parse))?;
@@ -156,7 +160,7 @@ fn one_method(
     Ok(policy)
 }
 
-fn accounts(value: Value, known: &dyn Named) -> Result<Vec<AccountId>, Wrong> {
+fn accounts(value: Value, existing: &dyn Named) -> Result<Vec<AccountId>, Wrong> {
     let Value::List(list) = value else {
         return Err(Wrong::new("must be a list of provider ids"));
     };
@@ -166,10 +170,10 @@ fn accounts(value: Value, known: &dyn Named) -> Result<Vec<AccountId>, Wrong> {
             return Err(Wrong::new("must be a list of provider ids"));
         };
         let account = AccountId::parse(&id).ok();
-        let account = account.filter(|id| known.account(id)).ok_or_else(|| {
+        let account = account.filter(|id| existing.account(id)).ok_or_else(|| {
             Wrong::new(format!(
                 "{} is no configured account",
-                crate::api::json::echo(&id)
+                crate::web::json::echo(&id)
             ))
         })?;
         if accounts.contains(&account) {
@@ -227,7 +231,7 @@ mod tests {
     use super::*;
 
     fn merged(body: &str, old: &Policy) -> Result<Policy, Wrong> {
-        let value = crate::api::json::parse(body.as_bytes()).unwrap();
+        let value = crate::web::json::parse(body.as_bytes()).unwrap();
         merge(value, old, RateLimit::default(), &Few)
     }
 

@@ -10,12 +10,12 @@ use kassette_gateway::settings::Account;
 use serde_json::{Value, json};
 
 use super::AdminState;
-use super::body::{JsonBody, Said};
+use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
 use super::path::At;
 use super::query::{Query, named};
 use super::text::switch;
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// `GET /providers`: every configured account, by id.
 pub(super) async fn list(
@@ -44,21 +44,21 @@ pub(super) async fn change(
     JsonBody(mut fields): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     const UNKNOWN: ApiError = ApiError::NotFound("provider not found");
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let wanted = fields.optional("enabled", switch)?;
     fields.finish()?;
     let id = AccountId::parse(&id).map_err(|_| UNKNOWN)?;
     let gateway = &state.gateway;
     if let Some(wanted) = wanted {
-        let line = caller.audited(said, "provider.change", format!("provider/{id}"));
+        let line = caller.audited(attribution, "provider.change", format!("provider/{id}"));
         let position = |enabled: bool| Some(json!({ "enabled": enabled }).to_string());
         let audited = Audited {
             before: position(gateway.account_enabled(&id)),
             after: position(wanted),
             ..line
         };
-        let known = gateway.set_account_enabled(&id, wanted, audited).await;
-        if !known.map_err(ApiError::from)? {
+        let found = gateway.set_account_enabled(&id, wanted, audited).await;
+        if !found.map_err(ApiError::from)? {
             return Err(UNKNOWN);
         }
     }
@@ -68,9 +68,9 @@ pub(super) async fn change(
 }
 
 fn view(gateway: &Gateway, account: &Account) -> Value {
-    let known = gateway.account_health(&account.id);
+    let observed = gateway.account_health(&account.id);
     // Counted per thousand; shown as a share.
-    let rate = known
+    let rate = observed
         .health
         .success
         .map(|thousandths| f64::from(thousandths) / 1000.0);
@@ -83,11 +83,11 @@ fn view(gateway: &Gateway, account: &Account) -> Value {
         "enabled": gateway.account_enabled(&account.id),
         "methods": account.methods.keys().collect::<Vec<_>>(),
         "health": {
-            "state": known.health.status,
-            "checked_at": known.checked_at.map(Time::rfc3339),
+            "state": observed.health.status,
+            "checked_at": observed.checked_at.map(Time::rfc3339),
             "success_rate": rate,
-            "median_ms": known.health.latency,
-            "samples": known.health.samples,
+            "median_ms": observed.health.latency,
+            "samples": observed.health.samples,
         },
     })
 }

@@ -3,9 +3,9 @@
 use kassette_store::{Fault, Listed, Paging};
 use serde_json::{Value, json};
 
-use crate::api::ApiError;
+use crate::web::ApiError;
 
-/// Items of a page where `limit` is not said.
+/// Items of a page where `limit` is not given.
 const DEFAULT_LIMIT: usize = 50;
 /// Most items of a page.
 const MAX_LIMIT: usize = 100;
@@ -20,9 +20,9 @@ impl Query {
             form_urlencoded::parse(raw.unwrap_or_default().as_bytes())
                 .into_owned()
                 .collect();
-        for (place, (name, _)) in pairs.iter().enumerate() {
-            if pairs[..place].iter().any(|(earlier, _)| earlier == name) {
-                let name = crate::api::json::echo(name);
+        for (index, (name, _)) in pairs.iter().enumerate() {
+            if pairs[..index].iter().any(|(earlier, _)| earlier == name) {
+                let name = crate::web::json::echo(name);
                 return Err(ApiError::Invalid(
                     format!("query parameter {name} is repeated").into(),
                 ));
@@ -33,8 +33,8 @@ impl Query {
 
     /// Takes a parameter.
     pub(super) fn take(&mut self, name: &str) -> Option<String> {
-        let place = self.0.iter().position(|(known, _)| known == name)?;
-        Some(self.0.swap_remove(place).1)
+        let index = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.swap_remove(index).1)
     }
 
     /// Takes a parameter and reads it.
@@ -67,12 +67,12 @@ impl Query {
         Ok(Paging { limit, cursor })
     }
 
-    /// Refuses whatever nobody took.
+    /// Refuses parameters that the handler did not take.
     pub(super) fn finish(self) -> Result<(), ApiError> {
         match self.0.into_iter().next() {
             None => Ok(()),
             Some((name, _)) => {
-                let name = crate::api::json::echo(&name);
+                let name = crate::web::json::echo(&name);
                 Err(ApiError::Invalid(
                     format!("unknown query parameter {name}").into(),
                 ))

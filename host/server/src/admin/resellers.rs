@@ -13,13 +13,13 @@ use kassette_gateway::reseller::ConsentError;
 use serde_json::{Value, json};
 
 use super::AdminState;
-use super::body::{JsonBody, Said};
+use super::body::{Attribution, JsonBody};
 use super::caller::{Admin, Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
 use super::text::{plain, switch};
-use crate::api::ApiError;
-use crate::api::json::text;
+use crate::web::ApiError;
+use crate::web::json::text;
 
 /// Most characters of a reseller's name: it stands on the page of its invitations.
 const NAME: usize = 100;
@@ -31,10 +31,10 @@ pub(super) async fn create(
     JsonBody(mut fields): JsonBody,
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let name = fields.required("name", text(plain::<NAME>))?;
     fields.finish()?;
-    let line = caller.audited(said, "reseller.create", "reseller".to_owned());
+    let line = caller.audited(attribution, "reseller.create", "reseller".to_owned());
     let audited = Audited {
         after: Some(json!({ "name": name, "live_rollout": false }).to_string()),
         ..line
@@ -79,11 +79,11 @@ pub(super) async fn switch_live_rollout(
 ) -> Result<Json<Value>, ApiError> {
     let now = state.gateway.clock().now();
     let reseller = find(&state, &id).await?;
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let enabled = fields.required("enabled", switch)?;
     fields.finish()?;
     let object = format!("reseller/{}", reseller.id);
-    let audited = caller.audited_strictly(said, "reseller.live_rollout", object)?;
+    let audited = caller.audited_strictly(attribution, "reseller.live_rollout", object)?;
     let switched = state
         .gateway
         .store()
@@ -118,7 +118,7 @@ pub(super) async fn set_delegation(
     let now = state.gateway.clock().now();
     let reseller = find(&state, &id).await?;
     let merchant = super::merchants::find(&state, &merchant).await?;
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let authorized = fields.required("status", text(decided))?;
     fields.finish()?;
     let action = if authorized {
@@ -126,7 +126,7 @@ pub(super) async fn set_delegation(
     } else {
         "delegation.revoke"
     };
-    let audited = caller.audited_strictly(said, action, String::new())?;
+    let audited = caller.audited_strictly(attribution, action, String::new())?;
     let store = state.gateway.store();
     let set = store.set_delegation(reseller.id, merchant.id, authorized, audited, now);
     let delegation = set.await.map_err(ApiError::internal)?;
@@ -144,9 +144,9 @@ pub(super) async fn issue_consent_code(
     JsonBody(fields): JsonBody,
 ) -> Result<Response, ApiError> {
     let merchant = super::merchants::find(&state, &id).await?;
-    let said = Said::alone(fields)?;
+    let attribution = Attribution::alone(fields)?;
     let object = format!("merchant/{}", merchant.id);
-    let audited = caller.audited(said, "consent_code.create", object);
+    let audited = caller.audited(attribution, "consent_code.create", object);
     let issued = state.gateway.issue_consent_code(merchant.id, audited).await;
     let issued = issued.map_err(|error| match error {
         ConsentError::NoSuchMerchant => ApiError::NotFound("merchant not found"),

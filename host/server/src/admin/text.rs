@@ -6,8 +6,8 @@ use std::fmt::Display;
 use kassette_domain::text::shows;
 use kassette_domain::time::Time;
 
-use crate::api::ApiError;
-use crate::api::json::{Fields, Invalid, Value, Wrong};
+use crate::web::ApiError;
+use crate::web::json::{Fields, Invalid, Value, Wrong};
 
 /// A name, actor or reason: 1-`MOST` characters of which at least one shows, and none is a control
 /// character.

@@ -13,10 +13,10 @@ use kassette_store::Fault;
 use serde_json::{Value, json};
 
 use super::AdminState;
-use super::body::{JsonBody, Said};
+use super::body::{Attribution, JsonBody};
 use super::caller::{Admin, Viewer};
 use super::query::Query;
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// The body is the file of a backup.
 const BACKUP: &str = "application/vnd.kassette.backup";
@@ -28,7 +28,11 @@ pub(super) async fn backup(
     JsonBody(fields): JsonBody,
 ) -> Result<Response, ApiError> {
     let now = state.gateway.clock().now();
-    let audited = caller.audited(Said::alone(fields)?, "store.backup", "store".to_owned());
+    let audited = caller.audited(
+        Attribution::alone(fields)?,
+        "store.backup",
+        "store".to_owned(),
+    );
     let store = state.gateway.store();
     let pieces = store.backup(now).await.map_err(ApiError::from)?;
     let pieces = pieces.ok_or_else(|| ApiError::Conflict {

@@ -16,13 +16,13 @@ use kassette_gateway::webhooks::{EndpointError, NewEndpoint};
 use serde_json::json;
 
 use super::AdminState;
-use super::body::{JsonBody, PatchBody, Said};
+use super::body::{Attribution, JsonBody, PatchBody};
 use super::caller::{Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
 use super::text::{invalid, past, switch, whole};
-use crate::api::ApiError;
-use crate::api::json::{Value, Wrong, echo, text};
+use crate::web::ApiError;
+use crate::web::json::{Value, Wrong, echo, text};
 
 /// Longest overlap of a rotation, hours.
 const MAX_OVERLAP: u64 = EndpointSecrets::MAX_OVERLAP.as_secs() / 3600;
@@ -37,7 +37,7 @@ pub(super) async fn create(
     JsonBody(mut fields): JsonBody,
 ) -> Result<Response, ApiError> {
     let merchant = super::merchants::find(&state, &id).await?;
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let url = fields.required("url", text(address))?;
     let environment = fields.required("environment", text(super::keys::environment))?;
     let event_types = fields
@@ -58,7 +58,7 @@ pub(super) async fn create(
     };
     let audited = Audited {
         after: Some(after.to_string()),
-        ..caller.audited(said, "endpoint.create", "endpoint".to_owned())
+        ..caller.audited(attribution, "endpoint.create", "endpoint".to_owned())
     };
     let issued = state.gateway.create_endpoint(new, audited).await;
     let issued = issued.map_err(refused)?;
@@ -102,21 +102,21 @@ pub(super) async fn change(
     At(id): At<String>,
     PatchBody { mut fields, nulls }: PatchBody,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    let known = find(&state, &id).await?;
+    let found = find(&state, &id).await?;
     if let Some(name) = ["url", "enabled"]
         .into_iter()
         .find(|name| nulls.contains(*name))
     {
         return Err(invalid(name, "must not be null"));
     }
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let url = fields.optional("url", text(address))?;
     let wanted = fields.optional("event_types", event_types)?;
     let enabled = fields.optional("enabled", switch)?;
     fields.finish()?;
     let wanted = wanted.or_else(|| nulls.contains("event_types").then(EventFilter::default));
-    let line = caller.audited(said, "endpoint.change", object(&known));
-    let mut before = known;
+    let line = caller.audited(attribution, "endpoint.change", object(&found));
+    let mut before = found;
     for _ in 0..RACES {
         let after = Endpoint {
             url: url.clone().unwrap_or_else(|| before.url.clone()),
@@ -146,10 +146,10 @@ pub(super) async fn remove(
     JsonBody(fields): JsonBody,
 ) -> Result<StatusCode, ApiError> {
     let endpoint = find(&state, &id).await?;
-    let said = Said::alone(fields)?;
+    let attribution = Attribution::alone(fields)?;
     let audited = Audited {
         before: Some(view(&endpoint).to_string()),
-        ..caller.audited(said, "endpoint.delete", object(&endpoint))
+        ..caller.audited(attribution, "endpoint.delete", object(&endpoint))
     };
     let deleted = state.gateway.delete_endpoint(endpoint.id, audited).await;
     deleted.map_err(refused)?;
@@ -164,7 +164,11 @@ pub(super) async fn test(
     JsonBody(fields): JsonBody,
 ) -> Result<Response, ApiError> {
     let endpoint = find(&state, &id).await?;
-    let audited = caller.audited(Said::alone(fields)?, "endpoint.test", object(&endpoint));
+    let audited = caller.audited(
+        Attribution::alone(fields)?,
+        "endpoint.test",
+        object(&endpoint),
+    );
     let queued = state.gateway.test_endpoint(endpoint.id, audited).await;
     let delivery = queued.map_err(refused)?;
     let body = json!({ "delivery_id": delivery.id.to_string() });
@@ -179,14 +183,14 @@ pub(super) async fn rotate(
     JsonBody(mut fields): JsonBody,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let endpoint = find(&state, &id).await?;
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let hours = fields
         .optional("overlap_hours", whole(0, MAX_OVERLAP))?
         .unwrap_or(0);
     fields.finish()?;
     let audited = Audited {
         after: Some(json!({ "overlap_hours": hours }).to_string()),
-        ..caller.audited(said, "endpoint.rotate", object(&endpoint))
+        ..caller.audited(attribution, "endpoint.rotate", object(&endpoint))
     };
     let overlap = Duration::from_secs(hours * 3600);
     let rotated = state.gateway.rotate_endpoint(endpoint.id, overlap, audited);
@@ -207,12 +211,12 @@ pub(super) async fn recover(
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let now = state.gateway.clock().now();
     let endpoint = find(&state, &id).await?;
-    let said = Said::in_body(&mut fields)?;
+    let attribution = Attribution::in_body(&mut fields)?;
     let since = fields.required("since", text(|text| past(text, now)))?;
     fields.finish()?;
     let audited = Audited {
         after: Some(json!({ "since": since.rfc3339() }).to_string()),
-        ..caller.audited(said, "endpoint.recover", object(&endpoint))
+        ..caller.audited(attribution, "endpoint.recover", object(&endpoint))
     };
     let recovered = state.gateway.recover_endpoint(endpoint.id, since, audited);
     let deliveries = recovered.await.map_err(refused)?;

@@ -8,11 +8,11 @@ use kassette_domain::work::WorkItem;
 use serde_json::{Value, json};
 
 use super::AdminState;
-use super::body::{JsonBody, Said};
+use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
-use crate::api::ApiError;
+use crate::web::ApiError;
 
 /// `GET /work`: open lines, or with `done=true` all of them.
 pub(super) async fn list(
@@ -41,8 +41,8 @@ pub(super) async fn done(
 ) -> Result<Json<Value>, ApiError> {
     let not_found = || ApiError::NotFound("there is no such line on the work list");
     let id = WorkId::parse(&id).map_err(|_| not_found())?;
-    let said = Said::alone(fields)?;
-    let audited = caller.audited_strictly(said, "work.done", format!("work/{id}"))?;
+    let attribution = Attribution::alone(fields)?;
+    let audited = caller.audited_strictly(attribution, "work.done", format!("work/{id}"))?;
     let now = state.gateway.clock().now();
     let done = state.gateway.store().work_done(id, audited, now).await;
     let item = done.map_err(ApiError::from)?.ok_or_else(not_found)?;

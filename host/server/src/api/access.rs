@@ -8,11 +8,12 @@ use http::request::Parts;
 use kassette_domain::key::Scope;
 use kassette_gateway::auth::{AuthError, MerchantCaller, live_allowed};
 
-use super::error::ApiError;
-use super::json::{self, Fields};
 use super::state::ApiState;
-use super::{BODY_LIMIT, body, query};
-use crate::listen::Held;
+use super::{BODY_LIMIT, query};
+use crate::web::body;
+use crate::web::budget::Reservation;
+use crate::web::error::ApiError;
+use crate::web::json::{self, Fields};
 
 /// A request that has arrived whole and within its cap.
 #[derive(Debug)]
@@ -33,13 +34,13 @@ impl Arrived {
 
     /// Reads a request once its key was looked up, with the caller that was found.
     pub(super) async fn of<C>(
-        known: Result<C, AuthError>,
+        authenticated: Result<C, AuthError>,
         request: Request,
         state: &ApiState,
     ) -> Result<(C, Self), ApiError> {
-        match known {
+        match authenticated {
             Ok(caller) => {
-                Held::vouch_for(request.extensions());
+                Reservation::mark_authenticated(request.extensions());
                 Ok((caller, Self::read(request).await?))
             }
             Err(AuthError::Refused) => {
@@ -195,11 +196,11 @@ async fn merchant(
     state: &ApiState,
     scope: Scope,
 ) -> Result<(MerchantCaller, Arrived), ApiError> {
-    let known = match bearer(request.headers()) {
+    let authenticated = match bearer(request.headers()) {
         Some(token) => state.gateway().merchant_caller(token).await,
         None => Err(AuthError::Refused),
     };
-    let (caller, arrived) = Arrived::of(known, request, state).await?;
+    let (caller, arrived) = Arrived::of(authenticated, request, state).await?;
     let own = caller.merchant.policy.rate_limit;
     let limit = own.unwrap_or_else(|| state.gateway().settings().rate_limit);
     let keys = &state.limits().keys;

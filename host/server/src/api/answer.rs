@@ -8,7 +8,7 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use serde::{Serialize, Serializer};
 
-use super::error::ApiError;
+use crate::web::error::ApiError;
 
 /// 200 with a body that is about `usual` bytes long.
 ///

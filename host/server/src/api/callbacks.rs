@@ -12,10 +12,10 @@ use kassette_domain::policy::RateLimit;
 use kassette_domain::provider::{Incoming, Verb};
 use kassette_gateway::callback::CallbackAnswer;
 
-use super::body;
-use super::error::ApiError;
 use super::state::ApiState;
-use crate::listen::Held;
+use crate::web::body;
+use crate::web::budget::Reservation;
+use crate::web::error::ApiError;
 
 /// Largest body of a callback (decisions, "Provider callbacks").
 const BODY_LIMIT: usize = 256 << 10;
@@ -52,16 +52,16 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
         return Ok((allowed, ApiError::MethodNotAllowed).into_response());
     };
     // Buckets are kept for accounts that exist, so that no caller can fill them with names.
-    let known = |account: &AccountId| state.gateway().settings().accounts.contains_key(account);
-    let Some((account, path)) = split(parts.uri.path()).filter(|(account, _)| known(account))
+    let exists = |account: &AccountId| state.gateway().settings().accounts.contains_key(account);
+    let Some((account, path)) = split(parts.uri.path()).filter(|(account, _)| exists(account))
     else {
         state.count_address(&parts)?;
         return Err(UNKNOWN);
     };
     let (from, limits) = (state.client(&parts), state.limits());
-    let stranger = (!limits.provers.know(&account, from, state.now())).then_some(from);
-    if stranger.is_none() {
-        Held::vouch_for(&parts.extensions);
+    let unproven = (!limits.proven.contains(&account, from, state.now())).then_some(from);
+    if unproven.is_none() {
+        Reservation::mark_authenticated(&parts.extensions);
     } else if let Err(exhausted) = limits.unproved(&account, from, state.now()) {
         state.gateway().count_limited_callback(&account);
         return Err(ApiError::TooManyOfAddress(exhausted));
@@ -77,15 +77,15 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
     // A vendor that hangs up must not tear the reading of its news in two.
     let answer = tokio::spawn(async move {
         let (gateway, limits) = (state.gateway(), state.limits());
-        let judged = gateway.judge_callback(&account, &incoming, stranger).await;
+        let judged = gateway.judge_callback(&account, &incoming, unproven).await;
         if judged.proved() {
-            limits.provers.note(&account, from, state.now());
+            limits.proven.insert(&account, from, state.now());
             let taken = limits.accounts.take(&account, RATE, state.now());
             if taken.is_err() {
                 gateway.count_limited_callback(&account);
             }
             taken?;
-        } else if stranger.is_none() && judged.unproved() {
+        } else if unproven.is_none() && judged.unproved() {
             limits.disproved(&account, from, state.now());
         }
         Ok(gateway.heed_callback(&account, judged, from).await)

@@ -12,12 +12,12 @@ use utoipa::ToSchema;
 
 use super::access::Anonymous;
 use super::document::{Anyone, WithBody};
-use super::error::{ApiError, ErrorBody};
 use super::formats;
-use super::json::{Fields, Invalid, text};
 use super::state::ApiState;
+use crate::web::error::{ApiError, ErrorBody};
+use crate::web::json::{Fields, Invalid, text};
 
-/// Longest text that can be a code; whether it is one is for whoever looks it up.
+/// Longest text that can be a code; whether it is one is for the gateway to say.
 const MAX_CODE: usize = 128;
 
 /// What a shop's plugin claims.

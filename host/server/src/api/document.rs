@@ -16,9 +16,9 @@ use utoipa::openapi::{
 use utoipa::{IntoResponses, PartialSchema as _, ToSchema as _};
 
 use super::cached::Cached;
-use super::error::{ApiError, ErrorBody};
 use super::events;
 use super::state::ApiState;
+use crate::web::error::{ApiError, ErrorBody};
 
 const DESCRIPTION: &str = "\
 Merchants create payments, send the customer's browser to `checkout_url`, and learn the result from \

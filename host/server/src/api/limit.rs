@@ -16,6 +16,7 @@ use kassette_domain::time::Time;
 use parking_lot::Mutex;
 
 use crate::proxies::subscriber;
+use crate::web::error::Exhausted;
 
 /// Locks that share the buckets between them, so that cores seldom wait for one another.
 const SHARDS: usize = 16;
@@ -27,15 +28,6 @@ const SHARD_CAPACITY: usize = 4096;
 /// Shortest time between two searches for idle buckets in a full shard, nanoseconds: a search looks
 /// at every bucket of the shard.
 const SWEEP_EVERY: u64 = 1_000_000_000;
-
-/// No request is allowed now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exhausted {
-    /// From when on the next one is.
-    pub(crate) retry_after: Duration,
-    /// What was exceeded.
-    pub(crate) limit: RateLimit,
-}
 
 /// Token buckets by some key.
 pub(crate) struct Buckets<K> {
@@ -135,48 +127,48 @@ fn take(full_at: &mut u64, cost: u32, limit: RateLimit, now: u64) -> Result<(), 
 }
 
 /// Addresses that have proved callbacks of an account within a day. Only the holder of a provider's secret
-/// gets onto an account's list, so a flood of strangers neither fills it nor holds up who is on it.
+/// gets onto an account's list, so a flood from other addresses neither fills it nor holds up those on it.
 #[derive(Default)]
-pub(crate) struct Provers(Mutex<HashMap<AccountId, HashMap<IpAddr, Time>>>);
+pub(crate) struct ProvenAddresses(Mutex<HashMap<AccountId, HashMap<IpAddr, Time>>>);
 
 /// How long an address is known.
-const KNOWN_FOR: Duration = Duration::from_secs(86_400);
+const PROVEN_FOR: Duration = Duration::from_secs(86_400);
 /// Most addresses of an account: vendors send from some dozens. Who has the secret of one account pushes
 /// out no address of another.
-const KNOWN_MOST: usize = 1024;
+const MOST_PROVEN: usize = 1024;
 
-impl Provers {
+impl ProvenAddresses {
     /// Whether an address has proved a callback of the account lately.
-    pub(crate) fn know(&self, account: &AccountId, address: IpAddr, now: Time) -> bool {
-        let provers = self.0.lock();
-        let proved = provers
+    pub(crate) fn contains(&self, account: &AccountId, address: IpAddr, now: Time) -> bool {
+        let proven = self.0.lock();
+        let proved = proven
             .get(account)
             .and_then(|of| of.get(&subscriber(address)));
-        proved.is_some_and(|at| now.since(*at) < KNOWN_FOR)
+        proved.is_some_and(|at| now.since(*at) < PROVEN_FOR)
     }
 
     /// An address has proved a callback of the account.
-    pub(crate) fn note(&self, account: &AccountId, address: IpAddr, now: Time) {
-        let mut provers = self.0.lock();
-        let provers = provers.entry(account.clone()).or_default();
-        let prover = subscriber(address);
-        if provers.len() >= KNOWN_MOST && !provers.contains_key(&prover) {
-            provers.retain(|_, at| now.since(*at) < KNOWN_FOR);
-            let oldest = provers.iter().min_by_key(|(_, at)| **at);
-            let oldest = oldest.map(|(prover, _)| *prover);
-            if let Some(oldest) = oldest.filter(|_| provers.len() >= KNOWN_MOST) {
-                provers.remove(&oldest);
+    pub(crate) fn insert(&self, account: &AccountId, address: IpAddr, now: Time) {
+        let mut proven = self.0.lock();
+        let proven = proven.entry(account.clone()).or_default();
+        let address_block = subscriber(address);
+        if proven.len() >= MOST_PROVEN && !proven.contains_key(&address_block) {
+            proven.retain(|_, at| now.since(*at) < PROVEN_FOR);
+            let oldest = proven.iter().min_by_key(|(_, at)| **at);
+            let oldest = oldest.map(|(address_block, _)| *address_block);
+            if let Some(oldest) = oldest.filter(|_| proven.len() >= MOST_PROVEN) {
+                proven.remove(&oldest);
                 let provider = account.as_str().to_owned();
                 metrics::counter!("kassette_callback_addresses_dropped_total", "provider" => provider)
                     .increment(1);
             }
         }
-        provers.insert(prover, now);
+        proven.insert(address_block, now);
     }
 
     fn forget(&self, account: &AccountId, address: IpAddr) {
-        if let Some(provers) = self.0.lock().get_mut(account) {
-            provers.remove(&subscriber(address));
+        if let Some(proven) = self.0.lock().get_mut(account) {
+            proven.remove(&subscriber(address));
         }
     }
 }
@@ -198,7 +190,7 @@ struct Unproved {
     addresses: Buckets<IpAddr>,
     accounts: Buckets<AccountId>,
     /// Callbacks from a known address that proved nothing all the same.
-    of_known: Buckets<(AccountId, IpAddr)>,
+    of_proven: Buckets<(AccountId, IpAddr)>,
 }
 
 /// The buckets of the public listener.
@@ -213,7 +205,7 @@ pub(crate) struct Limits {
     /// Callbacks from addresses that have proved none.
     unproved: Unproved,
     /// Who has proved callbacks lately.
-    pub(crate) provers: Provers,
+    pub(crate) proven: ProvenAddresses,
 }
 
 impl Limits {
@@ -240,9 +232,9 @@ impl Limits {
     /// known no more: what it proved must not carry whatever else is sent from there.
     pub(crate) fn disproved(&self, account: &AccountId, address: IpAddr, now: Time) {
         let sender = (account.clone(), subscriber(address));
-        let of_known = &self.unproved.of_known;
-        if of_known.take(&sender, UNPROVED_OF_ADDRESS, now).is_err() {
-            self.provers.forget(account, address);
+        let of_proven = &self.unproved.of_proven;
+        if of_proven.take(&sender, UNPROVED_OF_ADDRESS, now).is_err() {
+            self.proven.forget(account, address);
         }
     }
 
@@ -285,29 +277,29 @@ mod tests {
     fn an_address_is_known_for_a_day_by_what_it_proved_and_for_that_account_alone() {
         let (recorder, measured) = crate::telemetry::for_tests();
         let _guard = metrics::set_default_local_recorder(&recorder);
-        let (provers, now) = (Provers::default(), Time::from_secs(1000));
+        let (proven, now) = (ProvenAddresses::default(), Time::from_secs(1000));
         let account = |name| AccountId::parse(name).unwrap();
         let address = IpAddr::from([192, 0, 2, 1]);
-        provers.note(&account("one"), address, now);
-        assert!(provers.know(&account("one"), address, now));
-        assert!(!provers.know(&account("two"), address, now));
-        assert!(!provers.know(&account("one"), address, now.after(KNOWN_FOR)));
-        provers.note(&account("two"), address, now);
-        for number in 0..u32::try_from(KNOWN_MOST).unwrap() * 2 {
+        proven.insert(&account("one"), address, now);
+        assert!(proven.contains(&account("one"), address, now));
+        assert!(!proven.contains(&account("two"), address, now));
+        assert!(!proven.contains(&account("one"), address, now.after(PROVEN_FOR)));
+        proven.insert(&account("two"), address, now);
+        for number in 0..u32::try_from(MOST_PROVEN).unwrap() * 2 {
             let later = now.after(Duration::from_millis(u64::from(number) + 1));
-            provers.note(&account("one"), IpAddr::from(number.to_be_bytes()), later);
+            proven.insert(&account("one"), IpAddr::from(number.to_be_bytes()), later);
         }
-        assert_eq!(provers.0.lock()[&account("one")].len(), KNOWN_MOST);
+        assert_eq!(proven.0.lock()[&account("one")].len(), MOST_PROVEN);
         let dropped = format!(
             "kassette_callback_addresses_dropped_total{{provider=\"one\"}} {}",
-            KNOWN_MOST + 1
+            MOST_PROVEN + 1
         );
         assert!(measured.render().contains(&dropped), "{dropped}");
         assert!(
-            !provers.know(&account("one"), address, now),
+            !proven.contains(&account("one"), address, now),
             "the oldest has gone"
         );
-        assert!(provers.know(&account("two"), address, now));
+        assert!(proven.contains(&account("two"), address, now));
     }
 
     #[test]
@@ -316,18 +308,18 @@ mod tests {
         let account = AccountId::parse("vendor-live").unwrap();
         let address = |last| IpAddr::from([192, 0, 2, last]);
         for last in [1, 2] {
-            limits.provers.note(&account, address(last), now);
+            limits.proven.insert(&account, address(last), now);
         }
         for _ in 0..UNPROVED_OF_ADDRESS.burst {
             limits.disproved(&account, address(1), now);
-            assert!(limits.provers.know(&account, address(1), now));
+            assert!(limits.proven.contains(&account, address(1), now));
         }
         limits.disproved(&account, address(1), now);
-        assert!(!limits.provers.know(&account, address(1), now));
-        assert!(limits.provers.know(&account, address(2), now));
+        assert!(!limits.proven.contains(&account, address(1), now));
+        assert!(limits.proven.contains(&account, address(2), now));
         // A proof makes it known again.
-        limits.provers.note(&account, address(1), now);
-        assert!(limits.provers.know(&account, address(1), now));
+        limits.proven.insert(&account, address(1), now);
+        assert!(limits.proven.contains(&account, address(1), now));
     }
 
     const SLOW: RateLimit = RateLimit {

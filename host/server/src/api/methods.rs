@@ -12,10 +12,10 @@ use utoipa::{PartialSchema as _, ToSchema};
 
 use super::access::MerchantRead;
 use super::document::Authenticated;
-use super::error::ApiError;
 use super::payments::currency;
 use super::state::ApiState;
 use super::{answer, formats, query};
+use crate::web::error::ApiError;
 
 /// What can be used now.
 #[derive(Clone, Debug, Serialize, ToSchema)]

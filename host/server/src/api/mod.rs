@@ -7,15 +7,12 @@
 
 mod access;
 mod answer;
-pub(crate) mod body;
 mod cached;
 mod callbacks;
 mod connect;
 mod document;
-mod error;
 mod events;
 mod formats;
-pub(crate) mod json;
 mod limit;
 mod methods;
 mod payments;
@@ -32,55 +29,89 @@ use axum::extract::{FromRequest as _, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(crate) use self::error::ApiError;
 pub(crate) use self::payments::PaymentBody;
 pub(crate) use self::state::ApiState;
+use crate::admission::Class;
 use crate::telemetry::Edge;
+use crate::web::ApiError;
 
 /// Largest body of an API request (spec, "Limits").
 const BODY_LIMIT: usize = 16 << 10;
 
 /// Everything that the public listener answers, but for pages.
 pub(crate) fn router(state: ApiState) -> Router {
-    let (routes, api) = endpoints().split_for_parts();
+    let edge = edge(&state);
+    let (endpoints, api) = endpoints(&edge);
     let document = document::Served::new(document::complete(api), &state);
-    let routes = routes
-        .merge(callbacks::routes())
-        .route("/openapi.json", get(move |request| document.serve(request)));
-    finish(routes, &state).with_state(state)
+    let document = get(move |request| document.serve(request));
+    unmatched(&edge)
+        .merge(endpoints)
+        .merge(callback_routes(&edge))
+        .merge(finish(
+            Router::new().route("/openapi.json", document),
+            &edge,
+        ))
+        .with_state(state)
 }
 
 /// Only the callbacks, for a listener of their own.
 pub(crate) fn callbacks(state: ApiState) -> Router {
-    finish(callbacks::routes(), &state).with_state(state)
+    let edge = edge(&state);
+    unmatched(&edge)
+        .merge(callback_routes(&edge))
+        .with_state(state)
+}
+
+fn callback_routes(edge: &Edge) -> Router<ApiState> {
+    finish(callbacks::routes(), &edge.of_class(Class::Callbacks))
 }
 
 /// The OpenAPI document, made from the handlers and types that serve.
 #[cfg(test)]
-pub(crate) fn openapi() -> utoipa::openapi::OpenApi {
-    document::complete(endpoints().into_openapi())
+pub(crate) fn openapi() -> OpenApi {
+    document::complete(endpoints(&Edge::new("public", after_panic)).1)
 }
 
-fn endpoints() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::with_openapi(document::frame())
+/// The documented endpoints, each with the class of requests that it counts among.
+fn endpoints(edge: &Edge) -> (Router<ApiState>, OpenApi) {
+    let by_method = OpenApiRouter::new()
         .routes(routes!(payments::create))
         .routes(routes!(payments::read))
-        .routes(routes!(start::start))
-        .routes(routes!(methods::list))
-        .routes(routes!(connect::exchange))
         .routes(routes!(releases::latest))
-        .merge(reseller::endpoints())
+        .merge(reseller::endpoints());
+    let modules = OpenApiRouter::new().routes(routes!(methods::list));
+    let starts = OpenApiRouter::new()
+        .routes(routes!(start::start))
+        .merge(reseller::starts());
+    let exchanges = OpenApiRouter::new().routes(routes!(connect::exchange));
+    let (mut router, mut api) = (Router::new(), document::frame());
+    for (class, endpoints) in [
+        (Class::ByMethod, by_method),
+        (Class::Modules, modules),
+        (Class::Starts, starts),
+        (Class::Exchanges, exchanges),
+    ] {
+        let (routes, described) = endpoints.split_for_parts();
+        router = router.merge(finish(routes, &edge.of_class(class)));
+        api.merge(described);
+    }
+    (router, api)
 }
 
-/// Answers of the router itself in the Error shape, and what every response has.
-fn finish(routes: Router<ApiState>, state: &ApiState) -> Router<ApiState> {
+/// Routes with the router's own 405 in the Error shape, and what every response has.
+fn finish(routes: Router<ApiState>, edge: &Edge) -> Router<ApiState> {
     routes
         .method_not_allowed_fallback(no_method)
-        .fallback(no_path)
-        .layer(edge(state))
+        .layer(edge.clone())
+}
+
+/// What no route takes.
+fn unmatched(edge: &Edge) -> Router<ApiState> {
+    Router::new().fallback(no_path).layer(edge.clone())
 }
 
 /// 404 of the router. Its body is not read; it counts against its address all the same.
@@ -98,9 +129,9 @@ async fn no_method(State(state): State<ApiState>, request: Request) -> ApiError 
     refused.unwrap_or(ApiError::MethodNotAllowed)
 }
 
-/// What every response has, and the places for requests.
+/// What every response has, and admission.
 fn edge(state: &ApiState) -> Edge {
-    Edge::behind(
+    Edge::with_admission(
         Arc::clone(state.admission()),
         || ApiError::Busy.into_response(),
         "public",
@@ -108,7 +139,7 @@ fn edge(state: &ApiState) -> Edge {
     )
 }
 
-/// Routes of others on the public listener, with the limits of ours: places, size, rate by address.
+/// Routes of others on the public listener, with the limits of ours: admission, size, rate by address.
 pub(crate) fn limited(routes: Router, state: &ApiState) -> Router {
     routes
         .layer(middleware::from_fn_with_state(

@@ -21,10 +21,10 @@ use utoipa::ToSchema;
 
 use super::access::{MerchantCreate, MerchantRead};
 use super::document::{Authenticated, WithBody};
-use super::error::{ApiError, ErrorBody};
-use super::json::{Fields, Invalid, text};
 use super::state::ApiState;
 use super::{answer, formats};
+use crate::web::error::{ApiError, ErrorBody};
+use crate::web::json::{Fields, Invalid, text};
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
@@ -270,7 +270,7 @@ pub(super) async fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::json::parse;
+    use crate::web::json::parse;
 
     fn read_body(body: &str) -> Result<CreateBody, String> {
         let fields = Fields::of(parse(body.as_bytes()).unwrap()).unwrap();

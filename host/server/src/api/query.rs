@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::error::ApiError;
-use super::json::echo;
+use crate::web::error::ApiError;
+use crate::web::json::echo;
 
 /// The values of the parameters that an endpoint knows, in the order of `known`.
 ///

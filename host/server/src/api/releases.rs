@@ -9,9 +9,9 @@ use utoipa::ToSchema;
 use super::access::Anonymous;
 use super::cached::Cached;
 use super::document::Anyone;
-use super::error::{ApiError, ErrorBody};
 use super::formats;
 use super::state::ApiState;
+use crate::web::error::{ApiError, ErrorBody};
 
 /// A published version of the shop plugin.
 #[derive(Clone, Debug, Serialize, ToSchema)]

@@ -14,11 +14,11 @@ use utoipa::ToSchema;
 
 use super::access::MerchantCreate;
 use super::document::{Authenticated, WithBody};
-use super::error::{ApiError, ErrorBody};
 use super::formats;
-use super::json::{Fields, Invalid, text};
 use super::payments::method;
 use super::state::ApiState;
+use crate::web::error::{ApiError, ErrorBody};
+use crate::web::json::{Fields, Invalid, text};
 
 /// What is to be started.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
@@ -147,7 +147,7 @@ pub(super) async fn start(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::json::parse;
+    use crate::web::json::parse;
 
     const ID: &str = "9f0c2b7e4d1a4f6e8b3c5d7e9f0a1b2c";
 

@@ -8,10 +8,10 @@ use http::request::Parts;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
 
-use super::error::ApiError;
 use super::limit::Limits;
 use crate::admission::{Admission, InHand};
 use crate::proxies::Proxies;
+use crate::web::error::ApiError;
 
 /// What handlers share; one pointer, because each request clones it more than once.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ struct Shared {
 
 impl ApiState {
     /// The state over a gateway; `X-Forwarded-For` counts from these proxies alone, and no more than
-    /// `most` is in hand at once.
+    /// `most` is in flight at once.
     pub(crate) fn new(gateway: Gateway, trusted_proxies: Proxies, most: InHand) -> Self {
         Self(Arc::new(Shared {
             gateway,
@@ -36,7 +36,7 @@ impl ApiState {
         }))
     }
 
-    /// The doors, for everything that the public listener answers.
+    /// Admission, for everything that the public listener answers.
     pub(crate) fn admission(&self) -> &Arc<Admission> {
         &self.0.admission
     }

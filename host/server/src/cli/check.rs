@@ -11,8 +11,8 @@ use kassette_http::{Client, Guard};
 use kassette_runtime::{Runtime, RuntimeConfig};
 use serde::Serialize;
 
-use super::place;
 use super::remote::print;
+use super::stopped_store;
 use crate::config::{Config, ConfigError, Profile, plugin_problems};
 use crate::files;
 use crate::listen::tls_acceptor;
@@ -135,7 +135,7 @@ fn checked(folder: &Path, modules: bool) -> Checked {
         .as_deref()
         .map(|path| config.path(path));
     let key = crate::master_key::read(key_file.as_deref()).map_err(|error| error.to_string());
-    if let Err(why) = key.and_then(|key| place::parse(&key).map(drop)) {
+    if let Err(why) = key.and_then(|key| stopped_store::parse(&key).map(drop)) {
         refused(&main_file, line("master_key_file"), why);
     }
     for (name, certificate, key) in [

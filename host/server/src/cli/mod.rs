@@ -3,13 +3,12 @@
 mod check;
 mod module;
 mod offline;
-mod place;
 mod progress;
 mod remote;
+mod stopped_store;
 mod store;
 
 pub(crate) use check::problems as config_problems;
-pub(crate) use offline::shared_secrets;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,14 +21,13 @@ use self::remote::{
     EndpointAction, KeyAction, MerchantAction, Noun, OperatorAction, PaymentAction, PluginAction,
     ProviderAction, ResellerAction, WorkAction,
 };
-use crate::config::{Config, LogFormat, Profile};
+use crate::compiler::COMPILE_MODULE;
+use crate::config::{Config, Profile};
+use crate::telemetry::LogFormat;
 use crate::{dev, memory, serve, telemetry};
 
 /// The interface version that is served, beside our own.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (spec 0.24.1)");
-
-/// The command under which the gateway compiles a module in a child process of its own.
-pub(crate) const COMPILE_MODULE: &str = "compile-module";
 
 /// Exit code of a refusal; clap exits with 2 on wrong usage by itself.
 const REFUSED: u8 = 1;
@@ -177,7 +175,7 @@ async fn run(command: Command) -> Result<(), String> {
         Command::Provider(noun) => remote::run(noun).await,
         Command::Operator(noun) => remote::run(noun).await,
         Command::Audit(noun) => match noun.audit_to_verify() {
-            Ok((connection, place)) => store::verify_audit(&connection, place).await,
+            Ok((connection, stopped)) => store::verify_audit(&connection, stopped).await,
             Err(noun) => remote::run(*noun).await,
         },
         Command::Plugin(noun) => match noun.on_file() {

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use kassette_kit::{Check, Facts, Harness, NoNetwork, Report};
-use kassette_runtime::{Compiler, CompilerChild, MAX_MODULE_BYTES};
+use kassette_runtime::MAX_MODULE_BYTES;
 use serde::Serialize;
 
-use super::COMPILE_MODULE;
 use super::remote::print;
 
 /// What to do with the file.
@@ -33,10 +32,9 @@ pub(super) async fn run(what: OnFile, json: bool) -> Result<(), String> {
     done.await.map_err(|_| "the check panicked".to_owned())?
 }
 
-/// Opens modules as the gateway does: compiled in a child process, with nobody to send to.
+/// Opens modules as the gateway does: compiled in a child process, with no network to send to.
 fn harness() -> Result<Harness, String> {
-    let child = CompilerChild::new("/proc/self/exe", [COMPILE_MODULE]);
-    Harness::with(Compiler::Child(child), NoNetwork).map_err(|error| error.to_string())
+    Harness::with(crate::compiler::child(), NoNetwork).map_err(|error| error.to_string())
 }
 
 /// The file's bytes; of one that is too large only so many that it is found to be.

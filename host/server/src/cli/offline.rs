@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use kassette_gateway::clock::SystemClock;
 use tokio_util::sync::CancellationToken;
 
-use crate::simulators::{Place, Planned, SharedSecrets, Simulators, simulated_module};
+use crate::simulators::{
+    PlannedAccount, SharedSecrets, SimulatorSettings, Simulators, simulated_module,
+};
 use kassette_domain::key::Environment;
 
 /// The options of `kassette sim`.
@@ -44,19 +46,19 @@ pub(super) struct SimArgs {
 )]
 pub(super) async fn sim(args: SimArgs, stop: CancellationToken) -> Result<(), String> {
     crate::files::make_private_folder(&args.data_dir).map_err(|error| error.to_string())?;
-    let secrets = shared_secrets(&args.data_dir.join("secrets.json"))?;
-    let place = Place {
+    let secrets = SharedSecrets::read_or_draw(&args.data_dir.join("secrets.json"))?;
+    let settings = SimulatorSettings {
         listen: args.listen,
         data_dir: args.data_dir,
         public_base: None,
         redirect_hosts: Vec::new(),
     };
-    let mut planned = Planned::of(args.module, Environment::Test);
+    let mut planned = PlannedAccount::of(args.module, Environment::Test);
     if let Some(id) = args.provider_id {
         planned.id = id;
     }
     let provider_id = planned.id.clone();
-    let simulators = Simulators::start(&[(planned, secrets)], place, Arc::new(SystemClock))
+    let simulators = Simulators::start(&[(planned, secrets)], settings, Arc::new(SystemClock))
         .await
         .map_err(|error| error.to_string())?;
     simulators
@@ -79,19 +81,6 @@ pub(super) async fn sim(args: SimArgs, stop: CancellationToken) -> Result<(), St
     }
     stop.cancelled().await;
     Ok(())
-}
-
-/// The secrets of an account that lasts over restarts.
-pub(crate) fn shared_secrets(path: &Path) -> Result<SharedSecrets, String> {
-    if let Ok(bytes) = std::fs::read(path) {
-        return serde_json::from_slice(&bytes)
-            .map_err(|error| format!("{}: {error}", path.display()));
-    }
-    let secrets = SharedSecrets::draw().map_err(|error| error.to_string())?;
-    let text = serde_json::to_vec_pretty(&secrets).map_err(|error| error.to_string())?;
-    kassette_files::write(path, 0o600, &text)
-        .map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(secrets)
 }
 
 fn account_file(simulators: &Simulators) -> toml::Table {

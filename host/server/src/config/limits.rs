@@ -9,7 +9,6 @@ use crate::listen::Caps;
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Limits {
-    /// Connections.
     connections: usize,
     /// Connections from one address.
     connections_per_address: usize,
@@ -40,9 +39,9 @@ impl Limits {
 
     /// The first setting outside of its range, with the range.
     pub(super) fn problem(&self) -> Option<String> {
-        /// Nobody has more descriptors.
+        /// No process has more descriptors.
         const MOST: usize = 1_000_000;
-        /// Together below the store's queue, so that nothing that was let in is refused there.
+        /// Together below the store's queue, so that no admitted request is refused there.
         const TOGETHER: usize = 4000;
         let InHand {
             reads,

@@ -14,6 +14,7 @@ use url::Url;
 use super::ConfigError;
 use super::limits::Limits;
 use crate::proxies::Proxies;
+use crate::telemetry::LogFormat;
 
 /// A day, seconds.
 const DAY: u64 = 24 * 3600;
@@ -58,13 +59,11 @@ pub(crate) struct MainFile {
     pub(crate) payments: Payments,
     /// How events are delivered.
     pub(crate) webhooks: Webhooks,
-    /// The store.
     pub(crate) store: Store,
     /// The modules.
     pub(crate) plugins: Plugins,
     /// What is not kept for ever.
     pub(crate) retention: Retention,
-    /// The log.
     pub(crate) log: Log,
 }
 
@@ -179,16 +178,6 @@ pub(crate) struct Log {
     pub(crate) format: LogFormat,
     /// What is logged, in the words of `RUST_LOG`, which goes before it.
     pub(crate) filter: String,
-}
-
-/// How a line of the log looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum LogFormat {
-    /// One JSON object a line, for machines.
-    Json,
-    /// For people.
-    Pretty,
 }
 
 impl Default for MainFile {

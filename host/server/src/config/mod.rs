@@ -6,6 +6,7 @@
 
 mod access;
 mod account;
+mod dev;
 mod limits;
 mod main_file;
 mod releases;
@@ -21,7 +22,8 @@ use kassette_gateway::settings::{Account, Settings};
 use serde::de::DeserializeOwned;
 
 pub(crate) use access::plugin_problems;
-pub(crate) use main_file::{LogFormat, MainFile};
+pub(crate) use dev::RATE_LIMIT as DEV_RATE_LIMIT;
+pub(crate) use main_file::MainFile;
 pub(crate) use watch::watch;
 
 /// The folders of a configuration.
@@ -199,7 +201,7 @@ impl Config {
     /// The plugin release that shops are told of. `dev` has one where the folder says nothing.
     fn release(&self, profile: Profile) -> Option<Release> {
         match (&self.releases, profile) {
-            (None, Profile::Dev) => crate::dev::release(),
+            (None, Profile::Dev) => dev::release(),
             (releases, _) => Release::latest(releases.iter().flatten()).cloned(),
         }
     }
@@ -218,7 +220,7 @@ impl Config {
             plain_loopback: profile == Profile::Dev,
             rate_limit: match profile {
                 Profile::Serve => self.main.rate_limit,
-                Profile::Dev => crate::dev::RATE_LIMIT,
+                Profile::Dev => dev::RATE_LIMIT,
             },
             health_max_age: payments.health_max_age(),
             health_probe_every: payments.health_probe_every(),

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 /// How long a folder must be quiet: an editor writes a file in several steps.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// Calls `changed` once, for what changed since the files were first read and nobody saw, and after each
-/// burst of changes below `folder`, until `stop`.
+/// Calls `changed` once, for what changed between the first reading of the files and the begin of the
+/// watch, and after each burst of changes below `folder`, until `stop`.
 ///
 /// # Errors
 /// Those of the watch itself; without one the files are read at start only.

@@ -140,7 +140,7 @@ impl DemoEndpoint {
         })
     }
 
-    /// Its id; none where somebody wrote something else into the file.
+    /// Its id; none where a person wrote something else into the file.
     pub(super) fn id(&self) -> Option<EndpointId> {
         EndpointId::parse(&self.endpoint_id).ok()
     }

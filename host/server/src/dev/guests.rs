@@ -40,7 +40,7 @@ pub(super) struct Guests {
     builder: Builder,
     plugin_dir: PathBuf,
     stamp: PathBuf,
-    /// Provider slots that nobody asked for.
+    /// Provider slots that the arguments do not name.
     unwanted: Vec<String>,
 }
 

@@ -2,11 +2,10 @@
 //!
 //! It differs from `serve` only by the profile that it prints: see [`PROFILE`].
 
-mod controls;
 mod credentials;
+mod error;
 mod guests;
 mod receiver;
-mod release;
 mod seed;
 
 use std::net::SocketAddr;
@@ -21,14 +20,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile};
 use crate::ready::{Ready, ReadyMerchant, ReadyReseller};
-use crate::serve::{self, Parts, Running, ServeError};
-use crate::simulators::{Place, Planned, Simulators, simulated_module};
+use crate::serve::{self, Running, ServeError, ServerOptions};
+use crate::simulators::{
+    DevControls, PlannedAccount, SimulatorSettings, Simulators, simulated_module,
+};
 
-pub(crate) use controls::{ControlError, DevControls, MAX_ADVANCE};
-pub(crate) use credentials::{Credentials, CredentialsError};
-pub(crate) use guests::GuestError;
-pub(crate) use release::release;
-pub(crate) use seed::{RATE_LIMIT, SeedError};
+pub(crate) use self::credentials::Credentials;
+use self::error::DevError;
+use self::seed::SeedError;
 
 /// What `dev` sets otherwise than `serve`, for people.
 const PROFILE: &str = "\
@@ -81,13 +80,13 @@ impl DevArgs {
 }
 
 /// Runs until it is told to stop.
-pub(crate) async fn run(args: DevArgs, stop: CancellationToken) -> Result<(), ServeError> {
+pub(crate) async fn run(args: DevArgs, stop: CancellationToken) -> Result<(), DevError> {
     for address in [args.listen, args.admin_listen] {
         if !address.ip().is_loopback() && !args.expose {
-            return Err(ServeError::Exposed(address));
+            return Err(DevError::Exposed(address));
         }
     }
-    let root = guests::workspace_root().ok_or(ServeError::NoWorkspace)?;
+    let root = guests::workspace_root().ok_or(DevError::NoWorkspace)?;
     let data_dir = absolute(&args.data_dir)?;
     let plugin_dir = data_dir.join("plugins");
     for folder in [&data_dir, &plugin_dir] {
@@ -109,21 +108,21 @@ pub(crate) async fn run(args: DevArgs, stop: CancellationToken) -> Result<(), Se
             }
         });
     }
-    running.until(stop).await
+    Ok(running.until(stop).await?)
 }
 
-/// Puts the parts together and seeds them.
+/// Assembles the server and seeds its store.
 async fn assemble(
     args: &DevArgs,
     root: &Path,
     data_dir: &Path,
     plugin_dir: &Path,
-) -> Result<Running, ServeError> {
-    let planned: Vec<Planned> = args
+) -> Result<Running, DevError> {
+    let planned: Vec<PlannedAccount> = args
         .simulated()
         .iter()
         .flat_map(|module| {
-            [Environment::Test, Environment::Live].map(|kind| Planned::of(module, kind))
+            [Environment::Test, Environment::Live].map(|kind| PlannedAccount::of(module, kind))
         })
         .collect();
     let ids: Vec<&str> = planned.iter().map(|planned| planned.id.as_str()).collect();
@@ -137,20 +136,20 @@ async fn assemble(
                 .map(|shared| (planned, shared))
         })
         .collect();
-    let place = Place {
+    let settings = SimulatorSettings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         data_dir: data_dir.join("simulators"),
         public_base: None,
         redirect_hosts: Vec::new(),
     };
-    let simulators = Simulators::start(&planned, place, Arc::clone(&clock) as _).await?;
+    let simulators = Simulators::start(&planned, settings, Arc::clone(&clock) as _).await?;
     let folder = args.config.clone().unwrap_or_else(|| root.join("config"));
     let config = Config::read(&folder, Profile::Dev)?;
     let controls = Arc::new(DevControls::new(
         Arc::clone(&clock),
         Arc::clone(&simulators.sim),
     ));
-    let parts = Parts {
+    let options = ServerOptions {
         profile: Profile::Dev,
         master: crate::master_key::read_or_draw(&data_dir.join("master.key"))?,
         data_dir: data_dir.to_owned(),
@@ -163,7 +162,7 @@ async fn assemble(
         controls: Some(controls),
         config,
     };
-    let running = serve::start(parts).await?;
+    let running = serve::start(options).await?;
     let gateway = running.gateway();
     let (store, now) = (gateway.store().as_ref(), gateway.clock().now());
     let merchant = seed::seed(store, &credentials, now).await?;
@@ -171,7 +170,7 @@ async fn assemble(
     if let Some(demo) = &mut credentials.webhook {
         let receiver = receiver::Receiver::bind(demo.port)
             .await
-            .map_err(ServeError::NoReceiver)?;
+            .map_err(DevError::NoReceiver)?;
         demo.port = Some(receiver.port());
         let id = seed::endpoint(store, merchant.id, demo, receiver.url(), now).await?;
         webhook = Some((id.to_string(), demo.secret.expose().to_owned()));

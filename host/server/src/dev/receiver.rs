@@ -43,7 +43,6 @@ impl Receiver {
         Ok(Self { listener, address })
     }
 
-    /// Its port.
     pub(super) fn port(&self) -> u16 {
         self.address.port()
     }
@@ -78,21 +77,21 @@ struct Shop {
 /// The last events that were taken.
 #[derive(Default)]
 struct Taken {
-    known: HashSet<EventId>,
+    seen: HashSet<EventId>,
     order: VecDeque<EventId>,
 }
 
 impl Taken {
     /// Whether an event is new.
     fn take(&mut self, event: EventId) -> bool {
-        if !self.known.insert(event) {
+        if !self.seen.insert(event) {
             return false;
         }
         self.order.push_back(event);
         if self.order.len() > REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
-            self.known.remove(&oldest);
+            self.seen.remove(&oldest);
         }
         true
     }
@@ -223,6 +222,6 @@ mod tests {
             assert!(taken.take(id(n)));
         }
         assert!(!taken.take(id(1)), "the last ones are remembered");
-        assert_eq!(taken.known.len(), REMEMBERED);
+        assert_eq!(taken.seen.len(), REMEMBERED);
     }
 }

@@ -8,7 +8,7 @@ use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
 use kassette_domain::merchant::{Merchant, SetRate};
 use kassette_domain::money::{Currency, Rate};
 use kassette_domain::operator::{Operator, Role};
-use kassette_domain::policy::{Policy, RateLimit};
+use kassette_domain::policy::Policy;
 use kassette_domain::reseller::Reseller;
 use kassette_domain::secret::Secret;
 use kassette_domain::site::VerifiedDomain;
@@ -17,6 +17,7 @@ use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
 use kassette_store::{Fault, Listed, NewMerchant, Paging, Store};
 
 use super::credentials::{Credentials, DemoEndpoint, DemoReseller};
+use crate::config::DEV_RATE_LIMIT;
 
 /// The demo merchant's verified domain.
 pub(super) const DOMAIN: &str = "shop.example";
@@ -24,11 +25,6 @@ pub(super) const DOMAIN: &str = "shop.example";
 const NAME: &str = "Demo shop";
 /// The demo reseller's name.
 const RESELLER: &str = "Demo reseller";
-/// `dev` is for trying things in loops.
-pub(crate) const RATE_LIMIT: RateLimit = RateLimit {
-    per_second: 10_000,
-    burst: 10_000,
-};
 
 /// US dollars per unit: round figures of the right size, for development.
 const RATES: [(Currency, &str); 21] = [
@@ -117,7 +113,7 @@ pub(crate) enum SeedError {
     /// No randomness.
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
-    /// Somebody changed the file.
+    /// The file was changed by hand.
     #[error(
         "dev-credentials.json: webhook.endpoint_id is no id; remove the data directory to begin anew"
     )]
@@ -166,7 +162,7 @@ fn demo(now: Time) -> Merchant {
         live_approved: true,
         rates,
         policy: Policy {
-            rate_limit: Some(RATE_LIMIT),
+            rate_limit: Some(DEV_RATE_LIMIT),
             ..Policy::default()
         },
         domains: vec![VerifiedDomain {
@@ -253,14 +249,14 @@ pub(super) async fn endpoint(
     let id = demo.id().ok_or(SeedError::NoEndpointId)?;
     let object = format!("endpoint/{id}");
     match store.endpoint(id).await? {
-        Some(known) if known.url == url => {}
-        Some(known) => {
+        Some(existing) if existing.url == url => {}
+        Some(existing) => {
             let moved = Endpoint {
                 url,
-                ..known.clone()
+                ..existing.clone()
             };
             let line = audited("endpoint.change", &object);
-            store.replace_endpoint(known, moved, line, now).await?;
+            store.replace_endpoint(existing, moved, line, now).await?;
         }
         None => {
             let endpoint = Endpoint {

@@ -12,8 +12,8 @@ use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Sleep, sleep};
 
-use super::budget::Held;
 use super::connection::Phase;
+use crate::web::budget::Reservation;
 
 /// A request's body that fails once it takes too long, or its sender holds too many bytes.
 pub(super) struct TimedBody {
@@ -21,7 +21,7 @@ pub(super) struct TimedBody {
     time: Duration,
     deadline: Option<Pin<Box<Sleep>>>,
     phase: Arc<Phase>,
-    held: Arc<Held>,
+    reservation: Arc<Reservation>,
 }
 
 impl TimedBody {
@@ -29,14 +29,14 @@ impl TimedBody {
         body: Incoming,
         time: Duration,
         phase: Arc<Phase>,
-        held: Arc<Held>,
+        reservation: Arc<Reservation>,
     ) -> Self {
         Self {
             body,
             time,
             deadline: None,
             phase,
-            held,
+            reservation,
         }
     }
 }
@@ -60,7 +60,7 @@ impl http_body::Body for TimedBody {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
-                let kept = self.held.take(bytes).map_err(Into::into);
+                let kept = self.reservation.reserve(bytes).map_err(Into::into);
                 Poll::Ready(Some(kept.map(|()| frame)))
             }
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),

@@ -1,4 +1,4 @@
-//! One connection: who is at the other end, and how long it may take.
+//! One connection: its peer, and how long it may take.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -29,10 +29,11 @@ use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use super::body::TimedBody;
-use super::budget::{Connection, Held};
-use super::exchange::{Answer, Exchange, Exchanges};
 use super::frames::Frames;
+use super::streams::{Answer, OpenStream, OpenStreams};
 use crate::proxies::{Proxies, subscriber};
+use crate::web::budget::{ConnectionBudget, Reservation};
+use crate::web::marks::{OverBudget, PauseReading};
 
 /// How long a request's head may take from its first byte, and the first one from the connection.
 const HEAD: Duration = Duration::from_secs(10);
@@ -44,7 +45,7 @@ const IDLE: Duration = Duration::from_secs(60);
 const STREAMS: u32 = 100;
 /// Requests under way on an HTTP/2 connection beyond which one whose sender holds too many bytes is not
 /// answered but refused as a stream.
-const CROWDED_STREAMS: usize = 4;
+const OVER_BUDGET_STREAMS: usize = 4;
 /// Most bytes of a request's head.
 const HEAD_BYTES: usize = 32 << 10;
 /// What a request takes beside its head and body, its stream and its task included.
@@ -76,34 +77,25 @@ const LINGER: Duration = Duration::from_secs(5);
 /// A peer that sends more waits on its own side.
 const HTTP2_WASTE: usize = 64 << 10;
 
-/// How long a connection is not read whose request was refused for want of room. Whoever heeds
-/// `Retry-After` does not notice; whoever sends on regardless waits on his own side, at no cost to those
-/// who are served, where each refusal costs as much as a small answer.
+/// How long a connection is not read whose request was refused for want of room. A client that follows
+/// `Retry-After` does not notice; one that sends on regardless waits on its own side, at no cost to the
+/// clients that are served, where each refusal costs as much as a small answer.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Put into the extensions of an answer: the connection is to be read again only after a pause. On
-/// HTTP/2, where many requests share a connection, it is read more slowly once there were many.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PutOff;
-
-/// Put into the extensions of a request: its sender holds too many bytes already, so it is refused.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Crowded;
-
-/// Who is at the other end of a connection, and what he holds.
+/// The other end of a connection, and what it holds.
 pub(super) struct Peer {
     pub(super) address: SocketAddr,
     pub(super) proxies: Proxies,
-    pub(super) connection: Connection,
+    pub(super) connection: ConnectionBudget,
     /// The listener has been told to stop.
     pub(super) stop: CancellationToken,
 }
 
 impl Peer {
     /// What a request holds: nothing yet.
-    fn held(&self, request: &Request<Incoming>) -> Held {
+    fn reservation(&self, request: &Request<Incoming>) -> Reservation {
         let client = self.proxies.client(self.address.ip(), request.headers());
-        self.connection.held(subscriber(client), true)
+        self.connection.reservation(subscriber(client), true)
     }
 }
 
@@ -122,7 +114,7 @@ fn head_bytes(request: &Request<Incoming>) -> usize {
 
 /// How long a connection may take for what. Constants, but for tests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+pub(super) struct Timeouts {
     /// A request's head from its first byte, and the first one from the connection.
     pub(super) head: Duration,
     /// A request's body.
@@ -131,13 +123,13 @@ pub(super) struct Times {
     pub(super) idle: Duration,
     /// Without a byte taken of an answer.
     pub(super) write: Duration,
-    /// With the rest of a body that nobody wants.
+    /// With the rest of a body that no handler reads.
     pub(super) linger: Duration,
-    /// Until it is read again after an answer with [`PutOff`].
+    /// Until it is read again after an answer with [`PauseReading`].
     pub(super) pause: Duration,
 }
 
-impl Times {
+impl Timeouts {
     /// Those of every listener.
     pub(super) const USUAL: Self = Self {
         head: HEAD,
@@ -150,18 +142,18 @@ impl Times {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn run<S>(stream: S, peer: Peer, router: Router, watcher: Watcher, times: Times)
+pub(super) async fn run<S>(stream: S, peer: Peer, router: Router, watcher: Watcher, times: Timeouts)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let phase = Arc::new(Phase::first(peer.stop.clone()));
     let io = TokioIo::new(Timed::new(stream, Arc::clone(&phase), times));
     let service = service_fn(move |request: Request<Incoming>| {
-        let exchange = match request.version() {
+        let open_stream = match request.version() {
             Version::HTTP_2 => {
                 phase.set(Phase::HTTP2);
                 phase.grant(REQUEST_FRAMES);
-                Some(Exchange::begin(&phase))
+                Some(OpenStream::begin(&phase))
             }
             _ => {
                 phase.set(Phase::ANSWERING);
@@ -170,22 +162,22 @@ where
         };
         phase.unread.store(false, Ordering::Relaxed);
         let bodiless = request.body().is_end_stream();
-        let held = Arc::new(peer.held(&request));
+        let reservation = Arc::new(peer.reservation(&request));
         // On HTTP/1 there is one head at a time, and no more than the connection has of its own.
-        let crowded = (!bodiless || exchange.is_some()) && {
+        let over_budget = (!bodiless || open_stream.is_some()) && {
             let head = head_bytes(&request);
-            held.take(head).is_err()
+            reservation.reserve(head).is_err()
         };
         // Where there is no body nothing has to be timed.
         let body = |body: Incoming| match bodiless {
             true => Body::empty(),
             false => {
-                let (held, phase) = (Arc::clone(&held), Arc::clone(&phase));
-                Body::new(TimedBody::new(body, times.body, phase, held))
+                let (reservation, phase) = (Arc::clone(&reservation), Arc::clone(&phase));
+                Body::new(TimedBody::new(body, times.body, phase, reservation))
             }
         };
         // Answers that it does not take would be kept for it, however small.
-        if crowded && phase.exchanges.open() > CROWDED_STREAMS {
+        if over_budget && phase.streams.open() > OVER_BUDGET_STREAMS {
             phase.grant(-REFUSAL);
             return Either::Left(ready(Err(Reason::REFUSED_STREAM.into())));
         }
@@ -193,9 +185,9 @@ where
         let mut request = request.map(body);
         let extensions = request.extensions_mut();
         extensions.insert(ConnectInfo(peer.address));
-        extensions.insert(Arc::clone(&held));
-        if crowded {
-            extensions.insert(Crowded);
+        extensions.insert(Arc::clone(&reservation));
+        if over_budget {
+            extensions.insert(OverBudget);
         }
         // A router is always ready.
         let (answer, phase) = (router.clone().call(request), Arc::clone(&phase));
@@ -206,24 +198,24 @@ where
             };
             let bytes = response.body().size_hint().lower();
             if bytes > SMALL_ANSWER {
-                if held.take(whole(bytes)).is_err() {
-                    response = super::head::crowded(&response);
+                if reservation.reserve(whole(bytes)).is_err() {
+                    response = super::head::over_budget(&response);
                 }
-            } else if exchange.is_some() {
-                held.owe(whole(bytes));
+            } else if open_stream.is_some() {
+                reservation.charge(whole(bytes));
             }
-            let put_off = response.extensions().get::<PutOff>().is_some();
-            let Some(exchange) = exchange else {
+            let pause = response.extensions().get::<PauseReading>().is_some();
+            let Some(open_stream) = open_stream else {
                 if bytes > SMALL_ANSWER {
-                    *phase.unsent.lock() = Some(held);
+                    *phase.unsent.lock() = Some(reservation);
                 }
-                phase.set(if put_off { Phase::PUT_OFF } else { Phase::IDLE });
+                phase.set(if pause { Phase::REFUSED } else { Phase::IDLE });
                 return Ok::<_, h2::Error>(response.map(Answer::alone));
             };
-            if put_off {
+            if pause {
                 phase.grant(-REFUSAL);
             }
-            Ok(response.map(|body| Answer::shared(body, exchange, held)))
+            Ok(response.map(|body| Answer::shared(body, open_stream, reservation)))
         })
     });
     let mut builder = Builder::new(TokioExecutor::new());
@@ -242,7 +234,7 @@ where
         .initial_connection_window_size(CONNECTION_WINDOW)
         .keep_alive_interval(Some(IDLE / 2))
         .keep_alive_timeout(IDLE / 2);
-    // An error here is the peer's going away or misbehaving; there is nobody left to tell.
+    // An error here is the peer's going away or misbehaving; no peer is left to tell.
     let _ = watcher.watch(builder.serve_connection(io, service)).await;
 }
 
@@ -255,11 +247,11 @@ pub(super) struct Phase {
     /// The last request was answered without its whole body having been read.
     pub(super) unread: AtomicBool,
     /// The requests under way where HTTP/2 is spoken.
-    pub(super) exchanges: Exchanges,
+    pub(super) streams: OpenStreams,
     /// Frames without a body that may still be read, where HTTP/2 is spoken.
     spare: AtomicI64,
     /// What a large answer on HTTP/1 holds until it is sent.
-    unsent: Mutex<Option<Arc<Held>>>,
+    unsent: Mutex<Option<Arc<Reservation>>>,
     /// The listener has been told to stop.
     stop: CancellationToken,
 }
@@ -273,10 +265,10 @@ impl Phase {
     const IDLE: u8 = 2;
     /// Bytes of a head have arrived.
     const HEAD: u8 = 3;
-    /// A first request of HTTP/2 has arrived: many share the connection, and [`Exchanges`] times them.
+    /// A first request of HTTP/2 has arrived: many share the connection, and [`OpenStreams`] times them.
     const HTTP2: u8 = 4;
     /// Refused; what comes next has to wait.
-    const PUT_OFF: u8 = 5;
+    const REFUSED: u8 = 5;
 
     fn first(stop: CancellationToken) -> Self {
         Self {
@@ -285,7 +277,7 @@ impl Phase {
             since: AtomicU64::new(0),
             opened: Instant::now(),
             unread: AtomicBool::new(false),
-            exchanges: Exchanges::none(),
+            streams: OpenStreams::none(),
             spare: AtomicI64::new(SPARE),
             unsent: Mutex::new(None),
         }
@@ -305,7 +297,7 @@ impl Phase {
         if self.get() == Self::HTTP2 {
             return;
         }
-        if matches!(phase, Self::HEAD | Self::IDLE | Self::PUT_OFF) {
+        if matches!(phase, Self::HEAD | Self::IDLE | Self::REFUSED) {
             let since = self.opened.elapsed().as_millis();
             let since = u64::try_from(since).unwrap_or(u64::MAX);
             self.since.store(since, Ordering::Relaxed);
@@ -323,7 +315,7 @@ impl Phase {
 struct Timed<S> {
     stream: S,
     phase: Arc<Phase>,
-    times: Times,
+    times: Timeouts,
     reading: Alarm,
     /// Since when nothing of what we write is taken.
     stuck: Option<Instant>,
@@ -333,7 +325,7 @@ struct Timed<S> {
     lingering: Option<Alarm>,
     /// Bytes that were thrown away since.
     wasted: usize,
-    putting_off: Option<Alarm>,
+    pausing: Option<Alarm>,
     frames: Frames,
     /// When frames that carry no body were last granted.
     granted: Instant,
@@ -341,7 +333,7 @@ struct Timed<S> {
 }
 
 impl<S> Timed<S> {
-    fn new(stream: S, phase: Arc<Phase>, times: Times) -> Self {
+    fn new(stream: S, phase: Arc<Phase>, times: Timeouts) -> Self {
         Self {
             stream,
             reading: Alarm::at(phase.opened + times.head),
@@ -352,7 +344,7 @@ impl<S> Timed<S> {
             closed: None,
             lingering: None,
             wasted: 0,
-            putting_off: None,
+            pausing: None,
             frames: Frames::new(),
             granted: Instant::now(),
             pacing: None,
@@ -383,11 +375,11 @@ impl<S> Timed<S> {
 
     /// Ready once the pause is over, where there is one.
     fn poll_put_off(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.phase.get() != Phase::PUT_OFF {
+        if self.phase.get() != Phase::REFUSED {
             return Poll::Ready(());
         }
         let due = self.phase.since() + self.times.pause;
-        let alarm = self.putting_off.get_or_insert_with(|| Alarm::at(due));
+        let alarm = self.pausing.get_or_insert_with(|| Alarm::at(due));
         ready!(alarm.poll(cx, due));
         self.phase.set(Phase::IDLE);
         Poll::Ready(())
@@ -403,17 +395,17 @@ impl<S> Timed<S> {
         let due = match phase {
             Phase::HTTP2 => {
                 let write = self.write_time();
-                let times = Times {
+                let times = Timeouts {
                     write,
                     ..self.times
                 };
-                let due = self.phase.exchanges.late_at(&times);
+                let due = self.phase.streams.late_at(&times);
                 // Where it is our turn the alarm looks again.
                 due.unwrap_or_else(|| Instant::now() + write)
             }
             Phase::FIRST | Phase::HEAD => self.phase.since() + self.times.head,
             Phase::IDLE => self.phase.since() + self.times.idle,
-            // It is our turn. Nobody reads again once the answer is given, so the alarm that will go
+            // It is our turn. The stream is not read again once the answer is given, so the alarm that will go
             // off in the idle time is set already.
             _ => Instant::now() + self.times.idle,
         };

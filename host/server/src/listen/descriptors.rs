@@ -10,9 +10,9 @@ use super::Caps;
 const OTHERS: u64 = 3072;
 
 /// The caps of both listeners that this process's limit of open files allows. The soft limit is raised
-/// as far as the hard limit lets it. Where that is too low, strangers get three eighths of it and operators
-/// a sixteenth, so that the rest is the store's, the modules' and the deliveries', however many connect: of 1,024
-/// it is 576, for 256 calls and, where files are that few, 128 deliveries.
+/// as far as the hard limit lets it. Where that is too low, the public listener gets three eighths of it
+/// and operators a sixteenth, so that the rest is the store's, the modules' and the deliveries', however
+/// many connect: of 1,024 it is 576, for 256 calls and, where files are that few, 128 deliveries.
 pub(crate) fn within_limit(public: Caps, admin: Caps) -> (Caps, Caps) {
     let wanted = [public.overall, admin.overall].into_iter();
     let wanted = wanted.fold(OTHERS, |sum, each| {

@@ -9,9 +9,9 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{CACHE_CONTROL, CONNECTION, HOST, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Request, Version};
 
-use super::PutOff;
-use crate::api::ApiError;
-use crate::telemetry::RequestId;
+use crate::web::ApiError;
+use crate::web::marks::PauseReading;
+use crate::web::request_id::RequestId;
 
 /// The answer to a head that is not plain; none for any other.
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<Body>> {
@@ -24,9 +24,9 @@ pub(super) fn refusal<B>(request: &Request<B>) -> Option<Response<Body>> {
 }
 
 /// What is given in place of an answer that its sender's budget of bytes has no room for.
-pub(super) fn crowded(answer: &Response<Body>) -> Response<Body> {
+pub(super) fn over_budget(answer: &Response<Body>) -> Response<Body> {
     let mut response = marked(ApiError::Busy, answer.headers());
-    response.extensions_mut().insert(PutOff);
+    response.extensions_mut().insert(PauseReading);
     response
 }
 

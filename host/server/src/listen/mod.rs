@@ -1,12 +1,11 @@
 //! Listeners: sockets, TLS, time-outs, connection caps, a shutdown that finishes what is in hand.
 
 mod body;
-mod budget;
 mod connection;
 mod descriptors;
-mod exchange;
 mod frames;
 mod head;
+mod streams;
 
 use std::collections::HashMap;
 use std::io;
@@ -26,12 +25,10 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_util::sync::CancellationToken;
 
-use self::budget::Budget;
-pub(crate) use self::budget::{Held, UsedUp};
-pub(crate) use self::connection::{Crowded, PutOff};
-use self::connection::{Peer, Times};
+use self::connection::{Peer, Timeouts};
 pub(crate) use self::descriptors::within_limit;
 use crate::proxies::{Proxies, subscriber};
+use crate::web::budget::ByteBudget;
 
 /// Most connections of a listener at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +99,6 @@ pub(crate) enum ListenError {
     Tls {
         /// The file.
         path: String,
-        /// Why.
         why: String,
     },
 }
@@ -114,7 +110,7 @@ pub(crate) struct Listener {
     tls: Option<TlsAcceptor>,
     uncounted: Proxies,
     caps: Caps,
-    times: Times,
+    times: Timeouts,
 }
 
 impl Listener {
@@ -141,7 +137,7 @@ impl Listener {
             tls,
             uncounted: Proxies::default(),
             caps: Caps::default(),
-            times: Times::USUAL,
+            times: Timeouts::USUAL,
         })
     }
 
@@ -166,8 +162,8 @@ impl Listener {
     /// Serves until `stop`, then finishes what is in hand, 25 s at most.
     pub(crate) async fn serve(self, router: Router, stop: CancellationToken) {
         let graceful = GracefulShutdown::new();
-        let places = Places::new(self.caps);
-        let budget = Budget::new(self.caps.bytes_per_address);
+        let slots = ConnectionSlots::new(self.caps);
+        let budget = ByteBudget::new(self.caps.bytes_per_address);
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
@@ -183,7 +179,7 @@ impl Listener {
             };
             let counted = !self.uncounted.trust(peer.ip());
             let address = counted.then(|| subscriber(peer.ip()));
-            let Some(place) = places.enter(address) else {
+            let Some(slot) = slots.enter(address) else {
                 metrics::counter!("kassette_connections_refused_total").increment(1);
                 continue;
             };
@@ -210,7 +206,7 @@ impl Listener {
                         }
                     }
                 }
-                drop(place);
+                drop(slot);
             });
         }
         drop(self.socket);
@@ -228,24 +224,24 @@ impl Listener {
 
 /// The connections that there may be, and how many each address has.
 #[derive(Clone)]
-struct Places {
+struct ConnectionSlots {
     caps: Caps,
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<SlotsTaken>>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct SlotsTaken {
     overall: usize,
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// A connection's place; given back on drop.
-struct Place {
-    places: Places,
+/// A connection's slot; given back on drop.
+struct ConnectionSlot {
+    slots: ConnectionSlots,
     address: Option<IpAddr>,
 }
 
-impl Places {
+impl ConnectionSlots {
     fn new(caps: Caps) -> Self {
         Self {
             caps,
@@ -253,9 +249,9 @@ impl Places {
         }
     }
 
-    /// A place for a connection of an address; without one it is not counted by address. An address may
-    /// have as many as are free, so however many addresses flood the listener, one more finds places.
-    fn enter(&self, address: Option<IpAddr>) -> Option<Place> {
+    /// A slot for a connection of an address; without one it is not counted by address. An address may
+    /// have as many as are free, so however many addresses flood the listener, one more finds slots.
+    fn enter(&self, address: Option<IpAddr>) -> Option<ConnectionSlot> {
         let mut taken = self.taken.lock();
         let free = self.caps.overall.saturating_sub(taken.overall);
         if free == 0 {
@@ -269,14 +265,14 @@ impl Places {
             taken.by_address.insert(address, held + 1);
         }
         taken.overall += 1;
-        let places = self.clone();
-        Some(Place { places, address })
+        let slots = self.clone();
+        Some(ConnectionSlot { slots, address })
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut taken = self.places.taken.lock();
+        let mut taken = self.slots.taken.lock();
         taken.overall = taken.overall.saturating_sub(1);
         let Some(address) = self.address else {
             return;
@@ -315,13 +311,14 @@ pub(crate) fn tls_acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::web::marks::PauseReading;
     use axum::Extension;
     use axum::routing::{get, post};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpStream;
 
     /// Time-outs that no test meets, but for the one it is about.
-    const PATIENT: Times = Times {
+    const PATIENT: Timeouts = Timeouts {
         head: Duration::from_secs(600),
         body: Duration::from_secs(600),
         idle: Duration::from_secs(600),
@@ -333,12 +330,14 @@ mod tests {
     /// Bytes of an answer that no buffer of the system takes whole. An address may hold two.
     const LARGE: usize = 12 << 20;
 
-    async fn server(times: Times) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
+    async fn server(
+        times: Timeouts,
+    ) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
         served(times, &Proxies::default()).await
     }
 
     async fn served(
-        times: Times,
+        times: Timeouts,
         proxies: &Proxies,
     ) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
         let listener = Listener::bind(([127, 0, 0, 1], 0).into(), None).await;
@@ -354,7 +353,7 @@ mod tests {
             .route("/echo", post(|body: String| async { body }))
             .route("/deaf", post(|| async { "no" }))
             .route("/late", get(late))
-            .route("/full", get(|| async { (Extension(PutOff), "full") }))
+            .route("/full", get(|| async { (Extension(PauseReading), "full") }))
             .route("/large", get(|| async { "x".repeat(LARGE) }));
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener.serve(router, stop.clone()));
@@ -418,7 +417,7 @@ mod tests {
     #[tokio::test]
     async fn http2_that_does_not_come_to_a_request_is_cut_off() {
         let head = SOON;
-        let (address, _stop, _task) = server(Times { head, ..PATIENT }).await;
+        let (address, _stop, _task) = server(Timeouts { head, ..PATIENT }).await;
         for begin in [&b"PRI "[..], &PREFACE[..20], PREFACE] {
             let stream = http2(address, &[begin]).await;
             let ended = tokio::time::timeout(Duration::from_secs(60), rest_of(stream)).await;
@@ -430,7 +429,7 @@ mod tests {
     #[tokio::test]
     async fn pings_do_not_keep_an_http2_connection_without_requests() {
         let idle = SOON * 12;
-        let (address, _stop, _task) = server(Times { idle, ..PATIENT }).await;
+        let (address, _stop, _task) = server(Timeouts { idle, ..PATIENT }).await;
         let mut stream = http2(address, &[PREFACE, &settings()]).await;
         let began = std::time::Instant::now();
         // Each request begins the time anew.
@@ -448,7 +447,7 @@ mod tests {
     #[tokio::test]
     async fn an_http2_answer_that_is_not_taken_ends_its_connection() {
         let write = SOON;
-        let (address, _stop, _task) = server(Times { write, ..PATIENT }).await;
+        let (address, _stop, _task) = server(Timeouts { write, ..PATIENT }).await;
         // A window that takes a part has us give the whole answer to the connection.
         for (path, window) in [("/", 0), ("/large", 0), ("/large", 1)] {
             let window = frame(4, 0, 0, &[0, 4, 0, 0, 0, window]);
@@ -460,7 +459,7 @@ mod tests {
     #[tokio::test]
     async fn a_stop_does_not_wait_for_who_takes_no_answer() {
         let linger = SOON;
-        let (address, stop, task) = server(Times { linger, ..PATIENT }).await;
+        let (address, stop, task) = server(Timeouts { linger, ..PATIENT }).await;
         let window = frame(4, 0, 0, &[0, 4, 0, 0, 0, 1]);
         let begin = [PREFACE, &window, &get_frame(1, "/large")];
         let mut stream = http2(address, &begin).await;
@@ -531,7 +530,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_http2_answer_that_takes_us_long_is_waited_for() {
-        let (address, _stop, _task) = server(Times {
+        let (address, _stop, _task) = server(Timeouts {
             idle: SOON,
             write: SOON,
             head: SOON,
@@ -557,13 +556,13 @@ mod tests {
     #[tokio::test]
     async fn who_was_refused_is_heard_again_after_a_pause() {
         let pause = Duration::from_millis(300);
-        let (address, _stop, _task) = server(Times { pause, ..PATIENT }).await;
+        let (address, _stop, _task) = server(Timeouts { pause, ..PATIENT }).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         let began = std::time::Instant::now();
         ask_for("/full", &mut stream, "full").await;
         ask(&mut stream, "hello").await;
         assert!(began.elapsed() >= pause);
-        // Nobody else waits.
+        // No other connection waits.
         let (address, _stop, _task) = server(PATIENT).await;
         let mut refused = TcpStream::connect(address).await.unwrap();
         ask_for("/full", &mut refused, "full").await;
@@ -583,7 +582,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_head_that_never_ends_is_cut_off() {
-        let (address, _stop, _task) = server(Times {
+        let (address, _stop, _task) = server(Timeouts {
             head: SOON,
             ..PATIENT
         })
@@ -629,7 +628,7 @@ mod tests {
         assert!(String::from_utf8_lossy(&read[..length]).ends_with(answer));
     }
 
-    /// A body that nobody reads, written to its end before the answer is looked for.
+    /// A body that no handler reads, written to its end before the answer is looked for.
     #[tokio::test]
     async fn an_answer_is_seen_by_who_sends_more_than_is_read() {
         const LENGTH: usize = 64 << 20;
@@ -646,7 +645,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_sends_without_end_is_not_listened_to_without_end() {
-        let (address, stop, task) = server(Times {
+        let (address, stop, task) = server(Timeouts {
             linger: SOON,
             ..PATIENT
         })
@@ -662,7 +661,7 @@ mod tests {
     #[tokio::test]
     async fn an_idle_connection_is_closed_and_a_used_one_kept() {
         let idle = Duration::from_millis(300);
-        let (address, _stop, _task) = server(Times { idle, ..PATIENT }).await;
+        let (address, _stop, _task) = server(Timeouts { idle, ..PATIENT }).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         let began = std::time::Instant::now();
         // Each use begins the time anew: together they take longer than it.
@@ -675,7 +674,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_never_ends_is_cut_off() {
-        let (address, _stop, _task) = server(Times {
+        let (address, _stop, _task) = server(Timeouts {
             body: SOON,
             ..PATIENT
         })
@@ -689,7 +688,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_nobody_takes_is_given_up() {
-        let (address, stop, task) = server(Times {
+        let (address, stop, task) = server(Timeouts {
             write: SOON,
             ..PATIENT
         })
@@ -713,21 +712,21 @@ mod tests {
             per_address: 5,
             ..Caps::default()
         };
-        let places = Places::new(caps);
+        let slots = ConnectionSlots::new(caps);
         let fill = |last| {
             let address = Some(IpAddr::from([192, 0, 2, last]));
-            std::iter::from_fn(|| places.enter(address)).collect::<Vec<_>>()
+            std::iter::from_fn(|| slots.enter(address)).collect::<Vec<_>>()
         };
         let floods: Vec<_> = (1..=4).map(fill).collect();
         let held: Vec<_> = floods.iter().map(Vec::len).collect();
         assert_eq!(held, [5, 5, 3, 2]);
         // Who is not counted finds what is left.
-        let proxied: Vec<_> = std::iter::from_fn(|| places.enter(None)).collect();
+        let proxied: Vec<_> = std::iter::from_fn(|| slots.enter(None)).collect();
         assert_eq!(proxied.len(), 1);
         assert!(fill(5).is_empty());
         drop((floods, proxied));
         assert_eq!(fill(5).len(), 5);
-        let taken = places.taken.lock();
+        let taken = slots.taken.lock();
         assert!(taken.overall == 0 && taken.by_address.is_empty());
     }
 }

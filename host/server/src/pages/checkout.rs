@@ -12,21 +12,21 @@ use kassette_gateway::checkout::CheckoutView;
 use kassette_gateway::methods::{Offer, OfferedProvider};
 use kassette_gateway::start::{Start, StartError, StartedPayment, Starter};
 
+use super::checkout_state::CheckoutState;
 use super::forms;
 use super::problems::Problem;
 use super::reply::Referrer;
-use super::stage::Stage;
+use super::status::{self, PAUSE, PageKind};
 use super::templates::{Changed, Choose, Field, Go, Questions, Row, Show};
-use super::visit::{Manner, Visit, address};
-use super::ways::{self, HOLD, Place};
+use super::visit::{PageOptions, Visit, address};
 use super::{icons, links, qr, questions};
 
 /// `GET /checkout/{token}`
 pub(crate) async fn show(visit: Visit, RawQuery(query): RawQuery) -> Response {
     match visit.view().await {
         Ok(view) => {
-            let held = query.as_deref() == Some(HOLD);
-            current(&visit, &view, held, Manner::default())
+            let paused = query.as_deref() == Some(PAUSE);
+            current(&visit, &view, paused, PageOptions::default())
         }
         Err(problem) => visit.problem(problem),
     }
@@ -46,21 +46,23 @@ pub(crate) async fn go(visit: Visit) -> Response {
         Ok(view) => view,
         Err(problem) => return visit.problem(problem),
     };
-    let Stage::Open(attempt, Action::Redirect(target)) = Stage::of(&view, visit.till.now()) else {
+    let CheckoutState::Open(attempt, Action::Redirect(target)) =
+        CheckoutState::of(&view, visit.backend.now())
+    else {
         return visit.see_other(&address(&view));
     };
-    if !links::is_page(target, visit.till.plain_loopback()) {
+    if !links::is_page(target, visit.backend.plain_loopback()) {
         tracing::error!(attempt.id = %attempt.id, "an attempt leads to an address that no payer may be sent to");
         return visit.problem(Problem::Failure);
     }
     let (target, provider) = (target.clone(), visit.provider(attempt));
-    let manner = Manner {
+    let options = PageOptions {
         referrer: Referrer::None,
         leave: Some(target.clone()),
-        ..Manner::default()
+        ..PageOptions::default()
     };
     let heading = visit.t.go_title(&provider);
-    visit.page(&view, &heading, manner, |frame| Go {
+    visit.page(&view, &heading, options, |frame| Go {
         frame,
         target,
         provider,
@@ -77,7 +79,8 @@ pub(crate) async fn choose(visit: Visit, request: Request<Body>) -> Response {
         Ok(view) => view,
         Err(problem) => return visit.problem(problem),
     };
-    let is_there = |method: &MethodId| method.is_specified() || visit.till.label(*method).is_some();
+    let is_there =
+        |method: &MethodId| method.is_specified() || visit.backend.label(*method).is_some();
     let method = form.get("payment_method").and_then(MethodId::parse);
     let Some(method) = method.filter(is_there) else {
         let notice = visit.t.notice_choose();
@@ -102,7 +105,7 @@ pub(crate) async fn choose(visit: Visit, request: Request<Body>) -> Response {
             country: None,
         },
     };
-    match visit.till.start(start).await {
+    match visit.backend.start(start).await {
         Ok(started) => onwards(&visit, &view, &started),
         Err(StartError::AskAgain(account)) => changed(&visit, &view, method, &account),
         Err(error) => refused(&visit, error).await,
@@ -119,22 +122,23 @@ pub(crate) async fn answer(visit: Visit, request: Request<Body>) -> Response {
         Ok(view) => view,
         Err(problem) => return visit.problem(problem),
     };
-    let Stage::Open(_, Action::Ask(asked)) = Stage::of(&view, visit.till.now()) else {
+    let CheckoutState::Open(_, Action::Ask(asked)) = CheckoutState::of(&view, visit.backend.now())
+    else {
         let notice = visit.t.notice_conflict();
         return again(&visit, &view, StatusCode::CONFLICT, notice);
     };
     let answers = match questions::read(asked, &form, visit.t) {
         Ok(answers) => answers,
         Err(fields) => {
-            let manner = Manner {
+            let options = PageOptions {
                 status: Some(StatusCode::UNPROCESSABLE_ENTITY),
-                ..Manner::default()
+                ..PageOptions::default()
             };
-            return ask(&visit, &view, fields, false, manner);
+            return ask(&visit, &view, fields, false, options);
         }
     };
     let token = visit.token.clone().unwrap_or_default();
-    match visit.till.answer(&token, answers).await {
+    match visit.backend.answer(&token, answers).await {
         Ok(started) => onwards(&visit, &view, &started),
         Err(error) => refused(&visit, error).await,
     }
@@ -148,7 +152,7 @@ pub(crate) async fn abandon(visit: Visit, request: Request<Body>) -> Response {
     let Some(token) = visit.token.clone() else {
         return visit.problem(Problem::NotFound);
     };
-    match visit.till.abandon(&token).await {
+    match visit.backend.abandon(&token).await {
         Err(fault) => visit.problem(fault.into()),
         Ok(None) => visit.problem(Problem::NotFound),
         Ok(Some(ledger)) if ledger.open_attempt().is_none() => {
@@ -162,7 +166,7 @@ impl Visit {
     /// The payment behind the token.
     async fn view(&self) -> Result<CheckoutView, Problem> {
         let token = self.token.as_deref().ok_or(Problem::NotFound)?;
-        let view = self.till.checkout(token).await?;
+        let view = self.backend.checkout(token).await?;
         view.ok_or(Problem::NotFound)
     }
 }
@@ -226,8 +230,10 @@ async fn still_open(visit: &Visit) -> Response {
         Ok(view) => view,
         Err(problem) => return visit.problem(problem),
     };
-    let stage = Stage::of(&view, visit.till.now());
-    let (Stage::Open(attempt, _) | Stage::Lapsed(attempt) | Stage::Checking(attempt)) = stage
+    let state = CheckoutState::of(&view, visit.backend.now());
+    let (CheckoutState::Open(attempt, _)
+    | CheckoutState::Lapsed(attempt)
+    | CheckoutState::Checking(attempt)) = state
     else {
         // Something has happened meanwhile that says more than any notice.
         return visit.see_other(&address(&view));
@@ -238,30 +244,30 @@ async fn still_open(visit: &Visit) -> Response {
 
 /// Where the payment stands, under a notice.
 fn again(visit: &Visit, view: &CheckoutView, status: StatusCode, notice: String) -> Response {
-    let manner = Manner {
+    let options = PageOptions {
         status: Some(status),
         notice: Some(notice),
-        ..Manner::default()
+        ..PageOptions::default()
     };
-    current(visit, view, false, manner)
+    current(visit, view, false, options)
 }
 
 /// The page of a payment as it stands.
-fn current(visit: &Visit, view: &CheckoutView, held: bool, manner: Manner) -> Response {
-    let stage = Stage::of(view, visit.till.now());
-    match stage {
-        Stage::Choose => offers(visit, view, manner),
-        Stage::Open(_, Action::Ask(asked)) => {
-            ask(visit, view, questions::blank(asked), held, manner)
+fn current(visit: &Visit, view: &CheckoutView, paused: bool, options: PageOptions) -> Response {
+    let state = CheckoutState::of(view, visit.backend.now());
+    match state {
+        CheckoutState::Choose => offers(visit, view, options),
+        CheckoutState::Open(_, Action::Ask(asked)) => {
+            ask(visit, view, questions::blank(asked), paused, options)
         }
-        Stage::Open(_, Action::Show(instructions)) => {
-            instruct(visit, view, instructions, held, manner)
+        CheckoutState::Open(_, Action::Show(instructions)) => {
+            instruct(visit, view, instructions, paused, options)
         }
-        _ => ways::state(visit, view, stage, Place::Checkout { held }, manner),
+        _ => status::page(visit, view, state, PageKind::Checkout { paused }, options),
     }
 }
 
-fn offers(visit: &Visit, view: &CheckoutView, manner: Manner) -> Response {
+fn offers(visit: &Visit, view: &CheckoutView, options: PageOptions) -> Response {
     let rows = view
         .offers
         .iter()
@@ -272,7 +278,7 @@ fn offers(visit: &Visit, view: &CheckoutView, manner: Manner) -> Response {
     visit.framed(
         heading,
         Some(super::visit::summary(view)),
-        manner,
+        options,
         |frame| Choose {
             frame,
             action: format!("{}/choose", address(view)),
@@ -297,7 +303,7 @@ fn changed(visit: &Visit, view: &CheckoutView, method: MethodId, account: &Accou
     };
     let page = address(view);
     let heading = visit.t.changed_title();
-    visit.page(view, &heading, Manner::default(), |frame| Changed {
+    visit.page(view, &heading, PageOptions::default(), |frame| Changed {
         frame,
         action: format!("{page}/choose"),
         all: page,
@@ -324,22 +330,22 @@ fn ask(
     visit: &Visit,
     view: &CheckoutView,
     fields: Vec<Field>,
-    held: bool,
-    manner: Manner,
+    paused: bool,
+    options: PageOptions,
 ) -> Response {
-    let stage = Stage::of(view, visit.till.now());
+    let state = CheckoutState::of(view, visit.backend.now());
     let provider = view
         .ledger
         .open_attempt()
         .map_or_else(|| visit.t.provider_unnamed(), |open| visit.provider(open));
     let heading = visit.t.questions_title(&provider);
-    let ways = ways::ways(visit, view, stage, Place::Checkout { held }, None);
-    visit.page(view, &heading, manner, |frame| Questions {
+    let navigation = status::navigation(visit, view, state, PageKind::Checkout { paused }, None);
+    visit.page(view, &heading, options, |frame| Questions {
         frame,
         action: format!("{}/answer", address(view)),
         provider,
         fields,
-        ways,
+        navigation,
     })
 }
 
@@ -347,21 +353,21 @@ fn instruct(
     visit: &Visit,
     view: &CheckoutView,
     instructions: &Instructions,
-    held: bool,
-    mut manner: Manner,
+    paused: bool,
+    mut options: PageOptions,
 ) -> Response {
-    let stage = Stage::of(view, visit.till.now());
+    let state = CheckoutState::of(view, visit.backend.now());
     let Some(open) = view.ledger.open_attempt() else {
         return visit.problem(Problem::Failure);
     };
-    let place = Place::Checkout { held };
+    let kind = PageKind::Checkout { paused };
     let provider = visit.provider(open);
-    manner.refresh = ways::refresh(visit, view, stage, place);
-    let ways = ways::ways(visit, view, stage, place, manner.refresh.as_ref());
+    options.refresh = status::refresh(visit, view, state, kind);
+    let navigation = status::navigation(visit, view, state, kind, options.refresh.as_ref());
     let heading = visit.t.show_title(&provider);
-    let plain_loopback = visit.till.plain_loopback();
+    let plain_loopback = visit.backend.plain_loopback();
     let link = instructions.link.clone();
-    visit.page(view, &heading, manner, |frame| Show {
+    visit.page(view, &heading, options, |frame| Show {
         frame,
         provider,
         text: instructions.text.clone(),
@@ -369,6 +375,6 @@ fn instruct(
         qr: instructions.qr.as_deref().and_then(qr::draw),
         link: link.filter(|link| links::is_opener(link, plain_loopback)),
         paid: format!("/return/{}", open.return_token.expose()),
-        ways,
+        navigation,
     })
 }

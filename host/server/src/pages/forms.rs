@@ -6,7 +6,7 @@ use http::{HeaderMap, Request};
 use kassette_domain::secret::Secret;
 use url::Url;
 
-use crate::listen::UsedUp;
+use crate::web::budget::Overloaded;
 
 /// Longest form, in bytes: a handful of answers.
 const MOST_BYTES: usize = 16 * 1024;
@@ -100,7 +100,7 @@ fn too_large_or_broken(error: &axum::Error) -> BadForm {
         if source.is::<http_body_util::LengthLimitError>() {
             return BadForm::TooLarge;
         }
-        if source.is::<UsedUp>() {
+        if source.is::<Overloaded>() {
             return BadForm::Busy;
         }
         cause = source.source();

@@ -16,7 +16,7 @@ use kassette_store::Answered;
 use super::forms;
 use super::problems::Problem;
 use super::templates::{Invitation, InvitationOver, Tone};
-use super::visit::{Manner, Visit};
+use super::visit::{PageOptions, Visit};
 
 /// What is wrong with an answer.
 enum Wrong {
@@ -48,8 +48,13 @@ pub(crate) async fn answer(visit: Visit, request: Request<Body>) -> Response {
     let code = form.get("consent_code").unwrap_or_default().trim();
     let answered = match form.get("decision") {
         Some("accept") if code.is_empty() => return again(&visit, Wrong::NoCode).await,
-        Some("accept") => visit.till.accept_invitation(token, Secret::new(code)).await,
-        Some("decline") => visit.till.decline_invitation(token).await,
+        Some("accept") => {
+            visit
+                .backend
+                .accept_invitation(token, Secret::new(code))
+                .await
+        }
+        Some("decline") => visit.backend.decline_invitation(token).await,
         _ => return again(&visit, Wrong::Undecided).await,
     };
     match answered {
@@ -70,7 +75,7 @@ impl Visit {
     /// The invitation behind the token.
     async fn invitation(&self) -> Result<InvitationView, Problem> {
         let token = self.token.as_deref().ok_or(Problem::NoInvitation)?;
-        let view = self.till.invitation(token).await?;
+        let view = self.backend.invitation(token).await?;
         view.ok_or(Problem::NoInvitation)
     }
 }
@@ -89,24 +94,24 @@ async fn again(visit: &Visit, wrong: Wrong) -> Response {
         Wrong::NoCode => (None, Some(visit.t.invitation_error_missing())),
         Wrong::Code => (None, Some(visit.t.invitation_error_wrong())),
     };
-    let manner = Manner {
+    let options = PageOptions {
         status: Some(StatusCode::UNPROCESSABLE_ENTITY),
         notice,
-        ..Manner::default()
+        ..PageOptions::default()
     };
-    open(visit, &view, manner, error)
+    open(visit, &view, options, error)
 }
 
 /// Where the invitation stands.
 fn current(visit: &Visit, view: &InvitationView, status: StatusCode) -> Response {
     let (t, reseller) = (visit.t, &view.reseller.name);
     let business = view.standing.invitation.business_name.as_str();
-    let manner = Manner {
+    let options = PageOptions {
         status: Some(status),
-        ..Manner::default()
+        ..PageOptions::default()
     };
     let (tone, heading, text) = match view.standing.status {
-        DelegationStatus::Invited => return open(visit, view, manner, None),
+        DelegationStatus::Invited => return open(visit, view, options, None),
         DelegationStatus::Authorized => (
             Tone::Good,
             t.invitation_authorized_title(),
@@ -128,7 +133,7 @@ fn current(visit: &Visit, view: &InvitationView, status: StatusCode) -> Response
             t.invitation_revoked_text(reseller),
         ),
     };
-    visit.framed(heading.clone(), None, manner, |frame| InvitationOver {
+    visit.framed(heading.clone(), None, options, |frame| InvitationOver {
         frame,
         tone,
         heading,
@@ -136,11 +141,16 @@ fn current(visit: &Visit, view: &InvitationView, status: StatusCode) -> Response
     })
 }
 
-fn open(visit: &Visit, view: &InvitationView, manner: Manner, error: Option<String>) -> Response {
+fn open(
+    visit: &Visit,
+    view: &InvitationView,
+    options: PageOptions,
+    error: Option<String>,
+) -> Response {
     let invitation = &view.standing.invitation;
     let reseller = view.reseller.name.clone();
     let title = visit.t.invitation_title(&reseller);
-    visit.framed(title, None, manner, |frame| Invitation {
+    visit.framed(title, None, options, |frame| Invitation {
         frame,
         action: format!("/invitation/{}", invitation.token.expose()),
         reseller,

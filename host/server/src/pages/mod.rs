@@ -16,7 +16,9 @@
 //! return page applies, and nothing needs a script. E-mail, payment id and USD amount are never shown.
 
 mod assets;
+mod backend;
 mod checkout;
+mod checkout_state;
 mod forms;
 mod icons;
 mod invitation;
@@ -26,12 +28,10 @@ mod qr;
 mod questions;
 mod reply;
 mod returned;
-mod stage;
+mod status;
 mod templates;
 mod texts;
-mod till;
 mod visit;
-mod ways;
 
 #[cfg(test)]
 mod fixtures;
@@ -50,15 +50,17 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use kassette_gateway::Gateway;
 
-use self::till::Till;
-use crate::api::{ApiError, ApiState};
+use self::backend::Backend;
+use crate::admission::Class;
+use crate::api::ApiState;
 use crate::proxies::Proxies;
 use crate::telemetry::Edge;
+use crate::web::ApiError;
 
 /// What the pages stand on; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct PagesState {
-    till: Arc<dyn Till>,
+    backend: Arc<dyn Backend>,
     /// Addresses whose `X-Forwarded-For` counts.
     trusted_proxies: Proxies,
     /// Counts requests per address, together with the API's; none in tests of the pages alone.
@@ -70,7 +72,7 @@ impl PagesState {
     /// settings at each request.
     pub(crate) fn new(gateway: Gateway, trusted_proxies: Proxies) -> Self {
         Self {
-            till: Arc::new(gateway),
+            backend: Arc::new(gateway),
             trusted_proxies,
             limiter: None,
         }
@@ -85,11 +87,18 @@ impl PagesState {
 
 /// The payers' pages, for the public listener.
 pub(crate) fn router(state: PagesState) -> Router {
-    // Who reloads the answer to a form from the address bar sees where the payment stands.
+    // A payer who reloads the answer to a form from the address bar sees where the payment stands.
     let form = || get(checkout::look_again);
-    Router::new()
+    let by_method = Router::new()
+        .route(
+            "/invitation/{token}",
+            get(invitation::show).post(invitation::answer),
+        )
+        .route("/assets/{file}", get(assets::serve));
+    let modules = Router::new()
         .route("/checkout/{token}", get(checkout::show))
-        .route("/checkout/{token}/go", get(checkout::go))
+        .route("/checkout/{token}/go", get(checkout::go));
+    let starts = Router::new()
         .route(
             "/checkout/{token}/choose",
             form().merge(post(checkout::choose)),
@@ -102,30 +111,35 @@ pub(crate) fn router(state: PagesState) -> Router {
             "/checkout/{token}/abandon",
             form().merge(post(checkout::abandon)),
         )
-        .route("/return/{token}", get(returned::show))
-        .route(
-            "/invitation/{token}",
-            get(invitation::show).post(invitation::answer),
-        )
-        .route("/assets/{file}", get(assets::serve))
-        .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
-        .layer(middleware::from_fn_with_state(state.clone(), limit))
-        .layer(edge(&state))
-        .with_state(state)
+        .route("/return/{token}", get(returned::show));
+    let edge = edge(&state);
+    let mut router = Router::new();
+    for (class, routes) in [
+        (Class::Starts, starts),
+        (Class::Modules, modules),
+        (Class::ByMethod, by_method),
+    ] {
+        let routes = routes
+            .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
+            .layer(middleware::from_fn_with_state(state.clone(), limit))
+            .layer(edge.of_class(class));
+        router = router.merge(routes);
+    }
+    router.with_state(state)
 }
 
-/// What all pages have in common; behind the public listener's doors, where there are any.
+/// What all pages have in common; with the public listener's admission, where there is one.
 fn edge(state: &PagesState) -> Edge {
     match &state.limiter {
         None => Edge::new("public", after_panic),
         Some(limiter) => {
             let admission = Arc::clone(limiter.admission());
-            Edge::behind(admission, busy, "public", after_panic)
+            Edge::with_admission(admission, busy, "public", after_panic)
         }
     }
 }
 
-/// The answer where too many are inside: the head of the API's, with words for payers.
+/// The answer where too many requests are in flight: the head of the API's, with words for payers.
 fn busy() -> Response {
     let text = "Many people are paying just now. Wait a moment and open your payment link again.";
     plain(ApiError::Busy, text)
@@ -140,7 +154,7 @@ fn plain(error: ApiError, text: &'static str) -> Response {
     Response::from_parts(head, Body::from(text))
 }
 
-/// Whoever guesses tokens or reloads without end waits: payers bring no key, so addresses count.
+/// A client that guesses tokens or reloads without end waits: payers bring no key, so addresses count.
 async fn limit(State(state): State<PagesState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let counted = state

@@ -5,16 +5,16 @@ use http::StatusCode;
 use kassette_store::Fault;
 
 use super::forms::BadForm;
-use super::templates::{Primary, State, Tone, Ways};
-use super::visit::{Manner, Visit};
-use crate::telemetry::InternalCause;
+use super::templates::{Navigation, Primary, State, Tone};
+use super::visit::{PageOptions, Visit};
+use crate::web::marks::InternalCause;
 
 /// What is wrong where no payment can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// Nobody knows the token.
+    /// No payment has the token.
     NotFound,
-    /// Nobody knows the invitation's token.
+    /// No invitation has the token.
     NoInvitation,
     /// A form of an invitation that is not to be acted on.
     Invitation(BadForm),
@@ -103,18 +103,18 @@ pub(crate) fn page(visit: &Visit, problem: Problem) -> Response {
         }),
         _ => None,
     };
-    let manner = Manner {
+    let options = PageOptions {
         status: Some(status),
-        ..Manner::default()
+        ..PageOptions::default()
     };
-    let mut response = visit.framed(heading.clone(), None, manner, |frame| State {
+    let mut response = visit.framed(heading.clone(), None, options, |frame| State {
         frame,
         tone: Tone::Bad,
         heading,
         text,
         extra: None,
         primary,
-        ways: Ways::default(),
+        navigation: Navigation::default(),
     });
     if let Problem::Store { cause, .. } = problem {
         response.extensions_mut().insert(InternalCause(cause));

@@ -70,7 +70,6 @@ pub(crate) struct Page<T> {
     pub(crate) template: T,
     /// Its language.
     pub(crate) texts: Texts,
-    /// The status.
     pub(crate) status: StatusCode,
     /// Where its forms may lead.
     pub(crate) forms: FormTarget,

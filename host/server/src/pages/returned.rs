@@ -3,10 +3,10 @@
 use axum::extract::RawQuery;
 use axum::response::Response;
 
+use super::checkout_state::CheckoutState;
 use super::problems::Problem;
-use super::stage::Stage;
-use super::visit::{Manner, Visit};
-use super::ways::{self, Place};
+use super::status::{self, PageKind};
+use super::visit::{PageOptions, Visit};
 
 /// `GET /return/{token}`
 pub(crate) async fn show(visit: Visit, RawQuery(query): RawQuery) -> Response {
@@ -14,11 +14,11 @@ pub(crate) async fn show(visit: Visit, RawQuery(query): RawQuery) -> Response {
         return visit.problem(Problem::NotFound);
     };
     let query = query.unwrap_or_default();
-    match visit.till.returned(token, &query).await {
+    match visit.backend.returned(token, &query).await {
         Ok(Some(view)) => {
-            let stage = Stage::of(&view.checkout, visit.till.now());
-            let place = Place::Return(&view.attempt);
-            ways::state(&visit, &view.checkout, stage, place, Manner::default())
+            let state = CheckoutState::of(&view.checkout, visit.backend.now());
+            let kind = PageKind::Return(&view.attempt);
+            status::page(&visit, &view.checkout, state, kind, PageOptions::default())
         }
         Ok(None) => visit.problem(Problem::NotFound),
         Err(fault) => visit.problem(fault.into()),

@@ -73,7 +73,6 @@ pub(crate) struct Row {
     pub(crate) seen: String,
     /// Its name.
     pub(crate) provider: String,
-    /// Its note.
     pub(crate) note: Option<String>,
     /// The link beside it.
     pub(crate) link: Option<String>,
@@ -87,7 +86,7 @@ pub(crate) struct Choose {
     pub(crate) frame: Frame,
     /// Where the form goes.
     pub(crate) action: String,
-    /// The ways, best first.
+    /// The methods, best first.
     pub(crate) rows: Vec<Row>,
     /// Back to the shop, where it is known.
     pub(crate) back: Option<String>,
@@ -101,9 +100,9 @@ pub(crate) struct Changed {
     pub(crate) frame: Frame,
     /// Where the form goes.
     pub(crate) action: String,
-    /// Where all ways are seen.
+    /// Where all methods are seen.
     pub(crate) all: String,
-    /// The way.
+    /// The method.
     pub(crate) row: Row,
 }
 
@@ -154,7 +153,7 @@ pub(crate) struct Questions {
     /// The questions.
     pub(crate) fields: Vec<Field>,
     /// The way out.
-    pub(crate) ways: Ways,
+    pub(crate) navigation: Navigation,
 }
 
 impl Questions {
@@ -214,7 +213,7 @@ pub(crate) struct Show {
     /// Where the vendor is asked for news.
     pub(crate) paid: String,
     /// The way out.
-    pub(crate) ways: Ways,
+    pub(crate) navigation: Navigation,
 }
 
 /// The mood of a page about a state.
@@ -279,10 +278,10 @@ pub(crate) enum Primary {
     },
 }
 
-/// Ways out of a page.
+/// The links at the end of a page.
 #[derive(Default)]
-pub(crate) struct Ways {
-    /// Another way to pay: where the form goes, and what happens first.
+pub(crate) struct Navigation {
+    /// Another method: where the form goes, and what happens first.
     pub(crate) another: Option<(String, String)>,
     /// Back to the shop.
     pub(crate) back: Option<String>,
@@ -313,5 +312,5 @@ pub(crate) struct State {
     /// What to do next.
     pub(crate) primary: Option<Primary>,
     /// What else can be done.
-    pub(crate) ways: Ways,
+    pub(crate) navigation: Navigation,
 }

@@ -13,11 +13,11 @@ use kassette_domain::key::Environment;
 use kassette_gateway::checkout::CheckoutView;
 
 use super::PagesState;
+use super::backend::Backend;
 use super::problems::{self, Problem};
 use super::reply::{FormTarget, Page, Referrer, Refresh, see_other};
 use super::templates::{Frame, Summary};
 use super::texts::Texts;
-use super::till::Till;
 
 /// Longest token that is looked up; ours have 43 characters.
 const MOST_TOKEN: usize = 64;
@@ -25,7 +25,7 @@ const MOST_TOKEN: usize = 64;
 /// One request of a payer.
 pub(crate) struct Visit {
     /// The gateway.
-    pub(crate) till: Arc<dyn Till>,
+    pub(crate) backend: Arc<dyn Backend>,
     /// The language.
     pub(crate) t: Texts,
     /// The token of the address; none for what cannot be one.
@@ -54,17 +54,17 @@ impl FromRequestParts<PagesState> for Visit {
             peer.map(|ConnectInfo(peer)| state.trusted_proxies.client(peer.ip(), &parts.headers));
         Ok(Self {
             ip,
-            till: Arc::clone(&state.till),
+            backend: Arc::clone(&state.backend),
             t: Texts::negotiate(&parts.headers),
             token: token.filter(|text| text.len() <= MOST_TOKEN && text.bytes().all(plain)),
-            public_url: state.till.public_url(),
+            public_url: state.backend.public_url(),
         })
     }
 }
 
 /// What a page is, besides its body.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Manner {
+pub(crate) struct PageOptions {
     /// The status; none is 200.
     pub(crate) status: Option<StatusCode>,
     /// What became of what the payer just did.
@@ -87,7 +87,7 @@ impl Visit {
 
     /// The name under which payers know an attempt's provider.
     pub(crate) fn provider(&self, attempt: &Attempt) -> String {
-        self.till
+        self.backend
             .provider_name(&attempt.account)
             .unwrap_or_else(|| self.t.provider_unnamed())
     }
@@ -95,7 +95,7 @@ impl Visit {
     /// The name under which payers know an attempt's method.
     pub(crate) fn method(&self, attempt: &Attempt) -> String {
         self.t
-            .method(attempt.method, self.till.label(attempt.method))
+            .method(attempt.method, self.backend.label(attempt.method))
     }
 
     /// A page about a payment; `fill` makes its template from the frame.
@@ -103,12 +103,12 @@ impl Visit {
         &self,
         view: &CheckoutView,
         heading: &str,
-        manner: Manner,
+        options: PageOptions,
         fill: impl FnOnce(Frame) -> T,
     ) -> Response {
         let summary = summary(view);
         let title = format!("{heading} – {}", summary.merchant);
-        self.framed(title, Some(summary), manner, fill)
+        self.framed(title, Some(summary), options, fill)
     }
 
     /// A page about no payment.
@@ -121,24 +121,24 @@ impl Visit {
         &self,
         title: String,
         summary: Option<Summary>,
-        manner: Manner,
+        options: PageOptions,
         fill: impl FnOnce(Frame) -> T,
     ) -> Response {
         let frame = Frame {
             t: self.t,
             title,
             summary,
-            notice: manner.notice,
-            refresh: manner.refresh.as_ref().map(Refresh::content),
-            leave: manner.leave,
+            notice: options.notice,
+            refresh: options.refresh.as_ref().map(Refresh::content),
+            leave: options.leave,
         };
         Page {
             template: fill(frame),
             texts: self.t,
-            status: manner.status.unwrap_or(StatusCode::OK),
-            forms: manner.forms,
-            referrer: manner.referrer,
-            refresh: manner.refresh,
+            status: options.status.unwrap_or(StatusCode::OK),
+            forms: options.forms,
+            referrer: options.referrer,
+            refresh: options.refresh,
             secure: self.secure(),
         }
         .into_response()

@@ -1,6 +1,6 @@
 //! Modules that were put into the plugin folder, in the audit log.
 //!
-//! Nobody says who put them there; the log says which version took over, and when.
+//! No request says which person put them there; the log says which version took over, and when.
 
 use std::collections::VecDeque;
 use std::time::Duration;

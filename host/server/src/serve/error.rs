@@ -9,7 +9,6 @@ use kassette_store::Fault;
 use kassette_store::sled::OpenError;
 
 use crate::config::ConfigError;
-use crate::dev::{CredentialsError, GuestError, SeedError};
 use crate::listen::ListenError;
 use crate::master_key::MasterKeyError;
 
@@ -42,20 +41,8 @@ pub(crate) enum ServeError {
     SimulatorSecrets(String),
     #[error(transparent)]
     Settings(#[from] kassette_gateway::workers::SettingsRefused),
-    #[error(transparent)]
-    Guests(#[from] GuestError),
-    #[error(transparent)]
-    Credentials(#[from] CredentialsError),
-    #[error(transparent)]
-    Seed(#[from] SeedError),
-    #[error("{0} is not a loopback address; dev has demo keys, so it is refused without --expose")]
-    Exposed(SocketAddr),
     #[error("the admin listener {0} is not loopback, so it needs admin_tls_cert and admin_tls_key")]
     PlainAdmin(SocketAddr),
-    #[error("the demo shop cannot listen for its events: {0}")]
-    NoReceiver(std::io::Error),
-    #[error("dev builds modules from source: run it in a clone of the repository")]
-    NoWorkspace,
     #[error("{path}: {why}")]
     Folder { path: String, why: String },
     #[error(

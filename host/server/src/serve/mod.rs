@@ -2,17 +2,17 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `parts` | puts store, modules, gateway and listeners together |
+//! | `assembly` | makes store, modules, gateway and listeners of the options |
 //! | `running` | answers, works, reloads, stops in order |
 //! | `drops` | writes modules that were put into the folder into the audit log |
-//! | `way_out` | how the modules' requests leave |
+//! | `outgoing` | sends the modules' requests |
 //! | `error` | why it does not start |
 
+mod assembly;
 mod drops;
 mod error;
-mod parts;
+mod outgoing;
 mod running;
-mod way_out;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile};
 use crate::ready::Ready;
-use crate::simulators::{Place, Planned, SANDBOX, Simulators};
+use crate::simulators::{PlannedAccount, SANDBOX, SharedSecrets, SimulatorSettings, Simulators};
 
+pub(crate) use assembly::{ServerOptions, start};
 pub(crate) use error::ServeError;
-pub(crate) use parts::{Parts, start};
 pub(crate) use running::Running;
 
 /// Where the sandbox's payer page stands below the public origin.
@@ -61,7 +61,7 @@ pub(crate) async fn run(
         .master_key_file
         .as_deref()
         .map(|path| config.path(path));
-    let parts = Parts {
+    let options = ServerOptions {
         profile: Profile::Serve,
         master: crate::master_key::read(key_file.as_deref())?,
         listen: config.main.listen,
@@ -74,7 +74,7 @@ pub(crate) async fn run(
         controls: None,
         config,
     };
-    let running = start(parts).await?;
+    let running = start(options).await?;
     running.begin();
     if let Some(path) = ready_file {
         let ready = Ready {
@@ -102,15 +102,15 @@ async fn sandbox(
     let folder = data_dir.join("simulators");
     crate::files::make_private_folder(&folder)
         .map_err(|error| ServeError::folder(&folder, error))?;
-    let secrets = crate::cli::shared_secrets(&folder.join("secrets.json"))
+    let secrets = SharedSecrets::read_or_draw(&folder.join("secrets.json"))
         .map_err(ServeError::SimulatorSecrets)?;
     let host = public_url.trim_start_matches("https://").to_owned();
-    let place = Place {
+    let settings = SimulatorSettings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         data_dir: folder,
         public_base: Some(format!("{public_url}{SANDBOX_PATH}")),
         redirect_hosts: vec![host],
     };
-    let planned = Planned::of(SANDBOX, Environment::Test);
-    Ok(Simulators::start(&[(planned, secrets)], place, clock).await?)
+    let planned = PlannedAccount::of(SANDBOX, Environment::Test);
+    Ok(Simulators::start(&[(planned, secrets)], settings, clock).await?)
 }

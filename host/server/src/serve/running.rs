@@ -1,4 +1,4 @@
-//! A server whose parts stand, from its first answer to its last.
+//! An assembled server, from its first answer to its last.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ServeError;
-use super::parts::settings;
+use super::assembly::settings;
 use crate::config::{Config, Profile};
 use crate::listen::Listener;
 use crate::simulators::Simulators;
 
-/// A server whose parts stand; nothing is answered before [`Running::begin`].
+/// An assembled server; nothing is answered before [`Running::begin`].
 pub(crate) struct Running {
     pub(super) gateway: Gateway,
     pub(super) store: Arc<SledStore>,
@@ -28,7 +28,7 @@ pub(crate) struct Running {
     pub(super) simulators: Option<Simulators>,
     /// Ends listeners first.
     pub(super) closing: CancellationToken,
-    /// Ends workers once nobody is served any more.
+    /// Ends workers once no request is served any more.
     pub(super) ending: CancellationToken,
     pub(super) listening: TaskTracker,
     pub(super) working: TaskTracker,
@@ -37,7 +37,6 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// The gateway.
     pub(crate) const fn gateway(&self) -> &Gateway {
         &self.gateway
     }

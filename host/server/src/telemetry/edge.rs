@@ -18,32 +18,32 @@ use kassette_runtime::Sampled;
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
-use super::request_id::RequestId;
 use super::requests::{Requests, UNMATCHED, Usual};
-use crate::admission::{Admission, Place};
-use crate::listen::{Crowded, PutOff};
-
-/// Put into the extensions of a 500: why, for the log. Callers never see it.
-#[derive(Clone, Debug)]
-pub(crate) struct InternalCause(pub(crate) String);
+use crate::admission::{Admission, Class, Permit};
+use crate::web::marks::{InternalCause, OverBudget, PauseReading};
+use crate::web::request_id::RequestId;
 
 /// Failed requests of a listener that are told in a second: on a full disk every request fails.
 const FAILURES_PER_SECOND: u32 = 20;
 
 /// The layer; put it around a finished router with `Router::layer`, fallbacks included.
 #[derive(Clone)]
-pub(crate) struct Edge(Arc<Inner>);
+pub(crate) struct Edge {
+    inner: Arc<Inner>,
+    /// The class of the routes inside.
+    class: Class,
+}
 
 struct Inner {
     requests: Requests,
     /// Answers of 500 and more.
     failures: Sampled,
     on_panic: fn() -> Response,
-    doors: Option<Doors>,
+    admission: Option<AdmissionControl>,
 }
 
-/// Who is let in, and what the others are told.
-struct Doors {
+/// Which requests are admitted, and how the others are answered.
+struct AdmissionControl {
     admission: Arc<Admission>,
     on_refusal: fn() -> Response,
 }
@@ -54,27 +54,41 @@ impl Edge {
         Self::made(listener, on_panic, None)
     }
 
-    /// The same, behind doors. `on_refusal` makes the answer where too many are inside.
-    pub(crate) fn behind(
+    /// The same, with admission. `on_refusal` makes the answer where too many requests are in flight.
+    pub(crate) fn with_admission(
         admission: Arc<Admission>,
         on_refusal: fn() -> Response,
         listener: &'static str,
         on_panic: fn() -> Response,
     ) -> Self {
-        let doors = Doors {
+        let control = AdmissionControl {
             admission,
             on_refusal,
         };
-        Self::made(listener, on_panic, Some(doors))
+        Self::made(listener, on_panic, Some(control))
     }
 
-    fn made(listener: &'static str, on_panic: fn() -> Response, doors: Option<Doors>) -> Self {
-        Self(Arc::new(Inner {
+    /// The same layer for routes of another class than [`Class::ByMethod`]; its measures are shared.
+    pub(crate) fn of_class(&self, class: Class) -> Self {
+        let inner = Arc::clone(&self.inner);
+        Self { inner, class }
+    }
+
+    fn made(
+        listener: &'static str,
+        on_panic: fn() -> Response,
+        admission: Option<AdmissionControl>,
+    ) -> Self {
+        let inner = Inner {
             requests: Requests::new(listener),
             failures: Sampled::new("failed-request", FAILURES_PER_SECOND),
             on_panic,
-            doors,
-        }))
+            admission,
+        };
+        Self {
+            inner: Arc::new(inner),
+            class: Class::ByMethod,
+        }
     }
 }
 
@@ -134,28 +148,28 @@ where
             at: Instant::now(),
         };
         let handler = Arc::clone(&self.handler);
-        let edge = &handler.edge.0;
-        let mut place = None;
-        if let Some(doors) = &edge.doors {
-            let door = doors.admission.door(&seen.method, seen.route());
-            let crowded = request.extensions().get::<Crowded>().is_some();
-            let Some(admitted) = door.admit().filter(|_| !crowded) else {
-                let mut response = (doors.on_refusal)();
-                response.extensions_mut().insert(PutOff);
+        let edge = &handler.edge;
+        let mut permit = None;
+        if let Some(control) = &edge.inner.admission {
+            let limiter = control.admission.limiter(edge.class, &seen.method);
+            let over_budget = request.extensions().get::<OverBudget>().is_some();
+            let Some(admitted) = limiter.admit().filter(|_| !over_budget) else {
+                let mut response = (control.on_refusal)();
+                response.extensions_mut().insert(PauseReading);
                 seen.finish(&mut response, &handler);
                 let response = Some(response);
                 return Answering::Refused { response };
             };
             request = request.map(|body| admitted.count_once_whole(body));
-            place = Some(admitted);
+            permit = Some(admitted);
         }
         // Nothing of it happens before it is polled.
         let answer = self.inner.call(request);
         Answering::Admitted {
             answer,
             seen: Some(seen),
-            place,
-            stood_back: false,
+            permit,
+            yielded: false,
             handler,
         }
     }
@@ -166,15 +180,15 @@ pin_project! {
     /// boxes it anyway.
     #[project = Answered]
     pub(crate) enum Answering<F> {
-        // Nobody was let in.
+        // The request was not admitted.
         Refused { response: Option<Response> },
         Admitted {
             #[pin]
             answer: F,
             // Until it is answered.
             seen: Option<Seen>,
-            place: Option<Arc<Place>>,
-            stood_back: bool,
+            permit: Option<Arc<Permit>>,
+            yielded: bool,
             handler: Arc<Handler>,
         },
     }
@@ -189,25 +203,25 @@ impl<F: Future<Output = Result<Response, Infallible>>> Future for Answering<F> {
             Answered::Admitted {
                 answer,
                 seen,
-                place,
-                stood_back,
+                permit,
+                yielded,
                 handler,
             } => {
-                if let Some(place) = place
-                    && !mem::replace(stood_back, true)
+                if let Some(permit) = permit
+                    && !mem::replace(yielded, true)
                 {
                     // Woken once the others have had their turn.
-                    ready!(pin!(place.stand_back()).poll(cx));
+                    ready!(pin!(permit.yield_once()).poll(cx));
                 }
-                let mut response = ready!(handler.edge.0.guarded(answer, cx));
-                *place = None;
+                let mut response = ready!(handler.edge.inner.guarded(answer, cx));
+                *permit = None;
                 seen.take().map(|seen| {
                     seen.finish(&mut response, handler);
                     response
                 })
             }
         };
-        // None where it has been given, and then nobody asks again.
+        // None where it has been given, and then the caller does not poll again.
         response.map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
     }
 }
@@ -235,11 +249,6 @@ impl Inner {
 }
 
 impl Seen {
-    /// The route's template.
-    fn route(&self) -> &str {
-        template(self.route.as_ref())
-    }
-
     fn finish(self, response: &mut Response, handler: &Handler) {
         let Self {
             id,
@@ -260,13 +269,13 @@ impl Seen {
             status: response.status().as_u16(),
             took,
         };
-        let requests = &handler.edge.0.requests;
+        let requests = &handler.edge.inner.requests;
         requests.record(&handler.usual, line.route, &method, line.status, took);
         let cause = response.extensions_mut().remove::<InternalCause>();
         line.log(
             RequestId::marked(response.headers()),
             cause,
-            &handler.edge.0.failures,
+            &handler.edge.inner.failures,
         );
     }
 }
@@ -321,8 +330,8 @@ impl Line<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request_id::X_REQUEST_ID;
     use super::*;
+    use crate::web::request_id::X_REQUEST_ID;
     use axum::Router;
     use axum::body::Body;
     use axum::response::IntoResponse as _;
@@ -365,12 +374,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_not_let_in_is_told_and_nothing_is_done() {
+    async fn a_request_that_is_not_admitted_is_answered_and_nothing_is_done() {
         let none = crate::admission::InHand {
             reads: 0,
             ..Default::default()
         };
-        let edge = Edge::behind(
+        let edge = Edge::with_admission(
             Arc::new(Admission::new(none)),
             || (StatusCode::SERVICE_UNAVAILABLE, "full").into_response(),
             "test",
@@ -385,7 +394,7 @@ mod tests {
         let refused = ask(router.clone(), "/").await;
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(refused.headers()[X_REQUEST_ID], "mine");
-        assert!(refused.extensions().get::<PutOff>().is_some());
+        assert!(refused.extensions().get::<PauseReading>().is_some());
         let write = Request::builder().uri("/").method("POST");
         let write = router.oneshot(write.body(Body::empty()).unwrap()).await;
         assert_eq!(write.unwrap().status(), StatusCode::OK);

@@ -45,7 +45,7 @@ impl Readiness {
         if self.stopping.is_cancelled() {
             return Err("the server is stopping".to_owned());
         }
-        // Whoever comes while one asks the store waits for that answer.
+        // A probe that comes while another asks the store waits for that answer.
         let mut probed = self.probed.lock().await;
         if let Some((at, answer)) = probed.as_ref()
             && at.elapsed() < PROBE_EVERY

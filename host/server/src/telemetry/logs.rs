@@ -5,14 +5,13 @@ use std::io::IsTerminal as _;
 
 use kassette_runtime::Sampled;
 use parking_lot::Mutex;
+use serde::Deserialize;
 use tracing::callsite::Identifier;
 use tracing::{Event, Metadata};
 use tracing_subscriber::filter::{FilterExt as _, LevelFilter};
 use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt as _};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 use tracing_subscriber::{EnvFilter, fmt};
-
-use crate::config::LogFormat;
 
 /// Overrides the configured filter.
 const FILTER_VARIABLE: &str = "RUST_LOG";
@@ -21,6 +20,16 @@ const FILTER_VARIABLE: &str = "RUST_LOG";
 pub(super) const ACCESS: &str = "access";
 /// Most lines a second of one place in the code, so that no caller fills the disk with a log.
 const LINES_PER_SECOND: u32 = 100;
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// One JSON object a line, for machines.
+    Json,
+    /// For people.
+    Pretty,
+}
 
 /// Why nothing is logged.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +42,7 @@ pub(crate) enum LogError {
         /// Why.
         source: tracing_subscriber::filter::ParseError,
     },
-    /// Somebody else logs in this process already.
+    /// Another logger runs in this process already.
     #[error("logging was started before: {0}")]
     Twice(#[from] TryInitError),
 }
@@ -87,13 +96,13 @@ impl<S> Filter<S> for Bounded {
     }
 
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
-        let place = event.metadata();
-        place.target() == ACCESS
+        let metadata = event.metadata();
+        metadata.target() == ACCESS
             || self
                 .0
                 .lock()
-                .entry(place.callsite())
-                .or_insert_with(|| Sampled::new(place.target(), LINES_PER_SECOND))
+                .entry(metadata.callsite())
+                .or_insert_with(|| Sampled::new(metadata.target(), LINES_PER_SECOND))
                 .line()
                 .is_some()
     }

@@ -7,7 +7,6 @@ mod edge;
 mod health;
 mod logs;
 mod prometheus;
-mod request_id;
 mod requests;
 
 use std::sync::Arc;
@@ -16,14 +15,13 @@ use axum::Router;
 use kassette_gateway::Gateway;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::edge::{Edge, InternalCause};
+pub(crate) use self::edge::Edge;
 #[cfg(test)]
 pub(crate) use self::logs::Log;
+pub(crate) use self::logs::LogFormat;
 use self::prometheus::Metrics;
 #[cfg(test)]
 pub(crate) use self::prometheus::for_tests;
-pub(crate) use self::request_id::RequestId;
-use crate::config::LogFormat;
 
 /// Starts to log and to measure for the whole process; call it before anything else.
 ///

@@ -25,7 +25,7 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Starts to record for the whole process, at the first call; before anything is measured,
-    /// because what was measured earlier is lost. None where somebody else records already.
+    /// because what was measured earlier is lost. None where another recorder is installed already.
     pub(crate) fn of_process() -> Option<Self> {
         static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
         let install = || match builder().and_then(PrometheusBuilder::install_recorder) {
@@ -44,7 +44,7 @@ impl Metrics {
         self.handle.render()
     }
 
-    /// Keeps memory bounded where nobody scrapes, until `end`.
+    /// Keeps memory bounded where no scraper comes, until `end`.
     pub(crate) async fn keep_folded(self, end: CancellationToken) {
         let mut ticks = tokio::time::interval(FOLD_EVERY);
         while end.run_until_cancelled(ticks.tick()).await.is_some() {

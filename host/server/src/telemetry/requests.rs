@@ -81,14 +81,14 @@ impl Requests {
         {
             return measure.record(took);
         }
-        let measure = self.known(route, method, status);
+        let measure = self.find_or_make(route, method, status);
         measure.record(took);
         if (200..300).contains(&status) {
             let _first = usual.0.set((route.into(), measure));
         }
     }
 
-    fn known(&self, route: &str, method: &'static str, status: u16) -> Measure {
+    fn find_or_make(&self, route: &str, method: &'static str, status: u16) -> Measure {
         let found = |measures: &Vec<Measure>| {
             let mut measures = measures.iter();
             measures.find(|each| each.is_of(method, status)).cloned()
@@ -99,7 +99,7 @@ impl Requests {
         let measure = self.measure(route, method, status);
         let mut routes = self.routes.write();
         let measures = routes.entry(route.into()).or_default();
-        // Somebody else may have been here first; then both stand for the same measures.
+        // Another thread may have been here first; then both stand for the same measures.
         measures.push(measure.clone());
         measure
     }

@@ -122,7 +122,7 @@ impl World {
         self.router.clone().oneshot(request).await.unwrap()
     }
 
-    /// Calls as somebody, with a JSON body where there is one.
+    /// Calls as an operator, with a JSON body where there is one.
     async fn call(
         &self,
         token: &Secret,

@@ -178,7 +178,7 @@ async fn what_is_no_destination_is_refused_with_a_reason() {
     let long = format!("https://shop.example/{}", "a".repeat(3000));
     let body = json!({ "url": long, "environment": "test" });
     world.post(&path, body).await.refused(422);
-    // Our own host on another port is somebody else, and a name that does not resolve may yet.
+    // Our own host on another port is another server, and a name that does not resolve may yet.
     create(
         &world,
         merchant,

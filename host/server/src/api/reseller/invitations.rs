@@ -12,11 +12,11 @@ use utoipa::ToSchema;
 
 use super::signed::{Invite, SignedReseller};
 use crate::api::document::{Authenticated, WithBody};
-use crate::api::error::{ApiError, ErrorBody};
 use crate::api::formats;
-use crate::api::json::{Fields, Invalid, text};
 use crate::api::payments::replayed;
 use crate::api::state::ApiState;
+use crate::web::error::{ApiError, ErrorBody};
+use crate::web::json::{Fields, Invalid, text};
 
 /// Whom a reseller invites.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
@@ -130,7 +130,7 @@ pub(super) async fn invite(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::json::parse;
+    use crate::web::json::parse;
 
     #[test]
     fn an_invitation_has_three_fields_and_no_other() {

@@ -14,9 +14,9 @@ use utoipa::{PartialSchema as _, ToSchema};
 use super::payments::DelegatedBody;
 use super::signed::{Read, SignedReseller};
 use crate::api::document::Authenticated;
-use crate::api::error::{ApiError, ErrorBody};
 use crate::api::state::ApiState;
 use crate::api::{answer, formats, query};
+use crate::web::error::{ApiError, ErrorBody};
 
 /// Payments of a page where `limit` is absent.
 const PAGE: usize = 50;

@@ -16,9 +16,9 @@ use utoipa::{PartialSchema as _, ToSchema};
 use super::list::{limit_of, parameter};
 use super::signed::{Permission, Read, SignedReseller};
 use crate::api::document::Authenticated;
-use crate::api::error::{ApiError, ErrorBody};
 use crate::api::state::ApiState;
 use crate::api::{answer, formats, query};
+use crate::web::error::{ApiError, ErrorBody};
 
 /// Most merchants of a page, and as many as one holds that asks for no number.
 const MAX_PAGE: usize = 1000;

@@ -19,12 +19,16 @@ use utoipa_axum::routes;
 
 use super::state::ApiState;
 
-/// The endpoints.
+/// The endpoints that read or write.
 pub(super) fn endpoints() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(invitations::invite))
         .routes(routes!(merchants::list))
         .routes(routes!(list::list, payments::create))
-        .routes(routes!(start::start))
         .routes(routes!(payments::read))
+}
+
+/// The endpoint that starts a payment.
+pub(super) fn starts() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(start::start))
 }

@@ -18,11 +18,11 @@ use utoipa::ToSchema;
 
 use super::signed::{Create, Read, SignedReseller};
 use crate::api::document::{Authenticated, WithBody};
-use crate::api::error::{ApiError, ErrorBody};
-use crate::api::json::{Fields, Invalid, Value, Wrong, text};
 use crate::api::payments::{PaymentBody, check_method, currency, method, mode, replayed};
 use crate::api::state::ApiState;
 use crate::api::{answer, formats};
+use crate::web::error::{ApiError, ErrorBody};
+use crate::web::json::{Fields, Invalid, Value, Wrong, text};
 
 /// What a reseller asks for.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
@@ -200,7 +200,7 @@ pub(super) async fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::json::parse;
+    use crate::web::json::parse;
     use serde_json::json;
 
     fn with(changes: serde_json::Value) -> Result<CreateBody, String> {

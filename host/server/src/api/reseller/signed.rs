@@ -10,8 +10,8 @@ use kassette_domain::signing::{Nonce, SignedRequest, Stamp};
 use kassette_gateway::auth::{ResellerCaller, rolled_out};
 
 use crate::api::access::{Arrived, bearer};
-use crate::api::error::ApiError;
 use crate::api::state::ApiState;
+use crate::web::error::ApiError;
 
 const TIMESTAMP: &str = "x-service-timestamp";
 const NONCE: &str = "x-service-nonce";
@@ -19,7 +19,6 @@ const SIGNATURE: &str = "x-service-signature";
 
 /// A scope, as a type: a handler's signature names the one it needs.
 pub(super) trait Permission: Send + Sync + 'static {
-    /// The scope.
     const SCOPE: Scope;
 
     /// Tokens that a request with this query takes from its key's bucket.
@@ -67,12 +66,12 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
     type Rejection = ApiError;
 
     /// Size, credential, rate, scope, rollout, signature, nonce: in this order. A nonce is taken only
-    /// by a request that could not have been made without the key, so nobody burns another's.
+    /// by a request that could not have been made without the key, so no other sender burns a reseller's.
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
         let gateway = state.gateway();
         let token = bearer(request.headers()).unwrap_or_default();
-        let known = gateway.reseller_caller(token).await;
-        let (caller, arrived) = Arrived::of(known, request, state).await?;
+        let authenticated = gateway.reseller_caller(token).await;
+        let (caller, arrived) = Arrived::of(authenticated, request, state).await?;
         let presented = bearer(&arrived.parts.headers).unwrap_or_default();
         let limit = gateway.settings().rate_limit;
         let keys = &state.limits().keys;
@@ -166,7 +165,7 @@ impl<'r> Signed<'r> {
 }
 
 /// Path and query, exactly as they stood. HTTP/1 has other forms of a target, which say the same and
-/// are signed by nobody; of HTTP/2 it is `:path`.
+/// are signed by no client; of HTTP/2 it is `:path`.
 fn target(parts: &Parts) -> Option<&str> {
     let is_absolute = parts.version < Version::HTTP_2 && parts.uri.authority().is_some();
     let target = parts.uri.path_and_query()?.as_str();

@@ -5,9 +5,9 @@ use axum::extract::State;
 
 use super::signed::{Create, SignedReseller};
 use crate::api::document::{Authenticated, WithBody};
-use crate::api::error::{ApiError, ErrorBody};
 use crate::api::start::{StartBody, StartedBody};
 use crate::api::state::ApiState;
+use crate::web::error::{ApiError, ErrorBody};
 
 /// Starts a payment that the reseller created with `checkout_mode` `direct`.
 ///

@@ -43,7 +43,7 @@ async fn guesses_are_counted_against_their_address_before_they_are_read() {
         .await
         .expect(429);
     assert!(!refused.header("retry-after").is_empty());
-    // Whoever has a key is not held up by them.
+    // A client with a key is not held up by them.
     world
         .get(&world.test_key().await, "/api/v1/methods")
         .await

@@ -11,7 +11,7 @@ use super::Connection;
 use super::call::Shape;
 use super::command::OperatorCreate;
 use crate::admin;
-use crate::cli::place::Place;
+use crate::cli::stopped_store::StoppedStore;
 
 /// Writes the operator with its line in the audit log; answers id and token.
 ///
@@ -36,8 +36,8 @@ pub(super) async fn create(
     let audited = Audited {
         operator: SYSTEM.into(),
         operator_id: None,
-        actor: words("--actor", connection.actor.as_deref(), SYSTEM)?,
-        reason: Some(words(
+        actor: audit_text("--actor", connection.actor.as_deref(), SYSTEM)?,
+        reason: Some(audit_text(
             "--reason",
             connection.reason.as_deref(),
             "made on the data directory",
@@ -47,8 +47,8 @@ pub(super) async fn create(
         before: None,
         after: Some(admin::operator_view(&operator).to_string()),
     };
-    let place = Place::of(create.config.clone(), create.data_dir.clone());
-    let options = place.options()?;
+    let store = StoppedStore::of(create.config.clone(), create.data_dir.clone());
+    let options = store.options()?;
     if let Some(data_dir) = options.path.parent() {
         crate::files::make_private_folder(data_dir)
             .map_err(|error| format!("{}: {error}", data_dir.display()))?;
@@ -64,8 +64,8 @@ pub(super) async fn create(
 }
 
 /// What was said, as the audit log takes it.
-fn words(option: &str, said: Option<&str>, otherwise: &str) -> Result<String, String> {
-    admin::words(said.unwrap_or(otherwise)).map_err(|why| format!("{option} {why}"))
+fn audit_text(option: &str, said: Option<&str>, otherwise: &str) -> Result<String, String> {
+    admin::audit_text(said.unwrap_or(otherwise)).map_err(|why| format!("{option} {why}"))
 }
 
 fn until(text: &str, now: Time) -> Result<Time, String> {

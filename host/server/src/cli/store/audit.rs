@@ -5,15 +5,18 @@ use kassette_store::sled::maintenance;
 use serde_json::Value;
 
 use super::{blocking, tell};
-use crate::cli::place::Place;
 use crate::cli::remote::{Connection, ask};
+use crate::cli::stopped_store::StoppedStore;
 
 /// Goes along the audit log of a running server where there is an operator token, else of a stopped
 /// one's store.
-pub(in crate::cli) async fn verify(connection: &Connection, place: Place) -> Result<(), String> {
-    let offline = place.is_named() || connection.token()?.is_none();
+pub(in crate::cli) async fn verify(
+    connection: &Connection,
+    store: StoppedStore,
+) -> Result<(), String> {
+    let offline = store.is_named() || connection.token()?.is_none();
     let verdict = if offline {
-        let options = place.options()?;
+        let options = store.options()?;
         let chain = blocking(move || {
             maintenance::verify_audit(&options).map_err(|error| error.to_string())
         })

@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 
 use super::target::Target;
 use super::{blocking, mib, tell};
-use crate::cli::place::Place;
 use crate::cli::progress::Shown;
 use crate::cli::remote::{Connection, Incoming, stream};
+use crate::cli::stopped_store::StoppedStore;
 
 /// Pieces that may wait to be written.
 const WAITING: usize = 16;
@@ -32,7 +32,7 @@ pub(in crate::cli) struct BackupArgs {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    place: Place,
+    store: StoppedStore,
     #[command(flatten)]
     connection: Connection,
 }
@@ -42,9 +42,9 @@ pub(in crate::cli) async fn backup(args: BackupArgs) -> Result<(), String> {
     let token = args.connection.token()?;
     let mut target = Target::open(&args.file, args.force)?;
     let to_output = target.is_output();
-    let offline = args.place.is_named() || token.is_none();
+    let offline = args.store.is_named() || token.is_none();
     let (done, target) = if offline {
-        let options = args.place.options()?;
+        let options = args.store.options()?;
         blocking(move || {
             let shown = Shown::new(None);
             let now = SystemClock.now();
@@ -135,8 +135,8 @@ impl Read for Arriving {
         }
         let length = buffer.len().min(self.rest.len());
         let taken = self.rest.split_to(length);
-        for (place, byte) in buffer.iter_mut().zip(taken) {
-            *place = byte;
+        for (at, byte) in buffer.iter_mut().zip(taken) {
+            *at = byte;
         }
         Ok(length)
     }

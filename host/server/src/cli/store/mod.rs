@@ -41,7 +41,7 @@ impl Words {
     /// What the line in the audit log says.
     fn asked(self) -> Result<Asked, String> {
         let said = |option: &str, text: Option<String>| {
-            let text = text.map(|text| crate::admin::words(&text));
+            let text = text.map(|text| crate::admin::audit_text(&text));
             text.transpose().map_err(|why| format!("{option} {why}"))
         };
         Ok(Asked {

@@ -6,8 +6,8 @@ use clap::Args;
 use kassette_store::sled::{MasterKey, maintenance};
 
 use super::{Words, blocking, mib, tell};
-use crate::cli::place::{self, Place};
 use crate::cli::progress::Shown;
+use crate::cli::stopped_store::{self, StoppedStore};
 use crate::master_key;
 
 /// Where the new master key stands; never on a command line, which everybody on the machine can read.
@@ -17,7 +17,7 @@ const NEW_KEY: &str = "KASSETTE_NEW_MASTER_KEY";
 #[derive(Args)]
 pub(in crate::cli) struct CompactArgs {
     #[command(flatten)]
-    place: Place,
+    store: StoppedStore,
     #[command(flatten)]
     words: Words,
     /// Print the result as JSON.
@@ -29,7 +29,7 @@ pub(in crate::cli) struct CompactArgs {
 #[derive(Args)]
 pub(in crate::cli) struct RekeyArgs {
     #[command(flatten)]
-    place: Place,
+    store: StoppedStore,
     /// File of mode 0600 that holds the new master key; KASSETTE_NEW_MASTER_KEY goes before it.
     #[arg(long, value_name = "FILE")]
     new_key_file: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub(in crate::cli) struct RekeyArgs {
 /// Writes the store of a stopped server anew.
 pub(in crate::cli) async fn compact(args: CompactArgs) -> Result<(), String> {
     let asked = args.words.asked()?;
-    let options = args.place.options()?;
+    let options = args.store.options()?;
     let path = options.path.clone();
     let compacted = blocking(move || {
         let shown = Shown::new(None);
@@ -68,7 +68,7 @@ pub(in crate::cli) async fn compact(args: CompactArgs) -> Result<(), String> {
 /// Seals the store of a stopped server under another master key.
 pub(in crate::cli) async fn rekey(args: RekeyArgs) -> Result<(), String> {
     let asked = args.words.asked()?;
-    let options = args.place.options()?;
+    let options = args.store.options()?;
     let new = new_key(args.new_key_file.as_deref())?;
     let path = options.path.clone();
     let rekeyed = blocking(move || {
@@ -89,7 +89,7 @@ pub(in crate::cli) async fn rekey(args: RekeyArgs) -> Result<(), String> {
 
 fn new_key(file: Option<&Path>) -> Result<MasterKey, String> {
     let given = master_key::given(NEW_KEY, file).map_err(|error| error.to_string())?;
-    place::parse(&given.ok_or_else(|| {
+    stopped_store::parse(&given.ok_or_else(|| {
         format!(
             "no new master key: set {NEW_KEY} or name a file with --new-key-file (openssl rand -base64 32)"
         )

@@ -8,8 +8,8 @@ use kassette_store::sled::maintenance::{self, MaintenanceError};
 use super::source::BelievedArgs;
 use super::verify::{code_of, tell_findings};
 use super::{Words, blocking, tell};
-use crate::cli::place::Place;
 use crate::cli::progress::Shown;
+use crate::cli::stopped_store::StoppedStore;
 
 /// The options of `kassette restore`.
 #[derive(Args)]
@@ -17,7 +17,7 @@ pub(in crate::cli) struct RestoreArgs {
     /// The backup, or - for standard input.
     file: PathBuf,
     #[command(flatten)]
-    place: Place,
+    store: StoppedStore,
     #[command(flatten)]
     believed: BelievedArgs,
     /// Restore a backup whose rows do not all fit each other: for where there is no other. One that
@@ -34,7 +34,7 @@ pub(in crate::cli) struct RestoreArgs {
 /// Restores a backup into a data directory without a store.
 pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
     let asked = args.words.asked()?;
-    let options = args.place.options()?;
+    let options = args.store.options()?;
     let (source, bytes) = args.believed.open(&args.file)?;
     let store = options.path.clone();
     let despite = args.despite_findings;

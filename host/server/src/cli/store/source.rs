@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kassette_store::sled::maintenance::Source;
 
-use crate::cli::place;
+use crate::cli::stopped_store;
 use crate::master_key;
 
 /// Where the master key of then stands; never on a command line, which all of the machine can read.
@@ -37,7 +37,7 @@ impl BelievedArgs {
         let (input, bytes) = input(path)?;
         let source = Source {
             input,
-            old_key: old_key.map(|key| place::parse(&key)).transpose()?,
+            old_key: old_key.map(|key| stopped_store::parse(&key)).transpose()?,
             without_code: self.without_code,
         };
         Ok((source, bytes))

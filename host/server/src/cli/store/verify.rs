@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::source::BelievedArgs;
 use super::{blocking, tell};
-use crate::cli::place::{self, Place};
 use crate::cli::progress::Shown;
+use crate::cli::stopped_store::{self, StoppedStore};
 use crate::master_key;
 
 /// The options of `kassette verify`.
@@ -18,7 +18,7 @@ pub(in crate::cli) struct VerifyArgs {
     /// A backup; without one the store of the stopped server is verified.
     file: Option<PathBuf>,
     #[command(flatten)]
-    place: Place,
+    store: StoppedStore,
     #[command(flatten)]
     believed: BelievedArgs,
     /// Where a backup is unpacked to be verified, and removed again; needs as much room as a store
@@ -34,7 +34,7 @@ pub(in crate::cli) struct VerifyArgs {
 pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     let json = args.json;
     let Some(file) = args.file else {
-        let options = args.place.options()?;
+        let options = args.store.options()?;
         let path = options.path.clone();
         let report = blocking(move || {
             let shown = Shown::new(None);
@@ -43,9 +43,9 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
         .await?;
         return said(&report, &report, &path.display().to_string(), json);
     };
-    let found = args.place.find()?;
+    let found = args.store.find()?;
     let key = master_key::read(found.key_file.as_deref()).map_err(|error| error.to_string())?;
-    let master = place::parse(&key)?;
+    let master = stopped_store::parse(&key)?;
     let (source, bytes) = args.believed.open(&file)?;
     let scratch = match args.scratch {
         Some(folder) => folder,

@@ -60,7 +60,7 @@ async fn what_is_answered_or_over_shows_no_form() {
         if standing == DelegationStatus::Invited {
             continue;
         }
-        *shop.till.standing.lock().unwrap() = standing;
+        *shop.backend.standing.lock().unwrap() = standing;
         let page = shop.invitation().await;
         assert_eq!(page.status, StatusCode::OK);
         page.omits("<form");

@@ -1,4 +1,4 @@
-//! The pages over a till without a gateway.
+//! The pages over a backend without a gateway.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,10 +23,10 @@ use kassette_gateway::start::{Start, StartError, StartedPayment};
 use kassette_store::{Answered, Fault};
 use tower::ServiceExt as _;
 
+use super::backend::{Backend, BoxFuture};
 use super::fixtures::{
     self, BACK, EMAIL, INVITATION_TOKEN, NOW, RETURN_TOKEN, TOKEN, attempt, view,
 };
-use super::till::{Till, Work};
 use super::{PagesState, router};
 use crate::proxies::Proxies;
 
@@ -41,7 +41,7 @@ const ORIGIN: &str = "http://127.0.0.1:8080";
 /// What a start answers.
 type Starting = fn(&CheckoutView) -> Result<StartedPayment, StartError>;
 
-/// One payment, what a start of it does, and what was asked of the till.
+/// One payment, what a start of it does, and what was asked of the backend.
 struct OnePayment {
     view: CheckoutView,
     start: Starting,
@@ -81,12 +81,15 @@ impl OnePayment {
     }
 }
 
-impl Till for OnePayment {
-    fn checkout<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<CheckoutView>, Fault>> {
+impl Backend for OnePayment {
+    fn checkout<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<Option<CheckoutView>, Fault>> {
         Box::pin(async move { Ok((token == TOKEN).then(|| self.view.clone())) })
     }
 
-    fn start(&self, start: Start) -> Work<'_, Result<StartedPayment, StartError>> {
+    fn start(&self, start: Start) -> BoxFuture<'_, Result<StartedPayment, StartError>> {
         let seen = start.seen.as_ref().map_or("-", AccountId::as_str);
         let from = start
             .payer
@@ -100,7 +103,7 @@ impl Till for OnePayment {
         &'a self,
         _token: &'a str,
         answers: Vec<(String, Secret)>,
-    ) -> Work<'a, Result<StartedPayment, StartError>> {
+    ) -> BoxFuture<'a, Result<StartedPayment, StartError>> {
         let answers: Vec<String> = answers
             .iter()
             .map(|(name, value)| format!("{name}={}", value.expose()))
@@ -109,7 +112,7 @@ impl Till for OnePayment {
         Box::pin(async move { self.started() })
     }
 
-    fn abandon<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<Ledger>, Fault>> {
+    fn abandon<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Ledger>, Fault>> {
         self.note("abandon".into());
         let ledger = (token == TOKEN).then(|| self.view.ledger.clone());
         Box::pin(async move { Ok(ledger) })
@@ -119,7 +122,7 @@ impl Till for OnePayment {
         &'a self,
         token: &'a str,
         query: &'a str,
-    ) -> Work<'a, Result<Option<ReturnView>, Fault>> {
+    ) -> BoxFuture<'a, Result<Option<ReturnView>, Fault>> {
         self.note(format!("returned {query}"));
         let attempt = self.view.ledger.attempts.last().cloned();
         let attempt = attempt.filter(|_| token == RETURN_TOKEN);
@@ -127,7 +130,10 @@ impl Till for OnePayment {
         Box::pin(async move { Ok(attempt.map(|attempt| ReturnView { attempt, checkout })) })
     }
 
-    fn invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<InvitationView>, Fault>> {
+    fn invitation<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<Option<InvitationView>, Fault>> {
         let standing = *self.standing.lock().unwrap();
         let known = token == INVITATION_TOKEN;
         Box::pin(async move { Ok(known.then(|| fixtures::invited(standing))) })
@@ -137,13 +143,13 @@ impl Till for OnePayment {
         &'a self,
         token: &'a str,
         code: Secret,
-    ) -> Work<'a, Result<Answered, Fault>> {
+    ) -> BoxFuture<'a, Result<Answered, Fault>> {
         self.note(format!("accept {}", code.expose()));
         let right = (code.expose() == CODE).then_some(DelegationStatus::Authorized);
         Box::pin(async move { Ok(self.answered(token, right)) })
     }
 
-    fn decline_invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Answered, Fault>> {
+    fn decline_invitation<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Answered, Fault>> {
         self.note("decline".into());
         Box::pin(async move { Ok(self.answered(token, Some(DelegationStatus::Declined))) })
     }
@@ -193,7 +199,7 @@ impl Seen {
 }
 
 struct Shop {
-    till: Arc<OnePayment>,
+    backend: Arc<OnePayment>,
     router: Router,
 }
 
@@ -206,7 +212,7 @@ fn shop(view: CheckoutView) -> Shop {
 }
 
 fn shop_at(view: CheckoutView, start: Starting, public_url: &'static str) -> Shop {
-    let till = Arc::new(OnePayment {
+    let backend = Arc::new(OnePayment {
         view,
         start,
         public_url,
@@ -214,12 +220,12 @@ fn shop_at(view: CheckoutView, start: Starting, public_url: &'static str) -> Sho
         asked: Mutex::default(),
     });
     let state = PagesState {
-        till: Arc::clone(&till) as Arc<dyn Till>,
+        backend: Arc::clone(&backend) as Arc<dyn Backend>,
         trusted_proxies: Proxies::default(),
         limiter: None,
     };
     Shop {
-        till,
+        backend,
         router: router(state),
     }
 }
@@ -272,7 +278,7 @@ impl Shop {
     }
 
     fn asked(&self) -> Vec<String> {
-        self.till.asked.lock().unwrap().clone()
+        self.backend.asked.lock().unwrap().clone()
     }
 }
 
@@ -337,7 +343,7 @@ async fn every_page() -> Vec<Seen> {
     seen.push(any.get("/invitation/x").await);
     seen.push(any.decide("decision=accept&consent_code=km_wrong").await);
     for standing in DelegationStatus::ALL {
-        *any.till.standing.lock().unwrap() = standing;
+        *any.backend.standing.lock().unwrap() = standing;
         seen.push(any.invitation().await);
     }
     seen

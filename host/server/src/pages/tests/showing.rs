@@ -173,7 +173,7 @@ async fn what_is_no_method_starts_nothing() {
 }
 
 #[tokio::test]
-async fn looking_at_pages_asks_the_till_for_no_change() {
+async fn looking_at_pages_asks_the_backend_for_no_change() {
     for action in [fixtures::redirect(), asking(), showing(), posting()] {
         let shop = shop(pending(action));
         for path in ["", "/go", "/choose", "/answer", "/abandon", "?hold"] {
@@ -215,9 +215,9 @@ async fn updates_can_be_stopped() {
     shop.checkout()
         .await
         .says(&format!("/checkout/{TOKEN}?hold"));
-    let held = shop.get(&format!("/checkout/{TOKEN}?hold")).await;
-    assert_eq!(held.header("refresh"), "");
-    held.says("Updates are paused.");
+    let paused = shop.get(&format!("/checkout/{TOKEN}?hold")).await;
+    assert_eq!(paused.header("refresh"), "");
+    paused.says("Updates are paused.");
 }
 
 #[tokio::test]

@@ -8,9 +8,9 @@ use kassette_domain::operator;
 use serde_json::json;
 
 use super::{Action, Noun, Paging};
-use crate::cli::place::Place;
 use crate::cli::remote::Connection;
 use crate::cli::remote::call::{Call, Shape};
+use crate::cli::stopped_store::StoppedStore;
 
 /// What can be done with operators.
 #[derive(Subcommand, Debug)]
@@ -141,15 +141,15 @@ pub(in crate::cli) enum AuditAction {
     /// stopped is looked at.
     Verify {
         #[command(flatten)]
-        place: Place,
+        store: StoppedStore,
     },
 }
 
 impl Noun<AuditAction> {
     /// Where to look, if the log is to be verified; else the command as it is.
-    pub(in crate::cli) fn audit_to_verify(self) -> Result<(Connection, Place), Box<Self>> {
+    pub(in crate::cli) fn audit_to_verify(self) -> Result<(Connection, StoppedStore), Box<Self>> {
         match self.action {
-            AuditAction::Verify { place } => Ok((self.connection, place)),
+            AuditAction::Verify { store } => Ok((self.connection, store)),
             AuditAction::List { .. } => Err(Box::new(self)),
         }
     }

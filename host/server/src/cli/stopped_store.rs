@@ -1,4 +1,4 @@
-//! Which store a command works on while the server is stopped.
+//! The store of a stopped server, as commands name it.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ const STORE: &str = "store";
 
 /// Where a stopped server's store is.
 #[derive(Args, Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct StoppedStore {
     /// Configuration folder of the stopped server [default: config].
     #[arg(long, value_name = "DIR", conflicts_with = "data_dir")]
     config: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub(super) struct DataDir {
     cache_bytes: u64,
 }
 
-impl Place {
+impl StoppedStore {
     /// The store of a folder, as other commands name it.
     pub(super) const fn of(config: Option<PathBuf>, data_dir: Option<PathBuf>) -> Self {
         Self { config, data_dir }

@@ -2,7 +2,7 @@
 //!
 //! A name that stands twice in one object is refused while reading (two readers of such a body may
 //! see two different payments), depth is bounded by the parser (128), and every field that a caller
-//! sends must be one that somebody asks for. Serves the public and the admin API alike.
+//! sends must be one that its reader asks for. Serves the public and the admin API alike.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -121,7 +121,7 @@ impl Fields {
         }
     }
 
-    /// Ends the reading: whatever nobody took is unknown.
+    /// Ends the reading: a field that no reader took is unknown.
     ///
     /// # Errors
     /// [`Invalid`] naming the first unknown field.

@@ -49,7 +49,7 @@ impl From<SimError> for ControlError {
 }
 
 impl DevControls {
-    pub(super) const fn new(clock: Arc<AdjustableClock>, sim: Arc<Sim>) -> Self {
+    pub(crate) const fn new(clock: Arc<AdjustableClock>, sim: Arc<Sim>) -> Self {
         Self { clock, sim }
     }
 
@@ -87,7 +87,7 @@ impl DevControls {
         Ok(self.sim.set_fault(provider_id, fault, times)?)
     }
 
-    /// Sends an account's callbacks elsewhere until the process ends, so that somebody can look at
+    /// Sends an account's callbacks elsewhere until the process ends, so that a test can look at
     /// them on their way.
     ///
     /// # Errors

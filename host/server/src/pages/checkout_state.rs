@@ -8,7 +8,7 @@ use kassette_gateway::checkout::CheckoutView;
 
 /// Where a payment stands, for its payer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage<'a> {
+pub(crate) enum CheckoutState<'a> {
     /// A method can be chosen.
     Choose,
     /// The merchant starts it.
@@ -25,7 +25,7 @@ pub(crate) enum Stage<'a> {
     Processing,
     /// Paid, waiting for proof.
     Verification,
-    /// Somebody looks at it.
+    /// An operator looks at it.
     Review,
     /// Paid.
     Completed,
@@ -37,7 +37,7 @@ pub(crate) enum Stage<'a> {
     Expired,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> CheckoutState<'a> {
     /// Where a payment stands.
     pub(crate) fn of(view: &'a CheckoutView, now: Time) -> Self {
         let payment = &view.ledger.payment;
@@ -80,7 +80,7 @@ impl<'a> Stage<'a> {
         )
     }
 
-    /// How soon news can be expected of a payment that waits for somebody else than the payer, in
+    /// How soon news can be expected of a payment that waits for another than the payer, in
     /// seconds. The longer it has waited, the rarer the look: a page forgotten in a tab costs little.
     pub(crate) fn refresh_seconds(self, waiting: std::time::Duration) -> Option<u32> {
         let quick = match waiting.as_secs() {
@@ -106,8 +106,8 @@ mod tests {
     fn a_pending_payment_shows_its_open_attempt() {
         let pending = view(Status::Pending, vec![attempt(fixtures::redirect())]);
         assert!(matches!(
-            Stage::of(&pending, fixtures::NOW),
-            Stage::Open(_, Action::Redirect(_))
+            CheckoutState::of(&pending, fixtures::NOW),
+            CheckoutState::Open(_, Action::Redirect(_))
         ));
     }
 
@@ -117,8 +117,8 @@ mod tests {
         waiting.until = Some(fixtures::NOW);
         let lapsed = view(Status::Pending, vec![waiting]);
         assert!(matches!(
-            Stage::of(&lapsed, fixtures::NOW),
-            Stage::Lapsed(_)
+            CheckoutState::of(&lapsed, fixtures::NOW),
+            CheckoutState::Lapsed(_)
         ));
     }
 
@@ -131,8 +131,8 @@ mod tests {
         for attempt in [unknown, starting] {
             let pending = view(Status::Pending, vec![attempt]);
             assert!(matches!(
-                Stage::of(&pending, fixtures::NOW),
-                Stage::Checking(_)
+                CheckoutState::of(&pending, fixtures::NOW),
+                CheckoutState::Checking(_)
             ));
         }
     }
@@ -141,16 +141,25 @@ mod tests {
     fn a_payment_whose_time_has_passed_offers_nothing() {
         let mut late = view(Status::Created, vec![]);
         late.ledger.payment.expires_at = fixtures::NOW;
-        assert_eq!(Stage::of(&late, fixtures::NOW), Stage::Expired);
+        assert_eq!(
+            CheckoutState::of(&late, fixtures::NOW),
+            CheckoutState::Expired
+        );
     }
 
     #[test]
     fn nothing_can_be_chosen_without_approval_or_offers() {
         let mut forbidden = view(Status::Created, vec![]);
         forbidden.can_choose = false;
-        assert_eq!(Stage::of(&forbidden, fixtures::NOW), Stage::Unavailable);
+        assert_eq!(
+            CheckoutState::of(&forbidden, fixtures::NOW),
+            CheckoutState::Unavailable
+        );
         let mut empty = view(Status::Created, vec![]);
         empty.offers.clear();
-        assert_eq!(Stage::of(&empty, fixtures::NOW), Stage::Unavailable);
+        assert_eq!(
+            CheckoutState::of(&empty, fixtures::NOW),
+            CheckoutState::Unavailable
+        );
     }
 }

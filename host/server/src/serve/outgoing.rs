@@ -1,4 +1,4 @@
-//! The modules' way out.
+//! The modules' requests to vendors.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use kassette_http::{Client, NotSent, Request, SendError};
 use kassette_runtime::{Outgoing, Sending};
 use kassette_sim::Sim;
 
-/// The modules' way out. A simulator whose port is closed cannot count the calls that it refuses,
-/// so it is told of them.
-pub(super) struct WayOut {
+/// Sends modules' requests through the guarded client. A simulator whose port is closed cannot count the
+/// calls that it refuses, so it is told of them.
+pub(super) struct ModuleClient {
     /// The guarded client.
     pub(super) client: Client,
     /// The simulators, where there are any.
     pub(super) sim: Option<Arc<Sim>>,
 }
 
-impl Outgoing for WayOut {
+impl Outgoing for ModuleClient {
     fn send<'a>(&'a self, request: Request<'a>) -> Sending<'a> {
         Box::pin(async move {
             let host = request

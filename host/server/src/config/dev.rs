@@ -1,12 +1,19 @@
-//! The plugin release that `dev` publishes, so that a shop plugin finds one to read.
+//! What holds under `dev` where an operator configures it for `serve`.
 
+use kassette_domain::policy::RateLimit;
 use kassette_domain::release::{Draft, Release};
+
+/// `dev` is for trying things in loops.
+pub(crate) const RATE_LIMIT: RateLimit = RateLimit {
+    per_second: 10_000,
+    burst: 10_000,
+};
 
 /// An archive without files: the smallest ZIP there is. Its digest is that of these very bytes.
 const EMPTY_ZIP: [u8; 22] = *b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
-/// A release of no real plugin.
-pub(crate) fn release() -> Option<Release> {
+/// The plugin release that `dev` publishes, so that a shop plugin finds one to read; of no real plugin.
+pub(super) fn release() -> Option<Release> {
     let draft = Draft {
         version: "1.0.0".into(),
         download_url: "https://downloads.example/kassette-woocommerce-1.0.0.zip".into(),

@@ -1,7 +1,7 @@
 //! The one place that turns failures into HTTP.
 //!
 //! Domain and gateway errors know no HTTP; each is mapped here by an exhaustive match, so that a new
-//! one does not compile until somebody has decided its status. The body is always
+//! one does not compile until its author has decided its status. The body is always
 //! `{"error": "..."}`. What went wrong inside is told to the log, never to the caller.
 
 use std::borrow::Cow;
@@ -25,9 +25,7 @@ use utoipa::ToSchema;
 
 use super::body::BodyError;
 use super::json::{Invalid, NotJson};
-use super::limit::Exhausted;
-use crate::listen::PutOff;
-use crate::telemetry::InternalCause;
+use super::marks::{InternalCause, PauseReading};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -36,6 +34,15 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 const BUSY: Duration = Duration::from_secs(1);
 /// When to come again where the disk fails or is full: so often the store tries it.
 const DISK: Duration = Duration::from_secs(2);
+
+/// No request is allowed now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exhausted {
+    /// From when on the next one is.
+    pub(crate) retry_after: Duration,
+    /// What was exceeded.
+    pub(crate) limit: RateLimit,
+}
 
 /// A rejection.
 #[derive(Serialize, ToSchema)]
@@ -102,7 +109,7 @@ impl ApiError {
     }
 
     /// A nonce that is not the request's; `limit` is that of the key.
-    pub(super) fn of_nonce(error: NonceError, limit: RateLimit) -> Self {
+    pub(crate) fn of_nonce(error: NonceError, limit: RateLimit) -> Self {
         match error {
             NonceError::Used => Self::conflict(error.to_string()),
             NonceError::TooMany { retry_after } => Self::TooMany(Exhausted { retry_after, limit }),
@@ -241,7 +248,7 @@ impl IntoResponse for ApiError {
             response.extensions_mut().insert(cause);
         }
         if put_off {
-            response.extensions_mut().insert(PutOff);
+            response.extensions_mut().insert(PauseReading);
         }
         response
     }
@@ -252,7 +259,7 @@ impl From<BodyError> for ApiError {
         match error {
             BodyError::TooLarge { .. } => Self::TooLarge(error),
             BodyError::Late => Self::Late,
-            BodyError::UsedUp => Self::Busy,
+            BodyError::Overloaded => Self::Busy,
             BodyError::Broken => Self::Malformed(error.to_string().into()),
         }
     }
@@ -396,7 +403,7 @@ mod tests {
         let put_off = |error: ApiError| {
             let response = error.into_response();
             assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
-            response.extensions().get::<PutOff>().is_some()
+            response.extensions().get::<PauseReading>().is_some()
         };
         assert!(put_off(ApiError::TooManyOfAddress(exhausted)));
         assert!(!put_off(ApiError::TooMany(exhausted)));

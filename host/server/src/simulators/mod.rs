@@ -1,8 +1,10 @@
 //! Simulated provider accounts and the simulators on their other side.
 
+mod controls;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kassette_domain::id::AccountId;
@@ -13,6 +15,8 @@ use kassette_gateway::clock::Clock;
 use kassette_gateway::settings::{Account, AccountSecret, Merchants, Terms};
 use kassette_sim::{Profile, Sim, SimAccount, SimClock, SimConfig, SimError};
 use serde::{Deserialize, Serialize};
+
+pub(crate) use self::controls::{ControlError, DevControls, MAX_ADVANCE};
 
 /// Priority of the sandbox's accounts: they rank first wherever others serve a method too.
 const SANDBOX_PRIORITY: i32 = 1000;
@@ -47,13 +51,29 @@ impl SharedSecrets {
             callback_secret: Secret::new(base62(LENGTH, getrandom::fill)?),
         })
     }
+
+    /// The set that a file holds, so that an account lasts over restarts; drawn and written where there
+    /// is none.
+    ///
+    /// # Errors
+    /// A sentence: what is wrong with the file.
+    pub(crate) fn read_or_draw(path: &Path) -> Result<Self, String> {
+        if let Ok(bytes) = std::fs::read(path) {
+            return serde_json::from_slice(&bytes)
+                .map_err(|error| format!("{}: {error}", path.display()));
+        }
+        let secrets = Self::draw().map_err(|error| error.to_string())?;
+        let text = serde_json::to_vec_pretty(&secrets).map_err(|error| error.to_string())?;
+        kassette_files::write(path, 0o600, &text)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(secrets)
+    }
 }
 
 /// A simulated account to be.
-pub(crate) struct Planned {
+pub(crate) struct PlannedAccount {
     /// The wire's `provider_id`.
     pub(crate) id: String,
-    /// Its module.
     pub(crate) module: &'static str,
     /// Where its money would be.
     pub(crate) environment: Environment,
@@ -62,7 +82,7 @@ pub(crate) struct Planned {
 /// The module whose account is there under `serve` too.
 pub(crate) const SANDBOX: &str = "sandbox";
 
-impl Planned {
+impl PlannedAccount {
     /// The account `<module>-test` or `<module>-live`.
     pub(crate) fn of(module: &'static str, environment: Environment) -> Self {
         Self {
@@ -83,8 +103,8 @@ pub(crate) fn simulated_module(name: &str) -> Result<&'static str, String> {
     found.ok_or_else(|| format!("no vendor {name} is simulated, only {}", known.join(", ")))
 }
 
-/// Where simulators run and what payers see of them.
-pub(crate) struct Place {
+/// Where simulators run, and the addresses that payers see.
+pub(crate) struct SimulatorSettings {
     /// Where the payer pages listen, loopback.
     pub(crate) listen: SocketAddr,
     /// Folder of the books.
@@ -109,8 +129,8 @@ impl Simulators {
     /// # Errors
     /// The simulators'.
     pub(crate) async fn start(
-        planned: &[(Planned, SharedSecrets)],
-        place: Place,
+        planned: &[(PlannedAccount, SharedSecrets)],
+        settings: SimulatorSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SimError> {
         let accounts = planned.iter().map(|(planned, secrets)| SimAccount {
@@ -124,17 +144,17 @@ impl Simulators {
             api_key: secrets.client_secret.expose().to_owned(),
             callback_secret: secrets.callback_secret.expose().to_owned(),
             callback_url: None,
-            public_base: place.public_base.clone(),
+            public_base: settings.public_base.clone(),
         });
         let sim = Sim::start(SimConfig {
-            listen: place.listen,
-            data_dir: place.data_dir.clone(),
+            listen: settings.listen,
+            data_dir: settings.data_dir.clone(),
             accounts: accounts.collect(),
             clock: Arc::new(move || clock.now().as_millis()) as Arc<dyn SimClock>,
             record: std::env::var_os(RECORDED).map(Into::into),
         })
         .await?;
-        let mut redirect_hosts = place.redirect_hosts;
+        let mut redirect_hosts = settings.redirect_hosts;
         redirect_hosts.push(sim.addr().to_string());
         let mut accounts = BTreeMap::new();
         for (planned, _) in planned {
@@ -165,7 +185,7 @@ impl Simulators {
 
 /// The account of a simulator.
 fn account(
-    planned: &Planned,
+    planned: &PlannedAccount,
     profile: Profile,
     api: &str,
     redirect_hosts: &[String],

@@ -1,4 +1,4 @@
-//! Puts the parts together: store, modules, gateway, listeners.
+//! Makes a server of its options: store, modules, gateway, listeners.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -12,23 +12,22 @@ use kassette_gateway::Gateway;
 use kassette_gateway::clock::Clock;
 use kassette_gateway::settings::{Account, Settings};
 use kassette_http::{Client, Guard};
-use kassette_runtime::{CacheConfig, CacheKey, Compiler, CompilerChild, Runtime, RuntimeConfig};
+use kassette_runtime::{CacheConfig, CacheKey, Runtime, RuntimeConfig};
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{SledStore, Store};
 use rustix::process::{Resource, getrlimit};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::way_out::WayOut;
+use super::outgoing::ModuleClient;
 use super::{Running, SANDBOX_PATH, ServeError};
 use crate::config::{Config, Profile};
-use crate::dev::DevControls;
 use crate::listen::{Caps, Listener, tls_acceptor, within_limit};
-use crate::simulators::Simulators;
+use crate::simulators::{DevControls, Simulators};
 use crate::{admin, api, pages, telemetry};
 
 /// Everything that `serve` and `dev` decide differently.
-pub(crate) struct Parts {
+pub(crate) struct ServerOptions {
     /// Whose rules apply.
     pub(crate) profile: Profile,
     /// What was configured.
@@ -45,7 +44,6 @@ pub(crate) struct Parts {
     pub(crate) admin_listen: SocketAddr,
     /// Origin of URLs; none: `http://` and the public address.
     pub(crate) public_url: Option<String>,
-    /// The clock.
     pub(crate) clock: Arc<dyn Clock>,
     /// Simulated accounts.
     pub(crate) simulators: Option<Simulators>,
@@ -53,9 +51,9 @@ pub(crate) struct Parts {
     pub(crate) controls: Option<Arc<DevControls>>,
 }
 
-/// Puts the parts together: store, modules, gateway, listeners. Nothing is answered yet.
-pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
-    let main = &parts.config.main;
+/// Makes store, modules, gateway and listeners. Nothing is answered yet.
+pub(crate) async fn start(options: ServerOptions) -> Result<Running, ServeError> {
+    let main = &options.config.main;
     let (public_caps, admin_caps) = within_limit(main.limits.caps(), Caps::operators());
     if let Some(files) = open_files().filter(|files| *files < LEAST_FILES) {
         return Err(ServeError::TooFewFiles {
@@ -64,8 +62,8 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         });
     }
     let public = bind(
-        parts.listen,
-        &parts.config,
+        options.listen,
+        &options.config,
         main.tls_cert.as_deref(),
         main.tls_key.as_deref(),
     )
@@ -73,18 +71,18 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
     .without_counting(&main.trusted_proxies)
     .capped(public_caps);
     let operators = bind(
-        parts.admin_listen,
-        &parts.config,
+        options.admin_listen,
+        &options.config,
         main.admin_tls_cert.as_deref(),
         main.admin_tls_key.as_deref(),
     )
     .await?
     .capped(admin_caps);
     let admin_tls = main.admin_tls_cert.is_some();
-    if !operators.address().ip().is_loopback() && !admin_tls && parts.profile == Profile::Serve {
+    if !operators.address().ip().is_loopback() && !admin_tls && options.profile == Profile::Serve {
         return Err(ServeError::PlainAdmin(operators.address()));
     }
-    let base_url = parts
+    let base_url = options
         .public_url
         .clone()
         .unwrap_or_else(|| origin("http", public.address()));
@@ -94,19 +92,19 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         operators.address(),
     );
 
-    let master = MasterKey::parse(parts.master.expose())
+    let master = MasterKey::parse(options.master.expose())
         .map_err(|error| ServeError::BadMasterKey(error.to_string()))?;
     let cache_key = CacheKey::from_bytes(master.derive("compiled modules"));
-    let store = open_store(&parts, master)?;
-    let clock = Arc::clone(&parts.clock);
-    let runtime = start_runtime(&parts, cache_key).await?;
-    let simulated = parts
+    let store = open_store(&options, master)?;
+    let clock = Arc::clone(&options.clock);
+    let runtime = start_runtime(&options, cache_key).await?;
+    let simulated = options
         .simulators
         .as_ref()
         .map(|simulators| simulators.accounts.clone());
     let mut own_origins = own_origins(&base_url, [public.address(), operators.address()]);
     own_origins.push(admin_url.clone());
-    let inner = match &parts.simulators {
+    let inner = match &options.simulators {
         // Callbacks of simulators come over loopback, whatever TLS or proxy stands before us.
         Some(simulators) => {
             let inner = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None).await?;
@@ -118,10 +116,10 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         None => None,
     };
     let settings = settings(
-        &parts.config,
+        &options.config,
         &base_url,
         &own_origins,
-        parts.profile,
+        options.profile,
         simulated.as_ref(),
     );
     let gateway = Gateway::new(
@@ -145,7 +143,7 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
     let payers = pages::PagesState::new(gateway.clone(), main.trusted_proxies.clone())
         .limited_by(state.clone());
     let mut router = api::router(state.clone()).merge(pages::router(payers));
-    if let (Some(simulators), Profile::Serve) = (&parts.simulators, parts.profile) {
+    if let (Some(simulators), Profile::Serve) = (&options.simulators, options.profile) {
         let sandbox = Router::new().nest(SANDBOX_PATH, simulators.sim.payer_routes());
         router = router.merge(api::limited(sandbox, &state));
     }
@@ -153,7 +151,7 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
     let hosts = admin_hosts(operators.address(), &main.admin_hosts);
     let closing = CancellationToken::new();
     let is_local = operators.address().ip().is_loopback();
-    let admin_state = admin::AdminState::new(gateway.clone(), hosts, parts.controls.clone())
+    let admin_state = admin::AdminState::new(gateway.clone(), hosts, options.controls.clone())
         .metrics_open(is_local);
     let health = telemetry::router(gateway.clone(), closing.clone());
     let health = admin::with_metrics_guarded(health, &admin_state);
@@ -167,13 +165,13 @@ pub(crate) async fn start(parts: Parts) -> Result<Running, ServeError> {
         own_origins,
         listen,
         listeners: parking_lot::Mutex::new(listeners),
-        simulators: parts.simulators,
+        simulators: options.simulators,
         closing,
         ending: CancellationToken::new(),
         listening: TaskTracker::new(),
         working: TaskTracker::new(),
-        profile: parts.profile,
-        config: parts.config,
+        profile: options.profile,
+        config: options.config,
     })
 }
 
@@ -188,24 +186,28 @@ fn open_files() -> Option<u64> {
 }
 
 /// Loads every module; compiling blocks, so it is off the workers.
-async fn start_runtime(parts: &Parts, cache_key: CacheKey) -> Result<Arc<Runtime>, ServeError> {
-    let clock = Arc::clone(&parts.clock);
-    let mut config = RuntimeConfig::new(&parts.plugin_dir, Arc::new(move || clock.now()));
-    // The very program that runs, even where its file was replaced since.
-    let child = CompilerChild::new("/proc/self/exe", [crate::cli::COMPILE_MODULE]);
-    config.compiler = Compiler::Child(child);
-    config.refuse_shared = parts.profile == Profile::Serve;
-    config.answer_cache_bytes = parts.config.main.plugins.remembered_mib << 20;
-    config.versions_dir = Some(parts.data_dir.join("modules"));
-    config.cache = Some(CacheConfig::new(parts.data_dir.join("compiled"), cache_key));
+async fn start_runtime(
+    options: &ServerOptions,
+    cache_key: CacheKey,
+) -> Result<Arc<Runtime>, ServeError> {
+    let clock = Arc::clone(&options.clock);
+    let mut config = RuntimeConfig::new(&options.plugin_dir, Arc::new(move || clock.now()));
+    config.compiler = crate::compiler::child();
+    config.refuse_shared = options.profile == Profile::Serve;
+    config.answer_cache_bytes = options.config.main.plugins.remembered_mib << 20;
+    config.versions_dir = Some(options.data_dir.join("modules"));
+    config.cache = Some(CacheConfig::new(
+        options.data_dir.join("compiled"),
+        cache_key,
+    ));
     let guard = Guard {
-        allow_loopback: parts.simulators.is_some(),
+        allow_loopback: options.simulators.is_some(),
     };
-    let sim = parts
+    let sim = options
         .simulators
         .as_ref()
         .map(|simulators| Arc::clone(&simulators.sim));
-    let outgoing = WayOut {
+    let outgoing = ModuleClient {
         client: Client::new(guard),
         sim,
     };
@@ -215,11 +217,11 @@ async fn start_runtime(parts: &Parts, cache_key: CacheKey) -> Result<Arc<Runtime
         .map_err(ServeError::Runtime)
 }
 
-fn open_store(parts: &Parts, master: MasterKey) -> Result<Arc<SledStore>, ServeError> {
+fn open_store(options: &ServerOptions, master: MasterKey) -> Result<Arc<SledStore>, ServeError> {
     Ok(SledStore::open(&OpenOptions {
-        path: parts.data_dir.join("store"),
+        path: options.data_dir.join("store"),
         master,
-        cache_bytes: parts.config.main.store.cache_mib << 20,
+        cache_bytes: options.config.main.store.cache_mib << 20,
     })?)
 }
 

@@ -1,4 +1,4 @@
-//! A payment that cannot be chosen for now: its state in words, and the ways on from there.
+//! The page about a payment for which nothing can be chosen now: its state in words, and the links from there.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use kassette_domain::provider::Action;
 use kassette_gateway::checkout::CheckoutView;
 use url::Url;
 
+use super::checkout_state::CheckoutState;
 use super::links;
 use super::reply::{FormTarget, Refresh};
-use super::stage::Stage;
-use super::templates::{Primary, State, Tone, Ways};
-use super::visit::{Manner, Visit, address};
+use super::templates::{Navigation, Primary, State, Tone};
+use super::visit::{PageOptions, Visit, address};
 
 /// How long a final return page stands before it leads back to the shop (decisions, "Coming back").
 const BACK_AFTER_SECONDS: u32 = 3;
 
-/// From where a payment is looked at.
+/// Which page shows a payment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place<'a> {
-    /// Its own page. `held` where the payer has stopped the updates.
+pub(crate) enum PageKind<'a> {
+    /// Its checkout page. `paused` where the payer has stopped the updates.
     Checkout {
-        /// No updates.
-        held: bool,
+        /// Whether updates are stopped.
+        paused: bool,
     },
     /// The page on which payers come back from this attempt.
     Return(&'a Attempt),
 }
 
-/// What is said of a state.
-struct Words {
+/// The text of a status page.
+struct StatusText {
     tone: Tone,
     heading: String,
     text: String,
@@ -39,17 +39,17 @@ struct Words {
     primary: Option<Primary>,
 }
 
-/// The ways out of a page: another way where it can be chosen, the shop, the updates.
-pub(crate) fn ways(
+/// The links of a page: another method where it can be chosen, the shop, the updates.
+pub(crate) fn navigation(
     visit: &Visit,
     view: &CheckoutView,
-    stage: Stage<'_>,
-    place: Place<'_>,
+    state: CheckoutState<'_>,
+    kind: PageKind<'_>,
     refresh: Option<&Refresh>,
-) -> Ways {
+) -> Navigation {
     let page = address(view);
-    let open = match stage {
-        Stage::Open(attempt, _) | Stage::Lapsed(attempt) => Some(attempt),
+    let open = match state {
+        CheckoutState::Open(attempt, _) | CheckoutState::Lapsed(attempt) => Some(attempt),
         _ => None,
     };
     let another = open.filter(|_| view.can_choose).map(|attempt| {
@@ -58,48 +58,50 @@ pub(crate) fn ways(
             visit.t.another_way_hint(&visit.provider(attempt)),
         )
     });
-    let leaving = refresh.is_some() && stage.is_final();
-    let updating = refresh.is_some() && !stage.is_final();
-    Ways {
+    let leaving = refresh.is_some() && state.is_final();
+    let updating = refresh.is_some() && !state.is_final();
+    Navigation {
         another,
         back: view.back_to_merchant.clone(),
         back_soon: leaving.then(|| visit.t.back_soon(&view.merchant.name)),
-        done: stage.is_final(),
-        pause: updating.then(|| format!("{page}?{HOLD}")),
-        resume: matches!(place, Place::Checkout { held: true }).then_some(page),
+        done: state.is_final(),
+        pause: updating.then(|| format!("{page}?{PAUSE}")),
+        resume: matches!(kind, PageKind::Checkout { paused: true }).then_some(page),
     }
 }
 
 /// The query that stops a page's updates.
-pub(crate) const HOLD: &str = "hold";
+pub(crate) const PAUSE: &str = "hold";
 
 /// When and where a page about a state goes on by itself.
 pub(crate) fn refresh(
     visit: &Visit,
     view: &CheckoutView,
-    stage: Stage<'_>,
-    place: Place<'_>,
+    state: CheckoutState<'_>,
+    kind: PageKind<'_>,
 ) -> Option<Refresh> {
     let waiting = view.ledger.open_attempt().map_or(Duration::ZERO, |open| {
-        visit.till.now().since(open.opened_at)
+        visit.backend.now().since(open.opened_at)
     });
-    let news = stage.refresh_seconds(waiting);
-    match place {
-        Place::Checkout { held: true } => None,
+    let news = state.refresh_seconds(waiting);
+    match kind {
+        PageKind::Checkout { paused: true } => None,
         // The payer is to act; nothing is expected before.
-        Place::Checkout { .. } if matches!(stage, Stage::Open(_, action) if !waits(action)) => None,
+        PageKind::Checkout { .. } if matches!(state, CheckoutState::Open(_, action) if !waits(action)) => {
+            None
+        }
         // The address is named: the page may be the answer to a form.
-        Place::Checkout { .. } => news.map(|seconds| Refresh {
+        PageKind::Checkout { .. } => news.map(|seconds| Refresh {
             seconds,
             to: Some(address(view)),
         }),
-        Place::Return(_) if stage.is_final() => {
+        PageKind::Return(_) if state.is_final() => {
             view.back_to_merchant.as_deref().map(|shop| Refresh {
                 seconds: BACK_AFTER_SECONDS,
                 to: Some(in_ascii(shop)),
             })
         }
-        Place::Return(_) => news.map(|seconds| Refresh { seconds, to: None }),
+        PageKind::Return(_) => news.map(|seconds| Refresh { seconds, to: None }),
     }
 }
 
@@ -118,75 +120,82 @@ fn in_ascii(address: &str) -> String {
 }
 
 /// The page about a state.
-pub(crate) fn state(
+pub(crate) fn page(
     visit: &Visit,
     view: &CheckoutView,
-    stage: Stage<'_>,
-    place: Place<'_>,
-    mut manner: Manner,
+    state: CheckoutState<'_>,
+    kind: PageKind<'_>,
+    mut options: PageOptions,
 ) -> Response {
-    let Words {
+    let StatusText {
         tone,
         heading,
         text,
         extra,
         primary,
-    } = words(visit, view, stage, place);
-    manner.refresh = refresh(visit, view, stage, place);
+    } = status_text(visit, view, state, kind);
+    options.refresh = refresh(visit, view, state, kind);
     if matches!(primary, Some(Primary::Post { .. })) {
-        manner.forms = FormTarget::Provider {
-            plain_loopback: visit.till.plain_loopback(),
+        options.forms = FormTarget::Provider {
+            plain_loopback: visit.backend.plain_loopback(),
         };
     }
-    let ways = ways(visit, view, stage, place, manner.refresh.as_ref());
-    visit.page(view, &heading.clone(), manner, |frame| State {
+    let navigation = navigation(visit, view, state, kind, options.refresh.as_ref());
+    visit.page(view, &heading.clone(), options, |frame| State {
         frame,
         tone,
         heading,
         text,
         extra,
         primary,
-        ways,
+        navigation,
     })
 }
 
-fn words(visit: &Visit, view: &CheckoutView, stage: Stage<'_>, place: Place<'_>) -> Words {
+fn status_text(
+    visit: &Visit,
+    view: &CheckoutView,
+    state: CheckoutState<'_>,
+    kind: PageKind<'_>,
+) -> StatusText {
     let t = visit.t;
     let shop = view.merchant.name.as_str();
-    let say = |tone, heading, text| Words {
+    let say = |tone, heading, text| StatusText {
         tone,
         heading,
         text,
         extra: None,
         primary: None,
     };
-    match stage {
-        Stage::Open(attempt, action) => open(visit, view, attempt, action, place),
-        Stage::Lapsed(attempt) => say(
+    match state {
+        CheckoutState::Open(attempt, action) => open(visit, view, attempt, action, kind),
+        CheckoutState::Lapsed(attempt) => say(
             Tone::Bad,
             t.lapsed_title(),
             t.lapsed_text(&visit.provider(attempt)),
         ),
-        Stage::Checking(attempt) => checking(visit, view, attempt),
-        Stage::Choose | Stage::Direct | Stage::Unavailable => idle(visit, view, stage, place),
-        Stage::Processing => say(Tone::Waiting, t.processing_title(), t.processing_text()),
-        Stage::Verification => say(
+        CheckoutState::Checking(attempt) => checking(visit, view, attempt),
+        CheckoutState::Choose | CheckoutState::Direct | CheckoutState::Unavailable => {
+            idle(visit, view, state, kind)
+        }
+        CheckoutState::Processing => say(Tone::Waiting, t.processing_title(), t.processing_text()),
+        CheckoutState::Verification => say(
             Tone::Waiting,
             t.verification_title(),
             t.verification_text(shop),
         ),
-        Stage::Review => say(Tone::Waiting, t.review_title(), t.review_text(shop)),
-        Stage::Completed => completed(visit, view),
-        Stage::Failed => say(Tone::Bad, t.failed_title(), t.failed_text(shop)),
-        Stage::Cancelled => say(Tone::Bad, t.cancelled_title(), t.cancelled_text(shop)),
-        Stage::Expired => say(Tone::Bad, t.expired_title(), t.expired_text(shop)),
+        CheckoutState::Review => say(Tone::Waiting, t.review_title(), t.review_text(shop)),
+        CheckoutState::Completed => completed(visit, view),
+        CheckoutState::Failed => say(Tone::Bad, t.failed_title(), t.failed_text(shop)),
+        CheckoutState::Cancelled => say(Tone::Bad, t.cancelled_title(), t.cancelled_text(shop)),
+        CheckoutState::Expired => say(Tone::Bad, t.expired_title(), t.expired_text(shop)),
     }
 }
 
-fn completed(visit: &Visit, view: &CheckoutView) -> Words {
+fn completed(visit: &Visit, view: &CheckoutView) -> StatusText {
     let due = view.ledger.payment.due;
     let test = view.ledger.payment.environment == kassette_domain::key::Environment::Test;
-    Words {
+    StatusText {
         tone: Tone::Good,
         heading: visit.t.completed_title(),
         text: visit
@@ -203,14 +212,14 @@ fn open(
     view: &CheckoutView,
     attempt: &Attempt,
     action: &Action,
-    place: Place<'_>,
-) -> Words {
+    kind: PageKind<'_>,
+) -> StatusText {
     let t = visit.t;
     let provider = visit.provider(attempt);
     let page = address(view);
-    if let (Place::Checkout { .. }, Action::Post { url, fields }) = (place, action) {
-        let allowed = links::is_page(url, visit.till.plain_loopback());
-        return Words {
+    if let (PageKind::Checkout { .. }, Action::Post { url, fields }) = (kind, action) {
+        let allowed = links::is_page(url, visit.backend.plain_loopback());
+        return StatusText {
             tone: Tone::Calm,
             heading: t.post_title(&provider),
             text: t.post_text(&provider),
@@ -232,19 +241,19 @@ fn open(
             label: t.see_current(),
         },
     };
-    let (tone, heading, text) = match place {
-        Place::Checkout { .. } => (
+    let (tone, heading, text) = match kind {
+        PageKind::Checkout { .. } => (
             Tone::Calm,
             t.open_title(),
             t.open_text(&visit.method(attempt), &provider),
         ),
-        Place::Return(_) => (
+        PageKind::Return(_) => (
             Tone::Waiting,
             t.waiting_title(&provider),
             t.waiting_text(&provider),
         ),
     };
-    Words {
+    StatusText {
         tone,
         heading,
         text,
@@ -255,9 +264,9 @@ fn open(
 
 /// A start without an outcome. On the hosted page the payer can have it repeated; it is the same
 /// attempt then, never a second one.
-fn checking(visit: &Visit, view: &CheckoutView, attempt: &Attempt) -> Words {
+fn checking(visit: &Visit, view: &CheckoutView, attempt: &Attempt) -> StatusText {
     let hosted = view.ledger.payment.mode == CheckoutMode::Hosted && view.can_choose;
-    Words {
+    StatusText {
         tone: Tone::Waiting,
         heading: visit.t.checking_title(),
         text: visit.t.checking_text(&visit.provider(attempt)),
@@ -270,28 +279,35 @@ fn checking(visit: &Visit, view: &CheckoutView, attempt: &Attempt) -> Words {
     }
 }
 
-/// Nobody is paying.
-fn idle(visit: &Visit, view: &CheckoutView, stage: Stage<'_>, place: Place<'_>) -> Words {
+/// No attempt is open.
+fn idle(
+    visit: &Visit,
+    view: &CheckoutView,
+    state: CheckoutState<'_>,
+    kind: PageKind<'_>,
+) -> StatusText {
     let t = visit.t;
     let shop = view.merchant.name.as_str();
-    let (tone, heading, text) = match (place, stage) {
-        (Place::Return(attempt), _) if attempt.state == AttemptState::Declined => (
+    let (tone, heading, text) = match (kind, state) {
+        (PageKind::Return(attempt), _) if attempt.state == AttemptState::Declined => (
             Tone::Bad,
             t.declined_title(),
             t.declined_text(&visit.provider(attempt)),
         ),
-        (Place::Return(attempt), _) => (
+        (PageKind::Return(attempt), _) => (
             Tone::Calm,
             t.ended_title(),
             t.ended_text(&visit.provider(attempt)),
         ),
-        (Place::Checkout { .. }, Stage::Direct) => {
+        (PageKind::Checkout { .. }, CheckoutState::Direct) => {
             (Tone::Calm, t.direct_title(), t.direct_text(shop))
         }
-        (Place::Checkout { .. }, _) => (Tone::Bad, t.unavailable_title(), t.unavailable_text(shop)),
+        (PageKind::Checkout { .. }, _) => {
+            (Tone::Bad, t.unavailable_title(), t.unavailable_text(shop))
+        }
     };
-    let again = matches!((place, stage), (Place::Return(_), Stage::Choose));
-    Words {
+    let again = matches!((kind, state), (PageKind::Return(_), CheckoutState::Choose));
+    StatusText {
         tone,
         heading,
         text,

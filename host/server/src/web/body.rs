@@ -11,7 +11,7 @@ use http::header::EXPECT;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 
-use crate::listen::UsedUp;
+use super::budget::Overloaded;
 
 /// Bytes beyond the cap that are read and thrown away before 413 is answered. Closing a connection
 /// with unread bytes resets it, and the caller might never see the answer.
@@ -34,7 +34,7 @@ pub(crate) enum BodyError {
     Late,
     /// The sender holds too many bytes already: 503.
     #[error("too much is being sent at once")]
-    UsedUp,
+    Overloaded,
     /// The sender broke off, or broke the framing: 400.
     #[error("the body did not arrive whole")]
     Broken,
@@ -57,7 +57,7 @@ pub(crate) async fn read(
         Ok(()) => collect(&mut body, cap).await,
         Err(too_large) => Err(too_large),
     };
-    // Whoever waits for "100 Continue" has not sent the body and never needs to.
+    // A client that waits for "100 Continue" has not sent the body and never needs to.
     let waits = headers.contains_key(EXPECT);
     if matches!(outcome, Err(BodyError::TooLarge { .. })) && !waits && declared <= cap + DISCARD {
         let _ = tokio::time::timeout(DISCARD_TIME, collect_nothing(&mut body)).await;
@@ -102,8 +102,8 @@ async fn collect(body: &mut Body, cap: usize) -> Result<Bytes, BodyError> {
 fn why(error: &axum::Error) -> BodyError {
     let mut error: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(cause) = error {
-        if cause.is::<UsedUp>() {
-            return BodyError::UsedUp;
+        if cause.is::<Overloaded>() {
+            return BodyError::Overloaded;
         }
         let cause_io = cause.downcast_ref::<io::Error>();
         if cause_io.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut) {

@@ -11,14 +11,14 @@ use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::budget::Held;
-use super::connection::{Phase, Times};
+use super::connection::{Phase, Timeouts};
+use crate::web::budget::Reservation;
 
 /// Bytes of an answer for which a peer may send two window updates.
 const UPDATED: usize = 4 << 10;
 
 /// The requests under way; at most as many as the connection has streams.
-pub(super) struct Exchanges(Mutex<State>);
+pub(super) struct OpenStreams(Mutex<State>);
 
 struct State {
     begun: u64,
@@ -29,7 +29,7 @@ struct State {
     idle_since: Instant,
 }
 
-impl Exchanges {
+impl OpenStreams {
     pub(super) fn none() -> Self {
         Self(Mutex::new(State {
             begun: 0,
@@ -45,7 +45,7 @@ impl Exchanges {
 
     /// When the peer will have been too slow: no request, or an answer of which it takes nothing. None
     /// while it is our turn. What the connection itself exchanges, as pings, makes no difference.
-    pub(super) fn late_at(&self, times: &Times) -> Option<Instant> {
+    pub(super) fn late_at(&self, times: &Timeouts) -> Option<Instant> {
         let state = self.0.lock();
         if state.open.is_empty() {
             return Some(state.idle_since + times.idle);
@@ -56,14 +56,14 @@ impl Exchanges {
 }
 
 /// One request; over on drop, be it answered or given up.
-pub(super) struct Exchange {
+pub(super) struct OpenStream {
     phase: Arc<Phase>,
     number: u64,
 }
 
-impl Exchange {
+impl OpenStream {
     pub(super) fn begin(phase: &Arc<Phase>) -> Self {
-        let mut state = phase.exchanges.0.lock();
+        let mut state = phase.streams.0.lock();
         state.begun += 1;
         let number = state.begun;
         state.open.insert(number, None);
@@ -74,14 +74,14 @@ impl Exchange {
     }
 
     fn turn(&self, peers_since: Option<Instant>) {
-        let mut state = self.phase.exchanges.0.lock();
+        let mut state = self.phase.streams.0.lock();
         state.open.insert(self.number, peers_since);
     }
 }
 
-impl Drop for Exchange {
+impl Drop for OpenStream {
     fn drop(&mut self) {
-        let mut state = self.phase.exchanges.0.lock();
+        let mut state = self.phase.streams.0.lock();
         state.open.remove(&self.number);
         if state.open.is_empty() {
             state.idle_since = Instant::now();
@@ -89,10 +89,10 @@ impl Drop for Exchange {
     }
 }
 
-/// An answer that is not sent yet: one of its connection's exchanges, and the bytes that it holds.
+/// An answer that is not sent yet: one of its connection's streams, and the bytes that it holds.
 struct Unsent {
-    exchange: Exchange,
-    _held: Arc<Held>,
+    stream: OpenStream,
+    _reservation: Arc<Reservation>,
 }
 
 /// The body of an answer. On HTTP/2 it is watched, and held, until the connection has sent the last of
@@ -109,11 +109,11 @@ impl Answer {
     }
 
     /// One of several on a connection.
-    pub(super) fn shared(body: Body, exchange: Exchange, held: Arc<Held>) -> Self {
-        exchange.turn(Some(Instant::now()));
+    pub(super) fn shared(body: Body, stream: OpenStream, reservation: Arc<Reservation>) -> Self {
+        stream.turn(Some(Instant::now()));
         let unsent = Some(Arc::new(Unsent {
-            exchange,
-            _held: held,
+            stream,
+            _reservation: reservation,
         }));
         Self { body, unsent }
     }
@@ -131,13 +131,13 @@ impl http_body::Body for Answer {
         if let Some(unsent) = &self.unsent {
             match &polled {
                 Poll::Ready(Some(Ok(frame))) => {
-                    unsent.exchange.turn(Some(Instant::now()));
+                    unsent.stream.turn(Some(Instant::now()));
                     let bytes = frame.data_ref().map_or(0, Bytes::len);
                     let updates = 2 + 2 * (bytes / UPDATED);
-                    (unsent.exchange.phase).grant(i64::try_from(updates).unwrap_or(i64::MAX));
+                    (unsent.stream.phase).grant(i64::try_from(updates).unwrap_or(i64::MAX));
                 }
                 // All pieces are sent: it is our turn.
-                Poll::Pending if Arc::strong_count(unsent) == 1 => unsent.exchange.turn(None),
+                Poll::Pending if Arc::strong_count(unsent) == 1 => unsent.stream.turn(None),
                 _ => {}
             }
         }
@@ -176,7 +176,7 @@ impl Buf for Piece {
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
         if let Some(unsent) = &self.unsent {
-            unsent.exchange.turn(Some(Instant::now()));
+            unsent.stream.turn(Some(Instant::now()));
         }
     }
 }

@@ -14,39 +14,43 @@ use kassette_gateway::reseller::InvitationView;
 use kassette_gateway::start::{Start, StartError, StartedPayment};
 use kassette_store::{Answered, Fault};
 
-/// A use case under way.
-pub(crate) type Work<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// What a use case returns.
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The payer's side of the gateway, and the invited merchant's; see [`Gateway`] for what each does.
-pub(crate) trait Till: Send + Sync + 'static {
+pub(crate) trait Backend: Send + Sync + 'static {
     /// [`Gateway::checkout`]
-    fn checkout<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<CheckoutView>, Fault>>;
+    fn checkout<'a>(&'a self, token: &'a str)
+    -> BoxFuture<'a, Result<Option<CheckoutView>, Fault>>;
     /// [`Gateway::start`]
-    fn start(&self, start: Start) -> Work<'_, Result<StartedPayment, StartError>>;
+    fn start(&self, start: Start) -> BoxFuture<'_, Result<StartedPayment, StartError>>;
     /// [`Gateway::answer`]
     fn answer<'a>(
         &'a self,
         token: &'a str,
         answers: Vec<(String, Secret)>,
-    ) -> Work<'a, Result<StartedPayment, StartError>>;
+    ) -> BoxFuture<'a, Result<StartedPayment, StartError>>;
     /// [`Gateway::abandon`]
-    fn abandon<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<Ledger>, Fault>>;
+    fn abandon<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Ledger>, Fault>>;
     /// [`Gateway::returned`]
     fn returned<'a>(
         &'a self,
         token: &'a str,
         query: &'a str,
-    ) -> Work<'a, Result<Option<ReturnView>, Fault>>;
+    ) -> BoxFuture<'a, Result<Option<ReturnView>, Fault>>;
     /// [`Gateway::invitation`]
-    fn invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<InvitationView>, Fault>>;
+    fn invitation<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<Option<InvitationView>, Fault>>;
     /// [`Gateway::accept_invitation`]
     fn accept_invitation<'a>(
         &'a self,
         token: &'a str,
         code: Secret,
-    ) -> Work<'a, Result<Answered, Fault>>;
+    ) -> BoxFuture<'a, Result<Answered, Fault>>;
     /// [`Gateway::decline_invitation`]
-    fn decline_invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Answered, Fault>>;
+    fn decline_invitation<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Answered, Fault>>;
     /// The name of a provider account for payers.
     fn provider_name(&self, account: &AccountId) -> Option<String>;
     /// [`Gateway::label`]
@@ -55,16 +59,18 @@ pub(crate) trait Till: Send + Sync + 'static {
     fn public_url(&self) -> String;
     /// Whether payers may be sent to plain http on loopback (dev).
     fn plain_loopback(&self) -> bool;
-    /// Now.
     fn now(&self) -> Time;
 }
 
-impl Till for Gateway {
-    fn checkout<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<CheckoutView>, Fault>> {
+impl Backend for Gateway {
+    fn checkout<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<Option<CheckoutView>, Fault>> {
         Box::pin(Self::checkout(self, token))
     }
 
-    fn start(&self, start: Start) -> Work<'_, Result<StartedPayment, StartError>> {
+    fn start(&self, start: Start) -> BoxFuture<'_, Result<StartedPayment, StartError>> {
         Box::pin(Self::start(self, start))
     }
 
@@ -72,11 +78,11 @@ impl Till for Gateway {
         &'a self,
         token: &'a str,
         answers: Vec<(String, Secret)>,
-    ) -> Work<'a, Result<StartedPayment, StartError>> {
+    ) -> BoxFuture<'a, Result<StartedPayment, StartError>> {
         Box::pin(Self::answer(self, token, answers))
     }
 
-    fn abandon<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<Ledger>, Fault>> {
+    fn abandon<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Ledger>, Fault>> {
         Box::pin(Self::abandon(self, token))
     }
 
@@ -84,11 +90,14 @@ impl Till for Gateway {
         &'a self,
         token: &'a str,
         query: &'a str,
-    ) -> Work<'a, Result<Option<ReturnView>, Fault>> {
+    ) -> BoxFuture<'a, Result<Option<ReturnView>, Fault>> {
         Box::pin(Self::returned(self, token, query))
     }
 
-    fn invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Option<InvitationView>, Fault>> {
+    fn invitation<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<Option<InvitationView>, Fault>> {
         Box::pin(Self::invitation(self, token))
     }
 
@@ -96,11 +105,11 @@ impl Till for Gateway {
         &'a self,
         token: &'a str,
         code: Secret,
-    ) -> Work<'a, Result<Answered, Fault>> {
+    ) -> BoxFuture<'a, Result<Answered, Fault>> {
         Box::pin(Self::accept_invitation(self, token, code))
     }
 
-    fn decline_invitation<'a>(&'a self, token: &'a str) -> Work<'a, Result<Answered, Fault>> {
+    fn decline_invitation<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Answered, Fault>> {
         Box::pin(Self::decline_invitation(self, token))
     }
 

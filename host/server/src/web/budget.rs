@@ -1,0 +1,240 @@
+//! Bytes that peers make this process hold: heads and bodies that are not answered yet, and answers that
+//! are not taken yet.
+//!
+//! Each connection has a little of its own. What it holds beyond that counts against its address, and,
+//! until the sender has shown a credential, against what all anonymous senders share. A request is refused
+//! where a budget is used up; nothing that is under way is cut off for it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use metrics::{Counter, Gauge};
+use parking_lot::Mutex;
+
+/// Bytes of a connection that count against nothing else. An ordinary request needs no more.
+const OWN: usize = 16 << 10;
+/// Most bytes of all senders that have shown no credential.
+const ANONYMOUS: usize = 64 << 20;
+
+/// The budgets of a listener.
+#[derive(Clone)]
+pub(crate) struct ByteBudget(Arc<Mutex<State>>);
+
+struct State {
+    per_address: usize,
+    addresses: HashMap<IpAddr, usize>,
+    anonymous: usize,
+    reserved: Gauge,
+    refused: Counter,
+}
+
+/// The sender, or its class of requests, has used up what may be in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many bytes are in hand for this sender")]
+pub(crate) struct Overloaded;
+
+impl ByteBudget {
+    /// Each address may hold so many bytes.
+    pub(crate) fn new(per_address: usize) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            per_address,
+            addresses: HashMap::new(),
+            anonymous: 0,
+            reserved: metrics::gauge!("kassette_http_held_bytes"),
+            refused: metrics::counter!("kassette_http_bytes_refused_total"),
+        })))
+    }
+
+    /// A connection that holds nothing yet.
+    pub(crate) fn connection(&self) -> ConnectionBudget {
+        ConnectionBudget {
+            budget: self.clone(),
+            own: Arc::new(Mutex::new(OWN)),
+        }
+    }
+}
+
+/// What a connection holds.
+#[derive(Clone)]
+pub(crate) struct ConnectionBudget {
+    budget: ByteBudget,
+    /// Bytes of its own that are left.
+    own: Arc<Mutex<usize>>,
+}
+
+impl ConnectionBudget {
+    /// A request or an answer of an address; trusted proxies bring those of many.
+    pub(crate) fn reservation(&self, address: IpAddr, anonymous: bool) -> Reservation {
+        Reservation {
+            connection: self.clone(),
+            address,
+            sum: Mutex::new(Reserved {
+                own: 0,
+                shared: 0,
+                anonymous,
+            }),
+        }
+    }
+}
+
+/// What one request or answer holds; given back on drop.
+pub(crate) struct Reservation {
+    connection: ConnectionBudget,
+    address: IpAddr,
+    sum: Mutex<Reserved>,
+}
+
+struct Reserved {
+    own: usize,
+    shared: usize,
+    anonymous: bool,
+}
+
+impl Reservation {
+    /// Reserves more.
+    ///
+    /// # Errors
+    /// [`Overloaded`]; nothing more is reserved then.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), Overloaded> {
+        self.add(bytes, true)
+    }
+
+    /// Reserves the bytes of an answer that is made already, whatever the budget says.
+    pub(crate) fn charge(&self, bytes: usize) {
+        let _always = self.add(bytes, false);
+    }
+
+    fn add(&self, bytes: usize, bounded: bool) -> Result<(), Overloaded> {
+        let mut sum = self.sum.lock();
+        let mut left = self.connection.own.lock();
+        let own = bytes.min(*left);
+        let shared = bytes - own;
+        if shared > 0 {
+            let mut state = self.connection.budget.0.lock();
+            let reserved = state.addresses.get(&self.address).copied();
+            let reserved = reserved.unwrap_or_default() + shared;
+            let anonymous = state.anonymous + if sum.anonymous { shared } else { 0 };
+            if bounded && (reserved > state.per_address || (sum.anonymous && anonymous > ANONYMOUS))
+            {
+                state.refused.increment(1);
+                return Err(Overloaded);
+            }
+            state.addresses.insert(self.address, reserved);
+            state.anonymous = anonymous;
+            state.reserved.increment(float(shared));
+        }
+        *left -= own;
+        sum.own += own;
+        sum.shared += shared;
+        Ok(())
+    }
+
+    /// The sender of a request with these extensions has shown a credential.
+    pub(crate) fn mark_authenticated(extensions: &http::Extensions) {
+        if let Some(reservation) = extensions.get::<Arc<Self>>() {
+            reservation.authenticate();
+        }
+    }
+
+    fn authenticate(&self) {
+        let mut sum = self.sum.lock();
+        if std::mem::take(&mut sum.anonymous) && sum.shared > 0 {
+            self.connection.budget.0.lock().anonymous -= sum.shared;
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let sum = self.sum.get_mut();
+        *self.connection.own.lock() += sum.own;
+        if sum.shared == 0 {
+            return;
+        }
+        let mut state = self.connection.budget.0.lock();
+        state.reserved.decrement(float(sum.shared));
+        if sum.anonymous {
+            state.anonymous -= sum.shared;
+        }
+        if let Some(reserved) = state.addresses.get_mut(&self.address) {
+            *reserved -= sum.shared;
+            if *reserved == 0 {
+                state.addresses.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// A gauge's value.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the sum of all is far below 2^52"
+)]
+fn float(bytes: usize) -> f64 {
+    bytes as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PER_ADDRESS: usize = 4 << 20;
+    const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+
+    #[test]
+    fn an_address_holds_so_many_bytes_and_others_are_not_concerned() {
+        let budget = ByteBudget::new(PER_ADDRESS);
+        let connection = budget.connection();
+        let large = connection.reservation(ONE, false);
+        large.reserve(OWN + PER_ADDRESS).unwrap();
+        let more = budget.connection().reservation(ONE, false);
+        more.reserve(OWN).unwrap();
+        assert_eq!(more.reserve(1), Err(Overloaded));
+        budget
+            .connection()
+            .reservation(OTHER, false)
+            .reserve(OWN + 1)
+            .unwrap();
+        drop(large);
+        more.reserve(PER_ADDRESS).unwrap();
+        drop(more);
+        assert!(budget.0.lock().addresses.is_empty());
+        assert_eq!(*connection.own.lock(), OWN);
+    }
+
+    #[test]
+    fn what_anonymous_senders_hold_takes_nothing_from_one_that_shows_a_credential() {
+        let budget = ByteBudget::new(PER_ADDRESS);
+        let address = |last| IpAddr::from([192, 0, 2, last]);
+        let mut held = Vec::new();
+        for last in 0..u8::try_from(ANONYMOUS / PER_ADDRESS).unwrap() {
+            let anonymous = budget.connection().reservation(address(last), true);
+            anonymous.reserve(OWN + PER_ADDRESS).unwrap();
+            held.push(anonymous);
+        }
+        let late = budget.connection().reservation(address(100), true);
+        assert_eq!(late.reserve(OWN + 1), Err(Overloaded));
+        late.reserve(OWN).unwrap();
+        late.authenticate();
+        late.reserve(PER_ADDRESS).unwrap();
+        // What one sender held while anonymous is free for others once it shows a credential.
+        held[0].authenticate();
+        let next = budget.connection().reservation(address(101), true);
+        next.reserve(OWN + PER_ADDRESS).unwrap();
+        drop((held, late, next));
+        assert_eq!(budget.0.lock().anonymous, 0);
+    }
+
+    #[test]
+    fn an_answer_that_is_made_is_held_and_bars_what_comes_next() {
+        let budget = ByteBudget::new(PER_ADDRESS);
+        let answer = budget.connection().reservation(ONE, false);
+        answer.charge(OWN + PER_ADDRESS + 1);
+        let next = budget.connection().reservation(ONE, false);
+        assert_eq!(next.reserve(OWN + 1), Err(Overloaded));
+        drop(answer);
+        next.reserve(OWN + 1).unwrap();
+    }
+}

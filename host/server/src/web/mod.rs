@@ -1,0 +1,11 @@
+//! What every HTTP surface shares: errors as answers, strict JSON, the reading of bodies, request ids, and
+//! what the layers of one request tell each other. Imports no other module of this crate.
+
+pub(crate) mod body;
+pub(crate) mod budget;
+pub(crate) mod error;
+pub(crate) mod json;
+pub(crate) mod marks;
+pub(crate) mod request_id;
+
+pub(crate) use self::error::ApiError;
