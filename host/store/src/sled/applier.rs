@@ -29,7 +29,7 @@ use super::stats::Took;
 use super::table::Table;
 use super::tap::{Listener, Tap};
 use super::waiting::Callers;
-use super::{hook_keys, keys, records, reseller_keys};
+use super::{records, schema};
 use crate::Fault;
 
 /// Most operations of one batch: beyond it a sync is no longer what the time goes to, and the first
@@ -45,11 +45,11 @@ const GROUP_BYTES: usize = FILE_BYTES / 2;
 /// resellers, what merchants have granted them, and webhook endpoints with their secrets. When a key
 /// was last used is none of them, and neither is what waits for an endpoint.
 const DIRECTORY: [&[u8]; 5] = [
-    keys::API_KEYS,
-    keys::MERCHANTS,
-    reseller_keys::RESELLERS,
-    reseller_keys::DELEGATIONS,
-    hook_keys::ENDPOINTS,
+    schema::API_KEYS,
+    schema::MERCHANTS,
+    schema::resellers::RESELLERS,
+    schema::resellers::DELEGATIONS,
+    schema::webhooks::ENDPOINTS,
 ];
 
 /// One thing that can happen to the store. No closures from outside: what can happen is a list.
@@ -427,9 +427,9 @@ impl Writer<'_> {
         }
         let began = Instant::now();
         let number = *self.last_group + 1;
-        let row = records::encode(keys::GROUP, &number);
+        let row = records::encode(schema::GROUP, &number);
         let row = row.map_err(|fault| fault.to_string())?;
-        written.insert(keys::GROUP.to_vec(), Some(row));
+        written.insert(schema::GROUP.to_vec(), Some(row));
         self.tail
             .write(&entered, &mut written)
             .and_then(|()| nonces.write(number, &mut written))

@@ -11,10 +11,11 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::applier::Operation;
+use super::endpoints;
 use super::outbox::{BodyRow, DeliveryRow, read_due};
 use super::rows::{Rows, Source, Span};
+use super::schema;
 use super::view::View;
-use super::{endpoints, hook_keys};
 use crate::{Claimed, DueDelivery, Fault};
 
 /// Leases kept before those that have ended are swept out.
@@ -79,7 +80,7 @@ impl Claims {
             leases.retain(|_, until| now < *until);
         }
         let mut deliveries = Vec::new();
-        let mut span = Span::prefix(&hook_keys::due_of(endpoint));
+        let mut span = Span::prefix(&schema::webhooks::due_of(endpoint));
         loop {
             let found = view.keys(&span, at_most + 1)?;
             let is_last = found.len() <= at_most;
@@ -112,7 +113,7 @@ impl Claims {
 }
 
 fn load(source: &impl Source, id: DeliveryId, due_at: Time) -> Result<DueDelivery, Fault> {
-    let row: DeliveryRow = source.expect(&hook_keys::delivery(id))?;
+    let row: DeliveryRow = source.expect(&schema::webhooks::delivery(id))?;
     let body: BodyRow = source.expect(&row.body())?;
     Ok(DueDelivery {
         id,
@@ -138,7 +139,7 @@ impl<O: Operation> Operation for Ringing<O> {
         let outcome = self.operation.apply(rows)?;
         let mut endpoints: Vec<_> = rows
             .written_by_operation()
-            .filter_map(|key| hook_keys::wakes(key))
+            .filter_map(|key| schema::webhooks::wakes(key))
             .collect();
         endpoints.dedup();
         let ring = Ring {

@@ -9,12 +9,12 @@ use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
 use kassette_domain::time::Time;
 
 use super::applier::Operation;
-use super::keys::{self, Key};
 use super::register::{Entry, Mark};
 use super::registered::Entered;
 use super::rows::{Rows, Source};
+use super::schema::{self, Key};
 use super::stored::{Books, Due, PaymentRow};
-use super::{Secrets, delegations, ledgers, reseller_keys};
+use super::{Secrets, delegations, ledgers};
 use crate::{Created, Fault};
 
 /// What a request that was made before gets; none where it is new.
@@ -105,7 +105,7 @@ impl Create {
         let Some(hash) = self.authority else {
             return Ok(None);
         };
-        let Some(key) = rows.load::<ApiKey>(&keys::api_key(hash))? else {
+        let Some(key) = rows.load::<ApiKey>(&schema::api_key(hash))? else {
             return Ok(Some(Created::KeyRefused));
         };
         let owner = match &self.request.origin {
@@ -144,7 +144,7 @@ impl Operation for Create {
         }
         rows.put(key, row);
         rows.enter(self.entered)?;
-        if let Some(listed) = reseller_keys::payment_of(&self.payment) {
+        if let Some(listed) = schema::resellers::payment_of(&self.payment) {
             rows.put(listed, IVec::default());
         }
         if let Some(decision) = self.decision {

@@ -12,10 +12,10 @@ use kassette_domain::time::Time;
 
 use super::Secrets;
 use super::applier::Operation;
-use super::keys::{self, Key};
 use super::ledgers::{self, Loaded};
 use super::register::Place;
 use super::rows::{Rows, Source, Span};
+use super::schema::{self, Key};
 use super::stored::{Due, PaymentRow};
 use super::view::View;
 use crate::Fault;
@@ -80,13 +80,17 @@ impl Operation for ClaimDue {
         loop {
             // Those before are removed, but for as long as a chapter of the log lasts their places are
             // passed by.
-            let span = Span::prefix(keys::DUE).since(&keys::due_since(from));
+            let span = Span::prefix(schema::DUE).since(&schema::due_since(from));
             let found = claim.rows.scan(&span, 2)?;
-            let time_of = |(key, _): &(Key, IVec)| keys::leading_time(key, keys::DUE);
+            let time_of = |(key, _): &(Key, IVec)| schema::leading_time(key, schema::DUE);
             let next = found.get(1).and_then(time_of);
             let first = found.into_iter().next().map(|(key, _)| key);
-            let due =
-                first.map(|key| (keys::leading_time(&key, keys::DUE).unwrap_or_default(), key));
+            let due = first.map(|key| {
+                (
+                    schema::leading_time(&key, schema::DUE).unwrap_or_default(),
+                    key,
+                )
+            });
             let Some((due, key)) = due.filter(|(due, _)| *due <= self.now) else {
                 let claimed = claim.claimed;
                 return Ok(Claiming {
@@ -121,8 +125,8 @@ impl Claim<'_, '_> {
     /// Claims what a row is about and removes it; says whether it could be removed. `next` is the time
     /// of the row after it.
     fn row(&mut self, key: Key, due: Time, next: Option<Time>) -> Result<bool, Fault> {
-        match keys::due_about(&key) {
-            Some(keys::Due::One(id)) => {
+        match schema::due_about(&key) {
+            Some(schema::Due::One(id)) => {
                 // One that was claimed just now stands here again where the lease has no length.
                 if self.claimed.contains(&id) {
                     return Ok(false);
@@ -130,7 +134,7 @@ impl Claim<'_, '_> {
                 self.rows.remove(key);
                 self.one(id, due)?;
             }
-            Some(keys::Due::Together { first, count }) => {
+            Some(schema::Due::Together { first, count }) => {
                 let looked = count.min(TOGETHER);
                 if !self.members(first, looked, next)? {
                     return Ok(false);
@@ -138,7 +142,7 @@ impl Claim<'_, '_> {
                 self.rows.remove(key);
                 if count > looked {
                     let first = first.saturating_add(looked.into());
-                    let rest = keys::due_together(due, first, count - looked);
+                    let rest = schema::due_together(due, first, count - looked);
                     self.rows.put(rest, IVec::default());
                 }
             }
@@ -176,7 +180,7 @@ impl Claim<'_, '_> {
         }
         if !are_known {
             // Damage must not keep the others waiting for ever; the row may be repaired.
-            let later = keys::due_together(self.much_later(), first, count);
+            let later = schema::due_together(self.much_later(), first, count);
             self.rows.put(later, IVec::default());
         }
         Ok(true)
@@ -190,7 +194,7 @@ impl Claim<'_, '_> {
         if loaded.books.due != Some(Due::Own(due)) {
             // Put off while the payment did not read back: from here on it has one row again.
             if let Some(Due::Own(old)) = loaded.books.due.take() {
-                self.rows.remove(keys::due(old, id));
+                self.rows.remove(schema::due(old, id));
             }
         }
         self.claim(loaded)
@@ -215,7 +219,7 @@ impl Claim<'_, '_> {
             return self.claim(loaded);
         }
         loaded.books.due = Some(Due::Own(at));
-        self.rows.put(keys::due(at, id), IVec::default());
+        self.rows.put(schema::due(at, id), IVec::default());
         let sealer = &self.op.secrets.sealer;
         let (key, row) = PaymentRow::encode(sealer, &loaded.ledger.payment, loaded.books)?;
         self.rows.put(key, row);
@@ -246,7 +250,7 @@ impl Claim<'_, '_> {
 
     /// One damaged payment must not keep the others waiting for ever.
     fn put_off(&mut self, id: PaymentId) -> Result<(), Fault> {
-        let later = keys::due(self.much_later(), id);
+        let later = schema::due(self.much_later(), id);
         self.rows.put(later, IVec::default());
         Ok(())
     }
@@ -266,7 +270,7 @@ pub(super) struct Settled {
 impl Settled {
     pub(super) fn new(from: Time, now: Time) -> Self {
         Self {
-            rest: Span::prefix(keys::DUE).since(&keys::due_since(from)),
+            rest: Span::prefix(schema::DUE).since(&schema::due_since(from)),
             now,
             found: Vec::new(),
             row: None,
@@ -309,9 +313,9 @@ impl Settled {
         let Some((key, _)) = found.into_iter().next() else {
             return Ok(None);
         };
-        let is_due = keys::leading_time(&key, keys::DUE).is_some_and(|due| due <= self.now);
-        match keys::due_about(&key) {
-            Some(keys::Due::Together { first, count }) if is_due && count <= TOGETHER => {
+        let is_due = schema::leading_time(&key, schema::DUE).is_some_and(|due| due <= self.now);
+        match schema::due_about(&key) {
+            Some(schema::Due::Together { first, count }) if is_due && count <= TOGETHER => {
                 let members: Option<Vec<_>> = view.at_places(first, count)?.into_iter().collect();
                 Ok(members.map(|members| (key, members)))
             }
@@ -323,19 +327,19 @@ impl Settled {
 /// When the next payment is due. Where very many that were made together are paid by now it may say
 /// a time before that: whoever claims then clears them away.
 pub(super) fn next(source: &impl Source) -> Result<Option<Time>, Fault> {
-    let mut span = Span::prefix(keys::DUE);
+    let mut span = Span::prefix(schema::DUE);
     let mut looks = 0_usize;
     // The earliest of those whose row was made before their time.
     let mut earliest: Option<Time> = None;
     loop {
         let found = source.scan(&span, 1)?;
         let row = found.first().map(|(key, _)| key);
-        let at = row.and_then(|key| keys::leading_time(key, keys::DUE));
+        let at = row.and_then(|key| schema::leading_time(key, schema::DUE));
         let (Some(key), Some(at)) = (row, at) else {
             return Ok(earliest);
         };
-        let about = keys::due_about(key);
-        let Some(keys::Due::Together { first, count }) = about else {
+        let about = schema::due_about(key);
+        let Some(schema::Due::Together { first, count }) = about else {
             return Ok(Some(earliest.map_or(at, |due| due.min(at))));
         };
         if looks >= usize::from(TOGETHER) || earliest.is_some_and(|due| due <= at) {

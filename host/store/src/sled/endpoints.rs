@@ -15,7 +15,7 @@ use super::applier::Operation;
 use super::rows::{Rows, Source};
 use super::seal::Sealer;
 use super::stored::closed;
-use super::{Secrets, audits, hook_keys, keys, outbox, records};
+use super::{Secrets, audits, outbox, records, schema};
 use crate::{EndpointCreated, EndpointDeleted, EndpointRotated, Fault, Replaced, SwitchOff};
 
 /// An endpoint's row.
@@ -28,7 +28,7 @@ struct EndpointRow {
 
 /// An endpoint without its secrets.
 pub(super) fn load(source: &impl Source, id: EndpointId) -> Result<Option<Endpoint>, Fault> {
-    let row: Option<EndpointRow> = source.load(&hook_keys::endpoint(id))?;
+    let row: Option<EndpointRow> = source.load(&schema::webhooks::endpoint(id))?;
     Ok(row.map(|row| row.plain))
 }
 
@@ -38,7 +38,7 @@ pub(super) fn load_with_secrets(
     sealer: &Sealer,
     id: EndpointId,
 ) -> Result<Option<(Endpoint, EndpointSecrets)>, Fault> {
-    let key = hook_keys::endpoint(id);
+    let key = schema::webhooks::endpoint(id);
     let Some(row) = source.load::<EndpointRow>(&key)? else {
         return Ok(None);
     };
@@ -54,7 +54,7 @@ fn save(
     endpoint: &Endpoint,
     secrets: &EndpointSecrets,
 ) -> Result<(), Fault> {
-    let key = hook_keys::endpoint(endpoint.id);
+    let key = schema::webhooks::endpoint(endpoint.id);
     let row = EndpointRow {
         plain: endpoint.clone(),
         sealed: sealer.seal(&key, secrets)?,
@@ -175,8 +175,8 @@ pub(super) fn beside(rows: &Rows<'_>, endpoint: &Endpoint) -> Result<Vec<Endpoin
     Ok(roster.0.into_iter().map(|(id, _)| id).collect())
 }
 
-fn load_roster(rows: &Rows<'_>, endpoint: &Endpoint) -> Result<(keys::Key, Roster), Fault> {
-    let key = hook_keys::roster(endpoint.merchant, endpoint.environment);
+fn load_roster(rows: &Rows<'_>, endpoint: &Endpoint) -> Result<(schema::Key, Roster), Fault> {
+    let key = schema::webhooks::roster(endpoint.merchant, endpoint.environment);
     let roster = rows.load(&key)?.unwrap_or_default();
     Ok((key, roster))
 }
@@ -216,7 +216,7 @@ impl Operation for CreateEndpoint {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<EndpointCreated, Fault> {
         let endpoint = self.endpoint;
-        if rows.get(&keys::merchant(endpoint.merchant))?.is_none() {
+        if rows.get(&schema::merchant(endpoint.merchant))?.is_none() {
             return Ok(EndpointCreated::NoSuchMerchant);
         }
         if load_roster(rows, &endpoint)?.1.0.len() >= Endpoint::MAX_PER_MERCHANT {
@@ -236,11 +236,15 @@ pub(super) fn write_new(
     endpoint: &Endpoint,
     secrets: &EndpointSecrets,
 ) -> Result<(), Fault> {
-    if rows.get(&hook_keys::endpoint(endpoint.id))?.is_some() {
+    if rows
+        .get(&schema::webhooks::endpoint(endpoint.id))?
+        .is_some()
+    {
         return Err(Fault::Unavailable("the endpoint's id is in use".into()));
     }
     save(rows, sealer, endpoint, secrets)?;
-    let by_merchant = hook_keys::endpoint_of(endpoint.merchant, endpoint.created_at, endpoint.id);
+    let by_merchant =
+        schema::webhooks::endpoint_of(endpoint.merchant, endpoint.created_at, endpoint.id);
     rows.save(by_merchant, &())?;
     enlist(rows, endpoint)
 }
@@ -325,8 +329,8 @@ pub(super) fn delete(
     let Some(endpoint) = load(rows, id)? else {
         return Ok(None);
     };
-    rows.remove(hook_keys::endpoint(id));
-    rows.remove(hook_keys::endpoint_of(
+    rows.remove(schema::webhooks::endpoint(id));
+    rows.remove(schema::webhooks::endpoint_of(
         endpoint.merchant,
         endpoint.created_at,
         endpoint.id,

@@ -16,11 +16,11 @@ use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::applier::Operation;
-use super::reseller_keys::{self, Relation};
 use super::rows::{Rows, Source};
+use super::schema::resellers::Relation;
 use super::seal::Sealer;
 use super::stored::closed;
-use super::{Secrets, audits, delegations, keys, records, resellers};
+use super::{Secrets, audits, delegations, records, resellers, schema};
 use crate::{Answered, Fault, Invited, Standing};
 
 /// An invitation's row.
@@ -46,7 +46,7 @@ struct InvitationSecrets {
 
 /// An invitation that must be there, without address and token.
 pub(super) fn expect_plain(source: &impl Source, id: InvitationId) -> Result<InvitationRow, Fault> {
-    source.expect(&reseller_keys::invitation(id))
+    source.expect(&schema::resellers::invitation(id))
 }
 
 /// Reads an invitation that must be there.
@@ -59,7 +59,7 @@ pub(super) fn expect(
 }
 
 fn open(sealer: &Sealer, id: InvitationId, row: InvitationRow) -> Result<Invitation, Fault> {
-    let key = reseller_keys::invitation(id);
+    let key = schema::resellers::invitation(id);
     let secrets: InvitationSecrets = sealer
         .open(&key, &row.sealed)
         .map_err(|unopened| closed(&key, unopened))?;
@@ -79,7 +79,7 @@ fn open(sealer: &Sealer, id: InvitationId, row: InvitationRow) -> Result<Invitat
 }
 
 fn encode(sealer: &Sealer, invitation: &Invitation) -> Result<IVec, Fault> {
-    let key = reseller_keys::invitation(invitation.id);
+    let key = schema::resellers::invitation(invitation.id);
     let secrets = InvitationSecrets {
         email: invitation.email.clone(),
         token: invitation.token.clone(),
@@ -100,7 +100,7 @@ fn encode(sealer: &Sealer, invitation: &Invitation) -> Result<IVec, Fault> {
 
 /// Seals an invitation's row under another key.
 pub(super) fn reseal(old: &Sealer, new: &Sealer, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let id = reseller_keys::invitation_id(key)
+    let id = schema::resellers::invitation_id(key)
         .ok_or_else(|| records::damaged(key, "it names no invitation"))?;
     let invitation = open(old, id, records::decode(key, row)?)?;
     encode(new, &invitation)
@@ -114,7 +114,7 @@ pub(super) fn delegation_of(
 ) -> Result<Option<Delegation>, Fault> {
     match reply {
         Reply::Accepted { merchant, .. } => {
-            let key = reseller_keys::delegation(reseller, merchant);
+            let key = schema::resellers::delegation(reseller, merchant);
             source.expect(&key).map(Some)
         }
         Reply::Open | Reply::Declined { .. } => Ok(None),
@@ -136,7 +136,7 @@ pub(super) fn by_token(
     token: TokenHash,
     now: Time,
 ) -> Result<Option<Standing>, Fault> {
-    let Some(id) = source.load(&reseller_keys::invitation_token(token))? else {
+    let Some(id) = source.load(&schema::resellers::invitation_token(token))? else {
         return Ok(None);
     };
     let invitation = expect(source, sealer, id)?;
@@ -178,7 +178,7 @@ impl Invite {
         let Some(hash) = self.authority else {
             return Ok(true);
         };
-        let key: Option<ApiKey> = rows.load(&keys::api_key(hash))?;
+        let key: Option<ApiKey> = rows.load(&schema::api_key(hash))?;
         Ok(key.is_some_and(|key| {
             key.usable(self.now)
                 && key.owner == KeyOwner::Reseller(reseller)
@@ -195,7 +195,7 @@ impl Operation for Invite {
             return Ok(Invited::KeyRefused);
         }
         let invitation = self.invitation;
-        let reference = reseller_keys::reference(invitation.reseller, &invitation.client_ref);
+        let reference = schema::resellers::reference(invitation.reseller, &invitation.client_ref);
         if let Some(id) = rows.load(&reference)? {
             let made_before = expect(rows, &self.secrets.sealer, id)?;
             return Ok(match made_before.differs(&invitation) {
@@ -203,14 +203,14 @@ impl Operation for Invite {
                 None => Invited::Replay(standing(rows, made_before, self.now)?),
             });
         }
-        let count = reseller_keys::invited(invitation.reseller);
+        let count = schema::resellers::invited(invitation.reseller);
         let invited: u32 = rows.load(&count)?.unwrap_or_default();
         if invited >= Reseller::MAX_INVITATIONS {
             return Ok(Invited::TooMany);
         }
-        let key = reseller_keys::invitation(invitation.id);
+        let key = schema::resellers::invitation(invitation.id);
         let token = TokenHash::of(invitation.token.expose());
-        let by_token = reseller_keys::invitation_token(token);
+        let by_token = schema::resellers::invitation_token(token);
         if rows.get(&key)?.is_some() || rows.get(&by_token)?.is_some() {
             return Err(Fault::Unavailable("the invitation's id is in use".into()));
         }
@@ -219,7 +219,7 @@ impl Operation for Invite {
         rows.save(by_token, &invitation.id)?;
         rows.save(count, &(invited + 1))?;
         let relation = Relation::Invitation(invitation.id);
-        let relation = reseller_keys::relation(invitation.reseller, self.now, relation);
+        let relation = schema::resellers::relation(invitation.reseller, self.now, relation);
         rows.put(relation, IVec::default());
         standing(rows, invitation, self.now).map(Invited::New)
     }
@@ -252,7 +252,7 @@ impl Operation for AnswerInvitation {
 
 fn save(rows: &mut Rows<'_>, sealer: &Sealer, invitation: &Invitation) -> Result<(), Fault> {
     let row = encode(sealer, invitation)?;
-    rows.put(reseller_keys::invitation(invitation.id), row);
+    rows.put(schema::resellers::invitation(invitation.id), row);
     Ok(())
 }
 
@@ -290,7 +290,7 @@ fn accept(
     presented: &Secret,
     now: Time,
 ) -> Result<Answered, Fault> {
-    let row = reseller_keys::consent(ConsentCode::handle(presented.expose()));
+    let row = schema::resellers::consent(ConsentCode::handle(presented.expose()));
     let mut code: Option<ConsentCode> = rows.load(&row)?;
     let hash = TokenHash::of(presented.expose());
     let accepted = invitation.accept(hash, code.as_mut(), now);

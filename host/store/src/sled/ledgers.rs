@@ -9,8 +9,8 @@ use kassette_domain::payment::{Decision, Payment, Settlement, Status};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
 
-use super::keys::{self, Line};
 use super::rows::{Rows, Source};
+use super::schema::{self, Line};
 use super::seal::{Sealer, random_id};
 use super::stored::{AttemptPlace, Books, Due, EventRow, PaymentRow, encode_attempt, load_attempt};
 use super::{outbox, records, works};
@@ -39,9 +39,9 @@ pub(super) struct Loaded {
 pub(super) fn resolve(source: &impl Source, about: &About) -> Result<Option<PaymentId>, Fault> {
     let place: Option<AttemptPlace> = match about {
         About::Payment(id) => return Ok(Some(*id)),
-        About::Attempt(id) => source.load(&keys::attempt_index(*id))?,
+        About::Attempt(id) => source.load(&schema::attempt_index(*id))?,
         About::Reference { account, reference } => {
-            source.load(&keys::reference(account, reference))?
+            source.load(&schema::reference(account, reference))?
         }
     };
     Ok(place.map(|place| place.payment))
@@ -53,7 +53,7 @@ pub(super) fn load(
     sealer: &Sealer,
     id: PaymentId,
 ) -> Result<Option<Loaded>, Fault> {
-    let key = keys::payment(id);
+    let key = schema::payment(id);
     let Some(row) = source.get(&key)? else {
         return Ok(None);
     };
@@ -72,7 +72,7 @@ pub(super) fn load_promised(
     sealer: &Sealer,
     id: PaymentId,
 ) -> Result<Loaded, Fault> {
-    load(source, sealer, id)?.ok_or_else(|| records::damaged(&keys::payment(id), "it is missing"))
+    load(source, sealer, id)?.ok_or_else(|| records::damaged(&schema::payment(id), "it is missing"))
 }
 
 /// Whether the account of an attempt must stay configured: money can still move on it, the vendor
@@ -118,13 +118,16 @@ pub(super) fn save(
             payment: ledger.payment.id,
             ordinal: count(at)?,
         };
-        rows.save(keys::reference(account, reference), &place)?;
+        rows.save(schema::reference(account, reference), &place)?;
     }
     let payment = &ledger.payment;
     for (attempt, reference) in &change.search_references {
         if let Some(at) = ledger.attempts.iter().position(|each| each.id == *attempt) {
             let (made, ordinal) = (payment.created_at, count(at)?);
-            rows.save(keys::referred_by(reference, made, payment.id, ordinal), &())?;
+            rows.save(
+                schema::referred_by(reference, made, payment.id, ordinal),
+                &(),
+            )?;
         }
     }
     append_decisions(rows, payment.id, &mut books, &change.decisions)?;
@@ -160,10 +163,10 @@ fn save_attempts(
                 ordinal: count(at)?,
             };
             let token = TokenHash::of(attempt.return_token.expose());
-            rows.save(keys::attempt_index(attempt.id), &place)?;
-            rows.save(keys::returning(token), &place)?;
+            rows.save(schema::attempt_index(attempt.id), &place)?;
+            rows.save(schema::returning(token), &place)?;
         }
-        let key = keys::in_use(&attempt.account, attempt.id);
+        let key = schema::in_use(&attempt.account, attempt.id);
         let used = old.is_some_and(|old| uses_account(&before.payment, old));
         match (used, uses_account(&after.payment, attempt)) {
             (false, true) => rows.save(key, &())?,
@@ -181,7 +184,7 @@ fn move_due(rows: &mut Rows<'_>, books: &mut Books, ledger: &Ledger) {
     if due == books.due.map(Due::at) {
         return;
     }
-    let key = |at| keys::due(at, ledger.payment.id);
+    let key = |at| schema::due(at, ledger.payment.id);
     if let Some(Due::Own(old)) = books.due {
         rows.remove(key(old));
     }
@@ -204,7 +207,7 @@ pub(super) fn append_decisions(
             break;
         }
         rows.save(
-            keys::line(payment, Line::Decision, books.decisions),
+            schema::line(payment, Line::Decision, books.decisions),
             decision,
         )?;
         books.decisions += 1;
@@ -229,7 +232,7 @@ fn append_transitions(
             continue;
         }
         rows.save(
-            keys::line(payment, Line::Transition, books.transitions),
+            schema::line(payment, Line::Transition, books.transitions),
             transition,
         )?;
         books.transitions += 1;
@@ -276,7 +279,7 @@ fn append_events(
             settlement: *settlement,
         };
         let ordinal = books.events;
-        rows.save(keys::event(payment.id, ordinal), &EventRow::of(&event))?;
+        rows.save(schema::event(payment.id, ordinal), &EventRow::of(&event))?;
         outbox::fan_out(rows, payment, &event)?;
         books.events += 1;
     }

@@ -12,11 +12,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kassette_domain::id::PaymentId;
 
-use super::keys::Key;
 use super::period::Period;
 use super::register::{List, Place};
 use super::registered::Ids;
 use super::rows::{Source as _, Span};
+use super::schema::Key;
 use super::store::SledStore;
 use super::view::View;
 use crate::{Answer, Fault, Listed, Page, Paging};

@@ -14,10 +14,10 @@
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
 //! | `ledgers`, `create`, `step`, `parking`, `due`, `works`, `audits`, `retention` | operations on payments |
 //! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
-//! | `connects`, `connect_keys` | connect codes and exchanges |
+//! | `connects`, `schema::connect` | connect codes and exchanges |
 //! | `nonces` | nonces of signed requests that are taken |
-//! | `resellers`, `invitations`, `delegations`, `consent_codes`, `reseller_keys` | resellers, and what merchants grant them |
-//! | `outbox`, `endpoints`, `deliver`, `claims`, `hook_keys` | events on their way to webhooks |
+//! | `resellers`, `invitations`, `delegations`, `consent_codes`, `schema::resellers` | resellers, and what merchants grant them |
+//! | `outbox`, `endpoints`, `deliver`, `claims`, `schema::webhooks` | events on their way to webhooks |
 //! | `payments`, `search`, `deliveries`, `reselling`, `lists`, `store`, `upkeep` | the traits |
 //! | `tap`, `maintenance` | backups, restoring, verifying, compacting, another master key |
 
@@ -26,7 +26,6 @@ mod applier;
 mod audits;
 mod checkpoint;
 mod claims;
-mod connect_keys;
 mod connects;
 mod consent_codes;
 mod create;
@@ -38,11 +37,9 @@ mod due;
 mod durable;
 mod endpoints;
 mod engine;
-mod hook_keys;
 mod inbox;
 mod invitations;
 mod journal;
-mod keys;
 mod ledgers;
 mod lists;
 pub mod maintenance;
@@ -58,11 +55,11 @@ mod recent;
 mod records;
 mod register;
 mod registered;
-mod reseller_keys;
 mod resellers;
 mod reselling;
 mod retention;
 mod rows;
+mod schema;
 mod seal;
 mod search;
 mod segment;

@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use super::applier::Operation;
 use super::rows::{Rows, Source as _, Span, Written, engine};
 use super::store::SledStore;
-use super::{keys, records};
+use super::{records, schema};
 use crate::{Answer, Fault, Nonces, Reservation, Reserved};
 
 /// Rows that a reservation looks at to free what is over: more than it can add.
@@ -110,13 +110,13 @@ impl AllTaken {
     /// Reads all rows.
     pub(super) fn load(tree: &Tree) -> Result<Self, Fault> {
         let mut all = Self::default();
-        for row in Span::prefix(keys::NONCES).of(tree) {
+        for row in Span::prefix(schema::NONCES).of(tree) {
             let (key, row) = row.map_err(|error| engine(&error))?;
             let taken: Vec<Taken> = records::decode(&key, &row)?;
             for each in taken {
                 all.insert(each);
             }
-            all.note_end(keys::leading_time(&key, keys::NONCES).unwrap_or_default());
+            all.note_end(schema::leading_time(&key, schema::NONCES).unwrap_or_default());
         }
         Ok(all)
     }
@@ -215,7 +215,7 @@ impl AllTaken {
         let Some(end) = self.group.iter().map(|taken| taken.until).max() else {
             return Ok(());
         };
-        let key = keys::nonces(end, group);
+        let key = schema::nonces(end, group);
         let row = records::encode(&key, &self.group)?;
         rows.insert(key, Some(row));
         self.group.clear();
@@ -259,10 +259,10 @@ fn sweep_rows(rows: &mut Rows<'_>, limit: usize, now: Time) -> Result<(), Fault>
     let mut next_end = None;
     // Those before it are removed, but for as long as a chapter of the log lasts their places are passed
     // by. One more than is removed tells when there is more to do.
-    let span = Span::prefix(keys::NONCES).since(&keys::nonces_since(first));
+    let span = Span::prefix(schema::NONCES).since(&schema::nonces_since(first));
     let found = rows.scan(&span, limit + 1)?;
     for (at, (key, row)) in found.into_iter().enumerate() {
-        let end = keys::leading_time(&key, keys::NONCES).unwrap_or_default();
+        let end = schema::leading_time(&key, schema::NONCES).unwrap_or_default();
         if at == limit || now < end {
             next_end = Some(end);
             break;

@@ -20,7 +20,7 @@ use super::registered::{self, Tail};
 use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
 use super::table::{self, Chapter};
 use super::tail::settle_tail;
-use super::{keys, maintenance, records};
+use super::{maintenance, records, schema};
 use crate::Fault;
 
 /// The version of the rows' layout that this program reads and writes.
@@ -396,13 +396,13 @@ fn engine(path: &Path, error: sled::Error) -> OpenError {
 fn first_rows(sealer: &Sealer) -> Result<Batch, Fault> {
     let mut mark = Zeroizing::new([0_u8; 32]);
     fill(mark.as_mut_slice())?;
-    let canary = sealer.seal(keys::CANARY, &CANARY)?;
-    let mark = sealer.seal(keys::MARK, &*mark)?;
+    let canary = sealer.seal(schema::CANARY, &CANARY)?;
+    let mark = sealer.seal(schema::MARK, &*mark)?;
     let mut batch = Batch::default();
     // In a form of its own, that a program of any version can read.
-    batch.insert(keys::FORMAT, this_format());
-    batch.insert(keys::CANARY, records::encode(keys::CANARY, &canary)?);
-    batch.insert(keys::MARK, records::encode(keys::MARK, &mark)?);
+    batch.insert(schema::FORMAT, this_format());
+    batch.insert(schema::CANARY, records::encode(schema::CANARY, &canary)?);
+    batch.insert(schema::MARK, records::encode(schema::MARK, &mark)?);
     Ok(batch)
 }
 
@@ -414,7 +414,7 @@ pub(super) fn this_format() -> IVec {
 fn check_format(path: &Path, db: &sled::Db, format: u32) -> Result<(), OpenError> {
     let damaged = |detail: &str| OpenError::damaged(path, detail);
     let row = db
-        .get(keys::FORMAT)
+        .get(schema::FORMAT)
         .map_err(|error| engine(path, error))?
         .ok_or_else(|| damaged("it has no format version"))?;
     let found = <[u8; 4]>::try_from(&row[..])
@@ -439,12 +439,12 @@ fn check_durable(path: &Path, db: &sled::Db) -> Result<(), OpenError> {
     if durable_write::calls() == 0 {
         // Another value than before: sled leaves out a row that stays the same.
         let before = db
-            .get(keys::PROBE)
+            .get(schema::PROBE)
             .map_err(|error| engine(path, error))?
-            .and_then(|row| records::decode::<u64>(keys::PROBE, &row).ok());
-        let row = records::encode(keys::PROBE, &before.unwrap_or_default().wrapping_add(1));
+            .and_then(|row| records::decode::<u64>(schema::PROBE, &row).ok());
+        let row = records::encode(schema::PROBE, &before.unwrap_or_default().wrapping_add(1));
         let row = row.map_err(|fault| OpenError::System(fault.to_string()))?;
-        db.insert(keys::PROBE, row)
+        db.insert(schema::PROBE, row)
             .and_then(|_| db.flush())
             .map_err(|error| engine(path, error))?;
     }
@@ -456,8 +456,8 @@ fn check_durable(path: &Path, db: &sled::Db) -> Result<(), OpenError> {
 
 /// The number of the last group in the database.
 fn last_group(path: &Path, db: &sled::Db) -> Result<u64, OpenError> {
-    let row = db.get(keys::GROUP).map_err(|error| engine(path, error))?;
-    let last = row.map(|row| records::decode(keys::GROUP, &row));
+    let row = db.get(schema::GROUP).map_err(|error| engine(path, error))?;
+    let last = row.map(|row| records::decode(schema::GROUP, &row));
     last.transpose()
         .map(Option::unwrap_or_default)
         .map_err(|fault| OpenError::damaged(path, fault.to_string()))
@@ -544,7 +544,7 @@ fn unseal(path: &Path, db: &sled::Db, sealer: &Sealer) -> Result<Marker, OpenErr
         },
         Unsealed::Fault(fault) => OpenError::damaged(path, fault.to_string()),
     };
-    match prove(sealer, &row(keys::CANARY)?) {
+    match prove(sealer, &row(schema::CANARY)?) {
         Ok(true) => {}
         Ok(false) => {
             let detail = "the proof of the master key is another";
@@ -552,7 +552,7 @@ fn unseal(path: &Path, db: &sled::Db, sealer: &Sealer) -> Result<Marker, OpenErr
         }
         Err(unsealed) => return Err(closed(unsealed)),
     }
-    mark(sealer, &row(keys::MARK)?).map_err(closed)
+    mark(sealer, &row(schema::MARK)?).map_err(closed)
 }
 
 /// Why a row that every store has does not open.
@@ -577,11 +577,11 @@ fn unseal_row<T: DeserializeOwned>(sealer: &Sealer, key: &[u8], row: &[u8]) -> R
 
 /// Whether the row that proves the master key says what it should.
 pub(super) fn prove(sealer: &Sealer, row: &[u8]) -> Result<bool, Unsealed> {
-    unseal_row::<String>(sealer, keys::CANARY, row).map(|canary| canary == CANARY)
+    unseal_row::<String>(sealer, schema::CANARY, row).map(|canary| canary == CANARY)
 }
 
 /// Reads the key of the e-mail mark from its row.
 pub(super) fn mark(sealer: &Sealer, row: &[u8]) -> Result<Marker, Unsealed> {
-    let key: Zeroizing<[u8; 32]> = unseal_row(sealer, keys::MARK, row).map(Zeroizing::new)?;
+    let key: Zeroizing<[u8; 32]> = unseal_row(sealer, schema::MARK, row).map(Zeroizing::new)?;
     Marker::new(&key).map_err(Unsealed::Fault)
 }

@@ -8,8 +8,8 @@ use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
 
 use super::applier::Operation;
-use super::keys;
 use super::rows::{Rows, Source, Span};
+use super::schema;
 use super::stored::{AttemptPlace, ParkedNotice};
 use crate::{Fault, Parked};
 
@@ -33,15 +33,15 @@ impl Operation for Park {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Parked, Fault> {
         let known: Option<AttemptPlace> =
-            rows.load(&keys::reference(&self.account, &self.reference))?;
+            rows.load(&schema::reference(&self.account, &self.reference))?;
         if let Some(known) = known {
             return Ok(Parked::Known(known.known(rows)?.id));
         }
         sweep(rows, self.now)?;
         let kept = notices(rows, &self.account, &self.reference)?;
-        let count_key = keys::parked_count(self.account.as_str().as_bytes());
+        let count_key = schema::parked_count(self.account.as_str().as_bytes());
         let count: u32 = rows.load(&count_key)?.unwrap_or_default();
-        let alive = |(_, notice): &&(keys::Key, ParkedNotice)| self.now < notice.until;
+        let alive = |(_, notice): &&(schema::Key, ParkedNotice)| self.now < notice.until;
         if kept
             .iter()
             .filter(alive)
@@ -55,8 +55,8 @@ impl Operation for Park {
         let last = kept.last().and_then(|(key, _)| key.last_chunk().copied());
         let ordinal = last.map_or(0, |last| u32::from_be_bytes(last).wrapping_add(1));
         let until = self.now.after(PARKED_FOR);
-        let key = keys::parked(&self.account, &self.reference, ordinal);
-        rows.save(keys::parked_end(until, &key), &())?;
+        let key = schema::parked(&self.account, &self.reference, ordinal);
+        rows.save(schema::parked_end(until, &key), &())?;
         let notice = ParkedNotice {
             report: self.report,
             until,
@@ -71,8 +71,8 @@ fn notices(
     rows: &Rows<'_>,
     account: &AccountId,
     reference: &str,
-) -> Result<Vec<(keys::Key, ParkedNotice)>, Fault> {
-    let span = Span::prefix(&keys::parked_for(account, reference));
+) -> Result<Vec<(schema::Key, ParkedNotice)>, Fault> {
+    let span = Span::prefix(&schema::parked_for(account, reference));
     let found = rows.scan(&span, MAX_PER_REFERENCE)?;
     found
         .into_iter()
@@ -92,7 +92,7 @@ pub(super) fn take(
 ) -> Result<Vec<Option<Report>>, Fault> {
     let mut reports = Vec::new();
     for (key, notice) in notices(rows, account, reference)? {
-        let end = keys::parked_end(notice.until, &key);
+        let end = schema::parked_end(notice.until, &key);
         remove(rows, key, end)?;
         if now < notice.until {
             reports.push(notice.report);
@@ -103,20 +103,20 @@ pub(super) fn take(
 
 /// Cleans away notices whose time has passed, some of them; says whether there may be more.
 pub(super) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<bool, Fault> {
-    let rest = rows.walk(Span::prefix(keys::PARKED_ENDS), |rows, end, _| {
-        let until = keys::leading_time(end, keys::PARKED_ENDS);
+    let rest = rows.walk(Span::prefix(schema::PARKED_ENDS), |rows, end, _| {
+        let until = schema::leading_time(end, schema::PARKED_ENDS);
         if until.is_some_and(|until| now < until) {
             return Ok(ControlFlow::Break(()));
         }
-        let key = keys::parked_of_end(end).unwrap_or_default().to_vec();
+        let key = schema::parked_of_end(end).unwrap_or_default().to_vec();
         remove(rows, key, end.clone())?;
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(rest.is_some())
 }
 
-fn remove(rows: &mut Rows<'_>, key: keys::Key, end: keys::Key) -> Result<(), Fault> {
-    let count_key = keys::parked_count(keys::account_in(&key).unwrap_or_default());
+fn remove(rows: &mut Rows<'_>, key: schema::Key, end: schema::Key) -> Result<(), Fault> {
+    let count_key = schema::parked_count(schema::account_in(&key).unwrap_or_default());
     let count: u32 = rows.load(&count_key)?.unwrap_or_default();
     rows.save(count_key, &count.saturating_sub(1))?;
     rows.remove(key);

@@ -16,13 +16,13 @@ use serde::de::DeserializeOwned;
 
 use super::create::{Create, replay};
 use super::due::{self, ClaimDue, MAX_CLAIM, Settled};
-use super::keys::{self, Line};
 use super::ledgers::{self, Loaded};
 use super::lists::Order;
 use super::parking::Park;
 use super::records;
 use super::register::Mark;
 use super::rows::{Source, Span};
+use super::schema::{self, Line};
 use super::seal::fingerprint;
 use super::step::DoStep;
 use super::store::SledStore;
@@ -178,7 +178,7 @@ impl Payments for SledStore {
 
     fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, Ledger)>> {
         self.read(move |view| {
-            let place: Option<AttemptPlace> = view.load(&keys::returning(token))?;
+            let place: Option<AttemptPlace> = view.load(&schema::returning(token))?;
             let Some(place) = place else {
                 return Ok(None);
             };
@@ -198,9 +198,9 @@ impl Payments for SledStore {
                 return Ok(None);
             };
             // A step that is written meanwhile adds lines behind those that the payment's row counts.
-            let decisions = keys::lines(id, Line::Decision);
-            let transitions = keys::lines(id, Line::Transition);
-            let events: Vec<EventRow> = self.first(&keys::events(id), books.events).await?;
+            let decisions = schema::lines(id, Line::Decision);
+            let transitions = schema::lines(id, Line::Transition);
+            let events: Vec<EventRow> = self.first(&schema::events(id), books.events).await?;
             Ok(Some(History {
                 decisions: self.first(&decisions, books.decisions).await?,
                 transitions: self.first(&transitions, books.transitions).await?,
@@ -215,14 +215,14 @@ impl Payments for SledStore {
     }
 
     fn accounts_in_use(&self) -> Answer<'_, Vec<AccountId>> {
-        self.accounts(keys::IN_USE)
+        self.accounts(schema::IN_USE)
     }
 
     fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>> {
         let prefix = if open {
-            keys::OPEN_WORK
+            schema::OPEN_WORK
         } else {
-            keys::ALL_WORK
+            schema::ALL_WORK
         };
         let order = Order::Keys;
         self.list(
@@ -232,7 +232,7 @@ impl Payments for SledStore {
             &paging,
             move |view, key, row| {
                 if open {
-                    view.expect(&keys::work_of_open(key)).map(Some)
+                    view.expect(&schema::work_of_open(key)).map(Some)
                 } else {
                     records::decode(key, row).map(Some)
                 }

@@ -11,8 +11,8 @@ use kassette_domain::id::PaymentId;
 use kassette_domain::payment::Payment;
 use parking_lot::Mutex;
 
-use super::keys;
 use super::rows::Written;
+use super::schema;
 
 /// Locks that share the payments between them.
 const SHARDS: usize = 64;
@@ -75,7 +75,7 @@ impl Recent {
 
     /// Forgets what a group has written.
     pub(super) fn forget(&self, written: &Written) {
-        for key in keys::of_payments(written) {
+        for key in schema::of_payments(written) {
             let mut shard = self.shard(key).lock();
             shard.written += 1;
             shard.payments.remove(&key);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn written(id: PaymentId) -> Written {
-        Written::from([(keys::payment(id), None), (keys::attempt(id, 0), None)])
+        Written::from([(schema::payment(id), None), (schema::attempt(id, 0), None)])
     }
 
     #[test]

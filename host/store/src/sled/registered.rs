@@ -9,7 +9,7 @@ use kassette_domain::time::Time;
 
 use super::register::{Entry, Place, Register};
 use super::rows::{Source, Span, Written, engine};
-use super::{keys, records};
+use super::{records, schema};
 use crate::Fault;
 
 /// Payments of a row that takes no more. With fewer there are more rows to keep track of; with more
@@ -41,7 +41,7 @@ impl Tail {
         let first = self.first as usize + self.entries.len();
         if let Some(due) = new.iter().filter_map(|new| new.due).min() {
             let count = u16::try_from(new.len()).map_err(|_| full())?;
-            let key = keys::due_together(due, place(first)?, count);
+            let key = schema::due_together(due, place(first)?, count);
             rows.insert(key, Some(::sled::IVec::default()));
         }
         let mut new = new.iter();
@@ -53,7 +53,7 @@ impl Tail {
             let room = FULL - self.entries.len();
             self.entries
                 .extend(new.by_ref().take(room).map(|new| new.entry.clone()));
-            let key = keys::registered(self.first);
+            let key = schema::registered(self.first);
             let row = records::encode(&key, &self.entries)?;
             rows.insert(key, Some(row));
         }
@@ -75,7 +75,7 @@ impl Ids {
     /// [`Fault::Corrupt`] where its row of the register is damaged or missing.
     pub(super) fn at(&mut self, source: &impl Source, place: Place) -> Result<PaymentId, Fault> {
         let first = row_of(place);
-        let key = keys::registered(first);
+        let key = schema::registered(first);
         let (_, entries) = match self.read.take() {
             Some(read) if read.0 == first => self.read.insert(read),
             _ => self.read.insert((first, source.expect(&key)?)),
@@ -97,7 +97,7 @@ pub(super) fn told(
     while place < places.end {
         let first = row_of(place);
         let end = first.saturating_add(FULL_ROW).min(places.end);
-        let entries: Vec<Entry> = match source.expect(&keys::registered(first)) {
+        let entries: Vec<Entry> = match source.expect(&schema::registered(first)) {
             Ok(entries) => entries,
             Err(Fault::Corrupt(_)) => Vec::new(),
             Err(fault) => return Err(fault),
@@ -118,7 +118,7 @@ const fn row_of(place: Place) -> Place {
 pub(super) fn load(tree: &Tree) -> Result<(Register, Tail), Fault> {
     let mut register = Register::default();
     let mut tail = Tail::default();
-    let rows = Span::prefix(keys::REGISTER);
+    let rows = Span::prefix(schema::REGISTER);
     if let Some(last) = rows.of(tree).next_back() {
         let (key, _) = last.map_err(|error| engine(&error))?;
         let first = key.last_chunk().copied().map_or(0, Place::from_be_bytes);
@@ -127,7 +127,7 @@ pub(super) fn load(tree: &Tree) -> Result<(Register, Tail), Fault> {
     for row in rows.of(tree) {
         let (key, row) = row.map_err(|error| engine(&error))?;
         let first = Place::try_from(register.len()).unwrap_or(Place::MAX);
-        if tail.entries.len() % FULL != 0 || key[..] != keys::registered(first)[..] {
+        if tail.entries.len() % FULL != 0 || key[..] != schema::registered(first)[..] {
             return Err(records::damaged(&key, "those before it are missing"));
         }
         tail = Tail {

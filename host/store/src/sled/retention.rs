@@ -15,10 +15,10 @@ use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::applier::Operation;
-use super::keys::{self, Line};
 use super::ledgers::{self, Loaded};
 use super::register::Place;
 use super::rows::{Rows, Source, Span};
+use super::schema::{self, Line};
 use super::stored::PaymentRow;
 use super::{Secrets, connects, nonces, parking};
 use crate::{Fault, Forgotten, Retention};
@@ -89,7 +89,7 @@ impl Operation for Forget {
             forgotten.next_at(next);
         }
         self.laggards(rows, &mut forgotten)?;
-        let mut reached: AllReached = rows.load(keys::RETENTION)?.unwrap_or_default();
+        let mut reached: AllReached = rows.load(schema::RETENTION)?.unwrap_or_default();
         let before = reached;
         for (rule, reached) in Rule::ALL.into_iter().zip(&mut reached) {
             if let Some(keeps) = rule.keeps(&self.retention) {
@@ -97,7 +97,7 @@ impl Operation for Forget {
             }
         }
         if reached != before {
-            rows.save(keys::RETENTION.to_vec(), &reached)?;
+            rows.save(schema::RETENTION.to_vec(), &reached)?;
         }
         Ok(forgotten)
     }
@@ -106,13 +106,13 @@ impl Operation for Forget {
 impl Forget {
     /// Payments that were not over when their turn came.
     fn laggards(&self, rows: &mut Rows<'_>, forgotten: &mut Forgotten) -> Result<(), Fault> {
-        let rest = rows.walk(Span::prefix(keys::LAGGARDS), |rows, key, _| {
-            let at = keys::leading_time(key, keys::LAGGARDS).unwrap_or_default();
+        let rest = rows.walk(Span::prefix(schema::LAGGARDS), |rows, key, _| {
+            let at = schema::leading_time(key, schema::LAGGARDS).unwrap_or_default();
             if self.now < at {
                 forgotten.next_at(at);
                 return Ok(ControlFlow::Break(()));
             }
-            if let Some((tag, payment)) = keys::laggard_about(key)
+            if let Some((tag, payment)) = schema::laggard_about(key)
                 && let Some(rule) = Rule::of_tag(tag)
                 && rule.keeps(&self.retention).is_some()
             {
@@ -181,7 +181,7 @@ impl Forget {
         let is_over = loaded.ledger.payment.status.is_final() && loaded.ledger.due_at().is_none();
         if !is_over {
             let again = self.now.after(AGAIN);
-            rows.put(keys::laggard(again, rule, payment), IVec::default());
+            rows.put(schema::laggard(again, rule, payment), IVec::default());
             forgotten.next_at(again);
             return Ok(());
         }
@@ -189,7 +189,7 @@ impl Forget {
             Rule::Decisions => {
                 let mut any = false;
                 for ordinal in 0..loaded.books.decisions {
-                    let line = keys::line(payment, Line::Decision, ordinal);
+                    let line = schema::line(payment, Line::Decision, ordinal);
                     any |= rows.get(&line)?.is_some();
                     rows.remove(line);
                 }

@@ -10,11 +10,11 @@ use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::keys::Key;
 use super::nonces::AllTaken;
 use super::records;
 use super::register::{Fingerprint, Mark, Place, Register};
 use super::registered::{self, Entered, Ids};
+use super::schema::Key;
 use super::table::Table;
 use crate::Fault;
 
@@ -436,8 +436,8 @@ mod tests {
     use kassette_domain::time::Time;
     use proptest::prelude::*;
 
-    use super::super::keys;
     use super::super::register::Entry;
+    use super::super::schema;
     use super::*;
 
     fn table() -> (tempfile::TempDir, Table) {
@@ -461,7 +461,7 @@ mod tests {
         let register = RwLock::new(Register::default());
         let nonces = Mutex::default();
         register.write().enter(&entered(1).entry);
-        let key = keys::registered(0);
+        let key = schema::registered(0);
         let row = records::encode(&key, &vec![entered(1).entry]).unwrap();
         table.plant(&key, row);
         let mut rows = Rows::new(&table, &register, &nonces);

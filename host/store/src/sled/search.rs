@@ -12,12 +12,12 @@ use kassette_domain::id::{AccountId, AttemptId, PaymentId};
 use kassette_domain::payment::Payment;
 
 use super::Secrets;
-use super::keys::{self, Key};
 use super::lists::{self, Looked};
 use super::period::Period;
 use super::records;
 use super::register::List;
 use super::rows::{Source, Span};
+use super::schema::{self, Key};
 use super::store::SledStore;
 use super::stored::{AttemptPlace, Known, PaymentRow};
 use super::view::View;
@@ -62,7 +62,7 @@ impl SledStore {
         filter: PaymentFilter,
         paging: Paging,
     ) -> Result<Listed<Payment>, Fault> {
-        let key = keys::attempt_index(attempt);
+        let key = schema::attempt_index(attempt);
         let place: Option<AttemptPlace> = self.read(|view| view.load(&key)).await?;
         let found = place.iter().map(|_| key.clone()).collect();
         let secrets = Arc::clone(&self.secrets);
@@ -81,7 +81,7 @@ impl SledStore {
         filter: PaymentFilter,
         paging: Paging,
     ) -> Result<Listed<Payment>, Fault> {
-        let prefix = keys::all_referred(&reference);
+        let prefix = schema::all_referred(&reference);
         let mut span = Span::prefix(&prefix);
         if let Some(cursor) = &paging.cursor {
             let Some(last) = lists::read_cursor(cursor, &prefix, TIME_AND_ID) else {
@@ -101,8 +101,8 @@ impl SledStore {
         };
         let mut found: BTreeSet<Key> = rows.into_iter().map(without_ordinal).collect();
         let oldest = found.first().filter(|_| !are_all).cloned();
-        for account in self.accounts(keys::REFERENCES).await? {
-            let key = keys::reference(&account, &reference);
+        for account in self.accounts(schema::REFERENCES).await? {
+            let key = schema::reference(&account, &reference);
             let made = self.read(|view| {
                 let Some(place) = view.load::<AttemptPlace>(&key)? else {
                     return Ok(None);
@@ -111,7 +111,7 @@ impl SledStore {
                 Ok(Some((row.plain().created_at, place.payment)))
             });
             if let Some((made, payment)) = made.await? {
-                found.insert(keys::referred(&reference, made, payment));
+                found.insert(schema::referred(&reference, made, payment));
             }
         }
         if let Some(oldest) = &oldest {
@@ -121,7 +121,7 @@ impl SledStore {
         let found = (found.into_iter().collect(), oldest);
         let secrets = Arc::clone(&self.secrets);
         let page = self.page_of(found, (&prefix, TIME_AND_ID), &paging, move |view, key| {
-            let id = keys::trailing_id(key).map(PaymentId::from_bytes);
+            let id = schema::trailing_id(key).map(PaymentId::from_bytes);
             let id = id.ok_or_else(|| records::damaged(key, "it names no payment"))?;
             Ok(look(view, &secrets, &filter, id)?.item)
         });
@@ -217,7 +217,7 @@ fn has(filter: &PaymentFilter, attempt: &Known) -> bool {
 }
 
 fn account_in(key: &[u8]) -> Result<AccountId, Fault> {
-    keys::account_in(key)
+    schema::account_in(key)
         .and_then(|account| std::str::from_utf8(account).ok())
         .and_then(|account| AccountId::parse(account).ok())
         .ok_or_else(|| records::damaged(key, "it names no account"))

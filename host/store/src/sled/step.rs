@@ -11,7 +11,7 @@ use super::applier::Operation;
 use super::ledgers::{self, Loaded};
 use super::rows::{Rows, Source};
 use super::stored::AttemptPlace;
-use super::{Secrets, audits, delegations, keys, parking};
+use super::{Secrets, audits, delegations, parking, schema};
 use crate::{About, Fault, Stepped};
 
 /// A step.
@@ -76,7 +76,7 @@ fn are_free(rows: &Rows<'_>, ledger: &Ledger, change: &Change) -> Result<bool, F
         let Some(account) = ledger.attempt(*attempt).map(|attempt| &attempt.account) else {
             continue;
         };
-        let known: Option<AttemptPlace> = rows.load(&keys::reference(account, reference))?;
+        let known: Option<AttemptPlace> = rows.load(&schema::reference(account, reference))?;
         let its = |known: AttemptPlace| {
             let there = ledger.attempts.get(usize::from(known.ordinal));
             known.payment == ledger.payment.id && there.is_some_and(|there| there.id == *attempt)

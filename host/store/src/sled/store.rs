@@ -16,13 +16,13 @@ use tokio::time::timeout;
 use super::applier::{Applier, Ended, Operation};
 use super::claims::Claims;
 use super::engine::{Engine, Keeper, Seams, Shared, drop_quietly};
-use super::keys::Key;
 use super::open::{Folder, OpenError, OpenOptions, open, write_snapshot};
 use super::recent::{Began, Recent};
 use super::rows::{Rows, Source, Span};
+use super::schema::Key;
 use super::seal::Sealer;
 use super::view::View;
-use super::{Secrets, keys, records};
+use super::{Secrets, records, schema};
 use crate::{Answer, Fault, Health};
 
 /// Rows that are read at once where many are wanted: a part of a millisecond.
@@ -235,8 +235,8 @@ impl Operation for Probe {
     type Outcome = ();
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
-        let count: u64 = rows.load(keys::PROBE)?.unwrap_or_default();
-        rows.save(keys::PROBE.to_vec(), &count.wrapping_add(1))
+        let count: u64 = rows.load(schema::PROBE)?.unwrap_or_default();
+        rows.save(schema::PROBE.to_vec(), &count.wrapping_add(1))
     }
 }
 

@@ -24,9 +24,9 @@ use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::keys::{self, Key};
 use super::records;
 use super::rows::Source;
+use super::schema::{self, Key};
 use super::seal::{EMAIL_MARK, Sealer, Unopened};
 use crate::Fault;
 
@@ -114,7 +114,7 @@ impl PaymentRow {
         payment: &Payment,
         books: Books,
     ) -> Result<(Key, IVec), Fault> {
-        let key = keys::payment(payment.id);
+        let key = schema::payment(payment.id);
         let secrets = PaymentSecrets {
             email: payment.email.as_ref().map(Cow::Borrowed),
             token: Cow::Borrowed(&payment.token),
@@ -198,14 +198,15 @@ impl PaymentRow {
 
     /// Loads the row of a payment.
     pub(super) fn load(source: &impl Source, id: PaymentId) -> Result<Option<Self>, Fault> {
-        let key = keys::payment(id);
+        let key = schema::payment(id);
         let row = source.get(&key)?;
         row.map(|row| Self::decode(id, &key, &row)).transpose()
     }
 
     /// Loads the row of a payment that must be there.
     pub(super) fn expect(source: &impl Source, id: PaymentId) -> Result<Self, Fault> {
-        Self::load(source, id)?.ok_or_else(|| records::damaged(&keys::payment(id), "it is missing"))
+        Self::load(source, id)?
+            .ok_or_else(|| records::damaged(&schema::payment(id), "it is missing"))
     }
 
     /// The payment without e-mail and token, for filters.
@@ -215,7 +216,7 @@ impl PaymentRow {
 
     /// Opens the row.
     pub(super) fn open(self, sealer: &Sealer) -> Result<(Payment, Books), Fault> {
-        let key = keys::payment(self.plain.id);
+        let key = schema::payment(self.plain.id);
         let secrets: PaymentSecrets<'_> = sealer
             .open(&key, &self.sealed)
             .map_err(|unopened| closed(&key, unopened))?;
@@ -278,7 +279,7 @@ pub(super) fn encode_attempt(
     attempt: &Attempt,
     ordinal: u8,
 ) -> Result<(Key, IVec), Fault> {
-    let key = keys::attempt(attempt.payment, ordinal);
+    let key = schema::attempt(attempt.payment, ordinal);
     let secrets = AttemptSecrets {
         return_token: Cow::Borrowed(&attempt.return_token),
         answers: Cow::Borrowed(&attempt.answers),
@@ -337,13 +338,13 @@ pub(super) fn load_attempt(
     payment: PaymentId,
     ordinal: u8,
 ) -> Result<Attempt, Fault> {
-    let key = keys::attempt(payment, ordinal);
+    let key = schema::attempt(payment, ordinal);
     open_attempt(sealer, &key, &attempt_row(source, &key)?)
 }
 
 /// Opens an attempt's row.
 pub(super) fn open_attempt(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<Attempt, Fault> {
-    let payment = keys::payment_of_attempt(key)
+    let payment = schema::payment_of_attempt(key)
         .ok_or_else(|| records::damaged(key, "it names no payment"))?;
     let row: AttemptRow<'_> = records::decode(key, row)?;
     let secrets: AttemptSecrets<'_> = sealer
@@ -418,7 +419,7 @@ pub(super) struct Known {
 impl AttemptPlace {
     /// By what the attempt is found that stands there.
     pub(super) fn known(self, source: &impl Source) -> Result<Known, Fault> {
-        let key = keys::attempt(self.payment, self.ordinal);
+        let key = schema::attempt(self.payment, self.ordinal);
         let row = attempt_row(source, &key)?;
         let row: AttemptRow<'_> = records::decode(&key, &row)?;
         let mut references = row.references.into_owned();

@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use ::sled::{Db, IVec, Tree};
 use parking_lot::RwLock;
 
-use super::keys::{self, Key};
 use super::rows::{Span, Written, engine};
+use super::schema::{self, Key};
 use crate::Fault;
 
 /// Rows of a chapter as they were last written; none for one that was removed.
@@ -175,13 +175,13 @@ impl Table {
 /// whole in a crash, and for that has seven threads of its own write out twice what it has; here the log
 /// does that. `between` is called after every few.
 pub(super) fn put(db: &Db, rows: &Chapter, between: impl Fn()) -> sled::Result<()> {
-    let others = rows.iter().filter(|(key, _)| key[..] != *keys::GROUP);
+    let others = rows.iter().filter(|(key, _)| key[..] != *schema::GROUP);
     let of_leaves = |begin: bool| {
         let others = others.clone().enumerate();
         let wanted = others.filter(move |(at, _)| (at * HALF % FULL < HALF) == begin);
         wanted.map(|(_, row)| row)
     };
-    let group = rows.get_key_value(keys::GROUP);
+    let group = rows.get_key_value(schema::GROUP);
     let all = of_leaves(true).chain(of_leaves(false)).chain(group);
     for (at, (key, row)) in all.enumerate() {
         match row {
@@ -432,15 +432,15 @@ mod tests {
         let db = sled::open(folder.path()).unwrap();
         let row = |at: u8| (IVec::from(&[b'z', at]), Some(IVec::from(&[at])));
         let mut rows: Chapter = (0..=u8::MAX).map(row).collect();
-        rows.insert(IVec::from(keys::GROUP), Some(IVec::from(&[1])));
+        rows.insert(IVec::from(schema::GROUP), Some(IVec::from(&[1])));
         let looks = std::cell::Cell::new(0);
         put(&db, &rows, || {
-            assert_eq!(db.get(keys::GROUP).unwrap(), None);
+            assert_eq!(db.get(schema::GROUP).unwrap(), None);
             looks.set(looks.get() + 1);
         })
         .unwrap();
         assert_eq!(looks.get(), rows.len() / AT_ONCE);
-        assert!(db.get(keys::GROUP).unwrap().is_some());
+        assert!(db.get(schema::GROUP).unwrap().is_some());
     }
 
     #[test]

@@ -7,11 +7,11 @@ use ::sled::IVec;
 use kassette_domain::id::PaymentId;
 use parking_lot::RwLock;
 
-use super::keys::Key;
 use super::period::Period;
 use super::register::{Fingerprint, List, Mark, Place, Register, Walked};
 use super::registered::Ids;
 use super::rows::{Counter, Source, Span, Touched};
+use super::schema::Key;
 use super::table::Table;
 use crate::Fault;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::MaintenanceError;
 use crate::sled::rows::engine;
-use crate::sled::{audits, keys, records};
+use crate::sled::{audits, records, schema};
 
 /// The operator of a task that needs no token, and who acts where no actor is named.
 const SYSTEM: &str = "system";
@@ -51,8 +51,8 @@ impl Asked {
             before: before.map(Value::to_string),
             after: after.map(Value::to_string),
         };
-        let last = db.get(keys::AUDIT_END).map_err(|error| engine(&error))?;
-        let last = last.map(|row| records::decode(keys::AUDIT_END, &row));
+        let last = db.get(schema::AUDIT_END).map_err(|error| engine(&error))?;
+        let last = last.map(|row| records::decode(schema::AUDIT_END, &row));
         // A log whose end is damaged is not gone on with: reading the store through has named it.
         let Some(last) = records::readable(last.transpose())? else {
             return Ok(());

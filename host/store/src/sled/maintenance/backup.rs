@@ -21,10 +21,10 @@ use crate::Fault;
 use crate::sled::Secrets;
 use crate::sled::applier::Ended;
 use crate::sled::engine::Shared as Engine;
-use crate::sled::keys::{self, Key};
 use crate::sled::open::{FORMAT, OpenOptions};
 use crate::sled::records;
 use crate::sled::rows::Span;
+use crate::sled::schema::{self, Key};
 use crate::sled::table::Table;
 use crate::sled::tap::Listener;
 
@@ -121,7 +121,7 @@ pub fn receive(
 /// How many payments there are as far as a row tells; those that are not of the register do not. A damaged
 /// one tells nothing either: `verify` names it.
 fn registered(key: &[u8], row: &[u8]) -> u64 {
-    if !key.starts_with(keys::REGISTER) {
+    if !key.starts_with(schema::REGISTER) {
         return 0;
     }
     kinds::payments_until(key, row).unwrap_or_default()
@@ -160,7 +160,7 @@ impl<R: Read> Read for Tee<'_, R> {
 
 fn head(table: &Table, now: Time) -> Result<Head, Fault> {
     let canary = table
-        .get(keys::CANARY)?
+        .get(schema::CANARY)?
         .ok_or_else(|| Fault::Corrupt("the proof of the master key".into()))?;
     Ok(Head {
         release: env!("CARGO_PKG_VERSION").to_owned(),
@@ -177,7 +177,7 @@ fn head(table: &Table, now: Time) -> Result<Head, Fault> {
 
 /// How many of the rows are payments: what progress is measured by.
 fn payments<'a>(keys: impl Iterator<Item = &'a [u8]>) -> u64 {
-    keys.filter(|key| key.starts_with(keys::PAYMENTS)).count() as u64
+    keys.filter(|key| key.starts_with(schema::PAYMENTS)).count() as u64
 }
 
 /// The next rows in the order of their keys.

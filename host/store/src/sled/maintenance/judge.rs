@@ -15,9 +15,9 @@ use sha2::{Digest as _, Sha256};
 use super::kinds::{self, Derived, KINDS, Kind};
 use crate::Fault;
 use crate::sled::Secrets;
-use crate::sled::keys::Key;
 use crate::sled::register::{Place, Register};
 use crate::sled::rows::engine;
+use crate::sled::schema::Key;
 use crate::sled::table::Table;
 use crate::sled::view::View;
 
@@ -318,8 +318,8 @@ impl<'a> Judge<'a> {
             .filter(|(_, rows)| *rows > 0)
             .collect();
         Ok(Report {
-            payments: self.rows_of(crate::sled::keys::PAYMENTS),
-            audit_lines: self.rows_of(crate::sled::keys::AUDIT),
+            payments: self.rows_of(crate::sled::schema::PAYMENTS),
+            audit_lines: self.rows_of(crate::sled::schema::AUDIT),
             rows,
             findings: self.findings,
             more_findings: self.more_findings,

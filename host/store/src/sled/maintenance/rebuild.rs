@@ -18,7 +18,7 @@ use super::MaintenanceError;
 use super::packed::Packed;
 use crate::sled::durable::{ACKNOWLEDGED, Mark};
 use crate::sled::open::{Folder, open_engine};
-use crate::sled::{keys, records};
+use crate::sled::{records, schema};
 
 /// Where a store is built before it takes the place of the one in `store`.
 fn beside(store: &Path) -> PathBuf {
@@ -156,9 +156,9 @@ impl Rebuild {
         db.flush()
             .map_err(|error| crate::sled::rows::engine(&error))?;
         let last_group = db
-            .get(keys::GROUP)
+            .get(schema::GROUP)
             .map_err(|error| crate::sled::rows::engine(&error))?
-            .map(|row| records::decode(keys::GROUP, &row))
+            .map(|row| records::decode(schema::GROUP, &row))
             .transpose()?
             .unwrap_or_default();
         drop(db);

@@ -18,9 +18,9 @@ use super::rebuild::{GoOn, Rebuild, always};
 use super::{Asked, MaintenanceError, Progress, Unit};
 use crate::Fault;
 use crate::sled::Secrets;
-use crate::sled::keys;
 use crate::sled::open::{self, FORMAT, Folder, OpenOptions};
 use crate::sled::rows::engine;
+use crate::sled::schema;
 use crate::sled::seal::{Marker, MasterKey, Sealer};
 
 /// A backup that is to be read, and what it is believed by.
@@ -295,7 +295,7 @@ fn marker(db: &Db, sealer: &Sealer) -> Result<Marker, MaintenanceError> {
         at: 0,
         what: "the key of the e-mail mark is missing or does not open",
     };
-    let row = db.get(keys::MARK).map_err(|error| engine(&error))?;
+    let row = db.get(schema::MARK).map_err(|error| engine(&error))?;
     let row = row.ok_or_else(damaged)?;
     Ok(open::mark(sealer, &row).map_err(|_| damaged())?)
 }

@@ -19,7 +19,7 @@ use super::{
     Restored, Source, Stopped, backup, verify, verify_audit,
 };
 use crate::sled::stored::AttemptPlace;
-use crate::sled::{MasterKey, SledStore, keys, records};
+use crate::sled::{MasterKey, SledStore, records, schema};
 use crate::suite::fixtures::{open, secrets as secrets_of, *};
 use crate::suite::resellers::{everything_of_a_reseller, opens};
 use crate::{
@@ -217,7 +217,7 @@ async fn a_return_token_leads_to_an_attempt_by_all_of_its_hash() {
     let of_another = TokenHash::of("another token");
     // As if the other's hash began like that of "a".
     let stopped = Stopped::open(&options(&folder)).unwrap();
-    let [key, alike] = [of_a, of_another].map(keys::returning);
+    let [key, alike] = [of_a, of_another].map(schema::returning);
     let row = stopped.db.get(&key).unwrap().unwrap();
     let place: AttemptPlace = records::decode(&key, &row).unwrap();
     let row = records::encode(&alike, &place).unwrap();

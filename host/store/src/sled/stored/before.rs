@@ -8,9 +8,9 @@ use kassette_domain::returns::Told;
 use kassette_domain::work::{WorkItem, WorkKind};
 
 use super::*;
-use crate::sled::keys::Line;
 use crate::sled::ledgers::MAX_TRANSITIONS;
 use crate::sled::rows::Span;
+use crate::sled::schema::{self, Line};
 use crate::sled::table::Table;
 
 /// Questions about an attempt after which the layout before counted none.
@@ -48,7 +48,7 @@ pub(in crate::sled) fn payment(table: &Table, key: &[u8], row: &[u8]) -> Result<
     let old: WrittenBefore = records::decode(key, row)?;
     let rate = Rate::implied(old.due.amount, old.usd)
         .ok_or_else(|| records::damaged(key, "its amounts imply no rate"))?;
-    let completed_at = match (old.status, keys::payment_id(key)) {
+    let completed_at = match (old.status, schema::payment_id(key)) {
         (Status::Completed, Some(id)) => completed_at(table, id)?,
         _ => None,
     };
@@ -84,7 +84,7 @@ pub(in crate::sled) fn payment(table: &Table, key: &[u8], row: &[u8]) -> Result<
 }
 
 fn completed_at(table: &Table, id: PaymentId) -> Result<Option<Time>, Fault> {
-    let lines = Span::prefix(&keys::lines(id, Line::Transition));
+    let lines = Span::prefix(&schema::lines(id, Line::Transition));
     let mut completed_at = None;
     for (key, row) in table.scan(&lines, MAX_TRANSITIONS.into())? {
         let line: Transition = records::decode(&key, &row)?;

@@ -412,10 +412,10 @@ fn operations() -> BTreeSet<String> {
 async fn groups_are_shown_between_the_slices_of_a_read() {
     use std::ops::ControlFlow;
 
-    use super::super::{keys, rows::Source as _};
+    use super::super::{rows::Source as _, schema};
     let folder = Folder::new();
     let store = SledStore::open(&options(folder.0.path())).unwrap();
-    let key = keys::payment(PaymentId::from_bytes(id_of("a")));
+    let key = schema::payment(PaymentId::from_bytes(id_of("a")));
     let (begun, begins) = tokio::sync::oneshot::channel();
     let mut begun = Some(begun);
     let mut slices = 0_u64;

@@ -10,7 +10,7 @@ use kassette_domain::key::TokenHash;
 use super::super::durable::CHECKPOINTED;
 use super::super::open::FORMAT;
 use super::super::registered::FULL;
-use super::super::{OpenError, journal, keys};
+use super::super::{OpenError, journal, schema};
 use super::*;
 use crate::suite::fixtures::*;
 use crate::{
@@ -101,7 +101,7 @@ async fn another_format_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let store = written(folder.path()).await;
         let row = format.to_be_bytes().to_vec();
-        store.table().plant(keys::FORMAT, row);
+        store.table().plant(schema::FORMAT, row);
         store.shut_down().await.unwrap();
         drop(store);
         SledStore::open(&options(folder.path())).map(drop)
@@ -331,7 +331,7 @@ async fn a_flipped_bit_in_any_record_of_a_payment_is_never_served() {
     let store = written(folder.path()).await;
     let table = store.table();
     let id = PaymentId::from_bytes(id_of("a"));
-    for key in [keys::payment(id), keys::attempt(id, 0)] {
+    for key in [schema::payment(id), schema::attempt(id, 0)] {
         let good = table.get(&key).unwrap().unwrap();
         for bit in (0..good.len() * 8).step_by(7) {
             let mut flipped = good.to_vec();
@@ -353,20 +353,20 @@ async fn a_damaged_payment_keeps_no_other_from_falling_due() {
     pay(&dynamic, "b").await;
     let id = PaymentId::from_bytes(id_of("a"));
     let table = store.table();
-    let good = table.plant(&keys::payment(id), &b"damage"[..]).unwrap();
+    let good = table.plant(&schema::payment(id), &b"damage"[..]).unwrap();
     let lease = Duration::from_secs(60);
     let other = PaymentId::from_bytes(id_of("b"));
     let claimed = store.claim_due(later(3600), lease, 9).await;
     assert_eq!(claimed, Ok(vec![other]));
     // Once it is repaired it falls due again, and only once.
-    table.plant(&keys::payment(id), good);
+    table.plant(&schema::payment(id), good);
     assert_eq!(store.claim_due(later(3659), lease, 9).await, Ok(vec![]));
     let mut claimed = store.claim_due(later(3660), lease, 9).await.unwrap();
     claimed.sort();
     let mut both = vec![id, other];
     both.sort();
     assert_eq!(claimed, both);
-    let own = |key: &[u8]| matches!(keys::due_about(key), Some(keys::Due::One(_)));
+    let own = |key: &[u8]| matches!(schema::due_about(key), Some(schema::Due::One(_)));
     let rows = table.all();
     assert_eq!(rows.iter().filter(|(key, _)| own(key)).count(), 2);
 }
@@ -382,7 +382,7 @@ async fn a_damaged_row_of_the_register_is_told_and_keeps_no_other_payment_waitin
     }
     let (last, others) = names.split_last().unwrap();
     let table = store.table();
-    let row = keys::registered(0);
+    let row = schema::registered(0);
     let good = table.plant(&row, &b"damage"[..]).unwrap();
 
     let by_token = |name: &str| store.by_checkout(TokenHash::of(&token(name)));

@@ -1,4 +1,4 @@
-//! Where each row stands: one tree, prefixes for its kinds.
+//! The schema: one tree, and in it a prefix for each kind of row.
 //!
 //! | prefix | key | value |
 //! |---|---|---|
@@ -24,9 +24,14 @@
 //! | `swt/` | account | whether it is switched on |
 //! | `aud/` | number | a line of the audit log |
 //!
-//! Rows of webhooks stand in `hook_keys`, those of the connect exchange in `connect_keys`.
+//! Rows of webhooks stand in `webhooks`, those of resellers in `resellers`, those of the connect exchange in
+//! `connect`.
 //!
 //! Numbers are big-endian, so that keys stand in order; "newest first" is a time counted down.
+
+pub(super) mod connect;
+pub(super) mod resellers;
+pub(super) mod webhooks;
 
 use std::ops::Bound;
 
