@@ -19,9 +19,9 @@ use super::engine::{BeforeSync, Keeper, Reopened, Syncing, Writable, drop_quietl
 use super::inbox::{Inbox, Next};
 use super::journal::{FILE_BYTES, Journal};
 use super::nonces::AllTaken;
+use super::payment_index::PaymentIndex;
+use super::payment_index_rows::{Entered, Tail};
 use super::recent::Recent;
-use super::register::Register;
-use super::registered::{Entered, Tail};
 use super::rows::{Made, Rows, Span, Written};
 use super::stats::Stats;
 #[cfg(any(test, feature = "suite"))]
@@ -309,7 +309,7 @@ fn write(
         journal,
         before_sync,
         last_group,
-        register,
+        index,
         tail,
         nonces,
     } = writable;
@@ -334,7 +334,7 @@ fn write(
         let mut writer = Writer {
             keeper,
             table,
-            register,
+            index,
             nonces: &*nonces,
             journal,
             before_sync,
@@ -355,7 +355,7 @@ fn write(
 struct Writer<'a> {
     keeper: &'a Keeper,
     table: &'a Table,
-    register: &'a RwLock<Register>,
+    index: &'a RwLock<PaymentIndex>,
     nonces: &'a Mutex<AllTaken>,
     journal: &'a mut Journal,
     before_sync: &'a BeforeSync,
@@ -368,8 +368,8 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn run(&mut self) -> Result<(), String> {
-        let (table, register, nonces) = (self.table, self.register, self.nonces);
-        let empty = || Rows::new(table, register, nonces);
+        let (table, index, nonces) = (self.table, self.index, self.nonces);
+        let empty = || Rows::new(table, index, nonces);
         let mut rows = empty();
         let mut settles: Vec<Settle> = Vec::new();
         loop {
@@ -468,9 +468,9 @@ impl Writer<'_> {
         let _nobody_reads = self.keeper.exclusive();
         self.table.show(&made.written);
         if !made.entered.is_empty() {
-            let mut register = self.register.write();
+            let mut index = self.index.write();
             for new in &made.entered {
-                register.enter(&new.entry);
+                index.enter(&new.entry);
             }
         }
         self.shared.committed(number, made);

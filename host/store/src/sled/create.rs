@@ -9,8 +9,8 @@ use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
 use kassette_domain::time::Time;
 
 use super::applier::Operation;
-use super::register::{Entry, Mark};
-use super::registered::Entered;
+use super::payment_index::{Entry, Mark};
+use super::payment_index_rows::Entered;
 use super::rows::{Rows, Source};
 use super::schema::{self, Key};
 use super::stored::{Books, Due, PaymentRow};

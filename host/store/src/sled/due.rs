@@ -13,7 +13,7 @@ use kassette_domain::time::Time;
 use super::Secrets;
 use super::applier::Operation;
 use super::ledgers::{self, Loaded};
-use super::register::Place;
+use super::payment_index::Position;
 use super::rows::{Rows, Source, Span};
 use super::schema::{self, Key};
 use super::stored::{Due, PaymentRow};
@@ -157,10 +157,10 @@ impl Claim<'_, '_> {
     }
 
     /// Claims payments that were made together; says whether all of them had their turn.
-    fn members(&mut self, first: Place, count: u16, next: Option<Time>) -> Result<bool, Fault> {
+    fn members(&mut self, first: Position, count: u16, next: Option<Time>) -> Result<bool, Fault> {
         let mut members = Vec::new();
         let mut are_known = true;
-        for id in self.rows.at_places(first, count)? {
+        for id in self.rows.at_positions(first, count)? {
             let Some(id) = id else {
                 are_known = false;
                 continue;
@@ -316,7 +316,8 @@ impl Settled {
         let is_due = schema::leading_time(&key, schema::DUE).is_some_and(|due| due <= self.now);
         match schema::due_about(&key) {
             Some(schema::Due::Together { first, count }) if is_due && count <= TOGETHER => {
-                let members: Option<Vec<_>> = view.at_places(first, count)?.into_iter().collect();
+                let members: Option<Vec<_>> =
+                    view.at_positions(first, count)?.into_iter().collect();
                 Ok(members.map(|members| (key, members)))
             }
             _ => Ok(None),
@@ -345,7 +346,7 @@ pub(super) fn next(source: &impl Source) -> Result<Option<Time>, Fault> {
         if looks >= usize::from(TOGETHER) || earliest.is_some_and(|due| due <= at) {
             return Ok(Some(earliest.map_or(at, |due| due.min(at))));
         }
-        for id in source.at_places(first, count.min(TOGETHER))? {
+        for id in source.at_positions(first, count.min(TOGETHER))? {
             looks += 1;
             // Whoever claims puts it off.
             let Some(id) = id else { return Ok(Some(at)) };

@@ -19,8 +19,8 @@ use super::journal::Journal;
 use super::nonces::AllTaken;
 use super::nudge::Nudge;
 use super::open::{FORMAT, Folder, OpenError, Opened, open_as};
-use super::register::Register;
-use super::registered::Tail;
+use super::payment_index::PaymentIndex;
+use super::payment_index_rows::Tail;
 use super::table::Table;
 use crate::Fault;
 
@@ -36,8 +36,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// The database as reads find it.
 pub(super) enum Engine {
-    /// Open, with the register of its payments.
-    Open(Arc<Table>, Arc<RwLock<Register>>),
+    /// Open, with the payment index of its payments.
+    Open(Arc<Table>, Arc<RwLock<PaymentIndex>>),
     /// Closed because the disk failed, and why.
     Failing(String),
     /// Closed for good.
@@ -45,10 +45,10 @@ pub(super) enum Engine {
 }
 
 impl Engine {
-    /// Its rows and its register, if they can be read.
-    pub(super) fn open(&self) -> Result<(&Table, &RwLock<Register>), Fault> {
+    /// Its rows and its payment index, if they can be read.
+    pub(super) fn open(&self) -> Result<(&Table, &RwLock<PaymentIndex>), Fault> {
         match self {
-            Self::Open(table, register) => Ok((table, register)),
+            Self::Open(table, index) => Ok((table, index)),
             Self::Failing(why) => Err(Fault::Unavailable(why.clone())),
             Self::Closed => Err(Fault::Stopping),
         }
@@ -106,8 +106,8 @@ pub(super) struct Writable {
     pub(super) before_sync: Arc<BeforeSync>,
     /// The number of the last group in the table.
     pub(super) last_group: u64,
-    pub(super) register: Arc<RwLock<Register>>,
-    /// The last row of the register.
+    pub(super) index: Arc<RwLock<PaymentIndex>>,
+    /// The last row of the payment index.
     pub(super) tail: Tail,
     pub(super) nonces: Mutex<AllTaken>,
 }
@@ -178,7 +178,7 @@ impl Keeper {
     }
 
     fn show(&mut self, opened: Opened) -> io::Result<Writable> {
-        let register = Arc::new(RwLock::new(opened.register));
+        let index = Arc::new(RwLock::new(opened.index));
         let nudge = Nudge::over(&opened.db)?;
         let table = Arc::new(Table::of(opened.db));
         let writable = Writable {
@@ -188,11 +188,11 @@ impl Keeper {
             journal: opened.journal,
             before_sync: Arc::clone(&self.before_sync),
             last_group: opened.last_group,
-            register: Arc::clone(&register),
+            index: Arc::clone(&index),
             tail: opened.tail,
             nonces: Mutex::new(opened.nonces),
         };
-        *self.shared.write() = Engine::Open(table, register);
+        *self.shared.write() = Engine::Open(table, index);
         Ok(writable)
     }
 

@@ -7,7 +7,7 @@
 //! | `engine`, `nudge` | the open database, and how the store goes on after a disk that failed |
 //! | `applier`, `inbox`, `stats` | the writing thread: groups of operations, one write and one sync each |
 //! | `journal`, `checkpoint`, `waiting` | the log that makes a group durable; the database behind it; callers |
-//! | `register`, `registered` | every payment in memory, by what it is found, and the rows of that |
+//! | `payment_index`, `payment_index_rows` | every payment in memory, by what it is found, and the rows of that |
 //! | `period` | where in a list of payments those of a time begin |
 //! | `table` | rows as they are on the disk: the database, and above it what the log alone has |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
@@ -49,12 +49,12 @@ mod open;
 mod operators;
 mod outbox;
 mod parking;
+mod payment_index;
+mod payment_index_rows;
 mod payments;
 mod period;
 mod recent;
 mod records;
-mod register;
-mod registered;
 mod resellers;
 mod reselling;
 mod retention;
@@ -87,7 +87,7 @@ pub use store::{Counters, SledStore};
 use kassette_domain::key::TokenHash;
 use kassette_domain::payment::{Payment, Request};
 
-use register::Fingerprint;
+use payment_index::Fingerprint;
 
 /// What seals and marks.
 struct Secrets {

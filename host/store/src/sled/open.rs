@@ -15,8 +15,8 @@ use zeroize::Zeroizing;
 use super::durable::{Files, forget_cached, sync_with_parents};
 use super::journal::{Journal, Logged};
 use super::nonces::AllTaken;
-use super::register::Register;
-use super::registered::{self, Tail};
+use super::payment_index::PaymentIndex;
+use super::payment_index_rows::{self, Tail};
 use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
 use super::table::{self, Chapter};
 use super::tail::settle_tail;
@@ -200,8 +200,8 @@ pub(super) struct Opened {
     pub(super) marker: Marker,
     /// The number of the last group in the database.
     pub(super) last_group: u64,
-    pub(super) register: Register,
-    /// The last row of the register.
+    pub(super) index: PaymentIndex,
+    /// The last row of the payment index.
     pub(super) tail: Tail,
     pub(super) nonces: AllTaken,
 }
@@ -253,10 +253,10 @@ pub(super) fn open_as(folder: &Folder, sealer: &Sealer, format: u32) -> Result<O
     let last_group = check_whole(path, &db, acknowledged)?;
     // sled panics over some kinds of damage.
     let loaded = catch_unwind(AssertUnwindSafe(|| {
-        Ok((registered::load(&db)?, AllTaken::load(&db)?))
+        Ok((payment_index_rows::load(&db)?, AllTaken::load(&db)?))
     }))
     .unwrap_or_else(|_| Err(records::unreadable()));
-    let ((register, tail), nonces) =
+    let ((index, tail), nonces) =
         loaded.map_err(|fault| OpenError::damaged(path, fault.to_string()))?;
     Ok(Opened {
         db,
@@ -264,7 +264,7 @@ pub(super) fn open_as(folder: &Folder, sealer: &Sealer, format: u32) -> Result<O
         journal,
         marker,
         last_group,
-        register,
+        index,
         tail,
         nonces,
     })

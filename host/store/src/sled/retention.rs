@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::applier::Operation;
 use super::ledgers::{self, Loaded};
-use super::register::Place;
+use super::payment_index::Position;
 use super::rows::{Rows, Source, Span};
 use super::schema::{self, Line};
 use super::stored::PaymentRow;
@@ -61,8 +61,8 @@ impl Rule {
 /// How far a rule is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Reached {
-    /// The place of the payment that is next.
-    next: Place,
+    /// The position of the payment that is next.
+    next: Position,
     /// The latest time at which one before it was made.
     pub(super) made_before: Time,
 }
@@ -136,7 +136,7 @@ impl Forget {
         reached: &mut Reached,
         forgotten: &mut Forgotten,
     ) -> Result<(), Fault> {
-        for payment in rows.at_places(reached.next, LOOKS)? {
+        for payment in rows.at_positions(reached.next, LOOKS)? {
             if rows.is_enough() {
                 break;
             }
@@ -158,7 +158,7 @@ impl Forget {
             }
             reached.next = reached.next.saturating_add(1);
         }
-        if !rows.places(reached.next, 1).is_empty() {
+        if !rows.positions(reached.next, 1).is_empty() {
             forgotten.next_at(self.now);
         }
         Ok(())

@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::nonces::AllTaken;
+use super::payment_index::{Fingerprint, Mark, PaymentIndex, Position};
+use super::payment_index_rows::{self, Entered, Ids};
 use super::records;
-use super::register::{Fingerprint, Mark, Place, Register};
-use super::registered::{self, Entered, Ids};
 use super::schema::Key;
 use super::table::Table;
 use crate::Fault;
@@ -174,16 +174,16 @@ pub(super) trait Source {
     /// Payments that a fingerprint may stand for: their rows tell.
     fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault>;
 
-    /// Those of some places of the register at which there are payments.
-    fn places(&self, first: Place, count: u16) -> Range<Place>;
+    /// Those of some positions of the payment index at which there are payments.
+    fn positions(&self, first: Position, count: u16) -> Range<Position>;
 
-    /// Payments by their places in the register, in order, as far as there are any; none for one whose
+    /// Payments by their positions in the payment index, in order, as far as there are any; none for one whose
     /// row there is damaged.
-    fn at_places(&self, first: Place, count: u16) -> Result<Vec<Option<PaymentId>>, Fault>
+    fn at_positions(&self, first: Position, count: u16) -> Result<Vec<Option<PaymentId>>, Fault>
     where
         Self: Sized,
     {
-        registered::told(self, self.places(first, count))
+        payment_index_rows::ids_at(self, self.positions(first, count))
     }
 
     /// A row's value.
@@ -217,7 +217,7 @@ pub(super) fn engine(error: &sled::Error) -> Fault {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Made {
     pub(super) written: Written,
-    /// New payments, in the order of their places.
+    /// New payments, in the order of their positions.
     pub(super) entered: Vec<Entered>,
     /// Bytes of keys and values.
     pub(super) bytes: usize,
@@ -237,10 +237,10 @@ impl Made {
 /// The rows of a group in the making. Each operation either keeps all that it wrote or nothing.
 pub(super) struct Rows<'a> {
     table: &'a Table,
-    register: &'a RwLock<Register>,
+    index: &'a RwLock<PaymentIndex>,
     nonces: &'a Mutex<AllTaken>,
     written: Written,
-    /// New payments, in the order of their places.
+    /// New payments, in the order of their positions.
     entered: Vec<Entered>,
     /// What stood in `written` before the operation under way wrote, latest last.
     undo: Vec<(Key, Option<Option<IVec>>)>,
@@ -258,12 +258,12 @@ const CHUNK: usize = 16;
 impl<'a> Rows<'a> {
     pub(super) fn new(
         table: &'a Table,
-        register: &'a RwLock<Register>,
+        index: &'a RwLock<PaymentIndex>,
         nonces: &'a Mutex<AllTaken>,
     ) -> Self {
         Self {
             table,
-            register,
+            index,
             nonces,
             written: Written::new(),
             entered: Vec::new(),
@@ -341,9 +341,9 @@ impl<'a> Rows<'a> {
         self.write(key, None);
     }
 
-    /// Enters a payment into the register.
+    /// Enters a payment into the payment index.
     pub(super) fn enter(&mut self, entered: Entered) -> Result<(), Fault> {
-        if !self.register.read().has_room(self.entered.len() + 1) {
+        if !self.index.read().has_room(self.entered.len() + 1) {
             return Err(Fault::Unavailable(
                 "the store holds as many payments as it can".into(),
             ));
@@ -417,16 +417,16 @@ impl Source for Rows<'_> {
         let ours = self.entered.iter().map(|entered| &entered.entry);
         let ours = ours.filter(|entry| entry.has(mark, fingerprint));
         let mut found: Vec<PaymentId> = ours.map(|entry| entry.id).collect();
-        let places: Vec<_> = self.register.read().found(mark, fingerprint).collect();
+        let positions: Vec<_> = self.index.read().found(mark, fingerprint).collect();
         let mut ids = Ids::default();
-        for place in places {
-            found.push(ids.at(self, place)?);
+        for position in positions {
+            found.push(ids.at(self, position)?);
         }
         Ok(found)
     }
 
-    fn places(&self, first: Place, count: u16) -> Range<Place> {
-        self.register.read().range(first, count)
+    fn positions(&self, first: Position, count: u16) -> Range<Position> {
+        self.index.read().range(first, count)
     }
 }
 
@@ -436,7 +436,7 @@ mod tests {
     use kassette_domain::time::Time;
     use proptest::prelude::*;
 
-    use super::super::register::Entry;
+    use super::super::payment_index::Entry;
     use super::super::schema;
     use super::*;
 
@@ -458,13 +458,13 @@ mod tests {
     #[test]
     fn a_group_finds_its_own_payments_first() {
         let (_folder, table) = table();
-        let register = RwLock::new(Register::default());
+        let index = RwLock::new(PaymentIndex::default());
         let nonces = Mutex::default();
-        register.write().enter(&entered(1).entry);
-        let key = schema::registered(0);
+        index.write().enter(&entered(1).entry);
+        let key = schema::payment_index(0);
         let row = records::encode(&key, &vec![entered(1).entry]).unwrap();
         table.plant(&key, row);
-        let mut rows = Rows::new(&table, &register, &nonces);
+        let mut rows = Rows::new(&table, &index, &nonces);
         let mut same = entered(2);
         same.entry.marks = [[1; 4]; 3];
         rows.enter(same.clone()).unwrap();
@@ -476,9 +476,9 @@ mod tests {
     #[test]
     fn a_failed_operation_leaves_what_the_group_had() {
         let (_folder, table) = table();
-        let register = RwLock::default();
+        let index = RwLock::default();
         let nonces = Mutex::default();
-        let mut rows = Rows::new(&table, &register, &nonces);
+        let mut rows = Rows::new(&table, &index, &nonces);
         rows.save(b"a".to_vec(), &1_u8).unwrap();
         rows.enter(entered(1)).unwrap();
         rows.keep();
@@ -511,9 +511,9 @@ mod tests {
             for (at, value) in &below {
                 table.plant(&key(*at), records::encode(&key(*at), value).unwrap());
             }
-            let register = RwLock::default();
+            let index = RwLock::default();
             let nonces = Mutex::default();
-            let mut rows = Rows::new(&table, &register, &nonces);
+            let mut rows = Rows::new(&table, &index, &nonces);
             for (at, value) in &above {
                 match value {
                     Some(value) => rows.save(key(*at), value).unwrap(),

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
-use super::register::Fingerprint;
+use super::payment_index::Fingerprint;
 use crate::Fault;
 
 /// Bytes of a key's id, in front of every sealed value.
@@ -182,7 +182,7 @@ pub(super) fn fingerprint(hash: [u8; 32]) -> Fingerprint {
     [a, b, c, d]
 }
 
-/// The key of the e-mail mark and of the register's hashes: drawn once when the store is made and sealed in it, so that a mark
+/// The key of the e-mail mark and of the payment index's hashes: drawn once when the store is made and sealed in it, so that a mark
 /// means nothing elsewhere and survives another master key and the erasure of the address.
 #[derive(Clone)]
 pub(super) struct Marker(Hmac<Sha256>);

@@ -13,9 +13,9 @@ use kassette_domain::payment::Payment;
 
 use super::Secrets;
 use super::lists::{self, Looked};
+use super::payment_index::List;
 use super::period::Period;
 use super::records;
-use super::register::List;
 use super::rows::{Source, Span};
 use super::schema::{self, Key};
 use super::store::SledStore;

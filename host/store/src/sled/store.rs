@@ -157,8 +157,8 @@ impl SledStore {
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let engine = self.engine.read();
-            let (table, register) = engine.open()?;
-            let view = View::new(table, register);
+            let (table, index) = engine.open()?;
+            let view = View::new(table, index);
             // sled panics over some kinds of damage.
             catch_unwind(AssertUnwindSafe(|| read(&view)))
                 .unwrap_or_else(|_| Err(records::unreadable()))
@@ -176,8 +176,8 @@ impl SledStore {
             loop {
                 {
                     let engine = engine.read();
-                    let (table, register) = engine.open()?;
-                    if let ControlFlow::Break(read) = slice(&View::new(table, register))? {
+                    let (table, index) = engine.open()?;
+                    if let ControlFlow::Break(read) = slice(&View::new(table, index))? {
                         return Ok(read);
                     }
                 }

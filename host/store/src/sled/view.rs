@@ -7,9 +7,9 @@ use ::sled::IVec;
 use kassette_domain::id::PaymentId;
 use parking_lot::RwLock;
 
+use super::payment_index::{Fingerprint, List, Mark, PaymentIndex, Position, Walked};
+use super::payment_index_rows::Ids;
 use super::period::Period;
-use super::register::{Fingerprint, List, Mark, Place, Register, Walked};
-use super::registered::Ids;
 use super::rows::{Counter, Source, Span, Touched};
 use super::schema::Key;
 use super::table::Table;
@@ -19,15 +19,15 @@ use crate::Fault;
 pub(super) struct View<'a> {
     table: &'a Table,
     /// A payment is entered when its row is in the table; who finds it here reads that row.
-    register: &'a RwLock<Register>,
+    index: &'a RwLock<PaymentIndex>,
     counter: Counter,
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(table: &'a Table, register: &'a RwLock<Register>) -> Self {
+    pub(super) fn new(table: &'a Table, index: &'a RwLock<PaymentIndex>) -> Self {
         Self {
             table,
-            register,
+            index,
             counter: Counter::default(),
         }
     }
@@ -50,15 +50,15 @@ impl<'a> View<'a> {
         Ok(found)
     }
 
-    /// Places of at most `limit` payments of a list, the newest first; see [`Register::listed`].
+    /// Positions of at most `limit` payments of a list, the newest first; see [`PaymentIndex::listed`].
     pub(super) fn listed(
         &self,
         list: List,
         period: Period,
-        after: Option<Place>,
+        after: Option<Position>,
         limit: usize,
     ) -> Walked {
-        self.register.read().listed(list, period, after, limit)
+        self.index.read().listed(list, period, after, limit)
     }
 }
 
@@ -76,15 +76,15 @@ impl Source for View<'_> {
     }
 
     fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
-        let places: Vec<_> = self.register.read().found(mark, fingerprint).collect();
+        let positions: Vec<_> = self.index.read().found(mark, fingerprint).collect();
         let mut ids = Ids::default();
-        places
+        positions
             .into_iter()
-            .map(|place| ids.at(self, place))
+            .map(|position| ids.at(self, position))
             .collect()
     }
 
-    fn places(&self, first: Place, count: u16) -> Range<Place> {
-        self.register.read().range(first, count)
+    fn positions(&self, first: Position, count: u16) -> Range<Position> {
+        self.index.read().range(first, count)
     }
 }

@@ -104,12 +104,12 @@ pub fn receive(
             Piece::Rows(rows) => {
                 progress.advance(payments(rows.iter().map(|(key, _)| key.as_slice())));
                 for (key, row) in &rows {
-                    made = made.max(registered(key, row));
+                    made = made.max(indexed(key, row));
                 }
             }
             Piece::Group(changes) => {
                 for (key, row) in &changes {
-                    let row = row.as_deref().map(|row| registered(key, row));
+                    let row = row.as_deref().map(|row| indexed(key, row));
                     made = made.max(row.unwrap_or_default());
                 }
             }
@@ -118,10 +118,10 @@ pub fn receive(
     }
 }
 
-/// How many payments there are as far as a row tells; those that are not of the register do not. A damaged
+/// How many payments there are as far as a row tells; those that are not of the payment index do not. A damaged
 /// one tells nothing either: `verify` names it.
-fn registered(key: &[u8], row: &[u8]) -> u64 {
-    if !key.starts_with(schema::REGISTER) {
+fn indexed(key: &[u8], row: &[u8]) -> u64 {
+    if !key.starts_with(schema::PAYMENT_INDEX) {
         return 0;
     }
     kinds::payments_until(key, row).unwrap_or_default()

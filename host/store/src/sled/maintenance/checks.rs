@@ -16,12 +16,12 @@ use super::judge::Judge;
 use crate::Fault;
 use crate::sled::ledgers::{self, MAX_REPEATED_EVENTS, MAX_TRANSITIONS};
 use crate::sled::nonces::Taken;
-use crate::sled::register::{Entry, Place};
+use crate::sled::payment_index::{Entry, Position};
 use crate::sled::retention::AllReached;
 use crate::sled::rows::{Source as _, Span};
 use crate::sled::schema::{self, Line};
 use crate::sled::stored::{AttemptPlace, Books, Due, EventRow, ParkedNotice, PaymentRow};
-use crate::sled::{audits, open, records, registered};
+use crate::sled::{audits, open, payment_index_rows, records};
 
 /// The row of the format is in a form of its own.
 pub(super) fn format(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
@@ -73,19 +73,19 @@ pub(super) fn nonces(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fa
     Ok(())
 }
 
-/// A row of the register: payments in order of arrival, each of which promises that it is there.
-pub(super) fn registered(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+/// A row of the payment index: payments in order of arrival, each of which promises that it is there.
+pub(super) fn payment_index(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let entries: Vec<Entry> = records::decode(key, row)?;
     if !judge.is_second() {
-        let expected = judge.registered;
-        if key != schema::registered(expected)
-            || !(expected as usize).is_multiple_of(registered::FULL)
+        let expected = judge.indexed;
+        if key != schema::payment_index(expected)
+            || !(expected as usize).is_multiple_of(payment_index_rows::FULL)
         {
             judge.find(key, "rows of the register before it are missing");
         }
-        let first = schema::registered_first(key).unwrap_or_default();
+        let first = schema::payment_index_first(key).unwrap_or_default();
         let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-        judge.registered = first.saturating_add(count);
+        judge.indexed = first.saturating_add(count);
     }
     for entry in entries {
         judge.tells(
@@ -97,7 +97,7 @@ pub(super) fn registered(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Resul
     Ok(())
 }
 
-/// What the register tells of a payment, as the payment promises it.
+/// What the payment index tells of a payment, as the payment promises it.
 fn told_of(entry: &Entry) -> Result<Vec<u8>, Fault> {
     postcard::to_stdvec(entry)
         .map_err(|error| Fault::Unavailable(format!("a record cannot be encoded: {error}")))
@@ -118,11 +118,11 @@ fn due_together(
     judge: &mut Judge<'_>,
     key: &[u8],
     at: Time,
-    first: Place,
+    first: Position,
     count: u16,
 ) -> Result<(), Fault> {
-    let places = first..first.saturating_add(count.into());
-    let ids = registered::told(&judge.view(), places)?;
+    let positions = first..first.saturating_add(count.into());
+    let ids = payment_index_rows::ids_at(&judge.view(), positions)?;
     if ids.iter().any(Option::is_none) {
         judge.find(
             key,
@@ -163,7 +163,7 @@ pub(super) fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(),
     let marks = judge.secrets.marks(payment);
     let entry = Entry::new(id, payment.merchant, payment.created_at, marks);
     let missing = "it is not in the register, or not as it should be: nobody finds it";
-    judge.promise_told(schema::REGISTER, key, &told_of(&entry)?, missing)?;
+    judge.promise_told(schema::PAYMENT_INDEX, key, &told_of(&entry)?, missing)?;
     if books.due.map(Due::at) != ledger.due_at() {
         judge.find(key, "its next due time does not follow from its state");
     }

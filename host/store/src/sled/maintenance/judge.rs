@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use super::kinds::{self, Derived, KINDS, Kind};
 use crate::Fault;
 use crate::sled::Secrets;
-use crate::sled::register::{Place, Register};
+use crate::sled::payment_index::{PaymentIndex, Position};
 use crate::sled::rows::engine;
 use crate::sled::schema::Key;
 use crate::sled::table::Table;
@@ -75,10 +75,10 @@ pub(super) struct Judge<'a> {
     table: &'a Table,
     pub(super) secrets: &'a Secrets,
     /// Nothing is looked up by it here: a store is read through, not searched.
-    register: RwLock<Register>,
+    index: RwLock<PaymentIndex>,
     tallies: Vec<Tally>,
-    /// Payments in the register so far.
-    pub(super) registered: Place,
+    /// Payments in the payment index so far.
+    pub(super) indexed: Position,
     /// Deliveries that are pending so far.
     pub(super) pending: u64,
     pub(super) audit: Chain,
@@ -113,9 +113,9 @@ impl<'a> Judge<'a> {
         Self {
             table,
             secrets,
-            register: RwLock::default(),
+            index: RwLock::default(),
             tallies: vec![Tally::default(); 256],
-            registered: 0,
+            indexed: 0,
             pending: 0,
             audit: Chain::default(),
             findings: Vec::new(),
@@ -126,7 +126,7 @@ impl<'a> Judge<'a> {
 
     /// A reader for one row's neighbours.
     pub(super) fn view(&self) -> View<'_> {
-        View::new(self.table, &self.register)
+        View::new(self.table, &self.index)
     }
 
     /// Looks at every row; `seen` hears how many there were so far.

@@ -14,8 +14,8 @@ use super::reseal;
 use super::reseller_checks;
 use crate::Fault;
 use crate::sled::open::this_format;
+use crate::sled::payment_index::Entry;
 use crate::sled::records;
-use crate::sled::register::Entry;
 use crate::sled::retention::AllReached;
 use crate::sled::rows::Span;
 use crate::sled::schema::{self, Key};
@@ -236,7 +236,7 @@ pub(super) const KINDS: &[Kind] = &[
     own(32, "parked-end", schema::PARKED_ENDS, checks::empty).following(Derived::Key),
     own(33, "parked-notice", b"prk/", checks::parked).changed(before::parked),
     own(34, "reference", b"ref/", checks::plain::<AttemptPlace>).following(Derived::Row),
-    own(35, "register", schema::REGISTER, checks::registered),
+    own(35, "register", schema::PAYMENT_INDEX, checks::payment_index),
     own(67, "reseller-relation", b"rel/", checks::empty).following(Derived::Key),
     own(68, "payment-by-reseller", b"rpy/", checks::empty).following(Derived::Key),
     own(
@@ -276,19 +276,21 @@ pub(super) const KINDS: &[Kind] = &[
     own(46, "work-by-id", b"wrx/", checks::plain::<Time>).following(Derived::Row),
 ];
 
-/// How many payments there are, as the register's last row says.
+/// How many payments there are, as the payment index's last row says.
 pub(super) fn counted_payments(table: &Table) -> Result<u64, Fault> {
-    let last = table.scan_back(&Span::prefix(schema::REGISTER), 1)?.pop();
+    let last = table
+        .scan_back(&Span::prefix(schema::PAYMENT_INDEX), 1)?
+        .pop();
     let Some((key, row)) = last else {
         return Ok(0);
     };
     payments_until(&key, &row)
 }
 
-/// How many payments there are up to the end of a row of the register.
+/// How many payments there are up to the end of a row of the payment index.
 pub(super) fn payments_until(key: &[u8], row: &[u8]) -> Result<u64, Fault> {
     let entries: Vec<Entry> = records::decode(key, row)?;
-    let first = schema::registered_first(key).unwrap_or_default();
+    let first = schema::payment_index_first(key).unwrap_or_default();
     Ok(u64::from(first) + entries.len() as u64)
 }
 

@@ -6,11 +6,11 @@
 //! | `pay/` | payment | the payment, sealed parts, book-keeping |
 //! | `att/` | payment, ordinal | an attempt, sealed parts |
 //! | `atx/` | attempt | payment, ordinal |
-//! | `reg/` | place | some payments in order of arrival, by what they are found: see `register` |
+//! | `reg/` | position | some payments in order of arrival, by what they are found: see `payment_index` |
 //! | `rtn/` | half of the hash of the return token | payment, ordinal |
 //! | `ref/` | account, vendor's reference | payment, ordinal |
 //! | `fnd/` | half of the hash of a reference, time, payment, ordinal | – ; attempts by references for searching |
-//! | `due/` | time, payment; or time, place, number: payments made together | – |
+//! | `due/` | time, payment; or time, position, number: payments made together | – |
 //! | `lag/` | time, rule, payment | – ; payments that were not over when they were to be forgotten |
 //! | `use/` | account, attempt | – |
 //! | `tml/` | payment, kind, ordinal | a line of the timeline |
@@ -42,7 +42,7 @@ use kassette_domain::key::{KeyOwner, TokenHash};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
 
-use super::register::Place;
+use super::payment_index::Position;
 use super::retention::Rule;
 use super::rows::Written;
 
@@ -58,7 +58,7 @@ pub(super) const GROUP: &[u8] = b"meta/group";
 pub(super) const PROBE: &[u8] = b"meta/probe";
 
 pub(super) const PAYMENTS: &[u8] = b"pay/";
-pub(super) const REGISTER: &[u8] = b"reg/";
+pub(super) const PAYMENT_INDEX: &[u8] = b"reg/";
 pub(super) const RETENTION: &[u8] = b"meta/retention";
 pub(super) const LAGGARDS: &[u8] = b"lag/";
 pub(super) const DUE: &[u8] = b"due/";
@@ -129,14 +129,14 @@ pub(super) fn attempt_index(id: AttemptId) -> Key {
     key(&[b"atx/", id.as_bytes()])
 }
 
-pub(super) fn registered(first: Place) -> Key {
-    key(&[REGISTER, &first.to_be_bytes()])
+pub(super) fn payment_index(first: Position) -> Key {
+    key(&[PAYMENT_INDEX, &first.to_be_bytes()])
 }
 
-/// The place of the first payment in a row of `reg/`, from its key.
-pub(super) fn registered_first(key: &[u8]) -> Option<Place> {
-    let first = key.strip_prefix(REGISTER)?.try_into().ok()?;
-    Some(Place::from_be_bytes(first))
+/// The position of the first payment in a row of `reg/`, from its key.
+pub(super) fn payment_index_first(key: &[u8]) -> Option<Position> {
+    let first = key.strip_prefix(PAYMENT_INDEX)?.try_into().ok()?;
+    Some(Position::from_be_bytes(first))
 }
 
 /// By half of the hash, of which no two are alike either: whoever asks compares the whole.
@@ -191,7 +191,7 @@ pub(super) fn due_since(at: Time) -> Key {
     key(&[DUE, &ascending(at)])
 }
 
-pub(super) fn due_together(at: Time, first: Place, count: u16) -> Key {
+pub(super) fn due_together(at: Time, first: Position, count: u16) -> Key {
     key(&[
         DUE,
         &ascending(at),
@@ -204,7 +204,7 @@ pub(super) fn due_together(at: Time, first: Place, count: u16) -> Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     One(PaymentId),
-    Together { first: Place, count: u16 },
+    Together { first: Position, count: u16 },
 }
 
 /// Whom a key of `due/` is about.
@@ -215,7 +215,7 @@ pub(super) fn due_about(key: &[u8]) -> Option<Due> {
     }
     let (first, count) = about.split_first_chunk()?;
     Some(Due::Together {
-        first: Place::from_be_bytes(*first),
+        first: Position::from_be_bytes(*first),
         count: u16::from_be_bytes(count.try_into().ok()?),
     })
 }

@@ -9,7 +9,7 @@ use kassette_domain::key::TokenHash;
 
 use super::super::durable::CHECKPOINTED;
 use super::super::open::FORMAT;
-use super::super::registered::FULL;
+use super::super::payment_index_rows::FULL;
 use super::super::{OpenError, journal, schema};
 use super::*;
 use crate::suite::fixtures::*;
@@ -372,7 +372,7 @@ async fn a_damaged_payment_keeps_no_other_from_falling_due() {
 }
 
 #[tokio::test]
-async fn a_damaged_row_of_the_register_is_told_and_keeps_no_other_payment_waiting() {
+async fn a_damaged_row_of_the_payment_index_is_told_and_keeps_no_other_payment_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let store = SledStore::open(&options(folder.path())).unwrap();
     let dynamic: Arc<dyn Store> = store.clone();
@@ -382,7 +382,7 @@ async fn a_damaged_row_of_the_register_is_told_and_keeps_no_other_payment_waitin
     }
     let (last, others) = names.split_last().unwrap();
     let table = store.table();
-    let row = schema::registered(0);
+    let row = schema::payment_index(0);
     let good = table.plant(&row, &b"damage"[..]).unwrap();
 
     let by_token = |name: &str| store.by_checkout(TokenHash::of(&token(name)));

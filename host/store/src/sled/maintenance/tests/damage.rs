@@ -126,7 +126,7 @@ async fn a_payment_of_which_nothing_is_left_is_missed() {
         for row in db.iter() {
             let (key, value) = row.unwrap();
             let about = |bytes: &[u8]| bytes.windows(16).any(|window| window == id);
-            let shared = key.starts_with(schema::REGISTER);
+            let shared = key.starts_with(schema::PAYMENT_INDEX);
             if !shared && (about(&key) || about(&value)) {
                 db.remove(key).unwrap();
             }
