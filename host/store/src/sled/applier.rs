@@ -1,8 +1,8 @@
 //! The one thread that writes. It takes all waiting operations, applies them to one overlay of rows,
-//! makes the rows durable with one write and one sync of the log, shows them in the table, and has all
+//! makes the rows durable with one write and one sync of the log, shows them in the memtable, and has all
 //! answered.
 //!
-//! What the table shows is therefore on the disk. While rows go in, nobody reads.
+//! What the memtable shows is therefore on the disk. While rows go in, nobody reads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use super::checkpoint::{self, Checkpoints};
 use super::engine::{BeforeSync, Keeper, Reopened, Syncing, Writable, drop_quietly, failing};
 use super::inbox::{Inbox, Next};
 use super::journal::{FILE_BYTES, Journal};
+use super::memtable::Memtable;
 use super::nonces::AllTaken;
 use super::payment_index::PaymentIndex;
 use super::payment_index_rows::{Entered, Tail};
@@ -26,7 +27,6 @@ use super::rows::{Made, Rows, Span, Written};
 use super::stats::Stats;
 #[cfg(any(test, feature = "suite"))]
 use super::stats::Took;
-use super::table::Table;
 use super::tap::{Listener, Tap};
 use super::waiting::Callers;
 use super::{records, schema};
@@ -35,7 +35,7 @@ use crate::Fault;
 /// Most operations of one batch: beyond it a sync is no longer what the time goes to, and the first
 /// of the group would wait for the last.
 const GROUP: usize = 256;
-/// Rows from which on a group takes no further operation. Nobody reads while they go into the table;
+/// Rows from which on a group takes no further operation. Nobody reads while they go into the memtable;
 /// more would save syncs that hardly count any more.
 const GROUP_ROWS: usize = 1024;
 /// Bytes of rows from which on a group takes no further operation: a file of the log has room for it.
@@ -123,7 +123,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// A group is on disk and in the table, and nobody has heard of it or can read it yet.
+    /// A group is on disk and in the memtable, and nobody has heard of it or can read it yet.
     fn committed(&self, number: u64, made: &Arc<Made>) {
         let directory = DIRECTORY
             .iter()
@@ -303,7 +303,7 @@ fn write(
     acknowledged: &AtomicU64,
 ) -> Result<(), String> {
     let Writable {
-        table,
+        memtable,
         nudge,
         files,
         journal,
@@ -314,13 +314,13 @@ fn write(
         nonces,
     } = writable;
     let inbox = &shared.inbox;
-    let (table, nudge, before_sync) = (&**table, &*nudge, &**before_sync);
+    let (memtable, nudge, before_sync) = (&**memtable, &*nudge, &**before_sync);
     let (asked, to_checkpoint) = sync_channel(1);
     let (done, checkpointed) = channel();
     std::thread::scope(move |threads| {
         let checkpoints = move || {
             let run = AssertUnwindSafe(|| {
-                checkpoint::run(&to_checkpoint, &done, table, nudge, files, before_sync)
+                checkpoint::run(&to_checkpoint, &done, memtable, nudge, files, before_sync)
             });
             let ended = catch_unwind(run);
             if let Err(why) = ended.unwrap_or_else(|_| Err("the storage engine panicked".into())) {
@@ -333,7 +333,7 @@ fn write(
             .map_err(|error| format!("a thread was not started: {error}"))?;
         let mut writer = Writer {
             keeper,
-            table,
+            memtable,
             index,
             nonces: &*nonces,
             journal,
@@ -354,7 +354,7 @@ fn write(
 /// The thread's own side.
 struct Writer<'a> {
     keeper: &'a Keeper,
-    table: &'a Table,
+    memtable: &'a Memtable,
     index: &'a RwLock<PaymentIndex>,
     nonces: &'a Mutex<AllTaken>,
     journal: &'a mut Journal,
@@ -368,8 +368,8 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn run(&mut self) -> Result<(), String> {
-        let (table, index, nonces) = (self.table, self.index, self.nonces);
-        let empty = || Rows::new(table, index, nonces);
+        let (memtable, index, nonces) = (self.memtable, self.index, self.nonces);
+        let empty = || Rows::new(memtable, index, nonces);
         let mut rows = empty();
         let mut settles: Vec<Settle> = Vec::new();
         loop {
@@ -450,10 +450,10 @@ impl Writer<'_> {
         let ended = |checkpoint::Ended| std::io::Error::other("the database is not on the disk");
         if !self.journal.has_room(made) {
             // What the other file holds is written over, and what this one holds is next.
-            self.table.hurry();
+            self.memtable.hurry();
             self.checkpoints.wait().map_err(ended)?;
-            if self.journal.turn()? {
-                self.table.turn();
+            if self.journal.rotate()? {
+                self.memtable.rotate();
                 self.checkpoints.ask(*self.last_group).map_err(ended)?;
             }
         }
@@ -466,7 +466,7 @@ impl Writer<'_> {
     /// Shows a group that is on the disk as a whole.
     fn show(&self, number: u64, made: &Arc<Made>) {
         let _nobody_reads = self.keeper.exclusive();
-        self.table.show(&made.written);
+        self.memtable.show(&made.written);
         if !made.entered.is_empty() {
             let mut index = self.index.write();
             for new in &made.entered {
@@ -482,7 +482,7 @@ impl Writer<'_> {
         self.checkpoints
             .wait()
             .and_then(|()| {
-                self.table.turn();
+                self.memtable.rotate();
                 self.checkpoints.ask(*self.last_group)
             })
             .and_then(|()| self.checkpoints.wait())

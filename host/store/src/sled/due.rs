@@ -78,7 +78,7 @@ impl Operation for ClaimDue {
         };
         let mut from = self.from;
         loop {
-            // Those before are removed, but for as long as a chapter of the log lasts their places are
+            // Those before are removed, but for as long as an epoch of the log lasts their places are
             // passed by.
             let span = Span::prefix(schema::DUE).since(&schema::due_since(from));
             let found = claim.rows.scan(&span, 2)?;

@@ -16,12 +16,12 @@ use parking_lot::{Mutex, RwLock};
 use super::Secrets;
 use super::durable::{Files, free_bytes};
 use super::journal::Journal;
+use super::memtable::Memtable;
 use super::nonces::AllTaken;
 use super::nudge::Nudge;
 use super::open::{FORMAT, Folder, OpenError, Opened, open_as};
 use super::payment_index::PaymentIndex;
 use super::payment_index_rows::Tail;
-use super::table::Table;
 use crate::Fault;
 
 /// Free bytes below which nothing new is taken. The largest group, the pages that sled moves for it
@@ -37,7 +37,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// The database as reads find it.
 pub(super) enum Engine {
     /// Open, with the payment index of its payments.
-    Open(Arc<Table>, Arc<RwLock<PaymentIndex>>),
+    Open(Arc<Memtable>, Arc<RwLock<PaymentIndex>>),
     /// Closed because the disk failed, and why.
     Failing(String),
     /// Closed for good.
@@ -46,9 +46,9 @@ pub(super) enum Engine {
 
 impl Engine {
     /// Its rows and its payment index, if they can be read.
-    pub(super) fn open(&self) -> Result<(&Table, &RwLock<PaymentIndex>), Fault> {
+    pub(super) fn open(&self) -> Result<(&Memtable, &RwLock<PaymentIndex>), Fault> {
         match self {
-            Self::Open(table, index) => Ok((table, index)),
+            Self::Open(memtable, index) => Ok((memtable, index)),
             Self::Failing(why) => Err(Fault::Unavailable(why.clone())),
             Self::Closed => Err(Fault::Stopping),
         }
@@ -69,8 +69,8 @@ pub(super) type Shared = Arc<RwLock<Engine>>;
 pub(super) enum Syncing {
     /// A group in the log.
     Log,
-    /// A chapter of the log, which the database is about to get.
-    Chapter,
+    /// An epoch of the log, which the database is about to get.
+    Epoch,
     /// The database.
     Database,
 }
@@ -99,12 +99,12 @@ impl Default for Seams {
 
 /// What the writing thread holds of an open database.
 pub(super) struct Writable {
-    pub(super) table: Arc<Table>,
+    pub(super) memtable: Arc<Memtable>,
     pub(super) nudge: Nudge,
     pub(super) files: Files,
     pub(super) journal: Journal,
     pub(super) before_sync: Arc<BeforeSync>,
-    /// The number of the last group in the table.
+    /// The number of the last group in the memtable.
     pub(super) last_group: u64,
     pub(super) index: Arc<RwLock<PaymentIndex>>,
     /// The last row of the payment index.
@@ -180,9 +180,9 @@ impl Keeper {
     fn show(&mut self, opened: Opened) -> io::Result<Writable> {
         let index = Arc::new(RwLock::new(opened.index));
         let nudge = Nudge::over(&opened.db)?;
-        let table = Arc::new(Table::of(opened.db));
+        let memtable = Arc::new(Memtable::of(opened.db));
         let writable = Writable {
-            table: Arc::clone(&table),
+            memtable: Arc::clone(&memtable),
             nudge,
             files: opened.files,
             journal: opened.journal,
@@ -192,7 +192,7 @@ impl Keeper {
             tail: opened.tail,
             nonces: Mutex::new(opened.nonces),
         };
-        *self.shared.write() = Engine::Open(table, index);
+        *self.shared.write() = Engine::Open(memtable, index);
         Ok(writable)
     }
 

@@ -9,7 +9,7 @@
 //! | `journal`, `checkpoint`, `waiting` | the log that makes a group durable; the database behind it; callers |
 //! | `payment_index`, `payment_index_rows` | every payment in memory, by what it is found, and the rows of that |
 //! | `period` | where in a list of payments those of a time begin |
-//! | `table` | rows as they are on the disk: the database, and above it what the log alone has |
+//! | `memtable` | rows as they are on the disk: the database, and above it what the log alone has |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
 //! | `ledgers`, `create`, `step`, `parking`, `due`, `works`, `audits`, `retention` | operations on payments |
@@ -43,6 +43,7 @@ mod journal;
 mod ledgers;
 mod lists;
 pub mod maintenance;
+mod memtable;
 mod nonces;
 mod nudge;
 mod open;
@@ -67,7 +68,6 @@ mod stats;
 mod step;
 mod store;
 mod stored;
-mod table;
 mod tail;
 mod tap;
 mod upkeep;

@@ -257,7 +257,7 @@ fn sweep_rows(rows: &mut Rows<'_>, limit: usize, now: Time) -> Result<(), Fault>
         return Ok(());
     };
     let mut next_end = None;
-    // Those before it are removed, but for as long as a chapter of the log lasts their places are passed
+    // Those before it are removed, but for as long as an epoch of the log lasts their places are passed
     // by. One more than is removed tells when there is more to do.
     let span = Span::prefix(schema::NONCES).since(&schema::nonces_since(first));
     let found = rows.scan(&span, limit + 1)?;

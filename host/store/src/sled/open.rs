@@ -14,11 +14,11 @@ use zeroize::Zeroizing;
 
 use super::durable::{Files, forget_cached, sync_with_parents};
 use super::journal::{Journal, Logged};
+use super::memtable::{self, EpochRows};
 use super::nonces::AllTaken;
 use super::payment_index::PaymentIndex;
 use super::payment_index_rows::{self, Tail};
 use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
-use super::table::{self, Chapter};
 use super::tail::settle_tail;
 use super::{maintenance, records, schema};
 use crate::Fault;
@@ -365,7 +365,7 @@ fn open_settled(folder: &Folder) -> Result<sled::Db, OpenError> {
             .cache_capacity(folder.cache_bytes)
             .segment_size(SEGMENT_BYTES)
             .mode(sled::Mode::HighThroughput)
-            // Every chapter is flushed and synced behind the log.
+            // Every epoch is flushed and synced behind the log.
             .flush_every_ms(None)
             .open()
     });
@@ -509,9 +509,9 @@ fn take_from_log(
         return Ok(());
     };
     tracing::info!(groups = last - after, "changes are taken from the log");
-    let mut rows = Chapter::new();
+    let mut rows = EpochRows::new();
     rows.extend(taken.flat_map(|group| group.rows.iter().cloned()));
-    table::put(db, &rows, || {})
+    memtable::put(db, &rows, || {})
         .and_then(|()| db.flush())
         .map_err(|error| engine(path, error))?;
     files.checkpoint(last).map_err(io)

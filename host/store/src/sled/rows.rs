@@ -1,4 +1,4 @@
-//! Rows as an operation sees them: the table, and above it what its group has written so far.
+//! Rows as an operation sees them: the memtable, and above it what its group has written so far.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -10,12 +10,12 @@ use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::memtable::Memtable;
 use super::nonces::AllTaken;
 use super::payment_index::{Fingerprint, Mark, PaymentIndex, Position};
 use super::payment_index_rows::{self, Entered, Ids};
 use super::records;
 use super::schema::Key;
-use super::table::Table;
 use crate::Fault;
 
 /// Rows written by one group of operations; none for one that was removed.
@@ -236,7 +236,7 @@ impl Made {
 
 /// The rows of a group in the making. Each operation either keeps all that it wrote or nothing.
 pub(super) struct Rows<'a> {
-    table: &'a Table,
+    memtable: &'a Memtable,
     index: &'a RwLock<PaymentIndex>,
     nonces: &'a Mutex<AllTaken>,
     written: Written,
@@ -257,12 +257,12 @@ const CHUNK: usize = 16;
 
 impl<'a> Rows<'a> {
     pub(super) fn new(
-        table: &'a Table,
+        memtable: &'a Memtable,
         index: &'a RwLock<PaymentIndex>,
         nonces: &'a Mutex<AllTaken>,
     ) -> Self {
         Self {
-            table,
+            memtable,
             index,
             nonces,
             written: Written::new(),
@@ -401,14 +401,14 @@ impl Source for Rows<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         let row = match self.written.get(key) {
             Some(value) => value.clone(),
-            None => self.table.get(key)?,
+            None => self.memtable.get(key)?,
         };
         self.counter.got(key, row.as_ref());
         Ok(row)
     }
 
     fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        let found = self.table.scan_under(&self.written, span, limit)?;
+        let found = self.memtable.scan_under(&self.written, span, limit)?;
         self.counter.found(&found);
         Ok(found)
     }
@@ -440,10 +440,10 @@ mod tests {
     use super::super::schema;
     use super::*;
 
-    fn table() -> (tempfile::TempDir, Table) {
+    fn memtable() -> (tempfile::TempDir, Memtable) {
         let folder = tempfile::tempdir().unwrap();
         let db = sled::open(folder.path()).unwrap();
-        (folder, Table::of(db))
+        (folder, Memtable::of(db))
     }
 
     fn entered(number: u8) -> Entered {
@@ -457,14 +457,14 @@ mod tests {
 
     #[test]
     fn a_group_finds_its_own_payments_first() {
-        let (_folder, table) = table();
+        let (_folder, memtable) = memtable();
         let index = RwLock::new(PaymentIndex::default());
         let nonces = Mutex::default();
         index.write().enter(&entered(1).entry);
         let key = schema::payment_index(0);
         let row = records::encode(&key, &vec![entered(1).entry]).unwrap();
-        table.plant(&key, row);
-        let mut rows = Rows::new(&table, &index, &nonces);
+        memtable.plant(&key, row);
+        let mut rows = Rows::new(&memtable, &index, &nonces);
         let mut same = entered(2);
         same.entry.marks = [[1; 4]; 3];
         rows.enter(same.clone()).unwrap();
@@ -475,10 +475,10 @@ mod tests {
 
     #[test]
     fn a_failed_operation_leaves_what_the_group_had() {
-        let (_folder, table) = table();
+        let (_folder, memtable) = memtable();
         let index = RwLock::default();
         let nonces = Mutex::default();
-        let mut rows = Rows::new(&table, &index, &nonces);
+        let mut rows = Rows::new(&memtable, &index, &nonces);
         rows.save(b"a".to_vec(), &1_u8).unwrap();
         rows.enter(entered(1)).unwrap();
         rows.keep();
@@ -501,19 +501,19 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn a_scan_sees_the_table_under_the_groups_rows(
+        fn a_scan_sees_the_memtable_under_the_groups_rows(
             below in prop::collection::btree_map(0_u8..20, any::<u8>(), 0..15),
             above in prop::collection::btree_map(0_u8..20, any::<Option<u8>>(), 0..15),
             limit in 1_usize..20,
         ) {
-            let (_folder, table) = table();
+            let (_folder, memtable) = memtable();
             let key = |at: u8| vec![b'k', at];
             for (at, value) in &below {
-                table.plant(&key(*at), records::encode(&key(*at), value).unwrap());
+                memtable.plant(&key(*at), records::encode(&key(*at), value).unwrap());
             }
             let index = RwLock::default();
             let nonces = Mutex::default();
-            let mut rows = Rows::new(&table, &index, &nonces);
+            let mut rows = Rows::new(&memtable, &index, &nonces);
             for (at, value) in &above {
                 match value {
                     Some(value) => rows.save(key(*at), value).unwrap(),

@@ -157,8 +157,8 @@ impl SledStore {
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let engine = self.engine.read();
-            let (table, index) = engine.open()?;
-            let view = View::new(table, index);
+            let (memtable, index) = engine.open()?;
+            let view = View::new(memtable, index);
             // sled panics over some kinds of damage.
             catch_unwind(AssertUnwindSafe(|| read(&view)))
                 .unwrap_or_else(|_| Err(records::unreadable()))
@@ -176,8 +176,8 @@ impl SledStore {
             loop {
                 {
                     let engine = engine.read();
-                    let (table, index) = engine.open()?;
-                    if let ControlFlow::Break(read) = slice(&View::new(table, index))? {
+                    let (memtable, index) = engine.open()?;
+                    if let ControlFlow::Break(read) = slice(&View::new(memtable, index))? {
                         return Ok(read);
                     }
                 }
@@ -214,9 +214,9 @@ impl SledStore {
     }
 
     #[cfg(test)]
-    pub(super) fn table(&self) -> Arc<super::table::Table> {
+    pub(super) fn memtable(&self) -> Arc<super::memtable::Memtable> {
         match &*self.engine.read() {
-            Engine::Open(table, _) => Arc::clone(table),
+            Engine::Open(memtable, _) => Arc::clone(memtable),
             Engine::Failing(_) | Engine::Closed => panic!("the store is not open"),
         }
     }

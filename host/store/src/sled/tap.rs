@@ -1,7 +1,7 @@
 //! Where a backup hears of the groups that are committed while it reads the rows.
 //!
 //! The writing thread hands every group over that is on the disk, while nobody can read: whoever listens
-//! hears of all that the table does not show yet. It never waits: what nobody has taken yet is bounded,
+//! hears of all that the memtable does not show yet. It never waits: what nobody has taken yet is bounded,
 //! and whoever listens too slowly is cut off.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Reads from outside: straight from the table, on the caller. It shows only what is on the disk, and
+//! Reads from outside: straight from the memtable, on the caller. It shows only what is on the disk, and
 //! whoever reads holds the lock of the engine, so no group is seen in part.
 
 use std::ops::Range;
@@ -7,26 +7,26 @@ use ::sled::IVec;
 use kassette_domain::id::PaymentId;
 use parking_lot::RwLock;
 
+use super::memtable::Memtable;
 use super::payment_index::{Fingerprint, List, Mark, PaymentIndex, Position, Walked};
 use super::payment_index_rows::Ids;
 use super::period::Period;
 use super::rows::{Counter, Source, Span, Touched};
 use super::schema::Key;
-use super::table::Table;
 use crate::Fault;
 
 /// One read from outside, of any number of rows.
 pub(super) struct View<'a> {
-    table: &'a Table,
-    /// A payment is entered when its row is in the table; who finds it here reads that row.
+    memtable: &'a Memtable,
+    /// A payment is entered when its row is in the memtable; who finds it here reads that row.
     index: &'a RwLock<PaymentIndex>,
     counter: Counter,
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(table: &'a Table, index: &'a RwLock<PaymentIndex>) -> Self {
+    pub(super) fn new(memtable: &'a Memtable, index: &'a RwLock<PaymentIndex>) -> Self {
         Self {
-            table,
+            memtable,
             index,
             counter: Counter::default(),
         }
@@ -45,7 +45,7 @@ impl<'a> View<'a> {
 
     /// At most `limit` rows of a span, last to first.
     pub(super) fn scan_back(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        let found = self.table.scan_back(span, limit)?;
+        let found = self.memtable.scan_back(span, limit)?;
         self.counter.found(&found);
         Ok(found)
     }
@@ -64,13 +64,13 @@ impl<'a> View<'a> {
 
 impl Source for View<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
-        let row = self.table.get(key)?;
+        let row = self.memtable.get(key)?;
         self.counter.got(key, row.as_ref());
         Ok(row)
     }
 
     fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        let found = self.table.scan(span, limit)?;
+        let found = self.memtable.scan(span, limit)?;
         self.counter.found(&found);
         Ok(found)
     }

@@ -21,11 +21,11 @@ use crate::Fault;
 use crate::sled::Secrets;
 use crate::sled::applier::Ended;
 use crate::sled::engine::Shared as Engine;
+use crate::sled::memtable::Memtable;
 use crate::sled::open::{FORMAT, OpenOptions};
 use crate::sled::records;
 use crate::sled::rows::Span;
 use crate::sled::schema::{self, Key};
-use crate::sled::table::Table;
 use crate::sled::tap::Listener;
 
 /// Bytes of rows that are read at once: a few milliseconds, after which payments have their turn.
@@ -62,8 +62,8 @@ pub fn backup(
     progress: &dyn Progress,
 ) -> Result<BackedUp, MaintenanceError> {
     let stopped = Stopped::open(options)?;
-    let table = Table::of(stopped.db.clone());
-    let head = head(&table, now)?;
+    let memtable = Memtable::of(stopped.db.clone());
+    let head = head(&memtable, now)?;
     progress.begin("Backing up", Unit::Payments, Some(head.payments));
     let (mut encoder, first) = Encoder::begin(&head)?;
     let mut written = 0;
@@ -75,7 +75,7 @@ pub fn backup(
     write(&first)?;
     let mut after: Option<Key> = None;
     loop {
-        let rows = chunk(&table, after.as_deref())?;
+        let rows = chunk(&memtable, after.as_deref())?;
         let Some((last, _)) = rows.last() else { break };
         after = Some(last.clone());
         write(&encoder.rows(&rows)?)?;
@@ -158,15 +158,15 @@ impl<R: Read> Read for Tee<'_, R> {
     }
 }
 
-fn head(table: &Table, now: Time) -> Result<Head, Fault> {
-    let canary = table
+fn head(memtable: &Memtable, now: Time) -> Result<Head, Fault> {
+    let canary = memtable
         .get(schema::CANARY)?
         .ok_or_else(|| Fault::Corrupt("the proof of the master key".into()))?;
     Ok(Head {
         release: env!("CARGO_PKG_VERSION").to_owned(),
         format: FORMAT,
         at: now,
-        payments: kinds::counted_payments(table)?,
+        payments: kinds::counted_payments(memtable)?,
         canary: canary.to_vec(),
         kinds: KINDS
             .iter()
@@ -181,7 +181,7 @@ fn payments<'a>(keys: impl Iterator<Item = &'a [u8]>) -> u64 {
 }
 
 /// The next rows in the order of their keys.
-fn chunk(table: &Table, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Fault> {
+fn chunk(memtable: &Memtable, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Fault> {
     let mut span = Span::prefix(&[]);
     if let Some(after) = after {
         span = span.after(after);
@@ -189,7 +189,7 @@ fn chunk(table: &Table, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Fault>
     let mut rows = Vec::new();
     let mut bytes = 0;
     loop {
-        let found = table.scan(&span, AT_ONCE)?;
+        let found = memtable.scan(&span, AT_ONCE)?;
         let is_last = found.len() < AT_ONCE;
         bytes += found
             .iter()

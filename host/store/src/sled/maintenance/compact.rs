@@ -6,10 +6,10 @@ use super::judge::{Judge, Report};
 use super::rebuild::{GoOn, Rebuild, always, disk_bytes};
 use super::{Asked, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::Secrets;
+use crate::sled::memtable::Memtable;
 use crate::sled::open::OpenOptions;
 use crate::sled::records;
 use crate::sled::rows::engine;
-use crate::sled::table::Table;
 
 /// What became of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -94,8 +94,8 @@ pub(super) fn judged(
     progress.begin(what, Unit::Rows, None);
     // sled panics over some kinds of damage.
     let judged = catch_unwind(AssertUnwindSafe(|| {
-        let table = Table::of(db.clone());
-        let mut judge = Judge::new(&table, secrets);
+        let memtable = Memtable::of(db.clone());
+        let mut judge = Judge::new(&memtable, secrets);
         judge.look(&mut |rows| progress.advance(rows))?;
         super::checks::whole(&mut judge)?;
         judge.conclude()

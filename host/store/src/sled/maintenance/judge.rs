@@ -15,10 +15,10 @@ use sha2::{Digest as _, Sha256};
 use super::kinds::{self, Derived, KINDS, Kind};
 use crate::Fault;
 use crate::sled::Secrets;
+use crate::sled::memtable::Memtable;
 use crate::sled::payment_index::{PaymentIndex, Position};
 use crate::sled::rows::engine;
 use crate::sled::schema::Key;
-use crate::sled::table::Table;
 use crate::sled::view::View;
 
 /// Findings that are named; further ones are counted.
@@ -72,7 +72,7 @@ struct Tally {
 
 /// Judges a store row by row.
 pub(super) struct Judge<'a> {
-    table: &'a Table,
+    memtable: &'a Memtable,
     pub(super) secrets: &'a Secrets,
     /// Nothing is looked up by it here: a store is read through, not searched.
     index: RwLock<PaymentIndex>,
@@ -109,9 +109,9 @@ const STRAY: &str = "nothing that is there needs it: what it led to is missing o
 const ELSEWHERE: &str = "it leads elsewhere than it should";
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(table: &'a Table, secrets: &'a Secrets) -> Self {
+    pub(super) fn new(memtable: &'a Memtable, secrets: &'a Secrets) -> Self {
         Self {
-            table,
+            memtable,
             secrets,
             index: RwLock::default(),
             tallies: vec![Tally::default(); 256],
@@ -126,13 +126,13 @@ impl<'a> Judge<'a> {
 
     /// A reader for one row's neighbours.
     pub(super) fn view(&self) -> View<'_> {
-        View::new(self.table, &self.index)
+        View::new(self.memtable, &self.index)
     }
 
     /// Looks at every row; `seen` hears how many there were so far.
     pub(super) fn look(&mut self, seen: &mut dyn FnMut(u64)) -> Result<(), Fault> {
         let mut count = 0;
-        for row in self.table.database() {
+        for row in self.memtable.database() {
             let (key, row) = row.map_err(|error| engine(&error))?;
             self.row(&key, &row)?;
             count += 1;

@@ -13,6 +13,7 @@ use super::judge::Judge;
 use super::reseal;
 use super::reseller_checks;
 use crate::Fault;
+use crate::sled::memtable::Memtable;
 use crate::sled::open::this_format;
 use crate::sled::payment_index::Entry;
 use crate::sled::records;
@@ -21,7 +22,6 @@ use crate::sled::rows::Span;
 use crate::sled::schema::{self, Key};
 use crate::sled::seal::Sealer;
 use crate::sled::stored::{AttemptPlace, EventRow, before};
-use crate::sled::table::Table;
 use crate::sled::{endpoints, invitations};
 
 /// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself
@@ -32,7 +32,7 @@ pub(super) type Check = fn(&mut Judge<'_>, &[u8], &IVec) -> Result<(), Fault>;
 pub(super) type Reseal = fn(&Sealer, &Sealer, &[u8], &[u8]) -> Result<IVec, Fault>;
 
 /// Writes a row of the layout before in this one; the rows are the old ones.
-pub(super) type Renew = fn(&Table, &[u8], &[u8]) -> Result<IVec, Fault>;
+pub(super) type Renew = fn(&Memtable, &[u8], &[u8]) -> Result<IVec, Fault>;
 
 /// Whether rows of a kind follow from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,8 +277,8 @@ pub(super) const KINDS: &[Kind] = &[
 ];
 
 /// How many payments there are, as the payment index's last row says.
-pub(super) fn counted_payments(table: &Table) -> Result<u64, Fault> {
-    let last = table
+pub(super) fn counted_payments(memtable: &Memtable) -> Result<u64, Fault> {
+    let last = memtable
         .scan_back(&Span::prefix(schema::PAYMENT_INDEX), 1)?
         .pop();
     let Some((key, row)) = last else {

@@ -6,10 +6,10 @@ use super::compact::judged;
 use super::kinds;
 use super::rebuild::{Rebuild, always};
 use crate::sled::Secrets;
+use crate::sled::memtable::Memtable;
 use crate::sled::open::{FORMAT, Folder, OpenOptions, Opened, open_as};
 use crate::sled::rows::engine;
 use crate::sled::seal::Sealer;
-use crate::sled::table::Table;
 
 /// The layout that a store can be brought from.
 pub(in crate::sled) const BEFORE: u32 = FORMAT - 1;
@@ -33,17 +33,17 @@ pub(in crate::sled) fn upgrade(
     let secrets = Secrets { sealer, marker };
     let (rebuild, new) = Rebuild::begin(folder)?.attempt(|rebuild| {
         let mut packed = rebuild.pack()?;
-        let table = Table::of(db.clone());
+        let memtable = Memtable::of(db.clone());
         for row in db.iter() {
             let (key, mut row) = row.map_err(|error| engine(&error))?;
             let (kind, _) = kinds::split(&key)?;
             if let Some(renew) = kind.renew {
-                row = renew(&table, &key, &row)?;
+                row = renew(&memtable, &key, &row)?;
             }
             packed.push(key, row)?;
         }
         packed.finish()?;
-        drop((table, db));
+        drop((memtable, db));
         let new = rebuild.open()?;
         let after = judged(&new, &secrets, "Verifying what was written", &())?;
         if !after.is_whole() {

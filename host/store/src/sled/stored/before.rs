@@ -9,9 +9,9 @@ use kassette_domain::work::{WorkItem, WorkKind};
 
 use super::*;
 use crate::sled::ledgers::MAX_TRANSITIONS;
+use crate::sled::memtable::Memtable;
 use crate::sled::rows::Span;
 use crate::sled::schema::{self, Line};
-use crate::sled::table::Table;
 
 /// Questions about an attempt after which the layout before counted none.
 const ALL_QUERIES: u8 = 7;
@@ -44,12 +44,12 @@ struct WrittenBefore {
 
 /// A payment's row. The rate is the one that its two amounts imply; its timeline says when it was
 /// completed.
-pub(in crate::sled) fn payment(table: &Table, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+pub(in crate::sled) fn payment(memtable: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
     let old: WrittenBefore = records::decode(key, row)?;
     let rate = Rate::implied(old.due.amount, old.usd)
         .ok_or_else(|| records::damaged(key, "its amounts imply no rate"))?;
     let completed_at = match (old.status, schema::payment_id(key)) {
-        (Status::Completed, Some(id)) => completed_at(table, id)?,
+        (Status::Completed, Some(id)) => completed_at(memtable, id)?,
         _ => None,
     };
     let new = Written {
@@ -83,10 +83,10 @@ pub(in crate::sled) fn payment(table: &Table, key: &[u8], row: &[u8]) -> Result<
     records::encode(key, &new)
 }
 
-fn completed_at(table: &Table, id: PaymentId) -> Result<Option<Time>, Fault> {
+fn completed_at(memtable: &Memtable, id: PaymentId) -> Result<Option<Time>, Fault> {
     let lines = Span::prefix(&schema::lines(id, Line::Transition));
     let mut completed_at = None;
-    for (key, row) in table.scan(&lines, MAX_TRANSITIONS.into())? {
+    for (key, row) in memtable.scan(&lines, MAX_TRANSITIONS.into())? {
         let line: Transition = records::decode(&key, &row)?;
         if line.applied && line.from != Status::Completed && line.to == Status::Completed {
             completed_at = Some(line.at);
@@ -129,7 +129,7 @@ struct AttemptRowBefore {
 }
 
 /// An attempt's row.
-pub(in crate::sled) fn attempt(_: &Table, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+pub(in crate::sled) fn attempt(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
     let old: AttemptRowBefore = records::decode(key, row)?;
     let mut returns = Returns::default();
     let at = old.vendor.as_ref().map_or(old.opened_at, |facts| facts.at);
@@ -196,7 +196,7 @@ struct ReportBefore {
 }
 
 /// A parked notice's row.
-pub(in crate::sled) fn parked(_: &Table, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+pub(in crate::sled) fn parked(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
     let (old, until): (Option<ReportBefore>, Time) = records::decode(key, row)?;
     let report = old.map(|old| Report {
         reference: old.reference,
@@ -226,7 +226,7 @@ struct WorkItemBefore {
 }
 
 /// A line of the work list.
-pub(in crate::sled) fn work(_: &Table, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+pub(in crate::sled) fn work(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
     let old: WorkItemBefore = records::decode(key, row)?;
     let new = WorkItem {
         id: old.id,

@@ -175,7 +175,7 @@ fn futures_poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Option<T> 
     }
 }
 
-/// A chapter of the log holds fewer than this many groups of one payment each.
+/// An epoch of the log holds fewer than this many groups of one payment each.
 const CHAPTER: u64 = 150;
 
 #[tokio::test]
@@ -184,8 +184,8 @@ async fn the_log_is_not_written_over_before_the_database_has_it() {
 }
 
 #[tokio::test]
-async fn a_chapter_on_its_way_into_the_database_is_read_as_before() {
-    held_back(Syncing::Chapter).await;
+async fn a_epoch_on_its_way_into_the_database_is_read_as_before() {
+    held_back(Syncing::Epoch).await;
 }
 
 /// Holds the database back until writers wait for it.
@@ -346,7 +346,7 @@ async fn nonces_of_a_group_are_one_row_that_goes_as_a_whole() {
     let mut gated = gated();
     let store = gated.store.clone();
     let is_nonce = |(key, _): &(Vec<u8>, _)| key.starts_with(super::super::schema::NONCES);
-    let rows = || store.table().all().into_iter().filter(is_nonce).count();
+    let rows = || store.memtable().all().into_iter().filter(is_nonce).count();
     gated.shut.store(true, Ordering::SeqCst);
     let take = |name: String| {
         let store = store.clone();
