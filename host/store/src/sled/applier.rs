@@ -15,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::checkpoint::{self, Checkpoints};
+use super::commit_stream::{CommitStream, Subscription};
 use super::engine::{BeforeSync, Keeper, Reopened, Syncing, Writable, drop_quietly, failing};
 use super::inbox::{Inbox, Next};
 use super::journal::{FILE_BYTES, Journal};
@@ -27,7 +28,6 @@ use super::rows::{Made, Rows, Span, Written};
 use super::stats::Stats;
 #[cfg(any(test, feature = "suite"))]
 use super::stats::Took;
-use super::tap::{Listener, Tap};
 use super::waiting::Callers;
 use super::{records, schema};
 use crate::Fault;
@@ -119,11 +119,11 @@ pub(super) struct Shared {
     recent: Recent,
     callers: Callers,
     stats: Stats,
-    pub(super) tap: Tap,
+    commits: Arc<CommitStream>,
 }
 
 impl Shared {
-    /// A group is on disk and in the memtable, and nobody has heard of it or can read it yet.
+    /// A group is on disk and in the memtable, and no caller has heard of it or can read it yet.
     fn committed(&self, number: u64, made: &Arc<Made>) {
         let directory = DIRECTORY
             .iter()
@@ -132,7 +132,7 @@ impl Shared {
             self.directory.fetch_add(1, Ordering::AcqRel);
         }
         self.recent.forget(&made.written);
-        self.tap.committed(number, made);
+        self.commits.committed(number, made);
     }
 }
 
@@ -206,9 +206,9 @@ impl Applier {
         self.shared.inbox.push(Box::new(Asked { operation, reply }))
     }
 
-    /// Listens to the groups that are committed from now on; none where somebody does already.
-    pub(super) fn listen(&self) -> Option<Listener> {
-        Listener::to(&self.shared)
+    /// Subscribes to the groups that are committed from now on; none where there is a subscriber already.
+    pub(super) fn subscribe(&self) -> Option<Subscription> {
+        self.shared.commits.subscribe()
     }
 
     /// Changes before a change to rows of the directory is answered.
@@ -274,7 +274,7 @@ fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
         tracing::error!(%why, "the disk failed: the store is closed and tried again");
         keeper.fail(&why);
         // Whether those groups are there once the database is open again, nobody knows before.
-        shared.tap.cut_off();
+        shared.commits.cut_off();
         shared.inbox.restart();
         drop_quietly(writable);
         let acknowledged = acknowledged.into_inner();

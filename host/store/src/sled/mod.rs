@@ -19,13 +19,14 @@
 //! | `resellers`, `invitations`, `delegations`, `consent_codes`, `schema::resellers` | resellers, and what merchants grant them |
 //! | `outbox`, `endpoints`, `deliver`, `claims`, `schema::webhooks` | events on their way to webhooks |
 //! | `payments`, `search`, `deliveries`, `reselling`, `lists`, `store`, `upkeep` | the traits |
-//! | `tap`, `maintenance` | backups, restoring, verifying, compacting, another master key |
+//! | `commit_stream`, `maintenance` | backups, restoring, verifying, compacting, another master key |
 
 mod api_keys;
 mod applier;
 mod audits;
 mod checkpoint;
 mod claims;
+mod commit_stream;
 mod connects;
 mod consent_codes;
 mod create;
@@ -69,7 +70,6 @@ mod step;
 mod store;
 mod stored;
 mod tail;
-mod tap;
 mod upkeep;
 mod view;
 mod waiting;

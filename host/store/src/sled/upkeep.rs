@@ -21,7 +21,7 @@ impl Upkeep for SledStore {
     fn backup(&self, now: Time) -> Answer<'_, Option<Pieces>> {
         Box::pin(async move {
             self.engine.read().open()?;
-            let Some(listener) = self.applier.listen() else {
+            let Some(commits) = self.applier.subscribe() else {
                 return Ok(None);
             };
             let (sender, pieces) = mpsc::channel(WAITING_PIECES);
@@ -29,7 +29,7 @@ impl Upkeep for SledStore {
             tokio::spawn(maintenance::stream(
                 Arc::clone(&self.engine),
                 Arc::clone(&self.secrets),
-                listener,
+                commits,
                 now,
                 sender,
                 ended,

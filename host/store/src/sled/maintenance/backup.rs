@@ -20,13 +20,13 @@ use super::{MaintenanceError, Progress, Stopped, Unit};
 use crate::Fault;
 use crate::sled::Secrets;
 use crate::sled::applier::Ended;
+use crate::sled::commit_stream::Subscription;
 use crate::sled::engine::Shared as Engine;
 use crate::sled::memtable::Memtable;
 use crate::sled::open::{FORMAT, OpenOptions};
 use crate::sled::records;
 use crate::sled::rows::Span;
 use crate::sled::schema::{self, Key};
-use crate::sled::tap::Listener;
 
 /// Bytes of rows that are read at once: a few milliseconds, after which payments have their turn.
 const CHUNK: usize = 128 << 10;
@@ -203,11 +203,11 @@ fn chunk(memtable: &Memtable, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, 
     }
 }
 
-/// Sends a backup of a running store, piece by piece, until its end or until nobody takes it any more.
+/// Sends a backup of a running store, piece by piece, until its end or until the caller takes no more.
 pub(in crate::sled) async fn stream(
     engine: Engine,
     secrets: Arc<Secrets>,
-    listening: Listener,
+    commits: Subscription,
     now: Time,
     pieces: mpsc::Sender<Vec<u8>>,
     ended: watch::Receiver<Option<Ended>>,
@@ -215,7 +215,7 @@ pub(in crate::sled) async fn stream(
     let mut streaming = Streaming {
         engine,
         secrets,
-        listening,
+        commits,
         pieces,
         ended,
     };
@@ -236,7 +236,7 @@ pub(in crate::sled) async fn stream(
 struct Streaming {
     engine: Engine,
     secrets: Arc<Secrets>,
-    listening: Listener,
+    commits: Subscription,
     pieces: mpsc::Sender<Vec<u8>>,
     ended: watch::Receiver<Option<Ended>>,
 }
@@ -269,7 +269,7 @@ impl Streaming {
             Err(GivenUp::NotTaken) => Err(GivenUp::NotTaken),
             Err(why) => {
                 let last = encoder.failed(&why.to_string())?;
-                let _nobody_may_listen = self.pieces.try_send(last);
+                let _gone = self.pieces.try_send(last);
                 Err(why)
             }
         }
@@ -296,17 +296,17 @@ impl Streaming {
             // Payments come first: at most half of one processor goes into a backup.
             tokio::time::sleep(began.elapsed()).await;
         }
-        self.listening.close();
+        self.commits.close();
         self.groups(encoder).await
     }
 
     /// Sends the groups that were committed since.
     async fn groups(&mut self, encoder: &mut Encoder) -> Result<(), GivenUp> {
-        while let Some(heard) = self.listening.take() {
-            let piece = encoder.group(heard.number, &heard.made.written)?;
+        while let Some(commit) = self.commits.take() {
+            let piece = encoder.group(commit.number, &commit.made.written)?;
             self.send(piece).await?;
         }
-        if self.listening.is_cut_off() {
+        if self.commits.is_cut_off() {
             return Err(GivenUp::TooSlow);
         }
         Ok(())
@@ -315,7 +315,7 @@ impl Streaming {
     async fn send(&mut self, piece: Vec<u8>) -> Result<(), GivenUp> {
         tokio::select! {
             sent = self.pieces.send_timeout(piece, STALLED) => sent.map_err(|_| GivenUp::NotTaken),
-            () = self.listening.cut_off() => Err(GivenUp::TooSlow),
+            () = self.commits.cut_off() => Err(GivenUp::TooSlow),
             _ = self.ended.wait_for(Option::is_some) => Err(GivenUp::Stopping),
         }
     }

@@ -94,7 +94,7 @@ async fn a_backup_of_a_store_that_is_written_is_one_moment_of_it() {
         assert!(copy.ledger(About::Payment(id)).await.unwrap().is_some());
     }
     closed(copy).await;
-    // The tap was taken out.
+    // The subscription has ended.
     assert!(store.backup(NOW).await.unwrap().is_some());
     closed(store).await;
 }
