@@ -12,7 +12,7 @@
 //! | `memtable` | rows as they are on the disk: the database, and above it what the log alone has |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
-//! | `ledgers`, `create`, `step`, `parking`, `due`, `works`, `audits`, `retention` | operations on payments |
+//! | `ledgers`, `create`, `step`, `pending_callbacks`, `due`, `works`, `audits`, `retention` | operations on payments |
 //! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
 //! | `connects`, `schema::connect` | connect codes and exchanges |
 //! | `nonces` | nonces of signed requests that are taken |
@@ -50,7 +50,7 @@ mod nudge;
 mod open;
 mod operators;
 mod outbox;
-mod parking;
+mod pending_callbacks;
 mod payment_index;
 mod payment_index_rows;
 mod payments;

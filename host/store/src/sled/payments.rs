@@ -18,7 +18,7 @@ use super::create::{Create, replay};
 use super::due::{self, ClaimDue, MAX_CLAIM, Settled};
 use super::ledgers::{self, Loaded};
 use super::lists::Order;
-use super::parking::Park;
+use super::pending_callbacks::KeepCallback;
 use super::payment_index::Mark;
 use super::records;
 use super::rows::{Source, Span};
@@ -30,7 +30,7 @@ use super::stored::{AttemptPlace, EventRow, PaymentRow};
 use super::view::View;
 use super::works::{UnknownMoney, WorkDone};
 use crate::{
-    About, Answer, Created, Fault, History, Listed, Paging, Parked, PaymentFilter, Payments,
+    About, Answer, Created, Fault, History, Listed, Paging, KeptCallback, PaymentFilter, Payments,
     Stepped,
 };
 
@@ -82,14 +82,14 @@ impl Payments for SledStore {
         self.operate(UnknownMoney { found, now })
     }
 
-    fn park(
+    fn keep_callback(
         &self,
         account: AccountId,
         reference: String,
         report: Option<Report>,
         now: Time,
-    ) -> Answer<'_, Parked> {
-        self.operate(Park {
+    ) -> Answer<'_, KeptCallback> {
+        self.operate(KeepCallback {
             account,
             reference,
             report,

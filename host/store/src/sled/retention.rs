@@ -20,7 +20,7 @@ use super::payment_index::Position;
 use super::rows::{Rows, Source, Span};
 use super::schema::{self, Line};
 use super::stored::PaymentRow;
-use super::{Secrets, connects, nonces, parking};
+use super::{Secrets, connects, nonces, pending_callbacks};
 use crate::{Fault, Forgotten, Retention};
 
 /// Payments that one operation looks at for each rule.
@@ -82,7 +82,7 @@ impl Operation for Forget {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Forgotten, Fault> {
         let mut forgotten = Forgotten::default();
-        if parking::sweep(rows, self.now)? || connects::sweep(rows, self.now)? {
+        if pending_callbacks::sweep(rows, self.now)? || connects::sweep(rows, self.now)? {
             forgotten.next_at(self.now);
         }
         if let Some(next) = nonces::sweep(rows, self.now)? {

@@ -11,7 +11,7 @@ use super::applier::Operation;
 use super::ledgers::{self, Loaded};
 use super::rows::{Rows, Source};
 use super::stored::AttemptPlace;
-use super::{Secrets, audits, delegations, parking, schema};
+use super::{Secrets, audits, delegations, pending_callbacks, schema};
 use crate::{About, Fault, Stepped};
 
 /// A step.
@@ -53,7 +53,7 @@ impl Operation for DoStep {
         if !are_free(rows, &ledger, &change)? {
             return Ok(Stepped::ReferenceTaken(before));
         }
-        apply_parked(rows, &mut ledger, &mut change, (self.now, &self.schedule))?;
+        apply_pending(rows, &mut ledger, &mut change, (self.now, &self.schedule))?;
         if change != Change::default() {
             let after = Loaded { ledger, books };
             ledgers::save(rows, sealer, &before, &after, &change, self.now)?;
@@ -88,9 +88,9 @@ fn are_free(rows: &Rows<'_>, ledger: &Ledger, change: &Change) -> Result<bool, F
     Ok(true)
 }
 
-/// Applies the notices that were parked for references that the step made known. News can bring
+/// Applies the callbacks that were pending for references that the step made known. News can bring
 /// another reference; an attempt keeps few, and each is looked at once.
-fn apply_parked(
+fn apply_pending(
     rows: &mut Rows<'_>,
     ledger: &mut Ledger,
     change: &mut Change,
@@ -102,7 +102,7 @@ fn apply_parked(
         let Some(account) = account_of(ledger, attempt) else {
             continue;
         };
-        for report in parking::take(rows, &account, &reference, now)? {
+        for report in pending_callbacks::take(rows, &account, &reference, now)? {
             let step = match report {
                 Some(report) => Step::News {
                     attempt,
@@ -120,10 +120,10 @@ fn apply_parked(
                 }
                 // What the vendor would hear as "ignored" had it come now.
                 Ok(_) => {
-                    tracing::warn!(attempt.id = %attempt, "a parked notice names another attempt's reference");
+                    tracing::warn!(attempt.id = %attempt, "a pending callback names another attempt's reference");
                 }
                 Err(refusal) => {
-                    tracing::warn!(attempt.id = %attempt, %refusal, "a parked notice is not usable");
+                    tracing::warn!(attempt.id = %attempt, %refusal, "a pending callback is not usable");
                 }
             }
         }

@@ -466,9 +466,9 @@ impl EventRow {
     }
 }
 
-/// A parked notice.
+/// A pending callback.
 #[derive(Serialize, Deserialize)]
-pub(super) struct ParkedNotice {
+pub(super) struct PendingCallback {
     pub(super) report: Option<kassette_domain::provider::Report>,
     pub(super) until: Time,
 }

@@ -20,7 +20,7 @@ use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{
-    About, Created, Fault, KeyIssued, NewMerchant, Parked, Payments as _, SledStore, Stepped, Store,
+    About, Created, Fault, KeyIssued, NewMerchant, KeptCallback, Payments as _, SledStore, Stepped, Store,
 };
 
 use crate::law::schedule;
@@ -40,7 +40,7 @@ const GROUP: usize = 8;
 pub(crate) enum Asked {
     Create(Box<NewPayment>, Option<TokenHash>),
     Step(Option<PaymentId>, Box<Step>, bool),
-    Park(AccountId, String, Option<Box<Report>>),
+    KeepCallback(AccountId, String, Option<Box<Report>>),
     Claim(usize, Duration),
     Issue(Box<ApiKey>),
     Rotate(Option<TokenHash>, Box<ApiKey>, Time),
@@ -51,7 +51,7 @@ pub(crate) enum Asked {
 pub(crate) enum Answered {
     Created(Box<Created>),
     Stepped(Box<Stepped>),
-    Parked(Parked),
+    Kept(KeptCallback),
     Claimed(Vec<PaymentId>),
     Issued(KeyIssued),
     Revoked(Option<ApiKey>),
@@ -183,7 +183,7 @@ impl<'a> World<'a> {
                 let (about, step) = words::step(id, known, about, step, self.now);
                 self.step(about, step).await
             }
-            Op::Park {
+            Op::KeepCallback {
                 payment,
                 reference,
                 account,
@@ -198,11 +198,11 @@ impl<'a> World<'a> {
                 let due = known.map_or(DUE, |account| account.payment.due);
                 let report = report.map(|said| crate::said::report(said, due, reference.clone()));
                 let boxed = report.clone().map(Box::new);
-                let asked = Asked::Park(account.clone(), reference.clone(), boxed);
+                let asked = Asked::KeepCallback(account.clone(), reference.clone(), boxed);
                 let (store, now) = (Arc::clone(&self.store), self.now);
                 let coming = async move {
-                    let parked = store.park(account, reference, report, now).await;
-                    parked.map(Answered::Parked)
+                    let kept = store.keep_callback(account, reference, report, now).await;
+                    kept.map(Answered::Kept)
                 };
                 self.ask(asked, coming).await
             }

@@ -6,7 +6,7 @@ use kassette_domain::key::{ApiKey, Environment, KeyOwner};
 use kassette_domain::ledger::{Outcome, Refusal, Step};
 use kassette_domain::payment::Payment as Stored;
 use kassette_domain::time::Time;
-use kassette_store::{Created, KeyIssued, Parked, Stepped};
+use kassette_store::{Created, KeyIssued, KeptCallback, Stepped};
 
 use crate::attempt::Attempt;
 use crate::compare;
@@ -28,14 +28,14 @@ impl World<'_> {
             (Asked::Step(id, step, audited), Answered::Stepped(stepped)) => {
                 self.stepped(id, &step, audited, now, &stepped)
             }
-            (Asked::Park(account, reference, report), Answered::Parked(parked)) => {
+            (Asked::KeepCallback(account, reference, report), Answered::Kept(parked)) => {
                 let kept = self
                     .shop
-                    .park(account, reference, report.map(|report| *report), now);
+                    .keep_callback(account, reference, report.map(|report| *report), now);
                 let same = match parked {
-                    Parked::Kept => kept == Keeping::Kept,
-                    Parked::Known(attempt) => kept == Keeping::Known(attempt),
-                    Parked::Full => kept == Keeping::Full,
+                    KeptCallback::Kept => kept == Keeping::Kept,
+                    KeptCallback::Known(attempt) => kept == Keeping::Known(attempt),
+                    KeptCallback::Full => kept == Keeping::Full,
                 };
                 self.see(format!("park {}", word(&parked)));
                 ensure(same, || format!("park: {parked:?}, expected {kept:?}"))
@@ -167,7 +167,7 @@ impl World<'_> {
                     _ => false,
                 };
                 if let (Some(before), Some(product)) = (&before, product) {
-                    laws::step(before, product, step, told.parked, now)
+                    laws::step(before, product, step, told.pending, now)
                         .map_err(|what| context(&what))?;
                 }
                 ensure(same, || context(&format!("said {outcome:?}")))?;

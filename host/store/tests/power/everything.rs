@@ -376,7 +376,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             let report = report("vendor-1", VendorStatus::Completed);
             let at = account("sandbox-test");
             store
-                .park(at, "vendor-1".into(), Some(report), now)
+                .keep_callback(at, "vendor-1".into(), Some(report), now)
                 .await
                 .unwrap();
         }

@@ -20,7 +20,7 @@ use crate::sled::payment_index::{Entry, Position};
 use crate::sled::retention::AllReached;
 use crate::sled::rows::{Source as _, Span};
 use crate::sled::schema::{self, Line};
-use crate::sled::stored::{AttemptPlace, Books, Due, EventRow, ParkedNotice, PaymentRow};
+use crate::sled::stored::{AttemptPlace, Books, Due, EventRow, PendingCallback, PaymentRow};
 use crate::sled::{audits, open, payment_index_rows, records};
 
 /// The row of the format is in a form of its own.
@@ -342,19 +342,19 @@ pub(super) fn attempt(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(
     crate::sled::stored::open_attempt(&judge.secrets.sealer, key, row).map(drop)
 }
 
-/// A parked notice.
-pub(super) fn parked(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let notice: ParkedNotice = records::decode(key, row)?;
-    judge.promise(schema::parked_end(notice.until, key), &[])?;
+/// A pending callback.
+pub(super) fn pending_callback(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let notice: PendingCallback = records::decode(key, row)?;
+    judge.promise(schema::pending_callback_end(notice.until, key), &[])?;
     let account = schema::account_in(key).unwrap_or_default();
-    if judge.view().get(&schema::parked_count(account))?.is_none() {
+    if judge.view().get(&schema::pending_callback_count(account))?.is_none() {
         judge.find(key, "its account's notices are not counted");
     }
     Ok(())
 }
 
 /// The number of an account's notices.
-pub(super) fn parked_count(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+pub(super) fn pending_callback_count(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let count: u32 = records::decode(key, row)?;
     let account = key.get(4..).unwrap_or_default();
     let prefix = [b"prk/", account, b"\0"].concat();

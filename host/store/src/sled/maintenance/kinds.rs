@@ -232,9 +232,9 @@ pub(super) const KINDS: &[Kind] = &[
     own(30, "payment", schema::PAYMENTS, checks::payment)
         .sealing(reseal::payment)
         .changed(before::payment),
-    own(31, "parked-count", b"pkc/", checks::parked_count),
-    own(32, "parked-end", schema::PARKED_ENDS, checks::empty).following(Derived::Key),
-    own(33, "parked-notice", b"prk/", checks::parked).changed(before::parked),
+    own(31, "parked-count", b"pkc/", checks::pending_callback_count),
+    own(32, "parked-end", schema::PENDING_CALLBACK_ENDS, checks::empty).following(Derived::Key),
+    own(33, "parked-notice", b"prk/", checks::pending_callback).changed(before::pending_callback),
     own(34, "reference", b"ref/", checks::plain::<AttemptPlace>).following(Derived::Row),
     own(35, "register", schema::PAYMENT_INDEX, checks::payment_index),
     own(67, "reseller-relation", b"rel/", checks::empty).following(Derived::Key),

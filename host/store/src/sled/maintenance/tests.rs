@@ -93,7 +93,7 @@ async fn full(options: &OpenOptions) -> Arc<SledStore> {
     done(&shared, payment_of("a"), step, later(2)).await;
     fail_a_delivery(&store, listening.id).await;
     store
-        .park(account("sandbox-test"), "unknown".into(), None, NOW)
+        .keep_callback(account("sandbox-test"), "unknown".into(), None, NOW)
         .await
         .unwrap();
     let taken = store.reserve_nonce(nonce_of("a", NOW), NOW).await;

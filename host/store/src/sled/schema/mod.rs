@@ -15,7 +15,7 @@
 //! | `use/` | account, attempt | – |
 //! | `tml/` | payment, kind, ordinal | a line of the timeline |
 //! | `evt/` | payment, ordinal | an event |
-//! | `prk/`, `pkx/`, `pkc/` | parked notices, their ends, their number per account | |
+//! | `prk/`, `pkx/`, `pkc/` | pending callbacks, their ends, their number per account | |
 //! | `wrk/`, `wro/`, `wrx/`, `wra/` | the work list: all, open, by id, open by attempt and kind | |
 //! | `mer/` | merchant | a merchant |
 //! | `non/` | time, group | nonces that the group has taken, the last of them until then: see `nonces` |
@@ -64,7 +64,7 @@ pub(super) const LAGGARDS: &[u8] = b"lag/";
 pub(super) const DUE: &[u8] = b"due/";
 pub(super) const IN_USE: &[u8] = b"use/";
 pub(super) const REFERENCES: &[u8] = b"ref/";
-pub(super) const PARKED_ENDS: &[u8] = b"pkx/";
+pub(super) const PENDING_CALLBACK_ENDS: &[u8] = b"pkx/";
 pub(super) const ALL_WORK: &[u8] = b"wrk/";
 pub(super) const OPEN_WORK: &[u8] = b"wro/";
 pub(super) const MERCHANTS: &[u8] = b"mer/";
@@ -267,8 +267,8 @@ pub(super) fn event(payment: PaymentId, ordinal: u16) -> Key {
     key(&[&events(payment), &ordinal.to_be_bytes()])
 }
 
-/// All notices parked for a reference; its length stands before it, so that none is another's prefix.
-pub(super) fn parked_for(account: &AccountId, reference: &str) -> Key {
+/// All callbacks pending for a reference; its length stands before it, so that none is another's prefix.
+pub(super) fn pending_callbacks_for(account: &AccountId, reference: &str) -> Key {
     let length = u32::try_from(reference.len()).unwrap_or(u32::MAX);
     key(&[
         b"prk/",
@@ -279,20 +279,20 @@ pub(super) fn parked_for(account: &AccountId, reference: &str) -> Key {
     ])
 }
 
-pub(super) fn parked(account: &AccountId, reference: &str, ordinal: u32) -> Key {
-    key(&[&parked_for(account, reference), &ordinal.to_be_bytes()])
+pub(super) fn pending_callback(account: &AccountId, reference: &str, ordinal: u32) -> Key {
+    key(&[&pending_callbacks_for(account, reference), &ordinal.to_be_bytes()])
 }
 
-pub(super) fn parked_end(until: Time, parked: &[u8]) -> Key {
-    key(&[PARKED_ENDS, &ascending(until), parked])
+pub(super) fn pending_callback_end(until: Time, callback: &[u8]) -> Key {
+    key(&[PENDING_CALLBACK_ENDS, &ascending(until), callback])
 }
 
 /// The row of `prk/` that a key of `pkx/` is about.
-pub(super) fn parked_of_end(end: &[u8]) -> Option<&[u8]> {
-    end.get(PARKED_ENDS.len() + 8..)
+pub(super) fn pending_callback_of_end(end: &[u8]) -> Option<&[u8]> {
+    end.get(PENDING_CALLBACK_ENDS.len() + 8..)
 }
 
-pub(super) fn parked_count(account: &[u8]) -> Key {
+pub(super) fn pending_callback_count(account: &[u8]) -> Key {
     key(&[b"pkc/", account])
 }
 
@@ -415,13 +415,13 @@ mod tests {
     #[test]
     fn no_reference_is_anothers_prefix() {
         let account = AccountId::parse("sandbox-test").unwrap();
-        assert!(!parked(&account, "ab", 0).starts_with(&parked_for(&account, "a")));
+        assert!(!pending_callback(&account, "ab", 0).starts_with(&pending_callbacks_for(&account, "a")));
         assert_eq!(
-            account_in(&parked(&account, "x", 1)),
+            account_in(&pending_callback(&account, "x", 1)),
             Some(&b"sandbox-test"[..])
         );
         let until = Time::from_secs(3);
-        let row = parked(&account, "x", 1);
-        assert_eq!(parked_of_end(&parked_end(until, &row)), Some(&row[..]));
+        let row = pending_callback(&account, "x", 1);
+        assert_eq!(pending_callback_of_end(&pending_callback_end(until, &row)), Some(&row[..]));
     }
 }

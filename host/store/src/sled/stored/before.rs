@@ -195,8 +195,8 @@ struct ReportBefore {
     detail: String,
 }
 
-/// A parked notice's row.
-pub(in crate::sled) fn parked(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+/// A pending callback's row.
+pub(in crate::sled) fn pending_callback(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
     let (old, until): (Option<ReportBefore>, Time) = records::decode(key, row)?;
     let report = old.map(|old| Report {
         reference: old.reference,
@@ -208,7 +208,7 @@ pub(in crate::sled) fn parked(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IV
         detail: old.detail,
         particulars: Particulars::default(),
     });
-    records::encode(key, &ParkedNotice { report, until })
+    records::encode(key, &PendingCallback { report, until })
 }
 
 #[derive(Deserialize)]

@@ -182,7 +182,7 @@ async fn short_lived(store: &Shared) {
     for number in 0..MANY {
         let reference = format!("unknown-{number}");
         store
-            .park(account("sandbox-test"), reference, None, NOW)
+            .keep_callback(account("sandbox-test"), reference, None, NOW)
             .await
             .unwrap();
         let site = "https://shop.example";
@@ -194,7 +194,7 @@ async fn short_lived(store: &Shared) {
     }
     // Each takes away what is over.
     store
-        .park(account("sandbox-test"), "late".into(), None, end)
+        .keep_callback(account("sandbox-test"), "late".into(), None, end)
         .await
         .unwrap();
     let code = ConnectCode {
@@ -330,13 +330,13 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     for received in 0..40 {
         let mut report = report("vendor-parked", VendorStatus::Processing);
         report.received = Minor(received);
-        let park = store.park(
+        let kept = store.keep_callback(
             account("sandbox-test"),
             "vendor-parked".into(),
             Some(report),
             NOW,
         );
-        park.await.unwrap();
+        kept.await.unwrap();
     }
     done(
         &store,
