@@ -23,7 +23,7 @@ use super::memtable::Memtable;
 use super::nonces::AllTaken;
 use super::payment_index::PaymentIndex;
 use super::payment_index_rows::{Entered, Tail};
-use super::recent::Recent;
+use super::payment_cache::PaymentCache;
 use super::rows::{Made, Rows, Span, Written};
 use super::stats::Stats;
 #[cfg(any(test, feature = "suite"))]
@@ -116,7 +116,7 @@ pub(super) struct Shared {
     inbox: Inbox,
     /// Counts the groups that changed rows of [`DIRECTORY`], and those of which it is not known.
     directory: AtomicU64,
-    recent: Recent,
+    payments: PaymentCache,
     callers: Callers,
     stats: Stats,
     commits: Arc<CommitStream>,
@@ -131,7 +131,7 @@ impl Shared {
         if directory {
             self.directory.fetch_add(1, Ordering::AcqRel);
         }
-        self.recent.forget(&made.written);
+        self.payments.invalidate(&made.written);
         self.commits.committed(number, made);
     }
 }
@@ -217,8 +217,8 @@ impl Applier {
     }
 
     /// Payments as they were last read.
-    pub(super) fn recent(&self) -> &Recent {
-        &self.shared.recent
+    pub(super) fn payment_cache(&self) -> &PaymentCache {
+        &self.shared.payments
     }
 
     /// Takes no more operations; those that wait are done.
@@ -281,7 +281,7 @@ fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
         let reopened = keeper.reopen(acknowledged, |time, fault| shared.inbox.pause(time, fault));
         // What was in doubt may be there after all.
         shared.directory.fetch_add(1, Ordering::AcqRel);
-        shared.recent.forget_all();
+        shared.payments.clear();
         writable = match reopened {
             Reopened::Open(writable) => *writable,
             Reopened::Closed => {
@@ -304,7 +304,7 @@ fn write(
 ) -> Result<(), String> {
     let Writable {
         memtable,
-        nudge,
+        watchdog,
         files,
         journal,
         before_sync,
@@ -314,13 +314,13 @@ fn write(
         nonces,
     } = writable;
     let inbox = &shared.inbox;
-    let (memtable, nudge, before_sync) = (&**memtable, &*nudge, &**before_sync);
+    let (memtable, watchdog, before_sync) = (&**memtable, &*watchdog, &**before_sync);
     let (asked, to_checkpoint) = sync_channel(1);
     let (done, checkpointed) = channel();
     std::thread::scope(move |threads| {
         let checkpoints = move || {
             let run = AssertUnwindSafe(|| {
-                checkpoint::run(&to_checkpoint, &done, memtable, nudge, files, before_sync)
+                checkpoint::run(&to_checkpoint, &done, memtable, watchdog, files, before_sync)
             });
             let ended = catch_unwind(run);
             if let Err(why) = ended.unwrap_or_else(|_| Err("the storage engine panicked".into())) {

@@ -13,7 +13,7 @@ use std::time::Instant;
 use super::durable::Files;
 use super::engine::{BeforeSync, Syncing};
 use super::memtable::Memtable;
-use super::nudge::Nudge;
+use super::flush_watchdog::FlushWatchdog;
 
 /// The way to the thread.
 pub(super) struct Checkpoints {
@@ -58,7 +58,7 @@ pub(super) fn run(
     asked: &Receiver<u64>,
     done: &Sender<()>,
     memtable: &Memtable,
-    nudge: &Nudge,
+    watchdog: &FlushWatchdog,
     files: &mut Files,
     before_sync: &BeforeSync,
 ) -> Result<(), String> {
@@ -68,7 +68,7 @@ pub(super) fn run(
             .map_err(|error| format!("the database was given nothing: {error}"))?;
         memtable
             .write_frozen()
-            .and_then(|()| nudge.flush(memtable.database()))
+            .and_then(|()| watchdog.flush(memtable.database()))
             .map_err(|error| format!("the database was not flushed: {error}"))?;
         memtable.drop_frozen();
         // sled leaves its old buffer, of a whole segment, to the collector of garbage that it shares with

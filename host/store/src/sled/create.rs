@@ -13,7 +13,7 @@ use super::payment_index::{Entry, Mark};
 use super::payment_index_rows::Entered;
 use super::rows::{Rows, Source};
 use super::schema::{self, Key};
-use super::stored::{Books, Due, PaymentRow};
+use super::stored::{Books, Timer, PaymentRow};
 use super::{Secrets, delegations, ledgers};
 use crate::{Created, Fault};
 
@@ -73,7 +73,7 @@ impl Create {
         let payment = Payment::new(new, email_mark, now);
         let ledger = Ledger::new(payment);
         let books = Books {
-            due: ledger.due_at().map(Due::Together),
+            timer: ledger.due_at().map(Timer::Shared),
             decisions: u16::from(decision.is_some()),
             ..Books::default()
         };
@@ -94,7 +94,7 @@ impl Create {
             row,
             entered: Entered {
                 entry,
-                due: books.due.map(Due::at),
+                due: books.timer.map(Timer::at),
             },
             decision,
         })

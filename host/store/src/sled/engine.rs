@@ -18,7 +18,7 @@ use super::durable::{Files, free_bytes};
 use super::journal::Journal;
 use super::memtable::Memtable;
 use super::nonces::AllTaken;
-use super::nudge::Nudge;
+use super::flush_watchdog::FlushWatchdog;
 use super::open::{FORMAT, Folder, OpenError, Opened, open_as};
 use super::payment_index::PaymentIndex;
 use super::payment_index_rows::Tail;
@@ -100,7 +100,7 @@ impl Default for Seams {
 /// What the writing thread holds of an open database.
 pub(super) struct Writable {
     pub(super) memtable: Arc<Memtable>,
-    pub(super) nudge: Nudge,
+    pub(super) watchdog: FlushWatchdog,
     pub(super) files: Files,
     pub(super) journal: Journal,
     pub(super) before_sync: Arc<BeforeSync>,
@@ -179,11 +179,11 @@ impl Keeper {
 
     fn show(&mut self, opened: Opened) -> io::Result<Writable> {
         let index = Arc::new(RwLock::new(opened.index));
-        let nudge = Nudge::over(&opened.db)?;
+        let watchdog = FlushWatchdog::over(&opened.db)?;
         let memtable = Arc::new(Memtable::of(opened.db));
         let writable = Writable {
             memtable: Arc::clone(&memtable),
-            nudge,
+            watchdog,
             files: opened.files,
             journal: opened.journal,
             before_sync: Arc::clone(&self.before_sync),

@@ -12,7 +12,7 @@ use kassette_domain::time::Time;
 use super::rows::{Rows, Source};
 use super::schema::{self, Line};
 use super::seal::{Sealer, random_id};
-use super::stored::{AttemptPlace, Books, Due, EventRow, PaymentRow, encode_attempt, load_attempt};
+use super::stored::{AttemptPlace, Books, Timer, EventRow, PaymentRow, encode_attempt, load_attempt};
 use super::{outbox, records, works};
 use crate::{About, Fault};
 
@@ -181,17 +181,17 @@ fn save_attempts(
 /// stays until its time: who finds it reads in the books that it is no longer about this one.
 fn move_due(rows: &mut Rows<'_>, books: &mut Books, ledger: &Ledger) {
     let due = ledger.due_at();
-    if due == books.due.map(Due::at) {
+    if due == books.timer.map(Timer::at) {
         return;
     }
-    let key = |at| schema::due(at, ledger.payment.id);
-    if let Some(Due::Own(old)) = books.due {
+    let key = |at| schema::timer(at, ledger.payment.id);
+    if let Some(Timer::Own(old)) = books.timer {
         rows.remove(key(old));
     }
     if let Some(new) = due {
         rows.put(key(new), sled::IVec::default());
     }
-    books.due = due.map(Due::Own);
+    books.timer = due.map(Timer::Own);
 }
 
 /// Keeps routing decisions.

@@ -4,15 +4,16 @@
 //! |---|---|
 //! | `open`, `durable` | opening, and what makes a write survive a crash of the machine |
 //! | `tail`, `segment` | where sled's log ends, so that no cut at a start costs any of it; how it is written |
-//! | `engine`, `nudge` | the open database, and how the store goes on after a disk that failed |
+//! | `engine`, `flush_watchdog` | the open database, and how the store goes on after a disk that failed |
 //! | `applier`, `inbox`, `stats` | the writing thread: groups of operations, one write and one sync each |
 //! | `journal`, `checkpoint`, `waiting` | the log that makes a group durable; the database behind it; callers |
 //! | `payment_index`, `payment_index_rows` | every payment in memory, by what it is found, and the rows of that |
+//! | `payment_cache` | payments as they were last read |
 //! | `period` | where in a list of payments those of a time begin |
 //! | `memtable` | rows as they are on the disk: the database, and above it what the log alone has |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
-//! | `ledgers`, `create`, `step`, `pending_callbacks`, `due`, `works`, `audits`, `retention` | operations on payments |
+//! | `ledgers`, `create`, `step`, `pending_callbacks`, `timers`, `works`, `audits`, `retention` | operations on payments |
 //! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
 //! | `connects`, `schema::connect` | connect codes and exchanges |
 //! | `nonces` | nonces of signed requests that are taken |
@@ -34,10 +35,10 @@ mod delegations;
 mod deliver;
 mod deliveries;
 mod directory;
-mod due;
 mod durable;
 mod endpoints;
 mod engine;
+mod flush_watchdog;
 mod inbox;
 mod invitations;
 mod journal;
@@ -46,7 +47,6 @@ mod lists;
 pub mod maintenance;
 mod memtable;
 mod nonces;
-mod nudge;
 mod open;
 mod operators;
 mod outbox;
@@ -54,8 +54,8 @@ mod pending_callbacks;
 mod payment_index;
 mod payment_index_rows;
 mod payments;
+mod payment_cache;
 mod period;
-mod recent;
 mod records;
 mod resellers;
 mod reselling;
@@ -70,6 +70,7 @@ mod step;
 mod store;
 mod stored;
 mod tail;
+mod timers;
 mod upkeep;
 mod view;
 mod waiting;

@@ -41,7 +41,7 @@ impl Tail {
         let first = self.first as usize + self.entries.len();
         if let Some(due) = new.iter().filter_map(|new| new.due).min() {
             let count = u16::try_from(new.len()).map_err(|_| full())?;
-            let key = schema::due_together(due, position(first)?, count);
+            let key = schema::shared_timer(due, position(first)?, count);
             rows.insert(key, Some(::sled::IVec::default()));
         }
         let mut new = new.iter();

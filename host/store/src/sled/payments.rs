@@ -15,7 +15,7 @@ use kassette_domain::work::WorkItem;
 use serde::de::DeserializeOwned;
 
 use super::create::{Create, replay};
-use super::due::{self, ClaimDue, MAX_CLAIM, Settled};
+use super::timers::{self, ClaimDue, MAX_CLAIM, Settled};
 use super::ledgers::{self, Loaded};
 use super::lists::Order;
 use super::pending_callbacks::KeepCallback;
@@ -135,12 +135,12 @@ impl Payments for SledStore {
     }
 
     fn next_due(&self) -> Answer<'_, Option<Time>> {
-        self.read_aside(|view| due::next(view).map(ControlFlow::Break))
+        self.read_aside(|view| timers::next(view).map(ControlFlow::Break))
     }
 
     fn payment(&self, id: PaymentId) -> Answer<'_, Option<Arc<Payment>>> {
         Box::pin(async move {
-            let began = match self.recall(id)? {
+            let began = match self.cached_payment(id)? {
                 Ok(payment) => return Ok(Some(payment)),
                 Err(began) => began,
             };
@@ -151,7 +151,7 @@ impl Payments for SledStore {
             });
             let payment = read.await?.map(Arc::new);
             if let Some(payment) = &payment {
-                self.recent().remember(began, payment);
+                self.payment_cache().insert(began, payment);
             }
             Ok(payment)
         })

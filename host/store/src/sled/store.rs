@@ -17,7 +17,7 @@ use super::applier::{Applier, Ended, Operation};
 use super::claims::Claims;
 use super::engine::{Engine, Keeper, Seams, Shared, drop_quietly};
 use super::open::{Folder, OpenError, OpenOptions, open, write_snapshot};
-use super::recent::{Began, Recent};
+use super::payment_cache::{Began, PaymentCache};
 use super::rows::{Rows, Source, Span};
 use super::schema::Key;
 use super::seal::Sealer;
@@ -126,14 +126,14 @@ impl SledStore {
     }
 
     /// What is remembered of a payment, where the store can be read at all.
-    pub(super) fn recall(&self, id: PaymentId) -> Result<Result<Arc<Payment>, Began>, Fault> {
+    pub(super) fn cached_payment(&self, id: PaymentId) -> Result<Result<Arc<Payment>, Began>, Fault> {
         self.engine.read().open()?;
-        Ok(self.recent().ask(id))
+        Ok(self.payment_cache().get(id))
     }
 
     /// Payments as they were last read.
-    pub(super) fn recent(&self) -> &Recent {
-        self.applier.recent()
+    pub(super) fn payment_cache(&self) -> &PaymentCache {
+        self.applier.payment_cache()
     }
 
     /// Does an operation.

@@ -35,8 +35,8 @@ use crate::Fault;
 pub(super) struct Books {
     /// How many attempts it has.
     pub(super) attempts: u8,
-    /// Where in `due/` it stands.
-    pub(super) due: Option<Due>,
+    /// Its row in `due/`.
+    pub(super) timer: Option<Timer>,
     /// Lines of the timeline so far.
     pub(super) decisions: u16,
     /// The same for transitions.
@@ -47,17 +47,17 @@ pub(super) struct Books {
 
 /// When something is due on a payment, and which row says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Due {
+pub(super) enum Timer {
     /// A row of its own.
     Own(Time),
     /// The row of those it was made together with, which stands at this time or before.
-    Together(Time),
+    Shared(Time),
 }
 
-impl Due {
+impl Timer {
     pub(super) const fn at(self) -> Time {
         match self {
-            Self::Own(at) | Self::Together(at) => at,
+            Self::Own(at) | Self::Shared(at) => at,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::sled::payment_index::{Entry, Position};
 use crate::sled::retention::AllReached;
 use crate::sled::rows::{Source as _, Span};
 use crate::sled::schema::{self, Line};
-use crate::sled::stored::{AttemptPlace, Books, Due, EventRow, PendingCallback, PaymentRow};
+use crate::sled::stored::{AttemptPlace, Books, Timer, EventRow, PendingCallback, PaymentRow};
 use crate::sled::{audits, open, payment_index_rows, records};
 
 /// The row of the format is in a form of its own.
@@ -106,11 +106,11 @@ fn told_of(entry: &Entry) -> Result<Vec<u8>, Fault> {
 /// When something is due: on one payment, or on some that were made together.
 pub(super) fn due(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     empty(judge, key, row)?;
-    let at = schema::leading_time(key, schema::DUE).unwrap_or_default();
-    match schema::due_about(key) {
+    let at = schema::leading_time(key, schema::TIMERS).unwrap_or_default();
+    match schema::timer_about(key) {
         None => Err(records::damaged(key, "it is about nothing")),
-        Some(schema::Due::One(_)) => judge.tells(key, key, "nothing is due then"),
-        Some(schema::Due::Together { first, count }) => due_together(judge, key, at, first, count),
+        Some(schema::TimerOf::One(_)) => judge.tells(key, key, "nothing is due then"),
+        Some(schema::TimerOf::Shared { first, count }) => due_together(judge, key, at, first, count),
     }
 }
 
@@ -131,8 +131,8 @@ fn due_together(
     }
     for id in ids.into_iter().flatten() {
         let loaded = PaymentRow::load(&judge.view(), id);
-        match loaded.map(|row| row.map(|row| row.books.due)) {
-            Ok(Some(Some(Due::Together(own)))) => {
+        match loaded.map(|row| row.map(|row| row.books.timer)) {
+            Ok(Some(Some(Timer::Shared(own)))) => {
                 if own < at {
                     judge.find(key, "a payment that it is about is due before");
                 }
@@ -164,16 +164,16 @@ pub(super) fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(),
     let entry = Entry::new(id, payment.merchant, payment.created_at, marks);
     let missing = "it is not in the register, or not as it should be: nobody finds it";
     judge.promise_told(schema::PAYMENT_INDEX, key, &told_of(&entry)?, missing)?;
-    if books.due.map(Due::at) != ledger.due_at() {
+    if books.timer.map(Timer::at) != ledger.due_at() {
         judge.find(key, "its next due time does not follow from its state");
     }
     let missing = "no row says when something is due on it";
-    match books.due {
+    match books.timer {
         None => {}
-        Some(Due::Own(at)) => {
-            judge.promise_told(schema::DUE, key, &schema::due(at, id), missing)?;
+        Some(Timer::Own(at)) => {
+            judge.promise_told(schema::TIMERS, key, &schema::timer(at, id), missing)?;
         }
-        Some(Due::Together(_)) => judge.promise_told(schema::DUE, key, id.as_bytes(), missing)?,
+        Some(Timer::Shared(_)) => judge.promise_told(schema::TIMERS, key, id.as_bytes(), missing)?,
     }
     if let Some(listed) = schema::resellers::payment_of(payment) {
         judge.promise(listed, &[])?;

@@ -154,7 +154,7 @@ pub(super) const KINDS: &[Kind] = &[
         schema::webhooks::DELIVERIES,
         hook_checks::delivery,
     ),
-    own(10, "due", schema::DUE, checks::due),
+    own(10, "due", schema::TIMERS, checks::due),
     own(11, "event", b"evt/", checks::plain::<EventRow>).following(Derived::Key),
     own(71, "reference-for-search", b"fnd/", checks::empty).following(Derived::Key),
     own(

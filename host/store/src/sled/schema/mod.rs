@@ -61,7 +61,7 @@ pub(super) const PAYMENTS: &[u8] = b"pay/";
 pub(super) const PAYMENT_INDEX: &[u8] = b"reg/";
 pub(super) const RETENTION: &[u8] = b"meta/retention";
 pub(super) const LAGGARDS: &[u8] = b"lag/";
-pub(super) const DUE: &[u8] = b"due/";
+pub(super) const TIMERS: &[u8] = b"due/";
 pub(super) const IN_USE: &[u8] = b"use/";
 pub(super) const REFERENCES: &[u8] = b"ref/";
 pub(super) const PENDING_CALLBACK_ENDS: &[u8] = b"pkx/";
@@ -181,40 +181,40 @@ pub(super) fn referred_by(
     key(&[&referred(reference, created_at, payment), &[ordinal]])
 }
 
-pub(super) fn due(at: Time, payment: PaymentId) -> Key {
-    key(&[DUE, &ascending(at), payment.as_bytes()])
+pub(super) fn timer(at: Time, payment: PaymentId) -> Key {
+    key(&[TIMERS, &ascending(at), payment.as_bytes()])
+}
+
+/// What the keys of `due/` at a time begin with.
+pub(super) fn timers_since(at: Time) -> Key {
+    key(&[TIMERS, &ascending(at)])
 }
 
 /// Payments that were made together, at the time when the first of them falls due.
-/// What the keys of `due/` at a time begin with.
-pub(super) fn due_since(at: Time) -> Key {
-    key(&[DUE, &ascending(at)])
-}
-
-pub(super) fn due_together(at: Time, first: Position, count: u16) -> Key {
+pub(super) fn shared_timer(at: Time, first: Position, count: u16) -> Key {
     key(&[
-        DUE,
+        TIMERS,
         &ascending(at),
         &first.to_be_bytes(),
         &count.to_be_bytes(),
     ])
 }
 
-/// Whom a row of `due/` is about.
+/// Which payments a row of `due/` is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum TimerOf {
     One(PaymentId),
-    Together { first: Position, count: u16 },
+    Shared { first: Position, count: u16 },
 }
 
-/// Whom a key of `due/` is about.
-pub(super) fn due_about(key: &[u8]) -> Option<Due> {
-    let about = key.get(DUE.len() + 8..)?;
+/// Which payments a key of `due/` is about.
+pub(super) fn timer_about(key: &[u8]) -> Option<TimerOf> {
+    let about = key.get(TIMERS.len() + 8..)?;
     if let Ok(id) = <[u8; 16]>::try_from(about) {
-        return Some(Due::One(PaymentId::from_bytes(id)));
+        return Some(TimerOf::One(PaymentId::from_bytes(id)));
     }
     let (first, count) = about.split_first_chunk()?;
-    Some(Due::Together {
+    Some(TimerOf::Shared {
         first: Position::from_be_bytes(*first),
         count: u16::from_be_bytes(count.try_into().ok()?),
     })
@@ -402,14 +402,14 @@ mod tests {
     fn what_is_due_stands_in_order_of_time() {
         let id = PaymentId::from_bytes([9; 16]);
         let (early, late) = (Time::from_secs(1), Time::from_secs(2));
-        let together = due_together(late, 7, 3);
-        assert!(due(early, id) < together && together < due(Time::from_secs(3), id));
-        assert_eq!(leading_time(&due(late, id), DUE), Some(late));
-        assert_eq!(leading_time(&together, DUE), Some(late));
-        assert_eq!(due_about(&due(late, id)), Some(Due::One(id)));
-        let about = Due::Together { first: 7, count: 3 };
-        assert_eq!(due_about(&together), Some(about));
-        assert_eq!(due_about(&together[..17]), None);
+        let together = shared_timer(late, 7, 3);
+        assert!(timer(early, id) < together && together < timer(Time::from_secs(3), id));
+        assert_eq!(leading_time(&timer(late, id), TIMERS), Some(late));
+        assert_eq!(leading_time(&together, TIMERS), Some(late));
+        assert_eq!(timer_about(&timer(late, id)), Some(TimerOf::One(id)));
+        let about = TimerOf::Shared { first: 7, count: 3 };
+        assert_eq!(timer_about(&together), Some(about));
+        assert_eq!(timer_about(&together[..17]), None);
     }
 
     #[test]

@@ -368,7 +368,7 @@ async fn a_damaged_payment_keeps_no_other_from_falling_due() {
     let mut both = vec![id, other];
     both.sort();
     assert_eq!(claimed, both);
-    let own = |key: &[u8]| matches!(schema::due_about(key), Some(schema::Due::One(_)));
+    let own = |key: &[u8]| matches!(schema::timer_about(key), Some(schema::TimerOf::One(_)));
     let rows = memtable.all();
     assert_eq!(rows.iter().filter(|(key, _)| own(key)).count(), 2);
 }
