@@ -211,7 +211,7 @@ pub(super) struct Opened {
 pub(super) fn open(options: &OpenOptions, sealer: &Sealer) -> Result<(Folder, Opened), OpenError> {
     let folder = Folder::take(options)?;
     match open_as(&folder, sealer, FORMAT) {
-        Err(OpenError::Older { found, path }) if found == maintenance::BEFORE => {
+        Err(OpenError::Older { found, path }) if found == maintenance::PREVIOUS_FORMAT => {
             maintenance::upgrade(folder, options).map_err(|error| OpenError::NotUpgraded {
                 path,
                 detail: error.to_string(),

@@ -1,7 +1,7 @@
 //! Payments and attempts as rows: what is secret or personal is sealed, the rest stands plain, so that
 //! lists can be filtered without opening anything.
 
-pub(super) mod before;
+pub(super) mod previous;
 
 use std::borrow::Cow;
 

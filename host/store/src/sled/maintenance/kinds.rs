@@ -21,7 +21,7 @@ use crate::sled::retention::AllReached;
 use crate::sled::rows::Span;
 use crate::sled::schema::{self, Key};
 use crate::sled::seal::Sealer;
-use crate::sled::stored::{AttemptPlace, EventRow, before};
+use crate::sled::stored::{AttemptPlace, EventRow, previous};
 use crate::sled::{endpoints, invitations};
 
 /// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself
@@ -32,7 +32,7 @@ pub(super) type Check = fn(&mut Judge<'_>, &[u8], &IVec) -> Result<(), Fault>;
 pub(super) type Reseal = fn(&Sealer, &Sealer, &[u8], &[u8]) -> Result<IVec, Fault>;
 
 /// Writes a row of the layout before in this one; the rows are the old ones.
-pub(super) type Renew = fn(&Memtable, &[u8], &[u8]) -> Result<IVec, Fault>;
+pub(super) type Migrate = fn(&Memtable, &[u8], &[u8]) -> Result<IVec, Fault>;
 
 /// Whether rows of a kind follow from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(super) struct Kind {
     /// How its secrets change to another master key, where it has any.
     pub(super) reseal: Option<Reseal>,
     /// How it comes from the layout before, where that was another.
-    pub(super) renew: Option<Renew>,
+    pub(super) migrate: Option<Migrate>,
 }
 
 const fn own(tag: u8, name: &'static str, prefix: &'static [u8], check: Check) -> Kind {
@@ -71,7 +71,7 @@ const fn own(tag: u8, name: &'static str, prefix: &'static [u8], check: Check) -
         derived: Derived::Not,
         check,
         reseal: None,
-        renew: None,
+        migrate: None,
     }
 }
 
@@ -83,8 +83,8 @@ impl Kind {
     }
 
     /// Written otherwise in the layout before.
-    const fn changed(mut self, renew: Renew) -> Self {
-        self.renew = Some(renew);
+    const fn migrated_by(mut self, migrate: Migrate) -> Self {
+        self.migrate = Some(migrate);
         self
     }
 
@@ -99,7 +99,7 @@ impl Kind {
 pub(super) const KINDS: &[Kind] = &[
     own(1, "attempt", b"att/", checks::attempt)
         .sealing(reseal::attempt)
-        .changed(before::attempt)
+        .migrated_by(previous::attempt)
         .following(Derived::Key),
     own(2, "attempt-by-id", b"atx/", checks::plain::<AttemptPlace>).following(Derived::Row),
     own(3, "audit-line", b"aud/", checks::audit),
@@ -197,7 +197,7 @@ pub(super) const KINDS: &[Kind] = &[
         checks::plain::<(u64, [u8; 32])>,
     ),
     own(19, "canary", schema::CANARY, checks::canary).sealing(reseal::whole::<String>),
-    own(20, "format", schema::FORMAT, checks::format).changed(|_, _, _| Ok(this_format())),
+    own(20, "format", schema::FORMAT, checks::format).migrated_by(|_, _, _| Ok(this_format())),
     own(21, "last-group", schema::GROUP, checks::plain::<u64>),
     own(22, "mark-key", schema::MARK, checks::mark).sealing(reseal::whole::<[u8; 32]>),
     own(
@@ -231,10 +231,10 @@ pub(super) const KINDS: &[Kind] = &[
     own(29, "operator-by-time", b"otm/", checks::plain::<TokenHash>).following(Derived::Row),
     own(30, "payment", schema::PAYMENTS, checks::payment)
         .sealing(reseal::payment)
-        .changed(before::payment),
+        .migrated_by(previous::payment),
     own(31, "parked-count", b"pkc/", checks::pending_callback_count),
     own(32, "parked-end", schema::PENDING_CALLBACK_ENDS, checks::empty).following(Derived::Key),
-    own(33, "parked-notice", b"prk/", checks::pending_callback).changed(before::pending_callback),
+    own(33, "parked-notice", b"prk/", checks::pending_callback).migrated_by(previous::pending_callback),
     own(34, "reference", b"ref/", checks::plain::<AttemptPlace>).following(Derived::Row),
     own(35, "register", schema::PAYMENT_INDEX, checks::payment_index),
     own(67, "reseller-relation", b"rel/", checks::empty).following(Derived::Key),
@@ -271,7 +271,7 @@ pub(super) const KINDS: &[Kind] = &[
         checks::plain::<(Time, WorkId)>,
     )
     .following(Derived::Row),
-    own(44, "work", schema::ALL_WORK, checks::work).changed(before::work),
+    own(44, "work", schema::ALL_WORK, checks::work).migrated_by(previous::work),
     own(45, "open-work", schema::OPEN_WORK, checks::empty).following(Derived::Key),
     own(46, "work-by-id", b"wrx/", checks::plain::<Time>).following(Derived::Row),
 ];

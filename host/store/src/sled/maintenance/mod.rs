@@ -48,7 +48,7 @@ pub use judge::{Finding, Report};
 pub(super) use rebuild::remove_leftovers;
 pub use rekey::{Rekeyed, rekey};
 pub use restore::{Restored, Source, Told, restore, verify_backup};
-pub(super) use upgrade::{BEFORE, upgrade};
+pub(super) use upgrade::{PREVIOUS_FORMAT, upgrade};
 pub use verify::{verify, verify_audit};
 
 use ::sled::Db;

@@ -12,7 +12,7 @@ use crate::sled::rows::engine;
 use crate::sled::seal::Sealer;
 
 /// The layout that a store can be brought from.
-pub(in crate::sled) const BEFORE: u32 = FORMAT - 1;
+pub(in crate::sled) const PREVIOUS_FORMAT: u32 = FORMAT - 1;
 
 /// Brings a store to this program's layout.
 ///
@@ -24,9 +24,9 @@ pub(in crate::sled) fn upgrade(
     options: &OpenOptions,
 ) -> Result<(), MaintenanceError> {
     let sealer = Sealer::new(&options.master);
-    let Opened { db, marker, .. } = open_as(&folder, &sealer, BEFORE)?;
+    let Opened { db, marker, .. } = open_as(&folder, &sealer, PREVIOUS_FORMAT)?;
     tracing::warn!(
-        from = BEFORE,
+        from = PREVIOUS_FORMAT,
         to = FORMAT,
         "the store is brought to a new format"
     );
@@ -37,8 +37,8 @@ pub(in crate::sled) fn upgrade(
         for row in db.iter() {
             let (key, mut row) = row.map_err(|error| engine(&error))?;
             let (kind, _) = kinds::split(&key)?;
-            if let Some(renew) = kind.renew {
-                row = renew(&memtable, &key, &row)?;
+            if let Some(migrate) = kind.migrate {
+                row = migrate(&memtable, &key, &row)?;
             }
             packed.push(key, row)?;
         }

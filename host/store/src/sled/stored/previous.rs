@@ -17,7 +17,7 @@ use crate::sled::schema::{self, Line};
 const ALL_QUERIES: u8 = 7;
 
 #[derive(Deserialize)]
-struct WrittenBefore {
+struct PreviousPaymentRow {
     merchant: MerchantId,
     origin: Origin,
     environment: Environment,
@@ -45,7 +45,7 @@ struct WrittenBefore {
 /// A payment's row. The rate is the one that its two amounts imply; its timeline says when it was
 /// completed.
 pub(in crate::sled) fn payment(memtable: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let old: WrittenBefore = records::decode(key, row)?;
+    let old: PreviousPaymentRow = records::decode(key, row)?;
     let rate = Rate::implied(old.due.amount, old.usd)
         .ok_or_else(|| records::damaged(key, "its amounts imply no rate"))?;
     let completed_at = match (old.status, schema::payment_id(key)) {
@@ -96,7 +96,7 @@ fn completed_at(memtable: &Memtable, id: PaymentId) -> Result<Option<Time>, Faul
 }
 
 #[derive(Deserialize)]
-struct AttemptRowBefore {
+struct PreviousAttemptRow {
     id: AttemptId,
     account: AccountId,
     slot: Slot,
@@ -130,7 +130,7 @@ struct AttemptRowBefore {
 
 /// An attempt's row.
 pub(in crate::sled) fn attempt(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let old: AttemptRowBefore = records::decode(key, row)?;
+    let old: PreviousAttemptRow = records::decode(key, row)?;
     let mut returns = Returns::default();
     let at = old.vendor.as_ref().map_or(old.opened_at, |facts| facts.at);
     let sum = (old.given_back > Minor(0)).then_some(old.given_back);
@@ -185,7 +185,7 @@ pub(in crate::sled) fn attempt(_: &Memtable, key: &[u8], row: &[u8]) -> Result<I
 }
 
 #[derive(Deserialize)]
-struct ReportBefore {
+struct PreviousReport {
     reference: String,
     status: VendorStatus,
     settlement: VendorSettlement,
@@ -197,7 +197,7 @@ struct ReportBefore {
 
 /// A pending callback's row.
 pub(in crate::sled) fn pending_callback(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let (old, until): (Option<ReportBefore>, Time) = records::decode(key, row)?;
+    let (old, until): (Option<PreviousReport>, Time) = records::decode(key, row)?;
     let report = old.map(|old| Report {
         reference: old.reference,
         status: old.status,
@@ -212,7 +212,7 @@ pub(in crate::sled) fn pending_callback(_: &Memtable, key: &[u8], row: &[u8]) ->
 }
 
 #[derive(Deserialize)]
-struct WorkItemBefore {
+struct PreviousWorkItem {
     id: WorkId,
     kind: WorkKind,
     payment: PaymentId,
@@ -227,7 +227,7 @@ struct WorkItemBefore {
 
 /// A line of the work list.
 pub(in crate::sled) fn work(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let old: WorkItemBefore = records::decode(key, row)?;
+    let old: PreviousWorkItem = records::decode(key, row)?;
     let new = WorkItem {
         id: old.id,
         kind: old.kind,
