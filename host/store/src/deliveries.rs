@@ -94,7 +94,7 @@ pub struct DueDelivery {
 
 /// What of an endpoint's deliveries is to be tried now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claimed {
+pub enum ClaimedDeliveries {
     /// These, in order of their times.
     Due {
         /// Nobody else gets them before the lease ends.
@@ -270,7 +270,7 @@ pub trait Deliveries: Send + Sync {
         now: Time,
         lease: Duration,
         at_most: usize,
-    ) -> Answer<'_, Claimed>;
+    ) -> Answer<'_, ClaimedDeliveries>;
     /// Gives back what was claimed and not tried.
     fn give_back(&self, deliveries: Vec<DeliveryId>) -> Answer<'_, ()>;
     /// Records an attempt and ends its lease. `disable` switches the endpoint off in the same

@@ -17,11 +17,12 @@ pub mod suite;
 
 pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};
 pub use crate::deliveries::{
-    Backlog, Claimed, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated, EndpointDeleted,
-    EndpointRotated, Pruned, Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated,
+    EndpointDeleted, EndpointRotated, Pruned, Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST,
+    TriedOutcome,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
-pub use crate::resellers::{Answered, Invited, Resellers, Standing};
+pub use crate::resellers::{Answered, InvitationStanding, Invited, Resellers};
 pub use crate::sled::SledStore;
 
 use std::future::Future;

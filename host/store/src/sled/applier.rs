@@ -21,9 +21,9 @@ use super::inbox::{Inbox, Next};
 use super::journal::{FILE_BYTES, Journal};
 use super::memtable::Memtable;
 use super::nonces::AllTaken;
+use super::payment_cache::PaymentCache;
 use super::payment_index::PaymentIndex;
 use super::payment_index_rows::{Entered, Tail};
-use super::payment_cache::PaymentCache;
 use super::rows::{Made, Rows, Span, Written};
 use super::stats::Stats;
 #[cfg(any(test, feature = "suite"))]
@@ -76,12 +76,12 @@ pub(super) trait Job: Send {
     fn refuse(self: Box<Self>, fault: Fault);
 }
 
-struct Asked<O: Operation> {
+struct Submission<O: Operation> {
     operation: O,
     reply: oneshot::Sender<Result<O::Outcome, Fault>>,
 }
 
-impl<O: Operation> Job for Asked<O> {
+impl<O: Operation> Job for Submission<O> {
     #[cfg(any(test, feature = "suite"))]
     fn name(&self) -> &'static str {
         let name = std::any::type_name::<O>().trim_end_matches('>');
@@ -190,7 +190,7 @@ impl Applier {
         self.shared.callers.note();
         self.shared
             .inbox
-            .push(Box::new(Asked { operation, reply }))?;
+            .push(Box::new(Submission { operation, reply }))?;
         match timeout(self.patience, answer).await {
             Ok(answer) => answer.unwrap_or(Err(Fault::Stopping)),
             Err(_) => {
@@ -203,7 +203,9 @@ impl Applier {
     /// Does an operation some time soon, for what need not be durable when it is answered.
     pub(super) fn hand_over<O: Operation>(&self, operation: O) -> Result<(), Fault> {
         let (reply, _) = oneshot::channel();
-        self.shared.inbox.push(Box::new(Asked { operation, reply }))
+        self.shared
+            .inbox
+            .push(Box::new(Submission { operation, reply }))
     }
 
     /// Subscribes to the groups that are committed from now on; none where there is a subscriber already.
@@ -320,7 +322,14 @@ fn write(
     std::thread::scope(move |threads| {
         let checkpoints = move || {
             let run = AssertUnwindSafe(|| {
-                checkpoint::run(&to_checkpoint, &done, memtable, watchdog, files, before_sync)
+                checkpoint::run(
+                    &to_checkpoint,
+                    &done,
+                    memtable,
+                    watchdog,
+                    files,
+                    before_sync,
+                )
             });
             let ended = catch_unwind(run);
             if let Err(why) = ended.unwrap_or_else(|_| Err("the storage engine panicked".into())) {

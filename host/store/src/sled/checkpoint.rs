@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use super::durable::Files;
 use super::engine::{BeforeSync, Syncing};
-use super::memtable::Memtable;
 use super::flush_watchdog::FlushWatchdog;
+use super::memtable::Memtable;
 
 /// The way to the thread.
 pub(super) struct Checkpoints {

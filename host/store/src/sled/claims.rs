@@ -16,7 +16,7 @@ use super::outbox::{BodyRow, DeliveryRow, read_due};
 use super::rows::{Rows, Source, Span};
 use super::schema;
 use super::view::View;
-use crate::{Claimed, DueDelivery, Fault};
+use crate::{ClaimedDeliveries, DueDelivery, Fault};
 
 /// Leases kept before those that have ended are swept out.
 const SWEEP_FROM: usize = 4096;
@@ -68,9 +68,9 @@ impl Claims {
         now: Time,
         lease: Duration,
         at_most: usize,
-    ) -> Result<Claimed, Fault> {
+    ) -> Result<ClaimedDeliveries, Fault> {
         if !endpoints::load(view, endpoint)?.is_some_and(|endpoint| endpoint.enabled) {
-            return Ok(Claimed::Held);
+            return Ok(ClaimedDeliveries::Held);
         }
         let at_most = at_most.clamp(1, MAX_CLAIM);
         // Held until all is read: a lease that ends meanwhile ends after its row was rewritten, so a
@@ -89,7 +89,7 @@ impl Claims {
                 let is_free = leases.get(&id).is_none_or(|until| *until <= now);
                 if is_free && (now < due_at || deliveries.len() == at_most) {
                     let next = Some(due_at);
-                    return Ok(Claimed::Due { deliveries, next });
+                    return Ok(ClaimedDeliveries::Due { deliveries, next });
                 }
                 span = span.after(&key);
                 if !is_free {
@@ -106,7 +106,7 @@ impl Claims {
             }
             if is_last {
                 let next = None;
-                return Ok(Claimed::Due { deliveries, next });
+                return Ok(ClaimedDeliveries::Due { deliveries, next });
             }
         }
     }

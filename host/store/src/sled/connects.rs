@@ -102,8 +102,8 @@ impl Operation for Redeem {
         if code.environment == Environment::Live && !merchant.live_approved {
             return Ok(Exchanged::NotLiveApproved);
         }
-        let place = schema::connect::connection(code.merchant, code.environment, &code.origin);
-        let before: Option<Connection> = rows.load(&place)?;
+        let key = schema::connect::connection(code.merchant, code.environment, &code.origin);
+        let before: Option<Connection> = rows.load(&key)?;
         // Everything that can say no comes before anything is written.
         if !has_room(
             rows,
@@ -135,7 +135,7 @@ impl Operation for Redeem {
         api_keys::write_new(rows, &key)?;
         endpoints::write_new(rows, &self.secrets.sealer, &endpoint, &endpoint_secrets)?;
         rows.save(schema::merchant(merchant.id), &merchant)?;
-        rows.save(place, &connection)?;
+        rows.save(key, &connection)?;
         let audited = Audited {
             before: before.as_ref().map(told),
             ..self.audited

@@ -13,7 +13,7 @@ use super::payment_index::{Entry, Mark};
 use super::payment_index_rows::Entered;
 use super::rows::{Rows, Source};
 use super::schema::{self, Key};
-use super::stored::{Books, Timer, PaymentRow};
+use super::stored::{Books, PaymentRow, Timer};
 use super::{Secrets, delegations, ledgers};
 use crate::{Created, Fault};
 

@@ -26,9 +26,9 @@ use super::store::SledStore;
 use super::view::View;
 use super::{records, schema};
 use crate::{
-    Answer, Backlog, Claimed, Deliveries, DeliveryFilter, EndpointCreated, EndpointDeleted,
-    EndpointRotated, Fault, Listed, Paging, Pruned, Recovered, Redelivered, Replaced, Swept,
-    SwitchOff, TRIED_MOST, TriedOutcome,
+    Answer, Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated,
+    EndpointDeleted, EndpointRotated, Fault, Listed, Paging, Pruned, Recovered, Redelivered,
+    Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 /// A time and an id.
@@ -303,7 +303,7 @@ impl Deliveries for SledStore {
         now: Time,
         lease: Duration,
         at_most: usize,
-    ) -> Answer<'_, Claimed> {
+    ) -> Answer<'_, ClaimedDeliveries> {
         self.read(move |view| self.claims.claim(view, endpoint, now, lease, at_most))
     }
 

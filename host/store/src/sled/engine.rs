@@ -15,10 +15,10 @@ use parking_lot::{Mutex, RwLock};
 
 use super::Secrets;
 use super::durable::{Files, free_bytes};
+use super::flush_watchdog::FlushWatchdog;
 use super::journal::Journal;
 use super::memtable::Memtable;
 use super::nonces::AllTaken;
-use super::flush_watchdog::FlushWatchdog;
 use super::open::{FORMAT, Folder, OpenError, Opened, open_as};
 use super::payment_index::PaymentIndex;
 use super::payment_index_rows::Tail;

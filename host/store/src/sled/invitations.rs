@@ -21,7 +21,7 @@ use super::schema::resellers::Relation;
 use super::seal::Sealer;
 use super::stored::closed;
 use super::{Secrets, audits, delegations, records, resellers, schema};
-use crate::{Answered, Fault, Invited, Standing};
+use crate::{Answered, Fault, InvitationStanding, Invited};
 
 /// An invitation's row.
 #[derive(Serialize, Deserialize)]
@@ -121,9 +121,13 @@ pub(super) fn delegation_of(
     }
 }
 
-fn standing(source: &impl Source, invitation: Invitation, now: Time) -> Result<Standing, Fault> {
+fn standing(
+    source: &impl Source,
+    invitation: Invitation,
+    now: Time,
+) -> Result<InvitationStanding, Fault> {
     let delegation = delegation_of(source, invitation.reseller, invitation.reply)?;
-    Ok(Standing {
+    Ok(InvitationStanding {
         status: invitation.status(delegation.as_ref(), now),
         invitation,
     })
@@ -135,7 +139,7 @@ pub(super) fn by_token(
     sealer: &Sealer,
     token: TokenHash,
     now: Time,
-) -> Result<Option<Standing>, Fault> {
+) -> Result<Option<InvitationStanding>, Fault> {
     let Some(id) = source.load(&schema::resellers::invitation_token(token))? else {
         return Ok(None);
     };
@@ -239,7 +243,8 @@ impl Operation for AnswerInvitation {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Answered, Fault> {
         let sealer = &self.secrets.sealer;
-        let Some(Standing { invitation, .. }) = by_token(rows, sealer, self.token, self.now)?
+        let Some(InvitationStanding { invitation, .. }) =
+            by_token(rows, sealer, self.token, self.now)?
         else {
             return Ok(Answered::Unknown);
         };

@@ -12,7 +12,7 @@ use kassette_domain::time::Time;
 use super::rows::{Rows, Source};
 use super::schema::{self, Line};
 use super::seal::{Sealer, random_id};
-use super::stored::{AttemptPlace, Books, Timer, EventRow, PaymentRow, encode_attempt, load_attempt};
+use super::stored::{AttemptKey, Books, EventRow, PaymentRow, Timer, encode_attempt, load_attempt};
 use super::{outbox, records, works};
 use crate::{About, Fault};
 
@@ -37,14 +37,14 @@ pub(super) struct Loaded {
 
 /// Which payment it is about; none where nobody knows it.
 pub(super) fn resolve(source: &impl Source, about: &About) -> Result<Option<PaymentId>, Fault> {
-    let place: Option<AttemptPlace> = match about {
+    let attempt_key: Option<AttemptKey> = match about {
         About::Payment(id) => return Ok(Some(*id)),
         About::Attempt(id) => source.load(&schema::attempt_index(*id))?,
         About::Reference { account, reference } => {
             source.load(&schema::reference(account, reference))?
         }
     };
-    Ok(place.map(|place| place.payment))
+    Ok(attempt_key.map(|attempt_key| attempt_key.payment))
 }
 
 /// Loads a payment with its attempts. All of it is of one moment: no group is seen in part.
@@ -114,11 +114,11 @@ pub(super) fn save(
         let Some((at, Attempt { account, .. })) = all.find(|(_, each)| each.id == *attempt) else {
             continue;
         };
-        let place = AttemptPlace {
+        let attempt_key = AttemptKey {
             payment: ledger.payment.id,
             ordinal: count(at)?,
         };
-        rows.save(schema::reference(account, reference), &place)?;
+        rows.save(schema::reference(account, reference), &attempt_key)?;
     }
     let payment = &ledger.payment;
     for (attempt, reference) in &change.search_references {
@@ -158,13 +158,13 @@ fn save_attempts(
             rows.put(key, row);
         }
         if old.is_none() {
-            let place = AttemptPlace {
+            let attempt_key = AttemptKey {
                 payment: after.payment.id,
                 ordinal: count(at)?,
             };
             let token = TokenHash::of(attempt.return_token.expose());
-            rows.save(schema::attempt_index(attempt.id), &place)?;
-            rows.save(schema::returning(token), &place)?;
+            rows.save(schema::attempt_index(attempt.id), &attempt_key)?;
+            rows.save(schema::returning(token), &attempt_key)?;
         }
         let key = schema::in_use(&attempt.account, attempt.id);
         let used = old.is_some_and(|old| uses_account(&before.payment, old));

@@ -15,22 +15,22 @@ use kassette_domain::work::WorkItem;
 use serde::de::DeserializeOwned;
 
 use super::create::{Create, replay};
-use super::timers::{self, ClaimDue, MAX_CLAIM, Settled};
 use super::ledgers::{self, Loaded};
 use super::lists::Order;
-use super::pending_callbacks::KeepCallback;
 use super::payment_index::Mark;
+use super::pending_callbacks::KeepCallback;
 use super::records;
 use super::rows::{Source, Span};
 use super::schema::{self, Line};
 use super::seal::fingerprint;
 use super::step::DoStep;
 use super::store::SledStore;
-use super::stored::{AttemptPlace, EventRow, PaymentRow};
+use super::stored::{AttemptKey, EventRow, PaymentRow};
+use super::timers::{self, ClaimDue, MAX_CLAIM, Settled};
 use super::view::View;
 use super::works::{UnknownMoney, WorkDone};
 use crate::{
-    About, Answer, Created, Fault, History, Listed, Paging, KeptCallback, PaymentFilter, Payments,
+    About, Answer, Created, Fault, History, KeptCallback, Listed, Paging, PaymentFilter, Payments,
     Stepped,
 };
 
@@ -178,13 +178,13 @@ impl Payments for SledStore {
 
     fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, Ledger)>> {
         self.read(move |view| {
-            let place: Option<AttemptPlace> = view.load(&schema::returning(token))?;
-            let Some(place) = place else {
+            let attempt_key: Option<AttemptKey> = view.load(&schema::returning(token))?;
+            let Some(attempt_key) = attempt_key else {
                 return Ok(None);
             };
-            let ledger = self.loaded(view, place.payment)?;
+            let ledger = self.loaded(view, attempt_key.payment)?;
             Ok(ledger.and_then(|ledger| {
-                let attempt = ledger.attempts.get(usize::from(place.ordinal))?;
+                let attempt = ledger.attempts.get(usize::from(attempt_key.ordinal))?;
                 let is_its = TokenHash::of(attempt.return_token.expose()) == token;
                 is_its.then_some((attempt.id, ledger))
             }))

@@ -10,7 +10,7 @@ use kassette_domain::time::Time;
 use super::applier::Operation;
 use super::rows::{Rows, Source, Span};
 use super::schema;
-use super::stored::{AttemptPlace, PendingCallback};
+use super::stored::{AttemptKey, PendingCallback};
 use crate::{Fault, KeptCallback};
 
 /// How long a notice waits for its reference (decisions, "Provider callbacks").
@@ -32,10 +32,10 @@ impl Operation for KeepCallback {
     type Outcome = KeptCallback;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<KeptCallback, Fault> {
-        let known: Option<AttemptPlace> =
+        let known: Option<AttemptKey> =
             rows.load(&schema::reference(&self.account, &self.reference))?;
         if let Some(known) = known {
-            return Ok(KeptCallback::Known(known.known(rows)?.id));
+            return Ok(KeptCallback::Known(known.lookup(rows)?.id));
         }
         sweep(rows, self.now)?;
         let kept = notices(rows, &self.account, &self.reference)?;
@@ -103,15 +103,20 @@ pub(super) fn take(
 
 /// Cleans away notices whose time has passed, some of them; says whether there may be more.
 pub(super) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<bool, Fault> {
-    let rest = rows.walk(Span::prefix(schema::PENDING_CALLBACK_ENDS), |rows, end, _| {
-        let until = schema::leading_time(end, schema::PENDING_CALLBACK_ENDS);
-        if until.is_some_and(|until| now < until) {
-            return Ok(ControlFlow::Break(()));
-        }
-        let key = schema::pending_callback_of_end(end).unwrap_or_default().to_vec();
-        remove(rows, key, end.clone())?;
-        Ok(ControlFlow::Continue(()))
-    })?;
+    let rest = rows.walk(
+        Span::prefix(schema::PENDING_CALLBACK_ENDS),
+        |rows, end, _| {
+            let until = schema::leading_time(end, schema::PENDING_CALLBACK_ENDS);
+            if until.is_some_and(|until| now < until) {
+                return Ok(ControlFlow::Break(()));
+            }
+            let key = schema::pending_callback_of_end(end)
+                .unwrap_or_default()
+                .to_vec();
+            remove(rows, key, end.clone())?;
+            Ok(ControlFlow::Continue(()))
+        },
+    )?;
     Ok(rest.is_some())
 }
 

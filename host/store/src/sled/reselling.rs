@@ -22,7 +22,7 @@ use super::resellers::{self, CreateReseller, SetLiveRollout};
 use super::schema;
 use super::store::SledStore;
 use super::stored::PaymentRow;
-use crate::{Answer, Answered, Invited, Listed, Paging, Resellers, Standing};
+use crate::{Answer, Answered, InvitationStanding, Invited, Listed, Paging, Resellers};
 
 /// Bytes of a reseller's number.
 const NUMBER: usize = 8;
@@ -70,7 +70,7 @@ impl Resellers for SledStore {
         })
     }
 
-    fn invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Option<Standing>> {
+    fn invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Option<InvitationStanding>> {
         self.read(move |view| invitations::by_token(view, &self.secrets.sealer, token, now))
     }
 

@@ -19,7 +19,7 @@ use super::records;
 use super::rows::{Source, Span};
 use super::schema::{self, Key};
 use super::store::SledStore;
-use super::stored::{AttemptPlace, Known, PaymentRow};
+use super::stored::{AttemptKey, AttemptLookup, PaymentRow};
 use super::view::View;
 use crate::{Answer, Fault, Listed, Paging, PaymentFilter};
 
@@ -63,12 +63,14 @@ impl SledStore {
         paging: Paging,
     ) -> Result<Listed<Payment>, Fault> {
         let key = schema::attempt_index(attempt);
-        let place: Option<AttemptPlace> = self.read(|view| view.load(&key)).await?;
-        let found = place.iter().map(|_| key.clone()).collect();
+        let attempt_key: Option<AttemptKey> = self.read(|view| view.load(&key)).await?;
+        let found = attempt_key.iter().map(|_| key.clone()).collect();
         let secrets = Arc::clone(&self.secrets);
         let page = self.page_of((found, None), (&key, 0), &paging, move |view, _| {
-            let Some(place) = place else { return Ok(None) };
-            Ok(look(view, &secrets, &filter, place.payment)?.item)
+            let Some(attempt_key) = attempt_key else {
+                return Ok(None);
+            };
+            Ok(look(view, &secrets, &filter, attempt_key.payment)?.item)
         });
         page.await
     }
@@ -104,11 +106,11 @@ impl SledStore {
         for account in self.accounts(schema::REFERENCES).await? {
             let key = schema::reference(&account, &reference);
             let made = self.read(|view| {
-                let Some(place) = view.load::<AttemptPlace>(&key)? else {
+                let Some(attempt_key) = view.load::<AttemptKey>(&key)? else {
                     return Ok(None);
                 };
-                let row = PaymentRow::expect(view, place.payment)?;
-                Ok(Some((row.plain().created_at, place.payment)))
+                let row = PaymentRow::expect(view, attempt_key.payment)?;
+                Ok(Some((row.plain().created_at, attempt_key.payment)))
             });
             if let Some((made, payment)) = made.await? {
                 found.insert(schema::referred(&reference, made, payment));
@@ -166,11 +168,11 @@ fn look(
         fits = false;
         for ordinal in 0..row.books.attempts {
             rows += 1;
-            let known = AttemptPlace {
+            let known = AttemptKey {
                 payment: id,
                 ordinal,
             }
-            .known(view)?;
+            .lookup(view)?;
             if has(filter, &known) {
                 fits = true;
                 break;
@@ -208,7 +210,7 @@ const fn asks_of_an_attempt(filter: &PaymentFilter) -> bool {
 }
 
 /// What it says of an attempt: all of the same one.
-fn has(filter: &PaymentFilter, attempt: &Known) -> bool {
+fn has(filter: &PaymentFilter, attempt: &AttemptLookup) -> bool {
     let account = filter.account.as_ref();
     let reference = filter.reference.as_ref();
     account.is_none_or(|account| *account == attempt.account)

@@ -10,7 +10,7 @@ use kassette_domain::time::Time;
 use super::applier::Operation;
 use super::ledgers::{self, Loaded};
 use super::rows::{Rows, Source};
-use super::stored::AttemptPlace;
+use super::stored::AttemptKey;
 use super::{Secrets, audits, delegations, pending_callbacks, schema};
 use crate::{About, Fault, Stepped};
 
@@ -76,8 +76,8 @@ fn are_free(rows: &Rows<'_>, ledger: &Ledger, change: &Change) -> Result<bool, F
         let Some(account) = ledger.attempt(*attempt).map(|attempt| &attempt.account) else {
             continue;
         };
-        let known: Option<AttemptPlace> = rows.load(&schema::reference(account, reference))?;
-        let its = |known: AttemptPlace| {
+        let known: Option<AttemptKey> = rows.load(&schema::reference(account, reference))?;
+        let its = |known: AttemptKey| {
             let there = ledger.attempts.get(usize::from(known.ordinal));
             known.payment == ledger.payment.id && there.is_some_and(|there| there.id == *attempt)
         };

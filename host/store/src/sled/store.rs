@@ -126,7 +126,10 @@ impl SledStore {
     }
 
     /// What is remembered of a payment, where the store can be read at all.
-    pub(super) fn cached_payment(&self, id: PaymentId) -> Result<Result<Arc<Payment>, Began>, Fault> {
+    pub(super) fn cached_payment(
+        &self,
+        id: PaymentId,
+    ) -> Result<Result<Arc<Payment>, Began>, Fault> {
         self.engine.read().open()?;
         Ok(self.payment_cache().get(id))
     }

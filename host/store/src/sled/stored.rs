@@ -401,30 +401,30 @@ pub(super) fn closed(key: &[u8], unopened: Unopened) -> Fault {
     )
 }
 
-/// Where an attempt stands.
+/// The key of an attempt's row.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct AttemptPlace {
+pub(super) struct AttemptKey {
     pub(super) payment: PaymentId,
     pub(super) ordinal: u8,
 }
 
 /// By what an attempt is found.
-pub(super) struct Known {
+pub(super) struct AttemptLookup {
     pub(super) id: AttemptId,
     pub(super) account: AccountId,
     /// The vendor's ids for it, and what else its statements call it.
     pub(super) references: Vec<String>,
 }
 
-impl AttemptPlace {
-    /// By what the attempt is found that stands there.
-    pub(super) fn known(self, source: &impl Source) -> Result<Known, Fault> {
+impl AttemptKey {
+    /// By what the attempt is found.
+    pub(super) fn lookup(self, source: &impl Source) -> Result<AttemptLookup, Fault> {
         let key = schema::attempt(self.payment, self.ordinal);
         let row = attempt_row(source, &key)?;
         let row: AttemptRow<'_> = records::decode(&key, &row)?;
         let mut references = row.references.into_owned();
         references.extend(row.particulars.into_owned().references);
-        Ok(Known {
+        Ok(AttemptLookup {
             id: row.id,
             account: row.account.into_owned(),
             references,

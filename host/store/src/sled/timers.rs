@@ -16,7 +16,7 @@ use super::ledgers::{self, Loaded};
 use super::payment_index::Position;
 use super::rows::{Rows, Source, Span};
 use super::schema::{self, Key};
-use super::stored::{Timer, PaymentRow};
+use super::stored::{PaymentRow, Timer};
 use super::view::View;
 use crate::Fault;
 

@@ -17,7 +17,9 @@ pub async fn a_pending_report_is_applied_when_its_reference_is_known(harness: &d
     let at = || account("sandbox-test");
     let paid = || Some(report("vendor-1", VendorStatus::Completed));
     for _ in 0..2 {
-        let kept = store.keep_callback(at(), "vendor-1".into(), paid(), later(1)).await;
+        let kept = store
+            .keep_callback(at(), "vendor-1".into(), paid(), later(1))
+            .await;
         assert_eq!(kept, Ok(KeptCallback::Kept));
     }
     // The same reference of another account is somebody else's.

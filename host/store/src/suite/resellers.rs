@@ -19,7 +19,7 @@ use kassette_domain::time::Time;
 
 use super::Harness;
 use super::fixtures::*;
-use crate::{Answered, Created, Invited, Paging, Standing, Stepped, Store};
+use crate::{Answered, Created, InvitationStanding, Invited, Paging, Stepped, Store};
 
 const CALLERS: usize = 64;
 
@@ -289,7 +289,8 @@ pub async fn an_invitation_is_accepted_with_a_code_once(harness: &dyn Harness) {
         accept("b", "x", later(8)).await,
         Answered::Not(NotAnswered::WrongCode)
     );
-    let Some(Standing { status, .. }) = store.invitation(opens("a"), later(9)).await.unwrap()
+    let Some(InvitationStanding { status, .. }) =
+        store.invitation(opens("a"), later(9)).await.unwrap()
     else {
         panic!("it is gone");
     };

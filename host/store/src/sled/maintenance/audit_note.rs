@@ -14,7 +14,7 @@ const SYSTEM: &str = "system";
 
 /// Who asks for a task, when and why.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct AuditNote {
     /// The person behind it, where one was named.
     pub actor: Option<String>,
     /// Why, where it was said.
@@ -23,7 +23,7 @@ pub struct Asked {
     pub at: Time,
 }
 
-impl Asked {
+impl AuditNote {
     /// Without a word of who and why.
     pub const fn at(at: Time) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Asked {
     }
 
     /// Writes the line into a new store, before that takes its place.
-    pub(super) fn note(
+    pub(super) fn write(
         self,
         db: &Db,
         action: &str,

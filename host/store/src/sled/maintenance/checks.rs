@@ -20,7 +20,7 @@ use crate::sled::payment_index::{Entry, Position};
 use crate::sled::retention::AllReached;
 use crate::sled::rows::{Source as _, Span};
 use crate::sled::schema::{self, Line};
-use crate::sled::stored::{AttemptPlace, Books, Timer, EventRow, PendingCallback, PaymentRow};
+use crate::sled::stored::{AttemptKey, Books, EventRow, PaymentRow, PendingCallback, Timer};
 use crate::sled::{audits, open, payment_index_rows, records};
 
 /// The row of the format is in a form of its own.
@@ -110,7 +110,9 @@ pub(super) fn due(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), F
     match schema::timer_about(key) {
         None => Err(records::damaged(key, "it is about nothing")),
         Some(schema::TimerOf::One(_)) => judge.tells(key, key, "nothing is due then"),
-        Some(schema::TimerOf::Shared { first, count }) => due_together(judge, key, at, first, count),
+        Some(schema::TimerOf::Shared { first, count }) => {
+            due_together(judge, key, at, first, count)
+        }
     }
 }
 
@@ -173,7 +175,9 @@ pub(super) fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(),
         Some(Timer::Own(at)) => {
             judge.promise_told(schema::TIMERS, key, &schema::timer(at, id), missing)?;
         }
-        Some(Timer::Shared(_)) => judge.promise_told(schema::TIMERS, key, id.as_bytes(), missing)?,
+        Some(Timer::Shared(_)) => {
+            judge.promise_told(schema::TIMERS, key, id.as_bytes(), missing)?
+        }
     }
     if let Some(listed) = schema::resellers::payment_of(payment) {
         judge.promise(listed, &[])?;
@@ -186,16 +190,16 @@ fn promise_attempts(judge: &mut Judge<'_>, ledger: &Ledger) -> Result<(), Fault>
     let payment = &ledger.payment;
     for (ordinal, attempt) in (0_u8..).zip(&ledger.attempts) {
         judge.promise(schema::attempt(payment.id, ordinal), &[])?;
-        let place = AttemptPlace {
+        let attempt_key = AttemptKey {
             payment: payment.id,
             ordinal,
         };
         let token = TokenHash::of(attempt.return_token.expose());
-        let mut places = vec![schema::attempt_index(attempt.id), schema::returning(token)];
+        let mut indexes = vec![schema::attempt_index(attempt.id), schema::returning(token)];
         let of_reference = |reference: &String| schema::reference(&attempt.account, reference);
-        places.extend(attempt.references.iter().map(of_reference));
-        for index in places {
-            let row = records::encode(&index, &place)?;
+        indexes.extend(attempt.references.iter().map(of_reference));
+        for index in indexes {
+            let row = records::encode(&index, &attempt_key)?;
             judge.promise(index, &row)?;
         }
         for reference in &attempt.particulars.references {
@@ -347,14 +351,22 @@ pub(super) fn pending_callback(judge: &mut Judge<'_>, key: &[u8], row: &IVec) ->
     let notice: PendingCallback = records::decode(key, row)?;
     judge.promise(schema::pending_callback_end(notice.until, key), &[])?;
     let account = schema::account_in(key).unwrap_or_default();
-    if judge.view().get(&schema::pending_callback_count(account))?.is_none() {
+    if judge
+        .view()
+        .get(&schema::pending_callback_count(account))?
+        .is_none()
+    {
         judge.find(key, "its account's notices are not counted");
     }
     Ok(())
 }
 
 /// The number of an account's notices.
-pub(super) fn pending_callback_count(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+pub(super) fn pending_callback_count(
+    judge: &mut Judge<'_>,
+    key: &[u8],
+    row: &IVec,
+) -> Result<(), Fault> {
     let count: u32 = records::decode(key, row)?;
     let account = key.get(4..).unwrap_or_default();
     let prefix = [b"prk/", account, b"\0"].concat();
@@ -394,9 +406,10 @@ pub(super) fn work(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), 
         let row = records::encode(&about, &(item.opened_at, item.id))?;
         judge.promise(about, &row)?;
     }
-    let place: Option<AttemptPlace> = judge.view().load(&schema::attempt_index(item.attempt))?;
+    let attempt_key: Option<AttemptKey> =
+        judge.view().load(&schema::attempt_index(item.attempt))?;
     // A line about unknown money names no payment, and an attempt that is not here.
-    if place.map(|place| place.payment) != item.payment {
+    if attempt_key.map(|attempt_key| attempt_key.payment) != item.payment {
         judge.find(
             key,
             "the attempt that it is about is missing, or another payment's",

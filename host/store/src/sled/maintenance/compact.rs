@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::judge::{Judge, Report};
 use super::rebuild::{GoOn, Rebuild, always, disk_bytes};
-use super::{Asked, MaintenanceError, Progress, Stopped, Unit};
+use super::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::Secrets;
 use crate::sled::memtable::Memtable;
 use crate::sled::open::OpenOptions;
@@ -31,15 +31,15 @@ pub struct Compacted {
 /// wrong with it would be written anew as if it were right.
 pub fn compact(
     options: &OpenOptions,
-    asked: Asked,
+    note: AuditNote,
     progress: &dyn Progress,
 ) -> Result<Compacted, MaintenanceError> {
-    compact_in_stages(options, asked, progress, &always)
+    compact_in_stages(options, note, progress, &always)
 }
 
 pub(super) fn compact_in_stages(
     options: &OpenOptions,
-    asked: Asked,
+    note: AuditNote,
     progress: &dyn Progress,
     go_on: GoOn<'_>,
 ) -> Result<Compacted, MaintenanceError> {
@@ -71,7 +71,7 @@ pub(super) fn compact_in_stages(
         if after != before {
             return Err(MaintenanceError::NotTheSame);
         }
-        asked.note(&new, "store.compact", None, None)?;
+        note.write(&new, "store.compact", None, None)?;
         Ok((new, after))
     });
     let (rebuild, (new, after)) = written?;

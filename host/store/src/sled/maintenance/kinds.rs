@@ -21,7 +21,7 @@ use crate::sled::retention::AllReached;
 use crate::sled::rows::Span;
 use crate::sled::schema::{self, Key};
 use crate::sled::seal::Sealer;
-use crate::sled::stored::{AttemptPlace, EventRow, previous};
+use crate::sled::stored::{AttemptKey, EventRow, previous};
 use crate::sled::{endpoints, invitations};
 
 /// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself
@@ -101,7 +101,7 @@ pub(super) const KINDS: &[Kind] = &[
         .sealing(reseal::attempt)
         .migrated_by(previous::attempt)
         .following(Derived::Key),
-    own(2, "attempt-by-id", b"atx/", checks::plain::<AttemptPlace>).following(Derived::Row),
+    own(2, "attempt-by-id", b"atx/", checks::plain::<AttemptKey>).following(Derived::Row),
     own(3, "audit-line", b"aud/", checks::audit),
     own(59, "consent-code", b"cns/", reseller_checks::consent),
     own(
@@ -233,9 +233,16 @@ pub(super) const KINDS: &[Kind] = &[
         .sealing(reseal::payment)
         .migrated_by(previous::payment),
     own(31, "parked-count", b"pkc/", checks::pending_callback_count),
-    own(32, "parked-end", schema::PENDING_CALLBACK_ENDS, checks::empty).following(Derived::Key),
-    own(33, "parked-notice", b"prk/", checks::pending_callback).migrated_by(previous::pending_callback),
-    own(34, "reference", b"ref/", checks::plain::<AttemptPlace>).following(Derived::Row),
+    own(
+        32,
+        "parked-end",
+        schema::PENDING_CALLBACK_ENDS,
+        checks::empty,
+    )
+    .following(Derived::Key),
+    own(33, "parked-notice", b"prk/", checks::pending_callback)
+        .migrated_by(previous::pending_callback),
+    own(34, "reference", b"ref/", checks::plain::<AttemptKey>).following(Derived::Row),
     own(35, "register", schema::PAYMENT_INDEX, checks::payment_index),
     own(67, "reseller-relation", b"rel/", checks::empty).following(Derived::Key),
     own(68, "payment-by-reseller", b"rpy/", checks::empty).following(Derived::Key),
@@ -249,7 +256,7 @@ pub(super) const KINDS: &[Kind] = &[
         36,
         "attempt-by-return",
         b"rtn/",
-        checks::plain::<AttemptPlace>,
+        checks::plain::<AttemptKey>,
     )
     .following(Derived::Row),
     own(37, "account-switch", schema::SWITCHES, checks::switch),

@@ -11,11 +11,11 @@
 //! | `packed`, `bulk` | its database: written at once, or filled by way of the engine |
 //! | `compact`, `rekey`, `reseal` | what is rebuilt that way |
 //! | `upgrade` | a store of the format before this one, likewise |
-//! | `asked` | the line that it leaves in the audit log |
+//! | `audit_note` | the line that it leaves in the audit log |
 //!
 //! All but a backup of a running store need the folder to themselves.
 
-mod asked;
+mod audit_note;
 mod backup;
 mod bulk;
 mod checks;
@@ -39,7 +39,7 @@ mod verify;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use asked::Asked;
+pub use audit_note::AuditNote;
 pub(super) use backup::stream;
 pub use backup::{BackedUp, Received, backup, receive};
 pub use compact::{Compacted, compact};

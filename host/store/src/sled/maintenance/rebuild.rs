@@ -70,18 +70,18 @@ pub(super) fn always(_: Stage) -> Result<(), MaintenanceError> {
 /// A store that is being built.
 pub(super) struct Rebuild {
     /// The place that it will have, and the lock of what is there until then.
-    place: Folder,
+    target: Folder,
     /// Where it is built.
     beside: Folder,
 }
 
 impl Rebuild {
     /// Begins beside the place that the new store will have.
-    pub(super) fn begin(place: Folder) -> Result<Self, MaintenanceError> {
-        let path = beside(&place.path);
-        remove_leftovers(&place.path).map_err(MaintenanceError::io(&path))?;
-        let beside = place.aside(path)?;
-        Ok(Self { place, beside })
+    pub(super) fn begin(target: Folder) -> Result<Self, MaintenanceError> {
+        let path = beside(&target.path);
+        remove_leftovers(&target.path).map_err(MaintenanceError::io(&path))?;
+        let beside = target.aside(path)?;
+        Ok(Self { target, beside })
     }
 
     /// Begins its database, to be written at once.
@@ -141,8 +141,8 @@ impl Rebuild {
 
     /// Gives it up: nothing of it stays, nor of a place where no store was.
     fn abandon(self) {
-        let empty_place = (!holds_a_store(&self.place.path)).then_some(&self.place);
-        for folder in [&self.beside].into_iter().chain(empty_place) {
+        let empty_target = (!holds_a_store(&self.target.path)).then_some(&self.target);
+        for folder in [&self.beside].into_iter().chain(empty_target) {
             if let Err(error) = fs::remove_dir_all(&folder.path) {
                 tracing::warn!(folder = %folder.path.display(), %error, "an abandoned store is still there");
             }
@@ -180,12 +180,12 @@ impl Rebuild {
             CWD,
             &self.beside.path,
             CWD,
-            &self.place.path,
+            &self.target.path,
             RenameFlags::EXCHANGE,
         );
-        exchanged.map_err(|error| not_exchanged(&self.place.path, error))?;
+        exchanged.map_err(|error| not_exchanged(&self.target.path, error))?;
         go_on(Stage::Exchanged)?;
-        if let Some(parent) = self.place.path.parent().filter(|parent| parent.is_dir()) {
+        if let Some(parent) = self.target.path.parent().filter(|parent| parent.is_dir()) {
             File::open(parent)
                 .and_then(|folder| folder.sync_all())
                 .map_err(MaintenanceError::io(parent))?;
@@ -196,12 +196,12 @@ impl Rebuild {
 }
 
 /// What to tell of two folders that could not be exchanged.
-fn not_exchanged(place: &Path, error: Errno) -> MaintenanceError {
+fn not_exchanged(target: &Path, error: Errno) -> MaintenanceError {
     match error {
         Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP => {
-            MaintenanceError::NoExchange(place.to_owned())
+            MaintenanceError::NoExchange(target.to_owned())
         }
-        other => MaintenanceError::io(place)(other.into()),
+        other => MaintenanceError::io(target)(other.into()),
     }
 }
 
@@ -239,16 +239,16 @@ mod tests {
 
     #[test]
     fn a_file_system_without_exchange_is_named_with_what_to_do() {
-        let place = Path::new("/data/store");
+        let target = Path::new("/data/store");
         for error in [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP] {
-            let told = not_exchanged(place, error).to_string();
+            let told = not_exchanged(target, error).to_string();
             assert!(
                 told.contains("/data/store cannot exchange two folders"),
                 "{told}"
             );
             assert!(told.contains("move the data directory"), "{told}");
         }
-        let told = not_exchanged(place, Errno::NOSPC).to_string();
+        let told = not_exchanged(target, Errno::NOSPC).to_string();
         assert!(told.contains("No space left"), "{told}");
     }
 }

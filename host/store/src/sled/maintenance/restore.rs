@@ -15,7 +15,7 @@ use super::format::{Decoder, FileError, Piece};
 use super::judge::Report;
 use super::kinds;
 use super::rebuild::{GoOn, Rebuild, always};
-use super::{Asked, MaintenanceError, Progress, Unit};
+use super::{AuditNote, MaintenanceError, Progress, Unit};
 use crate::Fault;
 use crate::sled::Secrets;
 use crate::sled::open::{self, FORMAT, Folder, OpenOptions};
@@ -57,7 +57,7 @@ impl<R: Read> Source<R> {
             .map(Sealer::new)
             .collect();
         let made_under = head.key_id()?;
-        let Some(place) = sealers
+        let Some(position) = sealers
             .iter()
             .position(|sealer| sealer.key_id() == made_under)
         else {
@@ -71,7 +71,7 @@ impl<R: Read> Source<R> {
             }
             .into());
         };
-        let sealer = sealers.swap_remove(place);
+        let sealer = sealers.swap_remove(position);
         if !matches!(open::prove(&sealer, &head.canary), Ok(true)) {
             return Err(FileError::NoProof.into());
         }
@@ -132,17 +132,17 @@ pub fn restore(
     options: &OpenOptions,
     source: Source<impl Read>,
     despite_findings: bool,
-    asked: Asked,
+    note: AuditNote,
     progress: &dyn Progress,
 ) -> Result<Restored, MaintenanceError> {
-    restore_in_stages(options, source, despite_findings, asked, progress, &always)
+    restore_in_stages(options, source, despite_findings, note, progress, &always)
 }
 
 pub(super) fn restore_in_stages(
     options: &OpenOptions,
     source: Source<impl Read>,
     despite_findings: bool,
-    asked: Asked,
+    note: AuditNote,
     progress: &dyn Progress,
     go_on: GoOn<'_>,
 ) -> Result<Restored, MaintenanceError> {
@@ -154,14 +154,14 @@ pub(super) fn restore_in_stages(
         told,
         sealer: old,
     } = source.open(&options.master)?;
-    let place = Folder::take(options)?;
+    let target = Folder::take(options)?;
     refuse_full(store)?;
-    let built = Rebuild::begin(place)?.attempt(|rebuild| {
+    let built = Rebuild::begin(target)?.attempt(|rebuild| {
         let new = Sealer::new(&options.master);
         let is_old = old.key_id() != new.key_id();
         let db = replay(rebuild, decoder, is_old.then_some((&old, &new)), progress)?;
         let after = json!(told);
-        asked.note(&db, "store.restore", None, Some(&after))?;
+        note.write(&db, "store.restore", None, Some(&after))?;
         let report = read_through(&db, new, progress)?;
         match report.is_whole() || despite_findings {
             true => Ok((db, report)),

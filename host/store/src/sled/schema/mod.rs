@@ -280,7 +280,10 @@ pub(super) fn pending_callbacks_for(account: &AccountId, reference: &str) -> Key
 }
 
 pub(super) fn pending_callback(account: &AccountId, reference: &str, ordinal: u32) -> Key {
-    key(&[&pending_callbacks_for(account, reference), &ordinal.to_be_bytes()])
+    key(&[
+        &pending_callbacks_for(account, reference),
+        &ordinal.to_be_bytes(),
+    ])
 }
 
 pub(super) fn pending_callback_end(until: Time, callback: &[u8]) -> Key {
@@ -415,13 +418,18 @@ mod tests {
     #[test]
     fn no_reference_is_anothers_prefix() {
         let account = AccountId::parse("sandbox-test").unwrap();
-        assert!(!pending_callback(&account, "ab", 0).starts_with(&pending_callbacks_for(&account, "a")));
+        assert!(
+            !pending_callback(&account, "ab", 0).starts_with(&pending_callbacks_for(&account, "a"))
+        );
         assert_eq!(
             account_in(&pending_callback(&account, "x", 1)),
             Some(&b"sandbox-test"[..])
         );
         let until = Time::from_secs(3);
         let row = pending_callback(&account, "x", 1);
-        assert_eq!(pending_callback_of_end(&pending_callback_end(until, &row)), Some(&row[..]));
+        assert_eq!(
+            pending_callback_of_end(&pending_callback_end(until, &row)),
+            Some(&row[..])
+        );
     }
 }

@@ -196,7 +196,11 @@ struct PreviousReport {
 }
 
 /// A pending callback's row.
-pub(in crate::sled) fn pending_callback(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+pub(in crate::sled) fn pending_callback(
+    _: &Memtable,
+    key: &[u8],
+    row: &[u8],
+) -> Result<IVec, Fault> {
     let (old, until): (Option<PreviousReport>, Time) = records::decode(key, row)?;
     let report = old.map(|old| Report {
         reference: old.reference,

@@ -20,7 +20,7 @@ use super::*;
 use crate::Payments as _;
 use crate::suite::fixtures::*;
 use crate::suite::resellers;
-use crate::{Claimed, Retention, TRIED_MOST};
+use crate::{ClaimedDeliveries, Retention, TRIED_MOST};
 
 /// What the last part of an operation may touch beyond [`Touched::BY_OPERATION`]: a look at 256 payments
 /// that were made together, or a payment with all its attempts and decisions.
@@ -105,7 +105,7 @@ async fn claimed(store: &Shared, from: EndpointId, many: usize) -> Vec<DeliveryI
     while ids.len() < many {
         let claim = store.claim(from, later(5), Duration::from_secs(DAY), TRIED_MOST);
         match claim.await.unwrap() {
-            Claimed::Due { deliveries, .. } if !deliveries.is_empty() => {
+            ClaimedDeliveries::Due { deliveries, .. } if !deliveries.is_empty() => {
                 ids.extend(deliveries.into_iter().map(|delivery| delivery.id));
             }
             other => panic!("{other:?}"),

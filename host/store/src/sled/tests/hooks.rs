@@ -266,7 +266,7 @@ async fn what_failed_is_queued_again_beside_what_is_damaged() {
     assert_eq!(recover().await, queued(2));
     let lease = Duration::from_secs(60);
     let claimed = store.claim(endpoint, later(99), lease, 9).await.unwrap();
-    let crate::Claimed::Due { deliveries, .. } = claimed else {
+    let crate::ClaimedDeliveries::Due { deliveries, .. } = claimed else {
         panic!("the endpoint is held");
     };
     assert_eq!(deliveries.len(), 2);

@@ -108,8 +108,8 @@ async fn an_index_that_leads_elsewhere_is_named() {
         let (_, other) = db.scan_prefix(b"rtn/").nth(1).unwrap().unwrap();
         let (key, _) = db.scan_prefix(b"rtn/").next().unwrap().unwrap();
         let key_of_other = db.scan_prefix(b"rtn/").nth(1).unwrap().unwrap().0;
-        let place: AttemptPlace = records::decode(&key_of_other, &other).unwrap();
-        db.insert(&key, records::encode(&key, &place).unwrap())
+        let attempt_key: AttemptKey = records::decode(&key_of_other, &other).unwrap();
+        db.insert(&key, records::encode(&key, &attempt_key).unwrap())
             .unwrap();
     })
     .await;
