@@ -244,7 +244,7 @@ pub trait Payments: Send + Sync {
         now: Time,
     ) -> Answer<'_, KeptCallback>;
 
-    /// Takes payments with something due, in order of time: nobody else gets them before `lease`
+    /// Takes payments with something due, in order of time: no other caller gets them before `lease`
     /// has passed or [`Step::Release`]. None only where nothing is left to take. Each payment is taken
     /// whole, but not all of them at once: others have their turn in between.
     fn claim_due(&self, now: Time, lease: Duration, at_most: usize) -> Answer<'_, Vec<PaymentId>>;
@@ -287,7 +287,7 @@ pub trait Payments: Send + Sync {
 pub enum Replaced<T> {
     /// Written.
     Done(T),
-    /// Somebody else changed it meanwhile: read it again.
+    /// It was changed meanwhile: read it again.
     Stale,
     /// There is no such record.
     Unknown,

@@ -2,7 +2,7 @@
 //! makes the rows durable with one write and one sync of the log, shows them in the memtable, and has all
 //! answered.
 //!
-//! What the memtable shows is therefore on the disk. While rows go in, nobody reads.
+//! What the memtable shows is therefore on the disk. While rows go in, all readers are kept out.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use crate::Fault;
 /// Most operations of one batch: beyond it a sync is no longer what the time goes to, and the first
 /// of the group would wait for the last.
 const GROUP: usize = 256;
-/// Rows from which on a group takes no further operation. Nobody reads while they go into the memtable;
+/// Rows from which on a group takes no further operation. Readers wait while they go into the memtable;
 /// more would save syncs that hardly count any more.
 const GROUP_ROWS: usize = 1024;
 /// Bytes of rows from which on a group takes no further operation: a file of the log has room for it.
@@ -61,7 +61,7 @@ pub(super) trait Operation: Send + 'static {
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault>;
 }
 
-/// Answers: with what the operation came to, or why it was not done. Whoever is not answered hears
+/// Answers: with what the operation came to, or why it was not done. A caller that is not answered hears
 /// [`Fault::Stopping`].
 pub(super) type Settle = Box<dyn FnOnce(Result<(), Fault>) + Send>;
 
@@ -100,7 +100,7 @@ impl<O: Operation> Job for Submission<O> {
             Err(_) => rows.roll_back(),
         }
         Box::new(move |done| {
-            // Whoever asked may be gone.
+            // The caller may be gone.
             let _gone = reply.send(done.and(outcome));
         })
     }
@@ -172,7 +172,7 @@ impl Applier {
                     tracing::error!(%why, "the store does not end in order");
                     keeper.close();
                 }
-                // Whoever still waits hears `Stopping`.
+                // Callers that still wait hear `Stopping`.
                 writers.inbox.end();
                 end.send_replace(Some(how));
             })?;
@@ -275,7 +275,7 @@ fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
         };
         tracing::error!(%why, "the disk failed: the store is closed and tried again");
         keeper.fail(&why);
-        // Whether those groups are there once the database is open again, nobody knows before.
+        // Whether those groups are there is known once the database is open again.
         shared.commits.cut_off();
         shared.inbox.restart();
         drop_quietly(writable);
@@ -427,7 +427,7 @@ impl Writer<'_> {
         job.apply(rows)
     }
 
-    /// Makes a group durable and shows it. Where that fails whoever waits for it hears `Stopping`: it
+    /// Makes a group durable and shows it. Where that fails its callers hear `Stopping`: it
     /// may be on the disk or not.
     fn commit(&mut self, (mut written, entered): (Written, Vec<Entered>)) -> Result<(), String> {
         let mut nonces = self.nonces.lock();
@@ -485,7 +485,7 @@ impl Writer<'_> {
         self.shared.committed(number, made);
     }
 
-    /// The last checkpoint. Whoever opens the database next finds a snapshot beside it, which must not
+    /// The last checkpoint. The next start finds a snapshot beside the database, which must not
     /// know of anything that a power cut can still take.
     fn end(&mut self) -> Result<(), String> {
         self.checkpoints

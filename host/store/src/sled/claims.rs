@@ -151,7 +151,7 @@ impl<O: Operation> Operation for Ringing<O> {
 }
 
 /// Rings when it is dropped. It travels with the answer, which is given after the commit, so it rings
-/// then even where whoever asked has gone.
+/// then even where the caller has gone.
 pub(super) struct Ring {
     claims: Arc<Claims>,
     endpoints: Vec<EndpointId>,

@@ -102,8 +102,9 @@ impl Operation for Redeem {
         if code.environment == Environment::Live && !merchant.live_approved {
             return Ok(Exchanged::NotLiveApproved);
         }
-        let key = schema::connect::connection(code.merchant, code.environment, &code.origin);
-        let before: Option<Connection> = rows.load(&key)?;
+        let connection_key =
+            schema::connect::connection(code.merchant, code.environment, &code.origin);
+        let before: Option<Connection> = rows.load(&connection_key)?;
         // Everything that can say no comes before anything is written.
         if !has_room(
             rows,
@@ -135,7 +136,7 @@ impl Operation for Redeem {
         api_keys::write_new(rows, &key)?;
         endpoints::write_new(rows, &self.secrets.sealer, &endpoint, &endpoint_secrets)?;
         rows.save(schema::merchant(merchant.id), &merchant)?;
-        rows.save(key, &connection)?;
+        rows.save(connection_key, &connection)?;
         let audited = Audited {
             before: before.as_ref().map(told),
             ..self.audited
@@ -242,7 +243,7 @@ impl Connects for SledStore {
     }
 
     fn exchange(&self, exchange: Exchange, audited: Audited, now: Time) -> Answer<'_, Exchanged> {
-        // What still waits for the earlier endpoint is for whoever delivers to end.
+        // What still waits for the earlier endpoint is for the worker to end.
         self.operate_ringing(Redeem {
             exchange,
             audited,

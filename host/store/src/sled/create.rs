@@ -100,7 +100,7 @@ impl Create {
         })
     }
 
-    /// Why whoever asked may not any more, now that it is written.
+    /// Why the caller may not any more, now that it is written.
     fn refused(&self, rows: &Rows<'_>) -> Result<Option<Created>, Fault> {
         let Some(hash) = self.authority else {
             return Ok(None);

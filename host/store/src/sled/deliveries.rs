@@ -43,7 +43,7 @@ const SORTED: usize = 2000;
 const MAX_WAITING: usize = 1000;
 
 impl SledStore {
-    /// Does an operation that may queue deliveries; whoever delivers hears of it after the commit.
+    /// Does an operation that may queue deliveries; the worker hears of it after the commit.
     pub(super) fn operate_ringing<O: Operation>(&self, operation: O) -> Answer<'_, O::Outcome> {
         let claims = Arc::clone(&self.claims);
         let operation = Ringing { operation, claims };

@@ -31,7 +31,7 @@ const RESERVE: u64 = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How soon a disk that failed is tried again, at first.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// The same after many times: soon enough for whoever has just made room.
+/// The same after many times: soon enough for an operator who has just made room.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// The database as reads find it.
@@ -55,12 +55,12 @@ impl Engine {
     }
 }
 
-/// What is said to whoever asks for something while the disk fails.
+/// What callers are told while the disk fails.
 pub(super) fn failing(why: &str) -> String {
     format!("the disk failed ({why}); see to its space and health, the store goes on by itself")
 }
 
-/// The database, shared by those who read and the thread that writes. Whoever reads holds the lock
+/// The database, shared by the readers and the applier. A reader holds the lock
 /// as long as the read lasts.
 pub(super) type Shared = Arc<RwLock<Engine>>;
 
@@ -167,12 +167,12 @@ impl Keeper {
         Ok((keeper, writable))
     }
 
-    /// The database, for those who read.
+    /// The database, for readers.
     pub(super) fn shared(&self) -> Shared {
         Arc::clone(&self.shared)
     }
 
-    /// Keeps everybody from reading until it is dropped: what is written meanwhile is seen whole.
+    /// Keeps all readers out until it is dropped: what is written meanwhile is seen whole.
     pub(super) fn exclusive(&self) -> impl Drop + '_ {
         self.shared.write()
     }
@@ -217,7 +217,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Takes the database away from those who read, because the disk failed. Returns when nobody
+    /// Takes the database away from the readers, because the disk failed. Returns when none
     /// reads any more.
     pub(super) fn fail(&self, why: &str) {
         let failing = Engine::Failing(failing(why));
@@ -231,7 +231,7 @@ impl Keeper {
         drop_quietly(before);
     }
 
-    /// Waits until the database opens again. `acknowledged` is the last group that anybody was
+    /// Waits until the database opens again. `acknowledged` is the last group that a caller was
     /// answered for; `pause` waits for some time and refuses operations meanwhile.
     pub(super) fn reopen(
         &mut self,

@@ -9,7 +9,7 @@ use super::applier::Job;
 use super::engine::Pause;
 use crate::Fault;
 
-/// Operations that may wait. At 20,000 a second this is a fifth of a second: whoever comes later is
+/// Operations that may wait. At 20,000 a second this is a fifth of a second: a later caller is
 /// better told to try again than kept waiting.
 const QUEUE: usize = 4096;
 

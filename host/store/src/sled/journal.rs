@@ -2,7 +2,7 @@
 //!
 //! sled's way to the disk wakes seven threads, waits for the disk twice, and writes whole pages. So each
 //! group is appended here and answered; sled is brought to the disk behind the answers, once an epoch.
-//! Whoever opens the store takes from here what sled may not have.
+//! The next start takes from here what sled may not have.
 //!
 //! There are two files, and each holds one **epoch**: groups that follow one another. An epoch is
 //! written over only when the database has all of it on the disk, while the next one is written into
@@ -159,7 +159,7 @@ impl Journal {
         self.files[self.current].sync_data()
     }
 
-    /// Remembers that a group is on the disk, before anybody is answered.
+    /// Remembers that a group is on the disk, before a caller is answered.
     pub(super) fn acknowledge(&self, group: u64) -> io::Result<()> {
         self.acknowledged.write(group)
     }

@@ -35,7 +35,7 @@ pub(super) struct Loaded {
     pub(super) books: Books,
 }
 
-/// Which payment it is about; none where nobody knows it.
+/// Which payment it is about; none where it is not known.
 pub(super) fn resolve(source: &impl Source, about: &About) -> Result<Option<PaymentId>, Fault> {
     let attempt_key: Option<AttemptKey> = match about {
         About::Payment(id) => return Ok(Some(*id)),
@@ -178,7 +178,7 @@ fn save_attempts(
 }
 
 /// Keeps one row per payment at the time when something is due. A row that it shares with others
-/// stays until its time: who finds it reads in the books that it is no longer about this one.
+/// stays until its time: the claim reads in the books that it is no longer about this one.
 fn move_due(rows: &mut Rows<'_>, books: &mut Books, ledger: &Ledger) {
     let due = ledger.due_at();
     if due == books.timer.map(Timer::at) {

@@ -6,8 +6,8 @@
 //! is removed as a whole when the last of them is free. Rows stand in the order of that time. They are
 //! read back when the store is opened.
 //!
-//! Kept of a nonce is half of a SHA-256 over reseller and nonce: nobody can take another's, and whoever
-//! finds two of his own that collide gains nothing.
+//! Kept of a nonce is half of a SHA-256 over reseller and nonce: no reseller can take another's, and one
+//! that finds two of its own that collide gains nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;

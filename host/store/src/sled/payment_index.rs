@@ -7,10 +7,10 @@
 //! writes the payments themselves, and read back when the store is opened (about 0.3 s a million).
 //!
 //! What is found here are positions; which payment is at one its row of `reg/` says (`payment_index_rows`): ids
-//! would be a third of the memory, and whoever finds a payment reads rows anyway.
+//! would be a third of the memory, and a reader that finds a payment reads rows anyway.
 //!
-//! A payment is found by 32 bits of a hash; who looks for it reads its row and compares. The hashes
-//! of what callers choose are keyed, so that nobody can choose what collides. Lists are chains from
+//! A payment is found by 32 bits of a hash; the reader reads its row and compares. The hashes
+//! of what callers choose are keyed, so that no caller can choose what collides. Lists are chains from
 //! the newest to the oldest, by merchant, by order, and of all.
 //!
 //! The buckets of the hashes grow one at a time, behind each other (linear hashing: W. Litwin, 1980),
@@ -178,7 +178,7 @@ pub(super) struct PaymentIndex {
     merchants: HashMap<MerchantId, OfMerchant>,
     newest: Option<Position>,
     milestones: Milestones,
-    /// When the newest was made. Whoever is made then or later is the newest of every list, and no
+    /// When the newest was made. A payment that is made then or later is the newest of every list, and no
     /// other has to be looked at: at a million payments each look waits for memory.
     latest: Time,
     /// How much newer than a payment those behind it in a list can be. Nothing, but where a clock went

@@ -143,7 +143,7 @@ impl Forget {
             let row = payment.map(|payment| PaymentRow::load(rows, payment));
             let made = match row.transpose() {
                 Ok(row) => row.flatten().map(|row| row.plain().created_at),
-                // It is told by whoever needs it, and must not stop the others.
+                // The operation that needs it tells, and it must not stop the others.
                 Err(Fault::Corrupt(_)) => None,
                 Err(fault) => return Err(fault),
             };

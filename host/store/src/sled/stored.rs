@@ -269,7 +269,7 @@ struct AttemptSecrets<'a> {
     answers: Cow<'a, [(String, Secret)]>,
     payer: Cow<'a, Payer>,
     returned: Option<Cow<'a, Secret>>,
-    /// Links and forms that let anybody pay, or show who pays.
+    /// Links and forms that let their holder pay, or show who pays.
     action: Option<Cow<'a, Action>>,
 }
 

@@ -29,7 +29,7 @@
 //! was written stands in it.
 //!
 //! A cut may tear a head that is being written, and a torn head is none. So the new ones stand in a file
-//! of their own before, and whoever opens the database next writes them once more. That file is gone from
+//! of their own before, and the next start writes them once more. That file is gone from
 //! the disk before sled opens anything.
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ const SEGMENT: i64 = (SEGMENT_BYTES as u64).cast_signed();
 /// Where in the file a segment begins, and its head.
 type HeadAt = (u64, Head);
 
-/// Makes all of a database durable that no engine has open, and its log tell its end. Whoever lets sled
+/// Makes all of a database durable that no engine has open, and its log tell its end. A caller that lets sled
 /// open one calls this before.
 ///
 /// # Errors
@@ -77,7 +77,7 @@ pub(super) fn settle_tail(folder: &Path) -> io::Result<()> {
         database.sync_data()?;
     }
     remove(folder)?;
-    // Names first: whoever was killed may have given a snapshot its name before it emptied segments.
+    // Names first: a process that was killed may have given a snapshot its name before it emptied segments.
     File::open(folder)?.sync_all()?;
     settle(folder)?;
     let tail = tail(&database, newest_snapshot(folder)?)?;

@@ -1,5 +1,5 @@
-//! Timers: rows in order of the time when something is due. Payments that were made together begin with one row for
-//! all of them; each has one of its own as soon as its time changes.
+//! Timers: rows in order of the time when something is due. Payments that were made together begin with one
+//! row for all of them; each has one of its own as soon as its time changes.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

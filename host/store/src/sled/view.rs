@@ -1,5 +1,5 @@
 //! Reads from outside: straight from the memtable, on the caller. It shows only what is on the disk, and
-//! whoever reads holds the lock of the engine, so no group is seen in part.
+//! the reader holds the lock of the engine, so no group is seen in part.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use crate::Fault;
 /// One read from outside, of any number of rows.
 pub(super) struct View<'a> {
     memtable: &'a Memtable,
-    /// A payment is entered when its row is in the memtable; who finds it here reads that row.
+    /// A payment is entered when its row is in the memtable; the reader that finds it here reads that row.
     index: &'a RwLock<PaymentIndex>,
     counter: Counter,
 }

@@ -156,7 +156,7 @@ pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Har
     for silent in [&elsewhere, &others, &off] {
         assert_eq!(to(&store, silent.id).await, []);
     }
-    // One event, one id, one body, whoever hears it.
+    // One event, one id, one body, whichever endpoint gets it.
     assert_eq!(only[0].event, told[0].event);
     let (due, _) = claim(&store, all.id, later(1)).await;
     let (same, _) = claim(&store, one.id, later(1)).await;
@@ -731,7 +731,7 @@ pub async fn whoever_delivers_hears_of_what_is_queued(harness: &dyn Harness) {
         let store = Arc::clone(&store);
         async move { store.queued().await }
     });
-    // Whoever asks for the step may go away: what it queued is heard of all the same.
+    // The caller of the step may go away: what it queued is heard of all the same.
     create(&store, "a", NOW).await;
     let step = store.step(payment_of("a"), open("x", "sandbox-test"), None, NOW);
     let asked_and_gone = async {

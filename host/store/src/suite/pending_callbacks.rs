@@ -22,7 +22,7 @@ pub async fn a_pending_report_is_applied_when_its_reference_is_known(harness: &d
             .await;
         assert_eq!(kept, Ok(KeptCallback::Kept));
     }
-    // The same reference of another account is somebody else's.
+    // The same reference of another account is another one.
     let elsewhere = Some(report("vendor-1", VendorStatus::Failed));
     store
         .keep_callback(

@@ -419,7 +419,7 @@ pub async fn merchants_are_listed_with_what_became_of_them(harness: &dyn Harness
     let end = later(1).after(Invitation::LIFE);
     expected[4].1 = Expired;
     assert_eq!(seen(merchants(&store, end).await), expected);
-    // The same in pages, and nobody else's.
+    // The same in pages, and no other reseller's.
     let mut paged = Vec::new();
     let mut paging = first(2);
     loop {
@@ -627,7 +627,7 @@ pub async fn after_a_revocation_open_attempts_run_on_and_none_starts(harness: &d
     );
     let (ledger, _) = done(&store, payment_of("running"), news(attempt, paid), NOW).await;
     assert_eq!(ledger.payment.status, Status::Completed);
-    // Whoever is authorized again starts again.
+    // A reseller that is authorized again starts again.
     delegate(&store, 1, true, NOW).await;
     done(
         &store,

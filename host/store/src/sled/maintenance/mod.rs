@@ -77,7 +77,7 @@ pub trait Progress {
     fn advance(&self, by: u64);
 }
 
-/// Nobody looks.
+/// No observer.
 impl Progress for () {
     fn begin(&self, _: &str, _: Unit, _: Option<u64>) {}
     fn advance(&self, _: u64) {}
@@ -153,7 +153,7 @@ impl MaintenanceError {
     }
 }
 
-/// A stopped store that is open, and nobody else's until this is dropped.
+/// A stopped store that is open, and locked against other processes until this is dropped.
 struct Stopped {
     db: Db,
     secrets: Secrets,

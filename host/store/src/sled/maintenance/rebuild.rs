@@ -3,7 +3,7 @@
 //! The new one is built in a folder beside the store's. Only when it is whole and on the disk do the
 //! two folders exchange their names, which the file system does in one step: whenever the process is
 //! ended, the store's name leads to the old one or to the new one, both whole. What is left under the
-//! other name is of no use to anybody, and whoever opens the store next removes it.
+//! other name is of no use, and the next start removes it.
 
 use std::fs::{self, File};
 use std::io;
@@ -27,7 +27,7 @@ fn beside(store: &Path) -> PathBuf {
     store.with_file_name(name)
 }
 
-/// Removes what a rebuild that was ended has left behind. Whoever calls it holds the store's lock.
+/// Removes what a rebuild that was ended has left behind. The caller holds the store's lock.
 pub(in crate::sled) fn remove_leftovers(store: &Path) -> io::Result<()> {
     let beside = beside(store);
     match fs::remove_dir_all(&beside) {
@@ -89,7 +89,7 @@ impl Rebuild {
         Packed::create(&self.beside.path)
     }
 
-    /// Opens its database, as whoever starts next will find it.
+    /// Opens its database, as the next start will find it.
     pub(super) fn open(&self) -> Result<Db, MaintenanceError> {
         Ok(open_engine(&self.beside)?)
     }

@@ -91,7 +91,7 @@ async fn full(options: &OpenOptions) -> Arc<SledStore> {
     }
     let paid = news("attempt of a", report("vendor-a", VendorStatus::Completed));
     done(&shared, payment_of("a"), paid, later(1)).await;
-    // Money that is given back is work for somebody.
+    // Money that is given back is work for an operator.
     let mut returned = report("vendor-a", VendorStatus::Completed);
     returned.returned.0 = 100;
     returned.particulars.references = vec!["statement-a".into()];

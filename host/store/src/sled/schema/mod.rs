@@ -139,7 +139,7 @@ pub(super) fn payment_index_first(key: &[u8]) -> Option<Position> {
     Some(Position::from_be_bytes(first))
 }
 
-/// By half of the hash, of which no two are alike either: whoever asks compares the whole.
+/// By half of the hash, of which no two are alike either: the reader compares the whole.
 pub(super) fn returning(token: TokenHash) -> Key {
     let (half, _) = token.0.split_at(16);
     key(&[b"rtn/", half])

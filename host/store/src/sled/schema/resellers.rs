@@ -8,7 +8,7 @@
 //! | `ivt/` | hash of the token | its invitation |
 //! | `ivn/` | reseller | how many invitations it has |
 //! | `dlg/` | reseller, merchant | a delegation |
-//! | `rel/` | reseller, newest first, invitation or merchant | –; everybody it has to do with |
+//! | `rel/` | reseller, newest first, invitation or merchant | –; all that it has to do with |
 //! | `cns/` | hash of a code's first characters | a consent code |
 //! | `cnx/` | end, hash | –; when a consent code ends |
 //! | `rpy/` | reseller, merchant, environment, newest first, payment | –; payments that it made |
@@ -81,7 +81,7 @@ pub(in crate::sled) fn relations_of(reseller: ResellerId) -> Key {
     key(&[b"rel/", &reseller.0.to_be_bytes()])
 }
 
-/// Somebody that a reseller has to do with.
+/// An invitation or a merchant that a reseller has to do with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sled) enum Relation {
     /// Because it was invited.

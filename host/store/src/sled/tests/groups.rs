@@ -67,7 +67,7 @@ async fn a_read_never_shows_what_is_not_yet_on_disk() {
         async move { store.create(new_payment("new"), None, NOW).await }
     });
     gated.reached.recv().await.unwrap();
-    // Nobody is kept waiting by it either.
+    // No caller is kept waiting by it either.
     let list = || async {
         let listed = store.payments(Default::default(), first(9)).await;
         page(listed.unwrap()).items.len()
