@@ -6,8 +6,9 @@ use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
-use super::rows::{Rows, Source};
+use super::operation::Operation;
+use super::rows::Rows;
+use super::source::Source;
 use super::{audits, resellers, schema};
 use crate::{Fault, KeyIssued};
 

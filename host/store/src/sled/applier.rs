@@ -20,14 +20,16 @@ use super::engine::{BeforeSync, Keeper, Reopened, Syncing, Writable, drop_quietl
 use super::inbox::{Inbox, Next};
 use super::journal::{FILE_BYTES, Journal};
 use super::memtable::Memtable;
-use super::nonces::AllTaken;
+use super::operation::{Job, Operation, Settle, Submission};
 use super::payment_cache::PaymentCache;
 use super::payment_index::PaymentIndex;
 use super::payment_index_rows::{Entered, Tail};
-use super::rows::{Made, Rows, Span, Written};
+use super::rows::{Made, Rows};
+use super::span::{Span, Written};
 use super::stats::Stats;
 #[cfg(any(test, feature = "suite"))]
 use super::stats::Took;
+use super::taken_nonces::AllTaken;
 use super::waiting::Callers;
 use super::{records, schema};
 use crate::Fault;
@@ -51,64 +53,6 @@ const DIRECTORY: [&[u8]; 5] = [
     schema::resellers::DELEGATIONS,
     schema::webhooks::ENDPOINTS,
 ];
-
-/// One thing that can happen to the store. No closures from outside: what can happen is a list.
-pub(super) trait Operation: Send + 'static {
-    /// What it answers.
-    type Outcome: Send + 'static;
-
-    /// Reads and writes rows. What it wrote is taken back where it fails.
-    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault>;
-}
-
-/// Answers: with what the operation came to, or why it was not done. A caller that is not answered hears
-/// [`Fault::Stopping`].
-pub(super) type Settle = Box<dyn FnOnce(Result<(), Fault>) + Send>;
-
-pub(super) trait Job: Send {
-    /// The operation's type, without the path to it and what goes around it.
-    #[cfg(any(test, feature = "suite"))]
-    fn name(&self) -> &'static str;
-
-    fn apply(self: Box<Self>, rows: &mut Rows<'_>) -> Settle;
-
-    /// Answers without doing anything.
-    fn refuse(self: Box<Self>, fault: Fault);
-}
-
-struct Submission<O: Operation> {
-    operation: O,
-    reply: oneshot::Sender<Result<O::Outcome, Fault>>,
-}
-
-impl<O: Operation> Job for Submission<O> {
-    #[cfg(any(test, feature = "suite"))]
-    fn name(&self) -> &'static str {
-        let name = std::any::type_name::<O>().trim_end_matches('>');
-        name.rsplit([':', '<']).next().unwrap_or(name)
-    }
-
-    fn apply(self: Box<Self>, rows: &mut Rows<'_>) -> Settle {
-        let Self { operation, reply } = *self;
-        rows.begin();
-        // Nothing here should panic; where it does, one payment suffers and not all of them. The
-        // overlay is rolled back to what it was, so nothing half-written is seen.
-        let outcome = catch_unwind(AssertUnwindSafe(|| operation.apply(rows)))
-            .unwrap_or_else(|_| Err(Fault::Unavailable("the operation panicked".into())));
-        match outcome {
-            Ok(_) => rows.keep(),
-            Err(_) => rows.roll_back(),
-        }
-        Box::new(move |done| {
-            // The caller may be gone.
-            let _gone = reply.send(done.and(outcome));
-        })
-    }
-
-    fn refuse(self: Box<Self>, fault: Fault) {
-        let _gone = self.reply.send(Err(fault));
-    }
-}
 
 /// What the thread and its callers share.
 #[derive(Default)]

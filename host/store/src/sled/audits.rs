@@ -5,10 +5,11 @@ use kassette_domain::audit::{AuditEntry, Audited};
 use kassette_domain::id::OperatorId;
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
+use super::operation::Operation;
 use super::records;
-use super::rows::{Rows, Source};
+use super::rows::Rows;
 use super::schema::{self, Key};
+use super::source::Source;
 use crate::Fault;
 
 /// The next line of a chain, with the rows that it takes.

@@ -10,11 +10,13 @@ use kassette_domain::time::Time;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::applier::Operation;
 use super::endpoints;
+use super::operation::Operation;
 use super::outbox::{BodyRow, DeliveryRow, read_due};
-use super::rows::{Rows, Source, Span};
+use super::rows::Rows;
 use super::schema;
+use super::source::Source;
+use super::span::Span;
 use super::view::View;
 use crate::{ClaimedDeliveries, DueDelivery, Fault};
 

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
-use super::rows::{Made, Written};
+use super::rows::Made;
+use super::span::Written;
 
 /// Bytes of groups that may wait to be taken. A reader that falls this far behind what is written
 /// does not catch up; memory is needed for payments.

@@ -13,9 +13,11 @@ use kassette_domain::site::VerifiedDomain;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::Endpoint;
 
-use super::applier::Operation;
 use super::lists::Order;
-use super::rows::{Rows, Source, Span};
+use super::operation::Operation;
+use super::rows::Rows;
+use super::source::Source;
+use super::span::Span;
 use super::store::SledStore;
 use super::{Secrets, api_keys, audits, endpoints, records, schema};
 use crate::{Answer, CodeIssued, CodeUsed, Connects, Exchange, Exchanged, Fault, Listed, Paging};

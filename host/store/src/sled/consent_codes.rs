@@ -5,8 +5,10 @@ use kassette_domain::audit::Audited;
 use kassette_domain::consent::ConsentCode;
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
-use super::rows::{Rows, Source, Span};
+use super::operation::Operation;
+use super::rows::Rows;
+use super::source::Source;
+use super::span::Span;
 use super::{audits, schema};
 use crate::Fault;
 

@@ -8,11 +8,12 @@ use kassette_domain::ledger::Ledger;
 use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
+use super::operation::Operation;
 use super::payment_index::{Entry, Mark};
 use super::payment_index_rows::Entered;
-use super::rows::{Rows, Source};
+use super::rows::Rows;
 use super::schema::{self, Key};
+use super::source::Source;
 use super::stored::{Books, PaymentRow, Timer};
 use super::{Secrets, delegations, ledgers};
 use crate::{Created, Fault};

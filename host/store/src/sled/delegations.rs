@@ -11,10 +11,11 @@ use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::reseller::{Barred, may_work};
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
-use super::rows::{Rows, Source};
+use super::operation::Operation;
+use super::rows::Rows;
 use super::schema::Key;
 use super::schema::resellers::Relation;
+use super::source::Source;
 use super::{audits, invitations, records, resellers, schema};
 use crate::Fault;
 

@@ -8,10 +8,12 @@ use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, HELD_BACK_MOST, Recorded, Tried};
 
-use super::applier::Operation;
+use super::operation::Operation;
 use super::outbox::{self, DeliveryRow};
-use super::rows::{Rows, Source, Span};
+use super::rows::Rows;
 use super::schema;
+use super::source::Source;
+use super::span::Span;
 use super::{Secrets, audits, endpoints, records};
 use crate::{Fault, Pruned, Recovered, Redelivered, Swept, SwitchOff, TriedOutcome};
 

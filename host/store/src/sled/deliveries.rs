@@ -11,17 +11,18 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
 
-use super::applier::Operation;
 use super::claims::Ringing;
 use super::deliver::{
     Prune, QueueTest, RecordAll, RecordTried, Recover, Redeliver, Sweep, trailing_id,
 };
 use super::endpoints::{self, CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint};
 use super::lists::Order;
+use super::operation::Operation;
 use super::outbox::{self, DeliveryRow, read_due};
-use super::rows::{Source, Span};
 use super::schema::Key;
 use super::schema::webhooks::ID;
+use super::source::Source;
+use super::span::Span;
 use super::store::SledStore;
 use super::view::View;
 use super::{records, schema};

@@ -9,11 +9,13 @@ use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 
 use super::api_keys::{Issue, MAX_SEEN, Revoke, Rotate, SEEN_AT_ONCE, Seen};
-use super::applier::Operation;
 use super::audits::{self, Audit};
 use super::lists::Order;
+use super::operation::Operation;
 use super::operators::{CreateOperator, RemoveOperator};
-use super::rows::{Rows, Source, Span};
+use super::rows::Rows;
+use super::source::Source;
+use super::span::Span;
 use super::store::SledStore;
 use super::view::View;
 use super::{records, schema};

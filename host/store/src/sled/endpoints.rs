@@ -11,9 +11,10 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
 use serde::{Deserialize, Serialize};
 
-use super::applier::Operation;
-use super::rows::{Rows, Source};
+use super::operation::Operation;
+use super::rows::Rows;
 use super::seal::Sealer;
+use super::source::Source;
 use super::stored::closed;
 use super::{Secrets, audits, outbox, records, schema};
 use crate::{EndpointCreated, EndpointDeleted, EndpointRotated, Fault, Replaced, SwitchOff};

@@ -18,10 +18,10 @@ use super::durable::{Files, free_bytes};
 use super::flush_watchdog::FlushWatchdog;
 use super::journal::Journal;
 use super::memtable::Memtable;
-use super::nonces::AllTaken;
 use super::open::{FORMAT, Folder, OpenError, Opened, open_as};
 use super::payment_index::PaymentIndex;
 use super::payment_index_rows::Tail;
+use super::taken_nonces::AllTaken;
 use crate::Fault;
 
 /// Free bytes below which nothing new is taken. The largest group, the pages that sled moves for it

@@ -15,10 +15,11 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::applier::Operation;
-use super::rows::{Rows, Source};
+use super::operation::Operation;
+use super::rows::Rows;
 use super::schema::resellers::Relation;
 use super::seal::Sealer;
+use super::source::Source;
 use super::stored::closed;
 use super::{Secrets, audits, delegations, records, resellers, schema};
 use crate::{Answered, Fault, InvitationStanding, Invited};

@@ -9,18 +9,18 @@ use kassette_domain::payment::{Decision, Payment, Settlement, Status};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
 
-use super::rows::{Rows, Source};
+use super::rows::Rows;
 use super::schema::{self, Line};
 use super::seal::{Sealer, random_id};
-use super::stored::{AttemptKey, Books, EventRow, PaymentRow, Timer, encode_attempt, load_attempt};
+use super::source::Source;
+use super::stored::{
+    AttemptKey, Books, EventRow, MAX_TRANSITIONS, PaymentRow, Timer, encode_attempt, load_attempt,
+};
 use super::{outbox, records, works};
 use crate::{About, Fault};
 
 /// Most routing decisions kept of one payment: one per attempt and one at creation fit five times.
 pub(super) const MAX_DECISIONS: u16 = 100;
-/// Most lines of a timeline. A vendor that repeats news for ever fills it to the quarter; what
-/// really happens to a payment takes a few dozen.
-pub(super) const MAX_TRANSITIONS: u16 = 1000;
 /// From here on, lines that changed nothing are left out.
 const MAX_IDLE_TRANSITIONS: u16 = MAX_TRANSITIONS / 4;
 /// Most events of one payment.

@@ -12,11 +12,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kassette_domain::id::PaymentId;
 
+use super::payment_index::period::Period;
 use super::payment_index::{List, Position};
 use super::payment_index_rows::Ids;
-use super::period::Period;
-use super::rows::{Source as _, Span};
 use super::schema::Key;
+use super::source::Source as _;
+use super::span::Span;
 use super::store::SledStore;
 use super::view::View;
 use crate::{Answer, Fault, Listed, Page, Paging};

@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use ::sled::{Db, IVec, Tree};
 use parking_lot::RwLock;
 
-use super::rows::{Span, Written, engine};
 use super::schema::{self, Key};
+use super::span::{Span, Written, engine};
 use crate::Fault;
 
 /// Rows of an epoch as they were last written; none for one that was removed.

@@ -5,18 +5,19 @@
 //! | `open`, `durable` | opening, and what makes a write survive a crash of the machine |
 //! | `tail`, `segment` | where sled's log ends, so that no cut at a start costs any of it; how it is written |
 //! | `engine`, `flush_watchdog` | the open database, and how the store goes on after a disk that failed |
-//! | `applier`, `inbox`, `stats` | the writing thread: groups of operations, one write and one sync each |
+//! | `applier`, `operation`, `inbox`, `stats` | the writing thread: groups of operations, one write and one sync each |
 //! | `journal`, `checkpoint`, `waiting` | the log that makes a group durable; the database behind it; callers |
 //! | `payment_index`, `payment_index_rows` | every payment in memory, by what it is found, and the rows of that |
 //! | `payment_cache` | payments as they were last read |
-//! | `period` | where in a list of payments those of a time begin |
+//! | `payment_index/period` | where in a list of payments those of a time begin |
 //! | `memtable` | rows as they are on the disk: the database, and above it what the log alone has |
+//! | `source`, `span` | where rows are read, and ranges of keys |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
 //! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
 //! | `ledgers`, `create`, `step`, `pending_callbacks`, `timers`, `works`, `audits`, `retention` | operations on payments |
 //! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
 //! | `connects`, `schema::connect` | connect codes and exchanges |
-//! | `nonces` | nonces of signed requests that are taken |
+//! | `nonces`, `taken_nonces` | nonces of signed requests that are taken |
 //! | `resellers`, `invitations`, `delegations`, `consent_codes`, `schema::resellers` | resellers, and what merchants grant them |
 //! | `outbox`, `endpoints`, `deliver`, `claims`, `schema::webhooks` | events on their way to webhooks |
 //! | `payments`, `search`, `deliveries`, `reselling`, `lists`, `store`, `upkeep` | the traits |
@@ -48,6 +49,7 @@ pub mod maintenance;
 mod memtable;
 mod nonces;
 mod open;
+mod operation;
 mod operators;
 mod outbox;
 mod payment_cache;
@@ -55,7 +57,6 @@ mod payment_index;
 mod payment_index_rows;
 mod payments;
 mod pending_callbacks;
-mod period;
 mod records;
 mod resellers;
 mod reselling;
@@ -65,11 +66,14 @@ mod schema;
 mod seal;
 mod search;
 mod segment;
+mod source;
+mod span;
 mod stats;
 mod step;
 mod store;
 mod stored;
 mod tail;
+mod taken_nonces;
 mod timers;
 mod upkeep;
 mod view;

@@ -15,19 +15,17 @@ use zeroize::Zeroizing;
 use super::durable::{Files, forget_cached, sync_with_parents};
 use super::journal::{Journal, Logged};
 use super::memtable::{self, EpochRows};
-use super::nonces::AllTaken;
 use super::payment_index::PaymentIndex;
 use super::payment_index_rows::{self, Tail};
 use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
+use super::segment::SEGMENT_BYTES;
 use super::tail::settle_tail;
-use super::{maintenance, records, schema};
+use super::taken_nonces::AllTaken;
+use super::{records, schema};
 use crate::Fault;
 
 /// The version of the rows' layout that this program reads and writes.
 pub(super) const FORMAT: u32 = 4;
-/// Bytes of a segment of sled's log. A quarter of it is more than a page of sixteen of our longest rows:
-/// what is longer sled would put into a file of its own, which it never syncs.
-pub(super) const SEGMENT_BYTES: usize = 8 << 20;
 /// sled's file with its settings.
 const CONF: &str = "conf";
 /// Sealed in every store, so that a wrong master key is known at once.
@@ -206,31 +204,13 @@ pub(super) struct Opened {
     pub(super) nonces: AllTaken,
 }
 
-/// Takes a folder, and opens or makes the database in it. One of the format before is brought to this
-/// one first.
-pub(super) fn open(options: &OpenOptions, sealer: &Sealer) -> Result<(Folder, Opened), OpenError> {
-    let folder = Folder::take(options)?;
-    match open_as(&folder, sealer, FORMAT) {
-        Err(OpenError::Older { found, path }) if found == maintenance::PREVIOUS_FORMAT => {
-            maintenance::upgrade(folder, options).map_err(|error| OpenError::NotUpgraded {
-                path,
-                detail: error.to_string(),
-            })?;
-        }
-        opened => return Ok((folder, opened?)),
-    }
-    let folder = Folder::take(options)?;
-    let opened = open_as(&folder, sealer, FORMAT)?;
-    Ok((folder, opened))
-}
-
 /// Opens the database in a folder, which has to have a format; makes one where there is none.
 pub(super) fn open_as(folder: &Folder, sealer: &Sealer, format: u32) -> Result<Opened, OpenError> {
     let path = folder.path.as_path();
     let io = OpenError::io(path);
     forget_cached(path).map_err(io)?;
     remove_unfinished(path).map_err(io)?;
-    maintenance::remove_leftovers(path).map_err(io)?;
+    remove_leftovers(path).map_err(io)?;
     settle_conf(path).map_err(io)?;
     let db = open_engine(folder)?;
     let (journal, logged) = Journal::open(path).map_err(io)?;
@@ -268,6 +248,26 @@ pub(super) fn open_as(folder: &Folder, sealer: &Sealer, format: u32) -> Result<O
         tail,
         nonces,
     })
+}
+
+/// Where a store is built before it takes the place of the one in `store`.
+pub(super) fn beside(store: &Path) -> PathBuf {
+    let mut name = store.file_name().unwrap_or_default().to_owned();
+    name.push(".rebuilding");
+    store.with_file_name(name)
+}
+
+/// Removes what a rebuild that was ended has left behind. The caller holds the store's lock.
+pub(super) fn remove_leftovers(store: &Path) -> io::Result<()> {
+    let beside = beside(store);
+    match fs::remove_dir_all(&beside) {
+        Ok(()) => {
+            tracing::warn!(folder = %beside.display(), "what an unfinished rebuild left behind is removed");
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// sled locks its file too, but says so in a text that cannot be told from other failures.

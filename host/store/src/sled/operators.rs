@@ -6,8 +6,10 @@ use kassette_domain::key::TokenHash;
 use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
-use super::rows::{Rows, Source, Span};
+use super::operation::Operation;
+use super::rows::Rows;
+use super::source::Source;
+use super::span::Span;
 use super::{audits, records, schema};
 use crate::Fault;
 

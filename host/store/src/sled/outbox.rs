@@ -13,9 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use super::endpoints::Roster;
 use super::records;
-use super::rows::{Rows, Source, Span};
+use super::rows::Rows;
 use super::schema::{self, Key};
 use super::seal::random_id;
+use super::source::Source;
+use super::span::Span;
 use crate::Fault;
 
 /// Longest answer that stands in the log itself, bytes; a longer one has a row of its own, so that

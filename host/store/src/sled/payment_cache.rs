@@ -5,14 +5,15 @@
 //! its sync and before any caller hears of it; a read that was under way meanwhile is not remembered.
 
 use std::collections::HashMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::payment::Payment;
 use parking_lot::Mutex;
 
-use super::rows::Written;
 use super::schema;
+use super::span::Written;
 
 /// Locks that share the payments between them.
 const SHARDS: usize = 64;
@@ -75,7 +76,7 @@ impl PaymentCache {
 
     /// Forgets what a group has written.
     pub(super) fn invalidate(&self, written: &Written) {
-        for key in schema::of_payments(written) {
+        for key in payments_in(written) {
             let mut shard = self.shard(key).lock();
             shard.written += 1;
             shard.payments.remove(&key);
@@ -90,6 +91,13 @@ impl PaymentCache {
             shard.payments.clear();
         }
     }
+}
+
+/// The payments whose own rows a group has written.
+fn payments_in(written: &Written) -> impl Iterator<Item = PaymentId> {
+    let rows = written.range::<[u8], _>((Bound::Included(schema::PAYMENTS), Bound::Unbounded));
+    rows.map_while(|(key, _)| key.strip_prefix(schema::PAYMENTS))
+        .filter_map(|id| id.try_into().ok().map(PaymentId::from_bytes))
 }
 
 #[cfg(test)]

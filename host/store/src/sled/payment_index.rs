@@ -18,6 +18,7 @@
 //! than 65,536, so the bucket that a payment is in says half of its hash, and the other half is kept.
 
 mod listing;
+pub(super) mod period;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -27,7 +28,7 @@ use kassette_domain::id::{MerchantId, PaymentId};
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::period::Milestones;
+use period::Milestones;
 
 pub(super) use listing::Walked;
 

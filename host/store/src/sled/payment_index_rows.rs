@@ -8,7 +8,8 @@ use kassette_domain::id::PaymentId;
 use kassette_domain::time::Time;
 
 use super::payment_index::{Entry, PaymentIndex, Position};
-use super::rows::{Source, Span, Written, engine};
+use super::source::Source;
+use super::span::{Span, Written, engine};
 use super::{records, schema};
 use crate::Fault;
 
@@ -88,6 +89,16 @@ impl Ids {
         let entry = entry.ok_or_else(|| records::damaged(&key, "it is cut off"))?;
         Ok(entry.id)
     }
+}
+
+/// Payments by their positions, in order, as far as there are any; none for one whose row of the index is
+/// damaged.
+pub(super) fn at_positions(
+    source: &impl Source,
+    first: Position,
+    count: u16,
+) -> Result<Vec<Option<PaymentId>>, Fault> {
+    ids_at(source, source.positions(first, count))
 }
 
 /// The payments at positions that follow one another; none for one whose row of the payment index is damaged

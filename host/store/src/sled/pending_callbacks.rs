@@ -7,9 +7,11 @@ use kassette_domain::id::AccountId;
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
-use super::rows::{Rows, Source, Span};
+use super::operation::Operation;
+use super::rows::Rows;
 use super::schema;
+use super::source::Source;
+use super::span::Span;
 use super::stored::{AttemptKey, PendingCallback};
 use crate::{Fault, KeptCallback};
 

@@ -5,10 +5,11 @@ use kassette_domain::id::ResellerId;
 use kassette_domain::reseller::Reseller;
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
 use super::audits;
-use super::rows::{Rows, Source};
+use super::operation::Operation;
+use super::rows::Rows;
 use super::schema;
+use super::source::Source;
 use crate::Fault;
 
 /// A new reseller.

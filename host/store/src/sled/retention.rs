@@ -14,11 +14,14 @@ use kassette_domain::ledger::{QuerySchedule, Step};
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::applier::Operation;
 use super::ledgers::{self, Loaded};
+use super::operation::Operation;
 use super::payment_index::Position;
-use super::rows::{Rows, Source, Span};
+use super::payment_index_rows;
+use super::rows::Rows;
 use super::schema::{self, Line};
+use super::source::Source;
+use super::span::Span;
 use super::stored::PaymentRow;
 use super::{Secrets, connects, nonces, pending_callbacks};
 use crate::{Fault, Forgotten, Retention};
@@ -136,7 +139,7 @@ impl Forget {
         reached: &mut Reached,
         forgotten: &mut Forgotten,
     ) -> Result<(), Fault> {
-        for payment in rows.at_positions(reached.next, LOOKS)? {
+        for payment in payment_index_rows::at_positions(rows, reached.next, LOOKS)? {
             if rows.is_enough() {
                 break;
             }
@@ -181,7 +184,7 @@ impl Forget {
         let is_over = loaded.ledger.payment.status.is_final() && loaded.ledger.due_at().is_none();
         if !is_over {
             let again = self.now.after(AGAIN);
-            rows.put(schema::laggard(again, rule, payment), IVec::default());
+            rows.put(schema::laggard(again, rule.tag(), payment), IVec::default());
             forgotten.next_at(again);
             return Ok(());
         }

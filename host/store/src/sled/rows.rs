@@ -1,25 +1,22 @@
 //! Rows as an operation sees them: the memtable, and above it what its group has written so far.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow, Range};
+use std::ops::{ControlFlow, Range};
 
-use ::sled::{IVec, Tree};
+use ::sled::IVec;
 use kassette_domain::id::PaymentId;
 use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::memtable::Memtable;
-use super::nonces::AllTaken;
 use super::payment_index::{Fingerprint, Mark, PaymentIndex, Position};
-use super::payment_index_rows::{self, Entered, Ids};
+use super::payment_index_rows::{Entered, Ids};
 use super::records;
 use super::schema::Key;
+use super::source::Source;
+use super::span::{Span, Written};
+use super::taken_nonces::AllTaken;
 use crate::Fault;
-
-/// Rows written by one group of operations; none for one that was removed.
-pub(super) type Written = BTreeMap<Key, Option<IVec>>;
 
 /// Bytes of keys and values.
 fn bytes(written: &Written) -> usize {
@@ -78,138 +75,6 @@ impl Counter {
 
     pub(super) const fn touched(&self) -> Touched {
         self.0.get()
-    }
-}
-
-/// A range of keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) from: Bound<Key>,
-    pub(super) to: Bound<Key>,
-}
-
-impl Span {
-    /// All keys that begin so.
-    pub(super) fn prefix(prefix: &[u8]) -> Self {
-        let mut end = prefix.to_vec();
-        while end.last() == Some(&u8::MAX) {
-            end.pop();
-        }
-        let to = match end.last_mut() {
-            Some(last) => {
-                *last += 1;
-                Bound::Excluded(end)
-            }
-            None => Bound::Unbounded,
-        };
-        Self {
-            from: Bound::Included(prefix.to_vec()),
-            to,
-        }
-    }
-
-    /// What of it comes after a key.
-    pub(super) fn after(self, key: &[u8]) -> Self {
-        Self {
-            from: Bound::Excluded(key.to_vec()),
-            to: self.to,
-        }
-    }
-
-    /// What of it begins with a key.
-    pub(super) fn since(self, key: &[u8]) -> Self {
-        Self {
-            from: Bound::Included(key.to_vec()),
-            to: self.to,
-        }
-    }
-
-    /// What of it comes before a key.
-    pub(super) fn before(self, key: &[u8]) -> Self {
-        Self {
-            from: self.from,
-            to: Bound::Excluded(key.to_vec()),
-        }
-    }
-
-    /// Whether no key can be in it.
-    pub(super) fn is_empty(&self) -> bool {
-        match (&self.from, &self.to) {
-            (Bound::Included(from), Bound::Included(to)) => from > to,
-            (
-                Bound::Included(from) | Bound::Excluded(from),
-                Bound::Included(to) | Bound::Excluded(to),
-            ) => from >= to,
-            _ => false,
-        }
-    }
-
-    /// Where it begins and ends.
-    pub(super) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
-        (
-            self.from.as_ref().map(Vec::as_slice),
-            self.to.as_ref().map(Vec::as_slice),
-        )
-    }
-
-    /// The tree's rows in it, first to last.
-    pub(super) fn of(&self, tree: &Tree) -> sled::Iter {
-        tree.range::<&[u8], _>(self.bounds())
-    }
-
-    /// Whether a group has written into it.
-    pub(super) fn touches(&self, written: &Written) -> bool {
-        written.range::<[u8], _>(self.bounds()).next().is_some()
-    }
-}
-
-/// Where rows are read: in an operation, or from outside.
-pub(super) trait Source {
-    /// A row as it was written.
-    fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault>;
-
-    /// At most `limit` rows of a span, first to last.
-    fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault>;
-
-    /// Payments that a fingerprint may stand for: their rows tell.
-    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault>;
-
-    /// Those of some positions of the payment index at which there are payments.
-    fn positions(&self, first: Position, count: u16) -> Range<Position>;
-
-    /// Payments by their positions in the payment index, in order, as far as there are any; none for one whose
-    /// row there is damaged.
-    fn at_positions(&self, first: Position, count: u16) -> Result<Vec<Option<PaymentId>>, Fault>
-    where
-        Self: Sized,
-    {
-        payment_index_rows::ids_at(self, self.positions(first, count))
-    }
-
-    /// A row's value.
-    fn load<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, Fault> {
-        self.get(key)?
-            .map(|row| records::decode(key, &row))
-            .transpose()
-    }
-
-    /// A row that another row promises.
-    fn expect<T: DeserializeOwned>(&self, key: &[u8]) -> Result<T, Fault> {
-        self.load(key)?
-            .ok_or_else(|| records::damaged(key, "it is missing"))
-    }
-}
-
-/// What became of the database, in our words.
-pub(super) fn engine(error: &sled::Error) -> Fault {
-    tracing::error!(%error, "the storage engine failed");
-    match error {
-        sled::Error::Corruption { .. } => records::unreadable(),
-        // A page that lies past the end of a file.
-        sled::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            records::unreadable()
-        }
-        _ => Fault::Unavailable(format!("the storage engine failed: {error}")),
     }
 }
 
@@ -432,6 +297,9 @@ impl Source for Rows<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::ops::Bound;
+
     use kassette_domain::id::MerchantId;
     use kassette_domain::time::Time;
     use proptest::prelude::*;

@@ -7,9 +7,10 @@ use kassette_domain::id::{AccountId, AttemptId};
 use kassette_domain::ledger::{Change, Ledger, Outcome, QuerySchedule, Refusal, Step, Via};
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
 use super::ledgers::{self, Loaded};
-use super::rows::{Rows, Source};
+use super::operation::Operation;
+use super::rows::Rows;
+use super::source::Source;
 use super::stored::AttemptKey;
 use super::{Secrets, audits, delegations, pending_callbacks, schema};
 use crate::{About, Fault, Stepped};

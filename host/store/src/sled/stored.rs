@@ -25,10 +25,14 @@ use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::records;
-use super::rows::Source;
 use super::schema::{self, Key};
 use super::seal::{EMAIL_MARK, Sealer, Unopened};
+use super::source::Source;
 use crate::Fault;
+
+/// Most lines of a timeline. A vendor that repeats news for ever fills it to the quarter; what
+/// really happens to a payment takes a few dozen.
+pub(super) const MAX_TRANSITIONS: u16 = 1000;
 
 /// What the store itself has to know of a payment, beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -44,7 +44,7 @@ use std::path::Path;
 use kassette_files::durable_write;
 
 use super::durable::settle;
-use super::open::SEGMENT_BYTES;
+use super::segment::SEGMENT_BYTES;
 use super::segment::{self, Head, POSITION, SEGMENT_HEAD};
 
 /// The file with heads that are being written.

@@ -11,11 +11,14 @@ use kassette_domain::ledger::Change;
 use kassette_domain::time::Time;
 
 use super::Secrets;
-use super::applier::Operation;
 use super::ledgers::{self, Loaded};
+use super::operation::Operation;
 use super::payment_index::Position;
-use super::rows::{Rows, Source, Span};
+use super::payment_index_rows;
+use super::rows::Rows;
 use super::schema::{self, Key};
+use super::source::Source;
+use super::span::Span;
 use super::stored::{PaymentRow, Timer};
 use super::view::View;
 use crate::Fault;
@@ -160,7 +163,7 @@ impl Claim<'_, '_> {
     fn members(&mut self, first: Position, count: u16, next: Option<Time>) -> Result<bool, Fault> {
         let mut members = Vec::new();
         let mut are_known = true;
-        for id in self.rows.at_positions(first, count)? {
+        for id in payment_index_rows::at_positions(self.rows, first, count)? {
             let Some(id) = id else {
                 are_known = false;
                 continue;
@@ -316,8 +319,9 @@ impl Settled {
         let is_due = schema::leading_time(&key, schema::TIMERS).is_some_and(|due| due <= self.now);
         match schema::timer_about(&key) {
             Some(schema::TimerOf::Shared { first, count }) if is_due && count <= TOGETHER => {
-                let members: Option<Vec<_>> =
-                    view.at_positions(first, count)?.into_iter().collect();
+                let members: Option<Vec<_>> = payment_index_rows::at_positions(view, first, count)?
+                    .into_iter()
+                    .collect();
                 Ok(members.map(|members| (key, members)))
             }
             _ => Ok(None),
@@ -346,7 +350,7 @@ pub(super) fn next(source: &impl Source) -> Result<Option<Time>, Fault> {
         if looks >= usize::from(TOGETHER) || earliest.is_some_and(|due| due <= at) {
             return Ok(Some(earliest.map_or(at, |due| due.min(at))));
         }
-        for id in source.at_positions(first, count.min(TOGETHER))? {
+        for id in payment_index_rows::at_positions(source, first, count.min(TOGETHER))? {
             looks += 1;
             // The claim puts it off.
             let Some(id) = id else { return Ok(Some(at)) };

@@ -7,7 +7,8 @@ use kassette_domain::time::Time;
 use tokio::sync::mpsc;
 
 use super::retention::Forget;
-use super::rows::{Source as _, Span};
+use super::source::Source as _;
+use super::span::Span;
 use super::store::SledStore;
 use super::{audits, maintenance, schema};
 use crate::{Answer, Forgotten, Pieces, Retention, Upkeep};

@@ -8,11 +8,13 @@ use kassette_domain::id::PaymentId;
 use parking_lot::RwLock;
 
 use super::memtable::Memtable;
+use super::payment_index::period::Period;
 use super::payment_index::{Fingerprint, List, Mark, PaymentIndex, Position, Walked};
 use super::payment_index_rows::Ids;
-use super::period::Period;
-use super::rows::{Counter, Source, Span, Touched};
+use super::rows::{Counter, Touched};
 use super::schema::Key;
+use super::source::Source;
+use super::span::Span;
 use crate::Fault;
 
 /// One read from outside, of any number of rows.

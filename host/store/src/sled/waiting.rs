@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use super::applier::Settle;
+use super::operation::Settle;
 
 /// Callers from which on a task is worth its making.
 const WORTH_A_TASK: usize = 4;

@@ -6,9 +6,11 @@ use kassette_domain::ledger::NewWork;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
 
-use super::applier::Operation;
-use super::rows::{Rows, Source, Span};
+use super::operation::Operation;
+use super::rows::Rows;
 use super::seal::random_id;
+use super::source::Source;
+use super::span::Span;
 use super::{audits, schema};
 use crate::Fault;
 

@@ -6,7 +6,7 @@ use kassette_domain::time::Time;
 use serde_json::Value;
 
 use super::MaintenanceError;
-use crate::sled::rows::engine;
+use crate::sled::span::engine;
 use crate::sled::{audits, records, schema};
 
 /// The operator of a task that needs no token, and who acts where no actor is named.

@@ -25,8 +25,8 @@ use crate::sled::engine::Shared as Engine;
 use crate::sled::memtable::Memtable;
 use crate::sled::open::{FORMAT, OpenOptions};
 use crate::sled::records;
-use crate::sled::rows::Span;
 use crate::sled::schema::{self, Key};
+use crate::sled::span::Span;
 
 /// Bytes of rows that are read at once: a few milliseconds, after which payments have their turn.
 const CHUNK: usize = 128 << 10;

@@ -9,7 +9,7 @@ use crate::sled::Secrets;
 use crate::sled::memtable::Memtable;
 use crate::sled::open::OpenOptions;
 use crate::sled::records;
-use crate::sled::rows::engine;
+use crate::sled::span::engine;
 
 /// What became of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]

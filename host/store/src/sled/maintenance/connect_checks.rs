@@ -5,7 +5,7 @@ use kassette_domain::connect::{ConnectCode, Connection};
 
 use super::judge::Judge;
 use crate::Fault;
-use crate::sled::rows::Source as _;
+use crate::sled::source::Source as _;
 use crate::sled::{records, schema};
 
 /// A connect code.

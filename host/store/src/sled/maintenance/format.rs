@@ -41,9 +41,9 @@ use sha2::{Digest as _, Sha256};
 use super::kinds::{self, KINDS};
 use crate::Fault;
 use crate::sled::records;
-use crate::sled::rows::Written;
 use crate::sled::schema::{self, Key};
 use crate::sled::seal::{KEY_ID, Sealer};
+use crate::sled::span::Written;
 
 pub(super) const MAGIC: &[u8; 8] = b"KASSBKUP";
 /// The version of the file that this program writes, and the last that it reads.

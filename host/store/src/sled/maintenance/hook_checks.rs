@@ -8,7 +8,7 @@ use super::judge::Judge;
 use crate::Fault;
 use crate::sled::endpoints::{self, Roster};
 use crate::sled::outbox::{BodyRow, DeliveryRow};
-use crate::sled::rows::Source as _;
+use crate::sled::source::Source as _;
 use crate::sled::{deliver, records, schema};
 
 /// An endpoint: it opens, its merchant is there, and its roster says what it wants.

@@ -17,8 +17,8 @@ use crate::Fault;
 use crate::sled::Secrets;
 use crate::sled::memtable::Memtable;
 use crate::sled::payment_index::{PaymentIndex, Position};
-use crate::sled::rows::engine;
 use crate::sled::schema::Key;
+use crate::sled::span::engine;
 use crate::sled::view::View;
 
 /// Findings that are named; further ones are counted.

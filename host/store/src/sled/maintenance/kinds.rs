@@ -18,9 +18,9 @@ use crate::sled::open::this_format;
 use crate::sled::payment_index::Entry;
 use crate::sled::records;
 use crate::sled::retention::AllReached;
-use crate::sled::rows::Span;
 use crate::sled::schema::{self, Key};
 use crate::sled::seal::Sealer;
+use crate::sled::span::Span;
 use crate::sled::stored::{AttemptKey, EventRow, previous};
 use crate::sled::{endpoints, invitations};
 

@@ -45,16 +45,15 @@ pub use backup::{BackedUp, Received, backup, receive};
 pub use compact::{Compacted, compact};
 pub use format::FileError;
 pub use judge::{Finding, Report};
-pub(super) use rebuild::remove_leftovers;
 pub use rekey::{Rekeyed, rekey};
 pub use restore::{Restored, Source, Told, restore, verify_backup};
-pub(super) use upgrade::{PREVIOUS_FORMAT, upgrade};
+pub(super) use upgrade::open;
 pub use verify::{verify, verify_audit};
 
 use ::sled::Db;
 
 use super::Secrets;
-use super::open::{Folder, OpenError, OpenOptions, Opened, open};
+use super::open::{Folder, OpenError, OpenOptions, Opened};
 use super::seal::Sealer;
 use crate::Fault;
 

@@ -17,28 +17,8 @@ use rustix::io::Errno;
 use super::MaintenanceError;
 use super::packed::Packed;
 use crate::sled::durable::{ACKNOWLEDGED, Mark};
-use crate::sled::open::{Folder, open_engine};
+use crate::sled::open::{Folder, beside, open_engine, remove_leftovers};
 use crate::sled::{records, schema};
-
-/// Where a store is built before it takes the place of the one in `store`.
-fn beside(store: &Path) -> PathBuf {
-    let mut name = store.file_name().unwrap_or_default().to_owned();
-    name.push(".rebuilding");
-    store.with_file_name(name)
-}
-
-/// Removes what a rebuild that was ended has left behind. The caller holds the store's lock.
-pub(in crate::sled) fn remove_leftovers(store: &Path) -> io::Result<()> {
-    let beside = beside(store);
-    match fs::remove_dir_all(&beside) {
-        Ok(()) => {
-            tracing::warn!(folder = %beside.display(), "what an unfinished rebuild left behind is removed");
-            Ok(())
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
-}
 
 /// Where a rebuild stands; tests end it at each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +83,7 @@ impl Rebuild {
 
     /// Writes at once what was filled by way of the engine, and opens it.
     pub(super) fn pack_filled(&self, filling: &Folder, db: Db) -> Result<Db, MaintenanceError> {
-        let engine = |error| crate::sled::rows::engine(&error);
+        let engine = |error| crate::sled::span::engine(&error);
         let mut packed = self.pack()?;
         for row in db.iter() {
             let (key, row) = row.map_err(engine)?;
@@ -154,10 +134,10 @@ impl Rebuild {
         let io = MaintenanceError::io(&self.beside.path);
         go_on(Stage::Filled)?;
         db.flush()
-            .map_err(|error| crate::sled::rows::engine(&error))?;
+            .map_err(|error| crate::sled::span::engine(&error))?;
         let last_group = db
             .get(schema::GROUP)
-            .map_err(|error| crate::sled::rows::engine(&error))?
+            .map_err(|error| crate::sled::span::engine(&error))?
             .map(|row| records::decode(schema::GROUP, &row))
             .transpose()?
             .unwrap_or_default();

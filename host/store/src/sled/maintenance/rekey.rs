@@ -11,8 +11,8 @@ use super::rebuild::{GoOn, Rebuild, always};
 use super::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::Secrets;
 use crate::sled::open::OpenOptions;
-use crate::sled::rows::engine;
 use crate::sled::seal::{MasterKey, Sealer};
+use crate::sled::span::engine;
 
 /// What became of a change of the master key.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]

@@ -9,8 +9,9 @@ use kassette_domain::reseller::Reseller;
 
 use super::judge::Judge;
 use crate::Fault;
-use crate::sled::rows::{Source as _, Span};
 use crate::sled::schema::resellers::Relation;
+use crate::sled::source::Source as _;
+use crate::sled::span::Span;
 use crate::sled::{invitations, records, schema};
 
 /// A reseller.

@@ -18,10 +18,10 @@ use super::rebuild::{GoOn, Rebuild, always};
 use super::{AuditNote, MaintenanceError, Progress, Unit};
 use crate::Fault;
 use crate::sled::Secrets;
-use crate::sled::open::{self, FORMAT, Folder, OpenOptions};
-use crate::sled::rows::engine;
+use crate::sled::open::{self, FORMAT, Folder, OpenOptions, remove_leftovers};
 use crate::sled::schema;
 use crate::sled::seal::{Marker, MasterKey, Sealer};
+use crate::sled::span::engine;
 
 /// A backup that is to be read, and what it is believed by.
 #[derive(Clone, Debug)]
@@ -200,7 +200,7 @@ pub fn verify_backup(
         })?;
         Ok(Restored { told, report })
     })();
-    super::remove_leftovers(store).map_err(&io)?;
+    remove_leftovers(store).map_err(&io)?;
     match fs::remove_dir_all(store) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(error)),
         _ => verified,

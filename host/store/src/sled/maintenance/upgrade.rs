@@ -7,22 +7,40 @@ use super::kinds;
 use super::rebuild::{Rebuild, always};
 use crate::sled::Secrets;
 use crate::sled::memtable::Memtable;
-use crate::sled::open::{FORMAT, Folder, OpenOptions, Opened, open_as};
-use crate::sled::rows::engine;
+use crate::sled::open::{FORMAT, Folder, OpenError, OpenOptions, Opened, open_as};
 use crate::sled::seal::Sealer;
+use crate::sled::span::engine;
 
 /// The layout that a store can be brought from.
-pub(in crate::sled) const PREVIOUS_FORMAT: u32 = FORMAT - 1;
+const PREVIOUS_FORMAT: u32 = FORMAT - 1;
+
+/// Takes a folder, and opens or makes the database in it. One of the format before is brought to this
+/// one first.
+pub(in crate::sled) fn open(
+    options: &OpenOptions,
+    sealer: &Sealer,
+) -> Result<(Folder, Opened), OpenError> {
+    let folder = Folder::take(options)?;
+    match open_as(&folder, sealer, FORMAT) {
+        Err(OpenError::Older { found, path }) if found == PREVIOUS_FORMAT => {
+            upgrade(folder, options).map_err(|error| OpenError::NotUpgraded {
+                path,
+                detail: error.to_string(),
+            })?;
+        }
+        opened => return Ok((folder, opened?)),
+    }
+    let folder = Folder::take(options)?;
+    let opened = open_as(&folder, sealer, FORMAT)?;
+    Ok((folder, opened))
+}
 
 /// Brings a store to this program's layout.
 ///
 /// # Errors
 /// See [`MaintenanceError`]; then the store is as it was. One with findings is refused: what is wrong
 /// with it would be written anew as if it were right.
-pub(in crate::sled) fn upgrade(
-    folder: Folder,
-    options: &OpenOptions,
-) -> Result<(), MaintenanceError> {
+fn upgrade(folder: Folder, options: &OpenOptions) -> Result<(), MaintenanceError> {
     let sealer = Sealer::new(&options.master);
     let Opened { db, marker, .. } = open_as(&folder, &sealer, PREVIOUS_FORMAT)?;
     tracing::warn!(

@@ -6,7 +6,7 @@ use super::compact::judged;
 use super::judge::Report;
 use super::{MaintenanceError, Progress, Stopped};
 use crate::sled::open::OpenOptions;
-use crate::sled::rows::engine;
+use crate::sled::span::engine;
 use crate::sled::{audits, records, schema};
 
 /// Reads every row of a stopped store and checks how they fit each other.

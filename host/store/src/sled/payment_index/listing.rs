@@ -4,7 +4,7 @@ use kassette_domain::id::MerchantId;
 use kassette_domain::time::Time;
 
 use super::{Fingerprint, List, Mark, NONE, OfMerchant, PaymentIndex, Position, Slot, tag};
-use crate::sled::period::{Milestones, Period};
+use crate::sled::payment_index::period::{Milestones, Period};
 
 /// How far a payment is moved down a list because others are newer: as many as may overtake it on their
 /// way to the store. Only where a clock went back do more stand before it: then the list is a little out of

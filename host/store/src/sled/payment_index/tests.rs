@@ -1,6 +1,6 @@
 use super::listing::{MAX_STEPS, MAX_WALK};
 use super::*;
-use crate::sled::period::Period;
+use crate::sled::payment_index::period::Period;
 use proptest::prelude::*;
 
 fn entry(number: u32, order: u8, merchant: u64, at: u64) -> Entry {

@@ -33,8 +33,6 @@ pub(super) mod connect;
 pub(super) mod resellers;
 pub(super) mod webhooks;
 
-use std::ops::Bound;
-
 use kassette_domain::id::{
     AccountId, AttemptId, Digest, KeyId, MerchantId, OperatorId, PaymentId, WorkId,
 };
@@ -43,8 +41,6 @@ use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
 
 use super::payment_index::Position;
-use super::retention::Rule;
-use super::rows::Written;
 
 /// A row's key.
 pub(super) type Key = Vec<u8>;
@@ -106,13 +102,6 @@ pub(super) fn payment(id: PaymentId) -> Key {
 pub(super) fn payment_id(key: &[u8]) -> Option<PaymentId> {
     let id = key.strip_prefix(PAYMENTS)?.try_into().ok()?;
     Some(PaymentId::from_bytes(id))
-}
-
-/// The payments whose own rows a group has written.
-pub(super) fn of_payments(written: &Written) -> impl Iterator<Item = PaymentId> {
-    let rows = written.range::<[u8], _>((Bound::Included(PAYMENTS), Bound::Unbounded));
-    rows.map_while(|(key, _)| key.strip_prefix(PAYMENTS))
-        .filter_map(|id| id.try_into().ok().map(PaymentId::from_bytes))
 }
 
 pub(super) fn attempt(payment: PaymentId, ordinal: u8) -> Key {
@@ -221,8 +210,8 @@ pub(super) fn timer_about(key: &[u8]) -> Option<TimerOf> {
 }
 
 /// A payment that a rule looks at again.
-pub(super) fn laggard(at: Time, rule: Rule, payment: PaymentId) -> Key {
-    key(&[LAGGARDS, &ascending(at), &[rule.tag()], payment.as_bytes()])
+pub(super) fn laggard(at: Time, rule: u8, payment: PaymentId) -> Key {
+    key(&[LAGGARDS, &ascending(at), &[rule], payment.as_bytes()])
 }
 
 /// The rule and the payment in a key of `lag/`.

@@ -412,7 +412,7 @@ fn operations() -> BTreeSet<String> {
 async fn groups_are_shown_between_the_slices_of_a_read() {
     use std::ops::ControlFlow;
 
-    use super::super::{rows::Source as _, schema};
+    use super::super::{schema, source::Source as _};
     let folder = Folder::new();
     let store = SledStore::open(&options(folder.0.path())).unwrap();
     let key = schema::payment(PaymentId::from_bytes(id_of("a")));

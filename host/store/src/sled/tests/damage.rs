@@ -12,7 +12,7 @@ use kassette_domain::ledger::{Ledger, StartResult, Step};
 use kassette_domain::provider::{Action, VendorStatus};
 
 use super::super::OpenError;
-use super::super::open::SEGMENT_BYTES;
+use super::super::segment::SEGMENT_BYTES;
 use super::*;
 use crate::suite::fixtures::*;
 use crate::{Created, Directory as _, Fault, Health as _, History, Payments as _};

@@ -7,7 +7,8 @@ use std::sync::mpsc;
 use parking_lot::Mutex;
 
 use super::super::engine::{Seams, Syncing};
-use super::super::rows::{Source as _, Span};
+use super::super::source::Source as _;
+use super::super::span::Span;
 use super::*;
 use crate::suite::fixtures::*;
 use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved};

@@ -9,7 +9,7 @@ use super::super::rekey::rekey_in_stages;
 use super::super::restore::restore_in_stages;
 use super::*;
 use crate::Created;
-use crate::sled::open::SEGMENT_BYTES;
+use crate::sled::segment::SEGMENT_BYTES;
 
 /// Ends at a stage as a kill does: nothing after it is done.
 fn until(last: Stage) -> impl Fn(Stage) -> Result<(), MaintenanceError> {
