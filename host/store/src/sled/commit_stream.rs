@@ -44,7 +44,6 @@ impl State {
 
 /// A group that is on the disk.
 pub(super) struct Commit {
-    /// Its number.
     pub(super) number: u64,
     /// What it did.
     pub(super) made: Arc<Made>,

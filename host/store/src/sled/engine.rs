@@ -71,7 +71,6 @@ pub(super) enum Syncing {
     Log,
     /// An epoch of the log, which the database is about to get.
     Epoch,
-    /// The database.
     Database,
 }
 

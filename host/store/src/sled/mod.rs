@@ -9,17 +9,16 @@
 //! | `journal`, `checkpoint`, `waiting` | the log that makes a group durable; the database behind it; callers |
 //! | `payment_index`, `payment_index_rows` | every payment in memory, by what it is found, and the rows of that |
 //! | `payment_cache` | payments as they were last read |
-//! | `payment_index/period` | where in a list of payments those of a time begin |
 //! | `memtable` | rows as they are on the disk: the database, and above it what the log alone has |
 //! | `source`, `span` | where rows are read, and ranges of keys |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
-//! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
+//! | `schema`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
 //! | `ledgers`, `create`, `step`, `pending_callbacks`, `timers`, `works`, `audits`, `retention` | operations on payments |
 //! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
-//! | `connects`, `schema::connect` | connect codes and exchanges |
+//! | `connects` | connect codes and exchanges |
 //! | `nonces`, `taken_nonces` | nonces of signed requests that are taken |
-//! | `resellers`, `invitations`, `delegations`, `consent_codes`, `schema::resellers` | resellers, and what merchants grant them |
-//! | `outbox`, `endpoints`, `deliver`, `claims`, `schema::webhooks` | events on their way to webhooks |
+//! | `resellers`, `invitations`, `delegations`, `consent_codes` | resellers, and what merchants grant them |
+//! | `outbox`, `endpoints`, `roster`, `deliver`, `claims` | events on their way to webhooks |
 //! | `payments`, `search`, `deliveries`, `reselling`, `lists`, `store`, `upkeep` | the traits |
 //! | `commit_stream`, `maintenance` | backups, restoring, verifying, compacting, another master key |
 
@@ -61,6 +60,7 @@ mod records;
 mod resellers;
 mod reselling;
 mod retention;
+mod roster;
 mod rows;
 mod schema;
 mod seal;

@@ -11,8 +11,8 @@ use kassette_domain::webhook::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::endpoints::Roster;
 use super::records;
+use super::roster::Roster;
 use super::rows::Rows;
 use super::schema::{self, Key};
 use super::seal::random_id;

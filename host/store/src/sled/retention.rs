@@ -12,17 +12,15 @@ use ::sled::IVec;
 use kassette_domain::id::PaymentId;
 use kassette_domain::ledger::{QuerySchedule, Step};
 use kassette_domain::time::Time;
-use serde::{Deserialize, Serialize};
 
 use super::ledgers::{self, Loaded};
 use super::operation::Operation;
-use super::payment_index::Position;
 use super::payment_index_rows;
 use super::rows::Rows;
 use super::schema::{self, Line};
 use super::source::Source;
 use super::span::Span;
-use super::stored::PaymentRow;
+use super::stored::{AllReached, PaymentRow, Reached};
 use super::{Secrets, connects, nonces, pending_callbacks};
 use crate::{Fault, Forgotten, Retention};
 
@@ -60,18 +58,6 @@ impl Rule {
         Self::ALL.into_iter().find(|rule| rule.tag() == tag)
     }
 }
-
-/// How far a rule is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Reached {
-    /// The position of the payment that is next.
-    next: Position,
-    /// The latest time at which one before it was made.
-    pub(super) made_before: Time,
-}
-
-/// How far the rules are, in the order of [`Rule::ALL`].
-pub(super) type AllReached = [Reached; 2];
 
 /// Forgets some of what is no longer to be kept.
 pub(super) struct Forget {

@@ -24,6 +24,7 @@ use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
+use super::payment_index::Position;
 use super::records;
 use super::schema::{self, Key};
 use super::seal::{EMAIL_MARK, Sealer, Unopened};
@@ -469,6 +470,18 @@ impl EventRow {
         }
     }
 }
+
+/// How far a rule of retention is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Reached {
+    /// The position of the payment that is next.
+    pub(super) next: Position,
+    /// The latest time at which one before it was made.
+    pub(super) made_before: Time,
+}
+
+/// How far the rules are, in the order of `retention::Rule::ALL`.
+pub(super) type AllReached = [Reached; 2];
 
 /// A pending callback.
 #[derive(Serialize, Deserialize)]

@@ -16,12 +16,11 @@ use super::judge::Judge;
 use crate::Fault;
 use crate::sled::ledgers::{self, MAX_REPEATED_EVENTS};
 use crate::sled::payment_index::{Entry, Position};
-use crate::sled::retention::AllReached;
 use crate::sled::schema::{self, Line};
 use crate::sled::source::Source as _;
 use crate::sled::span::Span;
 use crate::sled::stored::{
-    AttemptKey, Books, EventRow, MAX_TRANSITIONS, PaymentRow, PendingCallback, Timer,
+    AllReached, AttemptKey, Books, EventRow, MAX_TRANSITIONS, PaymentRow, PendingCallback, Timer,
 };
 use crate::sled::taken_nonces::Taken;
 use crate::sled::{audits, open, payment_index_rows, records};

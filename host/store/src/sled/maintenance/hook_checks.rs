@@ -6,8 +6,9 @@ use kassette_domain::webhook::{DeliveryStatus, EventFilter};
 
 use super::judge::Judge;
 use crate::Fault;
-use crate::sled::endpoints::{self, Roster};
+use crate::sled::endpoints;
 use crate::sled::outbox::{BodyRow, DeliveryRow};
+use crate::sled::roster::{Roster, wanted_by};
 use crate::sled::source::Source as _;
 use crate::sled::{deliver, records, schema};
 
@@ -27,12 +28,7 @@ pub(super) fn endpoint(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<()
         &[],
     )?;
     let roster = schema::webhooks::roster(merchant, endpoint.environment);
-    let told = [
-        &roster,
-        id.as_bytes().as_slice(),
-        &endpoints::wanted_by(&endpoint),
-    ]
-    .concat();
+    let told = [&roster, id.as_bytes().as_slice(), &wanted_by(&endpoint)].concat();
     let missing = "its merchant's roster does not say what it wants: no event reaches it";
     judge.promise_told(b"whr/", key, &told, missing)?;
     if judge.view().get(&schema::merchant(merchant))?.is_none() {

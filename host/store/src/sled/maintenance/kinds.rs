@@ -17,11 +17,10 @@ use crate::sled::memtable::Memtable;
 use crate::sled::open::this_format;
 use crate::sled::payment_index::Entry;
 use crate::sled::records;
-use crate::sled::retention::AllReached;
 use crate::sled::schema::{self, Key};
 use crate::sled::seal::Sealer;
 use crate::sled::span::Span;
-use crate::sled::stored::{AttemptKey, EventRow, previous};
+use crate::sled::stored::{AllReached, AttemptKey, EventRow, previous};
 use crate::sled::{endpoints, invitations};
 
 /// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself

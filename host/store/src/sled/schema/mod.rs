@@ -18,7 +18,7 @@
 //! | `prk/`, `pkx/`, `pkc/` | pending callbacks, their ends, their number per account | |
 //! | `wrk/`, `wro/`, `wrx/`, `wra/` | the work list: all, open, by id, open by attempt and kind | |
 //! | `mer/` | merchant | a merchant |
-//! | `non/` | time, group | nonces that the group has taken, the last of them until then: see `nonces` |
+//! | `non/` | time, group | nonces that the group has taken, the last of them until then: see `taken_nonces` |
 //! | `key/`, `kid/`, `kow/`, `ksn/` | API keys by hash, by id, by owner; when they were last seen | |
 //! | `opr/`, `oid/`, `otm/` | operators by hash, by id, newest first | |
 //! | `swt/` | account | whether it is switched on |
