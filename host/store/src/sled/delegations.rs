@@ -16,7 +16,7 @@ use super::rows::Rows;
 use super::schema::Key;
 use super::schema::resellers::Relation;
 use super::source::Source;
-use super::{audits, invitations, records, resellers, schema};
+use super::{audits, invitation_rows, records, resellers, schema};
 use crate::Fault;
 
 /// A delegation.
@@ -167,8 +167,8 @@ fn shown_invitation(
     id: InvitationId,
     now: Time,
 ) -> Result<Option<DelegatedMerchant>, Fault> {
-    let invitation = invitations::expect_plain(source, id)?;
-    let delegation = invitations::delegation_of(source, reseller, invitation.reply)?;
+    let invitation = invitation_rows::expect_plain(source, id)?;
+    let delegation = invitation_rows::delegation_of(source, reseller, invitation.reply)?;
     let accepted_later = delegation
         .as_ref()
         .is_some_and(|delegation| delegation.invitation != Some(id));

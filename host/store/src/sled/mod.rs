@@ -17,7 +17,7 @@
 //! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
 //! | `connects` | connect codes and exchanges |
 //! | `nonces`, `taken_nonces` | nonces of signed requests that are taken |
-//! | `resellers`, `invitations`, `delegations`, `consent_codes` | resellers, and what merchants grant them |
+//! | `resellers`, `invitations`, `invitation_rows`, `delegations`, `consent_codes` | resellers, and what merchants grant them |
 //! | `outbox`, `endpoints`, `roster`, `deliver`, `claims` | events on their way to webhooks |
 //! | `payments`, `search`, `deliveries`, `reselling`, `lists`, `store`, `upkeep` | the traits |
 //! | `commit_stream`, `maintenance` | backups, restoring, verifying, compacting, another master key |
@@ -40,6 +40,7 @@ mod endpoints;
 mod engine;
 mod flush_watchdog;
 mod inbox;
+mod invitation_rows;
 mod invitations;
 mod journal;
 mod ledgers;

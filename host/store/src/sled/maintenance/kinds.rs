@@ -21,7 +21,7 @@ use crate::sled::schema::{self, Key};
 use crate::sled::seal::Sealer;
 use crate::sled::span::Span;
 use crate::sled::stored::{AllReached, AttemptKey, EventRow, previous};
-use crate::sled::{endpoints, invitations};
+use crate::sled::{endpoints, invitation_rows};
 
 /// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself
 /// is the error; everything else is told to the judge.
@@ -162,7 +162,7 @@ pub(super) const KINDS: &[Kind] = &[
         schema::resellers::INVITATIONS,
         reseller_checks::invitation,
     )
-    .sealing(invitations::reseal),
+    .sealing(invitation_rows::reseal),
     own(
         63,
         "invitation-count",

@@ -12,7 +12,7 @@ use crate::Fault;
 use crate::sled::schema::resellers::Relation;
 use crate::sled::source::Source as _;
 use crate::sled::span::Span;
-use crate::sled::{invitations, records, schema};
+use crate::sled::{invitation_rows, records, schema};
 
 /// A reseller.
 pub(super) fn reseller(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
@@ -35,7 +35,7 @@ fn must_exist(judge: &mut Judge<'_>, key: &[u8], reseller: ResellerId) -> Result
 pub(super) fn invitation(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
     let id = schema::resellers::invitation_id(key)
         .ok_or_else(|| records::damaged(key, "it names no invitation"))?;
-    let invitation = invitations::expect(&judge.view(), &judge.secrets.sealer, id)?;
+    let invitation = invitation_rows::expect(&judge.view(), &judge.secrets.sealer, id)?;
     let reseller = invitation.reseller;
     for index in [
         schema::resellers::reference(reseller, &invitation.client_ref),
@@ -51,7 +51,7 @@ pub(super) fn invitation(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<
     if judge.view().get(&count)?.is_none() {
         judge.find(key, "its reseller's invitations are not counted");
     }
-    if invitations::delegation_of(&judge.view(), reseller, invitation.reply).is_err() {
+    if invitation_rows::delegation_of(&judge.view(), reseller, invitation.reply).is_err() {
         judge.find(key, "it was accepted, and what came of it is missing");
     }
     must_exist(judge, key, reseller)
