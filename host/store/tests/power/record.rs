@@ -122,7 +122,7 @@ impl Record {
     /// How often the database was synced between a snapshot's getting its name and the sync of that name.
     ///
     /// Left out is a sync that comes right after zeros over a whole segment: so sled removes what is torn
-    /// off at the end of its log, which nobody misses.
+    /// off at the end of its log, which is not missed.
     pub(crate) fn syncs_before_a_snapshots_name(&self) -> usize {
         let mut database = Vec::new();
         let mut nameless = None;
@@ -449,7 +449,7 @@ impl Record {
                 number += 1;
                 let folder = place.path().join(number.to_string());
                 let work = (number, point, image, known.clone(), folder);
-                // Nobody takes it where the judges have panicked, which the scope tells.
+                // No judge takes it where they have panicked, which the scope tells.
                 let _judged = send.send(work);
             });
             drop(send);
