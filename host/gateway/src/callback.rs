@@ -11,7 +11,7 @@ use kassette_domain::provider::{
 };
 use kassette_domain::work::WorkKind;
 use kassette_runtime::{CallError, Sampled};
-use kassette_store::{About, Fault, Parked};
+use kassette_store::{About, Fault, KeptCallback};
 
 use crate::Gateway;
 use crate::apply::Applied;
@@ -429,12 +429,12 @@ impl Gateway {
     ) -> Result<(), NotStored> {
         let store = self.store();
         let parked = store
-            .park(account.clone(), reference, report.clone(), self.now())
+            .keep_callback(account.clone(), reference, report.clone(), self.now())
             .await?;
         match parked {
-            Parked::Kept => Ok(()),
-            Parked::Known(id) => Ok(self.tell(id, report).await?),
-            Parked::Full => Err(NotStored::Full),
+            KeptCallback::Kept => Ok(()),
+            KeptCallback::Known(id) => Ok(self.tell(id, report).await?),
+            KeptCallback::Full => Err(NotStored::Full),
         }
     }
 

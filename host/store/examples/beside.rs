@@ -31,8 +31,8 @@ use kassette_store::suite::fixtures::{
     started,
 };
 use kassette_store::{
-    About, Claimed, Deliveries as _, Health as _, Paging, PaymentFilter, Payments as _, Store,
-    TRIED_MOST,
+    About, ClaimedDeliveries, Deliveries as _, Health as _, Paging, PaymentFilter, Payments as _,
+    Store, TRIED_MOST,
 };
 
 /// Payments where no number is given.
@@ -161,7 +161,7 @@ async fn deliver(store: &SledStore, listener: EndpointId) -> usize {
     loop {
         let lease = Duration::from_secs(60);
         let claimed = store.claim(listener, at, lease, TRIED_MOST).await.unwrap();
-        let Claimed::Due { deliveries, .. } = claimed else {
+        let ClaimedDeliveries::Due { deliveries, .. } = claimed else {
             panic!("{claimed:?}");
         };
         if deliveries.is_empty() {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::provider::VendorStatus;
-use kassette_store::sled::maintenance::{Asked, Source, backup, compact, restore, verify};
+use kassette_store::sled::maintenance::{AuditNote, Source, backup, compact, restore, verify};
 use kassette_store::sled::{MasterKey, OpenOptions, SledStore};
 use kassette_store::suite::fixtures::{NOW, new_payment, news, open, report, started};
 use kassette_store::{About, Health as _, Payments as _};
@@ -65,13 +65,13 @@ async fn main() {
         &options("copy"),
         Source::new(file.as_slice()),
         false,
-        Asked::at(NOW),
+        AuditNote::at(NOW),
         &(),
     )
     .unwrap();
     told("restore", began, "");
     let began = Instant::now();
-    let compacted = compact(&options("store"), Asked::at(NOW), &()).unwrap();
+    let compacted = compact(&options("store"), AuditNote::at(NOW), &()).unwrap();
     let each = compacted.bytes_after / compacted.payments;
     told(
         "compact",

@@ -94,12 +94,12 @@ pub struct DueDelivery {
 
 /// What of an endpoint's deliveries is to be tried now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claimed {
+pub enum ClaimedDeliveries {
     /// These, in order of their times.
     Due {
-        /// Nobody else gets them before the lease ends.
+        /// No other worker gets them before the lease ends.
         deliveries: Vec<DueDelivery>,
-        /// When the next one is due that nobody has; none where none waits.
+        /// When the next one is due that no worker has; none where none waits.
         next: Option<Time>,
     },
     /// None: the endpoint is disabled or deleted. [`Deliveries::sweep`] ends what has to end.
@@ -261,7 +261,7 @@ pub trait Deliveries: Send + Sync {
         after: Option<EndpointId>,
         at_most: usize,
     ) -> Answer<'_, Vec<(EndpointId, Time)>>;
-    /// Takes what is due of an endpoint: nobody else gets it before `lease` has passed, it is given
+    /// Takes what is due of an endpoint: no other worker gets it before `lease` has passed, it is given
     /// back or an attempt recorded. A lease need not survive the process: what it was for is tried
     /// again.
     fn claim(
@@ -270,7 +270,7 @@ pub trait Deliveries: Send + Sync {
         now: Time,
         lease: Duration,
         at_most: usize,
-    ) -> Answer<'_, Claimed>;
+    ) -> Answer<'_, ClaimedDeliveries>;
     /// Gives back what was claimed and not tried.
     fn give_back(&self, deliveries: Vec<DeliveryId>) -> Answer<'_, ()>;
     /// Records an attempt and ends its lease. `disable` switches the endpoint off in the same
@@ -291,7 +291,7 @@ pub trait Deliveries: Send + Sync {
     ) -> Answer<'_, Vec<TriedOutcome>>;
     /// Ends what waits for a deleted endpoint, and what a disabled one has held back for longer than
     /// [`kassette_domain::webhook::HELD_BACK_MOST`]; one page. A delivery that is damaged waits no
-    /// longer either, but is not counted: nobody can say what became of it.
+    /// longer either, but is not counted: what became of it is not known.
     fn sweep(&self, endpoint: EndpointId, now: Time) -> Answer<'_, Swept>;
     /// What waits, counted.
     fn backlog(&self) -> Answer<'_, Backlog>;

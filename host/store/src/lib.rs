@@ -17,11 +17,12 @@ pub mod suite;
 
 pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};
 pub use crate::deliveries::{
-    Backlog, Claimed, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated, EndpointDeleted,
-    EndpointRotated, Pruned, Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated,
+    EndpointDeleted, EndpointRotated, Pruned, Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST,
+    TriedOutcome,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
-pub use crate::resellers::{Answered, Invited, Resellers, Standing};
+pub use crate::resellers::{Answered, InvitationStanding, Invited, Resellers};
 pub use crate::sled::SledStore;
 
 use std::future::Future;
@@ -124,9 +125,9 @@ pub enum Stepped {
     Unknown,
 }
 
-/// What became of a notice about a reference that nobody knew.
+/// What became of a callback about a reference that no attempt had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parked {
+pub enum KeptCallback {
     /// Kept; a start that records the reference reads it again.
     Kept,
     /// The reference is known by now: apply it.
@@ -216,7 +217,7 @@ pub trait Payments: Send + Sync {
     /// Does a step of the machine and writes everything that follows from it. A step that would open
     /// an attempt of a reseller's payment is refused where the reseller may not work for the merchant
     /// any more; a fallback is left out. Where a step makes a
-    /// reference known, notices parked for it are applied in the same transaction (a report as
+    /// reference known, callbacks pending for it are applied in the same transaction (a report as
     /// `News` by callback; a bare notice as `AskAt` now). An `audited` line is written only where
     /// the step was done.
     fn step(
@@ -234,16 +235,16 @@ pub trait Payments: Send + Sync {
     /// it that is open takes the new figures.
     fn unknown_money(&self, found: NewWork, now: Time) -> Answer<'_, ()>;
 
-    /// Keeps a notice about an unknown reference for an hour.
-    fn park(
+    /// Keeps a callback about an unknown reference for an hour.
+    fn keep_callback(
         &self,
         account: AccountId,
         reference: String,
         report: Option<Report>,
         now: Time,
-    ) -> Answer<'_, Parked>;
+    ) -> Answer<'_, KeptCallback>;
 
-    /// Takes payments with something due, in order of time: nobody else gets them before `lease`
+    /// Takes payments with something due, in order of time: no other caller gets them before `lease`
     /// has passed or [`Step::Release`]. None only where nothing is left to take. Each payment is taken
     /// whole, but not all of them at once: others have their turn in between.
     fn claim_due(&self, now: Time, lease: Duration, at_most: usize) -> Answer<'_, Vec<PaymentId>>;
@@ -286,7 +287,7 @@ pub trait Payments: Send + Sync {
 pub enum Replaced<T> {
     /// Written.
     Done(T),
-    /// Somebody else changed it meanwhile: read it again.
+    /// It was changed meanwhile: read it again.
     Stale,
     /// There is no such record.
     Unknown,

@@ -15,7 +15,7 @@ use crate::{Answer, Listed, Paging};
 
 /// An invitation with where its reseller stands because of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct InvitationStanding {
     /// The invitation.
     pub invitation: Invitation,
     /// As of the time that was asked for.
@@ -26,9 +26,9 @@ pub struct Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invited {
     /// It is new.
-    New(Standing),
+    New(InvitationStanding),
     /// The same was asked for before: as it stands now.
-    Replay(Standing),
+    Replay(InvitationStanding),
     /// The reference was used with other data.
     Differs {
         /// The first field that differs.
@@ -81,7 +81,7 @@ pub trait Resellers: Send + Sync {
         now: Time,
     ) -> Answer<'_, Invited>;
     /// The invitation that a token opens.
-    fn invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Option<Standing>>;
+    fn invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Option<InvitationStanding>>;
     /// Accepts an invitation with a consent code as it was presented: uses the code up and writes
     /// the delegation, or counts a wrong try.
     fn accept_invitation(

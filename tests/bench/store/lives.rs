@@ -17,7 +17,7 @@ use kassette_domain::provider::{
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_store::sled::SledStore;
-use kassette_store::sled::maintenance::{Asked, compact};
+use kassette_store::sled::maintenance::{AuditNote, compact};
 use kassette_store::{About, Health as _, Payments as _, Stepped};
 
 use super::super::figure::{Figure, Goal};
@@ -52,7 +52,12 @@ where
         work::run(WRITERS, End::At(PAYMENTS), make).await;
         store.shut_down().await.unwrap();
     });
-    let compacted = compact(&work::options(folder), Asked::at(Time::from_secs(0)), &()).unwrap();
+    let compacted = compact(
+        &work::options(folder),
+        AuditNote::at(Time::from_secs(0)),
+        &(),
+    )
+    .unwrap();
     std::fs::remove_dir_all(folder).unwrap();
     compacted.bytes_after as f64 / compacted.payments as f64
 }

@@ -7,7 +7,7 @@ use kassette_domain::invitation::{Invitation, InvitationRequest, NewInvitation};
 use kassette_domain::key::TokenHash;
 use kassette_domain::reseller::Reseller;
 use kassette_domain::secret::Secret;
-use kassette_store::{Answered, Fault, Invited, Standing};
+use kassette_store::{Answered, Fault, InvitationStanding, Invited};
 
 use crate::Gateway;
 use crate::auth::ResellerCaller;
@@ -16,9 +16,9 @@ use crate::auth::ResellerCaller;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InviteOutcome {
     /// It is new.
-    Invited(Standing),
+    Invited(InvitationStanding),
     /// It was asked for before, with the same data: as it stands now.
-    Replayed(Standing),
+    Replayed(InvitationStanding),
 }
 
 /// Why no merchant was invited. The edge maps each to HTTP.
@@ -61,7 +61,7 @@ pub struct InvitationView {
     /// Who invites.
     pub reseller: Arc<Reseller>,
     /// The invitation with where it stands.
-    pub standing: Standing,
+    pub standing: InvitationStanding,
 }
 
 impl Gateway {

@@ -12,7 +12,7 @@ use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::DeliveryStatus;
 use kassette_http::Client;
-use kassette_store::{Claimed, DueDelivery, Fault, TRIED_MOST};
+use kassette_store::{ClaimedDeliveries, DueDelivery, Fault, TRIED_MOST};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -81,7 +81,7 @@ impl Deliverer {
 
 /// The end of something that ran beside the worker.
 enum Done {
-    Claimed(EndpointId, Result<Claimed, Fault>),
+    Claimed(EndpointId, Result<ClaimedDeliveries, Fault>),
     Swept(EndpointId, Option<Time>),
     /// It was tried, or could not be, and what was to be recorded is.
     Ended(DeliveryId, AttemptOutcome, Option<Time>),
@@ -302,10 +302,10 @@ impl Worker<'_> {
     fn take(&mut self, done: Option<Done>) {
         let now = self.gateway.now();
         match done {
-            Some(Done::Claimed(endpoint, Ok(Claimed::Due { deliveries, next }))) => {
+            Some(Done::Claimed(endpoint, Ok(ClaimedDeliveries::Due { deliveries, next }))) => {
                 self.scheduler.claimed(endpoint, deliveries, next, now);
             }
-            Some(Done::Claimed(endpoint, Ok(Claimed::Held))) => {
+            Some(Done::Claimed(endpoint, Ok(ClaimedDeliveries::Held))) => {
                 self.scheduler.takes_nothing(endpoint);
                 self.tell_circuit(Some(endpoint));
                 self.sweep(endpoint);

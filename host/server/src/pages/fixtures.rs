@@ -24,7 +24,7 @@ use kassette_domain::time::Time;
 use kassette_gateway::checkout::CheckoutView;
 use kassette_gateway::methods::{Offer, OfferedProvider};
 use kassette_gateway::reseller::InvitationView;
-use kassette_store::Standing;
+use kassette_store::InvitationStanding;
 
 pub(crate) const NOW: Time = Time::from_secs(1_795_253_400);
 pub(crate) const TOKEN: &str = "ttttttttttttttttttttttttttttttttttttttttttt0";
@@ -154,7 +154,7 @@ pub(crate) fn invited(status: DelegationStatus) -> InvitationView {
             live_rollout: false,
             created_at: NOW,
         }),
-        standing: Standing {
+        standing: InvitationStanding {
             invitation: Invitation::new(new, NOW),
             status,
         },

@@ -6,9 +6,10 @@ use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
-use super::rows::{Rows, Source};
-use super::{audits, keys, resellers};
+use super::operation::Operation;
+use super::rows::Rows;
+use super::source::Source;
+use super::{audits, resellers, schema};
 use crate::{Fault, KeyIssued};
 
 /// Most sightings that are noted at once; the rest of a longer list is left out and comes again.
@@ -63,7 +64,7 @@ impl Operation for Rotate {
             old.expires_at
                 .map_or(self.old_ends, |end| end.min(self.old_ends)),
         );
-        rows.save(keys::api_key(old.hash), &old)?;
+        rows.save(schema::api_key(old.hash), &old)?;
         write_new(rows, &self.new)?;
         audits::append(rows, self.audited, self.now)?;
         Ok(KeyIssued::Done(self.new))
@@ -103,7 +104,7 @@ pub(super) fn revoke(
     let changed = key.revoked_at.is_none();
     if changed {
         key.revoked_at = Some(now);
-        rows.save(keys::api_key(key.hash), &key)?;
+        rows.save(schema::api_key(key.hash), &key)?;
     }
     Ok(Some((key, changed)))
 }
@@ -116,10 +117,10 @@ impl Operation for Seen {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
         for (hash, at) in self.0 {
-            if rows.get(&keys::api_key(hash))?.is_none() {
+            if rows.get(&schema::api_key(hash))?.is_none() {
                 continue;
             }
-            let key = keys::api_key_seen(hash);
+            let key = schema::api_key_seen(hash);
             if rows.load(&key)?.is_none_or(|before: Time| before < at) {
                 rows.save(key, &at)?;
             }
@@ -129,8 +130,8 @@ impl Operation for Seen {
 }
 
 fn by_id(rows: &Rows<'_>, id: KeyId) -> Result<Option<ApiKey>, Fault> {
-    match rows.load(&keys::api_key_index(id))? {
-        Some(hash) => rows.expect(&keys::api_key(hash)).map(Some),
+    match rows.load(&schema::api_key_index(id))? {
+        Some(hash) => rows.expect(&schema::api_key(hash)).map(Some),
         None => Ok(None),
     }
 }
@@ -138,7 +139,7 @@ fn by_id(rows: &Rows<'_>, id: KeyId) -> Result<Option<ApiKey>, Fault> {
 /// Why a key may not be issued, read in the same transaction that would write it.
 fn refused(rows: &Rows<'_>, key: &ApiKey) -> Result<Option<KeyIssued>, Fault> {
     let merchant: Option<Merchant> = match key.owner {
-        KeyOwner::Merchant(id) => rows.load(&keys::merchant(id))?,
+        KeyOwner::Merchant(id) => rows.load(&schema::merchant(id))?,
         // Its live keys open nothing until its live rollout is on.
         KeyOwner::Reseller(id) => {
             let there = resellers::load(rows, id)?.is_some();
@@ -156,15 +157,15 @@ fn refused(rows: &Rows<'_>, key: &ApiKey) -> Result<Option<KeyIssued>, Fault> {
 
 /// Writes a key whose owner exists.
 pub(super) fn write_new(rows: &mut Rows<'_>, key: &ApiKey) -> Result<(), Fault> {
-    let row = keys::api_key(key.hash);
-    let index = keys::api_key_index(key.id);
+    let row = schema::api_key(key.hash);
+    let index = schema::api_key_index(key.id);
     if rows.get(&row)?.is_some() || rows.get(&index)?.is_some() {
         return Err(Fault::Unavailable("the key or its id is in use".into()));
     }
     rows.save(row, key)?;
     rows.save(index, &key.hash)?;
     rows.save(
-        keys::api_key_of(key.owner, key.created_at, key.id),
+        schema::api_key_of(key.owner, key.created_at, key.id),
         &key.hash,
     )
 }

@@ -1,8 +1,8 @@
 //! The one thread that writes. It takes all waiting operations, applies them to one overlay of rows,
-//! makes the rows durable with one write and one sync of the log, shows them in the table, and has all
+//! makes the rows durable with one write and one sync of the log, shows them in the memtable, and has all
 //! answered.
 //!
-//! What the table shows is therefore on the disk. While rows go in, nobody reads.
+//! What the memtable shows is therefore on the disk. While rows go in, all readers are kept out.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,27 +15,29 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::checkpoint::{self, Checkpoints};
+use super::commit_stream::{CommitStream, Subscription};
 use super::engine::{BeforeSync, Keeper, Reopened, Syncing, Writable, drop_quietly, failing};
 use super::inbox::{Inbox, Next};
 use super::journal::{FILE_BYTES, Journal};
-use super::nonces::AllTaken;
-use super::recent::Recent;
-use super::register::Register;
-use super::registered::{Entered, Tail};
-use super::rows::{Made, Rows, Span, Written};
+use super::memtable::Memtable;
+use super::operation::{Job, Operation, Settle, Submission};
+use super::payment_cache::PaymentCache;
+use super::payment_index::PaymentIndex;
+use super::payment_index_rows::{Entered, Tail};
+use super::rows::{Made, Rows};
+use super::span::{Span, Written};
 use super::stats::Stats;
 #[cfg(any(test, feature = "suite"))]
 use super::stats::Took;
-use super::table::Table;
-use super::tap::{Listener, Tap};
+use super::taken_nonces::AllTaken;
 use super::waiting::Callers;
-use super::{hook_keys, keys, records, reseller_keys};
+use super::{records, schema};
 use crate::Fault;
 
 /// Most operations of one batch: beyond it a sync is no longer what the time goes to, and the first
 /// of the group would wait for the last.
 const GROUP: usize = 256;
-/// Rows from which on a group takes no further operation. Nobody reads while they go into the table;
+/// Rows from which on a group takes no further operation. Readers wait while they go into the memtable;
 /// more would save syncs that hardly count any more.
 const GROUP_ROWS: usize = 1024;
 /// Bytes of rows from which on a group takes no further operation: a file of the log has room for it.
@@ -45,70 +47,12 @@ const GROUP_BYTES: usize = FILE_BYTES / 2;
 /// resellers, what merchants have granted them, and webhook endpoints with their secrets. When a key
 /// was last used is none of them, and neither is what waits for an endpoint.
 const DIRECTORY: [&[u8]; 5] = [
-    keys::API_KEYS,
-    keys::MERCHANTS,
-    reseller_keys::RESELLERS,
-    reseller_keys::DELEGATIONS,
-    hook_keys::ENDPOINTS,
+    schema::API_KEYS,
+    schema::MERCHANTS,
+    schema::resellers::RESELLERS,
+    schema::resellers::DELEGATIONS,
+    schema::webhooks::ENDPOINTS,
 ];
-
-/// One thing that can happen to the store. No closures from outside: what can happen is a list.
-pub(super) trait Operation: Send + 'static {
-    /// What it answers.
-    type Outcome: Send + 'static;
-
-    /// Reads and writes rows. What it wrote is taken back where it fails.
-    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault>;
-}
-
-/// Answers: with what the operation came to, or why it was not done. Whoever is not answered hears
-/// [`Fault::Stopping`].
-pub(super) type Settle = Box<dyn FnOnce(Result<(), Fault>) + Send>;
-
-pub(super) trait Job: Send {
-    /// The operation's type, without the path to it and what goes around it.
-    #[cfg(any(test, feature = "suite"))]
-    fn name(&self) -> &'static str;
-
-    fn apply(self: Box<Self>, rows: &mut Rows<'_>) -> Settle;
-
-    /// Answers without doing anything.
-    fn refuse(self: Box<Self>, fault: Fault);
-}
-
-struct Asked<O: Operation> {
-    operation: O,
-    reply: oneshot::Sender<Result<O::Outcome, Fault>>,
-}
-
-impl<O: Operation> Job for Asked<O> {
-    #[cfg(any(test, feature = "suite"))]
-    fn name(&self) -> &'static str {
-        let name = std::any::type_name::<O>().trim_end_matches('>');
-        name.rsplit([':', '<']).next().unwrap_or(name)
-    }
-
-    fn apply(self: Box<Self>, rows: &mut Rows<'_>) -> Settle {
-        let Self { operation, reply } = *self;
-        rows.begin();
-        // Nothing here should panic; where it does, one payment suffers and not all of them. The
-        // overlay is rolled back to what it was, so nothing half-written is seen.
-        let outcome = catch_unwind(AssertUnwindSafe(|| operation.apply(rows)))
-            .unwrap_or_else(|_| Err(Fault::Unavailable("the operation panicked".into())));
-        match outcome {
-            Ok(_) => rows.keep(),
-            Err(_) => rows.roll_back(),
-        }
-        Box::new(move |done| {
-            // Whoever asked may be gone.
-            let _gone = reply.send(done.and(outcome));
-        })
-    }
-
-    fn refuse(self: Box<Self>, fault: Fault) {
-        let _gone = self.reply.send(Err(fault));
-    }
-}
 
 /// What the thread and its callers share.
 #[derive(Default)]
@@ -116,14 +60,14 @@ pub(super) struct Shared {
     inbox: Inbox,
     /// Counts the groups that changed rows of [`DIRECTORY`], and those of which it is not known.
     directory: AtomicU64,
-    recent: Recent,
+    payments: PaymentCache,
     callers: Callers,
     stats: Stats,
-    pub(super) tap: Tap,
+    commits: Arc<CommitStream>,
 }
 
 impl Shared {
-    /// A group is on disk and in the table, and nobody has heard of it or can read it yet.
+    /// A group is on disk and in the memtable, and no caller has heard of it or can read it yet.
     fn committed(&self, number: u64, made: &Arc<Made>) {
         let directory = DIRECTORY
             .iter()
@@ -131,8 +75,8 @@ impl Shared {
         if directory {
             self.directory.fetch_add(1, Ordering::AcqRel);
         }
-        self.recent.forget(&made.written);
-        self.tap.committed(number, made);
+        self.payments.invalidate(&made.written);
+        self.commits.committed(number, made);
     }
 }
 
@@ -172,7 +116,7 @@ impl Applier {
                     tracing::error!(%why, "the store does not end in order");
                     keeper.close();
                 }
-                // Whoever still waits hears `Stopping`.
+                // Callers that still wait hear `Stopping`.
                 writers.inbox.end();
                 end.send_replace(Some(how));
             })?;
@@ -190,7 +134,7 @@ impl Applier {
         self.shared.callers.note();
         self.shared
             .inbox
-            .push(Box::new(Asked { operation, reply }))?;
+            .push(Box::new(Submission { operation, reply }))?;
         match timeout(self.patience, answer).await {
             Ok(answer) => answer.unwrap_or(Err(Fault::Stopping)),
             Err(_) => {
@@ -203,12 +147,14 @@ impl Applier {
     /// Does an operation some time soon, for what need not be durable when it is answered.
     pub(super) fn hand_over<O: Operation>(&self, operation: O) -> Result<(), Fault> {
         let (reply, _) = oneshot::channel();
-        self.shared.inbox.push(Box::new(Asked { operation, reply }))
+        self.shared
+            .inbox
+            .push(Box::new(Submission { operation, reply }))
     }
 
-    /// Listens to the groups that are committed from now on; none where somebody does already.
-    pub(super) fn listen(&self) -> Option<Listener> {
-        Listener::to(&self.shared)
+    /// Subscribes to the groups that are committed from now on; none where there is a subscriber already.
+    pub(super) fn subscribe(&self) -> Option<Subscription> {
+        self.shared.commits.subscribe()
     }
 
     /// Changes before a change to rows of the directory is answered.
@@ -217,8 +163,8 @@ impl Applier {
     }
 
     /// Payments as they were last read.
-    pub(super) fn recent(&self) -> &Recent {
-        &self.shared.recent
+    pub(super) fn payment_cache(&self) -> &PaymentCache {
+        &self.shared.payments
     }
 
     /// Takes no more operations; those that wait are done.
@@ -273,15 +219,15 @@ fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
         };
         tracing::error!(%why, "the disk failed: the store is closed and tried again");
         keeper.fail(&why);
-        // Whether those groups are there once the database is open again, nobody knows before.
-        shared.tap.cut_off();
+        // Whether those groups are there is known once the database is open again.
+        shared.commits.cut_off();
         shared.inbox.restart();
         drop_quietly(writable);
         let acknowledged = acknowledged.into_inner();
         let reopened = keeper.reopen(acknowledged, |time, fault| shared.inbox.pause(time, fault));
         // What was in doubt may be there after all.
         shared.directory.fetch_add(1, Ordering::AcqRel);
-        shared.recent.forget_all();
+        shared.payments.clear();
         writable = match reopened {
             Reopened::Open(writable) => *writable,
             Reopened::Closed => {
@@ -303,24 +249,31 @@ fn write(
     acknowledged: &AtomicU64,
 ) -> Result<(), String> {
     let Writable {
-        table,
-        nudge,
+        memtable,
+        watchdog,
         files,
         journal,
         before_sync,
         last_group,
-        register,
+        index,
         tail,
         nonces,
     } = writable;
     let inbox = &shared.inbox;
-    let (table, nudge, before_sync) = (&**table, &*nudge, &**before_sync);
+    let (memtable, watchdog, before_sync) = (&**memtable, &*watchdog, &**before_sync);
     let (asked, to_checkpoint) = sync_channel(1);
     let (done, checkpointed) = channel();
     std::thread::scope(move |threads| {
         let checkpoints = move || {
             let run = AssertUnwindSafe(|| {
-                checkpoint::run(&to_checkpoint, &done, table, nudge, files, before_sync)
+                checkpoint::run(
+                    &to_checkpoint,
+                    &done,
+                    memtable,
+                    watchdog,
+                    files,
+                    before_sync,
+                )
             });
             let ended = catch_unwind(run);
             if let Err(why) = ended.unwrap_or_else(|_| Err("the storage engine panicked".into())) {
@@ -333,8 +286,8 @@ fn write(
             .map_err(|error| format!("a thread was not started: {error}"))?;
         let mut writer = Writer {
             keeper,
-            table,
-            register,
+            memtable,
+            index,
             nonces: &*nonces,
             journal,
             before_sync,
@@ -354,8 +307,8 @@ fn write(
 /// The thread's own side.
 struct Writer<'a> {
     keeper: &'a Keeper,
-    table: &'a Table,
-    register: &'a RwLock<Register>,
+    memtable: &'a Memtable,
+    index: &'a RwLock<PaymentIndex>,
     nonces: &'a Mutex<AllTaken>,
     journal: &'a mut Journal,
     before_sync: &'a BeforeSync,
@@ -368,8 +321,8 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn run(&mut self) -> Result<(), String> {
-        let (table, register, nonces) = (self.table, self.register, self.nonces);
-        let empty = || Rows::new(table, register, nonces);
+        let (memtable, index, nonces) = (self.memtable, self.index, self.nonces);
+        let empty = || Rows::new(memtable, index, nonces);
         let mut rows = empty();
         let mut settles: Vec<Settle> = Vec::new();
         loop {
@@ -418,7 +371,7 @@ impl Writer<'_> {
         job.apply(rows)
     }
 
-    /// Makes a group durable and shows it. Where that fails whoever waits for it hears `Stopping`: it
+    /// Makes a group durable and shows it. Where that fails its callers hear `Stopping`: it
     /// may be on the disk or not.
     fn commit(&mut self, (mut written, entered): (Written, Vec<Entered>)) -> Result<(), String> {
         let mut nonces = self.nonces.lock();
@@ -427,9 +380,9 @@ impl Writer<'_> {
         }
         let began = Instant::now();
         let number = *self.last_group + 1;
-        let row = records::encode(keys::GROUP, &number);
+        let row = records::encode(schema::GROUP, &number);
         let row = row.map_err(|fault| fault.to_string())?;
-        written.insert(keys::GROUP.to_vec(), Some(row));
+        written.insert(schema::GROUP.to_vec(), Some(row));
         self.tail
             .write(&entered, &mut written)
             .and_then(|()| nonces.write(number, &mut written))
@@ -450,10 +403,10 @@ impl Writer<'_> {
         let ended = |checkpoint::Ended| std::io::Error::other("the database is not on the disk");
         if !self.journal.has_room(made) {
             // What the other file holds is written over, and what this one holds is next.
-            self.table.hurry();
+            self.memtable.hurry();
             self.checkpoints.wait().map_err(ended)?;
-            if self.journal.turn()? {
-                self.table.turn();
+            if self.journal.rotate()? {
+                self.memtable.rotate();
                 self.checkpoints.ask(*self.last_group).map_err(ended)?;
             }
         }
@@ -466,23 +419,23 @@ impl Writer<'_> {
     /// Shows a group that is on the disk as a whole.
     fn show(&self, number: u64, made: &Arc<Made>) {
         let _nobody_reads = self.keeper.exclusive();
-        self.table.show(&made.written);
+        self.memtable.show(&made.written);
         if !made.entered.is_empty() {
-            let mut register = self.register.write();
+            let mut index = self.index.write();
             for new in &made.entered {
-                register.enter(&new.entry);
+                index.enter(&new.entry);
             }
         }
         self.shared.committed(number, made);
     }
 
-    /// The last checkpoint. Whoever opens the database next finds a snapshot beside it, which must not
+    /// The last checkpoint. The next start finds a snapshot beside the database, which must not
     /// know of anything that a power cut can still take.
     fn end(&mut self) -> Result<(), String> {
         self.checkpoints
             .wait()
             .and_then(|()| {
-                self.table.turn();
+                self.memtable.rotate();
                 self.checkpoints.ask(*self.last_group)
             })
             .and_then(|()| self.checkpoints.wait())

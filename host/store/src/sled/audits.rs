@@ -5,10 +5,11 @@ use kassette_domain::audit::{AuditEntry, Audited};
 use kassette_domain::id::OperatorId;
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
-use super::keys::{self, Key};
+use super::operation::Operation;
 use super::records;
-use super::rows::{Rows, Source};
+use super::rows::Rows;
+use super::schema::{self, Key};
+use super::source::Source;
 use crate::Fault;
 
 /// The next line of a chain, with the rows that it takes.
@@ -18,7 +19,7 @@ pub(super) fn next(
     now: Time,
 ) -> Result<(AuditEntry, [(Key, IVec); 2]), Fault> {
     let entry = AuditEntry::next(last, now, audited);
-    let (key, end) = (keys::audit(entry.id), keys::AUDIT_END.to_vec());
+    let (key, end) = (schema::audit(entry.id), schema::AUDIT_END.to_vec());
     let row = encode(&key, &entry)?;
     let end_row = records::encode(&end, &(entry.id, entry.hash))?;
     Ok((entry, [(key, row), (end, end_row)]))
@@ -46,7 +47,7 @@ pub(super) fn append(
     audited: Audited,
     now: Time,
 ) -> Result<AuditEntry, Fault> {
-    let (entry, written) = next(rows.load(keys::AUDIT_END)?, audited, now)?;
+    let (entry, written) = next(rows.load(schema::AUDIT_END)?, audited, now)?;
     for (key, row) in written {
         rows.put(key, row);
     }
@@ -78,7 +79,7 @@ mod tests {
             ..crate::suite::fixtures::audited("merchant.create")
         };
         let entry = AuditEntry::next(None, Time::from_secs(1), audited.clone());
-        let key = keys::audit(1);
+        let key = schema::audit(1);
         let said = (audited.operator, audited.actor, audited.reason);
         let of = (
             audited.action,

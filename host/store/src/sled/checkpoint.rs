@@ -1,6 +1,6 @@
 //! Giving the database what the log has, and bringing it to the disk, by a thread of its own.
 //!
-//! The database gets the rows of one chapter of the log and is flushed, while the next one is written,
+//! The database gets the rows of one epoch of the log and is flushed, while the next one is written,
 //! and there is no third. How much sled writes for it does not matter to what a power cut may leave: sled
 //! uses a segment of its log anew once what replaced it is stable, and that is on the disk
 //! ([`kassette_files::durable_write`]). It was not always so: `sync_file_range` of the kernel hands over
@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use super::durable::Files;
 use super::engine::{BeforeSync, Syncing};
-use super::nudge::Nudge;
-use super::table::Table;
+use super::flush_watchdog::FlushWatchdog;
+use super::memtable::Memtable;
 
 /// The way to the thread.
 pub(super) struct Checkpoints {
@@ -43,34 +43,34 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Asks for the chapter that has ended, up to a group.
+    /// Asks for the epoch that has ended, up to a group.
     pub(super) fn ask(&mut self, group: u64) -> Result<(), Ended> {
         self.under_way = true;
         self.asked.send(group).map_err(|_| Ended)
     }
 }
 
-/// The thread: gives the database a chapter and brings it to the disk whenever it is asked to.
+/// The thread: gives the database an epoch and brings it to the disk whenever it is asked to.
 ///
 /// # Errors
 /// The first time that fails, and why.
 pub(super) fn run(
     asked: &Receiver<u64>,
     done: &Sender<()>,
-    table: &Table,
-    nudge: &Nudge,
+    memtable: &Memtable,
+    watchdog: &FlushWatchdog,
     files: &mut Files,
     before_sync: &BeforeSync,
 ) -> Result<(), String> {
     while let Ok(group) = asked.recv() {
         let began = Instant::now();
-        before_sync(Syncing::Chapter)
+        before_sync(Syncing::Epoch)
             .map_err(|error| format!("the database was given nothing: {error}"))?;
-        table
-            .settle()
-            .and_then(|()| nudge.flush(table.database()))
+        memtable
+            .write_frozen()
+            .and_then(|()| watchdog.flush(memtable.database()))
             .map_err(|error| format!("the database was not flushed: {error}"))?;
-        table.settled();
+        memtable.drop_frozen();
         // sled leaves its old buffer, of a whole segment, to the collector of garbage that it shares with
         // us; there this thread would keep sixty-four of them before any is taken.
         crossbeam_epoch::pin().flush();

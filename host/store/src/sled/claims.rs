@@ -10,12 +10,15 @@ use kassette_domain::time::Time;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::applier::Operation;
+use super::endpoints;
+use super::operation::Operation;
 use super::outbox::{BodyRow, DeliveryRow, read_due};
-use super::rows::{Rows, Source, Span};
+use super::rows::Rows;
+use super::schema;
+use super::source::Source;
+use super::span::Span;
 use super::view::View;
-use super::{endpoints, hook_keys};
-use crate::{Claimed, DueDelivery, Fault};
+use crate::{ClaimedDeliveries, DueDelivery, Fault};
 
 /// Leases kept before those that have ended are swept out.
 const SWEEP_FROM: usize = 4096;
@@ -67,9 +70,9 @@ impl Claims {
         now: Time,
         lease: Duration,
         at_most: usize,
-    ) -> Result<Claimed, Fault> {
+    ) -> Result<ClaimedDeliveries, Fault> {
         if !endpoints::load(view, endpoint)?.is_some_and(|endpoint| endpoint.enabled) {
-            return Ok(Claimed::Held);
+            return Ok(ClaimedDeliveries::Held);
         }
         let at_most = at_most.clamp(1, MAX_CLAIM);
         // Held until all is read: a lease that ends meanwhile ends after its row was rewritten, so a
@@ -79,7 +82,7 @@ impl Claims {
             leases.retain(|_, until| now < *until);
         }
         let mut deliveries = Vec::new();
-        let mut span = Span::prefix(&hook_keys::due_of(endpoint));
+        let mut span = Span::prefix(&schema::webhooks::due_of(endpoint));
         loop {
             let found = view.keys(&span, at_most + 1)?;
             let is_last = found.len() <= at_most;
@@ -88,7 +91,7 @@ impl Claims {
                 let is_free = leases.get(&id).is_none_or(|until| *until <= now);
                 if is_free && (now < due_at || deliveries.len() == at_most) {
                     let next = Some(due_at);
-                    return Ok(Claimed::Due { deliveries, next });
+                    return Ok(ClaimedDeliveries::Due { deliveries, next });
                 }
                 span = span.after(&key);
                 if !is_free {
@@ -105,14 +108,14 @@ impl Claims {
             }
             if is_last {
                 let next = None;
-                return Ok(Claimed::Due { deliveries, next });
+                return Ok(ClaimedDeliveries::Due { deliveries, next });
             }
         }
     }
 }
 
 fn load(source: &impl Source, id: DeliveryId, due_at: Time) -> Result<DueDelivery, Fault> {
-    let row: DeliveryRow = source.expect(&hook_keys::delivery(id))?;
+    let row: DeliveryRow = source.expect(&schema::webhooks::delivery(id))?;
     let body: BodyRow = source.expect(&row.body())?;
     Ok(DueDelivery {
         id,
@@ -138,7 +141,7 @@ impl<O: Operation> Operation for Ringing<O> {
         let outcome = self.operation.apply(rows)?;
         let mut endpoints: Vec<_> = rows
             .written_by_operation()
-            .filter_map(|key| hook_keys::wakes(key))
+            .filter_map(|key| schema::webhooks::wakes(key))
             .collect();
         endpoints.dedup();
         let ring = Ring {
@@ -150,7 +153,7 @@ impl<O: Operation> Operation for Ringing<O> {
 }
 
 /// Rings when it is dropped. It travels with the answer, which is given after the commit, so it rings
-/// then even where whoever asked has gone.
+/// then even where the caller has gone.
 pub(super) struct Ring {
     claims: Arc<Claims>,
     endpoints: Vec<EndpointId>,

@@ -13,11 +13,13 @@ use kassette_domain::site::VerifiedDomain;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::Endpoint;
 
-use super::applier::Operation;
 use super::lists::Order;
-use super::rows::{Rows, Source, Span};
+use super::operation::Operation;
+use super::rows::Rows;
+use super::source::Source;
+use super::span::Span;
 use super::store::SledStore;
-use super::{Secrets, api_keys, audits, connect_keys, endpoints, keys, records};
+use super::{Secrets, api_keys, audits, endpoints, records, schema};
 use crate::{Answer, CodeIssued, CodeUsed, Connects, Exchange, Exchanged, Fault, Listed, Paging};
 
 /// How long a code is listed after its end.
@@ -36,20 +38,20 @@ impl Operation for IssueCode {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<CodeIssued, Fault> {
         let code = self.code;
-        let Some(merchant) = rows.load::<Merchant>(&keys::merchant(code.merchant))? else {
+        let Some(merchant) = rows.load::<Merchant>(&schema::merchant(code.merchant))? else {
             return Ok(CodeIssued::NoSuchMerchant);
         };
         if code.environment == Environment::Live && !merchant.live_approved {
             return Ok(CodeIssued::NotLiveApproved);
         }
         sweep(rows, self.now)?;
-        let row = connect_keys::code(code.hash);
+        let row = schema::connect::code(code.hash);
         if rows.get(&row)?.is_some() {
             return Err(Fault::Unavailable("the connect code is in use".into()));
         }
         rows.save(row, &code)?;
-        rows.save(connect_keys::code_of(&code), &code.hash)?;
-        rows.save(connect_keys::end_of(&code), &())?;
+        rows.save(schema::connect::code_of(&code), &code.hash)?;
+        rows.save(schema::connect::end_of(&code), &())?;
         audits::append(rows, self.audited, self.now)?;
         Ok(CodeIssued::Done(code))
     }
@@ -65,7 +67,7 @@ impl Operation for UseCode {
     type Outcome = CodeUsed;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<CodeUsed, Fault> {
-        let row = connect_keys::code(self.hash);
+        let row = schema::connect::code(self.hash);
         let Some(mut code) = live(rows, self.hash, self.now)? else {
             return Ok(CodeUsed::Dead);
         };
@@ -98,12 +100,13 @@ impl Operation for Redeem {
         let Some(mut code) = live(rows, hash, self.now)? else {
             return Ok(Exchanged::Dead);
         };
-        let mut merchant: Merchant = rows.expect(&keys::merchant(code.merchant))?;
+        let mut merchant: Merchant = rows.expect(&schema::merchant(code.merchant))?;
         if code.environment == Environment::Live && !merchant.live_approved {
             return Ok(Exchanged::NotLiveApproved);
         }
-        let place = connect_keys::connection(code.merchant, code.environment, &code.origin);
-        let before: Option<Connection> = rows.load(&place)?;
+        let connection_key =
+            schema::connect::connection(code.merchant, code.environment, &code.origin);
+        let before: Option<Connection> = rows.load(&connection_key)?;
         // Everything that can say no comes before anything is written.
         if !has_room(
             rows,
@@ -131,11 +134,11 @@ impl Operation for Redeem {
             connected_at: self.now,
         };
         code.redeemed_at = Some(self.now);
-        rows.save(connect_keys::code(hash), &code)?;
+        rows.save(schema::connect::code(hash), &code)?;
         api_keys::write_new(rows, &key)?;
         endpoints::write_new(rows, &self.secrets.sealer, &endpoint, &endpoint_secrets)?;
-        rows.save(keys::merchant(merchant.id), &merchant)?;
-        rows.save(place, &connection)?;
+        rows.save(schema::merchant(merchant.id), &merchant)?;
+        rows.save(connection_key, &connection)?;
         let audited = Audited {
             before: before.as_ref().map(told),
             ..self.audited
@@ -160,7 +163,7 @@ fn told(connection: &Connection) -> String {
 
 /// A code that can be redeemed.
 fn live(rows: &Rows<'_>, hash: TokenHash, now: Time) -> Result<Option<ConnectCode>, Fault> {
-    let code: Option<ConnectCode> = rows.load(&connect_keys::code(hash))?;
+    let code: Option<ConnectCode> = rows.load(&schema::connect::code(hash))?;
     Ok(code.filter(|code| code.is_live(now)))
 }
 
@@ -193,16 +196,16 @@ fn verify(merchant: &mut Merchant, domain: String) -> bool {
 
 /// Cleans away codes that ended long ago, some of them; says whether there may be more.
 pub(super) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<bool, Fault> {
-    let rest = rows.walk(Span::prefix(connect_keys::CODE_ENDS), |rows, end, _| {
-        let Some((ended, hash)) = connect_keys::read_end(end) else {
+    let rest = rows.walk(Span::prefix(schema::connect::CODE_ENDS), |rows, end, _| {
+        let Some((ended, hash)) = schema::connect::read_end(end) else {
             return Err(records::damaged(end, "it names no code"));
         };
         if now < ended.after(LISTED_FOR) {
             return Ok(ControlFlow::Break(()));
         }
-        let row = connect_keys::code(hash);
+        let row = schema::connect::code(hash);
         if let Some(code) = rows.load::<ConnectCode>(&row)? {
-            rows.remove(connect_keys::code_of(&code));
+            rows.remove(schema::connect::code_of(&code));
             rows.remove(row);
         }
         rows.remove(end.clone());
@@ -222,7 +225,7 @@ impl Connects for SledStore {
     }
 
     fn connect_code(&self, hash: TokenHash) -> Answer<'_, Option<ConnectCode>> {
-        self.read(move |view| view.load(&connect_keys::code(hash)))
+        self.read(move |view| view.load(&schema::connect::code(hash)))
     }
 
     fn connect_codes(
@@ -230,10 +233,10 @@ impl Connects for SledStore {
         merchant: MerchantId,
         paging: Paging,
     ) -> Answer<'_, Listed<ConnectCode>> {
-        let (prefix, order) = (connect_keys::codes_of(merchant), Order::Keys);
+        let (prefix, order) = (schema::connect::codes_of(merchant), Order::Keys);
         self.list(&prefix, TIME_AND_ID, order, &paging, |view, key, row| {
             let hash: TokenHash = records::decode(key, row)?;
-            view.load(&connect_keys::code(hash))
+            view.load(&schema::connect::code(hash))
         })
     }
 
@@ -242,7 +245,7 @@ impl Connects for SledStore {
     }
 
     fn exchange(&self, exchange: Exchange, audited: Audited, now: Time) -> Answer<'_, Exchanged> {
-        // What still waits for the earlier endpoint is for whoever delivers to end.
+        // What still waits for the earlier endpoint is for the worker to end.
         self.operate_ringing(Redeem {
             exchange,
             audited,

@@ -5,9 +5,11 @@ use kassette_domain::audit::Audited;
 use kassette_domain::consent::ConsentCode;
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
-use super::rows::{Rows, Source, Span};
-use super::{audits, keys, reseller_keys};
+use super::operation::Operation;
+use super::rows::Rows;
+use super::source::Source;
+use super::span::Span;
+use super::{audits, schema};
 use crate::Fault;
 
 /// Ended codes that one issue takes away; more than one, so that they never grow.
@@ -25,16 +27,16 @@ impl Operation for IssueConsentCode {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<bool, Fault> {
         let code = self.code;
-        if rows.get(&keys::merchant(code.merchant))?.is_none() {
+        if rows.get(&schema::merchant(code.merchant))?.is_none() {
             return Ok(false);
         }
         sweep(rows, self.now)?;
-        let row = reseller_keys::consent(code.handle);
+        let row = schema::resellers::consent(code.handle);
         if rows.get(&row)?.is_some() {
             return Err(Fault::Unavailable("the code is in use".into()));
         }
         rows.save(row, &code)?;
-        let end = reseller_keys::consent_end(code.expires_at, code.handle);
+        let end = schema::resellers::consent_end(code.expires_at, code.handle);
         rows.put(end, IVec::default());
         audits::append(rows, self.audited, self.now)?;
         Ok(true)
@@ -42,15 +44,15 @@ impl Operation for IssueConsentCode {
 }
 
 fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<(), Fault> {
-    let ends = Span::prefix(reseller_keys::CONSENT_ENDS);
+    let ends = Span::prefix(schema::resellers::CONSENT_ENDS);
     for (key, _) in rows.scan(&ends, MAX_SWEPT)? {
-        let Some((at, handle)) = reseller_keys::read_consent_end(&key) else {
+        let Some((at, handle)) = schema::resellers::read_consent_end(&key) else {
             continue;
         };
         if now < at {
             break;
         }
-        rows.remove(reseller_keys::consent(handle));
+        rows.remove(schema::resellers::consent(handle));
         rows.remove(key);
     }
     Ok(())

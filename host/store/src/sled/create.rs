@@ -8,13 +8,14 @@ use kassette_domain::ledger::Ledger;
 use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
-use super::keys::{self, Key};
-use super::register::{Entry, Mark};
-use super::registered::Entered;
-use super::rows::{Rows, Source};
-use super::stored::{Books, Due, PaymentRow};
-use super::{Secrets, delegations, ledgers, reseller_keys};
+use super::operation::Operation;
+use super::payment_index::{Entry, Mark};
+use super::payment_index_rows::Entered;
+use super::rows::Rows;
+use super::schema::{self, Key};
+use super::source::Source;
+use super::stored::{Books, PaymentRow, Timer};
+use super::{Secrets, delegations, ledgers};
 use crate::{Created, Fault};
 
 /// What a request that was made before gets; none where it is new.
@@ -73,7 +74,7 @@ impl Create {
         let payment = Payment::new(new, email_mark, now);
         let ledger = Ledger::new(payment);
         let books = Books {
-            due: ledger.due_at().map(Due::Together),
+            timer: ledger.due_at().map(Timer::Shared),
             decisions: u16::from(decision.is_some()),
             ..Books::default()
         };
@@ -94,18 +95,18 @@ impl Create {
             row,
             entered: Entered {
                 entry,
-                due: books.due.map(Due::at),
+                due: books.timer.map(Timer::at),
             },
             decision,
         })
     }
 
-    /// Why whoever asked may not any more, now that it is written.
+    /// Why the caller may not any more, now that it is written.
     fn refused(&self, rows: &Rows<'_>) -> Result<Option<Created>, Fault> {
         let Some(hash) = self.authority else {
             return Ok(None);
         };
-        let Some(key) = rows.load::<ApiKey>(&keys::api_key(hash))? else {
+        let Some(key) = rows.load::<ApiKey>(&schema::api_key(hash))? else {
             return Ok(Some(Created::KeyRefused));
         };
         let owner = match &self.request.origin {
@@ -144,7 +145,7 @@ impl Operation for Create {
         }
         rows.put(key, row);
         rows.enter(self.entered)?;
-        if let Some(listed) = reseller_keys::payment_of(&self.payment) {
+        if let Some(listed) = schema::resellers::payment_of(&self.payment) {
             rows.put(listed, IVec::default());
         }
         if let Some(decision) = self.decision {

@@ -11,11 +11,12 @@ use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::reseller::{Barred, may_work};
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
-use super::keys::Key;
-use super::reseller_keys::{self, Relation};
-use super::rows::{Rows, Source};
-use super::{audits, invitations, keys, records, resellers};
+use super::operation::Operation;
+use super::rows::Rows;
+use super::schema::Key;
+use super::schema::resellers::Relation;
+use super::source::Source;
+use super::{audits, invitation_rows, records, resellers, schema};
 use crate::Fault;
 
 /// A delegation.
@@ -24,7 +25,7 @@ pub(super) fn load(
     reseller: ResellerId,
     merchant: MerchantId,
 ) -> Result<Option<Delegation>, Fault> {
-    source.load(&reseller_keys::delegation(reseller, merchant))
+    source.load(&schema::resellers::delegation(reseller, merchant))
 }
 
 /// Why a reseller may not work for a merchant now, read in the transaction that would do it.
@@ -52,7 +53,7 @@ pub(super) fn bars_creation(
     if barred.is_some() || environment == Environment::Test {
         return Ok(barred);
     }
-    let merchant: Merchant = rows.expect(&keys::merchant(merchant))?;
+    let merchant: Merchant = rows.expect(&schema::merchant(merchant))?;
     Ok((!merchant.live_approved).then_some(Barred::NotLiveApproved))
 }
 
@@ -80,7 +81,7 @@ pub(super) fn authorize(
     audited: Audited,
     now: Time,
 ) -> Result<Delegation, Fault> {
-    let key = reseller_keys::delegation(reseller, merchant);
+    let key = schema::resellers::delegation(reseller, merchant);
     let known: Option<Delegation> = rows.load(&key)?;
     let before = known.as_ref().map(Delegation::status);
     let delegation = match known {
@@ -108,7 +109,7 @@ pub(super) fn authorize(
 /// The row by which a merchant that never accepted an invitation stands in the reseller's list.
 fn alone(delegation: &Delegation) -> Key {
     let relation = Relation::Merchant(delegation.merchant);
-    reseller_keys::relation(delegation.reseller, delegation.created_at, relation)
+    schema::resellers::relation(delegation.reseller, delegation.created_at, relation)
 }
 
 /// An operator's word on a delegation.
@@ -125,7 +126,7 @@ impl Operation for SetDelegation {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
         if resellers::load(rows, self.reseller)?.is_none()
-            || rows.get(&keys::merchant(self.merchant))?.is_none()
+            || rows.get(&schema::merchant(self.merchant))?.is_none()
         {
             return Ok(None);
         }
@@ -138,7 +139,7 @@ impl Operation for SetDelegation {
         };
         let before = Some(delegation.status());
         delegation.revoke(self.now);
-        let key = reseller_keys::delegation(self.reseller, self.merchant);
+        let key = schema::resellers::delegation(self.reseller, self.merchant);
         rows.save(key, &delegation)?;
         let audited = delegation::told(self.audited, before, &delegation);
         audits::append(rows, audited, self.now)?;
@@ -153,7 +154,7 @@ pub(super) fn shown(
     key: &[u8],
     now: Time,
 ) -> Result<Option<DelegatedMerchant>, Fault> {
-    match reseller_keys::read_relation(key) {
+    match schema::resellers::read_relation(key) {
         Some(Relation::Invitation(id)) => shown_invitation(source, reseller, id, now),
         Some(Relation::Merchant(merchant)) => shown_merchant(source, reseller, merchant),
         None => Err(records::damaged(key, "it is about nobody")),
@@ -166,8 +167,8 @@ fn shown_invitation(
     id: InvitationId,
     now: Time,
 ) -> Result<Option<DelegatedMerchant>, Fault> {
-    let invitation = invitations::expect_plain(source, id)?;
-    let delegation = invitations::delegation_of(source, reseller, invitation.reply)?;
+    let invitation = invitation_rows::expect_plain(source, id)?;
+    let delegation = invitation_rows::delegation_of(source, reseller, invitation.reply)?;
     let accepted_later = delegation
         .as_ref()
         .is_some_and(|delegation| delegation.invitation != Some(id));
@@ -192,8 +193,8 @@ fn shown_merchant(
     reseller: ResellerId,
     id: MerchantId,
 ) -> Result<Option<DelegatedMerchant>, Fault> {
-    let delegation: Delegation = source.expect(&reseller_keys::delegation(reseller, id))?;
-    let merchant: Merchant = source.expect(&keys::merchant(id))?;
+    let delegation: Delegation = source.expect(&schema::resellers::delegation(reseller, id))?;
+    let merchant: Merchant = source.expect(&schema::merchant(id))?;
     Ok(Some(DelegatedMerchant {
         merchant: Some(id),
         business_name: merchant.name,

@@ -8,10 +8,13 @@ use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, HELD_BACK_MOST, Recorded, Tried};
 
-use super::applier::Operation;
+use super::operation::Operation;
 use super::outbox::{self, DeliveryRow};
-use super::rows::{Rows, Source, Span};
-use super::{Secrets, audits, endpoints, hook_keys, records};
+use super::rows::Rows;
+use super::schema;
+use super::source::Source;
+use super::span::Span;
+use super::{Secrets, audits, endpoints, records};
 use crate::{Fault, Pruned, Recovered, Redelivered, Swept, SwitchOff, TriedOutcome};
 
 /// Queues a test.
@@ -45,7 +48,7 @@ impl Operation for Redeliver {
     type Outcome = Redelivered;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Redelivered, Fault> {
-        let Some(old) = rows.load::<DeliveryRow>(&hook_keys::delivery(self.id))? else {
+        let Some(old) = rows.load::<DeliveryRow>(&schema::webhooks::delivery(self.id))? else {
             return Ok(Redelivered::Unknown);
         };
         if endpoints::load(rows, old.endpoint)?.is_none() {
@@ -73,12 +76,12 @@ impl Operation for Recover {
         if endpoints::load(rows, self.endpoint)?.is_none() {
             return Ok(Recovered::Unknown);
         }
-        let all = Span::prefix(&hook_keys::failed_of(self.endpoint));
+        let all = Span::prefix(&schema::webhooks::failed_of(self.endpoint));
         let rest = match self.after {
-            Some(last) => all.after(&hook_keys::failed(self.endpoint, last)),
-            None => all.since(&hook_keys::failed(
+            Some(last) => all.after(&schema::webhooks::failed(self.endpoint, last)),
+            None => all.since(&schema::webhooks::failed(
                 self.endpoint,
-                hook_keys::first_delivery_id(self.since),
+                schema::webhooks::first_delivery_id(self.since),
             )),
         };
         let mut queued = 0;
@@ -110,7 +113,7 @@ impl Recover {
         if queued_before {
             return Ok(false);
         }
-        let old: DeliveryRow = rows.expect(&hook_keys::delivery(id))?;
+        let old: DeliveryRow = rows.expect(&schema::webhooks::delivery(id))?;
         outbox::queue_again(rows, id, &old, now)?;
         Ok(true)
     }
@@ -118,7 +121,7 @@ impl Recover {
 
 /// The delivery that an index key leads to.
 pub(super) fn trailing_id(key: &[u8]) -> Result<DeliveryId, Fault> {
-    super::keys::trailing_id(key)
+    schema::trailing_id(key)
         .map(DeliveryId::from_bytes)
         .ok_or_else(|| records::damaged(key, "it names no delivery"))
 }
@@ -136,7 +139,7 @@ impl Operation for RecordTried {
     type Outcome = TriedOutcome;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<TriedOutcome, Fault> {
-        let Some(mut row) = rows.load::<DeliveryRow>(&hook_keys::delivery(self.id))? else {
+        let Some(mut row) = rows.load::<DeliveryRow>(&schema::webhooks::delivery(self.id))? else {
             return Ok(TriedOutcome::Unknown);
         };
         if let Some(off) = self.disable {
@@ -184,7 +187,7 @@ impl Operation for Sweep {
             exhausted: 0,
             next: None,
         };
-        let due = Span::prefix(&hook_keys::due_of(self.endpoint));
+        let due = Span::prefix(&schema::webhooks::due_of(self.endpoint));
         match endpoints::load(rows, self.endpoint)? {
             None => {
                 let (cancelled, more) = outbox::cancel_some(rows, self.endpoint)?;
@@ -228,16 +231,16 @@ impl Operation for Prune {
     type Outcome = Pruned;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Pruned, Fault> {
-        let all = Span::prefix(hook_keys::DELIVERIES);
+        let all = Span::prefix(schema::webhooks::DELIVERIES);
         let rest = match self.after {
-            Some(last) => all.after(&hook_keys::delivery(last)),
+            Some(last) => all.after(&schema::webhooks::delivery(last)),
             None => all,
         };
         let (mut deliveries, mut looked) = (0, 0);
         let mut last = None;
         let rest = rows.walk(rest, |rows, key, row| {
             let id = trailing_id(key)?;
-            if self.before <= hook_keys::drawn_at(id) {
+            if self.before <= schema::webhooks::drawn_at(id) {
                 last = None;
                 return Ok(ControlFlow::Break(()));
             }

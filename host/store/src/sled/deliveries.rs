@@ -11,24 +11,25 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
 
-use super::applier::Operation;
 use super::claims::Ringing;
 use super::deliver::{
     Prune, QueueTest, RecordAll, RecordTried, Recover, Redeliver, Sweep, trailing_id,
 };
 use super::endpoints::{self, CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint};
-use super::hook_keys::{self, ID};
-use super::keys::Key;
 use super::lists::Order;
+use super::operation::Operation;
 use super::outbox::{self, DeliveryRow, read_due};
-use super::rows::{Source, Span};
+use super::schema::Key;
+use super::schema::webhooks::ID;
+use super::source::Source;
+use super::span::Span;
 use super::store::SledStore;
 use super::view::View;
-use super::{keys, records};
+use super::{records, schema};
 use crate::{
-    Answer, Backlog, Claimed, Deliveries, DeliveryFilter, EndpointCreated, EndpointDeleted,
-    EndpointRotated, Fault, Listed, Paging, Pruned, Recovered, Redelivered, Replaced, Swept,
-    SwitchOff, TRIED_MOST, TriedOutcome,
+    Answer, Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated,
+    EndpointDeleted, EndpointRotated, Fault, Listed, Paging, Pruned, Recovered, Redelivered,
+    Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 /// A time and an id.
@@ -43,7 +44,7 @@ const SORTED: usize = 2000;
 const MAX_WAITING: usize = 1000;
 
 impl SledStore {
-    /// Does an operation that may queue deliveries; whoever delivers hears of it after the commit.
+    /// Does an operation that may queue deliveries; the worker hears of it after the commit.
     pub(super) fn operate_ringing<O: Operation>(&self, operation: O) -> Answer<'_, O::Outcome> {
         let claims = Arc::clone(&self.claims);
         let operation = Ringing { operation, claims };
@@ -58,14 +59,15 @@ impl SledStore {
 /// What waits for the endpoints behind one.
 fn past(endpoint: EndpointId) -> Span {
     // Behind every row of this endpoint: no time has eight bytes of ones.
-    let mut end = hook_keys::due_of(endpoint);
+    let mut end = schema::webhooks::due_of(endpoint);
     end.extend([u8::MAX; ID]);
-    Span::prefix(hook_keys::DUE).after(&end)
+    Span::prefix(schema::webhooks::DUE).after(&end)
 }
 
 /// When the oldest of some waiting deliveries was drawn.
 fn oldest_of(waiting: &[(Key, IVec)]) -> Result<Option<Time>, Fault> {
-    let drawn = |(key, _): &(Key, _)| read_due(key).map(|(_, _, id)| hook_keys::drawn_at(id));
+    let drawn =
+        |(key, _): &(Key, _)| read_due(key).map(|(_, _, id)| schema::webhooks::drawn_at(id));
     let drawn: Vec<_> = waiting.iter().map(drawn).collect::<Result<_, _>>()?;
     Ok(drawn.into_iter().min())
 }
@@ -74,13 +76,13 @@ impl SledStore {
     /// Keys under `dle/` of what is pending at an endpoint, in no order; none where that is more than
     /// [`SORTED`].
     async fn pending_to(&self, endpoint: EndpointId) -> Result<Option<Vec<Key>>, Fault> {
-        let span = Span::prefix(&hook_keys::due_of(endpoint));
+        let span = Span::prefix(&schema::webhooks::due_of(endpoint));
         let waiting = self.rows_of(span, SORTED + 1).await?;
         if waiting.len() > SORTED {
             return Ok(None);
         }
         let to = |(key, _): &(Key, _)| {
-            read_due(key).map(|(_, _, id)| hook_keys::delivery_to(endpoint, id))
+            read_due(key).map(|(_, _, id)| schema::webhooks::delivery_to(endpoint, id))
         };
         waiting.iter().map(to).collect::<Result<_, _>>().map(Some)
     }
@@ -88,7 +90,7 @@ impl SledStore {
     /// When the oldest of all that waits was drawn; where there is more of it than [`OLDEST_OF`], of those
     /// that are most likely to be.
     async fn oldest_waiting(&self) -> Result<Option<Time>, Fault> {
-        let mut span = Span::prefix(hook_keys::DUE);
+        let mut span = Span::prefix(schema::webhooks::DUE);
         let waiting = self.rows_of(span.clone(), OLDEST_OF).await?;
         let mut oldest = oldest_of(&waiting)?;
         if waiting.len() < OLDEST_OF {
@@ -103,7 +105,7 @@ impl SledStore {
                     return Ok(ControlFlow::Break(oldest));
                 };
                 let (endpoint, ..) = read_due(key)?;
-                let of_it = Span::prefix(&hook_keys::due_of(endpoint));
+                let of_it = Span::prefix(&schema::webhooks::due_of(endpoint));
                 let mut ends = view.scan(&of_it, ENDS)?;
                 ends.extend(view.scan_back(&of_it, ENDS)?);
                 oldest = oldest.into_iter().chain(oldest_of(&ends)?).min();
@@ -145,9 +147,9 @@ impl Deliveries for SledStore {
     }
 
     fn endpoints(&self, merchant: MerchantId, paging: Paging) -> Answer<'_, Listed<Endpoint>> {
-        let (prefix, order) = (hook_keys::endpoints_of(merchant), Order::Keys);
+        let (prefix, order) = (schema::webhooks::endpoints_of(merchant), Order::Keys);
         self.list(&prefix, TIME_AND_ID, order, &paging, |view, key, _| {
-            let id = keys::trailing_id(key).map(EndpointId::from_bytes);
+            let id = schema::trailing_id(key).map(EndpointId::from_bytes);
             let id = id.ok_or_else(|| records::damaged(key, "it names no endpoint"))?;
             // Deleted since its key was read where it is missing.
             endpoints::load(view, id)
@@ -233,14 +235,16 @@ impl Deliveries for SledStore {
 
     fn deliveries(&self, filter: DeliveryFilter, paging: Paging) -> Answer<'_, Listed<Delivery>> {
         let prefix = match (filter.endpoint, filter.status) {
-            (Some(endpoint), Some(DeliveryStatus::Exhausted)) => hook_keys::failed_of(endpoint),
-            (Some(endpoint), _) => hook_keys::deliveries_to(endpoint),
-            (None, _) => hook_keys::DELIVERIES.to_vec(),
+            (Some(endpoint), Some(DeliveryStatus::Exhausted)) => {
+                schema::webhooks::failed_of(endpoint)
+            }
+            (Some(endpoint), _) => schema::webhooks::deliveries_to(endpoint),
+            (None, _) => schema::webhooks::DELIVERIES.to_vec(),
         };
         let take = move |view: &View<'_>, key: &[u8]| {
             let id = trailing_id(key)?;
             // Pruned since its key was read where it is missing.
-            let Some(row) = view.load::<DeliveryRow>(&hook_keys::delivery(id))? else {
+            let Some(row) = view.load::<DeliveryRow>(&schema::webhooks::delivery(id))? else {
                 return Ok(None);
             };
             if filter.status.is_some_and(|status| status != row.status) {
@@ -275,7 +279,7 @@ impl Deliveries for SledStore {
         after: Option<EndpointId>,
         at_most: usize,
     ) -> Answer<'_, Vec<(EndpointId, Time)>> {
-        let mut span = after.map_or_else(|| Span::prefix(hook_keys::DUE), past);
+        let mut span = after.map_or_else(|| Span::prefix(schema::webhooks::DUE), past);
         let mut waiting = Vec::new();
         self.read_aside(move |view| {
             while waiting.len() < at_most.min(MAX_WAITING) {
@@ -300,7 +304,7 @@ impl Deliveries for SledStore {
         now: Time,
         lease: Duration,
         at_most: usize,
-    ) -> Answer<'_, Claimed> {
+    ) -> Answer<'_, ClaimedDeliveries> {
         self.read(move |view| self.claims.claim(view, endpoint, now, lease, at_most))
     }
 

@@ -9,14 +9,16 @@ use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 
 use super::api_keys::{Issue, MAX_SEEN, Revoke, Rotate, SEEN_AT_ONCE, Seen};
-use super::applier::Operation;
 use super::audits::{self, Audit};
 use super::lists::Order;
+use super::operation::Operation;
 use super::operators::{CreateOperator, RemoveOperator};
-use super::rows::{Rows, Source, Span};
+use super::rows::Rows;
+use super::source::Source;
+use super::span::Span;
 use super::store::SledStore;
 use super::view::View;
-use super::{keys, records};
+use super::{records, schema};
 use crate::{Answer, Directory, Fault, KeyIssued, Listed, NewMerchant, Paging, Replaced};
 
 /// A number.
@@ -36,14 +38,14 @@ impl Operation for CreateMerchant {
     type Outcome = Merchant;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Merchant, Fault> {
-        let last: u64 = rows.load(keys::MERCHANT_COUNT)?.unwrap_or_default();
+        let last: u64 = rows.load(schema::MERCHANT_COUNT)?.unwrap_or_default();
         let id = MerchantId(last + 1);
         let merchant = Merchant {
             id,
             ..self.merchant
         };
-        rows.save(keys::MERCHANT_COUNT.to_vec(), &id.0)?;
-        rows.save(keys::merchant(id), &merchant)?;
+        rows.save(schema::MERCHANT_COUNT.to_vec(), &id.0)?;
+        rows.save(schema::merchant(id), &merchant)?;
         let audited = Audited {
             object: format!("merchant/{id}"),
             ..self.audited
@@ -64,7 +66,7 @@ impl Operation for ReplaceMerchant {
     type Outcome = Replaced<Merchant>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
-        let key = keys::merchant(self.before.id);
+        let key = schema::merchant(self.before.id);
         let Some(stored) = rows.load::<Merchant>(&key)? else {
             return Ok(Replaced::Unknown);
         };
@@ -92,7 +94,10 @@ impl Operation for SwitchAccount {
     type Outcome = ();
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
-        rows.save(keys::switch(&self.account), &(&self.account, self.enabled))?;
+        rows.save(
+            schema::switch(&self.account),
+            &(&self.account, self.enabled),
+        )?;
         audits::append(rows, self.audited, self.now).map(drop)
     }
 }
@@ -100,10 +105,10 @@ impl Operation for SwitchAccount {
 /// A key with the time when it was last seen. That time promises nothing, so it is not waited for:
 /// keys are read with every request, and noted down all the time.
 fn key_at(view: &View<'_>, hash: TokenHash) -> Result<Option<ApiKey>, Fault> {
-    let Some(mut key) = view.load::<ApiKey>(&keys::api_key(hash))? else {
+    let Some(mut key) = view.load::<ApiKey>(&schema::api_key(hash))? else {
         return Ok(None);
     };
-    let seen = keys::api_key_seen(hash);
+    let seen = schema::api_key_seen(hash);
     if let Some(row) = view.get(&seen)? {
         key.last_used_at = Some(records::decode(&seen, &row)?);
     }
@@ -133,12 +138,12 @@ impl Directory for SledStore {
     }
 
     fn merchant(&self, id: MerchantId) -> Answer<'_, Option<Merchant>> {
-        self.read(move |view| view.load(&keys::merchant(id)))
+        self.read(move |view| view.load(&schema::merchant(id)))
     }
 
     fn merchants(&self, paging: Paging) -> Answer<'_, Listed<Merchant>> {
         let order = Order::Backwards;
-        self.list(keys::MERCHANTS, NUMBER, order, &paging, |_, key, row| {
+        self.list(schema::MERCHANTS, NUMBER, order, &paging, |_, key, row| {
             records::decode(key, row).map(Some)
         })
     }
@@ -188,14 +193,14 @@ impl Directory for SledStore {
     }
 
     fn key_by_id(&self, id: KeyId) -> Answer<'_, Option<ApiKey>> {
-        self.read(move |view| match view.load(&keys::api_key_index(id))? {
+        self.read(move |view| match view.load(&schema::api_key_index(id))? {
             Some(hash) => key_at(view, hash),
             None => Ok(None),
         })
     }
 
     fn keys(&self, owner: KeyOwner, paging: Paging) -> Answer<'_, Listed<ApiKey>> {
-        let prefix = keys::api_keys_of(owner);
+        let prefix = schema::api_keys_of(owner);
         self.list(&prefix, TIME_AND_ID, Order::Keys, &paging, key_of_index)
     }
 
@@ -224,14 +229,14 @@ impl Directory for SledStore {
     }
 
     fn operator(&self, hash: TokenHash) -> Answer<'_, Option<Operator>> {
-        self.read(move |view| view.load(&keys::operator(hash)))
+        self.read(move |view| view.load(&schema::operator(hash)))
     }
 
     fn operators(&self, paging: Paging) -> Answer<'_, Listed<Operator>> {
-        let (prefix, order) = (keys::OPERATORS, Order::Keys);
+        let (prefix, order) = (schema::OPERATORS, Order::Keys);
         self.list(prefix, TIME_AND_ID, order, &paging, |view, key, row| {
             let hash: TokenHash = records::decode(key, row)?;
-            view.load(&keys::operator(hash))
+            view.load(&schema::operator(hash))
         })
     }
 
@@ -261,7 +266,7 @@ impl Directory for SledStore {
 
     fn account_switches(&self) -> Answer<'_, Vec<(AccountId, bool)>> {
         self.read(|view| {
-            let rows = view.scan(&Span::prefix(keys::SWITCHES), MAX_SWITCHES)?;
+            let rows = view.scan(&Span::prefix(schema::SWITCHES), MAX_SWITCHES)?;
             rows.iter()
                 .map(|(key, row)| records::decode(key, row))
                 .collect()
@@ -274,7 +279,7 @@ impl Directory for SledStore {
 
     fn audit_log(&self, paging: Paging) -> Answer<'_, Listed<AuditEntry>> {
         let order = Order::Backwards;
-        self.list(keys::AUDIT, NUMBER, order, &paging, |_, key, row| {
+        self.list(schema::AUDIT, NUMBER, order, &paging, |_, key, row| {
             audits::decode(key, row).map(Some)
         })
     }

@@ -15,13 +15,13 @@ use parking_lot::{Mutex, RwLock};
 
 use super::Secrets;
 use super::durable::{Files, free_bytes};
+use super::flush_watchdog::FlushWatchdog;
 use super::journal::Journal;
-use super::nonces::AllTaken;
-use super::nudge::Nudge;
+use super::memtable::Memtable;
 use super::open::{FORMAT, Folder, OpenError, Opened, open_as};
-use super::register::Register;
-use super::registered::Tail;
-use super::table::Table;
+use super::payment_index::PaymentIndex;
+use super::payment_index_rows::Tail;
+use super::taken_nonces::AllTaken;
 use crate::Fault;
 
 /// Free bytes below which nothing new is taken. The largest group, the pages that sled moves for it
@@ -31,13 +31,13 @@ const RESERVE: u64 = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How soon a disk that failed is tried again, at first.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// The same after many times: soon enough for whoever has just made room.
+/// The same after many times: soon enough for an operator who has just made room.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// The database as reads find it.
 pub(super) enum Engine {
-    /// Open, with the register of its payments.
-    Open(Arc<Table>, Arc<RwLock<Register>>),
+    /// Open, with the payment index of its payments.
+    Open(Arc<Memtable>, Arc<RwLock<PaymentIndex>>),
     /// Closed because the disk failed, and why.
     Failing(String),
     /// Closed for good.
@@ -45,22 +45,22 @@ pub(super) enum Engine {
 }
 
 impl Engine {
-    /// Its rows and its register, if they can be read.
-    pub(super) fn open(&self) -> Result<(&Table, &RwLock<Register>), Fault> {
+    /// Its rows and its payment index, if they can be read.
+    pub(super) fn open(&self) -> Result<(&Memtable, &RwLock<PaymentIndex>), Fault> {
         match self {
-            Self::Open(table, register) => Ok((table, register)),
+            Self::Open(memtable, index) => Ok((memtable, index)),
             Self::Failing(why) => Err(Fault::Unavailable(why.clone())),
             Self::Closed => Err(Fault::Stopping),
         }
     }
 }
 
-/// What is said to whoever asks for something while the disk fails.
+/// What callers are told while the disk fails.
 pub(super) fn failing(why: &str) -> String {
     format!("the disk failed ({why}); see to its space and health, the store goes on by itself")
 }
 
-/// The database, shared by those who read and the thread that writes. Whoever reads holds the lock
+/// The database, shared by the readers and the applier. A reader holds the lock
 /// as long as the read lasts.
 pub(super) type Shared = Arc<RwLock<Engine>>;
 
@@ -69,9 +69,8 @@ pub(super) type Shared = Arc<RwLock<Engine>>;
 pub(super) enum Syncing {
     /// A group in the log.
     Log,
-    /// A chapter of the log, which the database is about to get.
-    Chapter,
-    /// The database.
+    /// An epoch of the log, which the database is about to get.
+    Epoch,
     Database,
 }
 
@@ -99,15 +98,15 @@ impl Default for Seams {
 
 /// What the writing thread holds of an open database.
 pub(super) struct Writable {
-    pub(super) table: Arc<Table>,
-    pub(super) nudge: Nudge,
+    pub(super) memtable: Arc<Memtable>,
+    pub(super) watchdog: FlushWatchdog,
     pub(super) files: Files,
     pub(super) journal: Journal,
     pub(super) before_sync: Arc<BeforeSync>,
-    /// The number of the last group in the table.
+    /// The number of the last group in the memtable.
     pub(super) last_group: u64,
-    pub(super) register: Arc<RwLock<Register>>,
-    /// The last row of the register.
+    pub(super) index: Arc<RwLock<PaymentIndex>>,
+    /// The last row of the payment index.
     pub(super) tail: Tail,
     pub(super) nonces: Mutex<AllTaken>,
 }
@@ -167,32 +166,32 @@ impl Keeper {
         Ok((keeper, writable))
     }
 
-    /// The database, for those who read.
+    /// The database, for readers.
     pub(super) fn shared(&self) -> Shared {
         Arc::clone(&self.shared)
     }
 
-    /// Keeps everybody from reading until it is dropped: what is written meanwhile is seen whole.
+    /// Keeps all readers out until it is dropped: what is written meanwhile is seen whole.
     pub(super) fn exclusive(&self) -> impl Drop + '_ {
         self.shared.write()
     }
 
     fn show(&mut self, opened: Opened) -> io::Result<Writable> {
-        let register = Arc::new(RwLock::new(opened.register));
-        let nudge = Nudge::over(&opened.db)?;
-        let table = Arc::new(Table::of(opened.db));
+        let index = Arc::new(RwLock::new(opened.index));
+        let watchdog = FlushWatchdog::over(&opened.db)?;
+        let memtable = Arc::new(Memtable::of(opened.db));
         let writable = Writable {
-            table: Arc::clone(&table),
-            nudge,
+            memtable: Arc::clone(&memtable),
+            watchdog,
             files: opened.files,
             journal: opened.journal,
             before_sync: Arc::clone(&self.before_sync),
             last_group: opened.last_group,
-            register: Arc::clone(&register),
+            index: Arc::clone(&index),
             tail: opened.tail,
             nonces: Mutex::new(opened.nonces),
         };
-        *self.shared.write() = Engine::Open(table, register);
+        *self.shared.write() = Engine::Open(memtable, index);
         Ok(writable)
     }
 
@@ -217,7 +216,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Takes the database away from those who read, because the disk failed. Returns when nobody
+    /// Takes the database away from the readers, because the disk failed. Returns when none
     /// reads any more.
     pub(super) fn fail(&self, why: &str) {
         let failing = Engine::Failing(failing(why));
@@ -231,7 +230,7 @@ impl Keeper {
         drop_quietly(before);
     }
 
-    /// Waits until the database opens again. `acknowledged` is the last group that anybody was
+    /// Waits until the database opens again. `acknowledged` is the last group that a caller was
     /// answered for; `pause` waits for some time and refuses operations meanwhile.
     pub(super) fn reopen(
         &mut self,

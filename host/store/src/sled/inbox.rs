@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::applier::Job;
 use super::engine::Pause;
+use super::operation::Job;
 use crate::Fault;
 
-/// Operations that may wait. At 20,000 a second this is a fifth of a second: whoever comes later is
+/// Operations that may wait. At 20,000 a second this is a fifth of a second: a later caller is
 /// better told to try again than kept waiting.
 const QUEUE: usize = 4096;
 

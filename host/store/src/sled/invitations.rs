@@ -5,125 +5,28 @@ use std::sync::Arc;
 use ::sled::IVec;
 use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::consent::ConsentCode;
-use kassette_domain::delegation::Delegation;
-use kassette_domain::id::{InvitationId, ResellerId};
-use kassette_domain::invitation::{BusinessName, Invitation, NewInvitation, NotAnswered, Reply};
+use kassette_domain::invitation::{Invitation, NewInvitation, NotAnswered};
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
-use kassette_domain::order::{ClientRef, Email};
 use kassette_domain::reseller::Reseller;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
-use serde::{Deserialize, Serialize};
 
-use super::applier::Operation;
-use super::reseller_keys::{self, Relation};
-use super::rows::{Rows, Source};
+use super::invitation_rows::{delegation_of, encode, expect};
+use super::operation::Operation;
+use super::rows::Rows;
+use super::schema::resellers::Relation;
 use super::seal::Sealer;
-use super::stored::closed;
-use super::{Secrets, audits, delegations, keys, records, resellers};
-use crate::{Answered, Fault, Invited, Standing};
+use super::source::Source;
+use super::{Secrets, audits, delegations, resellers, schema};
+use crate::{Answered, Fault, InvitationStanding, Invited};
 
-/// An invitation's row.
-#[derive(Serialize, Deserialize)]
-pub(super) struct InvitationRow {
-    pub(super) reseller: ResellerId,
-    pub(super) client_ref: ClientRef,
-    pub(super) business_name: BusinessName,
-    pub(super) created_at: Time,
-    pub(super) expires_at: Time,
-    pub(super) reply: Reply,
-    wrong_codes: u8,
-    burnt_at: Option<Time>,
-    /// [`InvitationSecrets`].
-    sealed: Vec<u8>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct InvitationSecrets {
-    email: Email,
-    token: Secret,
-}
-
-/// An invitation that must be there, without address and token.
-pub(super) fn expect_plain(source: &impl Source, id: InvitationId) -> Result<InvitationRow, Fault> {
-    source.expect(&reseller_keys::invitation(id))
-}
-
-/// Reads an invitation that must be there.
-pub(super) fn expect(
+fn standing(
     source: &impl Source,
-    sealer: &Sealer,
-    id: InvitationId,
-) -> Result<Invitation, Fault> {
-    open(sealer, id, expect_plain(source, id)?)
-}
-
-fn open(sealer: &Sealer, id: InvitationId, row: InvitationRow) -> Result<Invitation, Fault> {
-    let key = reseller_keys::invitation(id);
-    let secrets: InvitationSecrets = sealer
-        .open(&key, &row.sealed)
-        .map_err(|unopened| closed(&key, unopened))?;
-    Ok(Invitation {
-        id,
-        reseller: row.reseller,
-        client_ref: row.client_ref,
-        email: secrets.email,
-        business_name: row.business_name,
-        token: secrets.token,
-        created_at: row.created_at,
-        expires_at: row.expires_at,
-        reply: row.reply,
-        wrong_codes: row.wrong_codes,
-        burnt_at: row.burnt_at,
-    })
-}
-
-fn encode(sealer: &Sealer, invitation: &Invitation) -> Result<IVec, Fault> {
-    let key = reseller_keys::invitation(invitation.id);
-    let secrets = InvitationSecrets {
-        email: invitation.email.clone(),
-        token: invitation.token.clone(),
-    };
-    let row = InvitationRow {
-        reseller: invitation.reseller,
-        client_ref: invitation.client_ref.clone(),
-        business_name: invitation.business_name.clone(),
-        created_at: invitation.created_at,
-        expires_at: invitation.expires_at,
-        reply: invitation.reply,
-        wrong_codes: invitation.wrong_codes,
-        burnt_at: invitation.burnt_at,
-        sealed: sealer.seal(&key, &secrets)?,
-    };
-    records::encode(&key, &row)
-}
-
-/// Seals an invitation's row under another key.
-pub(super) fn reseal(old: &Sealer, new: &Sealer, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let id = reseller_keys::invitation_id(key)
-        .ok_or_else(|| records::damaged(key, "it names no invitation"))?;
-    let invitation = open(old, id, records::decode(key, row)?)?;
-    encode(new, &invitation)
-}
-
-/// What came of an accepted invitation; none for another.
-pub(super) fn delegation_of(
-    source: &impl Source,
-    reseller: ResellerId,
-    reply: Reply,
-) -> Result<Option<Delegation>, Fault> {
-    match reply {
-        Reply::Accepted { merchant, .. } => {
-            let key = reseller_keys::delegation(reseller, merchant);
-            source.expect(&key).map(Some)
-        }
-        Reply::Open | Reply::Declined { .. } => Ok(None),
-    }
-}
-
-fn standing(source: &impl Source, invitation: Invitation, now: Time) -> Result<Standing, Fault> {
+    invitation: Invitation,
+    now: Time,
+) -> Result<InvitationStanding, Fault> {
     let delegation = delegation_of(source, invitation.reseller, invitation.reply)?;
-    Ok(Standing {
+    Ok(InvitationStanding {
         status: invitation.status(delegation.as_ref(), now),
         invitation,
     })
@@ -135,8 +38,8 @@ pub(super) fn by_token(
     sealer: &Sealer,
     token: TokenHash,
     now: Time,
-) -> Result<Option<Standing>, Fault> {
-    let Some(id) = source.load(&reseller_keys::invitation_token(token))? else {
+) -> Result<Option<InvitationStanding>, Fault> {
+    let Some(id) = source.load(&schema::resellers::invitation_token(token))? else {
         return Ok(None);
     };
     let invitation = expect(source, sealer, id)?;
@@ -178,7 +81,7 @@ impl Invite {
         let Some(hash) = self.authority else {
             return Ok(true);
         };
-        let key: Option<ApiKey> = rows.load(&keys::api_key(hash))?;
+        let key: Option<ApiKey> = rows.load(&schema::api_key(hash))?;
         Ok(key.is_some_and(|key| {
             key.usable(self.now)
                 && key.owner == KeyOwner::Reseller(reseller)
@@ -195,7 +98,7 @@ impl Operation for Invite {
             return Ok(Invited::KeyRefused);
         }
         let invitation = self.invitation;
-        let reference = reseller_keys::reference(invitation.reseller, &invitation.client_ref);
+        let reference = schema::resellers::reference(invitation.reseller, &invitation.client_ref);
         if let Some(id) = rows.load(&reference)? {
             let made_before = expect(rows, &self.secrets.sealer, id)?;
             return Ok(match made_before.differs(&invitation) {
@@ -203,14 +106,14 @@ impl Operation for Invite {
                 None => Invited::Replay(standing(rows, made_before, self.now)?),
             });
         }
-        let count = reseller_keys::invited(invitation.reseller);
+        let count = schema::resellers::invited(invitation.reseller);
         let invited: u32 = rows.load(&count)?.unwrap_or_default();
         if invited >= Reseller::MAX_INVITATIONS {
             return Ok(Invited::TooMany);
         }
-        let key = reseller_keys::invitation(invitation.id);
+        let key = schema::resellers::invitation(invitation.id);
         let token = TokenHash::of(invitation.token.expose());
-        let by_token = reseller_keys::invitation_token(token);
+        let by_token = schema::resellers::invitation_token(token);
         if rows.get(&key)?.is_some() || rows.get(&by_token)?.is_some() {
             return Err(Fault::Unavailable("the invitation's id is in use".into()));
         }
@@ -219,7 +122,7 @@ impl Operation for Invite {
         rows.save(by_token, &invitation.id)?;
         rows.save(count, &(invited + 1))?;
         let relation = Relation::Invitation(invitation.id);
-        let relation = reseller_keys::relation(invitation.reseller, self.now, relation);
+        let relation = schema::resellers::relation(invitation.reseller, self.now, relation);
         rows.put(relation, IVec::default());
         standing(rows, invitation, self.now).map(Invited::New)
     }
@@ -239,7 +142,8 @@ impl Operation for AnswerInvitation {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Answered, Fault> {
         let sealer = &self.secrets.sealer;
-        let Some(Standing { invitation, .. }) = by_token(rows, sealer, self.token, self.now)?
+        let Some(InvitationStanding { invitation, .. }) =
+            by_token(rows, sealer, self.token, self.now)?
         else {
             return Ok(Answered::Unknown);
         };
@@ -252,7 +156,7 @@ impl Operation for AnswerInvitation {
 
 fn save(rows: &mut Rows<'_>, sealer: &Sealer, invitation: &Invitation) -> Result<(), Fault> {
     let row = encode(sealer, invitation)?;
-    rows.put(reseller_keys::invitation(invitation.id), row);
+    rows.put(schema::resellers::invitation(invitation.id), row);
     Ok(())
 }
 
@@ -290,7 +194,7 @@ fn accept(
     presented: &Secret,
     now: Time,
 ) -> Result<Answered, Fault> {
-    let row = reseller_keys::consent(ConsentCode::handle(presented.expose()));
+    let row = schema::resellers::consent(ConsentCode::handle(presented.expose()));
     let mut code: Option<ConsentCode> = rows.load(&row)?;
     let hash = TokenHash::of(presented.expose());
     let accepted = invitation.accept(hash, code.as_mut(), now);

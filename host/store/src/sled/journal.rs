@@ -1,22 +1,22 @@
 //! The store's own log, which makes a group durable with one write and one `fdatasync`.
 //!
 //! sled's way to the disk wakes seven threads, waits for the disk twice, and writes whole pages. So each
-//! group is appended here and answered; sled is brought to the disk behind the answers, once a chapter.
-//! Whoever opens the store takes from here what sled may not have.
+//! group is appended here and answered; sled is brought to the disk behind the answers, once an epoch.
+//! The next start takes from here what sled may not have.
 //!
-//! There are two files, and each holds one **chapter**: groups that follow one another. A chapter is
+//! There are two files, and each holds one **epoch**: groups that follow one another. An epoch is
 //! written over only when the database has all of it on the disk, while the next one is written into
 //! the other file. Files have their length from the beginning, so that a sync has no length to write.
 //!
 //! A group is a **record**, at the beginning of a page. No write touches a page that holds a group that
-//! was answered, and what is left of an earlier chapter behind the last record is told by the salt.
+//! was answered, and what is left of an earlier epoch behind the last record is told by the salt.
 //!
 //! | bytes | of a record |
 //! |---|---|
 //! | 4 | CRC-32 of this layout's name and all that follows but the filling |
 //! | 4 | length of the rows |
-//! | 8 | number of the chapter |
-//! | 8 | salt, drawn for each chapter |
+//! | 8 | number of the epoch |
+//! | 8 | salt, drawn for each epoch |
 //! | 8 | number of the group |
 //! | | rows: length of the key, length of the value or [`REMOVED`], key, value |
 //! | | zeros up to the next page |
@@ -48,9 +48,9 @@ const LAYOUT: &[u8] = b"kassette log 1";
 pub(super) struct Journal {
     files: [File; 2],
     acknowledged: Mark,
-    /// Which of the files the chapter under way is in.
+    /// Which of the files the epoch under way is in.
     current: usize,
-    chapter: u64,
+    epoch: u64,
     salt: u64,
     /// Where the next record begins.
     end: usize,
@@ -73,29 +73,28 @@ impl Journal {
     pub(super) fn open(folder: &Path) -> io::Result<(Self, Vec<Logged>)> {
         let [first, second] = NAMES.map(|name| open_file(&folder.join(name)));
         let files = [first?, second?];
-        let [first, second] = [read_chapter(&files[0])?, read_chapter(&files[1])?];
-        let latest =
-            [&first, &second].map(|chapter| chapter.as_ref().map_or(0, |each| each.number));
+        let [first, second] = [read_epoch(&files[0])?, read_epoch(&files[1])?];
+        let latest = [&first, &second].map(|epoch| epoch.as_ref().map_or(0, |each| each.number));
         // The other file is written first.
         let current = usize::from(latest[1] > latest[0]);
-        let mut chapters: Vec<Chapter> = [first, second].into_iter().flatten().collect();
-        chapters.sort_by_key(|chapter| chapter.number);
+        let mut epochs: Vec<Epoch> = [first, second].into_iter().flatten().collect();
+        epochs.sort_by_key(|epoch| epoch.number);
         let mut logged: Vec<Logged> = Vec::new();
-        for chapter in chapters {
-            // What a crash took from the end of a chapter was never answered, and its numbers went to
+        for epoch in epochs {
+            // What a crash took from the end of an epoch was never answered, and its numbers went to
             // others.
-            let first = chapter.groups.first().map_or(0, |group| group.number);
+            let first = epoch.groups.first().map_or(0, |group| group.number);
             logged.retain(|group| group.number < first);
             if logged.last().is_some_and(|last| last.number + 1 != first) {
                 logged.clear();
             }
-            logged.extend(chapter.groups);
+            logged.extend(epoch.groups);
         }
         let journal = Self {
             files,
             acknowledged: Mark::open(folder, ACKNOWLEDGED)?,
             current,
-            chapter: latest[0].max(latest[1]),
+            epoch: latest[0].max(latest[1]),
             salt: 0,
             end: FILE_BYTES,
             is_used: false,
@@ -109,19 +108,19 @@ impl Journal {
         self.acknowledged.read()
     }
 
-    /// Whether the chapter under way takes a group.
+    /// Whether the epoch under way takes a group.
     pub(super) fn has_room(&self, made: &Made) -> bool {
         self.end + length(made) <= FILE_BYTES
     }
 
-    /// Begins a chapter, in the file of the one before the last: the database has to have that one on
+    /// Begins an epoch, in the file of the one before the last: the database has to have that one on
     /// the disk. Returns whether anything was appended to the one that ends here.
-    pub(super) fn turn(&mut self) -> io::Result<bool> {
+    pub(super) fn rotate(&mut self) -> io::Result<bool> {
         let was_used = self.is_used;
         let mut salt = [0; 8];
         getrandom::fill(&mut salt).map_err(io::Error::other)?;
         self.salt = u64::from_be_bytes(salt);
-        self.chapter += 1;
+        self.epoch += 1;
         self.current = 1 - self.current;
         self.end = 0;
         self.is_used = false;
@@ -133,7 +132,7 @@ impl Journal {
         let Self { record, .. } = self;
         record.clear();
         record.extend([0; 8]);
-        record.extend(self.chapter.to_be_bytes());
+        record.extend(self.epoch.to_be_bytes());
         record.extend(self.salt.to_be_bytes());
         record.extend(number.to_be_bytes());
         for (key, row) in &made.written {
@@ -160,7 +159,7 @@ impl Journal {
         self.files[self.current].sync_data()
     }
 
-    /// Remembers that a group is on the disk, before anybody is answered.
+    /// Remembers that a group is on the disk, before a caller is answered.
     pub(super) fn acknowledge(&self, group: u64) -> io::Result<()> {
         self.acknowledged.write(group)
     }
@@ -199,44 +198,44 @@ fn open_file(path: &Path) -> io::Result<File> {
 }
 
 /// What a file holds.
-struct Chapter {
+struct Epoch {
     number: u64,
     groups: Vec<Logged>,
 }
 
-/// Reads a chapter up to the first record that is not of it, or not whole.
-fn read_chapter(file: &File) -> io::Result<Option<Chapter>> {
+/// Reads an epoch up to the first record that is not of it, or not whole.
+fn read_epoch(file: &File) -> io::Result<Option<Epoch>> {
     let mut bytes = vec![0; usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?];
     file.read_exact_at(&mut bytes, 0)?;
     let mut rest = bytes.as_slice();
-    let mut found: Option<(Chapter, u64)> = None;
+    let mut found: Option<(Epoch, u64)> = None;
     while let Some(record) = Record::first_of(rest) {
-        let (chapter, salt) = found.get_or_insert_with(|| {
-            let number = record.chapter;
+        let (epoch, salt) = found.get_or_insert_with(|| {
+            let number = record.epoch;
             let groups = Vec::new();
-            (Chapter { number, groups }, record.salt)
+            (Epoch { number, groups }, record.salt)
         });
-        let follows = chapter
+        let follows = epoch
             .groups
             .last()
             .is_none_or(|last| last.number + 1 == record.group);
-        if (chapter.number, *salt) != (record.chapter, record.salt) || !follows {
+        if (epoch.number, *salt) != (record.epoch, record.salt) || !follows {
             break;
         }
         let Some(rows) = rows(record.rows) else { break };
-        chapter.groups.push(Logged {
+        epoch.groups.push(Logged {
             number: record.group,
             rows,
         });
         let end = (HEADER + record.rows.len()).next_multiple_of(PAGE);
         rest = rest.get(end..).unwrap_or_default();
     }
-    Ok(found.map(|(chapter, _)| chapter))
+    Ok(found.map(|(epoch, _)| epoch))
 }
 
 /// A record whose checksum is right.
 struct Record<'a> {
-    chapter: u64,
+    epoch: u64,
     salt: u64,
     group: u64,
     rows: &'a [u8],
@@ -251,11 +250,11 @@ impl<'a> Record<'a> {
         if checksum(whole) != u32::from_be_bytes(*sum) {
             return None;
         }
-        let (chapter, rest) = rest.split_first_chunk()?;
+        let (epoch, rest) = rest.split_first_chunk()?;
         let (salt, rest) = rest.split_first_chunk()?;
         let (group, rest) = rest.split_first_chunk()?;
         Some(Self {
-            chapter: u64::from_be_bytes(*chapter),
+            epoch: u64::from_be_bytes(*epoch),
             salt: u64::from_be_bytes(*salt),
             group: u64::from_be_bytes(*group),
             rows: rest.get(..length)?,
@@ -302,7 +301,7 @@ mod tests {
     fn append(journal: &mut Journal, number: u64, length: usize) {
         let made = made(number, length);
         if !journal.has_room(&made) {
-            journal.turn().unwrap();
+            journal.rotate().unwrap();
         }
         journal.append(number, &made).unwrap();
     }
@@ -349,14 +348,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_two_chapters_are_there_and_none_before_them() {
+    fn the_last_two_epochs_are_there_and_none_before_them() {
         let folder = tempfile::tempdir().unwrap();
         let (mut journal, _) = opened(&folder);
         let mut begins = Vec::new();
         for number in 1..2_000 {
-            let chapter = journal.chapter;
+            let epoch = journal.epoch;
             append(&mut journal, number, 10);
-            if journal.chapter > chapter {
+            if journal.epoch > epoch {
                 begins.push(number);
             }
         }
@@ -368,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_chapter_lost_in_a_crash_does_not_come_back_behind_the_next() {
+    fn what_an_epoch_lost_in_a_crash_does_not_come_back_behind_the_next() {
         let folder = tempfile::tempdir().unwrap();
         let (mut journal, _) = opened(&folder);
         for number in 1..=6 {
@@ -389,13 +388,13 @@ mod tests {
         let (mut journal, found) = opened(&folder);
         assert_eq!(found.last(), Some(&logged(4, 20)));
         assert_eq!(found.len(), 4);
-        // The file's own turn has come: what stands behind its new record is of another chapter.
+        // The file's own turn has come: what stands behind its new record is of another epoch.
         append(&mut journal, 5, 1);
         assert_eq!(numbers(&folder), [4, 5]);
     }
 
     #[test]
-    fn a_chapter_is_not_taken_for_one_of_the_same_number() {
+    fn a_epoch_is_not_taken_for_one_of_the_same_number() {
         let folder = tempfile::tempdir().unwrap();
         let (mut journal, _) = opened(&folder);
         for number in 1..=3 {

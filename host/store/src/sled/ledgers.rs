@@ -9,18 +9,18 @@ use kassette_domain::payment::{Decision, Payment, Settlement, Status};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
 
-use super::keys::{self, Line};
-use super::rows::{Rows, Source};
+use super::rows::Rows;
+use super::schema::{self, Line};
 use super::seal::{Sealer, random_id};
-use super::stored::{AttemptPlace, Books, Due, EventRow, PaymentRow, encode_attempt, load_attempt};
+use super::source::Source;
+use super::stored::{
+    AttemptKey, Books, EventRow, MAX_TRANSITIONS, PaymentRow, Timer, encode_attempt, load_attempt,
+};
 use super::{outbox, records, works};
 use crate::{About, Fault};
 
 /// Most routing decisions kept of one payment: one per attempt and one at creation fit five times.
 pub(super) const MAX_DECISIONS: u16 = 100;
-/// Most lines of a timeline. A vendor that repeats news for ever fills it to the quarter; what
-/// really happens to a payment takes a few dozen.
-pub(super) const MAX_TRANSITIONS: u16 = 1000;
 /// From here on, lines that changed nothing are left out.
 const MAX_IDLE_TRANSITIONS: u16 = MAX_TRANSITIONS / 4;
 /// Most events of one payment.
@@ -35,16 +35,16 @@ pub(super) struct Loaded {
     pub(super) books: Books,
 }
 
-/// Which payment it is about; none where nobody knows it.
+/// Which payment it is about; none where it is not known.
 pub(super) fn resolve(source: &impl Source, about: &About) -> Result<Option<PaymentId>, Fault> {
-    let place: Option<AttemptPlace> = match about {
+    let attempt_key: Option<AttemptKey> = match about {
         About::Payment(id) => return Ok(Some(*id)),
-        About::Attempt(id) => source.load(&keys::attempt_index(*id))?,
+        About::Attempt(id) => source.load(&schema::attempt_index(*id))?,
         About::Reference { account, reference } => {
-            source.load(&keys::reference(account, reference))?
+            source.load(&schema::reference(account, reference))?
         }
     };
-    Ok(place.map(|place| place.payment))
+    Ok(attempt_key.map(|attempt_key| attempt_key.payment))
 }
 
 /// Loads a payment with its attempts. All of it is of one moment: no group is seen in part.
@@ -53,7 +53,7 @@ pub(super) fn load(
     sealer: &Sealer,
     id: PaymentId,
 ) -> Result<Option<Loaded>, Fault> {
-    let key = keys::payment(id);
+    let key = schema::payment(id);
     let Some(row) = source.get(&key)? else {
         return Ok(None);
     };
@@ -72,7 +72,7 @@ pub(super) fn load_promised(
     sealer: &Sealer,
     id: PaymentId,
 ) -> Result<Loaded, Fault> {
-    load(source, sealer, id)?.ok_or_else(|| records::damaged(&keys::payment(id), "it is missing"))
+    load(source, sealer, id)?.ok_or_else(|| records::damaged(&schema::payment(id), "it is missing"))
 }
 
 /// Whether the account of an attempt must stay configured: money can still move on it, the vendor
@@ -114,17 +114,20 @@ pub(super) fn save(
         let Some((at, Attempt { account, .. })) = all.find(|(_, each)| each.id == *attempt) else {
             continue;
         };
-        let place = AttemptPlace {
+        let attempt_key = AttemptKey {
             payment: ledger.payment.id,
             ordinal: count(at)?,
         };
-        rows.save(keys::reference(account, reference), &place)?;
+        rows.save(schema::reference(account, reference), &attempt_key)?;
     }
     let payment = &ledger.payment;
     for (attempt, reference) in &change.search_references {
         if let Some(at) = ledger.attempts.iter().position(|each| each.id == *attempt) {
             let (made, ordinal) = (payment.created_at, count(at)?);
-            rows.save(keys::referred_by(reference, made, payment.id, ordinal), &())?;
+            rows.save(
+                schema::referred_by(reference, made, payment.id, ordinal),
+                &(),
+            )?;
         }
     }
     append_decisions(rows, payment.id, &mut books, &change.decisions)?;
@@ -155,15 +158,15 @@ fn save_attempts(
             rows.put(key, row);
         }
         if old.is_none() {
-            let place = AttemptPlace {
+            let attempt_key = AttemptKey {
                 payment: after.payment.id,
                 ordinal: count(at)?,
             };
             let token = TokenHash::of(attempt.return_token.expose());
-            rows.save(keys::attempt_index(attempt.id), &place)?;
-            rows.save(keys::returning(token), &place)?;
+            rows.save(schema::attempt_index(attempt.id), &attempt_key)?;
+            rows.save(schema::returning(token), &attempt_key)?;
         }
-        let key = keys::in_use(&attempt.account, attempt.id);
+        let key = schema::in_use(&attempt.account, attempt.id);
         let used = old.is_some_and(|old| uses_account(&before.payment, old));
         match (used, uses_account(&after.payment, attempt)) {
             (false, true) => rows.save(key, &())?,
@@ -175,20 +178,20 @@ fn save_attempts(
 }
 
 /// Keeps one row per payment at the time when something is due. A row that it shares with others
-/// stays until its time: who finds it reads in the books that it is no longer about this one.
+/// stays until its time: the claim reads in the books that it is no longer about this one.
 fn move_due(rows: &mut Rows<'_>, books: &mut Books, ledger: &Ledger) {
     let due = ledger.due_at();
-    if due == books.due.map(Due::at) {
+    if due == books.timer.map(Timer::at) {
         return;
     }
-    let key = |at| keys::due(at, ledger.payment.id);
-    if let Some(Due::Own(old)) = books.due {
+    let key = |at| schema::timer(at, ledger.payment.id);
+    if let Some(Timer::Own(old)) = books.timer {
         rows.remove(key(old));
     }
     if let Some(new) = due {
         rows.put(key(new), sled::IVec::default());
     }
-    books.due = due.map(Due::Own);
+    books.timer = due.map(Timer::Own);
 }
 
 /// Keeps routing decisions.
@@ -204,7 +207,7 @@ pub(super) fn append_decisions(
             break;
         }
         rows.save(
-            keys::line(payment, Line::Decision, books.decisions),
+            schema::line(payment, Line::Decision, books.decisions),
             decision,
         )?;
         books.decisions += 1;
@@ -229,7 +232,7 @@ fn append_transitions(
             continue;
         }
         rows.save(
-            keys::line(payment, Line::Transition, books.transitions),
+            schema::line(payment, Line::Transition, books.transitions),
             transition,
         )?;
         books.transitions += 1;
@@ -276,7 +279,7 @@ fn append_events(
             settlement: *settlement,
         };
         let ordinal = books.events;
-        rows.save(keys::event(payment.id, ordinal), &EventRow::of(&event))?;
+        rows.save(schema::event(payment.id, ordinal), &EventRow::of(&event))?;
         outbox::fan_out(rows, payment, &event)?;
         books.events += 1;
     }

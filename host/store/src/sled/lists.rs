@@ -12,11 +12,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kassette_domain::id::PaymentId;
 
-use super::keys::Key;
-use super::period::Period;
-use super::register::{List, Place};
-use super::registered::Ids;
-use super::rows::{Source as _, Span};
+use super::payment_index::period::Period;
+use super::payment_index::{List, Position};
+use super::payment_index_rows::Ids;
+use super::schema::Key;
+use super::source::Source as _;
+use super::span::Span;
 use super::store::SledStore;
 use super::view::View;
 use crate::{Answer, Fault, Listed, Page, Paging};
@@ -178,10 +179,10 @@ impl SledStore {
     ) -> Answer<'_, Listed<T>> {
         let mut after = None;
         if let Some(cursor) = &paging.cursor {
-            let Some(place) = read_place(cursor, list) else {
+            let Some(position) = read_position(cursor, list) else {
                 return bad_cursor();
             };
-            after = Some(place);
+            after = Some(position);
         }
         let along = PaymentsOf {
             list,
@@ -190,8 +191,8 @@ impl SledStore {
             walks: 0,
         };
         let mut ids = Ids::default();
-        self.page(along, paging.limit, move |view, place| {
-            look(view, ids.at(view, *place)?)
+        self.page(along, paging.limit, move |view, position| {
+            look(view, ids.at(view, *position)?)
         })
     }
 }
@@ -267,26 +268,28 @@ impl Along for KeysOf {
 struct PaymentsOf {
     list: List,
     period: Period,
-    after: Option<Place>,
+    after: Option<Position>,
     walks: usize,
 }
 
 impl Along for PaymentsOf {
-    type Each = Place;
+    type Each = Position;
 
     fn more(&mut self, view: &View<'_>) -> Result<More<Self::Each>, Fault> {
         if self.walks == MAX_WALKS {
-            let next = self.after.map(|place| write_place(self.list, place));
+            let next = self
+                .after
+                .map(|position| write_position(self.list, position));
             return Ok(ControlFlow::Break(next));
         }
         self.walks += 1;
         let walked = view.listed(self.list, self.period, self.after, CHUNK);
         self.after = walked.last.or(self.after);
-        Ok(ControlFlow::Continue((walked.places, walked.ended)))
+        Ok(ControlFlow::Continue((walked.positions, walked.ended)))
     }
 
-    fn cursor(&self, last: &Place) -> String {
-        write_place(self.list, *last)
+    fn cursor(&self, last: &Position) -> String {
+        write_position(self.list, *last)
     }
 }
 
@@ -307,17 +310,17 @@ fn list_tag(list: List) -> [u8; 13] {
     tag
 }
 
-fn write_place(list: List, place: Place) -> String {
-    URL_SAFE_NO_PAD.encode([&list_tag(list)[..], &place.to_be_bytes()].concat())
+fn write_position(list: List, position: Position) -> String {
+    URL_SAFE_NO_PAD.encode([&list_tag(list)[..], &position.to_be_bytes()].concat())
 }
 
-fn read_place(cursor: &str, list: List) -> Option<Place> {
+fn read_position(cursor: &str, list: List) -> Option<Position> {
     if cursor.len() > MAX_CURSOR {
         return None;
     }
     let cursor = URL_SAFE_NO_PAD.decode(cursor).ok()?;
-    let place = cursor.strip_prefix(&list_tag(list))?;
-    place.try_into().ok().map(Place::from_be_bytes)
+    let position = cursor.strip_prefix(&list_tag(list))?;
+    position.try_into().ok().map(Position::from_be_bytes)
 }
 
 fn rest(span: Span, order: Order, last: &[u8]) -> Span {

@@ -4,29 +4,30 @@
 //! |---|---|
 //! | `open`, `durable` | opening, and what makes a write survive a crash of the machine |
 //! | `tail`, `segment` | where sled's log ends, so that no cut at a start costs any of it; how it is written |
-//! | `engine`, `nudge` | the open database, and how the store goes on after a disk that failed |
-//! | `applier`, `inbox`, `stats` | the writing thread: groups of operations, one write and one sync each |
+//! | `engine`, `flush_watchdog` | the open database, and how the store goes on after a disk that failed |
+//! | `applier`, `operation`, `inbox`, `stats` | the writing thread: groups of operations, one write and one sync each |
 //! | `journal`, `checkpoint`, `waiting` | the log that makes a group durable; the database behind it; callers |
-//! | `register`, `registered` | every payment in memory, by what it is found, and the rows of that |
-//! | `period` | where in a list of payments those of a time begin |
-//! | `table` | rows as they are on the disk: the database, and above it what the log alone has |
+//! | `payment_index`, `payment_index_rows` | every payment in memory, by what it is found, and the rows of that |
+//! | `payment_cache` | payments as they were last read |
+//! | `memtable` | rows as they are on the disk: the database, and above it what the log alone has |
+//! | `source`, `span` | where rows are read, and ranges of keys |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
-//! | `keys`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
-//! | `ledgers`, `create`, `step`, `parking`, `due`, `works`, `audits`, `retention` | operations on payments |
+//! | `schema`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
+//! | `ledgers`, `create`, `step`, `pending_callbacks`, `timers`, `works`, `audits`, `retention` | operations on payments |
 //! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
-//! | `connects`, `connect_keys` | connect codes and exchanges |
-//! | `nonces` | nonces of signed requests that are taken |
-//! | `resellers`, `invitations`, `delegations`, `consent_codes`, `reseller_keys` | resellers, and what merchants grant them |
-//! | `outbox`, `endpoints`, `deliver`, `claims`, `hook_keys` | events on their way to webhooks |
+//! | `connects` | connect codes and exchanges |
+//! | `nonces`, `taken_nonces` | nonces of signed requests that are taken |
+//! | `resellers`, `invitations`, `invitation_rows`, `delegations`, `consent_codes` | resellers, and what merchants grant them |
+//! | `outbox`, `endpoints`, `roster`, `deliver`, `claims` | events on their way to webhooks |
 //! | `payments`, `search`, `deliveries`, `reselling`, `lists`, `store`, `upkeep` | the traits |
-//! | `tap`, `maintenance` | backups, restoring, verifying, compacting, another master key |
+//! | `commit_stream`, `maintenance` | backups, restoring, verifying, compacting, another master key |
 
 mod api_keys;
 mod applier;
 mod audits;
 mod checkpoint;
 mod claims;
-mod connect_keys;
+mod commit_stream;
 mod connects;
 mod consent_codes;
 mod create;
@@ -34,45 +35,47 @@ mod delegations;
 mod deliver;
 mod deliveries;
 mod directory;
-mod due;
 mod durable;
 mod endpoints;
 mod engine;
-mod hook_keys;
+mod flush_watchdog;
 mod inbox;
+mod invitation_rows;
 mod invitations;
 mod journal;
-mod keys;
 mod ledgers;
 mod lists;
 pub mod maintenance;
+mod memtable;
 mod nonces;
-mod nudge;
 mod open;
+mod operation;
 mod operators;
 mod outbox;
-mod parking;
+mod payment_cache;
+mod payment_index;
+mod payment_index_rows;
 mod payments;
-mod period;
-mod recent;
+mod pending_callbacks;
 mod records;
-mod register;
-mod registered;
-mod reseller_keys;
 mod resellers;
 mod reselling;
 mod retention;
+mod roster;
 mod rows;
+mod schema;
 mod seal;
 mod search;
 mod segment;
+mod source;
+mod span;
 mod stats;
 mod step;
 mod store;
 mod stored;
-mod table;
 mod tail;
-mod tap;
+mod taken_nonces;
+mod timers;
 mod upkeep;
 mod view;
 mod waiting;
@@ -90,7 +93,7 @@ pub use store::{Counters, SledStore};
 use kassette_domain::key::TokenHash;
 use kassette_domain::payment::{Payment, Request};
 
-use register::Fingerprint;
+use payment_index::Fingerprint;
 
 /// What seals and marks.
 struct Secrets {

@@ -14,20 +14,18 @@ use zeroize::Zeroizing;
 
 use super::durable::{Files, forget_cached, sync_with_parents};
 use super::journal::{Journal, Logged};
-use super::nonces::AllTaken;
-use super::register::Register;
-use super::registered::{self, Tail};
+use super::memtable::{self, EpochRows};
+use super::payment_index::PaymentIndex;
+use super::payment_index_rows::{self, Tail};
 use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
-use super::table::{self, Chapter};
+use super::segment::SEGMENT_BYTES;
 use super::tail::settle_tail;
-use super::{keys, maintenance, records};
+use super::taken_nonces::AllTaken;
+use super::{records, schema};
 use crate::Fault;
 
 /// The version of the rows' layout that this program reads and writes.
 pub(super) const FORMAT: u32 = 4;
-/// Bytes of a segment of sled's log. A quarter of it is more than a page of sixteen of our longest rows:
-/// what is longer sled would put into a file of its own, which it never syncs.
-pub(super) const SEGMENT_BYTES: usize = 8 << 20;
 /// sled's file with its settings.
 const CONF: &str = "conf";
 /// Sealed in every store, so that a wrong master key is known at once.
@@ -200,28 +198,10 @@ pub(super) struct Opened {
     pub(super) marker: Marker,
     /// The number of the last group in the database.
     pub(super) last_group: u64,
-    pub(super) register: Register,
-    /// The last row of the register.
+    pub(super) index: PaymentIndex,
+    /// The last row of the payment index.
     pub(super) tail: Tail,
     pub(super) nonces: AllTaken,
-}
-
-/// Takes a folder, and opens or makes the database in it. One of the format before is brought to this
-/// one first.
-pub(super) fn open(options: &OpenOptions, sealer: &Sealer) -> Result<(Folder, Opened), OpenError> {
-    let folder = Folder::take(options)?;
-    match open_as(&folder, sealer, FORMAT) {
-        Err(OpenError::Older { found, path }) if found == maintenance::BEFORE => {
-            maintenance::upgrade(folder, options).map_err(|error| OpenError::NotUpgraded {
-                path,
-                detail: error.to_string(),
-            })?;
-        }
-        opened => return Ok((folder, opened?)),
-    }
-    let folder = Folder::take(options)?;
-    let opened = open_as(&folder, sealer, FORMAT)?;
-    Ok((folder, opened))
 }
 
 /// Opens the database in a folder, which has to have a format; makes one where there is none.
@@ -230,7 +210,7 @@ pub(super) fn open_as(folder: &Folder, sealer: &Sealer, format: u32) -> Result<O
     let io = OpenError::io(path);
     forget_cached(path).map_err(io)?;
     remove_unfinished(path).map_err(io)?;
-    maintenance::remove_leftovers(path).map_err(io)?;
+    remove_leftovers(path).map_err(io)?;
     settle_conf(path).map_err(io)?;
     let db = open_engine(folder)?;
     let (journal, logged) = Journal::open(path).map_err(io)?;
@@ -253,10 +233,10 @@ pub(super) fn open_as(folder: &Folder, sealer: &Sealer, format: u32) -> Result<O
     let last_group = check_whole(path, &db, acknowledged)?;
     // sled panics over some kinds of damage.
     let loaded = catch_unwind(AssertUnwindSafe(|| {
-        Ok((registered::load(&db)?, AllTaken::load(&db)?))
+        Ok((payment_index_rows::load(&db)?, AllTaken::load(&db)?))
     }))
     .unwrap_or_else(|_| Err(records::unreadable()));
-    let ((register, tail), nonces) =
+    let ((index, tail), nonces) =
         loaded.map_err(|fault| OpenError::damaged(path, fault.to_string()))?;
     Ok(Opened {
         db,
@@ -264,10 +244,30 @@ pub(super) fn open_as(folder: &Folder, sealer: &Sealer, format: u32) -> Result<O
         journal,
         marker,
         last_group,
-        register,
+        index,
         tail,
         nonces,
     })
+}
+
+/// Where a store is built before it takes the place of the one in `store`.
+pub(super) fn beside(store: &Path) -> PathBuf {
+    let mut name = store.file_name().unwrap_or_default().to_owned();
+    name.push(".rebuilding");
+    store.with_file_name(name)
+}
+
+/// Removes what a rebuild that was ended has left behind. The caller holds the store's lock.
+pub(super) fn remove_leftovers(store: &Path) -> io::Result<()> {
+    let beside = beside(store);
+    match fs::remove_dir_all(&beside) {
+        Ok(()) => {
+            tracing::warn!(folder = %beside.display(), "what an unfinished rebuild left behind is removed");
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// sled locks its file too, but says so in a text that cannot be told from other failures.
@@ -365,7 +365,7 @@ fn open_settled(folder: &Folder) -> Result<sled::Db, OpenError> {
             .cache_capacity(folder.cache_bytes)
             .segment_size(SEGMENT_BYTES)
             .mode(sled::Mode::HighThroughput)
-            // Every chapter is flushed and synced behind the log.
+            // Every epoch is flushed and synced behind the log.
             .flush_every_ms(None)
             .open()
     });
@@ -396,13 +396,13 @@ fn engine(path: &Path, error: sled::Error) -> OpenError {
 fn first_rows(sealer: &Sealer) -> Result<Batch, Fault> {
     let mut mark = Zeroizing::new([0_u8; 32]);
     fill(mark.as_mut_slice())?;
-    let canary = sealer.seal(keys::CANARY, &CANARY)?;
-    let mark = sealer.seal(keys::MARK, &*mark)?;
+    let canary = sealer.seal(schema::CANARY, &CANARY)?;
+    let mark = sealer.seal(schema::MARK, &*mark)?;
     let mut batch = Batch::default();
     // In a form of its own, that a program of any version can read.
-    batch.insert(keys::FORMAT, this_format());
-    batch.insert(keys::CANARY, records::encode(keys::CANARY, &canary)?);
-    batch.insert(keys::MARK, records::encode(keys::MARK, &mark)?);
+    batch.insert(schema::FORMAT, this_format());
+    batch.insert(schema::CANARY, records::encode(schema::CANARY, &canary)?);
+    batch.insert(schema::MARK, records::encode(schema::MARK, &mark)?);
     Ok(batch)
 }
 
@@ -414,7 +414,7 @@ pub(super) fn this_format() -> IVec {
 fn check_format(path: &Path, db: &sled::Db, format: u32) -> Result<(), OpenError> {
     let damaged = |detail: &str| OpenError::damaged(path, detail);
     let row = db
-        .get(keys::FORMAT)
+        .get(schema::FORMAT)
         .map_err(|error| engine(path, error))?
         .ok_or_else(|| damaged("it has no format version"))?;
     let found = <[u8; 4]>::try_from(&row[..])
@@ -439,12 +439,12 @@ fn check_durable(path: &Path, db: &sled::Db) -> Result<(), OpenError> {
     if durable_write::calls() == 0 {
         // Another value than before: sled leaves out a row that stays the same.
         let before = db
-            .get(keys::PROBE)
+            .get(schema::PROBE)
             .map_err(|error| engine(path, error))?
-            .and_then(|row| records::decode::<u64>(keys::PROBE, &row).ok());
-        let row = records::encode(keys::PROBE, &before.unwrap_or_default().wrapping_add(1));
+            .and_then(|row| records::decode::<u64>(schema::PROBE, &row).ok());
+        let row = records::encode(schema::PROBE, &before.unwrap_or_default().wrapping_add(1));
         let row = row.map_err(|fault| OpenError::System(fault.to_string()))?;
-        db.insert(keys::PROBE, row)
+        db.insert(schema::PROBE, row)
             .and_then(|_| db.flush())
             .map_err(|error| engine(path, error))?;
     }
@@ -456,8 +456,8 @@ fn check_durable(path: &Path, db: &sled::Db) -> Result<(), OpenError> {
 
 /// The number of the last group in the database.
 fn last_group(path: &Path, db: &sled::Db) -> Result<u64, OpenError> {
-    let row = db.get(keys::GROUP).map_err(|error| engine(path, error))?;
-    let last = row.map(|row| records::decode(keys::GROUP, &row));
+    let row = db.get(schema::GROUP).map_err(|error| engine(path, error))?;
+    let last = row.map(|row| records::decode(schema::GROUP, &row));
     last.transpose()
         .map(Option::unwrap_or_default)
         .map_err(|fault| OpenError::damaged(path, fault.to_string()))
@@ -509,9 +509,9 @@ fn take_from_log(
         return Ok(());
     };
     tracing::info!(groups = last - after, "changes are taken from the log");
-    let mut rows = Chapter::new();
+    let mut rows = EpochRows::new();
     rows.extend(taken.flat_map(|group| group.rows.iter().cloned()));
-    table::put(db, &rows, || {})
+    memtable::put(db, &rows, || {})
         .and_then(|()| db.flush())
         .map_err(|error| engine(path, error))?;
     files.checkpoint(last).map_err(io)
@@ -544,7 +544,7 @@ fn unseal(path: &Path, db: &sled::Db, sealer: &Sealer) -> Result<Marker, OpenErr
         },
         Unsealed::Fault(fault) => OpenError::damaged(path, fault.to_string()),
     };
-    match prove(sealer, &row(keys::CANARY)?) {
+    match prove(sealer, &row(schema::CANARY)?) {
         Ok(true) => {}
         Ok(false) => {
             let detail = "the proof of the master key is another";
@@ -552,7 +552,7 @@ fn unseal(path: &Path, db: &sled::Db, sealer: &Sealer) -> Result<Marker, OpenErr
         }
         Err(unsealed) => return Err(closed(unsealed)),
     }
-    mark(sealer, &row(keys::MARK)?).map_err(closed)
+    mark(sealer, &row(schema::MARK)?).map_err(closed)
 }
 
 /// Why a row that every store has does not open.
@@ -577,11 +577,11 @@ fn unseal_row<T: DeserializeOwned>(sealer: &Sealer, key: &[u8], row: &[u8]) -> R
 
 /// Whether the row that proves the master key says what it should.
 pub(super) fn prove(sealer: &Sealer, row: &[u8]) -> Result<bool, Unsealed> {
-    unseal_row::<String>(sealer, keys::CANARY, row).map(|canary| canary == CANARY)
+    unseal_row::<String>(sealer, schema::CANARY, row).map(|canary| canary == CANARY)
 }
 
 /// Reads the key of the e-mail mark from its row.
 pub(super) fn mark(sealer: &Sealer, row: &[u8]) -> Result<Marker, Unsealed> {
-    let key: Zeroizing<[u8; 32]> = unseal_row(sealer, keys::MARK, row).map(Zeroizing::new)?;
+    let key: Zeroizing<[u8; 32]> = unseal_row(sealer, schema::MARK, row).map(Zeroizing::new)?;
     Marker::new(&key).map_err(Unsealed::Fault)
 }

@@ -6,9 +6,11 @@ use kassette_domain::key::TokenHash;
 use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
-use super::rows::{Rows, Source, Span};
-use super::{audits, keys, records};
+use super::operation::Operation;
+use super::rows::Rows;
+use super::source::Source;
+use super::span::Span;
+use super::{audits, records, schema};
 use crate::Fault;
 
 /// Most operators: a new one's name is compared with all others', while payments wait.
@@ -26,28 +28,28 @@ impl Operation for CreateOperator {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
         let operator = self.operator;
-        let others = rows.scan(&Span::prefix(keys::OPERATORS), MAX_OPERATORS)?;
+        let others = rows.scan(&Span::prefix(schema::OPERATORS), MAX_OPERATORS)?;
         if others.len() == MAX_OPERATORS {
             let why = format!("there are {MAX_OPERATORS} operators: remove one that is not needed");
             return Err(Fault::Unavailable(why));
         }
         for (key, hash) in others {
             let other =
-                records::decode(&key, &hash).and_then(|hash| rows.load(&keys::operator(hash)));
+                records::decode(&key, &hash).and_then(|hash| rows.load(&schema::operator(hash)));
             // A damaged one stops no more than itself.
             let other: Option<Operator> = records::readable(other)?.flatten();
             if other.is_some_and(|other| other.is_called(&operator.name)) {
                 return Ok(None);
             }
         }
-        let row = keys::operator(operator.hash);
-        let index = keys::operator_index(operator.id);
+        let row = schema::operator(operator.hash);
+        let index = schema::operator_index(operator.id);
         if rows.get(&row)?.is_some() || rows.get(&index)?.is_some() {
             return Err(Fault::Unavailable("the token or its id is in use".into()));
         }
         rows.save(row, &operator)?;
         rows.save(index, &operator.hash)?;
-        let by_time = keys::operator_by_time(operator.created_at, operator.id);
+        let by_time = schema::operator_by_time(operator.created_at, operator.id);
         rows.save(by_time, &operator.hash)?;
         audits::append(rows, self.audited, self.now)?;
         Ok(Some(operator))
@@ -65,15 +67,15 @@ impl Operation for RemoveOperator {
     type Outcome = Option<Operator>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
-        let index = keys::operator_index(self.id);
+        let index = schema::operator_index(self.id);
         let Some(hash) = rows.load::<TokenHash>(&index)? else {
             return Ok(None);
         };
-        let row = keys::operator(hash);
+        let row = schema::operator(hash);
         let operator: Operator = rows.expect(&row)?;
         rows.remove(row);
         rows.remove(index);
-        rows.remove(keys::operator_by_time(operator.created_at, operator.id));
+        rows.remove(schema::operator_by_time(operator.created_at, operator.id));
         audits::append(rows, self.audited, self.now)?;
         Ok(Some(operator))
     }

@@ -11,12 +11,13 @@ use kassette_domain::webhook::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::endpoints::Roster;
-use super::hook_keys;
-use super::keys::Key;
 use super::records;
-use super::rows::{Rows, Source, Span};
+use super::roster::Roster;
+use super::rows::Rows;
+use super::schema::{self, Key};
 use super::seal::random_id;
+use super::source::Source;
+use super::span::Span;
 use crate::Fault;
 
 /// Longest answer that stands in the log itself, bytes; a longer one has a row of its own, so that
@@ -53,7 +54,7 @@ pub(super) struct DeliveryRow {
 impl DeliveryRow {
     /// Where the event's body stands.
     pub(super) fn body(&self) -> Key {
-        hook_keys::body(self.body_at, self.event)
+        schema::webhooks::body(self.body_at, self.event)
     }
 
     /// Takes an attempt into the log; the domain says what follows.
@@ -80,7 +81,7 @@ impl DeliveryRow {
 
 /// A delivery with its whole log; none where there is none.
 pub(super) fn load(source: &impl Source, id: DeliveryId) -> Result<Option<Delivery>, Fault> {
-    let row: Option<DeliveryRow> = source.load(&hook_keys::delivery(id))?;
+    let row: Option<DeliveryRow> = source.load(&schema::webhooks::delivery(id))?;
     row.map(|row| whole(source, id, row)).transpose()
 }
 
@@ -92,7 +93,7 @@ pub(super) fn whole(
 ) -> Result<Delivery, Fault> {
     for at in 0..row.attempts.len() {
         if row.is_long(at) {
-            let response = source.expect(&hook_keys::response(id, ordinal(at)))?;
+            let response = source.expect(&schema::webhooks::response(id, ordinal(at)))?;
             row.attempts[at].response = Some(response);
         }
     }
@@ -120,7 +121,7 @@ fn ordinal(attempt: usize) -> u8 {
 
 /// Queues an event of a payment for each endpoint that wants it.
 pub(super) fn fan_out(rows: &mut Rows<'_>, payment: &Payment, event: &Event) -> Result<(), Fault> {
-    let key = hook_keys::roster(payment.merchant, payment.environment);
+    let key = schema::webhooks::roster(payment.merchant, payment.environment);
     let Some(roster) = rows.load::<Roster>(&key)? else {
         return Ok(());
     };
@@ -177,7 +178,7 @@ fn put_out(
         body,
         deliveries: u32::try_from(endpoints.len()).unwrap_or(u32::MAX),
     };
-    rows.save(hook_keys::body(now, event), &row)?;
+    rows.save(schema::webhooks::body(now, event), &row)?;
     count_pending(rows, row.deliveries.into())?;
     endpoints
         .iter()
@@ -193,7 +194,7 @@ fn queue(
     endpoint: EndpointId,
     now: Time,
 ) -> Result<Delivery, Fault> {
-    let id = hook_keys::delivery_id(now, random_id()?);
+    let id = schema::webhooks::delivery_id(now, random_id()?);
     let row = DeliveryRow {
         event,
         body_at,
@@ -206,9 +207,15 @@ fn queue(
         attempts: Vec::new(),
         long_responses: 0,
     };
-    rows.save(hook_keys::delivery(id), &row)?;
-    rows.put(hook_keys::delivery_to(endpoint, id), sled::IVec::default());
-    rows.put(hook_keys::due(endpoint, now, id), sled::IVec::default());
+    rows.save(schema::webhooks::delivery(id), &row)?;
+    rows.put(
+        schema::webhooks::delivery_to(endpoint, id),
+        sled::IVec::default(),
+    );
+    rows.put(
+        schema::webhooks::due(endpoint, now, id),
+        sled::IVec::default(),
+    );
     Ok(delivery(id, row))
 }
 
@@ -224,7 +231,7 @@ pub(super) fn queue_again(
     body.deliveries = body.deliveries.saturating_add(1);
     rows.save(key, &body)?;
     if old.status == DeliveryStatus::Exhausted {
-        rows.save(hook_keys::failed(old.endpoint, id), &true)?;
+        rows.save(schema::webhooks::failed(old.endpoint, id), &true)?;
     }
     count_pending(rows, 1)?;
     queue(rows, (old.event, old.body_at), &body, old.endpoint, now)
@@ -241,13 +248,13 @@ pub(super) fn save(
     if let Some(at) = row.attempts.len().checked_sub(1) {
         let long = |response: &String| response.len() > SHORT_RESPONSE;
         if let Some(response) = row.attempts[at].response.take_if(|response| long(response)) {
-            rows.save(hook_keys::response(id, ordinal(at)), &response)?;
+            rows.save(schema::webhooks::response(id, ordinal(at)), &response)?;
             row.long_responses |= 1 << at;
         }
     }
     let after = row.next_attempt_at;
     if before != after {
-        let due = |at| hook_keys::due(row.endpoint, at, id);
+        let due = |at| schema::webhooks::due(row.endpoint, at, id);
         if let Some(at) = before {
             rows.remove(due(at));
         }
@@ -259,16 +266,16 @@ pub(super) fn save(
         count_pending(rows, if after.is_some() { 1 } else { -1 })?;
     }
     if row.status == DeliveryStatus::Exhausted {
-        rows.save(hook_keys::failed(row.endpoint, id), &false)?;
+        rows.save(schema::webhooks::failed(row.endpoint, id), &false)?;
     }
-    rows.save(hook_keys::delivery(id), &row)
+    rows.save(schema::webhooks::delivery(id), &row)
 }
 
 /// Ends the pending delivery that a row of `dld/` leads to. False where that is damaged: its row of
 /// `dld/` goes all the same, or every sweep would find it again and none would ever be the last.
 pub(super) fn end(rows: &mut Rows<'_>, due: Key, status: DeliveryStatus) -> Result<bool, Fault> {
     let (_, at, id) = read_due(&due)?;
-    let read = rows.expect::<DeliveryRow>(&hook_keys::delivery(id));
+    let read = rows.expect::<DeliveryRow>(&schema::webhooks::delivery(id));
     let Some(mut row) = records::readable(read)? else {
         rows.remove(due);
         count_pending(rows, -1)?;
@@ -289,7 +296,7 @@ pub(super) fn end(rows: &mut Rows<'_>, due: Key, status: DeliveryStatus) -> Resu
 /// Cancels what waits for an endpoint, some of it; says how many were, and whether more waits.
 pub(super) fn cancel_some(rows: &mut Rows<'_>, endpoint: EndpointId) -> Result<(u64, bool), Fault> {
     let mut cancelled = 0;
-    let due = Span::prefix(&hook_keys::due_of(endpoint));
+    let due = Span::prefix(&schema::webhooks::due_of(endpoint));
     let rest = rows.walk(due, |rows, key, _| {
         cancelled += u64::from(end(rows, key.clone(), DeliveryStatus::Cancelled)?);
         Ok(ControlFlow::Continue(()))
@@ -298,7 +305,7 @@ pub(super) fn cancel_some(rows: &mut Rows<'_>, endpoint: EndpointId) -> Result<(
 }
 
 pub(super) fn read_due(key: &[u8]) -> Result<(EndpointId, Time, DeliveryId), Fault> {
-    hook_keys::read_due(key).ok_or_else(|| records::damaged(key, "it names no delivery"))
+    schema::webhooks::read_due(key).ok_or_else(|| records::damaged(key, "it names no delivery"))
 }
 
 /// Removes a delivery that is over, and its event with the last one. Where the event's body is damaged,
@@ -306,15 +313,15 @@ pub(super) fn read_due(key: &[u8]) -> Result<(EndpointId, Time, DeliveryId), Fau
 pub(super) fn remove(rows: &mut Rows<'_>, id: DeliveryId, row: &DeliveryRow) -> Result<(), Fault> {
     let key = row.body();
     let mut body: BodyRow = rows.expect(&key)?;
-    rows.remove(hook_keys::delivery(id));
-    rows.remove(hook_keys::delivery_to(row.endpoint, id));
+    rows.remove(schema::webhooks::delivery(id));
+    rows.remove(schema::webhooks::delivery_to(row.endpoint, id));
     for at in 0..row.attempts.len() {
         if row.is_long(at) {
-            rows.remove(hook_keys::response(id, ordinal(at)));
+            rows.remove(schema::webhooks::response(id, ordinal(at)));
         }
     }
     if row.status == DeliveryStatus::Exhausted {
-        rows.remove(hook_keys::failed(row.endpoint, id));
+        rows.remove(schema::webhooks::failed(row.endpoint, id));
     }
     if body.deliveries > 1 {
         body.deliveries -= 1;
@@ -327,7 +334,7 @@ pub(super) fn remove(rows: &mut Rows<'_>, id: DeliveryId, row: &DeliveryRow) -> 
 /// How many deliveries are pending. It is told to operators and nothing goes by it, so where it does
 /// not read back it is counted from zero again: no payment waits for a number.
 pub(super) fn pending(source: &impl Source) -> Result<u64, Fault> {
-    let count = records::readable(source.load(hook_keys::PENDING))?;
+    let count = records::readable(source.load(schema::webhooks::PENDING))?;
     if count.is_none() {
         tracing::error!(
             "how many deliveries are pending is not known: from now on they are counted from zero"
@@ -339,5 +346,5 @@ pub(super) fn pending(source: &impl Source) -> Result<u64, Fault> {
 /// One row for all, written once a group: what waits is told without counting it.
 fn count_pending(rows: &mut Rows<'_>, change: i64) -> Result<(), Fault> {
     let count = pending(rows)?.saturating_add_signed(change);
-    rows.save(hook_keys::PENDING.to_vec(), &count)
+    rows.save(schema::webhooks::PENDING.to_vec(), &count)
 }

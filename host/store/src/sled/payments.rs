@@ -15,22 +15,23 @@ use kassette_domain::work::WorkItem;
 use serde::de::DeserializeOwned;
 
 use super::create::{Create, replay};
-use super::due::{self, ClaimDue, MAX_CLAIM, Settled};
-use super::keys::{self, Line};
 use super::ledgers::{self, Loaded};
 use super::lists::Order;
-use super::parking::Park;
+use super::payment_index::Mark;
+use super::pending_callbacks::KeepCallback;
 use super::records;
-use super::register::Mark;
-use super::rows::{Source, Span};
+use super::schema::{self, Line};
 use super::seal::fingerprint;
+use super::source::Source;
+use super::span::Span;
 use super::step::DoStep;
 use super::store::SledStore;
-use super::stored::{AttemptPlace, EventRow, PaymentRow};
+use super::stored::{AttemptKey, EventRow, PaymentRow};
+use super::timers::{self, ClaimDue, MAX_CLAIM, Settled};
 use super::view::View;
 use super::works::{UnknownMoney, WorkDone};
 use crate::{
-    About, Answer, Created, Fault, History, Listed, Paging, Parked, PaymentFilter, Payments,
+    About, Answer, Created, Fault, History, KeptCallback, Listed, Paging, PaymentFilter, Payments,
     Stepped,
 };
 
@@ -82,14 +83,14 @@ impl Payments for SledStore {
         self.operate(UnknownMoney { found, now })
     }
 
-    fn park(
+    fn keep_callback(
         &self,
         account: AccountId,
         reference: String,
         report: Option<Report>,
         now: Time,
-    ) -> Answer<'_, Parked> {
-        self.operate(Park {
+    ) -> Answer<'_, KeptCallback> {
+        self.operate(KeepCallback {
             account,
             reference,
             report,
@@ -135,12 +136,12 @@ impl Payments for SledStore {
     }
 
     fn next_due(&self) -> Answer<'_, Option<Time>> {
-        self.read_aside(|view| due::next(view).map(ControlFlow::Break))
+        self.read_aside(|view| timers::next(view).map(ControlFlow::Break))
     }
 
     fn payment(&self, id: PaymentId) -> Answer<'_, Option<Arc<Payment>>> {
         Box::pin(async move {
-            let began = match self.recall(id)? {
+            let began = match self.cached_payment(id)? {
                 Ok(payment) => return Ok(Some(payment)),
                 Err(began) => began,
             };
@@ -151,7 +152,7 @@ impl Payments for SledStore {
             });
             let payment = read.await?.map(Arc::new);
             if let Some(payment) = &payment {
-                self.recent().remember(began, payment);
+                self.payment_cache().insert(began, payment);
             }
             Ok(payment)
         })
@@ -178,13 +179,13 @@ impl Payments for SledStore {
 
     fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, Ledger)>> {
         self.read(move |view| {
-            let place: Option<AttemptPlace> = view.load(&keys::returning(token))?;
-            let Some(place) = place else {
+            let attempt_key: Option<AttemptKey> = view.load(&schema::returning(token))?;
+            let Some(attempt_key) = attempt_key else {
                 return Ok(None);
             };
-            let ledger = self.loaded(view, place.payment)?;
+            let ledger = self.loaded(view, attempt_key.payment)?;
             Ok(ledger.and_then(|ledger| {
-                let attempt = ledger.attempts.get(usize::from(place.ordinal))?;
+                let attempt = ledger.attempts.get(usize::from(attempt_key.ordinal))?;
                 let is_its = TokenHash::of(attempt.return_token.expose()) == token;
                 is_its.then_some((attempt.id, ledger))
             }))
@@ -198,9 +199,9 @@ impl Payments for SledStore {
                 return Ok(None);
             };
             // A step that is written meanwhile adds lines behind those that the payment's row counts.
-            let decisions = keys::lines(id, Line::Decision);
-            let transitions = keys::lines(id, Line::Transition);
-            let events: Vec<EventRow> = self.first(&keys::events(id), books.events).await?;
+            let decisions = schema::lines(id, Line::Decision);
+            let transitions = schema::lines(id, Line::Transition);
+            let events: Vec<EventRow> = self.first(&schema::events(id), books.events).await?;
             Ok(Some(History {
                 decisions: self.first(&decisions, books.decisions).await?,
                 transitions: self.first(&transitions, books.transitions).await?,
@@ -215,14 +216,14 @@ impl Payments for SledStore {
     }
 
     fn accounts_in_use(&self) -> Answer<'_, Vec<AccountId>> {
-        self.accounts(keys::IN_USE)
+        self.accounts(schema::IN_USE)
     }
 
     fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>> {
         let prefix = if open {
-            keys::OPEN_WORK
+            schema::OPEN_WORK
         } else {
-            keys::ALL_WORK
+            schema::ALL_WORK
         };
         let order = Order::Keys;
         self.list(
@@ -232,7 +233,7 @@ impl Payments for SledStore {
             &paging,
             move |view, key, row| {
                 if open {
-                    view.expect(&keys::work_of_open(key)).map(Some)
+                    view.expect(&schema::work_of_open(key)).map(Some)
                 } else {
                     records::decode(key, row).map(Some)
                 }

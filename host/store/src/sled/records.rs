@@ -84,7 +84,7 @@ fn payload<'r>(key: &[u8], row: &'r [u8]) -> Result<&'r [u8], Fault> {
     Ok(payload)
 }
 
-/// What was read; none where it is damaged, for whoever has other rows to look at too: one damaged row
+/// What was read; none where it is damaged, for a caller that has other rows to look at too: one damaged row
 /// must not stop more than itself. The log says what is wrong with it.
 pub(super) fn readable<T>(read: Result<T, Fault>) -> Result<Option<T>, Fault> {
     match read {

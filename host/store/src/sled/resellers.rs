@@ -5,9 +5,11 @@ use kassette_domain::id::ResellerId;
 use kassette_domain::reseller::Reseller;
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
-use super::rows::{Rows, Source};
-use super::{audits, reseller_keys};
+use super::audits;
+use super::operation::Operation;
+use super::rows::Rows;
+use super::schema;
+use super::source::Source;
 use crate::Fault;
 
 /// A new reseller.
@@ -21,15 +23,15 @@ impl Operation for CreateReseller {
     type Outcome = Reseller;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Reseller, Fault> {
-        let last: u64 = rows.load(reseller_keys::COUNT)?.unwrap_or_default();
+        let last: u64 = rows.load(schema::resellers::COUNT)?.unwrap_or_default();
         let reseller = Reseller {
             id: ResellerId(last + 1),
             name: self.name,
             live_rollout: false,
             created_at: self.now,
         };
-        rows.save(reseller_keys::COUNT.to_vec(), &reseller.id.0)?;
-        rows.save(reseller_keys::reseller(reseller.id), &reseller)?;
+        rows.save(schema::resellers::COUNT.to_vec(), &reseller.id.0)?;
+        rows.save(schema::resellers::reseller(reseller.id), &reseller)?;
         let audited = Audited {
             object: format!("reseller/{}", reseller.id),
             ..self.audited
@@ -51,7 +53,7 @@ impl Operation for SetLiveRollout {
     type Outcome = Option<Reseller>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
-        let key = reseller_keys::reseller(self.id);
+        let key = schema::resellers::reseller(self.id);
         let Some(mut reseller) = rows.load::<Reseller>(&key)? else {
             return Ok(None);
         };
@@ -70,5 +72,5 @@ impl Operation for SetLiveRollout {
 
 /// A reseller by its number.
 pub(super) fn load(source: &impl Source, id: ResellerId) -> Result<Option<Reseller>, Fault> {
-    source.load(&reseller_keys::reseller(id))
+    source.load(&schema::resellers::reseller(id))
 }

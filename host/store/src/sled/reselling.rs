@@ -17,11 +17,12 @@ use super::consent_codes::IssueConsentCode;
 use super::delegations::{self, SetDelegation};
 use super::invitations::{self, AnswerInvitation, Invite};
 use super::lists::Order;
+use super::records;
 use super::resellers::{self, CreateReseller, SetLiveRollout};
+use super::schema;
 use super::store::SledStore;
 use super::stored::PaymentRow;
-use super::{records, reseller_keys};
-use crate::{Answer, Answered, Invited, Listed, Paging, Resellers, Standing};
+use crate::{Answer, Answered, InvitationStanding, Invited, Listed, Paging, Resellers};
 
 /// Bytes of a reseller's number.
 const NUMBER: usize = 8;
@@ -36,7 +37,7 @@ impl Resellers for SledStore {
     }
 
     fn resellers(&self, paging: Paging) -> Answer<'_, Listed<Reseller>> {
-        let (prefix, order) = (reseller_keys::RESELLERS, Order::Backwards);
+        let (prefix, order) = (schema::resellers::RESELLERS, Order::Backwards);
         self.list(prefix, NUMBER, order, &paging, |_, key, row| {
             records::decode(key, row).map(Some)
         })
@@ -69,7 +70,7 @@ impl Resellers for SledStore {
         })
     }
 
-    fn invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Option<Standing>> {
+    fn invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Option<InvitationStanding>> {
         self.read(move |view| invitations::by_token(view, &self.secrets.sealer, token, now))
     }
 
@@ -136,8 +137,8 @@ impl Resellers for SledStore {
         paging: Paging,
         now: Time,
     ) -> Answer<'_, Listed<DelegatedMerchant>> {
-        let prefix = reseller_keys::relations_of(reseller);
-        let tail = reseller_keys::RELATION_TAIL;
+        let prefix = schema::resellers::relations_of(reseller);
+        let tail = schema::resellers::RELATION_TAIL;
         self.list(&prefix, tail, Order::Keys, &paging, move |view, key, _| {
             delegations::shown(view, reseller, key, now)
         })
@@ -150,11 +151,11 @@ impl Resellers for SledStore {
         environment: Environment,
         paging: Paging,
     ) -> Answer<'_, Listed<Payment>> {
-        let prefix = reseller_keys::payments_of(reseller, merchant, environment);
-        let tail = reseller_keys::PAYMENT_TAIL;
+        let prefix = schema::resellers::payments_of(reseller, merchant, environment);
+        let tail = schema::resellers::PAYMENT_TAIL;
         let secrets = Arc::clone(&self.secrets);
         self.list(&prefix, tail, Order::Keys, &paging, move |view, key, _| {
-            let id = reseller_keys::listed_payment(key)
+            let id = schema::resellers::listed_payment(key)
                 .ok_or_else(|| records::damaged(key, "it names no payment"))?;
             let row = PaymentRow::expect(view, id)?;
             row.open(&secrets.sealer).map(|(payment, _)| Some(payment))

@@ -12,15 +12,16 @@ use ::sled::IVec;
 use kassette_domain::id::PaymentId;
 use kassette_domain::ledger::{QuerySchedule, Step};
 use kassette_domain::time::Time;
-use serde::{Deserialize, Serialize};
 
-use super::applier::Operation;
-use super::keys::{self, Line};
 use super::ledgers::{self, Loaded};
-use super::register::Place;
-use super::rows::{Rows, Source, Span};
-use super::stored::PaymentRow;
-use super::{Secrets, connects, nonces, parking};
+use super::operation::Operation;
+use super::payment_index_rows;
+use super::rows::Rows;
+use super::schema::{self, Line};
+use super::source::Source;
+use super::span::Span;
+use super::stored::{AllReached, PaymentRow, Reached};
+use super::{Secrets, connects, nonces, pending_callbacks};
 use crate::{Fault, Forgotten, Retention};
 
 /// Payments that one operation looks at for each rule.
@@ -58,18 +59,6 @@ impl Rule {
     }
 }
 
-/// How far a rule is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Reached {
-    /// The place of the payment that is next.
-    next: Place,
-    /// The latest time at which one before it was made.
-    pub(super) made_before: Time,
-}
-
-/// How far the rules are, in the order of [`Rule::ALL`].
-pub(super) type AllReached = [Reached; 2];
-
 /// Forgets some of what is no longer to be kept.
 pub(super) struct Forget {
     pub(super) retention: Retention,
@@ -82,14 +71,14 @@ impl Operation for Forget {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Forgotten, Fault> {
         let mut forgotten = Forgotten::default();
-        if parking::sweep(rows, self.now)? || connects::sweep(rows, self.now)? {
+        if pending_callbacks::sweep(rows, self.now)? || connects::sweep(rows, self.now)? {
             forgotten.next_at(self.now);
         }
         if let Some(next) = nonces::sweep(rows, self.now)? {
             forgotten.next_at(next);
         }
         self.laggards(rows, &mut forgotten)?;
-        let mut reached: AllReached = rows.load(keys::RETENTION)?.unwrap_or_default();
+        let mut reached: AllReached = rows.load(schema::RETENTION)?.unwrap_or_default();
         let before = reached;
         for (rule, reached) in Rule::ALL.into_iter().zip(&mut reached) {
             if let Some(keeps) = rule.keeps(&self.retention) {
@@ -97,7 +86,7 @@ impl Operation for Forget {
             }
         }
         if reached != before {
-            rows.save(keys::RETENTION.to_vec(), &reached)?;
+            rows.save(schema::RETENTION.to_vec(), &reached)?;
         }
         Ok(forgotten)
     }
@@ -106,13 +95,13 @@ impl Operation for Forget {
 impl Forget {
     /// Payments that were not over when their turn came.
     fn laggards(&self, rows: &mut Rows<'_>, forgotten: &mut Forgotten) -> Result<(), Fault> {
-        let rest = rows.walk(Span::prefix(keys::LAGGARDS), |rows, key, _| {
-            let at = keys::leading_time(key, keys::LAGGARDS).unwrap_or_default();
+        let rest = rows.walk(Span::prefix(schema::LAGGARDS), |rows, key, _| {
+            let at = schema::leading_time(key, schema::LAGGARDS).unwrap_or_default();
             if self.now < at {
                 forgotten.next_at(at);
                 return Ok(ControlFlow::Break(()));
             }
-            if let Some((tag, payment)) = keys::laggard_about(key)
+            if let Some((tag, payment)) = schema::laggard_about(key)
                 && let Some(rule) = Rule::of_tag(tag)
                 && rule.keeps(&self.retention).is_some()
             {
@@ -136,14 +125,14 @@ impl Forget {
         reached: &mut Reached,
         forgotten: &mut Forgotten,
     ) -> Result<(), Fault> {
-        for payment in rows.at_places(reached.next, LOOKS)? {
+        for payment in payment_index_rows::at_positions(rows, reached.next, LOOKS)? {
             if rows.is_enough() {
                 break;
             }
             let row = payment.map(|payment| PaymentRow::load(rows, payment));
             let made = match row.transpose() {
                 Ok(row) => row.flatten().map(|row| row.plain().created_at),
-                // It is told by whoever needs it, and must not stop the others.
+                // The operation that needs it tells, and it must not stop the others.
                 Err(Fault::Corrupt(_)) => None,
                 Err(fault) => return Err(fault),
             };
@@ -158,7 +147,7 @@ impl Forget {
             }
             reached.next = reached.next.saturating_add(1);
         }
-        if !rows.places(reached.next, 1).is_empty() {
+        if !rows.positions(reached.next, 1).is_empty() {
             forgotten.next_at(self.now);
         }
         Ok(())
@@ -181,7 +170,7 @@ impl Forget {
         let is_over = loaded.ledger.payment.status.is_final() && loaded.ledger.due_at().is_none();
         if !is_over {
             let again = self.now.after(AGAIN);
-            rows.put(keys::laggard(again, rule, payment), IVec::default());
+            rows.put(schema::laggard(again, rule.tag(), payment), IVec::default());
             forgotten.next_at(again);
             return Ok(());
         }
@@ -189,7 +178,7 @@ impl Forget {
             Rule::Decisions => {
                 let mut any = false;
                 for ordinal in 0..loaded.books.decisions {
-                    let line = keys::line(payment, Line::Decision, ordinal);
+                    let line = schema::line(payment, Line::Decision, ordinal);
                     any |= rows.get(&line)?.is_some();
                     rows.remove(line);
                 }

@@ -1,25 +1,22 @@
-//! Rows as an operation sees them: the table, and above it what its group has written so far.
+//! Rows as an operation sees them: the memtable, and above it what its group has written so far.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow, Range};
+use std::ops::{ControlFlow, Range};
 
-use ::sled::{IVec, Tree};
+use ::sled::IVec;
 use kassette_domain::id::PaymentId;
 use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-use super::keys::Key;
-use super::nonces::AllTaken;
+use super::memtable::Memtable;
+use super::payment_index::{Fingerprint, Mark, PaymentIndex, Position};
+use super::payment_index_rows::{Entered, Ids};
 use super::records;
-use super::register::{Fingerprint, Mark, Place, Register};
-use super::registered::{self, Entered, Ids};
-use super::table::Table;
+use super::schema::Key;
+use super::source::Source;
+use super::span::{Span, Written};
+use super::taken_nonces::AllTaken;
 use crate::Fault;
-
-/// Rows written by one group of operations; none for one that was removed.
-pub(super) type Written = BTreeMap<Key, Option<IVec>>;
 
 /// Bytes of keys and values.
 fn bytes(written: &Written) -> usize {
@@ -81,143 +78,11 @@ impl Counter {
     }
 }
 
-/// A range of keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) from: Bound<Key>,
-    pub(super) to: Bound<Key>,
-}
-
-impl Span {
-    /// All keys that begin so.
-    pub(super) fn prefix(prefix: &[u8]) -> Self {
-        let mut end = prefix.to_vec();
-        while end.last() == Some(&u8::MAX) {
-            end.pop();
-        }
-        let to = match end.last_mut() {
-            Some(last) => {
-                *last += 1;
-                Bound::Excluded(end)
-            }
-            None => Bound::Unbounded,
-        };
-        Self {
-            from: Bound::Included(prefix.to_vec()),
-            to,
-        }
-    }
-
-    /// What of it comes after a key.
-    pub(super) fn after(self, key: &[u8]) -> Self {
-        Self {
-            from: Bound::Excluded(key.to_vec()),
-            to: self.to,
-        }
-    }
-
-    /// What of it begins with a key.
-    pub(super) fn since(self, key: &[u8]) -> Self {
-        Self {
-            from: Bound::Included(key.to_vec()),
-            to: self.to,
-        }
-    }
-
-    /// What of it comes before a key.
-    pub(super) fn before(self, key: &[u8]) -> Self {
-        Self {
-            from: self.from,
-            to: Bound::Excluded(key.to_vec()),
-        }
-    }
-
-    /// Whether no key can be in it.
-    pub(super) fn is_empty(&self) -> bool {
-        match (&self.from, &self.to) {
-            (Bound::Included(from), Bound::Included(to)) => from > to,
-            (
-                Bound::Included(from) | Bound::Excluded(from),
-                Bound::Included(to) | Bound::Excluded(to),
-            ) => from >= to,
-            _ => false,
-        }
-    }
-
-    /// Where it begins and ends.
-    pub(super) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
-        (
-            self.from.as_ref().map(Vec::as_slice),
-            self.to.as_ref().map(Vec::as_slice),
-        )
-    }
-
-    /// The tree's rows in it, first to last.
-    pub(super) fn of(&self, tree: &Tree) -> sled::Iter {
-        tree.range::<&[u8], _>(self.bounds())
-    }
-
-    /// Whether a group has written into it.
-    pub(super) fn touches(&self, written: &Written) -> bool {
-        written.range::<[u8], _>(self.bounds()).next().is_some()
-    }
-}
-
-/// Where rows are read: in an operation, or from outside.
-pub(super) trait Source {
-    /// A row as it was written.
-    fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault>;
-
-    /// At most `limit` rows of a span, first to last.
-    fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault>;
-
-    /// Payments that a fingerprint may stand for: their rows tell.
-    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault>;
-
-    /// Those of some places of the register at which there are payments.
-    fn places(&self, first: Place, count: u16) -> Range<Place>;
-
-    /// Payments by their places in the register, in order, as far as there are any; none for one whose
-    /// row there is damaged.
-    fn at_places(&self, first: Place, count: u16) -> Result<Vec<Option<PaymentId>>, Fault>
-    where
-        Self: Sized,
-    {
-        registered::told(self, self.places(first, count))
-    }
-
-    /// A row's value.
-    fn load<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, Fault> {
-        self.get(key)?
-            .map(|row| records::decode(key, &row))
-            .transpose()
-    }
-
-    /// A row that another row promises.
-    fn expect<T: DeserializeOwned>(&self, key: &[u8]) -> Result<T, Fault> {
-        self.load(key)?
-            .ok_or_else(|| records::damaged(key, "it is missing"))
-    }
-}
-
-/// What became of the database, in our words.
-pub(super) fn engine(error: &sled::Error) -> Fault {
-    tracing::error!(%error, "the storage engine failed");
-    match error {
-        sled::Error::Corruption { .. } => records::unreadable(),
-        // A page that lies past the end of a file.
-        sled::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            records::unreadable()
-        }
-        _ => Fault::Unavailable(format!("the storage engine failed: {error}")),
-    }
-}
-
 /// What a group has done.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Made {
     pub(super) written: Written,
-    /// New payments, in the order of their places.
+    /// New payments, in the order of their positions.
     pub(super) entered: Vec<Entered>,
     /// Bytes of keys and values.
     pub(super) bytes: usize,
@@ -236,11 +101,11 @@ impl Made {
 
 /// The rows of a group in the making. Each operation either keeps all that it wrote or nothing.
 pub(super) struct Rows<'a> {
-    table: &'a Table,
-    register: &'a RwLock<Register>,
+    memtable: &'a Memtable,
+    index: &'a RwLock<PaymentIndex>,
     nonces: &'a Mutex<AllTaken>,
     written: Written,
-    /// New payments, in the order of their places.
+    /// New payments, in the order of their positions.
     entered: Vec<Entered>,
     /// What stood in `written` before the operation under way wrote, latest last.
     undo: Vec<(Key, Option<Option<IVec>>)>,
@@ -257,13 +122,13 @@ const CHUNK: usize = 16;
 
 impl<'a> Rows<'a> {
     pub(super) fn new(
-        table: &'a Table,
-        register: &'a RwLock<Register>,
+        memtable: &'a Memtable,
+        index: &'a RwLock<PaymentIndex>,
         nonces: &'a Mutex<AllTaken>,
     ) -> Self {
         Self {
-            table,
-            register,
+            memtable,
+            index,
             nonces,
             written: Written::new(),
             entered: Vec::new(),
@@ -341,9 +206,9 @@ impl<'a> Rows<'a> {
         self.write(key, None);
     }
 
-    /// Enters a payment into the register.
+    /// Enters a payment into the payment index.
     pub(super) fn enter(&mut self, entered: Entered) -> Result<(), Fault> {
-        if !self.register.read().has_room(self.entered.len() + 1) {
+        if !self.index.read().has_room(self.entered.len() + 1) {
             return Err(Fault::Unavailable(
                 "the store holds as many payments as it can".into(),
             ));
@@ -401,14 +266,14 @@ impl Source for Rows<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         let row = match self.written.get(key) {
             Some(value) => value.clone(),
-            None => self.table.get(key)?,
+            None => self.memtable.get(key)?,
         };
         self.counter.got(key, row.as_ref());
         Ok(row)
     }
 
     fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        let found = self.table.scan_under(&self.written, span, limit)?;
+        let found = self.memtable.scan_under(&self.written, span, limit)?;
         self.counter.found(&found);
         Ok(found)
     }
@@ -417,33 +282,36 @@ impl Source for Rows<'_> {
         let ours = self.entered.iter().map(|entered| &entered.entry);
         let ours = ours.filter(|entry| entry.has(mark, fingerprint));
         let mut found: Vec<PaymentId> = ours.map(|entry| entry.id).collect();
-        let places: Vec<_> = self.register.read().found(mark, fingerprint).collect();
+        let positions: Vec<_> = self.index.read().found(mark, fingerprint).collect();
         let mut ids = Ids::default();
-        for place in places {
-            found.push(ids.at(self, place)?);
+        for position in positions {
+            found.push(ids.at(self, position)?);
         }
         Ok(found)
     }
 
-    fn places(&self, first: Place, count: u16) -> Range<Place> {
-        self.register.read().range(first, count)
+    fn positions(&self, first: Position, count: u16) -> Range<Position> {
+        self.index.read().range(first, count)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::ops::Bound;
+
     use kassette_domain::id::MerchantId;
     use kassette_domain::time::Time;
     use proptest::prelude::*;
 
-    use super::super::keys;
-    use super::super::register::Entry;
+    use super::super::payment_index::Entry;
+    use super::super::schema;
     use super::*;
 
-    fn table() -> (tempfile::TempDir, Table) {
+    fn memtable() -> (tempfile::TempDir, Memtable) {
         let folder = tempfile::tempdir().unwrap();
         let db = sled::open(folder.path()).unwrap();
-        (folder, Table::of(db))
+        (folder, Memtable::of(db))
     }
 
     fn entered(number: u8) -> Entered {
@@ -457,14 +325,14 @@ mod tests {
 
     #[test]
     fn a_group_finds_its_own_payments_first() {
-        let (_folder, table) = table();
-        let register = RwLock::new(Register::default());
+        let (_folder, memtable) = memtable();
+        let index = RwLock::new(PaymentIndex::default());
         let nonces = Mutex::default();
-        register.write().enter(&entered(1).entry);
-        let key = keys::registered(0);
+        index.write().enter(&entered(1).entry);
+        let key = schema::payment_index(0);
         let row = records::encode(&key, &vec![entered(1).entry]).unwrap();
-        table.plant(&key, row);
-        let mut rows = Rows::new(&table, &register, &nonces);
+        memtable.plant(&key, row);
+        let mut rows = Rows::new(&memtable, &index, &nonces);
         let mut same = entered(2);
         same.entry.marks = [[1; 4]; 3];
         rows.enter(same.clone()).unwrap();
@@ -475,10 +343,10 @@ mod tests {
 
     #[test]
     fn a_failed_operation_leaves_what_the_group_had() {
-        let (_folder, table) = table();
-        let register = RwLock::default();
+        let (_folder, memtable) = memtable();
+        let index = RwLock::default();
         let nonces = Mutex::default();
-        let mut rows = Rows::new(&table, &register, &nonces);
+        let mut rows = Rows::new(&memtable, &index, &nonces);
         rows.save(b"a".to_vec(), &1_u8).unwrap();
         rows.enter(entered(1)).unwrap();
         rows.keep();
@@ -501,19 +369,19 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn a_scan_sees_the_table_under_the_groups_rows(
+        fn a_scan_sees_the_memtable_under_the_groups_rows(
             below in prop::collection::btree_map(0_u8..20, any::<u8>(), 0..15),
             above in prop::collection::btree_map(0_u8..20, any::<Option<u8>>(), 0..15),
             limit in 1_usize..20,
         ) {
-            let (_folder, table) = table();
+            let (_folder, memtable) = memtable();
             let key = |at: u8| vec![b'k', at];
             for (at, value) in &below {
-                table.plant(&key(*at), records::encode(&key(*at), value).unwrap());
+                memtable.plant(&key(*at), records::encode(&key(*at), value).unwrap());
             }
-            let register = RwLock::default();
+            let index = RwLock::default();
             let nonces = Mutex::default();
-            let mut rows = Rows::new(&table, &register, &nonces);
+            let mut rows = Rows::new(&memtable, &index, &nonces);
             for (at, value) in &above {
                 match value {
                     Some(value) => rows.save(key(*at), value).unwrap(),

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
-use super::register::Fingerprint;
+use super::payment_index::Fingerprint;
 use crate::Fault;
 
 /// Bytes of a key's id, in front of every sealed value.
@@ -48,7 +48,7 @@ impl MasterKey {
         Ok(Self::from_bytes(bytes))
     }
 
-    /// A key for one purpose: from it nobody gets at the master key or at a key for another one.
+    /// A key for one purpose: it leads neither to the master key nor to a key for another one.
     pub fn derive(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
         let mut block = Zeroizing::new([0; 64]);
         block[..32].copy_from_slice(self.0.as_slice());
@@ -176,14 +176,15 @@ pub(super) fn random_id() -> Result<[u8; 16], Fault> {
 /// Bytes of an e-mail mark that are kept.
 pub(super) const EMAIL_MARK: usize = 16;
 
-/// The first bytes of a hash. A checkout token's is of its own hash: nobody chooses a token.
+/// The first bytes of a hash. A checkout token's is of its own hash: callers do not choose tokens.
 pub(super) fn fingerprint(hash: [u8; 32]) -> Fingerprint {
     let [a, b, c, d, ..] = hash;
     [a, b, c, d]
 }
 
-/// The key of the e-mail mark and of the register's hashes: drawn once when the store is made and sealed in it, so that a mark
-/// means nothing elsewhere and survives another master key and the erasure of the address.
+/// The key of the e-mail mark and of the payment index's hashes: drawn once when the store is made and sealed
+/// in it, so that a mark means nothing elsewhere and survives another master key and the erasure of the
+/// address.
 #[derive(Clone)]
 pub(super) struct Marker(Hmac<Sha256>);
 

@@ -12,14 +12,15 @@ use kassette_domain::id::{AccountId, AttemptId, PaymentId};
 use kassette_domain::payment::Payment;
 
 use super::Secrets;
-use super::keys::{self, Key};
 use super::lists::{self, Looked};
-use super::period::Period;
+use super::payment_index::List;
+use super::payment_index::period::Period;
 use super::records;
-use super::register::List;
-use super::rows::{Source, Span};
+use super::schema::{self, Key};
+use super::source::Source;
+use super::span::Span;
 use super::store::SledStore;
-use super::stored::{AttemptPlace, Known, PaymentRow};
+use super::stored::{AttemptKey, AttemptLookup, PaymentRow};
 use super::view::View;
 use crate::{Answer, Fault, Listed, Paging, PaymentFilter};
 
@@ -62,13 +63,15 @@ impl SledStore {
         filter: PaymentFilter,
         paging: Paging,
     ) -> Result<Listed<Payment>, Fault> {
-        let key = keys::attempt_index(attempt);
-        let place: Option<AttemptPlace> = self.read(|view| view.load(&key)).await?;
-        let found = place.iter().map(|_| key.clone()).collect();
+        let key = schema::attempt_index(attempt);
+        let attempt_key: Option<AttemptKey> = self.read(|view| view.load(&key)).await?;
+        let found = attempt_key.iter().map(|_| key.clone()).collect();
         let secrets = Arc::clone(&self.secrets);
         let page = self.page_of((found, None), (&key, 0), &paging, move |view, _| {
-            let Some(place) = place else { return Ok(None) };
-            Ok(look(view, &secrets, &filter, place.payment)?.item)
+            let Some(attempt_key) = attempt_key else {
+                return Ok(None);
+            };
+            Ok(look(view, &secrets, &filter, attempt_key.payment)?.item)
         });
         page.await
     }
@@ -81,7 +84,7 @@ impl SledStore {
         filter: PaymentFilter,
         paging: Paging,
     ) -> Result<Listed<Payment>, Fault> {
-        let prefix = keys::all_referred(&reference);
+        let prefix = schema::all_referred(&reference);
         let mut span = Span::prefix(&prefix);
         if let Some(cursor) = &paging.cursor {
             let Some(last) = lists::read_cursor(cursor, &prefix, TIME_AND_ID) else {
@@ -101,17 +104,17 @@ impl SledStore {
         };
         let mut found: BTreeSet<Key> = rows.into_iter().map(without_ordinal).collect();
         let oldest = found.first().filter(|_| !are_all).cloned();
-        for account in self.accounts(keys::REFERENCES).await? {
-            let key = keys::reference(&account, &reference);
+        for account in self.accounts(schema::REFERENCES).await? {
+            let key = schema::reference(&account, &reference);
             let made = self.read(|view| {
-                let Some(place) = view.load::<AttemptPlace>(&key)? else {
+                let Some(attempt_key) = view.load::<AttemptKey>(&key)? else {
                     return Ok(None);
                 };
-                let row = PaymentRow::expect(view, place.payment)?;
-                Ok(Some((row.plain().created_at, place.payment)))
+                let row = PaymentRow::expect(view, attempt_key.payment)?;
+                Ok(Some((row.plain().created_at, attempt_key.payment)))
             });
             if let Some((made, payment)) = made.await? {
-                found.insert(keys::referred(&reference, made, payment));
+                found.insert(schema::referred(&reference, made, payment));
             }
         }
         if let Some(oldest) = &oldest {
@@ -121,7 +124,7 @@ impl SledStore {
         let found = (found.into_iter().collect(), oldest);
         let secrets = Arc::clone(&self.secrets);
         let page = self.page_of(found, (&prefix, TIME_AND_ID), &paging, move |view, key| {
-            let id = keys::trailing_id(key).map(PaymentId::from_bytes);
+            let id = schema::trailing_id(key).map(PaymentId::from_bytes);
             let id = id.ok_or_else(|| records::damaged(key, "it names no payment"))?;
             Ok(look(view, &secrets, &filter, id)?.item)
         });
@@ -166,11 +169,11 @@ fn look(
         fits = false;
         for ordinal in 0..row.books.attempts {
             rows += 1;
-            let known = AttemptPlace {
+            let known = AttemptKey {
                 payment: id,
                 ordinal,
             }
-            .known(view)?;
+            .lookup(view)?;
             if has(filter, &known) {
                 fits = true;
                 break;
@@ -208,7 +211,7 @@ const fn asks_of_an_attempt(filter: &PaymentFilter) -> bool {
 }
 
 /// What it says of an attempt: all of the same one.
-fn has(filter: &PaymentFilter, attempt: &Known) -> bool {
+fn has(filter: &PaymentFilter, attempt: &AttemptLookup) -> bool {
     let account = filter.account.as_ref();
     let reference = filter.reference.as_ref();
     account.is_none_or(|account| *account == attempt.account)
@@ -217,7 +220,7 @@ fn has(filter: &PaymentFilter, attempt: &Known) -> bool {
 }
 
 fn account_in(key: &[u8]) -> Result<AccountId, Fault> {
-    keys::account_in(key)
+    schema::account_in(key)
         .and_then(|account| std::str::from_utf8(account).ok())
         .and_then(|account| AccountId::parse(account).ok())
         .ok_or_else(|| records::damaged(key, "it names no account"))

@@ -6,8 +6,9 @@
 //! then what it says. None stands in two segments: what is left of one is filled by a message that says
 //! nothing. All of it is as in `logger.rs` and `serialization.rs` of sled 0.34.
 
-use super::open::SEGMENT_BYTES;
-
+/// Bytes of a segment of sled's log. A quarter of it is more than a page of sixteen of our longest rows:
+/// what is longer sled would put into a file of its own, which it never syncs.
+pub(super) const SEGMENT_BYTES: usize = 8 << 20;
 /// Bytes of a segment's head.
 pub(super) const SEGMENT_HEAD: usize = 20;
 /// Where in a head the position of its segment stands.

@@ -7,11 +7,12 @@ use kassette_domain::id::{AccountId, AttemptId};
 use kassette_domain::ledger::{Change, Ledger, Outcome, QuerySchedule, Refusal, Step, Via};
 use kassette_domain::time::Time;
 
-use super::applier::Operation;
 use super::ledgers::{self, Loaded};
-use super::rows::{Rows, Source};
-use super::stored::AttemptPlace;
-use super::{Secrets, audits, delegations, keys, parking};
+use super::operation::Operation;
+use super::rows::Rows;
+use super::source::Source;
+use super::stored::AttemptKey;
+use super::{Secrets, audits, delegations, pending_callbacks, schema};
 use crate::{About, Fault, Stepped};
 
 /// A step.
@@ -53,7 +54,7 @@ impl Operation for DoStep {
         if !are_free(rows, &ledger, &change)? {
             return Ok(Stepped::ReferenceTaken(before));
         }
-        apply_parked(rows, &mut ledger, &mut change, (self.now, &self.schedule))?;
+        apply_pending(rows, &mut ledger, &mut change, (self.now, &self.schedule))?;
         if change != Change::default() {
             let after = Loaded { ledger, books };
             ledgers::save(rows, sealer, &before, &after, &change, self.now)?;
@@ -76,8 +77,8 @@ fn are_free(rows: &Rows<'_>, ledger: &Ledger, change: &Change) -> Result<bool, F
         let Some(account) = ledger.attempt(*attempt).map(|attempt| &attempt.account) else {
             continue;
         };
-        let known: Option<AttemptPlace> = rows.load(&keys::reference(account, reference))?;
-        let its = |known: AttemptPlace| {
+        let known: Option<AttemptKey> = rows.load(&schema::reference(account, reference))?;
+        let its = |known: AttemptKey| {
             let there = ledger.attempts.get(usize::from(known.ordinal));
             known.payment == ledger.payment.id && there.is_some_and(|there| there.id == *attempt)
         };
@@ -88,9 +89,9 @@ fn are_free(rows: &Rows<'_>, ledger: &Ledger, change: &Change) -> Result<bool, F
     Ok(true)
 }
 
-/// Applies the notices that were parked for references that the step made known. News can bring
+/// Applies the callbacks that were pending for references that the step made known. News can bring
 /// another reference; an attempt keeps few, and each is looked at once.
-fn apply_parked(
+fn apply_pending(
     rows: &mut Rows<'_>,
     ledger: &mut Ledger,
     change: &mut Change,
@@ -102,7 +103,7 @@ fn apply_parked(
         let Some(account) = account_of(ledger, attempt) else {
             continue;
         };
-        for report in parking::take(rows, &account, &reference, now)? {
+        for report in pending_callbacks::take(rows, &account, &reference, now)? {
             let step = match report {
                 Some(report) => Step::News {
                     attempt,
@@ -120,10 +121,10 @@ fn apply_parked(
                 }
                 // What the vendor would hear as "ignored" had it come now.
                 Ok(_) => {
-                    tracing::warn!(attempt.id = %attempt, "a parked notice names another attempt's reference");
+                    tracing::warn!(attempt.id = %attempt, "a pending callback names another attempt's reference");
                 }
                 Err(refusal) => {
-                    tracing::warn!(attempt.id = %attempt, %refusal, "a parked notice is not usable");
+                    tracing::warn!(attempt.id = %attempt, %refusal, "a pending callback is not usable");
                 }
             }
         }

@@ -13,16 +13,20 @@ use kassette_domain::payment::Payment;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::applier::{Applier, Ended, Operation};
+use super::applier::{Applier, Ended};
 use super::claims::Claims;
 use super::engine::{Engine, Keeper, Seams, Shared, drop_quietly};
-use super::keys::Key;
-use super::open::{Folder, OpenError, OpenOptions, open, write_snapshot};
-use super::recent::{Began, Recent};
-use super::rows::{Rows, Source, Span};
+use super::maintenance::open;
+use super::open::{Folder, OpenError, OpenOptions, write_snapshot};
+use super::operation::Operation;
+use super::payment_cache::{Began, PaymentCache};
+use super::rows::Rows;
+use super::schema::Key;
 use super::seal::Sealer;
+use super::source::Source;
+use super::span::Span;
 use super::view::View;
-use super::{Secrets, keys, records};
+use super::{Secrets, records, schema};
 use crate::{Answer, Fault, Health};
 
 /// Rows that are read at once where many are wanted: a part of a millisecond.
@@ -126,14 +130,17 @@ impl SledStore {
     }
 
     /// What is remembered of a payment, where the store can be read at all.
-    pub(super) fn recall(&self, id: PaymentId) -> Result<Result<Arc<Payment>, Began>, Fault> {
+    pub(super) fn cached_payment(
+        &self,
+        id: PaymentId,
+    ) -> Result<Result<Arc<Payment>, Began>, Fault> {
         self.engine.read().open()?;
-        Ok(self.recent().ask(id))
+        Ok(self.payment_cache().get(id))
     }
 
     /// Payments as they were last read.
-    pub(super) fn recent(&self) -> &Recent {
-        self.applier.recent()
+    pub(super) fn payment_cache(&self) -> &PaymentCache {
+        self.applier.payment_cache()
     }
 
     /// Does an operation.
@@ -157,8 +164,8 @@ impl SledStore {
     ) -> Answer<'a, T> {
         Box::pin(async move {
             let engine = self.engine.read();
-            let (table, register) = engine.open()?;
-            let view = View::new(table, register);
+            let (memtable, index) = engine.open()?;
+            let view = View::new(memtable, index);
             // sled panics over some kinds of damage.
             catch_unwind(AssertUnwindSafe(|| read(&view)))
                 .unwrap_or_else(|_| Err(records::unreadable()))
@@ -176,8 +183,8 @@ impl SledStore {
             loop {
                 {
                     let engine = engine.read();
-                    let (table, register) = engine.open()?;
-                    if let ControlFlow::Break(read) = slice(&View::new(table, register))? {
+                    let (memtable, index) = engine.open()?;
+                    if let ControlFlow::Break(read) = slice(&View::new(memtable, index))? {
                         return Ok(read);
                     }
                 }
@@ -214,9 +221,9 @@ impl SledStore {
     }
 
     #[cfg(test)]
-    pub(super) fn table(&self) -> Arc<super::table::Table> {
+    pub(super) fn memtable(&self) -> Arc<super::memtable::Memtable> {
         match &*self.engine.read() {
-            Engine::Open(table, _) => Arc::clone(table),
+            Engine::Open(memtable, _) => Arc::clone(memtable),
             Engine::Failing(_) | Engine::Closed => panic!("the store is not open"),
         }
     }
@@ -235,8 +242,8 @@ impl Operation for Probe {
     type Outcome = ();
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
-        let count: u64 = rows.load(keys::PROBE)?.unwrap_or_default();
-        rows.save(keys::PROBE.to_vec(), &count.wrapping_add(1))
+        let count: u64 = rows.load(schema::PROBE)?.unwrap_or_default();
+        rows.save(schema::PROBE.to_vec(), &count.wrapping_add(1))
     }
 }
 

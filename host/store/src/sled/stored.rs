@@ -1,7 +1,7 @@
 //! Payments and attempts as rows: what is secret or personal is sealed, the rest stands plain, so that
 //! lists can be filtered without opening anything.
 
-pub(super) mod before;
+pub(super) mod previous;
 
 use std::borrow::Cow;
 
@@ -24,19 +24,24 @@ use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::keys::{self, Key};
+use super::payment_index::Position;
 use super::records;
-use super::rows::Source;
+use super::schema::{self, Key};
 use super::seal::{EMAIL_MARK, Sealer, Unopened};
+use super::source::Source;
 use crate::Fault;
+
+/// Most lines of a timeline. A vendor that repeats news for ever fills it to the quarter; what
+/// really happens to a payment takes a few dozen.
+pub(super) const MAX_TRANSITIONS: u16 = 1000;
 
 /// What the store itself has to know of a payment, beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Books {
     /// How many attempts it has.
     pub(super) attempts: u8,
-    /// Where in `due/` it stands.
-    pub(super) due: Option<Due>,
+    /// Its row in `due/`.
+    pub(super) timer: Option<Timer>,
     /// Lines of the timeline so far.
     pub(super) decisions: u16,
     /// The same for transitions.
@@ -47,17 +52,17 @@ pub(super) struct Books {
 
 /// When something is due on a payment, and which row says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Due {
+pub(super) enum Timer {
     /// A row of its own.
     Own(Time),
     /// The row of those it was made together with, which stands at this time or before.
-    Together(Time),
+    Shared(Time),
 }
 
-impl Due {
+impl Timer {
     pub(super) const fn at(self) -> Time {
         match self {
-            Self::Own(at) | Self::Together(at) => at,
+            Self::Own(at) | Self::Shared(at) => at,
         }
     }
 }
@@ -114,7 +119,7 @@ impl PaymentRow {
         payment: &Payment,
         books: Books,
     ) -> Result<(Key, IVec), Fault> {
-        let key = keys::payment(payment.id);
+        let key = schema::payment(payment.id);
         let secrets = PaymentSecrets {
             email: payment.email.as_ref().map(Cow::Borrowed),
             token: Cow::Borrowed(&payment.token),
@@ -198,14 +203,15 @@ impl PaymentRow {
 
     /// Loads the row of a payment.
     pub(super) fn load(source: &impl Source, id: PaymentId) -> Result<Option<Self>, Fault> {
-        let key = keys::payment(id);
+        let key = schema::payment(id);
         let row = source.get(&key)?;
         row.map(|row| Self::decode(id, &key, &row)).transpose()
     }
 
     /// Loads the row of a payment that must be there.
     pub(super) fn expect(source: &impl Source, id: PaymentId) -> Result<Self, Fault> {
-        Self::load(source, id)?.ok_or_else(|| records::damaged(&keys::payment(id), "it is missing"))
+        Self::load(source, id)?
+            .ok_or_else(|| records::damaged(&schema::payment(id), "it is missing"))
     }
 
     /// The payment without e-mail and token, for filters.
@@ -215,7 +221,7 @@ impl PaymentRow {
 
     /// Opens the row.
     pub(super) fn open(self, sealer: &Sealer) -> Result<(Payment, Books), Fault> {
-        let key = keys::payment(self.plain.id);
+        let key = schema::payment(self.plain.id);
         let secrets: PaymentSecrets<'_> = sealer
             .open(&key, &self.sealed)
             .map_err(|unopened| closed(&key, unopened))?;
@@ -268,7 +274,7 @@ struct AttemptSecrets<'a> {
     answers: Cow<'a, [(String, Secret)]>,
     payer: Cow<'a, Payer>,
     returned: Option<Cow<'a, Secret>>,
-    /// Links and forms that let anybody pay, or show who pays.
+    /// Links and forms that let their holder pay, or show who pays.
     action: Option<Cow<'a, Action>>,
 }
 
@@ -278,7 +284,7 @@ pub(super) fn encode_attempt(
     attempt: &Attempt,
     ordinal: u8,
 ) -> Result<(Key, IVec), Fault> {
-    let key = keys::attempt(attempt.payment, ordinal);
+    let key = schema::attempt(attempt.payment, ordinal);
     let secrets = AttemptSecrets {
         return_token: Cow::Borrowed(&attempt.return_token),
         answers: Cow::Borrowed(&attempt.answers),
@@ -337,13 +343,13 @@ pub(super) fn load_attempt(
     payment: PaymentId,
     ordinal: u8,
 ) -> Result<Attempt, Fault> {
-    let key = keys::attempt(payment, ordinal);
+    let key = schema::attempt(payment, ordinal);
     open_attempt(sealer, &key, &attempt_row(source, &key)?)
 }
 
 /// Opens an attempt's row.
 pub(super) fn open_attempt(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<Attempt, Fault> {
-    let payment = keys::payment_of_attempt(key)
+    let payment = schema::payment_of_attempt(key)
         .ok_or_else(|| records::damaged(key, "it names no payment"))?;
     let row: AttemptRow<'_> = records::decode(key, row)?;
     let secrets: AttemptSecrets<'_> = sealer
@@ -400,30 +406,30 @@ pub(super) fn closed(key: &[u8], unopened: Unopened) -> Fault {
     )
 }
 
-/// Where an attempt stands.
+/// The key of an attempt's row.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct AttemptPlace {
+pub(super) struct AttemptKey {
     pub(super) payment: PaymentId,
     pub(super) ordinal: u8,
 }
 
 /// By what an attempt is found.
-pub(super) struct Known {
+pub(super) struct AttemptLookup {
     pub(super) id: AttemptId,
     pub(super) account: AccountId,
     /// The vendor's ids for it, and what else its statements call it.
     pub(super) references: Vec<String>,
 }
 
-impl AttemptPlace {
-    /// By what the attempt is found that stands there.
-    pub(super) fn known(self, source: &impl Source) -> Result<Known, Fault> {
-        let key = keys::attempt(self.payment, self.ordinal);
+impl AttemptKey {
+    /// By what the attempt is found.
+    pub(super) fn lookup(self, source: &impl Source) -> Result<AttemptLookup, Fault> {
+        let key = schema::attempt(self.payment, self.ordinal);
         let row = attempt_row(source, &key)?;
         let row: AttemptRow<'_> = records::decode(&key, &row)?;
         let mut references = row.references.into_owned();
         references.extend(row.particulars.into_owned().references);
-        Ok(Known {
+        Ok(AttemptLookup {
             id: row.id,
             account: row.account.into_owned(),
             references,
@@ -465,9 +471,21 @@ impl EventRow {
     }
 }
 
-/// A parked notice.
+/// How far a rule of retention is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Reached {
+    /// The position of the payment that is next.
+    pub(super) next: Position,
+    /// The latest time at which one before it was made.
+    pub(super) made_before: Time,
+}
+
+/// How far the rules are, in the order of `retention::Rule::ALL`.
+pub(super) type AllReached = [Reached; 2];
+
+/// A pending callback.
 #[derive(Serialize, Deserialize)]
-pub(super) struct ParkedNotice {
+pub(super) struct PendingCallback {
     pub(super) report: Option<kassette_domain::provider::Report>,
     pub(super) until: Time,
 }

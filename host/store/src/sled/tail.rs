@@ -29,7 +29,7 @@
 //! was written stands in it.
 //!
 //! A cut may tear a head that is being written, and a torn head is none. So the new ones stand in a file
-//! of their own before, and whoever opens the database next writes them once more. That file is gone from
+//! of their own before, and the next start writes them once more. That file is gone from
 //! the disk before sled opens anything.
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ use std::path::Path;
 use kassette_files::durable_write;
 
 use super::durable::settle;
-use super::open::SEGMENT_BYTES;
+use super::segment::SEGMENT_BYTES;
 use super::segment::{self, Head, POSITION, SEGMENT_HEAD};
 
 /// The file with heads that are being written.
@@ -52,10 +52,10 @@ const NAME: &str = "heads";
 /// Bytes of a segment, as positions count.
 const SEGMENT: i64 = (SEGMENT_BYTES as u64).cast_signed();
 
-/// A segment's place in the file, and its head.
-type Placed = (u64, Head);
+/// Where in the file a segment begins, and its head.
+type HeadAt = (u64, Head);
 
-/// Makes all of a database durable that no engine has open, and its log tell its end. Whoever lets sled
+/// Makes all of a database durable that no engine has open, and its log tell its end. A caller that lets sled
 /// open one calls this before.
 ///
 /// # Errors
@@ -73,20 +73,20 @@ pub(super) fn settle_tail(folder: &Path) -> io::Result<()> {
     if let Some(heads) = read(folder)? {
         heads
             .into_iter()
-            .try_for_each(|placed| write_once_more(&database, placed))?;
+            .try_for_each(|head_at| write_once_more(&database, head_at))?;
         database.sync_data()?;
     }
     remove(folder)?;
-    // Names first: whoever was killed may have given a snapshot its name before it emptied segments.
+    // Names first: a process that was killed may have given a snapshot its name before it emptied segments.
     File::open(folder)?.sync_all()?;
     settle(folder)?;
     let tail = tail(&database, newest_snapshot(folder)?)?;
-    let heads: Vec<Placed> = tail
+    let heads: Vec<HeadAt> = tail
         .into_iter()
         .filter(|(_, head)| head.whole_to < head.position)
-        .map(|(place, head)| {
+        .map(|(offset, head)| {
             let whole_to = head.position;
-            (place, Head { whole_to, ..head })
+            (offset, Head { whole_to, ..head })
         })
         .collect();
     if heads.is_empty() {
@@ -99,20 +99,20 @@ pub(super) fn settle_tail(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn write_heads(database: &File, heads: &[Placed]) -> io::Result<()> {
+fn write_heads(database: &File, heads: &[HeadAt]) -> io::Result<()> {
     heads
         .iter()
-        .try_for_each(|(place, head)| database.write_all_at(&head.write(), *place))
+        .try_for_each(|(offset, head)| database.write_all_at(&head.write(), *offset))
 }
 
 /// Writes a head that may be torn, unless another segment than its own stands there: torn or not, the
 /// bytes of its position are as they were.
-fn write_once_more(database: &File, (place, head): Placed) -> io::Result<()> {
+fn write_once_more(database: &File, (offset, head): HeadAt) -> io::Result<()> {
     let (new, mut found) = (head.write(), [0; SEGMENT_HEAD]);
-    match database.read_exact_at(&mut found, place) {
+    match database.read_exact_at(&mut found, offset) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
         Ok(()) if found[POSITION] != new[POSITION] => Ok(()),
-        read => read.and_then(|()| database.write_all_at(&new, place)),
+        read => read.and_then(|()| database.write_all_at(&new, offset)),
     }
 }
 
@@ -135,27 +135,27 @@ fn segment_of(position: i64) -> i64 {
 }
 
 /// The segments of the log's tail up to the one that it ends in, as sled finds them from a position on.
-fn tail(database: &File, from: i64) -> io::Result<Vec<Placed>> {
+fn tail(database: &File, from: i64) -> io::Result<Vec<HeadAt>> {
     let length = database.metadata()?.len();
     let mut heads = BTreeMap::new();
-    for place in (0..length).step_by(SEGMENT_BYTES) {
+    for offset in (0..length).step_by(SEGMENT_BYTES) {
         let mut head = [0; SEGMENT_HEAD];
-        match database.read_exact_at(&mut head, place) {
+        match database.read_exact_at(&mut head, offset) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             read => read?,
         }
         if let Some(head) = Head::read(head).filter(|head| head.position >= from) {
-            heads.insert(head.position, (place, head));
+            heads.insert(head.position, (offset, head));
         }
     }
     let whole_to = heads.values().map(|(_, head)| head.whole_to).max();
     let mut position = segment_of(whole_to.unwrap_or(from).max(from));
     let mut tail = Vec::new();
     let mut bytes = Vec::new();
-    while let Some(placed) = heads.get(&position) {
-        tail.push(*placed);
+    while let Some(head_at) = heads.get(&position) {
+        tail.push(*head_at);
         position = position.saturating_add(SEGMENT);
-        if !heads.contains_key(&position) || !is_whole(database, placed, &mut bytes)? {
+        if !heads.contains_key(&position) || !is_whole(database, head_at, &mut bytes)? {
             break;
         }
     }
@@ -163,9 +163,9 @@ fn tail(database: &File, from: i64) -> io::Result<Vec<Placed>> {
 }
 
 /// Whether all of a segment reads back.
-fn is_whole(database: &File, (place, head): &Placed, bytes: &mut Vec<u8>) -> io::Result<bool> {
+fn is_whole(database: &File, (offset, head): &HeadAt, bytes: &mut Vec<u8>) -> io::Result<bool> {
     bytes.resize(SEGMENT_BYTES, 0);
-    match database.read_exact_at(bytes, *place) {
+    match database.read_exact_at(bytes, *offset) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         read => {
             read?;
@@ -175,14 +175,14 @@ fn is_whole(database: &File, (place, head): &Placed, bytes: &mut Vec<u8>) -> io:
     }
 }
 
-/// Bytes of a segment's place and its head in the file.
-const PLACED: usize = 8 + SEGMENT_HEAD;
+/// Bytes of an offset and a head in the file.
+const HEAD_AT: usize = 8 + SEGMENT_HEAD;
 
-/// Writes the file: places and heads, then their check sum.
-fn write(folder: &Path, heads: &[Placed]) -> io::Result<()> {
+/// Writes the file: offsets and heads, then their check sum.
+fn write(folder: &Path, heads: &[HeadAt]) -> io::Result<()> {
     let mut bytes = Vec::new();
-    for (place, head) in heads {
-        bytes.extend(place.to_be_bytes());
+    for (offset, head) in heads {
+        bytes.extend(offset.to_be_bytes());
         bytes.extend(head.write());
     }
     bytes.extend(crc32fast::hash(&bytes).to_be_bytes());
@@ -191,17 +191,17 @@ fn write(folder: &Path, heads: &[Placed]) -> io::Result<()> {
 
 /// What the file says; none where there is none. One that does not read back says nothing: what it was
 /// written for is only needed if a cut has torn a head as well.
-fn read(folder: &Path) -> io::Result<Option<Vec<Placed>>> {
+fn read(folder: &Path) -> io::Result<Option<Vec<HeadAt>>> {
     let bytes = match fs::read(folder.join(NAME)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         bytes => bytes?,
     };
     let heads = bytes.split_last_chunk().and_then(|(heads, sum)| {
-        let (heads, rest) = heads.as_chunks::<PLACED>();
+        let (heads, rest) = heads.as_chunks::<HEAD_AT>();
         let is_right = !heads.is_empty()
             && rest.is_empty()
             && u32::from_be_bytes(*sum) == crc32fast::hash(heads.as_flattened());
-        is_right.then(|| heads.iter().map(placed).collect())?
+        is_right.then(|| heads.iter().map(head_at).collect())?
     });
     if heads.is_none() {
         tracing::warn!("`{NAME}` of the store does not read back and is left out");
@@ -209,10 +209,10 @@ fn read(folder: &Path) -> io::Result<Option<Vec<Placed>>> {
     Ok(heads)
 }
 
-fn placed(bytes: &[u8; PLACED]) -> Option<Placed> {
-    let (place, head) = bytes.split_first_chunk()?;
-    let place = u64::from_be_bytes(*place);
-    Some((place, Head::read(*head.first_chunk()?)?))
+fn head_at(bytes: &[u8; HEAD_AT]) -> Option<HeadAt> {
+    let (offset, head) = bytes.split_first_chunk()?;
+    let offset = u64::from_be_bytes(*offset);
+    Some((offset, Head::read(*head.first_chunk()?)?))
 }
 
 fn remove(folder: &Path) -> io::Result<()> {

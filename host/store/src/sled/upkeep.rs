@@ -7,9 +7,10 @@ use kassette_domain::time::Time;
 use tokio::sync::mpsc;
 
 use super::retention::Forget;
-use super::rows::{Source as _, Span};
+use super::source::Source as _;
+use super::span::Span;
 use super::store::SledStore;
-use super::{audits, keys, maintenance};
+use super::{audits, maintenance, schema};
 use crate::{Answer, Forgotten, Pieces, Retention, Upkeep};
 
 /// Pieces of a backup that may wait to be sent, each of some hundred KiB.
@@ -21,7 +22,7 @@ impl Upkeep for SledStore {
     fn backup(&self, now: Time) -> Answer<'_, Option<Pieces>> {
         Box::pin(async move {
             self.engine.read().open()?;
-            let Some(listener) = self.applier.listen() else {
+            let Some(commits) = self.applier.subscribe() else {
                 return Ok(None);
             };
             let (sender, pieces) = mpsc::channel(WAITING_PIECES);
@@ -29,7 +30,7 @@ impl Upkeep for SledStore {
             tokio::spawn(maintenance::stream(
                 Arc::clone(&self.engine),
                 Arc::clone(&self.secrets),
-                listener,
+                commits,
                 now,
                 sender,
                 ended,
@@ -49,17 +50,17 @@ impl Upkeep for SledStore {
     fn verify_audit(&self) -> Answer<'_, Chain> {
         Box::pin(async move {
             let noted: Option<(u64, [u8; 32])> =
-                self.read(|view| view.load(keys::AUDIT_END)).await?;
+                self.read(|view| view.load(schema::AUDIT_END)).await?;
             let end = noted.map_or(0, |(number, _)| number);
             let mut chain = Chain::default();
-            let mut span = Span::prefix(keys::AUDIT);
+            let mut span = Span::prefix(schema::AUDIT);
             loop {
                 let rows = self.read(|view| view.scan(&span, LINES)).await?;
                 let Some((last, _)) = rows.last().cloned() else {
                     break;
                 };
                 for (key, row) in rows {
-                    let number = keys::audit_number(&key).unwrap_or_default();
+                    let number = schema::audit_number(&key).unwrap_or_default();
                     if number > end {
                         // Written since; what the store has noted is older.
                         chain.end(noted);

@@ -1,5 +1,5 @@
-//! Reads from outside: straight from the table, on the caller. It shows only what is on the disk, and
-//! whoever reads holds the lock of the engine, so no group is seen in part.
+//! Reads from outside: straight from the memtable, on the caller. It shows only what is on the disk, and
+//! the reader holds the lock of the engine, so no group is seen in part.
 
 use std::ops::Range;
 
@@ -7,27 +7,29 @@ use ::sled::IVec;
 use kassette_domain::id::PaymentId;
 use parking_lot::RwLock;
 
-use super::keys::Key;
-use super::period::Period;
-use super::register::{Fingerprint, List, Mark, Place, Register, Walked};
-use super::registered::Ids;
-use super::rows::{Counter, Source, Span, Touched};
-use super::table::Table;
+use super::memtable::Memtable;
+use super::payment_index::period::Period;
+use super::payment_index::{Fingerprint, List, Mark, PaymentIndex, Position, Walked};
+use super::payment_index_rows::Ids;
+use super::rows::{Counter, Touched};
+use super::schema::Key;
+use super::source::Source;
+use super::span::Span;
 use crate::Fault;
 
 /// One read from outside, of any number of rows.
 pub(super) struct View<'a> {
-    table: &'a Table,
-    /// A payment is entered when its row is in the table; who finds it here reads that row.
-    register: &'a RwLock<Register>,
+    memtable: &'a Memtable,
+    /// A payment is entered when its row is in the memtable; the reader that finds it here reads that row.
+    index: &'a RwLock<PaymentIndex>,
     counter: Counter,
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(table: &'a Table, register: &'a RwLock<Register>) -> Self {
+    pub(super) fn new(memtable: &'a Memtable, index: &'a RwLock<PaymentIndex>) -> Self {
         Self {
-            table,
-            register,
+            memtable,
+            index,
             counter: Counter::default(),
         }
     }
@@ -45,46 +47,46 @@ impl<'a> View<'a> {
 
     /// At most `limit` rows of a span, last to first.
     pub(super) fn scan_back(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        let found = self.table.scan_back(span, limit)?;
+        let found = self.memtable.scan_back(span, limit)?;
         self.counter.found(&found);
         Ok(found)
     }
 
-    /// Places of at most `limit` payments of a list, the newest first; see [`Register::listed`].
+    /// Positions of at most `limit` payments of a list, the newest first; see [`PaymentIndex::listed`].
     pub(super) fn listed(
         &self,
         list: List,
         period: Period,
-        after: Option<Place>,
+        after: Option<Position>,
         limit: usize,
     ) -> Walked {
-        self.register.read().listed(list, period, after, limit)
+        self.index.read().listed(list, period, after, limit)
     }
 }
 
 impl Source for View<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
-        let row = self.table.get(key)?;
+        let row = self.memtable.get(key)?;
         self.counter.got(key, row.as_ref());
         Ok(row)
     }
 
     fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        let found = self.table.scan(span, limit)?;
+        let found = self.memtable.scan(span, limit)?;
         self.counter.found(&found);
         Ok(found)
     }
 
     fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
-        let places: Vec<_> = self.register.read().found(mark, fingerprint).collect();
+        let positions: Vec<_> = self.index.read().found(mark, fingerprint).collect();
         let mut ids = Ids::default();
-        places
+        positions
             .into_iter()
-            .map(|place| ids.at(self, place))
+            .map(|position| ids.at(self, position))
             .collect()
     }
 
-    fn places(&self, first: Place, count: u16) -> Range<Place> {
-        self.register.read().range(first, count)
+    fn positions(&self, first: Position, count: u16) -> Range<Position> {
+        self.index.read().range(first, count)
     }
 }

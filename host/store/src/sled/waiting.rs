@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use super::applier::Settle;
+use super::operation::Settle;
 
 /// Callers from which on a task is worth its making.
 const WORTH_A_TASK: usize = 4;
@@ -32,7 +32,7 @@ impl Callers {
         }
     }
 
-    /// Answers everybody that what they asked for is on disk.
+    /// Answers the callers that what they asked for is on disk.
     pub(super) fn answer(&self, settles: Vec<Settle>) {
         let waiting = Waiting(settles);
         match self.0.get() {
@@ -45,7 +45,7 @@ impl Callers {
     }
 }
 
-/// Callers that are answered when this is dropped, wherever that is: nobody is forgotten.
+/// Callers that are answered when this is dropped, wherever that is: none is forgotten.
 struct Waiting(Vec<Settle>);
 
 impl Drop for Waiting {

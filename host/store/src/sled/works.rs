@@ -6,10 +6,12 @@ use kassette_domain::ledger::NewWork;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
 
-use super::applier::Operation;
-use super::rows::{Rows, Source, Span};
+use super::operation::Operation;
+use super::rows::Rows;
 use super::seal::random_id;
-use super::{audits, keys};
+use super::source::Source;
+use super::span::Span;
+use super::{audits, schema};
 use crate::Fault;
 
 /// Most kinds of work that one attempt can have open; each has one line.
@@ -23,7 +25,7 @@ pub(super) fn open(
     now: Time,
 ) -> Result<(), Fault> {
     for line in lines {
-        let about = keys::work_about(line.attempt, line.kind);
+        let about = schema::work_about(line.attempt, line.kind);
         let open: Option<(Time, WorkId)> = rows.load(&about)?;
         let (opened_at, id) = match open {
             Some(open) => open,
@@ -41,11 +43,11 @@ pub(super) fn open(
             opened_at,
             done_at: None,
         };
-        rows.save(keys::work(opened_at, id), &item)?;
+        rows.save(schema::work(opened_at, id), &item)?;
         if open.is_none() {
             rows.save(about, &(opened_at, id))?;
-            rows.save(keys::work_index(id), &opened_at)?;
-            rows.save(keys::open_work(opened_at, id), &())?;
+            rows.save(schema::work_index(id), &opened_at)?;
+            rows.save(schema::open_work(opened_at, id), &())?;
         }
     }
     Ok(())
@@ -68,7 +70,7 @@ impl Operation for UnknownMoney {
 /// Closes the open lines of attempts.
 pub(super) fn settle(rows: &mut Rows<'_>, attempts: &[AttemptId], now: Time) -> Result<(), Fault> {
     for attempt in attempts {
-        let open = rows.scan(&Span::prefix(&keys::works_about(*attempt)), KINDS)?;
+        let open = rows.scan(&Span::prefix(&schema::works_about(*attempt)), KINDS)?;
         for (key, _) in open {
             let (opened_at, id): (Time, WorkId) = rows.expect(&key)?;
             close(rows, opened_at, id, now)?;
@@ -84,14 +86,14 @@ fn close(
     id: WorkId,
     now: Time,
 ) -> Result<(WorkItem, bool), Fault> {
-    let key = keys::work(opened_at, id);
+    let key = schema::work(opened_at, id);
     let mut item: WorkItem = rows.expect(&key)?;
     let was_open = item.done_at.is_none();
     if was_open {
         item.done_at = Some(now);
         rows.save(key, &item)?;
-        rows.remove(keys::open_work(opened_at, id));
-        rows.remove(keys::work_about(item.attempt, item.kind));
+        rows.remove(schema::open_work(opened_at, id));
+        rows.remove(schema::work_about(item.attempt, item.kind));
     }
     Ok((item, was_open))
 }
@@ -107,7 +109,7 @@ impl Operation for WorkDone {
     type Outcome = Option<WorkItem>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
-        let Some(opened_at) = rows.load(&keys::work_index(self.id))? else {
+        let Some(opened_at) = rows.load(&schema::work_index(self.id))? else {
             return Ok(None);
         };
         let (item, was_open) = close(rows, opened_at, self.id, self.now)?;

@@ -17,8 +17,8 @@ use kassette_domain::webhook::{
 use super::Harness;
 use super::fixtures::*;
 use crate::{
-    Backlog, Claimed, DeliveryFilter, DueDelivery, Listed, Page, Paging, Recovered, Redelivered,
-    Store, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    Backlog, ClaimedDeliveries, DeliveryFilter, DueDelivery, Listed, Page, Paging, Recovered,
+    Redelivered, Store, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -30,8 +30,8 @@ async fn claim(
     now: Time,
 ) -> (Vec<DueDelivery>, Option<Time>) {
     match store.claim(endpoint, now, LEASE, 64).await.unwrap() {
-        Claimed::Due { deliveries, next } => (deliveries, next),
-        Claimed::Held => panic!("the endpoint is held"),
+        ClaimedDeliveries::Due { deliveries, next } => (deliveries, next),
+        ClaimedDeliveries::Held => panic!("the endpoint is held"),
     }
 }
 
@@ -156,7 +156,7 @@ pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Har
     for silent in [&elsewhere, &others, &off] {
         assert_eq!(to(&store, silent.id).await, []);
     }
-    // One event, one id, one body, whoever hears it.
+    // One event, one id, one body, whichever endpoint gets it.
     assert_eq!(only[0].event, told[0].event);
     let (due, _) = claim(&store, all.id, later(1)).await;
     let (same, _) = claim(&store, one.id, later(1)).await;
@@ -257,7 +257,7 @@ pub async fn claims_of_many_workers_share_nothing(harness: &dyn Harness) {
                 let mut taken = Vec::new();
                 loop {
                     let claimed = store.claim(endpoint.id, NOW, LEASE, 3).await.unwrap();
-                    let Claimed::Due { deliveries, .. } = claimed else {
+                    let ClaimedDeliveries::Due { deliveries, .. } = claimed else {
                         panic!("the endpoint is held");
                     };
                     if deliveries.is_empty() {
@@ -411,7 +411,7 @@ pub async fn a_410_switches_the_endpoint_off_with_the_record(harness: &dyn Harne
     let off = store.endpoint(endpoint.id).await.unwrap().unwrap();
     assert!(!off.enabled);
     let claimed = store.claim(endpoint.id, later(5), LEASE, 9).await;
-    assert_eq!(claimed, Ok(Claimed::Held));
+    assert_eq!(claimed, Ok(ClaimedDeliveries::Held));
     // Off already: no second line.
     let again = store.tried(id, failed(2, later(9)), Some(line), NOW).await;
     assert!(matches!(again, Ok(TriedOutcome::Taken { .. })));
@@ -492,7 +492,7 @@ pub async fn a_deleted_endpoint_cancels_what_waits(harness: &dyn Harness) {
     assert!(left < 449, "{left} wait on for an endpoint that is gone");
     assert_eq!(cancelled, 449 - left);
     let claimed = store.claim(endpoint.id, later(999), LEASE, 9).await;
-    assert_eq!(claimed, Ok(Claimed::Held));
+    assert_eq!(claimed, Ok(ClaimedDeliveries::Held));
     for _ in 0..9 {
         let swept = store.sweep(endpoint.id, NOW).await.unwrap();
         cancelled += swept.cancelled;
@@ -731,7 +731,7 @@ pub async fn whoever_delivers_hears_of_what_is_queued(harness: &dyn Harness) {
         let store = Arc::clone(&store);
         async move { store.queued().await }
     });
-    // Whoever asks for the step may go away: what it queued is heard of all the same.
+    // The caller of the step may go away: what it queued is heard of all the same.
     create(&store, "a", NOW).await;
     let step = store.step(payment_of("a"), open("x", "sandbox-test"), None, NOW);
     let asked_and_gone = async {

@@ -12,7 +12,7 @@ use kassette_domain::webhook::{DeliveryAttempt, Endpoint, Tried};
 
 use super::Harness;
 use super::fixtures::*;
-use crate::{Claimed, Replaced, SwitchOff};
+use crate::{ClaimedDeliveries, Replaced, SwitchOff};
 
 pub async fn merchants_are_counted_from_one(harness: &dyn Harness) {
     let store = harness.open().await;
@@ -269,7 +269,7 @@ pub async fn the_version_changes_with_endpoints_and_not_with_what_they_are_sent(
     let id = queued.await.unwrap().unwrap().id;
     changed("a test is queued", false);
     let claimed = store.claim(after.id, NOW, hour, 1).await.unwrap();
-    assert!(matches!(claimed, Claimed::Due { .. }));
+    assert!(matches!(claimed, ClaimedDeliveries::Due { .. }));
     changed("it is claimed", false);
     let attempt = |after| Tried {
         attempt: DeliveryAttempt {

@@ -23,7 +23,7 @@ pub mod fixtures;
 pub mod keys;
 pub mod lists;
 pub mod nonces;
-pub mod parked;
+pub mod pending_callbacks;
 pub mod resellers;
 pub mod retention;
 pub mod search;
@@ -65,11 +65,11 @@ macro_rules! store_suite {
             steps::an_audit_line_is_written_only_with_a_step_that_was_done,
             steps::accounts_are_in_use_while_money_can_move,
             steps::secrets_of_an_attempt_come_back_and_can_be_erased,
-            parked::a_parked_report_is_applied_when_its_reference_is_known,
-            parked::a_bare_parked_notice_makes_the_vendor_be_asked,
-            parked::a_parked_notice_lives_for_an_hour,
-            parked::a_known_reference_is_not_parked,
-            parked::a_vendor_cannot_park_without_end,
+            pending_callbacks::a_pending_report_is_applied_when_its_reference_is_known,
+            pending_callbacks::a_bare_pending_callback_makes_the_vendor_be_asked,
+            pending_callbacks::a_pending_callback_lives_for_an_hour,
+            pending_callbacks::a_callback_about_a_known_reference_is_not_kept,
+            pending_callbacks::a_vendor_cannot_fill_the_store_with_callbacks,
             due::what_is_due_is_claimed_once_in_order_of_time,
             due::a_lease_ends_by_release_or_by_time,
             due::a_step_moves_what_is_due,
@@ -140,7 +140,7 @@ macro_rules! store_suite {
             retention::what_is_not_over_is_kept_and_looked_at_again,
             retention::nothing_is_forgotten_where_it_is_kept_for_ever,
             retention::much_is_forgotten_in_small_groups,
-            retention::parked_notices_go_without_any_traffic,
+            retention::pending_callbacks_go_without_any_traffic,
             resellers::resellers_are_counted_from_one_and_not_rolled_out,
             resellers::a_key_needs_its_reseller,
             resellers::the_same_invitation_at_once_is_made_once,

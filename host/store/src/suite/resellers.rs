@@ -19,7 +19,7 @@ use kassette_domain::time::Time;
 
 use super::Harness;
 use super::fixtures::*;
-use crate::{Answered, Created, Invited, Paging, Standing, Stepped, Store};
+use crate::{Answered, Created, InvitationStanding, Invited, Paging, Stepped, Store};
 
 const CALLERS: usize = 64;
 
@@ -289,7 +289,8 @@ pub async fn an_invitation_is_accepted_with_a_code_once(harness: &dyn Harness) {
         accept("b", "x", later(8)).await,
         Answered::Not(NotAnswered::WrongCode)
     );
-    let Some(Standing { status, .. }) = store.invitation(opens("a"), later(9)).await.unwrap()
+    let Some(InvitationStanding { status, .. }) =
+        store.invitation(opens("a"), later(9)).await.unwrap()
     else {
         panic!("it is gone");
     };
@@ -418,7 +419,7 @@ pub async fn merchants_are_listed_with_what_became_of_them(harness: &dyn Harness
     let end = later(1).after(Invitation::LIFE);
     expected[4].1 = Expired;
     assert_eq!(seen(merchants(&store, end).await), expected);
-    // The same in pages, and nobody else's.
+    // The same in pages, and no other reseller's.
     let mut paged = Vec::new();
     let mut paging = first(2);
     loop {
@@ -626,7 +627,7 @@ pub async fn after_a_revocation_open_attempts_run_on_and_none_starts(harness: &d
     );
     let (ledger, _) = done(&store, payment_of("running"), news(attempt, paid), NOW).await;
     assert_eq!(ledger.payment.status, Status::Completed);
-    // Whoever is authorized again starts again.
+    // A reseller that is authorized again starts again.
     delegate(&store, 1, true, NOW).await;
     done(
         &store,

@@ -9,7 +9,7 @@ use kassette_domain::time::Time;
 
 use super::Harness;
 use super::fixtures::*;
-use crate::{Created, Forgotten, History, Parked, Retention, Store};
+use crate::{Created, Forgotten, History, KeptCallback, Retention, Store};
 
 const DAY: u64 = 24 * 3600;
 const KEEPS: Duration = Duration::from_secs(10 * DAY);
@@ -127,10 +127,10 @@ pub async fn much_is_forgotten_in_small_groups(harness: &dyn Harness) {
     assert_eq!(next, None);
 }
 
-pub async fn parked_notices_go_without_any_traffic(harness: &dyn Harness) {
+pub async fn pending_callbacks_go_without_any_traffic(harness: &dyn Harness) {
     let store = harness.open().await;
-    let park = |at| store.park(account("sandbox-test"), "unknown".into(), None, at);
-    assert_eq!(park(NOW).await, Ok(Parked::Kept));
+    let keep = |at| store.keep_callback(account("sandbox-test"), "unknown".into(), None, at);
+    assert_eq!(keep(NOW).await, Ok(KeptCallback::Kept));
     store
         .forget(Retention::default(), later(3601))
         .await

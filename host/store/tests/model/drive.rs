@@ -20,7 +20,8 @@ use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{
-    About, Created, Fault, KeyIssued, NewMerchant, Parked, Payments as _, SledStore, Stepped, Store,
+    About, Created, Fault, KeptCallback, KeyIssued, NewMerchant, Payments as _, SledStore, Stepped,
+    Store,
 };
 
 use crate::law::schedule;
@@ -37,10 +38,10 @@ const CACHE_BYTES: u64 = 4 << 20;
 const GROUP: usize = 8;
 
 /// What a store was asked, for the reference.
-pub(crate) enum Asked {
+pub(crate) enum Call {
     Create(Box<NewPayment>, Option<TokenHash>),
     Step(Option<PaymentId>, Box<Step>, bool),
-    Park(AccountId, String, Option<Box<Report>>),
+    KeepCallback(AccountId, String, Option<Box<Report>>),
     Claim(usize, Duration),
     Issue(Box<ApiKey>),
     Rotate(Option<TokenHash>, Box<ApiKey>, Time),
@@ -51,7 +52,7 @@ pub(crate) enum Asked {
 pub(crate) enum Answered {
     Created(Box<Created>),
     Stepped(Box<Stepped>),
-    Parked(Parked),
+    Kept(KeptCallback),
     Claimed(Vec<PaymentId>),
     Issued(KeyIssued),
     Revoked(Option<ApiKey>),
@@ -61,7 +62,7 @@ type Coming = Pin<Box<dyn Future<Output = Result<Answered, Fault>>>>;
 
 /// An operation under way.
 struct UnderWay {
-    asked: Asked,
+    call: Call,
     coming: Coming,
     come: Option<Result<Answered, Fault>>,
     now: Time,
@@ -170,7 +171,7 @@ impl<'a> World<'a> {
                     let created = store.create(sent, key, now).await;
                     created.map(Box::new).map(Answered::Created)
                 };
-                self.ask(Asked::Create(Box::new(new), key), coming).await
+                self.ask(Call::Create(Box::new(new), key), coming).await
             }
             Op::Step {
                 payment,
@@ -183,7 +184,7 @@ impl<'a> World<'a> {
                 let (about, step) = words::step(id, known, about, step, self.now);
                 self.step(about, step).await
             }
-            Op::Park {
+            Op::KeepCallback {
                 payment,
                 reference,
                 account,
@@ -198,13 +199,13 @@ impl<'a> World<'a> {
                 let due = known.map_or(DUE, |account| account.payment.due);
                 let report = report.map(|said| crate::said::report(said, due, reference.clone()));
                 let boxed = report.clone().map(Box::new);
-                let asked = Asked::Park(account.clone(), reference.clone(), boxed);
+                let call = Call::KeepCallback(account.clone(), reference.clone(), boxed);
                 let (store, now) = (Arc::clone(&self.store), self.now);
                 let coming = async move {
-                    let parked = store.park(account, reference, report, now).await;
-                    parked.map(Answered::Parked)
+                    let kept = store.keep_callback(account, reference, report, now).await;
+                    kept.map(Answered::Kept)
                 };
-                self.ask(asked, coming).await
+                self.ask(call, coming).await
             }
             Op::Claim { at_most, lease } => {
                 // What is being created is not promised to be seen yet.
@@ -215,7 +216,7 @@ impl<'a> World<'a> {
                     let claimed = store.claim_due(now, lease, at_most).await;
                     claimed.map(Answered::Claimed)
                 };
-                self.ask(Asked::Claim(at_most, lease), coming).await
+                self.ask(Call::Claim(at_most, lease), coming).await
             }
             Op::Key { key, act } => self.key(key, act).await,
             Op::Replay { request, field } => {
@@ -299,13 +300,13 @@ impl<'a> World<'a> {
             }
         };
         let audit = matches!(step, Step::Act(_)).then(|| audited("payment.act"));
-        let asked = Asked::Step(id, Box::new(step.clone()), audit.is_some());
+        let call = Call::Step(id, Box::new(step.clone()), audit.is_some());
         let (store, now) = (Arc::clone(&self.store), self.now);
         let coming = async move {
             let stepped = store.step(about, step, audit, now).await;
             stepped.map(|stepped| Answered::Stepped(Box::new(stepped)))
         };
-        self.ask(asked, coming).await
+        self.ask(call, coming).await
     }
 
     fn payment_of(&self, attempt: AttemptId) -> Option<PaymentId> {
@@ -335,7 +336,7 @@ impl<'a> World<'a> {
                     let issued = store.issue_key(sent, audited("key.create"), now).await;
                     issued.map(Answered::Issued)
                 };
-                self.ask(Asked::Issue(Box::new(new)), coming).await
+                self.ask(Call::Issue(Box::new(new)), coming).await
             }
             KeyAct::Rotate { overlap } => {
                 let ends = now.after(Duration::from_secs(overlap.into()));
@@ -347,7 +348,7 @@ impl<'a> World<'a> {
                     rotated.map(Answered::Issued)
                 };
                 let old = old.filter(|_| old_id.is_some());
-                self.ask(Asked::Rotate(old, Box::new(new), ends), coming)
+                self.ask(Call::Rotate(old, Box::new(new), ends), coming)
                     .await
             }
             KeyAct::Revoke => {
@@ -356,7 +357,7 @@ impl<'a> World<'a> {
                     revoked.map(Answered::Revoked)
                 };
                 let old = old.filter(|_| old_id.is_some());
-                self.ask(Asked::Revoke(old), coming).await
+                self.ask(Call::Revoke(old), coming).await
             }
         }
     }
@@ -364,7 +365,7 @@ impl<'a> World<'a> {
     /// Sends an operation off.
     async fn ask(
         &mut self,
-        asked: Asked,
+        call: Call,
         coming: impl Future<Output = Result<Answered, Fault>> + 'static,
     ) -> Verdict {
         self.steps += 1;
@@ -378,7 +379,7 @@ impl<'a> World<'a> {
         })
         .await;
         self.under_way.push(UnderWay {
-            asked,
+            call,
             coming,
             come,
             now: self.now,
@@ -397,7 +398,7 @@ impl<'a> World<'a> {
                 Some(answer) => answer,
                 None => each.coming.await,
             };
-            self.judge(each.asked, answer.map_err(fault)?, each.now)?;
+            self.judge(each.call, answer.map_err(fault)?, each.now)?;
         }
         Ok(())
     }

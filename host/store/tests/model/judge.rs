@@ -6,11 +6,11 @@ use kassette_domain::key::{ApiKey, Environment, KeyOwner};
 use kassette_domain::ledger::{Outcome, Refusal, Step};
 use kassette_domain::payment::Payment as Stored;
 use kassette_domain::time::Time;
-use kassette_store::{Created, KeyIssued, Parked, Stepped};
+use kassette_store::{Created, KeptCallback, KeyIssued, Stepped};
 
 use crate::attempt::Attempt;
 use crate::compare;
-use crate::drive::{Answered, Asked, World};
+use crate::drive::{Answered, Call, World};
 use crate::laws;
 use crate::payment::{Payment, Reply};
 use crate::shop::{Account, Keeping, Key, Made, Product, Stepping};
@@ -19,35 +19,35 @@ use crate::words::{self, audited};
 
 impl World<'_> {
     /// Lets the reference do what the store was asked, and compares.
-    pub(crate) fn judge(&mut self, asked: Asked, answer: Answered, now: Time) -> Verdict {
-        match (asked, answer) {
-            (Asked::Create(new, key), Answered::Created(created)) => {
+    pub(crate) fn judge(&mut self, call: Call, answer: Answered, now: Time) -> Verdict {
+        match (call, answer) {
+            (Call::Create(new, key), Answered::Created(created)) => {
                 let expected = self.shop.create(&new, key, now);
                 self.created(&created, &expected)
             }
-            (Asked::Step(id, step, audited), Answered::Stepped(stepped)) => {
+            (Call::Step(id, step, audited), Answered::Stepped(stepped)) => {
                 self.stepped(id, &step, audited, now, &stepped)
             }
-            (Asked::Park(account, reference, report), Answered::Parked(parked)) => {
-                let kept = self
-                    .shop
-                    .park(account, reference, report.map(|report| *report), now);
+            (Call::KeepCallback(account, reference, report), Answered::Kept(parked)) => {
+                let kept =
+                    self.shop
+                        .keep_callback(account, reference, report.map(|report| *report), now);
                 let same = match parked {
-                    Parked::Kept => kept == Keeping::Kept,
-                    Parked::Known(attempt) => kept == Keeping::Known(attempt),
-                    Parked::Full => kept == Keeping::Full,
+                    KeptCallback::Kept => kept == Keeping::Kept,
+                    KeptCallback::Known(attempt) => kept == Keeping::Known(attempt),
+                    KeptCallback::Full => kept == Keeping::Full,
                 };
                 self.see(format!("park {}", word(&parked)));
                 ensure(same, || format!("park: {parked:?}, expected {kept:?}"))
             }
-            (Asked::Claim(at_most, lease), Answered::Claimed(claimed)) => {
+            (Call::Claim(at_most, lease), Answered::Claimed(claimed)) => {
                 if !claimed.is_empty() {
                     self.see("claimed".into());
                 }
                 self.shop.claim(now, lease, at_most, &claimed)
             }
-            (Asked::Issue(key), Answered::Issued(issued)) => self.issued(&key, &issued),
-            (Asked::Rotate(old, key, ends), Answered::Issued(issued)) => {
+            (Call::Issue(key), Answered::Issued(issued)) => self.issued(&key, &issued),
+            (Call::Rotate(old, key, ends), Answered::Issued(issued)) => {
                 let usable = |key: &Key| key.usable(now);
                 let known = old.and_then(|old| self.shop.keys.get_mut(&old));
                 let Some(old) = known.filter(|old| usable(old)) else {
@@ -63,7 +63,7 @@ impl World<'_> {
                 }
                 self.issued(&key, &issued)
             }
-            (Asked::Revoke(key), Answered::Revoked(revoked)) => {
+            (Call::Revoke(key), Answered::Revoked(revoked)) => {
                 let known = key.and_then(|key| self.shop.keys.get_mut(&key));
                 let expected = known.is_some();
                 if let Some(key) = known {
@@ -167,7 +167,7 @@ impl World<'_> {
                     _ => false,
                 };
                 if let (Some(before), Some(product)) = (&before, product) {
-                    laws::step(before, product, step, told.parked, now)
+                    laws::step(before, product, step, told.pending, now)
                         .map_err(|what| context(&what))?;
                 }
                 ensure(same, || context(&format!("said {outcome:?}")))?;

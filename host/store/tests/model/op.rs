@@ -29,7 +29,7 @@ pub(crate) enum Op {
     /// A step of a payment's machine.
     Step { payment: u8, about: Way, step: Move },
     /// A notice about a vendor's reference; a payment's next attempt will have `Own`.
-    Park {
+    KeepCallback {
         payment: u8,
         reference: Ref,
         account: bool,
@@ -319,7 +319,7 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(payment, about, step)| Op::Step { payment, about, step }),
         4 => (request(), reference(), any::<bool>(), proptest::option::weighted(0.8, said()))
             .prop_map(|(payment, reference, account, report)| {
-                Op::Park { payment, reference, account, report }
+                Op::KeepCallback { payment, reference, account, report }
             }),
         3 => (1..6_u8, 1..600_u16).prop_map(|(at_most, lease)| Op::Claim { at_most, lease }),
         1 => any::<u8>().prop_map(|nth| Op::WorkDone { nth }),

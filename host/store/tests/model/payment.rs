@@ -57,7 +57,7 @@ pub(crate) struct Told {
     /// Lines of the timeline, moves among them.
     pub(crate) lines: usize,
     /// Notices that waited and were read.
-    pub(crate) parked: usize,
+    pub(crate) pending: usize,
     /// The law of completion was broken.
     pub(crate) unbacked: bool,
 }

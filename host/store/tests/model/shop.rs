@@ -1,4 +1,4 @@
-//! The reference of a whole store: requests made before, references, parked news, keys, what is due
+//! The reference of a whole store: requests made before, references, pending callbacks, keys, what is due
 //! and claimed, the work list, the number of audit lines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -105,7 +105,7 @@ pub(crate) struct Shop {
     pub(crate) payments: BTreeMap<PaymentId, Account>,
     pub(crate) made: HashMap<(String, String), PaymentId>,
     pub(crate) references: HashMap<(AccountId, String), AttemptId>,
-    parked: BTreeMap<(AccountId, String), Vec<Notice>>,
+    pending: BTreeMap<(AccountId, String), Vec<Notice>>,
     pub(crate) keys: BTreeMap<TokenHash, Key>,
     pub(crate) work: Vec<Line>,
     pub(crate) audits: u64,
@@ -214,7 +214,7 @@ impl Shop {
         if !self.are_free(&payment, &told) {
             return Stepping::Taken;
         }
-        self.read_parked(&mut payment, &mut told, now, &exhausted);
+        self.read_pending(&mut payment, &mut told, now, &exhausted);
         if audited && reply != Reply::Nothing {
             self.audits += 1;
         }
@@ -225,7 +225,7 @@ impl Shop {
     }
 
     /// Notices that waited for a reference are news now.
-    fn read_parked(
+    fn read_pending(
         &mut self,
         payment: &mut Payment,
         told: &mut Told,
@@ -237,11 +237,11 @@ impl Shop {
             seen += 1;
             let at = payment.find(attempt).unwrap();
             let key = (payment.attempts[at].account.clone(), reference);
-            for (report, until) in self.parked.remove(&key).unwrap_or_default() {
+            for (report, until) in self.pending.remove(&key).unwrap_or_default() {
                 if until <= now {
                     continue;
                 }
-                told.parked += 1;
+                told.pending += 1;
                 let news = match report {
                     Some(report) => Step::News {
                         attempt,
@@ -332,14 +332,14 @@ impl Shop {
         }
     }
 
-    /// Forgets notices whose time has passed, as every park does.
+    /// Forgets notices whose time has passed, as every callback that is kept does.
     fn sweep(&mut self, now: Time) {
-        for notices in self.parked.values_mut() {
+        for notices in self.pending.values_mut() {
             notices.retain(|(_, until)| now < *until);
         }
     }
 
-    pub(crate) fn park(
+    pub(crate) fn keep_callback(
         &mut self,
         account: AccountId,
         reference: String,
@@ -351,7 +351,7 @@ impl Shop {
             return Keeping::Known(*known);
         }
         self.sweep(now);
-        let notices = self.parked.entry(key).or_default();
+        let notices = self.pending.entry(key).or_default();
         if notices.iter().any(|(kept, _)| *kept == report) {
             return Keeping::Kept;
         }

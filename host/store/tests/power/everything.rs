@@ -20,7 +20,7 @@ use kassette_domain::webhook::{DeliveryAttempt, Endpoint, HELD_BACK_MOST, MAX_RE
 use kassette_domain::work::WorkKind;
 use kassette_store::suite::fixtures::*;
 use kassette_store::suite::resellers;
-use kassette_store::{Claimed, DeliveryFilter, DueDelivery, Reserved, Retention, Store};
+use kassette_store::{ClaimedDeliveries, DeliveryFilter, DueDelivery, Reserved, Retention, Store};
 
 /// What is done, in order: the operation's name, and what is particular about it.
 pub(crate) const DEEDS: [&str; 54] = [
@@ -182,7 +182,7 @@ fn tried(of: &DueDelivery, now: Time, delivered: bool) -> (kassette_domain::id::
 /// What is due at an endpoint in an order that does not follow from drawn ids.
 async fn claimed(store: &Arc<dyn Store>, name: &str, now: Time) -> Vec<DueDelivery> {
     let claimed = store.claim(endpoint(name, NOW).id, now, Duration::from_secs(60), 64);
-    let Claimed::Due { mut deliveries, .. } = claimed.await.unwrap() else {
+    let ClaimedDeliveries::Due { mut deliveries, .. } = claimed.await.unwrap() else {
         panic!("{name} is held back");
     };
     deliveries.sort_by_key(|delivery| (delivery.created_at, delivery.kind.as_str()));
@@ -376,7 +376,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             let report = report("vendor-1", VendorStatus::Completed);
             let at = account("sandbox-test");
             store
-                .park(at, "vendor-1".into(), Some(report), now)
+                .keep_callback(at, "vendor-1".into(), Some(report), now)
                 .await
                 .unwrap();
         }

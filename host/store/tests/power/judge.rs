@@ -18,7 +18,7 @@ use crate::{everything, pruning};
 
 /// How far each script has to be, and may be.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct Acknowledged {
     /// Acknowledged steps.
     floor: Vec<usize>,
     /// Steps that were asked for.
@@ -27,7 +27,7 @@ pub(crate) struct Known {
     audits: usize,
 }
 
-impl Known {
+impl Acknowledged {
     pub(crate) fn nothing(plan: &Plan) -> Self {
         Self {
             floor: vec![0; plan.scripts.len()],
@@ -107,7 +107,7 @@ impl Judge {
 
     /// Judges what is in a folder: everything acknowledged is there and whole, nothing else is, and
     /// the store works. `again` closes it, opens it once more, looks at everything again and verifies it.
-    pub(crate) async fn judge(&self, root: &Path, known: &Known, again: bool) -> Verdict {
+    pub(crate) async fn judge(&self, root: &Path, known: &Acknowledged, again: bool) -> Verdict {
         let options = options(root);
         let open =
             || SledStore::open(&options).map_err(|error| format!("it does not open: {error}"));
@@ -131,7 +131,7 @@ impl Judge {
         }
     }
 
-    async fn look(&self, store: &Arc<SledStore>, known: &Known) -> Verdict {
+    async fn look(&self, store: &Arc<SledStore>, known: &Acknowledged) -> Verdict {
         let (mut there, mut others) = (0, false);
         for (at, script) in self.plan.scripts.iter().enumerate() {
             let range = known.floor[at]..=known.ceiling[at];

@@ -89,7 +89,7 @@ fn main() {
         }
         return;
     }
-    // In the words of Rust's own tests, so that whoever counts them counts these.
+    // In the words of Rust's own tests, so that a count of them counts these.
     println!("\nrunning {} tests", chosen.len());
     let began = Instant::now();
     let mut failed = 0;

@@ -10,7 +10,7 @@ use kassette_domain::webhook::{
     ATTEMPTS, Delivery, DeliveryAttempt, DeliveryStatus, MAX_RESPONSE, Tried,
 };
 use kassette_store::suite::fixtures::*;
-use kassette_store::{Claimed, DeliveryFilter, SledStore, Store, TRIED_MOST};
+use kassette_store::{ClaimedDeliveries, DeliveryFilter, SledStore, Store, TRIED_MOST};
 
 use crate::driver::options;
 
@@ -48,7 +48,7 @@ pub(crate) async fn fill(root: &Path, deliveries: usize) {
         now = now.after(Duration::from_secs(100_000));
         loop {
             let claimed = store.claim(endpoint, now, Duration::from_secs(60), TRIED_MOST);
-            let Claimed::Due { deliveries, .. } = claimed.await.unwrap() else {
+            let ClaimedDeliveries::Due { deliveries, .. } = claimed.await.unwrap() else {
                 panic!("the endpoint is held back");
             };
             if deliveries.is_empty() {

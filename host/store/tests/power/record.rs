@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use crate::disk::{Disk, Event, Image, Node, Op};
 use crate::driver::{End, STATES, TOLD};
-use crate::judge::{Judge, Known, runtime};
+use crate::judge::{Acknowledged, Judge, runtime};
 use crate::log::Log;
 use crate::random::Random;
 use crate::recorder::Recorder;
@@ -23,7 +23,7 @@ pub(crate) const SEGMENT: u64 = 8 << 20;
 /// What some processes did, one after the other, on a disk that began like this.
 pub(crate) struct Record {
     base: Disk,
-    known: Known,
+    known: Acknowledged,
     events: Vec<Event>,
 }
 
@@ -52,7 +52,7 @@ impl Record {
     pub(crate) fn of(
         root: &Path,
         judge: &Judge,
-        known: Known,
+        known: Acknowledged,
         seed: u64,
         processes: &[(usize, End)],
     ) -> Self {
@@ -122,7 +122,7 @@ impl Record {
     /// How often the database was synced between a snapshot's getting its name and the sync of that name.
     ///
     /// Left out is a sync that comes right after zeros over a whole segment: so sled removes what is torn
-    /// off at the end of its log, which nobody misses.
+    /// off at the end of its log, which is not missed.
     pub(crate) fn syncs_before_a_snapshots_name(&self) -> usize {
         let mut database = Vec::new();
         let mut nameless = None;
@@ -233,7 +233,7 @@ impl Record {
     }
 
     /// What was acknowledged in all.
-    pub(crate) fn acknowledged(&self, judge: &Judge) -> Known {
+    pub(crate) fn acknowledged(&self, judge: &Judge) -> Acknowledged {
         let mut known = self.known.clone();
         for event in &self.events {
             if let Event::Acknowledged(line) = event {
@@ -289,7 +289,7 @@ impl Record {
         judge: &Judge,
         points: &[usize],
         random: &mut Random,
-        mut then: impl FnMut(usize, Image, &Known),
+        mut then: impl FnMut(usize, Image, &Acknowledged),
     ) {
         let (mut disk, mut known) = (self.base.clone(), self.known.clone());
         let mut happened = 0;
@@ -306,7 +306,7 @@ impl Record {
     }
 
     /// One image, for a next process to go on from.
-    pub(crate) fn image(&self, judge: &Judge, random: &mut Random) -> (Image, Known) {
+    pub(crate) fn image(&self, judge: &Judge, random: &mut Random) -> (Image, Acknowledged) {
         let points = [self.events.len() / 3 + random.below(self.events.len() / 3)];
         let mut found = None;
         self.cut(judge, &points, random, |_, image, known| {
@@ -322,7 +322,7 @@ impl Record {
         &self,
         judge: &Judge,
         random: &mut Random,
-        mut then: impl FnMut(usize, Image, &Known),
+        mut then: impl FnMut(usize, Image, &Acknowledged),
     ) {
         let (mut disk, mut known) = (self.base.clone(), self.known.clone());
         let mut database = Vec::new();
@@ -410,9 +410,9 @@ impl Record {
         judge: &Arc<Judge>,
         seed: u64,
         keep: Option<&Path>,
-        make: impl FnOnce(&mut dyn FnMut(usize, Image, &Known)),
+        make: impl FnOnce(&mut dyn FnMut(usize, Image, &Acknowledged)),
     ) -> Vec<Loss> {
-        type Work = (usize, usize, Image, Known, PathBuf);
+        type Work = (usize, usize, Image, Acknowledged, PathBuf);
         let place = scratch();
         let losses = Mutex::new(Vec::new());
         let (send, work) = mpsc::sync_channel::<Work>(JUDGES);
@@ -449,7 +449,7 @@ impl Record {
                 number += 1;
                 let folder = place.path().join(number.to_string());
                 let work = (number, point, image, known.clone(), folder);
-                // Nobody takes it where the judges have panicked, which the scope tells.
+                // No judge takes it where they have panicked, which the scope tells.
                 let _judged = send.send(work);
             });
             drop(send);
@@ -461,7 +461,7 @@ impl Record {
 fn verdict(
     judge: &Arc<Judge>,
     image: &Image,
-    known: &Known,
+    known: &Acknowledged,
     again: bool,
     folder: &Path,
 ) -> Result<(), String> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::disk::{Node, Op};
 use crate::driver::End;
-use crate::judge::{Judge, Known, runtime};
+use crate::judge::{Acknowledged, Judge, runtime};
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::random::Random;
@@ -38,7 +38,7 @@ fn first(options: &Options) -> Recorded {
             (900, End::AtOnce),
             (usize::MAX >> 1, End::InOrder),
         ];
-        let known = Known::nothing(judge.plan());
+        let known = Acknowledged::nothing(judge.plan());
         let record = Record::of(root.path(), &judge, known, options.seed, &processes);
         (judge, Arc::new(record))
     });
@@ -123,7 +123,7 @@ pub(crate) fn every_operation_outlives_a_power_cut(options: &Options) {
         (20, End::InOrder),
         (usize::MAX >> 1, End::InOrder),
     ];
-    let known = Known::nothing(judge.plan());
+    let known = Acknowledged::nothing(judge.plan());
     let record = Record::of(root.path(), &judge, known, options.seed, &processes);
     let known = record.acknowledged(&judge);
     assert!(known.is_all(judge.plan()), "{known:?}");
@@ -134,7 +134,7 @@ pub(crate) fn what_is_left_while_deliveries_are_pruned_outlives_a_power_cut(opti
     let judge = Arc::new(Judge::of(Plan::pruning(options.deliveries)));
     let root = tempfile::tempdir().unwrap();
     runtime().block_on(pruning::fill(root.path(), options.deliveries));
-    let known = Known::nothing(judge.plan());
+    let known = Acknowledged::nothing(judge.plan());
     let processes = [(usize::MAX >> 1, End::InOrder)];
     let record = Record::of(root.path(), &judge, known, options.seed, &processes);
     assert!(record.acknowledged(&judge).is_all(judge.plan()));
@@ -173,7 +173,7 @@ pub(crate) fn no_cut_at_a_start_costs_anything(options: &Options) {
     for seed in (options.seed..).take(4) {
         let judge = Arc::new(Judge::of(Plan::new(seed, THINGS)));
         let root = tempfile::tempdir().unwrap();
-        let known = Known::nothing(judge.plan());
+        let known = Acknowledged::nothing(judge.plan());
         let record = Record::of(root.path(), &judge, known, seed, &[(150, End::AtOnce); 12]);
         let (more, lost) = record.judge_starts(&judge, seed, Some(&keep));
         images += more;

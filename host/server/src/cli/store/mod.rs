@@ -23,7 +23,7 @@ pub(super) use verify::{VerifyArgs, verify};
 
 use clap::Args;
 use kassette_gateway::clock::{Clock as _, SystemClock};
-use kassette_store::sled::maintenance::Asked;
+use kassette_store::sled::maintenance::AuditNote;
 use serde::Serialize;
 
 /// Who asks for what a running server would want an operator for, and why.
@@ -39,12 +39,12 @@ struct Words {
 
 impl Words {
     /// What the line in the audit log says.
-    fn asked(self) -> Result<Asked, String> {
+    fn asked(self) -> Result<AuditNote, String> {
         let said = |option: &str, text: Option<String>| {
             let text = text.map(|text| crate::admin::audit_text(&text));
             text.transpose().map_err(|why| format!("{option} {why}"))
         };
-        Ok(Asked {
+        Ok(AuditNote {
             actor: said("--actor", self.actor)?,
             reason: said("--reason", self.reason)?,
             at: SystemClock.now(),

@@ -20,13 +20,13 @@ use super::{MaintenanceError, Progress, Stopped, Unit};
 use crate::Fault;
 use crate::sled::Secrets;
 use crate::sled::applier::Ended;
+use crate::sled::commit_stream::Subscription;
 use crate::sled::engine::Shared as Engine;
-use crate::sled::keys::{self, Key};
+use crate::sled::memtable::Memtable;
 use crate::sled::open::{FORMAT, OpenOptions};
 use crate::sled::records;
-use crate::sled::rows::Span;
-use crate::sled::table::Table;
-use crate::sled::tap::Listener;
+use crate::sled::schema::{self, Key};
+use crate::sled::span::Span;
 
 /// Bytes of rows that are read at once: a few milliseconds, after which payments have their turn.
 const CHUNK: usize = 128 << 10;
@@ -62,8 +62,8 @@ pub fn backup(
     progress: &dyn Progress,
 ) -> Result<BackedUp, MaintenanceError> {
     let stopped = Stopped::open(options)?;
-    let table = Table::of(stopped.db.clone());
-    let head = head(&table, now)?;
+    let memtable = Memtable::of(stopped.db.clone());
+    let head = head(&memtable, now)?;
     progress.begin("Backing up", Unit::Payments, Some(head.payments));
     let (mut encoder, first) = Encoder::begin(&head)?;
     let mut written = 0;
@@ -75,7 +75,7 @@ pub fn backup(
     write(&first)?;
     let mut after: Option<Key> = None;
     loop {
-        let rows = chunk(&table, after.as_deref())?;
+        let rows = chunk(&memtable, after.as_deref())?;
         let Some((last, _)) = rows.last() else { break };
         after = Some(last.clone());
         write(&encoder.rows(&rows)?)?;
@@ -104,12 +104,12 @@ pub fn receive(
             Piece::Rows(rows) => {
                 progress.advance(payments(rows.iter().map(|(key, _)| key.as_slice())));
                 for (key, row) in &rows {
-                    made = made.max(registered(key, row));
+                    made = made.max(indexed(key, row));
                 }
             }
             Piece::Group(changes) => {
                 for (key, row) in &changes {
-                    let row = row.as_deref().map(|row| registered(key, row));
+                    let row = row.as_deref().map(|row| indexed(key, row));
                     made = made.max(row.unwrap_or_default());
                 }
             }
@@ -118,10 +118,10 @@ pub fn receive(
     }
 }
 
-/// How many payments there are as far as a row tells; those that are not of the register do not. A damaged
+/// How many payments there are as far as a row tells; those that are not of the payment index do not. A damaged
 /// one tells nothing either: `verify` names it.
-fn registered(key: &[u8], row: &[u8]) -> u64 {
-    if !key.starts_with(keys::REGISTER) {
+fn indexed(key: &[u8], row: &[u8]) -> u64 {
+    if !key.starts_with(schema::PAYMENT_INDEX) {
         return 0;
     }
     kinds::payments_until(key, row).unwrap_or_default()
@@ -158,15 +158,15 @@ impl<R: Read> Read for Tee<'_, R> {
     }
 }
 
-fn head(table: &Table, now: Time) -> Result<Head, Fault> {
-    let canary = table
-        .get(keys::CANARY)?
+fn head(memtable: &Memtable, now: Time) -> Result<Head, Fault> {
+    let canary = memtable
+        .get(schema::CANARY)?
         .ok_or_else(|| Fault::Corrupt("the proof of the master key".into()))?;
     Ok(Head {
         release: env!("CARGO_PKG_VERSION").to_owned(),
         format: FORMAT,
         at: now,
-        payments: kinds::counted_payments(table)?,
+        payments: kinds::counted_payments(memtable)?,
         canary: canary.to_vec(),
         kinds: KINDS
             .iter()
@@ -177,11 +177,11 @@ fn head(table: &Table, now: Time) -> Result<Head, Fault> {
 
 /// How many of the rows are payments: what progress is measured by.
 fn payments<'a>(keys: impl Iterator<Item = &'a [u8]>) -> u64 {
-    keys.filter(|key| key.starts_with(keys::PAYMENTS)).count() as u64
+    keys.filter(|key| key.starts_with(schema::PAYMENTS)).count() as u64
 }
 
 /// The next rows in the order of their keys.
-fn chunk(table: &Table, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Fault> {
+fn chunk(memtable: &Memtable, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Fault> {
     let mut span = Span::prefix(&[]);
     if let Some(after) = after {
         span = span.after(after);
@@ -189,7 +189,7 @@ fn chunk(table: &Table, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Fault>
     let mut rows = Vec::new();
     let mut bytes = 0;
     loop {
-        let found = table.scan(&span, AT_ONCE)?;
+        let found = memtable.scan(&span, AT_ONCE)?;
         let is_last = found.len() < AT_ONCE;
         bytes += found
             .iter()
@@ -203,11 +203,11 @@ fn chunk(table: &Table, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Fault>
     }
 }
 
-/// Sends a backup of a running store, piece by piece, until its end or until nobody takes it any more.
+/// Sends a backup of a running store, piece by piece, until its end or until the caller takes no more.
 pub(in crate::sled) async fn stream(
     engine: Engine,
     secrets: Arc<Secrets>,
-    listening: Listener,
+    commits: Subscription,
     now: Time,
     pieces: mpsc::Sender<Vec<u8>>,
     ended: watch::Receiver<Option<Ended>>,
@@ -215,7 +215,7 @@ pub(in crate::sled) async fn stream(
     let mut streaming = Streaming {
         engine,
         secrets,
-        listening,
+        commits,
         pieces,
         ended,
     };
@@ -236,7 +236,7 @@ pub(in crate::sled) async fn stream(
 struct Streaming {
     engine: Engine,
     secrets: Arc<Secrets>,
-    listening: Listener,
+    commits: Subscription,
     pieces: mpsc::Sender<Vec<u8>>,
     ended: watch::Receiver<Option<Ended>>,
 }
@@ -269,7 +269,7 @@ impl Streaming {
             Err(GivenUp::NotTaken) => Err(GivenUp::NotTaken),
             Err(why) => {
                 let last = encoder.failed(&why.to_string())?;
-                let _nobody_may_listen = self.pieces.try_send(last);
+                let _gone = self.pieces.try_send(last);
                 Err(why)
             }
         }
@@ -296,17 +296,17 @@ impl Streaming {
             // Payments come first: at most half of one processor goes into a backup.
             tokio::time::sleep(began.elapsed()).await;
         }
-        self.listening.close();
+        self.commits.close();
         self.groups(encoder).await
     }
 
     /// Sends the groups that were committed since.
     async fn groups(&mut self, encoder: &mut Encoder) -> Result<(), GivenUp> {
-        while let Some(heard) = self.listening.take() {
-            let piece = encoder.group(heard.number, &heard.made.written)?;
+        while let Some(commit) = self.commits.take() {
+            let piece = encoder.group(commit.number, &commit.made.written)?;
             self.send(piece).await?;
         }
-        if self.listening.is_cut_off() {
+        if self.commits.is_cut_off() {
             return Err(GivenUp::TooSlow);
         }
         Ok(())
@@ -315,7 +315,7 @@ impl Streaming {
     async fn send(&mut self, piece: Vec<u8>) -> Result<(), GivenUp> {
         tokio::select! {
             sent = self.pieces.send_timeout(piece, STALLED) => sent.map_err(|_| GivenUp::NotTaken),
-            () = self.listening.cut_off() => Err(GivenUp::TooSlow),
+            () = self.commits.cut_off() => Err(GivenUp::TooSlow),
             _ = self.ended.wait_for(Option::is_some) => Err(GivenUp::Stopping),
         }
     }

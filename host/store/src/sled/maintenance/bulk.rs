@@ -9,8 +9,8 @@
 use ::sled::{Batch, Db, IVec};
 
 use crate::Fault;
-use crate::sled::keys::Key;
-use crate::sled::rows::engine;
+use crate::sled::schema::Key;
+use crate::sled::span::engine;
 
 /// Rows that are put in order together: only where two stretches meet a leaf can stay half full.
 const STRETCH: usize = 4096;

@@ -14,14 +14,16 @@ use serde::de::DeserializeOwned;
 
 use super::judge::Judge;
 use crate::Fault;
-use crate::sled::keys::{self, Line};
-use crate::sled::ledgers::{self, MAX_REPEATED_EVENTS, MAX_TRANSITIONS};
-use crate::sled::nonces::Taken;
-use crate::sled::register::{Entry, Place};
-use crate::sled::retention::AllReached;
-use crate::sled::rows::{Source as _, Span};
-use crate::sled::stored::{AttemptPlace, Books, Due, EventRow, ParkedNotice, PaymentRow};
-use crate::sled::{audits, hook_keys, open, records, registered, reseller_keys};
+use crate::sled::ledgers::{self, MAX_REPEATED_EVENTS};
+use crate::sled::payment_index::{Entry, Position};
+use crate::sled::schema::{self, Line};
+use crate::sled::source::Source as _;
+use crate::sled::span::Span;
+use crate::sled::stored::{
+    AllReached, AttemptKey, Books, EventRow, MAX_TRANSITIONS, PaymentRow, PendingCallback, Timer,
+};
+use crate::sled::taken_nonces::Taken;
+use crate::sled::{audits, open, payment_index_rows, records};
 
 /// The row of the format is in a form of its own.
 pub(super) fn format(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
@@ -67,25 +69,25 @@ pub(super) fn mark(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), 
 pub(super) fn nonces(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let taken: Vec<Taken> = records::decode(key, row)?;
     let last = taken.iter().map(|taken| taken.until).max();
-    if last.is_none() || last != keys::leading_time(key, keys::NONCES) {
+    if last.is_none() || last != schema::leading_time(key, schema::NONCES) {
         return Err(records::damaged(key, "it stands at another time"));
     }
     Ok(())
 }
 
-/// A row of the register: payments in order of arrival, each of which promises that it is there.
-pub(super) fn registered(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+/// A row of the payment index: payments in order of arrival, each of which promises that it is there.
+pub(super) fn payment_index(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let entries: Vec<Entry> = records::decode(key, row)?;
     if !judge.is_second() {
-        let expected = judge.registered;
-        if key != keys::registered(expected)
-            || !(expected as usize).is_multiple_of(registered::FULL)
+        let expected = judge.indexed;
+        if key != schema::payment_index(expected)
+            || !(expected as usize).is_multiple_of(payment_index_rows::FULL)
         {
             judge.find(key, "rows of the register before it are missing");
         }
-        let first = keys::registered_first(key).unwrap_or_default();
+        let first = schema::payment_index_first(key).unwrap_or_default();
         let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-        judge.registered = first.saturating_add(count);
+        judge.indexed = first.saturating_add(count);
     }
     for entry in entries {
         judge.tells(
@@ -97,7 +99,7 @@ pub(super) fn registered(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Resul
     Ok(())
 }
 
-/// What the register tells of a payment, as the payment promises it.
+/// What the payment index tells of a payment, as the payment promises it.
 fn told_of(entry: &Entry) -> Result<Vec<u8>, Fault> {
     postcard::to_stdvec(entry)
         .map_err(|error| Fault::Unavailable(format!("a record cannot be encoded: {error}")))
@@ -106,11 +108,13 @@ fn told_of(entry: &Entry) -> Result<Vec<u8>, Fault> {
 /// When something is due: on one payment, or on some that were made together.
 pub(super) fn due(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     empty(judge, key, row)?;
-    let at = keys::leading_time(key, keys::DUE).unwrap_or_default();
-    match keys::due_about(key) {
+    let at = schema::leading_time(key, schema::TIMERS).unwrap_or_default();
+    match schema::timer_about(key) {
         None => Err(records::damaged(key, "it is about nothing")),
-        Some(keys::Due::One(_)) => judge.tells(key, key, "nothing is due then"),
-        Some(keys::Due::Together { first, count }) => due_together(judge, key, at, first, count),
+        Some(schema::TimerOf::One(_)) => judge.tells(key, key, "nothing is due then"),
+        Some(schema::TimerOf::Shared { first, count }) => {
+            due_together(judge, key, at, first, count)
+        }
     }
 }
 
@@ -118,11 +122,11 @@ fn due_together(
     judge: &mut Judge<'_>,
     key: &[u8],
     at: Time,
-    first: Place,
+    first: Position,
     count: u16,
 ) -> Result<(), Fault> {
-    let places = first..first.saturating_add(count.into());
-    let ids = registered::told(&judge.view(), places)?;
+    let positions = first..first.saturating_add(count.into());
+    let ids = payment_index_rows::ids_at(&judge.view(), positions)?;
     if ids.iter().any(Option::is_none) {
         judge.find(
             key,
@@ -131,8 +135,8 @@ fn due_together(
     }
     for id in ids.into_iter().flatten() {
         let loaded = PaymentRow::load(&judge.view(), id);
-        match loaded.map(|row| row.map(|row| row.books.due)) {
-            Ok(Some(Some(Due::Together(own)))) => {
+        match loaded.map(|row| row.map(|row| row.books.timer)) {
+            Ok(Some(Some(Timer::Shared(own)))) => {
                 if own < at {
                     judge.find(key, "a payment that it is about is due before");
                 }
@@ -151,7 +155,7 @@ fn due_together(
 
 /// A payment with everything that was written with it.
 pub(super) fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
-    let id = keys::payment_id(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
+    let id = schema::payment_id(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
     let loaded = ledgers::load_promised(&judge.view(), &judge.secrets.sealer, id)?;
     let (ledger, books) = (loaded.ledger, loaded.books);
     let payment = &ledger.payment;
@@ -163,19 +167,21 @@ pub(super) fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(),
     let marks = judge.secrets.marks(payment);
     let entry = Entry::new(id, payment.merchant, payment.created_at, marks);
     let missing = "it is not in the register, or not as it should be: nobody finds it";
-    judge.promise_told(keys::REGISTER, key, &told_of(&entry)?, missing)?;
-    if books.due.map(Due::at) != ledger.due_at() {
+    judge.promise_told(schema::PAYMENT_INDEX, key, &told_of(&entry)?, missing)?;
+    if books.timer.map(Timer::at) != ledger.due_at() {
         judge.find(key, "its next due time does not follow from its state");
     }
     let missing = "no row says when something is due on it";
-    match books.due {
+    match books.timer {
         None => {}
-        Some(Due::Own(at)) => {
-            judge.promise_told(keys::DUE, key, &keys::due(at, id), missing)?;
+        Some(Timer::Own(at)) => {
+            judge.promise_told(schema::TIMERS, key, &schema::timer(at, id), missing)?;
         }
-        Some(Due::Together(_)) => judge.promise_told(keys::DUE, key, id.as_bytes(), missing)?,
+        Some(Timer::Shared(_)) => {
+            judge.promise_told(schema::TIMERS, key, id.as_bytes(), missing)?
+        }
     }
-    if let Some(listed) = reseller_keys::payment_of(payment) {
+    if let Some(listed) = schema::resellers::payment_of(payment) {
         judge.promise(listed, &[])?;
     }
     promise_attempts(judge, &ledger)?;
@@ -185,25 +191,25 @@ pub(super) fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(),
 fn promise_attempts(judge: &mut Judge<'_>, ledger: &Ledger) -> Result<(), Fault> {
     let payment = &ledger.payment;
     for (ordinal, attempt) in (0_u8..).zip(&ledger.attempts) {
-        judge.promise(keys::attempt(payment.id, ordinal), &[])?;
-        let place = AttemptPlace {
+        judge.promise(schema::attempt(payment.id, ordinal), &[])?;
+        let attempt_key = AttemptKey {
             payment: payment.id,
             ordinal,
         };
         let token = TokenHash::of(attempt.return_token.expose());
-        let mut places = vec![keys::attempt_index(attempt.id), keys::returning(token)];
-        let of_reference = |reference: &String| keys::reference(&attempt.account, reference);
-        places.extend(attempt.references.iter().map(of_reference));
-        for index in places {
-            let row = records::encode(&index, &place)?;
+        let mut indexes = vec![schema::attempt_index(attempt.id), schema::returning(token)];
+        let of_reference = |reference: &String| schema::reference(&attempt.account, reference);
+        indexes.extend(attempt.references.iter().map(of_reference));
+        for index in indexes {
+            let row = records::encode(&index, &attempt_key)?;
             judge.promise(index, &row)?;
         }
         for reference in &attempt.particulars.references {
-            let found = keys::referred_by(reference, payment.created_at, payment.id, ordinal);
+            let found = schema::referred_by(reference, payment.created_at, payment.id, ordinal);
             judge.promise(found, &[])?;
         }
         if ledgers::uses_account(payment, attempt) {
-            judge.promise(keys::in_use(&attempt.account, attempt.id), &[])?;
+            judge.promise(schema::in_use(&attempt.account, attempt.id), &[])?;
         }
     }
     Ok(())
@@ -219,7 +225,7 @@ fn history(
     let id = payment.id;
     if !are_pruned(judge, payment, books)? {
         lines::<Decision>(judge, key, "routing decisions", books.decisions, |at| {
-            keys::line(id, Line::Decision, at)
+            schema::line(id, Line::Decision, at)
         })?;
     }
     let transitions: Vec<Transition> = lines(
@@ -227,10 +233,11 @@ fn history(
         key,
         "lines of its timeline",
         books.transitions,
-        |at| keys::line(id, Line::Transition, at),
+        |at| schema::line(id, Line::Transition, at),
     )?;
-    let events: Vec<EventRow> =
-        lines(judge, key, "events", books.events, |at| keys::event(id, at))?;
+    let events: Vec<EventRow> = lines(judge, key, "events", books.events, |at| {
+        schema::event(id, at)
+    })?;
     if let Some(what) = contradiction(payment, &transitions, &events) {
         judge.find(key, what);
     }
@@ -241,12 +248,12 @@ fn history(
 fn are_pruned(judge: &Judge<'_>, payment: &Payment, books: &Books) -> Result<bool, Fault> {
     let view = judge.view();
     for ordinal in 0..books.decisions {
-        let line = keys::line(payment.id, Line::Decision, ordinal);
+        let line = schema::line(payment.id, Line::Decision, ordinal);
         if view.get(&line)?.is_some() {
             return Ok(false);
         }
     }
-    let reached: Option<AllReached> = match view.load(keys::RETENTION) {
+    let reached: Option<AllReached> = match view.load(schema::RETENTION) {
         Err(Fault::Corrupt(_)) => None,
         reached => reached?,
     };
@@ -260,7 +267,7 @@ fn lines<T: DeserializeOwned>(
     key: &[u8],
     what: &str,
     count: u16,
-    line: impl Fn(u16) -> keys::Key,
+    line: impl Fn(u16) -> schema::Key,
 ) -> Result<Vec<T>, Fault> {
     let mut read = Vec::new();
     for ordinal in 0..count {
@@ -341,19 +348,27 @@ pub(super) fn attempt(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(
     crate::sled::stored::open_attempt(&judge.secrets.sealer, key, row).map(drop)
 }
 
-/// A parked notice.
-pub(super) fn parked(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let notice: ParkedNotice = records::decode(key, row)?;
-    judge.promise(keys::parked_end(notice.until, key), &[])?;
-    let account = keys::account_in(key).unwrap_or_default();
-    if judge.view().get(&keys::parked_count(account))?.is_none() {
+/// A pending callback.
+pub(super) fn pending_callback(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let notice: PendingCallback = records::decode(key, row)?;
+    judge.promise(schema::pending_callback_end(notice.until, key), &[])?;
+    let account = schema::account_in(key).unwrap_or_default();
+    if judge
+        .view()
+        .get(&schema::pending_callback_count(account))?
+        .is_none()
+    {
         judge.find(key, "its account's notices are not counted");
     }
     Ok(())
 }
 
 /// The number of an account's notices.
-pub(super) fn parked_count(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+pub(super) fn pending_callback_count(
+    judge: &mut Judge<'_>,
+    key: &[u8],
+    row: &IVec,
+) -> Result<(), Fault> {
     let count: u32 = records::decode(key, row)?;
     let account = key.get(4..).unwrap_or_default();
     let prefix = [b"prk/", account, b"\0"].concat();
@@ -371,8 +386,8 @@ pub(super) fn parked_count(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Res
 pub(super) fn laggard(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     empty(judge, key, row)?;
     let (_, payment) =
-        keys::laggard_about(key).ok_or_else(|| records::damaged(key, "it is about nothing"))?;
-    if judge.view().get(&keys::payment(payment))?.is_none() {
+        schema::laggard_about(key).ok_or_else(|| records::damaged(key, "it is about nothing"))?;
+    if judge.view().get(&schema::payment(payment))?.is_none() {
         judge.find(key, "the payment that it is about is missing");
     }
     Ok(())
@@ -381,21 +396,22 @@ pub(super) fn laggard(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(
 /// A line of the work list.
 pub(super) fn work(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let item: WorkItem = records::decode(key, row)?;
-    if key != keys::work(item.opened_at, item.id) {
+    if key != schema::work(item.opened_at, item.id) {
         return Err(records::damaged(key, "it is another line's"));
     }
-    let index = keys::work_index(item.id);
+    let index = schema::work_index(item.id);
     let row = records::encode(&index, &item.opened_at)?;
     judge.promise(index, &row)?;
     if item.done_at.is_none() {
-        judge.promise(keys::open_work(item.opened_at, item.id), &[])?;
-        let about = keys::work_about(item.attempt, item.kind);
+        judge.promise(schema::open_work(item.opened_at, item.id), &[])?;
+        let about = schema::work_about(item.attempt, item.kind);
         let row = records::encode(&about, &(item.opened_at, item.id))?;
         judge.promise(about, &row)?;
     }
-    let place: Option<AttemptPlace> = judge.view().load(&keys::attempt_index(item.attempt))?;
+    let attempt_key: Option<AttemptKey> =
+        judge.view().load(&schema::attempt_index(item.attempt))?;
     // A line about unknown money names no payment, and an attempt that is not here.
-    if place.map(|place| place.payment) != item.payment {
+    if attempt_key.map(|attempt_key| attempt_key.payment) != item.payment {
         judge.find(
             key,
             "the attempt that it is about is missing, or another payment's",
@@ -407,7 +423,7 @@ pub(super) fn work(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), 
 /// A merchant.
 pub(super) fn merchant(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let merchant: Merchant = records::decode(key, row)?;
-    if key != keys::merchant(merchant.id) {
+    if key != schema::merchant(merchant.id) {
         judge.find(key, "it is another merchant's");
     }
     Ok(())
@@ -416,20 +432,20 @@ pub(super) fn merchant(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<
 /// An API key.
 pub(super) fn api_key(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let api_key: ApiKey = records::decode(key, row)?;
-    if key != keys::api_key(api_key.hash) {
+    if key != schema::api_key(api_key.hash) {
         return Err(records::damaged(key, "it is another key's"));
     }
     for index in [
-        keys::api_key_index(api_key.id),
-        keys::api_key_of(api_key.owner, api_key.created_at, api_key.id),
+        schema::api_key_index(api_key.id),
+        schema::api_key_of(api_key.owner, api_key.created_at, api_key.id),
     ] {
         let row = records::encode(&index, &api_key.hash)?;
         judge.promise(index, &row)?;
     }
     let (owner, missing) = match api_key.owner {
-        KeyOwner::Merchant(id) => (keys::merchant(id), "the merchant whose it is is missing"),
+        KeyOwner::Merchant(id) => (schema::merchant(id), "the merchant whose it is is missing"),
         KeyOwner::Reseller(id) => (
-            reseller_keys::reseller(id),
+            schema::resellers::reseller(id),
             "the reseller whose it is is missing",
         ),
     };
@@ -444,7 +460,7 @@ pub(super) fn api_key_seen(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Res
     records::decode::<Time>(key, row)?;
     let hash = key.last_chunk().copied().map(TokenHash);
     let known = match hash {
-        Some(hash) => judge.view().get(&keys::api_key(hash))?.is_some(),
+        Some(hash) => judge.view().get(&schema::api_key(hash))?.is_some(),
         None => false,
     };
     if !known {
@@ -456,12 +472,12 @@ pub(super) fn api_key_seen(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Res
 /// An operator.
 pub(super) fn operator(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let operator: Operator = records::decode(key, row)?;
-    if key != keys::operator(operator.hash) {
+    if key != schema::operator(operator.hash) {
         return Err(records::damaged(key, "it is another operator's"));
     }
     for index in [
-        keys::operator_index(operator.id),
-        keys::operator_by_time(operator.created_at, operator.id),
+        schema::operator_index(operator.id),
+        schema::operator_by_time(operator.created_at, operator.id),
     ] {
         let row = records::encode(&index, &operator.hash)?;
         judge.promise(index, &row)?;
@@ -472,7 +488,7 @@ pub(super) fn operator(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<
 /// An account's switch.
 pub(super) fn switch(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let (account, _): (AccountId, bool) = records::decode(key, row)?;
-    if key != keys::switch(&account) {
+    if key != schema::switch(&account) {
         judge.find(key, "it is another account's");
     }
     Ok(())
@@ -483,7 +499,7 @@ pub(super) fn audit(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(),
     if judge.is_second() {
         return Ok(());
     }
-    let number = keys::audit_number(key).unwrap_or_default();
+    let number = schema::audit_number(key).unwrap_or_default();
     match audits::decode(key, row) {
         Ok(entry) => {
             judge.audit.follow(number, Some(&entry));
@@ -498,36 +514,36 @@ pub(super) fn audit(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(),
 
 /// What holds of the whole, once every row was seen.
 pub(super) fn whole(judge: &mut Judge<'_>) -> Result<(), Fault> {
-    if let Some(noted) = readable(judge, keys::AUDIT_END)? {
+    if let Some(noted) = readable(judge, schema::AUDIT_END)? {
         judge.audit.end(noted);
     }
     let breaks = judge.audit.breaks().to_vec();
     for found in breaks {
-        judge.find(keys::AUDIT, found.to_string());
+        judge.find(schema::AUDIT, found.to_string());
     }
-    if let Some(count) = readable::<u64>(judge, keys::MERCHANT_COUNT)? {
-        let (count, there) = (count.unwrap_or_default(), judge.rows_of(keys::MERCHANTS));
+    if let Some(count) = readable::<u64>(judge, schema::MERCHANT_COUNT)? {
+        let (count, there) = (count.unwrap_or_default(), judge.rows_of(schema::MERCHANTS));
         if count != there {
             let what = format!("it counts {count} merchants, {there} are there");
-            judge.find(keys::MERCHANT_COUNT, what);
+            judge.find(schema::MERCHANT_COUNT, what);
         }
     }
-    if let Some(count) = readable::<u64>(judge, reseller_keys::COUNT)? {
-        let there = judge.rows_of(reseller_keys::RESELLERS);
+    if let Some(count) = readable::<u64>(judge, schema::resellers::COUNT)? {
+        let there = judge.rows_of(schema::resellers::RESELLERS);
         let count = count.unwrap_or_default();
         if count != there {
             let what = format!("it counts {count} resellers, {there} are there");
-            judge.find(reseller_keys::COUNT, what);
+            judge.find(schema::resellers::COUNT, what);
         }
     }
-    if let Some(count) = readable::<u64>(judge, hook_keys::PENDING)? {
+    if let Some(count) = readable::<u64>(judge, schema::webhooks::PENDING)? {
         let (count, there) = (count.unwrap_or_default(), judge.pending);
         if count != there {
             let what = format!("it counts {count} pending deliveries, {there} are there");
-            judge.find(hook_keys::PENDING, what);
+            judge.find(schema::webhooks::PENDING, what);
         }
     }
-    for key in [keys::FORMAT, keys::CANARY, keys::MARK] {
+    for key in [schema::FORMAT, schema::CANARY, schema::MARK] {
         if judge.view().get(key)?.is_none() {
             judge.find(key, "it is missing");
         }

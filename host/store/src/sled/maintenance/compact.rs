@@ -4,12 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::judge::{Judge, Report};
 use super::rebuild::{GoOn, Rebuild, always, disk_bytes};
-use super::{Asked, MaintenanceError, Progress, Stopped, Unit};
+use super::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::Secrets;
+use crate::sled::memtable::Memtable;
 use crate::sled::open::OpenOptions;
 use crate::sled::records;
-use crate::sled::rows::engine;
-use crate::sled::table::Table;
+use crate::sled::span::engine;
 
 /// What became of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -31,15 +31,15 @@ pub struct Compacted {
 /// wrong with it would be written anew as if it were right.
 pub fn compact(
     options: &OpenOptions,
-    asked: Asked,
+    note: AuditNote,
     progress: &dyn Progress,
 ) -> Result<Compacted, MaintenanceError> {
-    compact_in_stages(options, asked, progress, &always)
+    compact_in_stages(options, note, progress, &always)
 }
 
 pub(super) fn compact_in_stages(
     options: &OpenOptions,
-    asked: Asked,
+    note: AuditNote,
     progress: &dyn Progress,
     go_on: GoOn<'_>,
 ) -> Result<Compacted, MaintenanceError> {
@@ -71,7 +71,7 @@ pub(super) fn compact_in_stages(
         if after != before {
             return Err(MaintenanceError::NotTheSame);
         }
-        asked.note(&new, "store.compact", None, None)?;
+        note.write(&new, "store.compact", None, None)?;
         Ok((new, after))
     });
     let (rebuild, (new, after)) = written?;
@@ -94,8 +94,8 @@ pub(super) fn judged(
     progress.begin(what, Unit::Rows, None);
     // sled panics over some kinds of damage.
     let judged = catch_unwind(AssertUnwindSafe(|| {
-        let table = Table::of(db.clone());
-        let mut judge = Judge::new(&table, secrets);
+        let memtable = Memtable::of(db.clone());
+        let mut judge = Judge::new(&memtable, secrets);
         judge.look(&mut |rows| progress.advance(rows))?;
         super::checks::whole(&mut judge)?;
         judge.conclude()

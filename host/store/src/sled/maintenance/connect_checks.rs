@@ -5,23 +5,27 @@ use kassette_domain::connect::{ConnectCode, Connection};
 
 use super::judge::Judge;
 use crate::Fault;
-use crate::sled::rows::Source as _;
-use crate::sled::{connect_keys, keys, records};
+use crate::sled::source::Source as _;
+use crate::sled::{records, schema};
 
 /// A connect code.
 pub(super) fn code(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let code: ConnectCode = records::decode(key, row)?;
-    if key != connect_keys::code(code.hash) {
+    if key != schema::connect::code(code.hash) {
         return Err(records::damaged(key, "it is another code's"));
     }
-    judge.promise(connect_keys::end_of(&code), &[])?;
-    let by_merchant = connect_keys::code_of(&code);
+    judge.promise(schema::connect::end_of(&code), &[])?;
+    let by_merchant = schema::connect::code_of(&code);
     let hash = records::encode(&by_merchant, &code.hash)?;
     judge.promise(by_merchant, &hash)?;
-    if judge.view().get(&keys::merchant(code.merchant))?.is_none() {
+    if judge
+        .view()
+        .get(&schema::merchant(code.merchant))?
+        .is_none()
+    {
         judge.find(key, "the merchant whose it is is missing");
     }
-    let made = connect_keys::connection(code.merchant, code.environment, &code.origin);
+    let made = schema::connect::connection(code.merchant, code.environment, &code.origin);
     if code.redeemed_at.is_some() && judge.view().get(&made)?.is_none() {
         judge.find(key, "what it was redeemed for is missing");
     }
@@ -32,17 +36,17 @@ pub(super) fn code(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), 
 pub(super) fn connection(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let connection: Connection = records::decode(key, row)?;
     let merchant = connection.merchant;
-    if key != connect_keys::connection(merchant, connection.environment, &connection.origin) {
+    if key != schema::connect::connection(merchant, connection.environment, &connection.origin) {
         return Err(records::damaged(key, "it is another connection's"));
     }
     if judge
         .view()
-        .get(&keys::api_key_index(connection.key))?
+        .get(&schema::api_key_index(connection.key))?
         .is_none()
     {
         judge.find(key, "the key that was made is missing");
     }
-    if judge.view().get(&keys::merchant(merchant))?.is_none() {
+    if judge.view().get(&schema::merchant(merchant))?.is_none() {
         judge.find(key, "the merchant whose it is is missing");
     }
     Ok(())

@@ -40,10 +40,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::kinds::{self, KINDS};
 use crate::Fault;
-use crate::sled::keys::{self, Key};
 use crate::sled::records;
-use crate::sled::rows::Written;
+use crate::sled::schema::{self, Key};
 use crate::sled::seal::{KEY_ID, Sealer};
+use crate::sled::span::Written;
 
 pub(super) const MAGIC: &[u8; 8] = b"KASSBKUP";
 /// The version of the file that this program writes, and the last that it reads.
@@ -85,7 +85,7 @@ impl Head {
     /// The id of the master key that the file was made under.
     pub(super) fn key_id(&self) -> Result<[u8; KEY_ID], FileError> {
         let sealed: Vec<u8> =
-            records::decode(keys::CANARY, &self.canary).map_err(|_| FileError::NoProof)?;
+            records::decode(schema::CANARY, &self.canary).map_err(|_| FileError::NoProof)?;
         sealed.first_chunk().copied().ok_or(FileError::NoProof)
     }
 }

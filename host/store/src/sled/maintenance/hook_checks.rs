@@ -6,14 +6,15 @@ use kassette_domain::webhook::{DeliveryStatus, EventFilter};
 
 use super::judge::Judge;
 use crate::Fault;
-use crate::sled::endpoints::{self, Roster};
+use crate::sled::endpoints;
 use crate::sled::outbox::{BodyRow, DeliveryRow};
-use crate::sled::rows::Source as _;
-use crate::sled::{deliver, hook_keys, keys, records};
+use crate::sled::roster::{Roster, wanted_by};
+use crate::sled::source::Source as _;
+use crate::sled::{deliver, records, schema};
 
 /// An endpoint: it opens, its merchant is there, and its roster says what it wants.
 pub(super) fn endpoint(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
-    let id = keys::trailing_id(key).map(EndpointId::from_bytes);
+    let id = schema::trailing_id(key).map(EndpointId::from_bytes);
     let id = id.ok_or_else(|| records::damaged(key, "it names no endpoint"))?;
     let sealer = &judge.secrets.sealer;
     let loaded = endpoints::load_with_secrets(&judge.view(), sealer, id)?;
@@ -23,19 +24,14 @@ pub(super) fn endpoint(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<()
     }
     let merchant = endpoint.merchant;
     judge.promise(
-        hook_keys::endpoint_of(merchant, endpoint.created_at, id),
+        schema::webhooks::endpoint_of(merchant, endpoint.created_at, id),
         &[],
     )?;
-    let roster = hook_keys::roster(merchant, endpoint.environment);
-    let told = [
-        &roster,
-        id.as_bytes().as_slice(),
-        &endpoints::wanted_by(&endpoint),
-    ]
-    .concat();
+    let roster = schema::webhooks::roster(merchant, endpoint.environment);
+    let told = [&roster, id.as_bytes().as_slice(), &wanted_by(&endpoint)].concat();
     let missing = "its merchant's roster does not say what it wants: no event reaches it";
     judge.promise_told(b"whr/", key, &told, missing)?;
-    if judge.view().get(&keys::merchant(merchant))?.is_none() {
+    if judge.view().get(&schema::merchant(merchant))?.is_none() {
         judge.find(key, "the merchant whose it is is missing");
     }
     Ok(())
@@ -66,29 +62,31 @@ pub(super) fn roster(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<()
 pub(super) fn delivery(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let row: DeliveryRow = records::decode(key, row)?;
     let id: DeliveryId = deliver::trailing_id(key)?;
-    judge.promise(hook_keys::delivery_to(row.endpoint, id), &[])?;
+    judge.promise(schema::webhooks::delivery_to(row.endpoint, id), &[])?;
     if row.next_attempt_at.is_some() != (row.status == DeliveryStatus::Pending) {
         judge.find(key, "it is due and over, or neither");
     }
     if let Some(at) = row.next_attempt_at {
-        judge.promise(hook_keys::due(row.endpoint, at, id), &[])?;
+        judge.promise(schema::webhooks::due(row.endpoint, at, id), &[])?;
         judge.count_pending();
     }
     if row.status == DeliveryStatus::Exhausted {
-        judge.promise(hook_keys::failed(row.endpoint, id), &[])?;
+        judge.promise(schema::webhooks::failed(row.endpoint, id), &[])?;
     }
     for attempt in row.long_responses() {
-        judge.promise(hook_keys::response(id, attempt), &[])?;
+        judge.promise(schema::webhooks::response(id, attempt), &[])?;
     }
     let missing = "the event that it is of is missing, or counts fewer deliveries";
-    let told = row.body().split_off(hook_keys::BODIES.len());
-    judge.promise_told(hook_keys::BODIES, key, &told, missing)
+    let told = row.body().split_off(schema::webhooks::BODIES.len());
+    judge.promise_told(schema::webhooks::BODIES, key, &told, missing)
 }
 
 /// An event's body, which counts its deliveries.
 pub(super) fn body(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let row: BodyRow = records::decode(key, row)?;
-    let told = key.get(hook_keys::BODIES.len()..).unwrap_or_default();
+    let told = key
+        .get(schema::webhooks::BODIES.len()..)
+        .unwrap_or_default();
     for _ in 0..row.deliveries {
         judge.tells(key, told, "a delivery of it is missing")?;
     }

@@ -15,10 +15,10 @@ use sha2::{Digest as _, Sha256};
 use super::kinds::{self, Derived, KINDS, Kind};
 use crate::Fault;
 use crate::sled::Secrets;
-use crate::sled::keys::Key;
-use crate::sled::register::{Place, Register};
-use crate::sled::rows::engine;
-use crate::sled::table::Table;
+use crate::sled::memtable::Memtable;
+use crate::sled::payment_index::{PaymentIndex, Position};
+use crate::sled::schema::Key;
+use crate::sled::span::engine;
 use crate::sled::view::View;
 
 /// Findings that are named; further ones are counted.
@@ -72,13 +72,13 @@ struct Tally {
 
 /// Judges a store row by row.
 pub(super) struct Judge<'a> {
-    table: &'a Table,
+    memtable: &'a Memtable,
     pub(super) secrets: &'a Secrets,
     /// Nothing is looked up by it here: a store is read through, not searched.
-    register: RwLock<Register>,
+    index: RwLock<PaymentIndex>,
     tallies: Vec<Tally>,
-    /// Payments in the register so far.
-    pub(super) registered: Place,
+    /// Payments in the payment index so far.
+    pub(super) indexed: Position,
     /// Deliveries that are pending so far.
     pub(super) pending: u64,
     pub(super) audit: Chain,
@@ -109,13 +109,13 @@ const STRAY: &str = "nothing that is there needs it: what it led to is missing o
 const ELSEWHERE: &str = "it leads elsewhere than it should";
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(table: &'a Table, secrets: &'a Secrets) -> Self {
+    pub(super) fn new(memtable: &'a Memtable, secrets: &'a Secrets) -> Self {
         Self {
-            table,
+            memtable,
             secrets,
-            register: RwLock::default(),
+            index: RwLock::default(),
             tallies: vec![Tally::default(); 256],
-            registered: 0,
+            indexed: 0,
             pending: 0,
             audit: Chain::default(),
             findings: Vec::new(),
@@ -126,13 +126,13 @@ impl<'a> Judge<'a> {
 
     /// A reader for one row's neighbours.
     pub(super) fn view(&self) -> View<'_> {
-        View::new(self.table, &self.register)
+        View::new(self.memtable, &self.index)
     }
 
     /// Looks at every row; `seen` hears how many there were so far.
     pub(super) fn look(&mut self, seen: &mut dyn FnMut(u64)) -> Result<(), Fault> {
         let mut count = 0;
-        for row in self.table.database() {
+        for row in self.memtable.database() {
             let (key, row) = row.map_err(|error| engine(&error))?;
             self.row(&key, &row)?;
             count += 1;
@@ -318,8 +318,8 @@ impl<'a> Judge<'a> {
             .filter(|(_, rows)| *rows > 0)
             .collect();
         Ok(Report {
-            payments: self.rows_of(crate::sled::keys::PAYMENTS),
-            audit_lines: self.rows_of(crate::sled::keys::AUDIT),
+            payments: self.rows_of(crate::sled::schema::PAYMENTS),
+            audit_lines: self.rows_of(crate::sled::schema::AUDIT),
             rows,
             findings: self.findings,
             more_findings: self.more_findings,

@@ -13,16 +13,15 @@ use super::judge::Judge;
 use super::reseal;
 use super::reseller_checks;
 use crate::Fault;
-use crate::sled::keys::{self, Key};
+use crate::sled::memtable::Memtable;
 use crate::sled::open::this_format;
+use crate::sled::payment_index::Entry;
 use crate::sled::records;
-use crate::sled::register::Entry;
-use crate::sled::retention::AllReached;
-use crate::sled::rows::Span;
+use crate::sled::schema::{self, Key};
 use crate::sled::seal::Sealer;
-use crate::sled::stored::{AttemptPlace, EventRow, before};
-use crate::sled::table::Table;
-use crate::sled::{connect_keys, endpoints, hook_keys, invitations, reseller_keys};
+use crate::sled::span::Span;
+use crate::sled::stored::{AllReached, AttemptKey, EventRow, previous};
+use crate::sled::{endpoints, invitation_rows};
 
 /// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself
 /// is the error; everything else is told to the judge.
@@ -32,7 +31,7 @@ pub(super) type Check = fn(&mut Judge<'_>, &[u8], &IVec) -> Result<(), Fault>;
 pub(super) type Reseal = fn(&Sealer, &Sealer, &[u8], &[u8]) -> Result<IVec, Fault>;
 
 /// Writes a row of the layout before in this one; the rows are the old ones.
-pub(super) type Renew = fn(&Table, &[u8], &[u8]) -> Result<IVec, Fault>;
+pub(super) type Migrate = fn(&Memtable, &[u8], &[u8]) -> Result<IVec, Fault>;
 
 /// Whether rows of a kind follow from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +59,7 @@ pub(super) struct Kind {
     /// How its secrets change to another master key, where it has any.
     pub(super) reseal: Option<Reseal>,
     /// How it comes from the layout before, where that was another.
-    pub(super) renew: Option<Renew>,
+    pub(super) migrate: Option<Migrate>,
 }
 
 const fn own(tag: u8, name: &'static str, prefix: &'static [u8], check: Check) -> Kind {
@@ -71,7 +70,7 @@ const fn own(tag: u8, name: &'static str, prefix: &'static [u8], check: Check) -
         derived: Derived::Not,
         check,
         reseal: None,
-        renew: None,
+        migrate: None,
     }
 }
 
@@ -83,8 +82,8 @@ impl Kind {
     }
 
     /// Written otherwise in the layout before.
-    const fn changed(mut self, renew: Renew) -> Self {
-        self.renew = Some(renew);
+    const fn migrated_by(mut self, migrate: Migrate) -> Self {
+        self.migrate = Some(migrate);
         self
     }
 
@@ -99,70 +98,75 @@ impl Kind {
 pub(super) const KINDS: &[Kind] = &[
     own(1, "attempt", b"att/", checks::attempt)
         .sealing(reseal::attempt)
-        .changed(before::attempt)
+        .migrated_by(previous::attempt)
         .following(Derived::Key),
-    own(2, "attempt-by-id", b"atx/", checks::plain::<AttemptPlace>).following(Derived::Row),
+    own(2, "attempt-by-id", b"atx/", checks::plain::<AttemptKey>).following(Derived::Row),
     own(3, "audit-line", b"aud/", checks::audit),
     own(59, "consent-code", b"cns/", reseller_checks::consent),
     own(
         60,
         "consent-code-end",
-        reseller_keys::CONSENT_ENDS,
+        schema::resellers::CONSENT_ENDS,
         checks::empty,
     )
     .following(Derived::Key),
     own(
         80,
         "connect-code",
-        connect_keys::CODES,
+        schema::connect::CODES,
         connect_checks::code,
     ),
     own(
         81,
         "connect-code-end",
-        connect_keys::CODE_ENDS,
+        schema::connect::CODE_ENDS,
         checks::empty,
     )
     .following(Derived::Key),
     own(
         82,
         "connect-code-by-merchant",
-        connect_keys::CODES_OF,
+        schema::connect::CODES_OF,
         checks::plain::<TokenHash>,
     )
     .following(Derived::Row),
     own(
         83,
         "connection",
-        connect_keys::CONNECTIONS,
+        schema::connect::CONNECTIONS,
         connect_checks::connection,
     ),
     own(4, "webhook-event", b"dlb/", hook_checks::body),
-    own(5, "delivery-due", hook_keys::DUE, checks::empty).following(Derived::Key),
+    own(5, "delivery-due", schema::webhooks::DUE, checks::empty).following(Derived::Key),
     own(6, "delivery-by-endpoint", b"dle/", checks::empty).following(Derived::Key),
     own(7, "delivery-failed", b"dlf/", checks::plain::<bool>).following(Derived::Key),
     own(
         61,
         "delegation",
-        reseller_keys::DELEGATIONS,
+        schema::resellers::DELEGATIONS,
         reseller_checks::delegation,
     ),
     own(8, "delivery-response", b"dlr/", checks::plain::<String>).following(Derived::Key),
-    own(9, "delivery", hook_keys::DELIVERIES, hook_checks::delivery),
-    own(10, "due", keys::DUE, checks::due),
+    own(
+        9,
+        "delivery",
+        schema::webhooks::DELIVERIES,
+        hook_checks::delivery,
+    ),
+    own(10, "due", schema::TIMERS, checks::due),
     own(11, "event", b"evt/", checks::plain::<EventRow>).following(Derived::Key),
     own(71, "reference-for-search", b"fnd/", checks::empty).following(Derived::Key),
     own(
         62,
         "invitation",
-        reseller_keys::INVITATIONS,
+        schema::resellers::INVITATIONS,
         reseller_checks::invitation,
     )
-    .sealing(invitations::reseal),
+    .sealing(invitation_rows::reseal),
     own(
         63,
         "invitation-count",
-        reseller_keys::INVITED,
+        schema::resellers::INVITED,
         reseller_checks::invited,
     ),
     own(
@@ -183,74 +187,87 @@ pub(super) const KINDS: &[Kind] = &[
     own(13, "api-key-by-id", b"kid/", checks::plain::<TokenHash>).following(Derived::Row),
     own(14, "api-key-by-owner", b"kow/", checks::plain::<TokenHash>).following(Derived::Row),
     own(15, "api-key-seen", b"ksn/", checks::api_key_seen),
-    own(16, "retention-laggard", keys::LAGGARDS, checks::laggard),
+    own(16, "retention-laggard", schema::LAGGARDS, checks::laggard),
     own(17, "merchant", b"mer/", checks::merchant),
     own(
         18,
         "audit-end",
-        keys::AUDIT_END,
+        schema::AUDIT_END,
         checks::plain::<(u64, [u8; 32])>,
     ),
-    own(19, "canary", keys::CANARY, checks::canary).sealing(reseal::whole::<String>),
-    own(20, "format", keys::FORMAT, checks::format).changed(|_, _, _| Ok(this_format())),
-    own(21, "last-group", keys::GROUP, checks::plain::<u64>),
-    own(22, "mark-key", keys::MARK, checks::mark).sealing(reseal::whole::<[u8; 32]>),
+    own(19, "canary", schema::CANARY, checks::canary).sealing(reseal::whole::<String>),
+    own(20, "format", schema::FORMAT, checks::format).migrated_by(|_, _, _| Ok(this_format())),
+    own(21, "last-group", schema::GROUP, checks::plain::<u64>),
+    own(22, "mark-key", schema::MARK, checks::mark).sealing(reseal::whole::<[u8; 32]>),
     own(
         23,
         "merchant-count",
-        keys::MERCHANT_COUNT,
+        schema::MERCHANT_COUNT,
         checks::plain::<u64>,
     ),
     own(
         24,
         "pending-deliveries",
-        hook_keys::PENDING,
+        schema::webhooks::PENDING,
         checks::plain::<u64>,
     ),
-    own(25, "probe", keys::PROBE, checks::plain::<u64>),
+    own(25, "probe", schema::PROBE, checks::plain::<u64>),
     own(
         66,
         "reseller-count",
-        reseller_keys::COUNT,
+        schema::resellers::COUNT,
         checks::plain::<u64>,
     ),
     own(
         26,
         "retention",
-        keys::RETENTION,
+        schema::RETENTION,
         checks::plain::<AllReached>,
     ),
-    own(70, "nonces", keys::NONCES, checks::nonces),
+    own(70, "nonces", schema::NONCES, checks::nonces),
     own(27, "operator-by-id", b"oid/", checks::plain::<TokenHash>).following(Derived::Row),
     own(28, "operator", b"opr/", checks::operator),
     own(29, "operator-by-time", b"otm/", checks::plain::<TokenHash>).following(Derived::Row),
-    own(30, "payment", keys::PAYMENTS, checks::payment)
+    own(30, "payment", schema::PAYMENTS, checks::payment)
         .sealing(reseal::payment)
-        .changed(before::payment),
-    own(31, "parked-count", b"pkc/", checks::parked_count),
-    own(32, "parked-end", keys::PARKED_ENDS, checks::empty).following(Derived::Key),
-    own(33, "parked-notice", b"prk/", checks::parked).changed(before::parked),
-    own(34, "reference", b"ref/", checks::plain::<AttemptPlace>).following(Derived::Row),
-    own(35, "register", keys::REGISTER, checks::registered),
+        .migrated_by(previous::payment),
+    own(31, "parked-count", b"pkc/", checks::pending_callback_count),
+    own(
+        32,
+        "parked-end",
+        schema::PENDING_CALLBACK_ENDS,
+        checks::empty,
+    )
+    .following(Derived::Key),
+    own(33, "parked-notice", b"prk/", checks::pending_callback)
+        .migrated_by(previous::pending_callback),
+    own(34, "reference", b"ref/", checks::plain::<AttemptKey>).following(Derived::Row),
+    own(35, "register", schema::PAYMENT_INDEX, checks::payment_index),
     own(67, "reseller-relation", b"rel/", checks::empty).following(Derived::Key),
     own(68, "payment-by-reseller", b"rpy/", checks::empty).following(Derived::Key),
     own(
         69,
         "reseller",
-        reseller_keys::RESELLERS,
+        schema::resellers::RESELLERS,
         reseller_checks::reseller,
     ),
     own(
         36,
         "attempt-by-return",
         b"rtn/",
-        checks::plain::<AttemptPlace>,
+        checks::plain::<AttemptKey>,
     )
     .following(Derived::Row),
-    own(37, "account-switch", keys::SWITCHES, checks::switch),
+    own(37, "account-switch", schema::SWITCHES, checks::switch),
     own(38, "timeline", b"tml/", checks::line).following(Derived::Key),
-    own(39, "account-in-use", keys::IN_USE, checks::empty).following(Derived::Key),
-    own(40, "endpoint", hook_keys::ENDPOINTS, hook_checks::endpoint).sealing(endpoints::reseal),
+    own(39, "account-in-use", schema::IN_USE, checks::empty).following(Derived::Key),
+    own(
+        40,
+        "endpoint",
+        schema::webhooks::ENDPOINTS,
+        hook_checks::endpoint,
+    )
+    .sealing(endpoints::reseal),
     own(41, "endpoint-by-merchant", b"whm/", checks::empty).following(Derived::Key),
     own(42, "endpoint-roster", b"whr/", hook_checks::roster),
     own(
@@ -260,24 +277,26 @@ pub(super) const KINDS: &[Kind] = &[
         checks::plain::<(Time, WorkId)>,
     )
     .following(Derived::Row),
-    own(44, "work", keys::ALL_WORK, checks::work).changed(before::work),
-    own(45, "open-work", keys::OPEN_WORK, checks::empty).following(Derived::Key),
+    own(44, "work", schema::ALL_WORK, checks::work).migrated_by(previous::work),
+    own(45, "open-work", schema::OPEN_WORK, checks::empty).following(Derived::Key),
     own(46, "work-by-id", b"wrx/", checks::plain::<Time>).following(Derived::Row),
 ];
 
-/// How many payments there are, as the register's last row says.
-pub(super) fn counted_payments(table: &Table) -> Result<u64, Fault> {
-    let last = table.scan_back(&Span::prefix(keys::REGISTER), 1)?.pop();
+/// How many payments there are, as the payment index's last row says.
+pub(super) fn counted_payments(memtable: &Memtable) -> Result<u64, Fault> {
+    let last = memtable
+        .scan_back(&Span::prefix(schema::PAYMENT_INDEX), 1)?
+        .pop();
     let Some((key, row)) = last else {
         return Ok(0);
     };
     payments_until(&key, &row)
 }
 
-/// How many payments there are up to the end of a row of the register.
+/// How many payments there are up to the end of a row of the payment index.
 pub(super) fn payments_until(key: &[u8], row: &[u8]) -> Result<u64, Fault> {
     let entries: Vec<Entry> = records::decode(key, row)?;
-    let first = keys::registered_first(key).unwrap_or_default();
+    let first = schema::payment_index_first(key).unwrap_or_default();
     Ok(u64::from(first) + entries.len() as u64)
 }
 

@@ -11,11 +11,11 @@
 //! | `packed`, `bulk` | its database: written at once, or filled by way of the engine |
 //! | `compact`, `rekey`, `reseal` | what is rebuilt that way |
 //! | `upgrade` | a store of the format before this one, likewise |
-//! | `asked` | the line that it leaves in the audit log |
+//! | `audit_note` | the line that it leaves in the audit log |
 //!
 //! All but a backup of a running store need the folder to themselves.
 
-mod asked;
+mod audit_note;
 mod backup;
 mod bulk;
 mod checks;
@@ -39,22 +39,21 @@ mod verify;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use asked::Asked;
+pub use audit_note::AuditNote;
 pub(super) use backup::stream;
 pub use backup::{BackedUp, Received, backup, receive};
 pub use compact::{Compacted, compact};
 pub use format::FileError;
 pub use judge::{Finding, Report};
-pub(super) use rebuild::remove_leftovers;
 pub use rekey::{Rekeyed, rekey};
 pub use restore::{Restored, Source, Told, restore, verify_backup};
-pub(super) use upgrade::{BEFORE, upgrade};
+pub(super) use upgrade::open;
 pub use verify::{verify, verify_audit};
 
 use ::sled::Db;
 
 use super::Secrets;
-use super::open::{Folder, OpenError, OpenOptions, Opened, open};
+use super::open::{Folder, OpenError, OpenOptions, Opened};
 use super::seal::Sealer;
 use crate::Fault;
 
@@ -77,7 +76,7 @@ pub trait Progress {
     fn advance(&self, by: u64);
 }
 
-/// Nobody looks.
+/// No observer.
 impl Progress for () {
     fn begin(&self, _: &str, _: Unit, _: Option<u64>) {}
     fn advance(&self, _: u64) {}
@@ -153,7 +152,7 @@ impl MaintenanceError {
     }
 }
 
-/// A stopped store that is open, and nobody else's until this is dropped.
+/// A stopped store that is open, and locked against other processes until this is dropped.
 struct Stopped {
     db: Db,
     secrets: Secrets,

@@ -3,7 +3,7 @@
 //! The new one is built in a folder beside the store's. Only when it is whole and on the disk do the
 //! two folders exchange their names, which the file system does in one step: whenever the process is
 //! ended, the store's name leads to the old one or to the new one, both whole. What is left under the
-//! other name is of no use to anybody, and whoever opens the store next removes it.
+//! other name is of no use, and the next start removes it.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,28 +17,8 @@ use rustix::io::Errno;
 use super::MaintenanceError;
 use super::packed::Packed;
 use crate::sled::durable::{ACKNOWLEDGED, Mark};
-use crate::sled::open::{Folder, open_engine};
-use crate::sled::{keys, records};
-
-/// Where a store is built before it takes the place of the one in `store`.
-fn beside(store: &Path) -> PathBuf {
-    let mut name = store.file_name().unwrap_or_default().to_owned();
-    name.push(".rebuilding");
-    store.with_file_name(name)
-}
-
-/// Removes what a rebuild that was ended has left behind. Whoever calls it holds the store's lock.
-pub(in crate::sled) fn remove_leftovers(store: &Path) -> io::Result<()> {
-    let beside = beside(store);
-    match fs::remove_dir_all(&beside) {
-        Ok(()) => {
-            tracing::warn!(folder = %beside.display(), "what an unfinished rebuild left behind is removed");
-            Ok(())
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
-}
+use crate::sled::open::{Folder, beside, open_engine, remove_leftovers};
+use crate::sled::{records, schema};
 
 /// Where a rebuild stands; tests end it at each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,18 +50,18 @@ pub(super) fn always(_: Stage) -> Result<(), MaintenanceError> {
 /// A store that is being built.
 pub(super) struct Rebuild {
     /// The place that it will have, and the lock of what is there until then.
-    place: Folder,
+    target: Folder,
     /// Where it is built.
     beside: Folder,
 }
 
 impl Rebuild {
     /// Begins beside the place that the new store will have.
-    pub(super) fn begin(place: Folder) -> Result<Self, MaintenanceError> {
-        let path = beside(&place.path);
-        remove_leftovers(&place.path).map_err(MaintenanceError::io(&path))?;
-        let beside = place.aside(path)?;
-        Ok(Self { place, beside })
+    pub(super) fn begin(target: Folder) -> Result<Self, MaintenanceError> {
+        let path = beside(&target.path);
+        remove_leftovers(&target.path).map_err(MaintenanceError::io(&path))?;
+        let beside = target.aside(path)?;
+        Ok(Self { target, beside })
     }
 
     /// Begins its database, to be written at once.
@@ -89,7 +69,7 @@ impl Rebuild {
         Packed::create(&self.beside.path)
     }
 
-    /// Opens its database, as whoever starts next will find it.
+    /// Opens its database, as the next start will find it.
     pub(super) fn open(&self) -> Result<Db, MaintenanceError> {
         Ok(open_engine(&self.beside)?)
     }
@@ -103,7 +83,7 @@ impl Rebuild {
 
     /// Writes at once what was filled by way of the engine, and opens it.
     pub(super) fn pack_filled(&self, filling: &Folder, db: Db) -> Result<Db, MaintenanceError> {
-        let engine = |error| crate::sled::rows::engine(&error);
+        let engine = |error| crate::sled::span::engine(&error);
         let mut packed = self.pack()?;
         for row in db.iter() {
             let (key, row) = row.map_err(engine)?;
@@ -141,8 +121,8 @@ impl Rebuild {
 
     /// Gives it up: nothing of it stays, nor of a place where no store was.
     fn abandon(self) {
-        let empty_place = (!holds_a_store(&self.place.path)).then_some(&self.place);
-        for folder in [&self.beside].into_iter().chain(empty_place) {
+        let empty_target = (!holds_a_store(&self.target.path)).then_some(&self.target);
+        for folder in [&self.beside].into_iter().chain(empty_target) {
             if let Err(error) = fs::remove_dir_all(&folder.path) {
                 tracing::warn!(folder = %folder.path.display(), %error, "an abandoned store is still there");
             }
@@ -154,11 +134,11 @@ impl Rebuild {
         let io = MaintenanceError::io(&self.beside.path);
         go_on(Stage::Filled)?;
         db.flush()
-            .map_err(|error| crate::sled::rows::engine(&error))?;
+            .map_err(|error| crate::sled::span::engine(&error))?;
         let last_group = db
-            .get(keys::GROUP)
-            .map_err(|error| crate::sled::rows::engine(&error))?
-            .map(|row| records::decode(keys::GROUP, &row))
+            .get(schema::GROUP)
+            .map_err(|error| crate::sled::span::engine(&error))?
+            .map(|row| records::decode(schema::GROUP, &row))
             .transpose()?
             .unwrap_or_default();
         drop(db);
@@ -180,12 +160,12 @@ impl Rebuild {
             CWD,
             &self.beside.path,
             CWD,
-            &self.place.path,
+            &self.target.path,
             RenameFlags::EXCHANGE,
         );
-        exchanged.map_err(|error| not_exchanged(&self.place.path, error))?;
+        exchanged.map_err(|error| not_exchanged(&self.target.path, error))?;
         go_on(Stage::Exchanged)?;
-        if let Some(parent) = self.place.path.parent().filter(|parent| parent.is_dir()) {
+        if let Some(parent) = self.target.path.parent().filter(|parent| parent.is_dir()) {
             File::open(parent)
                 .and_then(|folder| folder.sync_all())
                 .map_err(MaintenanceError::io(parent))?;
@@ -196,12 +176,12 @@ impl Rebuild {
 }
 
 /// What to tell of two folders that could not be exchanged.
-fn not_exchanged(place: &Path, error: Errno) -> MaintenanceError {
+fn not_exchanged(target: &Path, error: Errno) -> MaintenanceError {
     match error {
         Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP => {
-            MaintenanceError::NoExchange(place.to_owned())
+            MaintenanceError::NoExchange(target.to_owned())
         }
-        other => MaintenanceError::io(place)(other.into()),
+        other => MaintenanceError::io(target)(other.into()),
     }
 }
 
@@ -239,16 +219,16 @@ mod tests {
 
     #[test]
     fn a_file_system_without_exchange_is_named_with_what_to_do() {
-        let place = Path::new("/data/store");
+        let target = Path::new("/data/store");
         for error in [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP] {
-            let told = not_exchanged(place, error).to_string();
+            let told = not_exchanged(target, error).to_string();
             assert!(
                 told.contains("/data/store cannot exchange two folders"),
                 "{told}"
             );
             assert!(told.contains("move the data directory"), "{told}");
         }
-        let told = not_exchanged(place, Errno::NOSPC).to_string();
+        let told = not_exchanged(target, Errno::NOSPC).to_string();
         assert!(told.contains("No space left"), "{told}");
     }
 }

@@ -8,11 +8,11 @@ use serde_json::json;
 use super::compact::judged;
 use super::kinds;
 use super::rebuild::{GoOn, Rebuild, always};
-use super::{Asked, MaintenanceError, Progress, Stopped, Unit};
+use super::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::Secrets;
 use crate::sled::open::OpenOptions;
-use crate::sled::rows::engine;
 use crate::sled::seal::{MasterKey, Sealer};
+use crate::sled::span::engine;
 
 /// What became of a change of the master key.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -31,16 +31,16 @@ pub struct Rekeyed {
 pub fn rekey(
     options: &OpenOptions,
     new_key: &MasterKey,
-    asked: Asked,
+    note: AuditNote,
     progress: &dyn Progress,
 ) -> Result<Rekeyed, MaintenanceError> {
-    rekey_in_stages(options, new_key, asked, progress, &always)
+    rekey_in_stages(options, new_key, note, progress, &always)
 }
 
 pub(super) fn rekey_in_stages(
     options: &OpenOptions,
     new_key: &MasterKey,
-    asked: Asked,
+    note: AuditNote,
     progress: &dyn Progress,
     go_on: GoOn<'_>,
 ) -> Result<Rekeyed, MaintenanceError> {
@@ -87,7 +87,7 @@ pub(super) fn rekey_in_stages(
         }
         let [old_id, new_id] = [&secrets.sealer, &new_secrets.sealer]
             .map(|sealer| json!({ "master_key": hex::encode(sealer.key_id()) }));
-        asked.note(&new, "store.rekey", Some(&old_id), Some(&new_id))?;
+        note.write(&new, "store.rekey", Some(&old_id), Some(&new_id))?;
         Ok((new, after))
     });
     let (rebuild, (new, after)) = written?;

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use crate::Fault;
 use crate::sled::seal::Sealer;
 use crate::sled::stored::{self, PaymentRow};
-use crate::sled::{keys, records};
+use crate::sled::{records, schema};
 
 /// A row that is nothing but a sealed value.
 pub(super) fn whole<T: Serialize + DeserializeOwned + zeroize::Zeroize>(
@@ -27,7 +27,7 @@ pub(super) fn whole<T: Serialize + DeserializeOwned + zeroize::Zeroize>(
 
 /// A payment's row.
 pub(super) fn payment(old: &Sealer, new: &Sealer, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let id = keys::payment_id(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
+    let id = schema::payment_id(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
     let (payment, books) = PaymentRow::decode(id, key, row)?.open(old)?;
     PaymentRow::encode(new, &payment, books).map(|(_, row)| row)
 }

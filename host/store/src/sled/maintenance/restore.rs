@@ -15,13 +15,13 @@ use super::format::{Decoder, FileError, Piece};
 use super::judge::Report;
 use super::kinds;
 use super::rebuild::{GoOn, Rebuild, always};
-use super::{Asked, MaintenanceError, Progress, Unit};
+use super::{AuditNote, MaintenanceError, Progress, Unit};
 use crate::Fault;
 use crate::sled::Secrets;
-use crate::sled::keys;
-use crate::sled::open::{self, FORMAT, Folder, OpenOptions};
-use crate::sled::rows::engine;
+use crate::sled::open::{self, FORMAT, Folder, OpenOptions, remove_leftovers};
+use crate::sled::schema;
 use crate::sled::seal::{Marker, MasterKey, Sealer};
+use crate::sled::span::engine;
 
 /// A backup that is to be read, and what it is believed by.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl<R: Read> Source<R> {
             .map(Sealer::new)
             .collect();
         let made_under = head.key_id()?;
-        let Some(place) = sealers
+        let Some(position) = sealers
             .iter()
             .position(|sealer| sealer.key_id() == made_under)
         else {
@@ -71,7 +71,7 @@ impl<R: Read> Source<R> {
             }
             .into());
         };
-        let sealer = sealers.swap_remove(place);
+        let sealer = sealers.swap_remove(position);
         if !matches!(open::prove(&sealer, &head.canary), Ok(true)) {
             return Err(FileError::NoProof.into());
         }
@@ -132,17 +132,17 @@ pub fn restore(
     options: &OpenOptions,
     source: Source<impl Read>,
     despite_findings: bool,
-    asked: Asked,
+    note: AuditNote,
     progress: &dyn Progress,
 ) -> Result<Restored, MaintenanceError> {
-    restore_in_stages(options, source, despite_findings, asked, progress, &always)
+    restore_in_stages(options, source, despite_findings, note, progress, &always)
 }
 
 pub(super) fn restore_in_stages(
     options: &OpenOptions,
     source: Source<impl Read>,
     despite_findings: bool,
-    asked: Asked,
+    note: AuditNote,
     progress: &dyn Progress,
     go_on: GoOn<'_>,
 ) -> Result<Restored, MaintenanceError> {
@@ -154,14 +154,14 @@ pub(super) fn restore_in_stages(
         told,
         sealer: old,
     } = source.open(&options.master)?;
-    let place = Folder::take(options)?;
+    let target = Folder::take(options)?;
     refuse_full(store)?;
-    let built = Rebuild::begin(place)?.attempt(|rebuild| {
+    let built = Rebuild::begin(target)?.attempt(|rebuild| {
         let new = Sealer::new(&options.master);
         let is_old = old.key_id() != new.key_id();
         let db = replay(rebuild, decoder, is_old.then_some((&old, &new)), progress)?;
         let after = json!(told);
-        asked.note(&db, "store.restore", None, Some(&after))?;
+        note.write(&db, "store.restore", None, Some(&after))?;
         let report = read_through(&db, new, progress)?;
         match report.is_whole() || despite_findings {
             true => Ok((db, report)),
@@ -200,14 +200,14 @@ pub fn verify_backup(
         })?;
         Ok(Restored { told, report })
     })();
-    super::remove_leftovers(store).map_err(&io)?;
+    remove_leftovers(store).map_err(&io)?;
     match fs::remove_dir_all(store) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(error)),
         _ => verified,
     }
 }
 
-/// A lock is all that may be there: it is what somebody who was ended has left.
+/// A lock is all that may be there: it is what a restore that was ended has left.
 fn refuse_full(store: &Path) -> Result<(), MaintenanceError> {
     let entries = match fs::read_dir(store) {
         Ok(entries) => entries,
@@ -295,7 +295,7 @@ fn marker(db: &Db, sealer: &Sealer) -> Result<Marker, MaintenanceError> {
         at: 0,
         what: "the key of the e-mail mark is missing or does not open",
     };
-    let row = db.get(keys::MARK).map_err(|error| engine(&error))?;
+    let row = db.get(schema::MARK).map_err(|error| engine(&error))?;
     let row = row.ok_or_else(damaged)?;
     Ok(open::mark(sealer, &row).map_err(|_| damaged())?)
 }

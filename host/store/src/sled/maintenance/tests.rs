@@ -15,11 +15,11 @@ use tempfile::TempDir;
 
 use super::format::FileError;
 use super::{
-    Asked, Compacted, MaintenanceError, OpenError, OpenOptions, Progress, Rekeyed, Report,
+    AuditNote, Compacted, MaintenanceError, OpenError, OpenOptions, Progress, Rekeyed, Report,
     Restored, Source, Stopped, backup, verify, verify_audit,
 };
-use crate::sled::stored::AttemptPlace;
-use crate::sled::{MasterKey, SledStore, keys, records};
+use crate::sled::stored::AttemptKey;
+use crate::sled::{MasterKey, SledStore, records, schema};
 use crate::suite::fixtures::{open, secrets as secrets_of, *};
 use crate::suite::resellers::{everything_of_a_reseller, opens};
 use crate::{
@@ -51,7 +51,13 @@ fn restore(
     progress: &dyn Progress,
 ) -> Result<Restored, MaintenanceError> {
     let source = Source::new(file);
-    super::restore(options, source, despite_findings, Asked::at(NOW), progress)
+    super::restore(
+        options,
+        source,
+        despite_findings,
+        AuditNote::at(NOW),
+        progress,
+    )
 }
 
 fn verify_backup(
@@ -63,7 +69,7 @@ fn verify_backup(
 }
 
 fn compact(options: &OpenOptions, progress: &dyn Progress) -> Result<Compacted, MaintenanceError> {
-    super::compact(options, Asked::at(NOW), progress)
+    super::compact(options, AuditNote::at(NOW), progress)
 }
 
 fn rekey(
@@ -71,7 +77,7 @@ fn rekey(
     new: &MasterKey,
     progress: &dyn Progress,
 ) -> Result<Rekeyed, MaintenanceError> {
-    super::rekey(options, new, Asked::at(NOW), progress)
+    super::rekey(options, new, AuditNote::at(NOW), progress)
 }
 
 /// A store with a row of every kind.
@@ -85,7 +91,7 @@ async fn full(options: &OpenOptions) -> Arc<SledStore> {
     }
     let paid = news("attempt of a", report("vendor-a", VendorStatus::Completed));
     done(&shared, payment_of("a"), paid, later(1)).await;
-    // Money that is given back is work for somebody.
+    // Money that is given back is work for an operator.
     let mut returned = report("vendor-a", VendorStatus::Completed);
     returned.returned.0 = 100;
     returned.particulars.references = vec!["statement-a".into()];
@@ -93,7 +99,7 @@ async fn full(options: &OpenOptions) -> Arc<SledStore> {
     done(&shared, payment_of("a"), step, later(2)).await;
     fail_a_delivery(&store, listening.id).await;
     store
-        .park(account("sandbox-test"), "unknown".into(), None, NOW)
+        .keep_callback(account("sandbox-test"), "unknown".into(), None, NOW)
         .await
         .unwrap();
     let taken = store.reserve_nonce(nonce_of("a", NOW), NOW).await;
@@ -217,10 +223,10 @@ async fn a_return_token_leads_to_an_attempt_by_all_of_its_hash() {
     let of_another = TokenHash::of("another token");
     // As if the other's hash began like that of "a".
     let stopped = Stopped::open(&options(&folder)).unwrap();
-    let [key, alike] = [of_a, of_another].map(keys::returning);
+    let [key, alike] = [of_a, of_another].map(schema::returning);
     let row = stopped.db.get(&key).unwrap().unwrap();
-    let place: AttemptPlace = records::decode(&key, &row).unwrap();
-    let row = records::encode(&alike, &place).unwrap();
+    let attempt_key: AttemptKey = records::decode(&key, &row).unwrap();
+    let row = records::encode(&alike, &attempt_key).unwrap();
     stopped.db.insert(alike, row).unwrap();
     drop(stopped);
     let store = SledStore::open(&options(&folder)).unwrap();

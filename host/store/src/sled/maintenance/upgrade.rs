@@ -6,44 +6,62 @@ use super::compact::judged;
 use super::kinds;
 use super::rebuild::{Rebuild, always};
 use crate::sled::Secrets;
-use crate::sled::open::{FORMAT, Folder, OpenOptions, Opened, open_as};
-use crate::sled::rows::engine;
+use crate::sled::memtable::Memtable;
+use crate::sled::open::{FORMAT, Folder, OpenError, OpenOptions, Opened, open_as};
 use crate::sled::seal::Sealer;
-use crate::sled::table::Table;
+use crate::sled::span::engine;
 
 /// The layout that a store can be brought from.
-pub(in crate::sled) const BEFORE: u32 = FORMAT - 1;
+const PREVIOUS_FORMAT: u32 = FORMAT - 1;
+
+/// Takes a folder, and opens or makes the database in it. One of the format before is brought to this
+/// one first.
+pub(in crate::sled) fn open(
+    options: &OpenOptions,
+    sealer: &Sealer,
+) -> Result<(Folder, Opened), OpenError> {
+    let folder = Folder::take(options)?;
+    match open_as(&folder, sealer, FORMAT) {
+        Err(OpenError::Older { found, path }) if found == PREVIOUS_FORMAT => {
+            upgrade(folder, options).map_err(|error| OpenError::NotUpgraded {
+                path,
+                detail: error.to_string(),
+            })?;
+        }
+        opened => return Ok((folder, opened?)),
+    }
+    let folder = Folder::take(options)?;
+    let opened = open_as(&folder, sealer, FORMAT)?;
+    Ok((folder, opened))
+}
 
 /// Brings a store to this program's layout.
 ///
 /// # Errors
 /// See [`MaintenanceError`]; then the store is as it was. One with findings is refused: what is wrong
 /// with it would be written anew as if it were right.
-pub(in crate::sled) fn upgrade(
-    folder: Folder,
-    options: &OpenOptions,
-) -> Result<(), MaintenanceError> {
+fn upgrade(folder: Folder, options: &OpenOptions) -> Result<(), MaintenanceError> {
     let sealer = Sealer::new(&options.master);
-    let Opened { db, marker, .. } = open_as(&folder, &sealer, BEFORE)?;
+    let Opened { db, marker, .. } = open_as(&folder, &sealer, PREVIOUS_FORMAT)?;
     tracing::warn!(
-        from = BEFORE,
+        from = PREVIOUS_FORMAT,
         to = FORMAT,
         "the store is brought to a new format"
     );
     let secrets = Secrets { sealer, marker };
     let (rebuild, new) = Rebuild::begin(folder)?.attempt(|rebuild| {
         let mut packed = rebuild.pack()?;
-        let table = Table::of(db.clone());
+        let memtable = Memtable::of(db.clone());
         for row in db.iter() {
             let (key, mut row) = row.map_err(|error| engine(&error))?;
             let (kind, _) = kinds::split(&key)?;
-            if let Some(renew) = kind.renew {
-                row = renew(&table, &key, &row)?;
+            if let Some(migrate) = kind.migrate {
+                row = migrate(&memtable, &key, &row)?;
             }
             packed.push(key, row)?;
         }
         packed.finish()?;
-        drop((table, db));
+        drop((memtable, db));
         let new = rebuild.open()?;
         let after = judged(&new, &secrets, "Verifying what was written", &())?;
         if !after.is_whole() {

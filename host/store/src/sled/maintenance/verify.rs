@@ -6,8 +6,8 @@ use super::compact::judged;
 use super::judge::Report;
 use super::{MaintenanceError, Progress, Stopped};
 use crate::sled::open::OpenOptions;
-use crate::sled::rows::engine;
-use crate::sled::{audits, keys, records};
+use crate::sled::span::engine;
+use crate::sled::{audits, records, schema};
 
 /// Reads every row of a stopped store and checks how they fit each other.
 ///
@@ -25,15 +25,18 @@ pub fn verify(options: &OpenOptions, progress: &dyn Progress) -> Result<Report, 
 pub fn verify_audit(options: &OpenOptions) -> Result<Chain, MaintenanceError> {
     let opened = Stopped::open(options)?;
     let mut chain = Chain::default();
-    for row in opened.db.scan_prefix(keys::AUDIT) {
+    for row in opened.db.scan_prefix(schema::AUDIT) {
         let (key, row) = row.map_err(|error| engine(&error))?;
         let entry = audits::decode(&key, &row).ok();
-        chain.follow(keys::audit_number(&key).unwrap_or_default(), entry.as_ref());
+        chain.follow(
+            schema::audit_number(&key).unwrap_or_default(),
+            entry.as_ref(),
+        );
     }
     let end = opened
         .db
-        .get(keys::AUDIT_END)
+        .get(schema::AUDIT_END)
         .map_err(|error| engine(&error))?;
-    chain.end(end.and_then(|row| records::decode(keys::AUDIT_END, &row).ok()));
+    chain.end(end.and_then(|row| records::decode(schema::AUDIT_END, &row).ok()));
     Ok(chain)
 }

@@ -98,13 +98,13 @@ fn sled_opens_with(image: &Files, round: u32) -> bool {
 
 /// Where the heads are that two databases differ in, or the second lacks.
 fn emptied(before: &[u8], after: &[u8]) -> Vec<usize> {
-    let places = (0..before.len()).step_by(SEGMENT_BYTES);
-    let head = |bytes: &[u8], place: usize| {
-        let head = bytes.get(place..place + SEGMENT_HEAD)?;
+    let offsets = (0..before.len()).step_by(SEGMENT_BYTES);
+    let head = |bytes: &[u8], offset: usize| {
+        let head = bytes.get(offset..offset + SEGMENT_HEAD)?;
         Head::read(head.try_into().ok()?)
     };
-    places
-        .filter(|place| head(before, *place).is_some() && head(after, *place).is_none())
+    offsets
+        .filter(|offset| head(before, *offset).is_some() && head(after, *offset).is_none())
         .collect()
 }
 
@@ -181,9 +181,9 @@ fn a_start_loses_nothing_whatever_a_power_cut_leaves_of_it() {
     let torn = |is_emptied: &dyn Fn(usize) -> bool| {
         let mut database = settled.clone();
         database.truncate(opened.len().max(start.emptied[0] + SEGMENT_BYTES));
-        for place in &start.emptied {
+        for offset in &start.emptied {
             for sector in 0..SEGMENT_BYTES / SECTOR {
-                let at = place + sector * SECTOR;
+                let at = offset + sector * SECTOR;
                 if is_emptied(sector)
                     && let Some(bytes) = database.get_mut(at..at + SECTOR)
                 {
@@ -210,9 +210,9 @@ fn a_start_loses_nothing_whatever_a_power_cut_leaves_of_it() {
     }
     // Without what is done to the heads it is lost, else this would show nothing.
     let mut database = start.killed["db"].clone();
-    for place in &start.emptied {
-        let end = database.len().min(place + SEGMENT_BYTES);
-        database[*place..end].fill(0);
+    for offset in &start.emptied {
+        let end = database.len().min(offset + SEGMENT_BYTES);
+        database[*offset..end].fill(0);
     }
     for snapshots in [Files::new(), old] {
         let image = image(start, database.clone(), snapshots);
@@ -226,23 +226,23 @@ fn a_head_that_a_cut_tore_is_written_once_more() {
     let (killed, settled) = (&start.killed["db"], &start.settled["db"]);
     let changed: Vec<usize> = (0..killed.len())
         .step_by(SEGMENT_BYTES)
-        .filter(|place| {
-            killed[*place..*place + SEGMENT_HEAD] != settled[*place..*place + SEGMENT_HEAD]
+        .filter(|offset| {
+            killed[*offset..*offset + SEGMENT_HEAD] != settled[*offset..*offset + SEGMENT_HEAD]
         })
         .collect();
     assert_eq!(changed.len(), 2);
-    let heads: Vec<Placed> = changed
+    let heads: Vec<HeadAt> = changed
         .iter()
-        .map(|place| {
-            let head = settled[*place..*place + SEGMENT_HEAD].try_into().unwrap();
-            (*place as u64, Head::read(head).unwrap())
+        .map(|offset| {
+            let head = settled[*offset..*offset + SEGMENT_HEAD].try_into().unwrap();
+            (*offset as u64, Head::read(head).unwrap())
         })
         .collect();
     for written in 0..=SEGMENT_HEAD {
         let mut image = start.killed.clone();
         let database = image.get_mut("db").unwrap();
-        for place in &changed {
-            let head = *place..*place + written;
+        for offset in &changed {
+            let head = *offset..*offset + written;
             database[head.clone()].copy_from_slice(&settled[head]);
         }
         let (_parent, folder) = placed_in_a_folder(&image);
@@ -264,8 +264,8 @@ fn a_head_is_not_written_over_another_segment() {
     let position = 1_000 * SEGMENT;
     let whole_to = position;
     let emptied = start.emptied[0] as u64;
-    for place in [0, emptied, start.opened["db"].len() as u64] {
-        write_once_more(&database, (place, Head { position, whole_to })).unwrap();
+    for offset in [0, emptied, start.opened["db"].len() as u64] {
+        write_once_more(&database, (offset, Head { position, whole_to })).unwrap();
     }
     assert!(files(&folder)["db"] == start.opened["db"]);
 }

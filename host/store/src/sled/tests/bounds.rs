@@ -20,7 +20,7 @@ use super::*;
 use crate::Payments as _;
 use crate::suite::fixtures::*;
 use crate::suite::resellers;
-use crate::{Claimed, Retention, TRIED_MOST};
+use crate::{ClaimedDeliveries, Retention, TRIED_MOST};
 
 /// What the last part of an operation may touch beyond [`Touched::BY_OPERATION`]: a look at 256 payments
 /// that were made together, or a payment with all its attempts and decisions.
@@ -105,7 +105,7 @@ async fn claimed(store: &Shared, from: EndpointId, many: usize) -> Vec<DeliveryI
     while ids.len() < many {
         let claim = store.claim(from, later(5), Duration::from_secs(DAY), TRIED_MOST);
         match claim.await.unwrap() {
-            Claimed::Due { deliveries, .. } if !deliveries.is_empty() => {
+            ClaimedDeliveries::Due { deliveries, .. } if !deliveries.is_empty() => {
                 ids.extend(deliveries.into_iter().map(|delivery| delivery.id));
             }
             other => panic!("{other:?}"),
@@ -182,7 +182,7 @@ async fn short_lived(store: &Shared) {
     for number in 0..MANY {
         let reference = format!("unknown-{number}");
         store
-            .park(account("sandbox-test"), reference, None, NOW)
+            .keep_callback(account("sandbox-test"), reference, None, NOW)
             .await
             .unwrap();
         let site = "https://shop.example";
@@ -194,7 +194,7 @@ async fn short_lived(store: &Shared) {
     }
     // Each takes away what is over.
     store
-        .park(account("sandbox-test"), "late".into(), None, end)
+        .keep_callback(account("sandbox-test"), "late".into(), None, end)
         .await
         .unwrap();
     let code = ConnectCode {
@@ -330,13 +330,13 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     for received in 0..40 {
         let mut report = report("vendor-parked", VendorStatus::Processing);
         report.received = Minor(received);
-        let park = store.park(
+        let kept = store.keep_callback(
             account("sandbox-test"),
             "vendor-parked".into(),
             Some(report),
             NOW,
         );
-        park.await.unwrap();
+        kept.await.unwrap();
     }
     done(
         &store,
@@ -412,10 +412,10 @@ fn operations() -> BTreeSet<String> {
 async fn groups_are_shown_between_the_slices_of_a_read() {
     use std::ops::ControlFlow;
 
-    use super::super::{keys, rows::Source as _};
+    use super::super::{schema, source::Source as _};
     let folder = Folder::new();
     let store = SledStore::open(&options(folder.0.path())).unwrap();
-    let key = keys::payment(PaymentId::from_bytes(id_of("a")));
+    let key = schema::payment(PaymentId::from_bytes(id_of("a")));
     let (begun, begins) = tokio::sync::oneshot::channel();
     let mut begun = Some(begun);
     let mut slices = 0_u64;

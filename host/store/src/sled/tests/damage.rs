@@ -12,7 +12,7 @@ use kassette_domain::ledger::{Ledger, StartResult, Step};
 use kassette_domain::provider::{Action, VendorStatus};
 
 use super::super::OpenError;
-use super::super::open::SEGMENT_BYTES;
+use super::super::segment::SEGMENT_BYTES;
 use super::*;
 use crate::suite::fixtures::*;
 use crate::{Created, Directory as _, Fault, Health as _, History, Payments as _};
@@ -21,7 +21,7 @@ use crate::{Created, Directory as _, Fault, Health as _, History, Payments as _}
 const PAYMENTS: usize = 300;
 /// Damages tried of the log; of each other file a quarter.
 const TRIES: usize = 64;
-/// Longest that opening and reading takes; whoever is damaged must not hang either.
+/// Longest that opening and reading takes; a damaged store must not hang either.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What was there before.

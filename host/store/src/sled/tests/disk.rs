@@ -9,8 +9,8 @@ use kassette_domain::key::TokenHash;
 
 use super::super::durable::CHECKPOINTED;
 use super::super::open::FORMAT;
-use super::super::registered::FULL;
-use super::super::{OpenError, journal, keys};
+use super::super::payment_index_rows::FULL;
+use super::super::{OpenError, journal, schema};
 use super::*;
 use crate::suite::fixtures::*;
 use crate::{
@@ -101,7 +101,7 @@ async fn another_format_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let store = written(folder.path()).await;
         let row = format.to_be_bytes().to_vec();
-        store.table().plant(keys::FORMAT, row);
+        store.memtable().plant(schema::FORMAT, row);
         store.shut_down().await.unwrap();
         drop(store);
         SledStore::open(&options(folder.path())).map(drop)
@@ -213,10 +213,10 @@ async fn a_log_that_lost_what_the_database_may_have_in_part_is_refused() {
     let alive = folder.path().join("alive");
     let store = written(&alive).await;
     // As sled does when a buffer of its own is full: none of it is known to be on the disk.
-    let table = store.table();
-    table.settle_early();
-    table.database().flush().unwrap();
-    drop(table);
+    let memtable = store.memtable();
+    memtable.write_early();
+    memtable.database().flush().unwrap();
+    drop(memtable);
     let left = folder.path().join("left");
     damage::copy(&alive, &left);
     store.shut_down().await.unwrap();
@@ -329,18 +329,18 @@ async fn an_unfinished_snapshot_is_removed() {
 async fn a_flipped_bit_in_any_record_of_a_payment_is_never_served() {
     let folder = tempfile::tempdir().unwrap();
     let store = written(folder.path()).await;
-    let table = store.table();
+    let memtable = store.memtable();
     let id = PaymentId::from_bytes(id_of("a"));
-    for key in [keys::payment(id), keys::attempt(id, 0)] {
-        let good = table.get(&key).unwrap().unwrap();
+    for key in [schema::payment(id), schema::attempt(id, 0)] {
+        let good = memtable.get(&key).unwrap().unwrap();
         for bit in (0..good.len() * 8).step_by(7) {
             let mut flipped = good.to_vec();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            table.plant(&key, flipped);
+            memtable.plant(&key, flipped);
             let read = store.ledger(payment_of("a")).await;
             assert!(matches!(read, Err(Fault::Corrupt(_))), "{read:?}");
         }
-        table.plant(&key, good);
+        memtable.plant(&key, good);
     }
     assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
 }
@@ -352,27 +352,29 @@ async fn a_damaged_payment_keeps_no_other_from_falling_due() {
     let dynamic: Arc<dyn Store> = store.clone();
     pay(&dynamic, "b").await;
     let id = PaymentId::from_bytes(id_of("a"));
-    let table = store.table();
-    let good = table.plant(&keys::payment(id), &b"damage"[..]).unwrap();
+    let memtable = store.memtable();
+    let good = memtable
+        .plant(&schema::payment(id), &b"damage"[..])
+        .unwrap();
     let lease = Duration::from_secs(60);
     let other = PaymentId::from_bytes(id_of("b"));
     let claimed = store.claim_due(later(3600), lease, 9).await;
     assert_eq!(claimed, Ok(vec![other]));
     // Once it is repaired it falls due again, and only once.
-    table.plant(&keys::payment(id), good);
+    memtable.plant(&schema::payment(id), good);
     assert_eq!(store.claim_due(later(3659), lease, 9).await, Ok(vec![]));
     let mut claimed = store.claim_due(later(3660), lease, 9).await.unwrap();
     claimed.sort();
     let mut both = vec![id, other];
     both.sort();
     assert_eq!(claimed, both);
-    let own = |key: &[u8]| matches!(keys::due_about(key), Some(keys::Due::One(_)));
-    let rows = table.all();
+    let own = |key: &[u8]| matches!(schema::timer_about(key), Some(schema::TimerOf::One(_)));
+    let rows = memtable.all();
     assert_eq!(rows.iter().filter(|(key, _)| own(key)).count(), 2);
 }
 
 #[tokio::test]
-async fn a_damaged_row_of_the_register_is_told_and_keeps_no_other_payment_waiting() {
+async fn a_damaged_row_of_the_payment_index_is_told_and_keeps_no_other_payment_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let store = SledStore::open(&options(folder.path())).unwrap();
     let dynamic: Arc<dyn Store> = store.clone();
@@ -381,9 +383,9 @@ async fn a_damaged_row_of_the_register_is_told_and_keeps_no_other_payment_waitin
         create(&dynamic, name, NOW).await;
     }
     let (last, others) = names.split_last().unwrap();
-    let table = store.table();
-    let row = keys::registered(0);
-    let good = table.plant(&row, &b"damage"[..]).unwrap();
+    let memtable = store.memtable();
+    let row = schema::payment_index(0);
+    let good = memtable.plant(&row, &b"damage"[..]).unwrap();
 
     let by_token = |name: &str| store.by_checkout(TokenHash::of(&token(name)));
     let same_again = |name: &str| store.create(new_payment(name), None, later(1));
@@ -412,7 +414,7 @@ async fn a_damaged_row_of_the_register_is_told_and_keeps_no_other_payment_waitin
     assert_eq!(store.claim_due(at, lease, 256).await, Ok(vec![id(last)]));
     assert_eq!(store.next_due().await, Ok(Some(at.after(lease))));
     // Once it is repaired they fall due again, each once.
-    table.plant(&row, good);
+    memtable.plant(&row, good);
     assert_eq!(store.claim_due(at, lease, 256).await, Ok(vec![]));
     let mut claimed = store.claim_due(at.after(lease), lease, 256).await.unwrap();
     claimed.sort();
@@ -426,7 +428,7 @@ async fn a_damaged_row_of_the_register_is_told_and_keeps_no_other_payment_waitin
 async fn a_refused_step_writes_no_row() {
     let folder = tempfile::tempdir().unwrap();
     let store = written(folder.path()).await;
-    let dump = || store.table().all();
+    let dump = || store.memtable().all();
     let before = dump();
     let step = open("two", "sandbox-test");
     let audited = Some(audited("x.y"));

@@ -178,7 +178,7 @@ async fn a_disk_that_hangs_is_told_and_what_waited_for_it_is_done_later() {
     disk.1.notify_all();
 }
 
-/// More than two chapters of the log.
+/// More than two epochs of the log.
 async fn created(store: &SledStore, payments: std::ops::Range<usize>) -> Result<(), Fault> {
     for number in payments {
         let new = new_payment(&number.to_string());
@@ -193,8 +193,8 @@ async fn a_database_that_does_not_sync_is_told_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_database_that_gets_no_chapter_is_told_and_nothing_is_lost() {
-    nothing_is_lost_where(|syncing| syncing == Syncing::Chapter).await;
+async fn a_database_that_gets_no_epoch_is_told_and_nothing_is_lost() {
+    nothing_is_lost_where(|syncing| syncing == Syncing::Epoch).await;
 }
 
 #[tokio::test]
@@ -233,7 +233,7 @@ async fn nothing_is_lost_where(fails: fn(Syncing) -> bool) {
         .unwrap();
     *disk.lock() = Disk::FailsToSync;
     let mut made = 0;
-    // The log takes groups until a chapter of it would be written over that the database lacks.
+    // The log takes groups until an epoch of it would be written over that the database lacks.
     while created(&store, made..made + 1).await.is_ok() {
         made += 1;
     }

@@ -7,7 +7,8 @@ use std::sync::mpsc;
 use parking_lot::Mutex;
 
 use super::super::engine::{Seams, Syncing};
-use super::super::rows::{Source as _, Span};
+use super::super::source::Source as _;
+use super::super::span::Span;
 use super::*;
 use crate::suite::fixtures::*;
 use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved};
@@ -67,7 +68,7 @@ async fn a_read_never_shows_what_is_not_yet_on_disk() {
         async move { store.create(new_payment("new"), None, NOW).await }
     });
     gated.reached.recv().await.unwrap();
-    // Nobody is kept waiting by it either.
+    // No caller is kept waiting by it either.
     let list = || async {
         let listed = store.payments(Default::default(), first(9)).await;
         page(listed.unwrap()).items.len()
@@ -86,7 +87,7 @@ async fn a_read_never_shows_what_is_not_yet_on_disk() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_is_seen_whole_or_not_at_all() {
-    use super::super::keys;
+    use super::super::schema;
     let folder = tempfile::tempdir().unwrap();
     let store = SledStore::open(&options(folder.path())).unwrap();
     let writer = tokio::spawn({
@@ -102,8 +103,8 @@ async fn a_group_is_seen_whole_or_not_at_all() {
     let mut looks = 0;
     while !writer.is_finished() || looks < 300 {
         let read = store.read(|view| {
-            let groups: Option<u64> = view.load(keys::GROUP)?;
-            let payments = view.keys(&Span::prefix(keys::PAYMENTS), 1_000)?;
+            let groups: Option<u64> = view.load(schema::GROUP)?;
+            let payments = view.keys(&Span::prefix(schema::PAYMENTS), 1_000)?;
             Ok((groups.unwrap_or_default(), payments.len()))
         });
         let (groups, payments) = read.await.unwrap();
@@ -175,7 +176,7 @@ fn futures_poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Option<T> 
     }
 }
 
-/// A chapter of the log holds fewer than this many groups of one payment each.
+/// An epoch of the log holds fewer than this many groups of one payment each.
 const CHAPTER: u64 = 150;
 
 #[tokio::test]
@@ -184,8 +185,8 @@ async fn the_log_is_not_written_over_before_the_database_has_it() {
 }
 
 #[tokio::test]
-async fn a_chapter_on_its_way_into_the_database_is_read_as_before() {
-    held_back(Syncing::Chapter).await;
+async fn a_epoch_on_its_way_into_the_database_is_read_as_before() {
+    held_back(Syncing::Epoch).await;
 }
 
 /// Holds the database back until writers wait for it.
@@ -345,8 +346,8 @@ async fn a_failed_sync_fails_what_waits_behind_it_too() {
 async fn nonces_of_a_group_are_one_row_that_goes_as_a_whole() {
     let mut gated = gated();
     let store = gated.store.clone();
-    let is_nonce = |(key, _): &(Vec<u8>, _)| key.starts_with(super::super::keys::NONCES);
-    let rows = || store.table().all().into_iter().filter(is_nonce).count();
+    let is_nonce = |(key, _): &(Vec<u8>, _)| key.starts_with(super::super::schema::NONCES);
+    let rows = || store.memtable().all().into_iter().filter(is_nonce).count();
     gated.shut.store(true, Ordering::SeqCst);
     let take = |name: String| {
         let store = store.clone();

@@ -7,7 +7,7 @@ use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, DeliveryStatus, Endpoint, HELD_BACK_MOST, Tried};
 
-use super::super::hook_keys;
+use super::super::schema;
 use super::*;
 use crate::suite::fixtures::*;
 use crate::{Deliveries as _, Health as _, Pruned, Recovered, Swept};
@@ -51,7 +51,7 @@ async fn record(store: &SledStore, id: DeliveryId, delivered: bool) {
 /// Where the body of a delivery's event stands.
 async fn body_of(store: &SledStore, id: DeliveryId) -> Vec<u8> {
     let delivery = store.delivery(id).await.unwrap().unwrap();
-    hook_keys::body(delivery.created_at, delivery.event)
+    schema::webhooks::body(delivery.created_at, delivery.event)
 }
 
 async fn status_of(store: &SledStore, id: DeliveryId) -> DeliveryStatus {
@@ -80,22 +80,25 @@ async fn what_stands_behind_a_damaged_delivery_is_pruned() {
     for id in &ids {
         record(&store, *id, true).await;
     }
-    let table = store.table();
-    let (row, body) = (hook_keys::delivery(ids[0]), body_of(&store, ids[1]).await);
-    let good_row = table.plant(&row, DAMAGE).unwrap();
-    let good_body = table.plant(&body, DAMAGE).unwrap();
+    let memtable = store.memtable();
+    let (row, body) = (
+        schema::webhooks::delivery(ids[0]),
+        body_of(&store, ids[1]).await,
+    );
+    let good_row = memtable.plant(&row, DAMAGE).unwrap();
+    let good_body = memtable.plant(&body, DAMAGE).unwrap();
     assert_eq!(prune(&store).await, 2);
     // Whole again, they go like any other, with all that is theirs.
     assert_eq!(status_of(&store, ids[1]).await, DeliveryStatus::Delivered);
-    table.plant(&row, good_row);
-    table.plant(&body, good_body);
+    memtable.plant(&row, good_row);
+    memtable.plant(&body, good_body);
     assert_eq!(prune(&store).await, 2);
     let left = |key: &[u8]| {
         [&b"dl"[..], b"meta/pending"]
             .iter()
             .any(|of| key.starts_with(of))
     };
-    let left: Vec<_> = table
+    let left: Vec<_> = memtable
         .all()
         .into_iter()
         .filter(|(key, _)| left(key))
@@ -108,8 +111,8 @@ async fn what_stands_behind_a_damaged_delivery_is_pruned() {
 async fn an_endpoint_with_a_damaged_delivery_is_deleted_and_swept() {
     let folder = Folder::new();
     let (store, endpoint, ids) = waiting(&folder, 3).await;
-    let damaged = hook_keys::delivery(ids[0]);
-    store.table().plant(&damaged, DAMAGE);
+    let damaged = schema::webhooks::delivery(ids[0]);
+    store.memtable().plant(&damaged, DAMAGE);
     let deleted = store.delete_endpoint(endpoint, audited("endpoint.delete"), NOW);
     assert_eq!(deleted.await.unwrap().unwrap().cancelled, 2);
     assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
@@ -131,7 +134,9 @@ async fn a_sweep_ends_where_all_that_is_left_is_damaged() {
     };
     // Deleted; some are left to sweep, and cannot be read.
     for id in &ids[200..] {
-        store.table().plant(&hook_keys::delivery(*id), DAMAGE);
+        store
+            .memtable()
+            .plant(&schema::webhooks::delivery(*id), DAMAGE);
     }
     let deleted = store.delete_endpoint(endpoint, audited("endpoint.delete"), NOW);
     let mut cancelled = deleted.await.unwrap().unwrap().cancelled;
@@ -154,8 +159,8 @@ async fn a_sweep_ends_where_all_that_is_left_is_damaged() {
     assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
     assert_eq!(store.backlog().await.unwrap().pending, 0);
     // A row that is left of a delivery that is over waits for nothing, and changes nothing.
-    let stray = hook_keys::due(endpoint, later(7), ids[0]);
-    store.table().plant(&stray, b"");
+    let stray = schema::webhooks::due(endpoint, later(7), ids[0]);
+    store.memtable().plant(&stray, b"");
     assert_eq!(store.sweep(endpoint, NOW).await, Ok(ended));
     assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
     assert_eq!(store.backlog().await.unwrap().pending, 0);
@@ -198,7 +203,9 @@ async fn what_a_disabled_endpoint_holds_back_ends_beside_a_damaged_delivery() {
     };
     let off = store.replace_endpoint(before, after, audited("endpoint.update"), NOW);
     off.await.unwrap();
-    store.table().plant(&hook_keys::delivery(ids[0]), DAMAGE);
+    store
+        .memtable()
+        .plant(&schema::webhooks::delivery(ids[0]), DAMAGE);
     let at = |seconds| -> Time { later(seconds).after(HELD_BACK_MOST) };
     let one = Swept {
         cancelled: 0,
@@ -216,7 +223,7 @@ async fn what_a_disabled_endpoint_holds_back_ends_beside_a_damaged_delivery() {
 async fn a_payment_goes_on_where_the_number_of_pending_deliveries_is_damaged() {
     let folder = Folder::new();
     let (store, endpoint, ids) = waiting(&folder, 2).await;
-    let damage = || store.table().plant(hook_keys::PENDING, DAMAGE);
+    let damage = || store.memtable().plant(schema::webhooks::PENDING, DAMAGE);
     let shared: Arc<dyn Store> = store.clone();
     damage();
     assert_eq!(store.backlog().await.unwrap().pending, 0);
@@ -248,24 +255,24 @@ async fn what_failed_is_queued_again_beside_what_is_damaged() {
         record(&store, *id, false).await;
     }
     let damaged = [
-        hook_keys::delivery(ids[0]),
+        schema::webhooks::delivery(ids[0]),
         body_of(&store, ids[1]).await,
-        hook_keys::failed(endpoint, ids[2]),
+        schema::webhooks::failed(endpoint, ids[2]),
     ];
-    let plant = |key: &Vec<u8>| store.table().plant(key, DAMAGE).unwrap();
+    let plant = |key: &Vec<u8>| store.memtable().plant(key, DAMAGE).unwrap();
     let good = damaged.each_ref().map(plant);
     let recover = || store.recover(endpoint, NOW, None, None, later(99));
     let queued = |queued| Ok(Recovered::Page { queued, next: None });
     assert_eq!(recover().await, queued(2));
     let lease = Duration::from_secs(60);
     let claimed = store.claim(endpoint, later(99), lease, 9).await.unwrap();
-    let crate::Claimed::Due { deliveries, .. } = claimed else {
+    let crate::ClaimedDeliveries::Due { deliveries, .. } = claimed else {
         panic!("the endpoint is held");
     };
     assert_eq!(deliveries.len(), 2);
     // Whole again, the others are queued too, each once.
     for (key, good) in damaged.iter().zip(good) {
-        store.table().plant(key, good);
+        store.memtable().plant(key, good);
     }
     assert_eq!(recover().await, queued(3));
     assert_eq!(recover().await, queued(0));

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::sled::open::SEGMENT_BYTES;
+use crate::sled::segment::SEGMENT_BYTES;
 use crate::sled::segment::{Head, Kind, MESSAGE_HEAD, SEGMENT_HEAD, message};
 
 /// A log that is being written from its beginning.

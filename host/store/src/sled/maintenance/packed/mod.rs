@@ -10,7 +10,7 @@
 //! What stands here is what sled 0.34 itself writes and reads (`logger.rs`, `segment.rs`, `node.rs` and
 //! `serialization.rs` of its source); `log` has the file, `node` a page, the store's `segment` what heads
 //! and messages look like. sled opens what was written, finds its pages in the log as after a crash, and
-//! whoever packs a database reads all of it back through sled before it takes the place of another: where
+//! the caller reads all of it back through sled before it takes the place of another: where
 //! any of this were wrong, the old one would stay.
 
 mod log;
@@ -123,7 +123,7 @@ impl Packed {
         Ok(())
     }
 
-    /// Writes what is left. Whoever needs it on the disk syncs the file.
+    /// Writes what is left. A caller that needs it on the disk syncs the file.
     pub(super) fn finish(mut self) -> Result<(), MaintenanceError> {
         self.write_rest().map_err(MaintenanceError::io(&self.path))
     }

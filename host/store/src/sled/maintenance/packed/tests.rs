@@ -9,7 +9,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::sled::MasterKey;
-use crate::sled::open::{Folder, OpenOptions, SEGMENT_BYTES, open_engine};
+use crate::sled::open::{Folder, OpenOptions, open_engine};
+use crate::sled::segment::SEGMENT_BYTES;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

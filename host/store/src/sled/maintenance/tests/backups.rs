@@ -94,7 +94,7 @@ async fn a_backup_of_a_store_that_is_written_is_one_moment_of_it() {
         assert!(copy.ledger(About::Payment(id)).await.unwrap().is_some());
     }
     closed(copy).await;
-    // The tap was taken out.
+    // The subscription has ended.
     assert!(store.backup(NOW).await.unwrap().is_some());
     closed(store).await;
 }
@@ -390,8 +390,8 @@ async fn a_backup_without_a_code_is_taken_only_where_that_is_said() {
     let verified =
         super::super::verify_backup(&options(&elsewhere), source(old.as_slice()), &()).unwrap();
     assert!(!verified.told.authenticated && verified.report.is_whole());
-    let asked = Asked::at(NOW);
-    super::super::restore(&options(&elsewhere), source(&old), false, asked, &()).unwrap();
+    let note = AuditNote::at(NOW);
+    super::super::restore(&options(&elsewhere), source(&old), false, note, &()).unwrap();
     whole(&options(&elsewhere));
     // A code that is there is checked all the same.
     let wrong = with_code_of(&file, &self::forged(&file, |_| {}, |_| {}));
@@ -431,7 +431,7 @@ async fn a_backup_from_before_a_change_of_the_key_opens_with_the_old_key_beside_
     ));
     let verified = super::super::verify_backup(&target, source(7), &()).unwrap();
     assert!(verified.told.authenticated && verified.report.is_whole());
-    super::super::restore(&target, source(7), false, Asked::at(NOW), &()).unwrap();
+    super::super::restore(&target, source(7), false, AuditNote::at(NOW), &()).unwrap();
     // It is the new key's store from now on.
     whole(&target);
     assert_eq!(everything_under(&target).await, before);

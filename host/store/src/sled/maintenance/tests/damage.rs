@@ -9,7 +9,8 @@ use kassette_domain::webhook::{Endpoint, EventFilter};
 
 use super::super::kinds::{self, KINDS};
 use super::*;
-use crate::sled::{hook_keys, journal};
+use crate::sled::journal;
+use crate::sled::schema;
 
 /// Kinds whose rows can be gone without any trace: nothing else tells of them.
 const TRACELESS: [&str; 6] = [
@@ -107,8 +108,8 @@ async fn an_index_that_leads_elsewhere_is_named() {
         let (_, other) = db.scan_prefix(b"rtn/").nth(1).unwrap().unwrap();
         let (key, _) = db.scan_prefix(b"rtn/").next().unwrap().unwrap();
         let key_of_other = db.scan_prefix(b"rtn/").nth(1).unwrap().unwrap().0;
-        let place: AttemptPlace = records::decode(&key_of_other, &other).unwrap();
-        db.insert(&key, records::encode(&key, &place).unwrap())
+        let attempt_key: AttemptKey = records::decode(&key_of_other, &other).unwrap();
+        db.insert(&key, records::encode(&key, &attempt_key).unwrap())
             .unwrap();
     })
     .await;
@@ -125,7 +126,7 @@ async fn a_payment_of_which_nothing_is_left_is_missed() {
         for row in db.iter() {
             let (key, value) = row.unwrap();
             let about = |bytes: &[u8]| bytes.windows(16).any(|window| window == id);
-            let shared = key.starts_with(keys::REGISTER);
+            let shared = key.starts_with(schema::PAYMENT_INDEX);
             if !shared && (about(&key) || about(&value)) {
                 db.remove(key).unwrap();
             }
@@ -148,7 +149,7 @@ async fn a_row_of_no_known_kind_is_named() {
 #[tokio::test]
 async fn a_changed_line_of_the_audit_log_is_named_by_its_number() {
     let (folder, report) = damaged(|db| {
-        let key = keys::audit(3);
+        let key = schema::audit(3);
         let mut entry: AuditEntry = records::decode(&key, &db.get(&key).unwrap().unwrap()).unwrap();
         entry.audited.actor = "nobody".into();
         db.insert(&key, records::encode(&key, &entry).unwrap())
@@ -216,7 +217,7 @@ async fn rosters(filter: EventFilter, write: impl Fn(u32) -> u32) -> Vec<&'stati
     replaced.await.unwrap();
     closed(store).await;
     let stopped = Stopped::open(&options).unwrap();
-    let key = hook_keys::roster(listening.merchant, listening.environment);
+    let key = schema::webhooks::roster(listening.merchant, listening.environment);
     let row = stopped.db.get(&key).unwrap().unwrap();
     let mut roster: Wanted = records::decode(&key, &row).unwrap();
     let of_it = roster.iter_mut().find(|(id, _)| *id == listening.id);

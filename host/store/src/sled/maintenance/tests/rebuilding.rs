@@ -9,7 +9,7 @@ use super::super::rekey::rekey_in_stages;
 use super::super::restore::restore_in_stages;
 use super::*;
 use crate::Created;
-use crate::sled::open::SEGMENT_BYTES;
+use crate::sled::segment::SEGMENT_BYTES;
 
 /// Ends at a stage as a kill does: nothing after it is done.
 fn until(last: Stage) -> impl Fn(Stage) -> Result<(), MaintenanceError> {
@@ -85,7 +85,7 @@ async fn a_compaction_that_is_ended_leaves_one_whole_store_and_the_next_start_cl
         let store = full(&options(&folder)).await;
         let before = everything_in(&store).await;
         closed(store).await;
-        let ended = compact_in_stages(&options(&folder), Asked::at(NOW), &(), &until(stage));
+        let ended = compact_in_stages(&options(&folder), AuditNote::at(NOW), &(), &until(stage));
         assert!(ended.is_err(), "{stage:?}");
         assert_eq!(
             std::fs::read_dir(folder.path()).unwrap().count(),
@@ -162,7 +162,13 @@ async fn a_change_of_key_that_is_ended_leaves_a_store_under_one_of_the_two() {
         let before = everything_in(&store).await;
         closed(store).await;
         let new = MasterKey::from_bytes([8; 32]);
-        let ended = rekey_in_stages(&options(&folder), &new, Asked::at(NOW), &(), &until(stage));
+        let ended = rekey_in_stages(
+            &options(&folder),
+            &new,
+            AuditNote::at(NOW),
+            &(),
+            &until(stage),
+        );
         assert!(ended.is_err(), "{stage:?}");
         let exchanged = matches!(stage, Stage::Exchanged | Stage::Settled);
         let (opens, refused) = if exchanged { (8, 7) } else { (7, 8) };
@@ -200,7 +206,7 @@ async fn a_restore_that_is_ended_leaves_all_or_nothing() {
             &target,
             Source::new(file.as_slice()),
             false,
-            Asked::at(NOW),
+            AuditNote::at(NOW),
             &(),
             &until(stage),
         );
@@ -266,7 +272,7 @@ async fn last_line(options: &OpenOptions) -> Audited {
 async fn what_is_done_with_a_whole_store_is_a_line_in_its_audit_log() {
     let folder = tempfile::tempdir().unwrap();
     closed(full(&options(&folder)).await).await;
-    let asked = || Asked {
+    let note = || AuditNote {
         actor: Some("ann".into()),
         reason: Some("the old key was seen".into()),
         at: later(200),
@@ -275,13 +281,13 @@ async fn what_is_done_with_a_whole_store_is_a_line_in_its_audit_log() {
         let texts = [&line.operator, &line.actor, &line.action, &line.object];
         texts.map(String::as_str).join(" ")
     };
-    super::super::compact(&options(&folder), asked(), &()).unwrap();
+    super::super::compact(&options(&folder), note(), &()).unwrap();
     let line = last_line(&options(&folder)).await;
     assert_eq!(said(&line), "system ann store.compact store");
     assert_eq!(line.reason.as_deref(), Some("the old key was seen"));
 
     let new = MasterKey::from_bytes([8; 32]);
-    super::super::rekey(&options(&folder), &new, asked(), &()).unwrap();
+    super::super::rekey(&options(&folder), &new, note(), &()).unwrap();
     let line = last_line(&under(&folder, 8)).await;
     assert_eq!(said(&line), "system ann store.rekey store");
     assert!(line.before != line.after && line.after.unwrap().contains("master_key"));

@@ -1,4 +1,4 @@
-//! Where the rows of webhooks stand.
+//! Keys of the rows of webhooks stand.
 //!
 //! | prefix | key | value |
 //! |---|---|---|
@@ -19,56 +19,55 @@ use kassette_domain::id::{DeliveryId, EndpointId, EventId, MerchantId};
 use kassette_domain::key::Environment;
 use kassette_domain::time::Time;
 
-use super::keys::Key;
+use super::{Key, key, newest_first};
 
-pub(super) const PENDING: &[u8] = b"meta/pending";
-pub(super) const DELIVERIES: &[u8] = b"dlv/";
-pub(super) const DUE: &[u8] = b"dld/";
-pub(super) const BODIES: &[u8] = b"dlb/";
-pub(super) const ENDPOINTS: &[u8] = b"whe/";
+pub(in crate::sled) const PENDING: &[u8] = b"meta/pending";
+pub(in crate::sled) const DELIVERIES: &[u8] = b"dlv/";
+pub(in crate::sled) const DUE: &[u8] = b"dld/";
+pub(in crate::sled) const BODIES: &[u8] = b"dlb/";
+pub(in crate::sled) const ENDPOINTS: &[u8] = b"whe/";
 /// Bytes of an id.
-pub(super) const ID: usize = 16;
+pub(in crate::sled) const ID: usize = 16;
 /// Bytes of a time in front of an id.
 const TIME: usize = 8;
 /// Bytes of the time with which a delivery's id begins, milliseconds.
 const ID_TIME: usize = 6;
 
-fn key(parts: &[&[u8]]) -> Key {
-    parts.concat()
-}
-
 /// An id that stands after all that were drawn earlier: the time and 80 random bits.
-pub(super) fn delivery_id(at: Time, mut random: [u8; ID]) -> DeliveryId {
+pub(in crate::sled) fn delivery_id(at: Time, mut random: [u8; ID]) -> DeliveryId {
     random[..ID_TIME].copy_from_slice(&at.as_millis().to_be_bytes()[2..]);
     DeliveryId::from_bytes(random)
 }
 
 /// The first id that could be drawn then.
-pub(super) fn first_delivery_id(at: Time) -> DeliveryId {
+pub(in crate::sled) fn first_delivery_id(at: Time) -> DeliveryId {
     delivery_id(at, [0; ID])
 }
 
 /// When an id was drawn.
-pub(super) fn drawn_at(id: DeliveryId) -> Time {
+pub(in crate::sled) fn drawn_at(id: DeliveryId) -> Time {
     let mut time = [0; 8];
     time[2..].copy_from_slice(&id.as_bytes()[..ID_TIME]);
     Time::from_millis(u64::from_be_bytes(time))
 }
 
-pub(super) fn endpoint(id: EndpointId) -> Key {
+pub(in crate::sled) fn endpoint(id: EndpointId) -> Key {
     key(&[ENDPOINTS, id.as_bytes()])
 }
 
-pub(super) fn endpoints_of(merchant: MerchantId) -> Key {
+pub(in crate::sled) fn endpoints_of(merchant: MerchantId) -> Key {
     key(&[b"whm/", &merchant.0.to_be_bytes()])
 }
 
-pub(super) fn endpoint_of(merchant: MerchantId, created_at: Time, id: EndpointId) -> Key {
-    let newest_first = (u64::MAX - created_at.as_millis()).to_be_bytes();
-    key(&[&endpoints_of(merchant), &newest_first, id.as_bytes()])
+pub(in crate::sled) fn endpoint_of(merchant: MerchantId, created_at: Time, id: EndpointId) -> Key {
+    key(&[
+        &endpoints_of(merchant),
+        &newest_first(created_at),
+        id.as_bytes(),
+    ])
 }
 
-pub(super) fn roster(merchant: MerchantId, environment: Environment) -> Key {
+pub(in crate::sled) fn roster(merchant: MerchantId, environment: Environment) -> Key {
     let world: &[u8] = match environment {
         Environment::Test => b"t",
         Environment::Live => b"l",
@@ -78,32 +77,32 @@ pub(super) fn roster(merchant: MerchantId, environment: Environment) -> Key {
 
 /// In order of time, so that what is queued and delivered by turns stands together, however much was
 /// delivered before.
-pub(super) fn body(written_at: Time, event: EventId) -> Key {
+pub(in crate::sled) fn body(written_at: Time, event: EventId) -> Key {
     let time = written_at.as_millis().to_be_bytes();
     key(&[BODIES, &time, event.as_bytes()])
 }
 
-pub(super) fn delivery(id: DeliveryId) -> Key {
+pub(in crate::sled) fn delivery(id: DeliveryId) -> Key {
     key(&[DELIVERIES, id.as_bytes()])
 }
 
-pub(super) fn response(id: DeliveryId, attempt: u8) -> Key {
+pub(in crate::sled) fn response(id: DeliveryId, attempt: u8) -> Key {
     key(&[b"dlr/", id.as_bytes(), &[attempt]])
 }
 
-pub(super) fn deliveries_to(endpoint: EndpointId) -> Key {
+pub(in crate::sled) fn deliveries_to(endpoint: EndpointId) -> Key {
     key(&[b"dle/", endpoint.as_bytes()])
 }
 
-pub(super) fn delivery_to(endpoint: EndpointId, id: DeliveryId) -> Key {
+pub(in crate::sled) fn delivery_to(endpoint: EndpointId, id: DeliveryId) -> Key {
     key(&[&deliveries_to(endpoint), id.as_bytes()])
 }
 
-pub(super) fn due_of(endpoint: EndpointId) -> Key {
+pub(in crate::sled) fn due_of(endpoint: EndpointId) -> Key {
     key(&[DUE, endpoint.as_bytes()])
 }
 
-pub(super) fn due(endpoint: EndpointId, at: Time, id: DeliveryId) -> Key {
+pub(in crate::sled) fn due(endpoint: EndpointId, at: Time, id: DeliveryId) -> Key {
     key(&[
         &due_of(endpoint),
         &at.as_millis().to_be_bytes(),
@@ -112,7 +111,7 @@ pub(super) fn due(endpoint: EndpointId, at: Time, id: DeliveryId) -> Key {
 }
 
 /// What a key of `dld/` says.
-pub(super) fn read_due(key: &[u8]) -> Option<(EndpointId, Time, DeliveryId)> {
+pub(in crate::sled) fn read_due(key: &[u8]) -> Option<(EndpointId, Time, DeliveryId)> {
     let rest = key.strip_prefix(DUE)?;
     let (endpoint, rest) = rest.split_first_chunk::<ID>()?;
     let (time, rest) = rest.split_first_chunk::<TIME>()?;
@@ -123,16 +122,16 @@ pub(super) fn read_due(key: &[u8]) -> Option<(EndpointId, Time, DeliveryId)> {
     ))
 }
 
-pub(super) fn failed_of(endpoint: EndpointId) -> Key {
+pub(in crate::sled) fn failed_of(endpoint: EndpointId) -> Key {
     key(&[b"dlf/", endpoint.as_bytes()])
 }
 
-pub(super) fn failed(endpoint: EndpointId, id: DeliveryId) -> Key {
+pub(in crate::sled) fn failed(endpoint: EndpointId, id: DeliveryId) -> Key {
     key(&[&failed_of(endpoint), id.as_bytes()])
 }
 
 /// The endpoint whose worker has to look because a row was written.
-pub(super) fn wakes(key: &[u8]) -> Option<EndpointId> {
+pub(in crate::sled) fn wakes(key: &[u8]) -> Option<EndpointId> {
     let rest = key
         .strip_prefix(DUE)
         .or_else(|| key.strip_prefix(ENDPOINTS))?;

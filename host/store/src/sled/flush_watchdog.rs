@@ -1,7 +1,7 @@
 //! Wakes a flush that sled forgot.
 //!
 //! Where sled's own thread fails to write a buffer that was sealed, it notes the error but
-//! tells nobody, so a `flush` that waits for that buffer waits for ever. Any other `flush` sees the
+//! tells no caller, so a `flush` that waits for that buffer waits for ever. Any other `flush` sees the
 //! error and wakes all that wait. So one is called, from a thread of its own, once a flush takes
 //! longer than a disk does.
 
@@ -12,25 +12,24 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// A flush that takes longer is nudged; again after twice the time, and so on, so that a disk that is
+/// A flush that takes longer is woken; again after twice the time, and so on, so that a disk that is
 /// merely slow gathers only a few waiting threads.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Watches over flushes of one tree, for as long as it lives.
-pub(super) struct Nudge {
+pub(super) struct FlushWatchdog {
     flushing_since: Arc<Mutex<Option<Instant>>>,
     /// Its end ends the thread, which holds the tree until then.
     watching: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-impl Nudge {
-    /// Starts to watch.
+impl FlushWatchdog {
     pub(super) fn over(tree: &sled::Tree) -> std::io::Result<Self> {
         let (alive, ended) = channel::<()>();
         let flushing_since = Arc::new(Mutex::new(None));
         let (since, tree) = (Arc::clone(&flushing_since), tree.clone());
         let thread = std::thread::Builder::new()
-            .name("store-nudge".into())
+            .name("store-watchdog".into())
             .spawn(move || {
                 let mut patience = SLOW;
                 while ended.recv_timeout(SLOW) == Err(RecvTimeoutError::Timeout) {
@@ -62,7 +61,7 @@ impl Nudge {
     }
 }
 
-impl Drop for Nudge {
+impl Drop for FlushWatchdog {
     fn drop(&mut self) {
         if let Some((alive, thread)) = self.watching.take() {
             drop(alive);

@@ -6,11 +6,11 @@
 //! payment. It is written as rows of `reg/`, some dozens of payments in each, in the group that
 //! writes the payments themselves, and read back when the store is opened (about 0.3 s a million).
 //!
-//! What is found here are places; which payment is at one its row of `reg/` says (`registered`): ids
-//! would be a third of the memory, and whoever finds a payment reads rows anyway.
+//! What is found here are positions; which payment is at one its row of `reg/` says (`payment_index_rows`): ids
+//! would be a third of the memory, and a reader that finds a payment reads rows anyway.
 //!
-//! A payment is found by 32 bits of a hash; who looks for it reads its row and compares. The hashes
-//! of what callers choose are keyed, so that nobody can choose what collides. Lists are chains from
+//! A payment is found by 32 bits of a hash; the reader reads its row and compares. The hashes
+//! of what callers choose are keyed, so that no caller can choose what collides. Lists are chains from
 //! the newest to the oldest, by merchant, by order, and of all.
 //!
 //! The buckets of the hashes grow one at a time, behind each other (linear hashing: W. Litwin, 1980),
@@ -18,6 +18,7 @@
 //! than 65,536, so the bucket that a payment is in says half of its hash, and the other half is kept.
 
 mod listing;
+pub(super) mod period;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -27,15 +28,15 @@ use kassette_domain::id::{MerchantId, PaymentId};
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::period::Milestones;
+use period::Milestones;
 
 pub(super) use listing::Walked;
 
 /// A payment's number in order of arrival, from 0.
-pub(super) type Place = u32;
+pub(super) type Position = u32;
 
-/// No place: the end of a chain.
-const NONE: Place = Place::MAX;
+/// No position: the end of a chain.
+const NONE: Position = Position::MAX;
 /// Slots or buckets that are allocated at once, so that growing never copies or doubles what is there.
 const CHUNK: usize = 4096;
 /// How much earlier than the first of a chunk another of it may have been made and still count from
@@ -68,7 +69,7 @@ pub(super) enum Mark {
 
 const MARKS: usize = 3;
 
-/// What the register keeps of a payment.
+/// What the payment index keeps of a payment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) id: PaymentId,
@@ -112,7 +113,7 @@ pub(super) enum List {
 
 /// The payments of a merchant.
 struct OfMerchant {
-    newest: Place,
+    newest: Position,
     milestones: Milestones,
 }
 
@@ -123,9 +124,9 @@ struct Slot {
     /// The upper halves of its hashes.
     tags: [u16; MARKS],
     /// The next in the same bucket, by mark; older ones come later.
-    next: [Place; MARKS],
+    next: [Position; MARKS],
     /// The next older of the same merchant.
-    older_of_merchant: Place,
+    older_of_merchant: Position,
     /// When it was made: milliseconds from its chunk's time, or [`ODD`].
     made: u32,
 }
@@ -167,31 +168,31 @@ impl<T> Chunked<T> {
     }
 }
 
-/// The register.
+/// The payment index.
 #[derive(Default)]
-pub(super) struct Register {
+pub(super) struct PaymentIndex {
     slots: Chunked<Slot>,
     /// Of each chunk of slots, from when the times of its payments count.
     since: Vec<Time>,
     /// The newest of each bucket, by mark.
-    buckets: Chunked<[Place; MARKS]>,
+    buckets: Chunked<[Position; MARKS]>,
     merchants: HashMap<MerchantId, OfMerchant>,
-    newest: Option<Place>,
+    newest: Option<Position>,
     milestones: Milestones,
-    /// When the newest was made. Whoever is made then or later is the newest of every list, and no
+    /// When the newest was made. A payment that is made then or later is the newest of every list, and no
     /// other has to be looked at: at a million payments each look waits for memory.
     latest: Time,
     /// How much newer than a payment those behind it in a list can be. Nothing, but where a clock went
     /// back by more than [`listing::MAX_STEPS`] payments.
     disorder: Duration,
     /// The next older of all, where that is not the one that arrived before.
-    older: HashMap<Place, Place>,
+    older: HashMap<Position, Position>,
     /// When those were made whose slots do not say so.
-    odd_times: HashMap<Place, Time>,
+    odd_times: HashMap<Position, Time>,
 }
 
-impl Register {
-    /// How many payments there are; the next one's place.
+impl PaymentIndex {
+    /// How many payments there are; the next one's position.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -201,24 +202,24 @@ impl Register {
         self.len() + more < NONE as usize
     }
 
-    /// Those of some places at which there are payments.
-    pub(super) fn range(&self, first: Place, count: u16) -> Range<Place> {
-        let end = Place::try_from(self.len()).unwrap_or(NONE);
+    /// Those of some positions at which there are payments.
+    pub(super) fn range(&self, first: Position, count: u16) -> Range<Position> {
+        let end = Position::try_from(self.len()).unwrap_or(NONE);
         first..first.saturating_add(count.into()).min(end).max(first)
     }
 
-    /// Places of payments that a fingerprint may stand for, the newest first.
+    /// Positions of payments that a fingerprint may stand for, the newest first.
     pub(super) fn found(
         &self,
         mark: Mark,
         fingerprint: Fingerprint,
-    ) -> impl Iterator<Item = Place> + '_ {
+    ) -> impl Iterator<Item = Position> + '_ {
         let hash = u32::from_be_bytes(fingerprint);
         self.chain(self.first(mark, hash), move |_, slot| {
             slot.next[mark as usize]
         })
         .filter(move |(_, slot)| slot.tags[mark as usize] == tag(hash))
-        .map(|(place, _)| place)
+        .map(|(position, _)| position)
     }
 
     /// Makes room for so many before the first is entered, so that entering them moves nothing.
@@ -231,25 +232,25 @@ impl Register {
         }
     }
 
-    /// Enters a payment at the next place.
+    /// Enters a payment at the next position.
     pub(super) fn enter(&mut self, entry: &Entry) {
-        let Ok(place) = Place::try_from(self.len()) else {
+        let Ok(position) = Position::try_from(self.len()) else {
             return;
         };
         let at = entry.odd_time.unwrap_or_else(|| entry.id.time());
         self.grow();
         let hashes = entry.marks.map(u32::from_be_bytes);
-        self.push(place, hashes.map(tag), at);
+        self.push(position, hashes.map(tag), at);
         for mark in [Mark::Reference, Mark::Token] {
-            self.put_first(mark, hashes[mark as usize], place);
+            self.put_first(mark, hashes[mark as usize], position);
         }
-        self.link_all(place, at);
-        self.link_merchant(place, at, entry.merchant);
-        self.link_order(place, at, entry.marks[Mark::Order as usize]);
+        self.link_all(position, at);
+        self.link_merchant(position, at, entry.merchant);
+        self.link_order(position, at, entry.marks[Mark::Order as usize]);
         self.latest = self.latest.max(at);
     }
 
-    fn push(&mut self, place: Place, tags: [u16; MARKS], at: Time) {
+    fn push(&mut self, position: Position, tags: [u16; MARKS], at: Time) {
         if self.len().is_multiple_of(CHUNK) {
             self.since.push(at.before(MARGIN));
         }
@@ -258,7 +259,7 @@ impl Register {
         let made = made.and_then(|made| u32::try_from(made).ok());
         let made = made.unwrap_or(ODD);
         if made == ODD {
-            self.odd_times.insert(place, at);
+            self.odd_times.insert(position, at);
         }
         self.slots.push(Slot {
             tags,
@@ -268,12 +269,12 @@ impl Register {
         });
     }
 
-    fn time(&self, place: Place, slot: Slot) -> Time {
+    fn time(&self, position: Position, slot: Slot) -> Time {
         let made = slot.made;
         if made == ODD {
-            return self.odd_times.get(&place).copied().unwrap_or_default();
+            return self.odd_times.get(&position).copied().unwrap_or_default();
         }
-        let since = self.since.get(place as usize / CHUNK).copied();
+        let since = self.since.get(position as usize / CHUNK).copied();
         since
             .unwrap_or_default()
             .after(Duration::from_millis(made.into()))
@@ -281,9 +282,9 @@ impl Register {
 
     fn chain(
         &self,
-        first: Place,
-        next: impl Fn(Place, Slot) -> Place,
-    ) -> impl Iterator<Item = (Place, Slot)> {
+        first: Position,
+        next: impl Fn(Position, Slot) -> Position,
+    ) -> impl Iterator<Item = (Position, Slot)> {
         let mut at = first;
         std::iter::from_fn(move || {
             let slot = self.slot(at)?;
@@ -293,12 +294,12 @@ impl Register {
         })
     }
 
-    fn slot(&self, place: Place) -> Option<Slot> {
-        self.slots.get(place as usize).copied()
+    fn slot(&self, position: Position) -> Option<Slot> {
+        self.slots.get(position as usize).copied()
     }
 
-    fn set(&mut self, place: Place, change: impl FnOnce(&mut Slot)) {
-        if let Some(slot) = self.slots.get_mut(place as usize) {
+    fn set(&mut self, position: Position, change: impl FnOnce(&mut Slot)) {
+        if let Some(slot) = self.slots.get_mut(position as usize) {
             change(slot);
         }
     }
@@ -317,17 +318,17 @@ impl Register {
     }
 
     /// The newest of a hash's bucket.
-    fn first(&self, mark: Mark, hash: u32) -> Place {
+    fn first(&self, mark: Mark, hash: u32) -> Position {
         let bucket = self.buckets.get(self.bucket(hash));
         bucket.map_or(NONE, |newest| newest[mark as usize])
     }
 
     /// Makes a payment the first of a hash's bucket.
-    fn put_first(&mut self, mark: Mark, hash: u32, place: Place) {
+    fn put_first(&mut self, mark: Mark, hash: u32, position: Position) {
         let bucket = self.bucket(hash);
         if let Some(newest) = self.buckets.get_mut(bucket) {
-            let next = std::mem::replace(&mut newest[mark as usize], place);
-            self.set(place, |slot| slot.next[mark as usize] = next);
+            let next = std::mem::replace(&mut newest[mark as usize], position);
+            self.set(position, |slot| slot.next[mark as usize] = next);
         }
     }
 

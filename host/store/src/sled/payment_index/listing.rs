@@ -1,10 +1,10 @@
-//! The register's lists: chains from the newest payment to the oldest, and how far one look goes.
+//! The payment index's lists: chains from the newest payment to the oldest, and how far one look goes.
 
 use kassette_domain::id::MerchantId;
 use kassette_domain::time::Time;
 
-use super::{Fingerprint, List, Mark, NONE, OfMerchant, Place, Register, Slot, tag};
-use crate::sled::period::{Milestones, Period};
+use super::{Fingerprint, List, Mark, NONE, OfMerchant, PaymentIndex, Position, Slot, tag};
+use crate::sled::payment_index::period::{Milestones, Period};
 
 /// How far a payment is moved down a list because others are newer: as many as may overtake it on their
 /// way to the store. Only where a clock went back do more stand before it: then the list is a little out of
@@ -18,25 +18,25 @@ pub(super) const MAX_WALK: usize = 8192;
 #[derive(Debug, Default)]
 pub(in crate::sled) struct Walked {
     /// The payments, the newest first.
-    pub(in crate::sled) places: Vec<Place>,
+    pub(in crate::sled) positions: Vec<Position>,
     /// The last payment that was passed; what follows it was not looked at.
-    pub(in crate::sled) last: Option<Place>,
+    pub(in crate::sled) last: Option<Position>,
     /// Whether nothing follows it that could be found.
     pub(in crate::sled) ended: bool,
 }
 
-impl Register {
-    /// Places of at most `limit` payments of a list that were made in a period, the newest first; of
+impl PaymentIndex {
+    /// Positions of at most `limit` payments of a list that were made in a period, the newest first; of
     /// those after the one at `after` where it is given.
     pub(in crate::sled) fn listed(
         &self,
         list: List,
         period: Period,
-        after: Option<Place>,
+        after: Option<Position>,
         limit: usize,
     ) -> Walked {
         const ORDER: usize = Mark::Order as usize;
-        let next = move |place, slot| self.next(list, place, slot);
+        let next = move |position, slot| self.next(list, position, slot);
         let after = after.or_else(|| self.ahead_of(list, period));
         let first = match after {
             Some(after) => self.slot(after).map_or(NONE, |slot| next(after, slot)),
@@ -49,17 +49,17 @@ impl Register {
         let too_old = period.since.map(|since| since.before(self.disorder));
         let mut walked = Walked::default();
         let chain = self.chain(first, next).filter(|(_, slot)| fits(*slot));
-        for (passed, (place, slot)) in chain.enumerate() {
-            let at = self.time(place, slot);
+        for (passed, (position, slot)) in chain.enumerate() {
+            let at = self.time(position, slot);
             if too_old.is_some_and(|too_old| at < too_old) {
                 break;
             }
-            if walked.places.len() == limit || passed == MAX_WALK {
+            if walked.positions.len() == limit || passed == MAX_WALK {
                 return walked;
             }
-            walked.last = Some(place);
+            walked.last = Some(position);
             if period.holds(at) {
-                walked.places.push(place);
+                walked.positions.push(position);
             }
         }
         walked.ended = true;
@@ -67,7 +67,7 @@ impl Register {
     }
 
     /// A payment of a list before which all others are too new for a period, as it is itself.
-    fn ahead_of(&self, list: List, period: Period) -> Option<Place> {
+    fn ahead_of(&self, list: List, period: Period) -> Option<Position> {
         let milestones = match list {
             List::All => &self.milestones,
             List::Of(merchant) => &self.merchants.get(&merchant)?.milestones,
@@ -78,16 +78,16 @@ impl Register {
     }
 
     /// The next older of a list.
-    fn next(&self, list: List, place: Place, slot: Slot) -> Place {
+    fn next(&self, list: List, position: Position, slot: Slot) -> Position {
         match list {
-            List::All => self.older(place),
+            List::All => self.older(position),
             List::Of(_) => slot.older_of_merchant,
             List::With(_) => slot.next[Mark::Order as usize],
         }
     }
 
     /// The newest of a list; of an order's, the first that may be.
-    fn first_of(&self, list: List) -> Place {
+    fn first_of(&self, list: List) -> Position {
         match list {
             List::All => self.newest.unwrap_or(NONE),
             List::Of(merchant) => self.merchants.get(&merchant).map_or(NONE, |of| of.newest),
@@ -96,78 +96,78 @@ impl Register {
     }
 
     /// The next older of all.
-    fn older(&self, place: Place) -> Place {
-        let odd = self.older.get(&place).copied();
-        odd.unwrap_or_else(|| place.checked_sub(1).unwrap_or(NONE))
+    fn older(&self, position: Position) -> Position {
+        let odd = self.older.get(&position).copied();
+        odd.unwrap_or_else(|| position.checked_sub(1).unwrap_or(NONE))
     }
 
-    fn set_older(&mut self, place: Place, older: Place) {
-        self.older.remove(&place);
-        if self.older(place) != older {
-            self.older.insert(place, older);
+    fn set_older(&mut self, position: Position, older: Position) {
+        self.older.remove(&position);
+        if self.older(position) != older {
+            self.older.insert(position, older);
         }
     }
 
     /// Puts a payment into the list of all, after those that are newer.
-    pub(super) fn link_all(&mut self, place: Place, at: Time) {
+    pub(super) fn link_all(&mut self, position: Position, at: Time) {
         match self.newer(List::All, at) {
             None => {
-                self.set_older(place, self.newest.unwrap_or(NONE));
-                self.newest = Some(place);
+                self.set_older(position, self.newest.unwrap_or(NONE));
+                self.newest = Some(position);
             }
             Some(newer) => {
-                self.set_older(place, self.older(newer));
-                self.set_older(newer, place);
+                self.set_older(position, self.older(newer));
+                self.set_older(newer, position);
             }
         }
-        self.milestones.pass(place, at);
+        self.milestones.pass(position, at);
     }
 
     /// Puts it into its merchant's.
-    pub(super) fn link_merchant(&mut self, place: Place, at: Time, merchant: MerchantId) {
+    pub(super) fn link_merchant(&mut self, position: Position, at: Time, merchant: MerchantId) {
         let newer = self.newer(List::Of(merchant), at);
         let of = self.merchants.entry(merchant).or_insert(OfMerchant {
             newest: NONE,
             milestones: Milestones::default(),
         });
-        of.milestones.pass(place, at);
+        of.milestones.pass(position, at);
         match newer {
             None => {
-                let newest = std::mem::replace(&mut of.newest, place);
-                self.set(place, |slot| slot.older_of_merchant = newest);
+                let newest = std::mem::replace(&mut of.newest, position);
+                self.set(position, |slot| slot.older_of_merchant = newest);
             }
             Some(newer) => {
                 let older = self.slot(newer).map_or(NONE, |slot| slot.older_of_merchant);
-                self.set(place, |slot| slot.older_of_merchant = older);
-                self.set(newer, |slot| slot.older_of_merchant = place);
+                self.set(position, |slot| slot.older_of_merchant = older);
+                self.set(newer, |slot| slot.older_of_merchant = position);
             }
         }
     }
 
     /// Orders are a list too: many payments can share one.
-    pub(super) fn link_order(&mut self, place: Place, at: Time, order: Fingerprint) {
+    pub(super) fn link_order(&mut self, position: Position, at: Time, order: Fingerprint) {
         const ORDER: usize = Mark::Order as usize;
         match self.newer(List::With(order), at) {
-            None => self.put_first(Mark::Order, u32::from_be_bytes(order), place),
+            None => self.put_first(Mark::Order, u32::from_be_bytes(order), position),
             Some(newer) => {
                 let older = self.slot(newer).map_or(NONE, |slot| slot.next[ORDER]);
-                self.set(place, |slot| slot.next[ORDER] = older);
-                self.set(newer, |slot| slot.next[ORDER] = place);
+                self.set(position, |slot| slot.next[ORDER] = older);
+                self.set(newer, |slot| slot.next[ORDER] = position);
             }
         }
     }
 
     /// The last of a list before one that is made at `at`: those before it are newer; none where the
     /// list's first is not.
-    fn newer(&mut self, list: List, at: Time) -> Option<Place> {
+    fn newer(&mut self, list: List, at: Time) -> Option<Position> {
         if at >= self.latest {
             return None;
         }
         let mut last = None;
         let mut steps = 0;
-        let mut place = self.first_of(list);
-        while let Some(slot) = self.slot(place) {
-            if at >= self.time(place, slot) {
+        let mut position = self.first_of(list);
+        while let Some(slot) = self.slot(position) {
+            if at >= self.time(position, slot) {
                 return last;
             }
             if steps == MAX_STEPS {
@@ -176,8 +176,8 @@ impl Register {
                 return last;
             }
             steps += 1;
-            last = Some(place);
-            place = self.next(list, place, slot);
+            last = Some(position);
+            position = self.next(list, position, slot);
         }
         last
     }

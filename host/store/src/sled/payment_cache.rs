@@ -2,17 +2,18 @@
 //! and finding, checking and opening its row takes several times longer than all else about the answer.
 //!
 //! What is remembered is what is on disk. A group that has written a payment makes it forgotten after
-//! its sync and before anybody hears of it; a read that was under way meanwhile is not remembered.
+//! its sync and before any caller hears of it; a read that was under way meanwhile is not remembered.
 
 use std::collections::HashMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::payment::Payment;
 use parking_lot::Mutex;
 
-use super::keys;
-use super::rows::Written;
+use super::schema;
+use super::span::Written;
 
 /// Locks that share the payments between them.
 const SHARDS: usize = 64;
@@ -21,7 +22,7 @@ const SHARDS: usize = 64;
 const SHARD_CAPACITY: usize = 256;
 
 /// Payments as they were last read.
-pub(super) struct Recent {
+pub(super) struct PaymentCache {
     shards: [Mutex<Shard>; SHARDS],
 }
 
@@ -36,7 +37,7 @@ struct Shard {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Began(u64);
 
-impl Default for Recent {
+impl Default for PaymentCache {
     fn default() -> Self {
         Self {
             shards: std::array::from_fn(|_| Mutex::default()),
@@ -44,7 +45,7 @@ impl Default for Recent {
     }
 }
 
-impl Recent {
+impl PaymentCache {
     fn shard(&self, id: PaymentId) -> &Mutex<Shard> {
         // Ids are random in their last bytes.
         let [.., last] = *id.as_bytes();
@@ -55,14 +56,14 @@ impl Recent {
     ///
     /// # Errors
     /// Where it has to be read: when that began.
-    pub(super) fn ask(&self, id: PaymentId) -> Result<Arc<Payment>, Began> {
+    pub(super) fn get(&self, id: PaymentId) -> Result<Arc<Payment>, Began> {
         let shard = self.shard(id).lock();
         let known = shard.payments.get(&id).cloned();
         known.ok_or(Began(shard.written))
     }
 
     /// Remembers a payment that was read, unless something was written since the read began.
-    pub(super) fn remember(&self, began: Began, payment: &Arc<Payment>) {
+    pub(super) fn insert(&self, began: Began, payment: &Arc<Payment>) {
         let mut shard = self.shard(payment.id).lock();
         if shard.written != began.0 {
             return;
@@ -74,8 +75,8 @@ impl Recent {
     }
 
     /// Forgets what a group has written.
-    pub(super) fn forget(&self, written: &Written) {
-        for key in keys::of_payments(written) {
+    pub(super) fn invalidate(&self, written: &Written) {
+        for key in payments_in(written) {
             let mut shard = self.shard(key).lock();
             shard.written += 1;
             shard.payments.remove(&key);
@@ -83,13 +84,20 @@ impl Recent {
     }
 
     /// Forgets everything: what is on disk is not known.
-    pub(super) fn forget_all(&self) {
+    pub(super) fn clear(&self) {
         for shard in &self.shards {
             let mut shard = shard.lock();
             shard.written += 1;
             shard.payments.clear();
         }
     }
+}
+
+/// The payments whose own rows a group has written.
+fn payments_in(written: &Written) -> impl Iterator<Item = PaymentId> {
+    let rows = written.range::<[u8], _>((Bound::Included(schema::PAYMENTS), Bound::Unbounded));
+    rows.map_while(|(key, _)| key.strip_prefix(schema::PAYMENTS))
+        .filter_map(|id| id.try_into().ok().map(PaymentId::from_bytes))
 }
 
 #[cfg(test)]
@@ -101,46 +109,46 @@ mod tests {
         Arc::new(Payment::new(new_payment(name), None, NOW))
     }
 
-    fn began(recent: &Recent, id: PaymentId) -> Began {
-        recent.ask(id).expect_err("it is remembered")
+    fn began(cache: &PaymentCache, id: PaymentId) -> Began {
+        cache.get(id).expect_err("it is remembered")
     }
 
     fn written(id: PaymentId) -> Written {
-        Written::from([(keys::payment(id), None), (keys::attempt(id, 0), None)])
+        Written::from([(schema::payment(id), None), (schema::attempt(id, 0), None)])
     }
 
     #[test]
     fn a_payment_is_remembered_until_it_is_written() {
-        let (recent, payment) = (Recent::default(), payment("a"));
-        recent.remember(began(&recent, payment.id), &payment);
-        assert_eq!(recent.ask(payment.id).unwrap(), payment);
-        recent.forget(&written(payment.id));
-        began(&recent, payment.id);
+        let (cache, payment) = (PaymentCache::default(), payment("a"));
+        cache.insert(began(&cache, payment.id), &payment);
+        assert_eq!(cache.get(payment.id).unwrap(), payment);
+        cache.invalidate(&written(payment.id));
+        began(&cache, payment.id);
     }
 
     #[test]
     fn what_was_read_before_a_write_is_not_remembered_after_it() {
-        let (recent, payment) = (Recent::default(), payment("a"));
-        let began_before = began(&recent, payment.id);
-        recent.forget(&written(payment.id));
-        recent.remember(began_before, &payment);
-        let began_before = began(&recent, payment.id);
-        recent.forget_all();
-        recent.remember(began_before, &payment);
-        began(&recent, payment.id);
+        let (cache, payment) = (PaymentCache::default(), payment("a"));
+        let began_before = began(&cache, payment.id);
+        cache.invalidate(&written(payment.id));
+        cache.insert(began_before, &payment);
+        let began_before = began(&cache, payment.id);
+        cache.clear();
+        cache.insert(began_before, &payment);
+        began(&cache, payment.id);
     }
 
     #[test]
     fn many_payments_cost_bounded_memory() {
-        let recent = Recent::default();
+        let cache = PaymentCache::default();
         for at in 0..u32::try_from(SHARDS * SHARD_CAPACITY * 2).unwrap() {
             let mut bytes = [0; 16];
             bytes[12..].copy_from_slice(&at.to_be_bytes());
             let mut payment = Payment::new(new_payment("a"), None, NOW);
             payment.id = PaymentId::from_bytes(bytes);
-            recent.remember(began(&recent, payment.id), &Arc::new(payment));
+            cache.insert(began(&cache, payment.id), &Arc::new(payment));
         }
-        let shards = recent.shards.iter();
+        let shards = cache.shards.iter();
         let held: usize = shards.map(|shard| shard.lock().payments.len()).sum();
         assert!(held <= SHARDS * SHARD_CAPACITY, "{held}");
     }

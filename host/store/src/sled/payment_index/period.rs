@@ -4,49 +4,49 @@ use std::collections::BTreeMap;
 
 use kassette_domain::time::Time;
 
-use super::register::Place;
+use super::Position;
 
 /// How many payments of a list come between two milestones: those are walked along in memory.
 const APART: u32 = 1024;
 
 /// Between which times payments were made; at any where neither is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Period {
+pub(in crate::sled) struct Period {
     /// Then or later.
-    pub(super) since: Option<Time>,
+    pub(in crate::sled) since: Option<Time>,
     /// Before.
-    pub(super) until: Option<Time>,
+    pub(in crate::sled) until: Option<Time>,
 }
 
 impl Period {
     /// Whether a time lies in it.
-    pub(super) fn holds(self, at: Time) -> bool {
+    pub(in crate::sled) fn holds(self, at: Time) -> bool {
         self.since.is_none_or(|since| since <= at) && self.until.is_none_or(|until| at < until)
     }
 }
 
 /// Some payments of a list by when they were made, one in every [`APART`].
 #[derive(Default)]
-pub(super) struct Milestones {
-    by_time: BTreeMap<Time, Place>,
+pub(in crate::sled) struct Milestones {
+    by_time: BTreeMap<Time, Position>,
     /// Payments since the last milestone.
     passed: u32,
 }
 
 impl Milestones {
     /// A payment has come into the list, wherever in it.
-    pub(super) fn pass(&mut self, place: Place, at: Time) {
+    pub(in crate::sled) fn pass(&mut self, position: Position, at: Time) {
         self.passed += 1;
         if self.passed == APART {
             self.passed = 0;
-            self.by_time.insert(at, place);
+            self.by_time.insert(at, position);
         }
     }
 
     /// The oldest milestone that was not made before a time: a list's payments from before then come
     /// after it.
-    pub(super) fn not_before(&self, time: Time) -> Option<Place> {
-        let (_, place) = self.by_time.range(time..).next()?;
-        Some(*place)
+    pub(in crate::sled) fn not_before(&self, time: Time) -> Option<Position> {
+        let (_, position) = self.by_time.range(time..).next()?;
+        Some(*position)
     }
 }

@@ -1,10 +1,10 @@
-//! The rows of the store as they are on the disk: the database, and above it what so far the log alone
-//! holds.
+//! The rows of the store as they are on the disk: the database, and in memory above it what so far the log
+//! alone holds.
 //!
 //! A group that is in the log is shown here at once, in memory. sled gets the rows of a whole
-//! [chapter](super::journal) together, in the order of their keys, by the thread that brings it to the
-//! disk (`checkpoint`): so it is not in the way of whoever waits for an answer, a row that is written
-//! several times within a chapter goes into a page once, and one that is removed within it never does.
+//! [epoch](super::journal) together, in the order of their keys, by the thread that brings it to the
+//! disk (`checkpoint`): so it is not in the way of a caller that waits for an answer, a row that is written
+//! several times within an epoch goes into a page once, and one that is removed within it never does.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -16,15 +16,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use ::sled::{Db, IVec, Tree};
 use parking_lot::RwLock;
 
-use super::keys::{self, Key};
-use super::rows::{Span, Written, engine};
+use super::schema::{self, Key};
+use super::span::{Span, Written, engine};
 use crate::Fault;
 
-/// Rows of a chapter as they were last written; none for one that was removed.
-pub(super) type Chapter = BTreeMap<IVec, Option<IVec>>;
+/// Rows of an epoch as they were last written; none for one that was removed.
+pub(super) type EpochRows = BTreeMap<IVec, Option<IVec>>;
 
 /// Rows after which others have their turn at the processor: some hundred microseconds. A scheduler would
-/// let whoever writes groups wait for milliseconds.
+/// let the applier wait for milliseconds.
 const AT_ONCE: usize = 32;
 
 /// Rows that a leaf of sled's has left when it splits, because it has got the seventeenth. Rows that come
@@ -35,35 +35,35 @@ const FULL: usize = 14;
 
 /// What the database may not have yet.
 #[derive(Default)]
-struct Fresh {
-    /// Of the chapter under way.
-    current: Chapter,
+struct Layers {
+    /// Of the epoch under way.
+    active: EpochRows,
     /// Of the one before, which is on its way into the database; empty when it has all of it.
-    settling: Arc<Chapter>,
+    frozen: Arc<EpochRows>,
 }
 
-impl Fresh {
+impl Layers {
     /// What became of a row that was written or removed lately.
     fn get(&self, key: &[u8]) -> Option<&Option<IVec>> {
-        self.current.get(key).or_else(|| self.settling.get(key))
+        self.active.get(key).or_else(|| self.frozen.get(key))
     }
 }
 
 /// The rows of an open store. One thread writes; it keeps others from reading while it does, so that
-/// nobody sees a group in part.
-pub(super) struct Table {
+/// no reader sees a group in part.
+pub(super) struct Memtable {
     db: Db,
-    fresh: RwLock<Fresh>,
-    /// Whether somebody waits for the rows that are being put into the database.
+    layers: RwLock<Layers>,
+    /// Whether the applier waits for the rows that are being put into the database.
     awaited: AtomicBool,
 }
 
-impl Table {
+impl Memtable {
     /// The rows of a database, which has all of them.
     pub(super) fn of(db: Db) -> Self {
         Self {
             db,
-            fresh: RwLock::default(),
+            layers: RwLock::default(),
             awaited: AtomicBool::new(false),
         }
     }
@@ -75,7 +75,7 @@ impl Table {
 
     /// A row as it was written.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
-        if let Some(row) = self.fresh.read().get(key) {
+        if let Some(row) = self.layers.read().get(key) {
             return Ok(row.clone());
         }
         self.db.get(key).map_err(|error| engine(&error))
@@ -94,14 +94,14 @@ impl Table {
         }
         let written = written.range::<[u8], _>(span.bounds());
         let written = written.map(|(key, row)| Ok((IVec::from(key.as_slice()), row.clone())));
-        let fresh = self.fresh.read();
-        let below = Over::new(
-            of_chapter(&fresh.settling, span),
+        let layers = self.layers.read();
+        let below = Merged::new(
+            of_epoch(&layers.frozen, span),
             of_database(&self.db, span),
             Ordering::Less,
         );
-        let below = Over::new(of_chapter(&fresh.current, span), below, Ordering::Less);
-        collect(Over::new(written, below, Ordering::Less), limit)
+        let below = Merged::new(of_epoch(&layers.active, span), below, Ordering::Less);
+        collect(Merged::new(written, below, Ordering::Less), limit)
     }
 
     /// At most `limit` rows of a span, first to last.
@@ -114,56 +114,56 @@ impl Table {
         if span.is_empty() {
             return Ok(Vec::new());
         }
-        let fresh = self.fresh.read();
-        let below = Over::new(
-            of_chapter(&fresh.settling, span).rev(),
+        let layers = self.layers.read();
+        let below = Merged::new(
+            of_epoch(&layers.frozen, span).rev(),
             of_database(&self.db, span).rev(),
             Ordering::Greater,
         );
-        let current = of_chapter(&fresh.current, span).rev();
-        collect(Over::new(current, below, Ordering::Greater), limit)
+        let active = of_epoch(&layers.active, span).rev();
+        collect(Merged::new(active, below, Ordering::Greater), limit)
     }
 
     /// Shows what a group has written, which is in the log.
     pub(super) fn show(&self, written: &Written) {
-        let mut fresh = self.fresh.write();
+        let mut layers = self.layers.write();
         for (key, row) in written {
-            fresh
-                .current
+            layers
+                .active
                 .insert(IVec::from(key.as_slice()), row.clone());
         }
     }
 
-    /// Ends a chapter: its rows are what the database gets next. That it has those of the one before
+    /// Ends an epoch: its rows are what the database gets next. That it has those of the one before
     /// is for the caller to know.
-    pub(super) fn turn(&self) {
+    pub(super) fn rotate(&self) {
         self.awaited.store(false, Relaxed);
-        let mut fresh = self.fresh.write();
-        debug_assert!(fresh.settling.is_empty(), "a chapter is lost");
-        fresh.settling = Arc::new(std::mem::take(&mut fresh.current));
+        let mut layers = self.layers.write();
+        debug_assert!(layers.frozen.is_empty(), "an epoch is lost");
+        layers.frozen = Arc::new(std::mem::take(&mut layers.active));
     }
 
-    /// Puts the rows of the chapter that ended into the database. They are read as before meanwhile,
+    /// Puts the rows of the epoch that ended into the database. They are read as before meanwhile,
     /// and while the next ones are shown.
-    pub(super) fn settle(&self) -> sled::Result<()> {
-        let chapter = Arc::clone(&self.fresh.read().settling);
-        put(&self.db, &chapter, || {
+    pub(super) fn write_frozen(&self) -> sled::Result<()> {
+        let epoch = Arc::clone(&self.layers.read().frozen);
+        put(&self.db, &epoch, || {
             if !self.awaited.load(Relaxed) {
                 std::thread::yield_now();
             }
         })
     }
 
-    /// Lets go of the rows of the chapter that ended, which the database has.
-    pub(super) fn settled(&self) {
+    /// Lets go of the rows of the epoch that ended, which the database has.
+    pub(super) fn drop_frozen(&self) {
         let empty = Arc::default();
-        let settled = std::mem::replace(&mut self.fresh.write().settling, empty);
-        // So many rows take a while, which nobody has to wait for.
-        drop(settled);
+        let frozen = std::mem::replace(&mut self.layers.write().frozen, empty);
+        // So many rows take a while, for which the lock must not be held.
+        drop(frozen);
     }
 
-    /// Whoever [puts rows into the database](Self::settle) gives way no more until the next
-    /// [turn](Self::turn): it is waited for.
+    /// The thread that [writes the frozen rows](Self::write_frozen) gives way no more until the next
+    /// [rotation](Self::rotate): the applier waits for it.
     pub(super) fn hurry(&self) {
         self.awaited.store(true, Relaxed);
     }
@@ -174,14 +174,14 @@ impl Table {
 /// has them all, because a crash takes from the end. They go in one by one: sled would make a batch of them
 /// whole in a crash, and for that has seven threads of its own write out twice what it has; here the log
 /// does that. `between` is called after every few.
-pub(super) fn put(db: &Db, rows: &Chapter, between: impl Fn()) -> sled::Result<()> {
-    let others = rows.iter().filter(|(key, _)| key[..] != *keys::GROUP);
+pub(super) fn put(db: &Db, rows: &EpochRows, between: impl Fn()) -> sled::Result<()> {
+    let others = rows.iter().filter(|(key, _)| key[..] != *schema::GROUP);
     let of_leaves = |begin: bool| {
         let others = others.clone().enumerate();
         let wanted = others.filter(move |(at, _)| (at * HALF % FULL < HALF) == begin);
         wanted.map(|(_, row)| row)
     };
-    let group = rows.get_key_value(keys::GROUP);
+    let group = rows.get_key_value(schema::GROUP);
     let all = of_leaves(true).chain(of_leaves(false)).chain(group);
     for (at, (key, row)) in all.enumerate() {
         match row {
@@ -196,22 +196,22 @@ pub(super) fn put(db: &Db, rows: &Chapter, between: impl Fn()) -> sled::Result<(
 }
 
 /// A row of a layer; none hides what lies below it.
-type Laid = sled::Result<(IVec, Option<IVec>)>;
+type LayerRow = sled::Result<(IVec, Option<IVec>)>;
 
-fn of_chapter<'a>(
-    chapter: &'a Chapter,
+fn of_epoch<'a>(
+    epoch: &'a EpochRows,
     span: &Span,
-) -> impl DoubleEndedIterator<Item = Laid> + use<'a> {
-    let rows = chapter.range::<[u8], _>(span.bounds());
+) -> impl DoubleEndedIterator<Item = LayerRow> + use<'a> {
+    let rows = epoch.range::<[u8], _>(span.bounds());
     rows.map(|(key, row)| Ok((key.clone(), row.clone())))
 }
 
-fn of_database(tree: &Tree, span: &Span) -> impl DoubleEndedIterator<Item = Laid> + use<> {
+fn of_database(tree: &Tree, span: &Span) -> impl DoubleEndedIterator<Item = LayerRow> + use<> {
     span.of(tree)
         .map(|row| row.map(|(key, row)| (key, Some(row))))
 }
 
-fn collect(rows: impl Iterator<Item = Laid>, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
+fn collect(rows: impl Iterator<Item = LayerRow>, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
     rows.filter_map(|row| match row {
         Ok((key, row)) => row.map(|row| Ok((key.to_vec(), row))),
         Err(error) => Some(Err(engine(&error))),
@@ -221,14 +221,14 @@ fn collect(rows: impl Iterator<Item = Laid>, limit: usize) -> Result<Vec<(Key, I
 }
 
 /// Two layers in the order of their keys; where both have a row, the upper one's.
-struct Over<A: Iterator, B: Iterator> {
+struct Merged<A: Iterator, B: Iterator> {
     above: Peekable<A>,
     below: Peekable<B>,
     /// How the key that comes first compares with the other.
     first: Ordering,
 }
 
-impl<A: Iterator<Item = Laid>, B: Iterator<Item = Laid>> Over<A, B> {
+impl<A: Iterator<Item = LayerRow>, B: Iterator<Item = LayerRow>> Merged<A, B> {
     fn new(above: A, below: B, first: Ordering) -> Self {
         Self {
             above: above.peekable(),
@@ -238,10 +238,10 @@ impl<A: Iterator<Item = Laid>, B: Iterator<Item = Laid>> Over<A, B> {
     }
 }
 
-impl<A: Iterator<Item = Laid>, B: Iterator<Item = Laid>> Iterator for Over<A, B> {
-    type Item = Laid;
+impl<A: Iterator<Item = LayerRow>, B: Iterator<Item = LayerRow>> Iterator for Merged<A, B> {
+    type Item = LayerRow;
 
-    fn next(&mut self) -> Option<Laid> {
+    fn next(&mut self) -> Option<LayerRow> {
         let (Some(above), Some(below)) = (self.above.peek(), self.below.peek()) else {
             return self.above.next().or_else(|| self.below.next());
         };
@@ -264,7 +264,7 @@ impl<A: Iterator<Item = Laid>, B: Iterator<Item = Laid>> Iterator for Over<A, B>
 
 /// For tests, which change rows behind the store's back.
 #[cfg(test)]
-impl Table {
+impl Memtable {
     /// All rows.
     pub(super) fn all(&self) -> Vec<(Key, IVec)> {
         self.scan(&Span::prefix(&[]), usize::MAX).unwrap()
@@ -278,9 +278,9 @@ impl Table {
     }
 
     /// Puts all rows into the database ahead of time.
-    pub(super) fn settle_early(&self) {
-        let fresh = self.fresh.read();
-        for rows in [&*fresh.settling, &fresh.current] {
+    pub(super) fn write_early(&self) {
+        let layers = self.layers.read();
+        for rows in [&*layers.frozen, &layers.active] {
             put(&self.db, rows, || {}).unwrap();
         }
     }
@@ -296,21 +296,21 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Happens {
         Shown(BTreeMap<u8, Option<u8>>),
-        Turned,
-        /// So many rows of the chapter that ended are in the database.
-        SettledInPart(usize),
-        Settled,
-        LetGo,
+        Rotated,
+        /// So many rows of the epoch that ended are in the database.
+        WrittenInPart(usize),
+        Written,
+        Dropped,
     }
 
     fn happens() -> impl Strategy<Value = Happens> {
         let written = prop::collection::btree_map(0_u8..20, any::<Option<u8>>(), 0..8);
         prop_oneof![
             4 => written.prop_map(Happens::Shown),
-            1 => Just(Happens::Turned),
-            1 => (0_usize..8).prop_map(Happens::SettledInPart),
-            1 => Just(Happens::Settled),
-            1 => Just(Happens::LetGo),
+            1 => Just(Happens::Rotated),
+            1 => (0_usize..8).prop_map(Happens::WrittenInPart),
+            1 => Just(Happens::Written),
+            1 => Just(Happens::Dropped),
         ]
     }
 
@@ -347,33 +347,33 @@ mod tests {
             limit in 1_usize..24,
         ) {
             let folder = tempfile::tempdir().unwrap();
-            let table = Table::of(sled::open(folder.path()).unwrap());
+            let memtable = Memtable::of(sled::open(folder.path()).unwrap());
             let mut model = BTreeMap::new();
             for happens in happened {
                 match happens {
                     Happens::Shown(rows) => {
-                        table.show(&written(&rows));
+                        memtable.show(&written(&rows));
                         change(&mut model, &rows);
                     }
-                    Happens::Turned => {
-                        table.settle().unwrap();
-                        table.settled();
-                        table.turn();
+                    Happens::Rotated => {
+                        memtable.write_frozen().unwrap();
+                        memtable.drop_frozen();
+                        memtable.rotate();
                     }
-                    Happens::SettledInPart(count) => {
-                        let settling = Arc::clone(&table.fresh.read().settling);
-                        let part = settling.iter().take(count);
+                    Happens::WrittenInPart(count) => {
+                        let frozen = Arc::clone(&memtable.layers.read().frozen);
+                        let part = frozen.iter().take(count);
                         let part = part.map(|(key, row)| (key.clone(), row.clone()));
-                        put(&table.db, &part.collect(), || {}).unwrap();
+                        put(&memtable.db, &part.collect(), || {}).unwrap();
                     }
-                    Happens::Settled => table.settle().unwrap(),
-                    Happens::LetGo => {
-                        table.settle().unwrap();
-                        table.settled();
+                    Happens::Written => memtable.write_frozen().unwrap(),
+                    Happens::Dropped => {
+                        memtable.write_frozen().unwrap();
+                        memtable.drop_frozen();
                     }
                 }
                 for at in 0..20 {
-                    let row = table.get(&key(at)).unwrap();
+                    let row = memtable.get(&key(at)).unwrap();
                     prop_assert_eq!(row.map(|row| row[0]), model.get(&at).copied());
                 }
             }
@@ -386,44 +386,44 @@ mod tests {
             };
             let mut expected = within(&model);
             expected.truncate(limit);
-            prop_assert_eq!(plain(table.scan(&span, limit)), expected);
+            prop_assert_eq!(plain(memtable.scan(&span, limit)), expected);
             let mut expected = within(&model);
             expected.reverse();
             expected.truncate(limit);
-            prop_assert_eq!(plain(table.scan_back(&span, limit)), expected);
+            prop_assert_eq!(plain(memtable.scan_back(&span, limit)), expected);
             change(&mut model, &above);
             let mut expected = within(&model);
             expected.truncate(limit);
-            prop_assert_eq!(plain(table.scan_under(&written(&above), &span, limit)), expected);
+            prop_assert_eq!(plain(memtable.scan_under(&written(&above), &span, limit)), expected);
         }
     }
 
     #[test]
     fn the_database_gets_the_last_of_each_row_and_none_that_was_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let table = Table::of(sled::open(folder.path()).unwrap());
-        table.show(&written(&BTreeMap::from([
+        let memtable = Memtable::of(sled::open(folder.path()).unwrap());
+        memtable.show(&written(&BTreeMap::from([
             (1, Some(1)),
             (2, Some(1)),
             (3, Some(1)),
         ])));
-        table.show(&written(&BTreeMap::from([(1, Some(2)), (2, None)])));
-        table.turn();
-        table.show(&written(&BTreeMap::from([(4, Some(1))])));
+        memtable.show(&written(&BTreeMap::from([(1, Some(2)), (2, None)])));
+        memtable.rotate();
+        memtable.show(&written(&BTreeMap::from([(4, Some(1))])));
         assert_eq!(
-            table.database().iter().count(),
+            memtable.database().iter().count(),
             0,
             "before it is their turn"
         );
-        table.settle().unwrap();
-        let rows: Vec<_> = table.database().iter().map(Result::unwrap).collect();
+        memtable.write_frozen().unwrap();
+        let rows: Vec<_> = memtable.database().iter().map(Result::unwrap).collect();
         let row = |at: u8, row: u8| (IVec::from(key(at)), IVec::from(&[row]));
         assert_eq!(rows, [row(1, 2), row(3, 1)]);
-        assert_eq!(table.all().len(), 3);
-        table.settled();
-        assert_eq!(table.all().len(), 3);
-        let fresh = table.fresh.read();
-        assert_eq!((fresh.settling.len(), fresh.current.len()), (0, 1));
+        assert_eq!(memtable.all().len(), 3);
+        memtable.drop_frozen();
+        assert_eq!(memtable.all().len(), 3);
+        let layers = memtable.layers.read();
+        assert_eq!((layers.frozen.len(), layers.active.len()), (0, 1));
     }
 
     #[test]
@@ -431,16 +431,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let db = sled::open(folder.path()).unwrap();
         let row = |at: u8| (IVec::from(&[b'z', at]), Some(IVec::from(&[at])));
-        let mut rows: Chapter = (0..=u8::MAX).map(row).collect();
-        rows.insert(IVec::from(keys::GROUP), Some(IVec::from(&[1])));
+        let mut rows: EpochRows = (0..=u8::MAX).map(row).collect();
+        rows.insert(IVec::from(schema::GROUP), Some(IVec::from(&[1])));
         let looks = std::cell::Cell::new(0);
         put(&db, &rows, || {
-            assert_eq!(db.get(keys::GROUP).unwrap(), None);
+            assert_eq!(db.get(schema::GROUP).unwrap(), None);
             looks.set(looks.get() + 1);
         })
         .unwrap();
         assert_eq!(looks.get(), rows.len() / AT_ONCE);
-        assert!(db.get(keys::GROUP).unwrap().is_some());
+        assert!(db.get(schema::GROUP).unwrap().is_some());
     }
 
     #[test]
@@ -457,7 +457,7 @@ mod tests {
             for limit in [2, 9] {
                 let above = keys.map(row).into_iter();
                 let below = [row(keys[0]), broken()].into_iter();
-                let read = collect(Over::new(above, below, first), limit);
+                let read = collect(Merged::new(above, below, first), limit);
                 assert!(matches!(read, Err(Fault::Unavailable(_))), "{read:?}");
             }
         }
@@ -466,8 +466,8 @@ mod tests {
     #[test]
     fn nothing_is_in_a_span_that_ends_before_it_begins() {
         let folder = tempfile::tempdir().unwrap();
-        let table = Table::of(sled::open(folder.path()).unwrap());
-        table.plant(&key(1), IVec::from(&[1]));
+        let memtable = Memtable::of(sled::open(folder.path()).unwrap());
+        memtable.plant(&key(1), IVec::from(&[1]));
         use std::ops::Bound::{Excluded, Included};
         for (from, to) in [
             (Excluded(key(1)), Excluded(key(1))),
@@ -477,20 +477,20 @@ mod tests {
             (Excluded(key(2)), Excluded(key(1))),
         ] {
             let span = Span { from, to };
-            assert_eq!(table.scan(&span, 9), Ok(vec![]), "{span:?}");
-            assert_eq!(table.scan_back(&span, 9), Ok(vec![]), "{span:?}");
+            assert_eq!(memtable.scan(&span, 9), Ok(vec![]), "{span:?}");
+            assert_eq!(memtable.scan_back(&span, 9), Ok(vec![]), "{span:?}");
         }
         let span = Span {
             from: Included(key(1)),
             to: Included(key(1)),
         };
-        assert_eq!(table.scan(&span, 9).unwrap().len(), 1);
+        assert_eq!(memtable.scan(&span, 9).unwrap().len(), 1);
     }
 
     #[test]
     fn rows_that_stay_are_found_once_while_others_come_and_go_around_them() {
         let folder = tempfile::tempdir().unwrap();
-        let table = Table::of(sled::open(folder.path()).unwrap());
+        let memtable = Memtable::of(sled::open(folder.path()).unwrap());
         let key = |at: u16| [b"k", &at.to_be_bytes()[..]].concat();
         let stays = |at: &u16| at.is_multiple_of(40);
         let fixed: Vec<Key> = (0..2000).filter(stays).map(key).collect();
@@ -498,12 +498,12 @@ mod tests {
             let rows = (0..2000)
                 .filter(|at| !stays(at))
                 .map(|at| (key(at), row(at)));
-            table.show(&rows.collect());
-            table.turn();
-            table.settle().unwrap();
-            table.settled();
+            memtable.show(&rows.collect());
+            memtable.rotate();
+            memtable.write_frozen().unwrap();
+            memtable.drop_frozen();
         };
-        table.show(
+        memtable.show(
             &fixed
                 .iter()
                 .map(|key| (key.clone(), Some(IVec::from(&[1]))))
@@ -514,8 +514,8 @@ mod tests {
             let reader = || {
                 let span = Span::prefix(b"k");
                 while !over.load(Relaxed) {
-                    let found = table.scan(&span, usize::MAX).unwrap();
-                    let mut back = table.scan_back(&span, usize::MAX).unwrap();
+                    let found = memtable.scan(&span, usize::MAX).unwrap();
+                    let mut back = memtable.scan_back(&span, usize::MAX).unwrap();
                     back.reverse();
                     for found in [found, back] {
                         let keys = found.into_iter().map(|(key, _)| key);
@@ -523,7 +523,7 @@ mod tests {
                         assert_eq!(there, fixed);
                     }
                     for key in &fixed {
-                        assert!(table.get(key).unwrap().is_some());
+                        assert!(memtable.get(key).unwrap().is_some());
                     }
                 }
             };

@@ -6,15 +6,15 @@ use kassette_domain::time::Time;
 use serde_json::Value;
 
 use super::MaintenanceError;
-use crate::sled::rows::engine;
-use crate::sled::{audits, keys, records};
+use crate::sled::span::engine;
+use crate::sled::{audits, records, schema};
 
 /// The operator of a task that needs no token, and who acts where no actor is named.
 const SYSTEM: &str = "system";
 
 /// Who asks for a task, when and why.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct AuditNote {
     /// The person behind it, where one was named.
     pub actor: Option<String>,
     /// Why, where it was said.
@@ -23,7 +23,7 @@ pub struct Asked {
     pub at: Time,
 }
 
-impl Asked {
+impl AuditNote {
     /// Without a word of who and why.
     pub const fn at(at: Time) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Asked {
     }
 
     /// Writes the line into a new store, before that takes its place.
-    pub(super) fn note(
+    pub(super) fn write(
         self,
         db: &Db,
         action: &str,
@@ -51,8 +51,8 @@ impl Asked {
             before: before.map(Value::to_string),
             after: after.map(Value::to_string),
         };
-        let last = db.get(keys::AUDIT_END).map_err(|error| engine(&error))?;
-        let last = last.map(|row| records::decode(keys::AUDIT_END, &row));
+        let last = db.get(schema::AUDIT_END).map_err(|error| engine(&error))?;
+        let last = last.map(|row| records::decode(schema::AUDIT_END, &row));
         // A log whose end is damaged is not gone on with: reading the store through has named it.
         let Some(last) = records::readable(last.transpose())? else {
             return Ok(());

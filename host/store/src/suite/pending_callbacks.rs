@@ -8,22 +8,24 @@ use kassette_domain::provider::VendorStatus;
 
 use super::Harness;
 use super::fixtures::*;
-use crate::{Parked, Stepped};
+use crate::{KeptCallback, Stepped};
 
-pub async fn a_parked_report_is_applied_when_its_reference_is_known(harness: &dyn Harness) {
+pub async fn a_pending_report_is_applied_when_its_reference_is_known(harness: &dyn Harness) {
     let store = harness.open().await;
     create(&store, "a", NOW).await;
     done(&store, payment_of("a"), open("one", "sandbox-test"), NOW).await;
     let at = || account("sandbox-test");
     let paid = || Some(report("vendor-1", VendorStatus::Completed));
     for _ in 0..2 {
-        let parked = store.park(at(), "vendor-1".into(), paid(), later(1)).await;
-        assert_eq!(parked, Ok(Parked::Kept));
+        let kept = store
+            .keep_callback(at(), "vendor-1".into(), paid(), later(1))
+            .await;
+        assert_eq!(kept, Ok(KeptCallback::Kept));
     }
-    // The same reference of another account is somebody else's.
+    // The same reference of another account is another one.
     let elsewhere = Some(report("vendor-1", VendorStatus::Failed));
     store
-        .park(
+        .keep_callback(
             account("other-test"),
             "vendor-1".into(),
             elsewhere,
@@ -59,13 +61,13 @@ fn change_events_with_pending(change: &Change) -> impl Iterator<Item = EventType
     std::iter::once(opened).chain(change.events.iter().map(|(kind, ..)| *kind))
 }
 
-pub async fn a_bare_parked_notice_makes_the_vendor_be_asked(harness: &dyn Harness) {
+pub async fn a_bare_pending_callback_makes_the_vendor_be_asked(harness: &dyn Harness) {
     let store = harness.open().await;
     create(&store, "a", NOW).await;
     done(&store, payment_of("a"), open("one", "sandbox-test"), NOW).await;
     let account = account("sandbox-test");
     store
-        .park(account, "vendor-1".into(), None, later(1))
+        .keep_callback(account, "vendor-1".into(), None, later(1))
         .await
         .unwrap();
     let (ledger, _) = done(
@@ -79,13 +81,13 @@ pub async fn a_bare_parked_notice_makes_the_vendor_be_asked(harness: &dyn Harnes
     assert_eq!(store.next_due().await, Ok(ledger.due_at()));
 }
 
-pub async fn a_parked_notice_lives_for_an_hour(harness: &dyn Harness) {
+pub async fn a_pending_callback_lives_for_an_hour(harness: &dyn Harness) {
     let store = harness.open().await;
     create(&store, "a", NOW).await;
     done(&store, payment_of("a"), open("one", "sandbox-test"), NOW).await;
     let paid = Some(report("vendor-1", VendorStatus::Completed));
     store
-        .park(account("sandbox-test"), "vendor-1".into(), paid, NOW)
+        .keep_callback(account("sandbox-test"), "vendor-1".into(), paid, NOW)
         .await
         .unwrap();
     let step = started("one", "vendor-1");
@@ -93,29 +95,29 @@ pub async fn a_parked_notice_lives_for_an_hour(harness: &dyn Harness) {
     assert_eq!(ledger.payment.status, Status::Pending);
 }
 
-pub async fn a_known_reference_is_not_parked(harness: &dyn Harness) {
+pub async fn a_callback_about_a_known_reference_is_not_kept(harness: &dyn Harness) {
     let store = harness.open().await;
     let ledger = pay(&store, "a").await;
-    let parked = store
-        .park(account("sandbox-test"), "vendor-a".into(), None, later(1))
+    let kept = store
+        .keep_callback(account("sandbox-test"), "vendor-a".into(), None, later(1))
         .await;
-    assert_eq!(parked, Ok(Parked::Known(ledger.attempts[0].id)));
+    assert_eq!(kept, Ok(KeptCallback::Known(ledger.attempts[0].id)));
 }
 
 /// More than a store may keep for one reference.
 const MANY: usize = 1000;
 
-pub async fn a_vendor_cannot_park_without_end(harness: &dyn Harness) {
+pub async fn a_vendor_cannot_fill_the_store_with_callbacks(harness: &dyn Harness) {
     let store = harness.open().await;
     let mut full = 0;
     for each in 0..MANY {
         let mut report = report("vendor-1", VendorStatus::Pending);
         report.detail = each.to_string();
         let account = account("sandbox-test");
-        let parked = store.park(account, "vendor-1".into(), Some(report), NOW);
-        match parked.await.unwrap() {
-            Parked::Kept => {}
-            Parked::Full => full += 1,
+        let kept = store.keep_callback(account, "vendor-1".into(), Some(report), NOW);
+        match kept.await.unwrap() {
+            KeptCallback::Kept => {}
+            KeptCallback::Full => full += 1,
             other => panic!("{other:?}"),
         }
         if full > 0 {
@@ -125,6 +127,6 @@ pub async fn a_vendor_cannot_park_without_end(harness: &dyn Harness) {
     assert!(full > 0, "a thousand notices of one reference were kept");
     // Once their hour has passed there is room again.
     let account = account("sandbox-test");
-    let parked = store.park(account, "vendor-1".into(), None, later(3600));
-    assert_eq!(parked.await, Ok(Parked::Kept));
+    let kept = store.keep_callback(account, "vendor-1".into(), None, later(3600));
+    assert_eq!(kept.await, Ok(KeptCallback::Kept));
 }

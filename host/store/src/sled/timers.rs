@@ -1,5 +1,5 @@
-//! What falls due: rows in order of time. Payments that were made together begin with one row for
-//! all of them; each has one of its own as soon as its time changes.
+//! Timers: rows in order of the time when something is due. Payments that were made together begin with one
+//! row for all of them; each has one of its own as soon as its time changes.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,12 +11,15 @@ use kassette_domain::ledger::Change;
 use kassette_domain::time::Time;
 
 use super::Secrets;
-use super::applier::Operation;
-use super::keys::{self, Key};
 use super::ledgers::{self, Loaded};
-use super::register::Place;
-use super::rows::{Rows, Source, Span};
-use super::stored::{Due, PaymentRow};
+use super::operation::Operation;
+use super::payment_index::Position;
+use super::payment_index_rows;
+use super::rows::Rows;
+use super::schema::{self, Key};
+use super::source::Source;
+use super::span::Span;
+use super::stored::{PaymentRow, Timer};
 use super::view::View;
 use crate::Fault;
 
@@ -86,15 +89,19 @@ impl Operation for ClaimDue {
         };
         let mut from = self.from;
         loop {
-            // Those before are removed, but for as long as a chapter of the log lasts their places are
+            // Those before are removed, but for as long as an epoch of the log lasts their places are
             // passed by.
-            let span = Span::prefix(keys::DUE).since(&keys::due_since(from));
+            let span = Span::prefix(schema::TIMERS).since(&schema::timers_since(from));
             let found = claim.rows.scan(&span, 2)?;
-            let time_of = |(key, _): &(Key, IVec)| keys::leading_time(key, keys::DUE);
+            let time_of = |(key, _): &(Key, IVec)| schema::leading_time(key, schema::TIMERS);
             let next = found.get(1).and_then(time_of);
             let first = found.into_iter().next().map(|(key, _)| key);
-            let due =
-                first.map(|key| (keys::leading_time(&key, keys::DUE).unwrap_or_default(), key));
+            let due = first.map(|key| {
+                (
+                    schema::leading_time(&key, schema::TIMERS).unwrap_or_default(),
+                    key,
+                )
+            });
             let Some((due, key)) = due.filter(|(due, _)| *due <= self.now) else {
                 let claimed = claim.claimed;
                 return Ok(Claiming {
@@ -129,8 +136,8 @@ impl Claim<'_, '_> {
     /// Claims what a row is about and removes it; says whether it could be removed. `next` is the time
     /// of the row after it.
     fn row(&mut self, key: Key, due: Time, next: Option<Time>) -> Result<bool, Fault> {
-        match keys::due_about(&key) {
-            Some(keys::Due::One(id)) => {
+        match schema::timer_about(&key) {
+            Some(schema::TimerOf::One(id)) => {
                 // One that was claimed just now stands here again where the lease has no length.
                 if self.claimed.contains(&id) {
                     return Ok(false);
@@ -138,7 +145,7 @@ impl Claim<'_, '_> {
                 self.rows.remove(key);
                 self.one(id, due)?;
             }
-            Some(keys::Due::Together { first, count }) => {
+            Some(schema::TimerOf::Shared { first, count }) => {
                 let looked = count.min(TOGETHER);
                 if !self.members(first, looked, next)? {
                     return Ok(false);
@@ -146,7 +153,7 @@ impl Claim<'_, '_> {
                 self.rows.remove(key);
                 if count > looked {
                     let first = first.saturating_add(looked.into());
-                    let rest = keys::due_together(due, first, count - looked);
+                    let rest = schema::shared_timer(due, first, count - looked);
                     self.rows.put(rest, IVec::default());
                 }
             }
@@ -161,10 +168,10 @@ impl Claim<'_, '_> {
     }
 
     /// Claims payments that were made together; says whether all of them had their turn.
-    fn members(&mut self, first: Place, count: u16, next: Option<Time>) -> Result<bool, Fault> {
+    fn members(&mut self, first: Position, count: u16, next: Option<Time>) -> Result<bool, Fault> {
         let mut members = Vec::new();
         let mut are_known = true;
-        for id in self.rows.at_places(first, count)? {
+        for id in payment_index_rows::at_positions(self.rows, first, count)? {
             let Some(id) = id else {
                 are_known = false;
                 continue;
@@ -184,7 +191,7 @@ impl Claim<'_, '_> {
         }
         if !are_known {
             // Damage must not keep the others waiting for ever; the row may be repaired.
-            let later = keys::due_together(self.much_later(), first, count);
+            let later = schema::shared_timer(self.much_later(), first, count);
             self.rows.put(later, IVec::default());
         }
         Ok(true)
@@ -195,10 +202,10 @@ impl Claim<'_, '_> {
         let Some(mut loaded) = self.loaded(id)? else {
             return Ok(());
         };
-        if loaded.books.due != Some(Due::Own(due)) {
+        if loaded.books.timer != Some(Timer::Own(due)) {
             // Put off while the payment did not read back: from here on it has one row again.
-            if let Some(Due::Own(old)) = loaded.books.due.take() {
-                self.rows.remove(keys::due(old, id));
+            if let Some(Timer::Own(old)) = loaded.books.timer.take() {
+                self.rows.remove(schema::timer(old, id));
             }
         }
         self.claim(loaded)
@@ -206,8 +213,8 @@ impl Claim<'_, '_> {
 
     /// When a payment that was made with others is due, if nothing has happened since.
     fn due_with_others(&mut self, id: PaymentId) -> Result<Option<Time>, Fault> {
-        match PaymentRow::expect(self.rows, id).map(|row| row.books.due) {
-            Ok(Some(Due::Together(at))) => Ok(Some(at)),
+        match PaymentRow::expect(self.rows, id).map(|row| row.books.timer) {
+            Ok(Some(Timer::Shared(at))) => Ok(Some(at)),
             Ok(_) => Ok(None),
             Err(Fault::Corrupt(_)) => self.put_off(id).map(|()| None),
             Err(fault) => Err(fault),
@@ -222,8 +229,8 @@ impl Claim<'_, '_> {
         if claim {
             return self.claim(loaded);
         }
-        loaded.books.due = Some(Due::Own(at));
-        self.rows.put(keys::due(at, id), IVec::default());
+        loaded.books.timer = Some(Timer::Own(at));
+        self.rows.put(schema::timer(at, id), IVec::default());
         let sealer = &self.op.secrets.sealer;
         let (key, row) = PaymentRow::encode(sealer, &loaded.ledger.payment, loaded.books)?;
         self.rows.put(key, row);
@@ -235,7 +242,7 @@ impl Claim<'_, '_> {
         let id = loaded.ledger.payment.id;
         let before = loaded.ledger.clone();
         let mut after = loaded;
-        after.books.due = None;
+        after.books.timer = None;
         after.ledger.payment.claimed_until = Some(self.later());
         let (sealer, now) = (&self.op.secrets.sealer, self.op.now);
         ledgers::save(self.rows, sealer, &before, &after, &Change::default(), now)?;
@@ -254,7 +261,7 @@ impl Claim<'_, '_> {
 
     /// One damaged payment must not keep the others waiting for ever.
     fn put_off(&mut self, id: PaymentId) -> Result<(), Fault> {
-        let later = keys::due(self.much_later(), id);
+        let later = schema::timer(self.much_later(), id);
         self.rows.put(later, IVec::default());
         Ok(())
     }
@@ -274,7 +281,7 @@ pub(super) struct Settled {
 impl Settled {
     pub(super) fn new(from: Time, now: Time) -> Self {
         Self {
-            rest: Span::prefix(keys::DUE).since(&keys::due_since(from)),
+            rest: Span::prefix(schema::TIMERS).since(&schema::timers_since(from)),
             now,
             found: Vec::new(),
             row: None,
@@ -298,9 +305,9 @@ impl Settled {
             return Ok(self.row.is_some());
         };
         if let Some(id) = members.pop() {
-            return match PaymentRow::expect(view, id).map(|row| row.books.due) {
+            return match PaymentRow::expect(view, id).map(|row| row.books.timer) {
                 // The operation puts off what is damaged.
-                Ok(Some(Due::Together(_))) | Err(Fault::Corrupt(_)) => Ok(false),
+                Ok(Some(Timer::Shared(_))) | Err(Fault::Corrupt(_)) => Ok(false),
                 Ok(_) => Ok(true),
                 Err(fault) => Err(fault),
             };
@@ -317,10 +324,12 @@ impl Settled {
         let Some((key, _)) = found.into_iter().next() else {
             return Ok(None);
         };
-        let is_due = keys::leading_time(&key, keys::DUE).is_some_and(|due| due <= self.now);
-        match keys::due_about(&key) {
-            Some(keys::Due::Together { first, count }) if is_due && count <= TOGETHER => {
-                let members: Option<Vec<_>> = view.at_places(first, count)?.into_iter().collect();
+        let is_due = schema::leading_time(&key, schema::TIMERS).is_some_and(|due| due <= self.now);
+        match schema::timer_about(&key) {
+            Some(schema::TimerOf::Shared { first, count }) if is_due && count <= TOGETHER => {
+                let members: Option<Vec<_>> = payment_index_rows::at_positions(view, first, count)?
+                    .into_iter()
+                    .collect();
                 Ok(members.map(|members| (key, members)))
             }
             _ => Ok(None),
@@ -329,36 +338,36 @@ impl Settled {
 }
 
 /// When the next payment is due. Where very many that were made together are paid by now it may say
-/// a time before that: whoever claims then clears them away.
+/// a time before that: the claim clears them away.
 pub(super) fn next(source: &impl Source) -> Result<Option<Time>, Fault> {
-    let mut span = Span::prefix(keys::DUE);
+    let mut span = Span::prefix(schema::TIMERS);
     let mut looks = 0_usize;
     // The earliest of those whose row was made before their time.
     let mut earliest: Option<Time> = None;
     loop {
         let found = source.scan(&span, 1)?;
         let row = found.first().map(|(key, _)| key);
-        let at = row.and_then(|key| keys::leading_time(key, keys::DUE));
+        let at = row.and_then(|key| schema::leading_time(key, schema::TIMERS));
         let (Some(key), Some(at)) = (row, at) else {
             return Ok(earliest);
         };
-        let about = keys::due_about(key);
-        let Some(keys::Due::Together { first, count }) = about else {
+        let about = schema::timer_about(key);
+        let Some(schema::TimerOf::Shared { first, count }) = about else {
             return Ok(Some(earliest.map_or(at, |due| due.min(at))));
         };
         if looks >= usize::from(TOGETHER) || earliest.is_some_and(|due| due <= at) {
             return Ok(Some(earliest.map_or(at, |due| due.min(at))));
         }
-        for id in source.at_places(first, count.min(TOGETHER))? {
+        for id in payment_index_rows::at_positions(source, first, count.min(TOGETHER))? {
             looks += 1;
-            // Whoever claims puts it off.
+            // The claim puts it off.
             let Some(id) = id else { return Ok(Some(at)) };
-            match PaymentRow::expect(source, id).map(|row| row.books.due) {
-                Ok(Some(Due::Together(due))) => {
+            match PaymentRow::expect(source, id).map(|row| row.books.timer) {
+                Ok(Some(Timer::Shared(due))) => {
                     earliest = Some(earliest.map_or(due, |earliest| earliest.min(due)));
                 }
                 Ok(_) => {}
-                // Whoever claims finds out.
+                // The claim finds out.
                 Err(Fault::Corrupt(_)) => return Ok(Some(at)),
                 Err(fault) => return Err(fault),
             }

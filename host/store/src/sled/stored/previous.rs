@@ -8,16 +8,15 @@ use kassette_domain::returns::Told;
 use kassette_domain::work::{WorkItem, WorkKind};
 
 use super::*;
-use crate::sled::keys::Line;
-use crate::sled::ledgers::MAX_TRANSITIONS;
-use crate::sled::rows::Span;
-use crate::sled::table::Table;
+use crate::sled::memtable::Memtable;
+use crate::sled::schema::{self, Line};
+use crate::sled::span::Span;
 
 /// Questions about an attempt after which the layout before counted none.
 const ALL_QUERIES: u8 = 7;
 
 #[derive(Deserialize)]
-struct WrittenBefore {
+struct PreviousPaymentRow {
     merchant: MerchantId,
     origin: Origin,
     environment: Environment,
@@ -44,12 +43,12 @@ struct WrittenBefore {
 
 /// A payment's row. The rate is the one that its two amounts imply; its timeline says when it was
 /// completed.
-pub(in crate::sled) fn payment(table: &Table, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let old: WrittenBefore = records::decode(key, row)?;
+pub(in crate::sled) fn payment(memtable: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+    let old: PreviousPaymentRow = records::decode(key, row)?;
     let rate = Rate::implied(old.due.amount, old.usd)
         .ok_or_else(|| records::damaged(key, "its amounts imply no rate"))?;
-    let completed_at = match (old.status, keys::payment_id(key)) {
-        (Status::Completed, Some(id)) => completed_at(table, id)?,
+    let completed_at = match (old.status, schema::payment_id(key)) {
+        (Status::Completed, Some(id)) => completed_at(memtable, id)?,
         _ => None,
     };
     let new = Written {
@@ -83,10 +82,10 @@ pub(in crate::sled) fn payment(table: &Table, key: &[u8], row: &[u8]) -> Result<
     records::encode(key, &new)
 }
 
-fn completed_at(table: &Table, id: PaymentId) -> Result<Option<Time>, Fault> {
-    let lines = Span::prefix(&keys::lines(id, Line::Transition));
+fn completed_at(memtable: &Memtable, id: PaymentId) -> Result<Option<Time>, Fault> {
+    let lines = Span::prefix(&schema::lines(id, Line::Transition));
     let mut completed_at = None;
-    for (key, row) in table.scan(&lines, MAX_TRANSITIONS.into())? {
+    for (key, row) in memtable.scan(&lines, MAX_TRANSITIONS.into())? {
         let line: Transition = records::decode(&key, &row)?;
         if line.applied && line.from != Status::Completed && line.to == Status::Completed {
             completed_at = Some(line.at);
@@ -96,7 +95,7 @@ fn completed_at(table: &Table, id: PaymentId) -> Result<Option<Time>, Fault> {
 }
 
 #[derive(Deserialize)]
-struct AttemptRowBefore {
+struct PreviousAttemptRow {
     id: AttemptId,
     account: AccountId,
     slot: Slot,
@@ -129,8 +128,8 @@ struct AttemptRowBefore {
 }
 
 /// An attempt's row.
-pub(in crate::sled) fn attempt(_: &Table, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let old: AttemptRowBefore = records::decode(key, row)?;
+pub(in crate::sled) fn attempt(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+    let old: PreviousAttemptRow = records::decode(key, row)?;
     let mut returns = Returns::default();
     let at = old.vendor.as_ref().map_or(old.opened_at, |facts| facts.at);
     let sum = (old.given_back > Minor(0)).then_some(old.given_back);
@@ -185,7 +184,7 @@ pub(in crate::sled) fn attempt(_: &Table, key: &[u8], row: &[u8]) -> Result<IVec
 }
 
 #[derive(Deserialize)]
-struct ReportBefore {
+struct PreviousReport {
     reference: String,
     status: VendorStatus,
     settlement: VendorSettlement,
@@ -195,9 +194,13 @@ struct ReportBefore {
     detail: String,
 }
 
-/// A parked notice's row.
-pub(in crate::sled) fn parked(_: &Table, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let (old, until): (Option<ReportBefore>, Time) = records::decode(key, row)?;
+/// A pending callback's row.
+pub(in crate::sled) fn pending_callback(
+    _: &Memtable,
+    key: &[u8],
+    row: &[u8],
+) -> Result<IVec, Fault> {
+    let (old, until): (Option<PreviousReport>, Time) = records::decode(key, row)?;
     let report = old.map(|old| Report {
         reference: old.reference,
         status: old.status,
@@ -208,11 +211,11 @@ pub(in crate::sled) fn parked(_: &Table, key: &[u8], row: &[u8]) -> Result<IVec,
         detail: old.detail,
         particulars: Particulars::default(),
     });
-    records::encode(key, &ParkedNotice { report, until })
+    records::encode(key, &PendingCallback { report, until })
 }
 
 #[derive(Deserialize)]
-struct WorkItemBefore {
+struct PreviousWorkItem {
     id: WorkId,
     kind: WorkKind,
     payment: PaymentId,
@@ -226,8 +229,8 @@ struct WorkItemBefore {
 }
 
 /// A line of the work list.
-pub(in crate::sled) fn work(_: &Table, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let old: WorkItemBefore = records::decode(key, row)?;
+pub(in crate::sled) fn work(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+    let old: PreviousWorkItem = records::decode(key, row)?;
     let new = WorkItem {
         id: old.id,
         kind: old.kind,

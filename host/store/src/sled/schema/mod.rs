@@ -1,4 +1,4 @@
-//! Where each row stands: one tree, prefixes for its kinds.
+//! The schema: one tree, and in it a prefix for each kind of row.
 //!
 //! | prefix | key | value |
 //! |---|---|---|
@@ -6,29 +6,32 @@
 //! | `pay/` | payment | the payment, sealed parts, book-keeping |
 //! | `att/` | payment, ordinal | an attempt, sealed parts |
 //! | `atx/` | attempt | payment, ordinal |
-//! | `reg/` | place | some payments in order of arrival, by what they are found: see `register` |
+//! | `reg/` | position | some payments in order of arrival, by what they are found: see `payment_index` |
 //! | `rtn/` | half of the hash of the return token | payment, ordinal |
 //! | `ref/` | account, vendor's reference | payment, ordinal |
 //! | `fnd/` | half of the hash of a reference, time, payment, ordinal | – ; attempts by references for searching |
-//! | `due/` | time, payment; or time, place, number: payments made together | – |
+//! | `due/` | time, payment; or time, position, number: payments made together | – |
 //! | `lag/` | time, rule, payment | – ; payments that were not over when they were to be forgotten |
 //! | `use/` | account, attempt | – |
 //! | `tml/` | payment, kind, ordinal | a line of the timeline |
 //! | `evt/` | payment, ordinal | an event |
-//! | `prk/`, `pkx/`, `pkc/` | parked notices, their ends, their number per account | |
+//! | `prk/`, `pkx/`, `pkc/` | pending callbacks, their ends, their number per account | |
 //! | `wrk/`, `wro/`, `wrx/`, `wra/` | the work list: all, open, by id, open by attempt and kind | |
 //! | `mer/` | merchant | a merchant |
-//! | `non/` | time, group | nonces that the group has taken, the last of them until then: see `nonces` |
+//! | `non/` | time, group | nonces that the group has taken, the last of them until then: see `taken_nonces` |
 //! | `key/`, `kid/`, `kow/`, `ksn/` | API keys by hash, by id, by owner; when they were last seen | |
 //! | `opr/`, `oid/`, `otm/` | operators by hash, by id, newest first | |
 //! | `swt/` | account | whether it is switched on |
 //! | `aud/` | number | a line of the audit log |
 //!
-//! Rows of webhooks stand in `hook_keys`, those of the connect exchange in `connect_keys`.
+//! Rows of webhooks stand in `webhooks`, those of resellers in `resellers`, those of the connect exchange in
+//! `connect`.
 //!
 //! Numbers are big-endian, so that keys stand in order; "newest first" is a time counted down.
 
-use std::ops::Bound;
+pub(super) mod connect;
+pub(super) mod resellers;
+pub(super) mod webhooks;
 
 use kassette_domain::id::{
     AccountId, AttemptId, Digest, KeyId, MerchantId, OperatorId, PaymentId, WorkId,
@@ -37,9 +40,7 @@ use kassette_domain::key::{KeyOwner, TokenHash};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
 
-use super::register::Place;
-use super::retention::Rule;
-use super::rows::Written;
+use super::payment_index::Position;
 
 /// A row's key.
 pub(super) type Key = Vec<u8>;
@@ -53,13 +54,13 @@ pub(super) const GROUP: &[u8] = b"meta/group";
 pub(super) const PROBE: &[u8] = b"meta/probe";
 
 pub(super) const PAYMENTS: &[u8] = b"pay/";
-pub(super) const REGISTER: &[u8] = b"reg/";
+pub(super) const PAYMENT_INDEX: &[u8] = b"reg/";
 pub(super) const RETENTION: &[u8] = b"meta/retention";
 pub(super) const LAGGARDS: &[u8] = b"lag/";
-pub(super) const DUE: &[u8] = b"due/";
+pub(super) const TIMERS: &[u8] = b"due/";
 pub(super) const IN_USE: &[u8] = b"use/";
 pub(super) const REFERENCES: &[u8] = b"ref/";
-pub(super) const PARKED_ENDS: &[u8] = b"pkx/";
+pub(super) const PENDING_CALLBACK_ENDS: &[u8] = b"pkx/";
 pub(super) const ALL_WORK: &[u8] = b"wrk/";
 pub(super) const OPEN_WORK: &[u8] = b"wro/";
 pub(super) const MERCHANTS: &[u8] = b"mer/";
@@ -103,13 +104,6 @@ pub(super) fn payment_id(key: &[u8]) -> Option<PaymentId> {
     Some(PaymentId::from_bytes(id))
 }
 
-/// The payments whose own rows a group has written.
-pub(super) fn of_payments(written: &Written) -> impl Iterator<Item = PaymentId> {
-    let rows = written.range::<[u8], _>((Bound::Included(PAYMENTS), Bound::Unbounded));
-    rows.map_while(|(key, _)| key.strip_prefix(PAYMENTS))
-        .filter_map(|id| id.try_into().ok().map(PaymentId::from_bytes))
-}
-
 pub(super) fn attempt(payment: PaymentId, ordinal: u8) -> Key {
     key(&[b"att/", payment.as_bytes(), &[ordinal]])
 }
@@ -124,17 +118,17 @@ pub(super) fn attempt_index(id: AttemptId) -> Key {
     key(&[b"atx/", id.as_bytes()])
 }
 
-pub(super) fn registered(first: Place) -> Key {
-    key(&[REGISTER, &first.to_be_bytes()])
+pub(super) fn payment_index(first: Position) -> Key {
+    key(&[PAYMENT_INDEX, &first.to_be_bytes()])
 }
 
-/// The place of the first payment in a row of `reg/`, from its key.
-pub(super) fn registered_first(key: &[u8]) -> Option<Place> {
-    let first = key.strip_prefix(REGISTER)?.try_into().ok()?;
-    Some(Place::from_be_bytes(first))
+/// The position of the first payment in a row of `reg/`, from its key.
+pub(super) fn payment_index_first(key: &[u8]) -> Option<Position> {
+    let first = key.strip_prefix(PAYMENT_INDEX)?.try_into().ok()?;
+    Some(Position::from_be_bytes(first))
 }
 
-/// By half of the hash, of which no two are alike either: whoever asks compares the whole.
+/// By half of the hash, of which no two are alike either: the reader compares the whole.
 pub(super) fn returning(token: TokenHash) -> Key {
     let (half, _) = token.0.split_at(16);
     key(&[b"rtn/", half])
@@ -176,48 +170,48 @@ pub(super) fn referred_by(
     key(&[&referred(reference, created_at, payment), &[ordinal]])
 }
 
-pub(super) fn due(at: Time, payment: PaymentId) -> Key {
-    key(&[DUE, &ascending(at), payment.as_bytes()])
+pub(super) fn timer(at: Time, payment: PaymentId) -> Key {
+    key(&[TIMERS, &ascending(at), payment.as_bytes()])
+}
+
+/// What the keys of `due/` at a time begin with.
+pub(super) fn timers_since(at: Time) -> Key {
+    key(&[TIMERS, &ascending(at)])
 }
 
 /// Payments that were made together, at the time when the first of them falls due.
-/// What the keys of `due/` at a time begin with.
-pub(super) fn due_since(at: Time) -> Key {
-    key(&[DUE, &ascending(at)])
-}
-
-pub(super) fn due_together(at: Time, first: Place, count: u16) -> Key {
+pub(super) fn shared_timer(at: Time, first: Position, count: u16) -> Key {
     key(&[
-        DUE,
+        TIMERS,
         &ascending(at),
         &first.to_be_bytes(),
         &count.to_be_bytes(),
     ])
 }
 
-/// Whom a row of `due/` is about.
+/// Which payments a row of `due/` is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum TimerOf {
     One(PaymentId),
-    Together { first: Place, count: u16 },
+    Shared { first: Position, count: u16 },
 }
 
-/// Whom a key of `due/` is about.
-pub(super) fn due_about(key: &[u8]) -> Option<Due> {
-    let about = key.get(DUE.len() + 8..)?;
+/// Which payments a key of `due/` is about.
+pub(super) fn timer_about(key: &[u8]) -> Option<TimerOf> {
+    let about = key.get(TIMERS.len() + 8..)?;
     if let Ok(id) = <[u8; 16]>::try_from(about) {
-        return Some(Due::One(PaymentId::from_bytes(id)));
+        return Some(TimerOf::One(PaymentId::from_bytes(id)));
     }
     let (first, count) = about.split_first_chunk()?;
-    Some(Due::Together {
-        first: Place::from_be_bytes(*first),
+    Some(TimerOf::Shared {
+        first: Position::from_be_bytes(*first),
         count: u16::from_be_bytes(count.try_into().ok()?),
     })
 }
 
 /// A payment that a rule looks at again.
-pub(super) fn laggard(at: Time, rule: Rule, payment: PaymentId) -> Key {
-    key(&[LAGGARDS, &ascending(at), &[rule.tag()], payment.as_bytes()])
+pub(super) fn laggard(at: Time, rule: u8, payment: PaymentId) -> Key {
+    key(&[LAGGARDS, &ascending(at), &[rule], payment.as_bytes()])
 }
 
 /// The rule and the payment in a key of `lag/`.
@@ -262,8 +256,8 @@ pub(super) fn event(payment: PaymentId, ordinal: u16) -> Key {
     key(&[&events(payment), &ordinal.to_be_bytes()])
 }
 
-/// All notices parked for a reference; its length stands before it, so that none is another's prefix.
-pub(super) fn parked_for(account: &AccountId, reference: &str) -> Key {
+/// All callbacks pending for a reference; its length stands before it, so that none is another's prefix.
+pub(super) fn pending_callbacks_for(account: &AccountId, reference: &str) -> Key {
     let length = u32::try_from(reference.len()).unwrap_or(u32::MAX);
     key(&[
         b"prk/",
@@ -274,20 +268,23 @@ pub(super) fn parked_for(account: &AccountId, reference: &str) -> Key {
     ])
 }
 
-pub(super) fn parked(account: &AccountId, reference: &str, ordinal: u32) -> Key {
-    key(&[&parked_for(account, reference), &ordinal.to_be_bytes()])
+pub(super) fn pending_callback(account: &AccountId, reference: &str, ordinal: u32) -> Key {
+    key(&[
+        &pending_callbacks_for(account, reference),
+        &ordinal.to_be_bytes(),
+    ])
 }
 
-pub(super) fn parked_end(until: Time, parked: &[u8]) -> Key {
-    key(&[PARKED_ENDS, &ascending(until), parked])
+pub(super) fn pending_callback_end(until: Time, callback: &[u8]) -> Key {
+    key(&[PENDING_CALLBACK_ENDS, &ascending(until), callback])
 }
 
 /// The row of `prk/` that a key of `pkx/` is about.
-pub(super) fn parked_of_end(end: &[u8]) -> Option<&[u8]> {
-    end.get(PARKED_ENDS.len() + 8..)
+pub(super) fn pending_callback_of_end(end: &[u8]) -> Option<&[u8]> {
+    end.get(PENDING_CALLBACK_ENDS.len() + 8..)
 }
 
-pub(super) fn parked_count(account: &[u8]) -> Key {
+pub(super) fn pending_callback_count(account: &[u8]) -> Key {
     key(&[b"pkc/", account])
 }
 
@@ -397,26 +394,31 @@ mod tests {
     fn what_is_due_stands_in_order_of_time() {
         let id = PaymentId::from_bytes([9; 16]);
         let (early, late) = (Time::from_secs(1), Time::from_secs(2));
-        let together = due_together(late, 7, 3);
-        assert!(due(early, id) < together && together < due(Time::from_secs(3), id));
-        assert_eq!(leading_time(&due(late, id), DUE), Some(late));
-        assert_eq!(leading_time(&together, DUE), Some(late));
-        assert_eq!(due_about(&due(late, id)), Some(Due::One(id)));
-        let about = Due::Together { first: 7, count: 3 };
-        assert_eq!(due_about(&together), Some(about));
-        assert_eq!(due_about(&together[..17]), None);
+        let together = shared_timer(late, 7, 3);
+        assert!(timer(early, id) < together && together < timer(Time::from_secs(3), id));
+        assert_eq!(leading_time(&timer(late, id), TIMERS), Some(late));
+        assert_eq!(leading_time(&together, TIMERS), Some(late));
+        assert_eq!(timer_about(&timer(late, id)), Some(TimerOf::One(id)));
+        let about = TimerOf::Shared { first: 7, count: 3 };
+        assert_eq!(timer_about(&together), Some(about));
+        assert_eq!(timer_about(&together[..17]), None);
     }
 
     #[test]
     fn no_reference_is_anothers_prefix() {
         let account = AccountId::parse("sandbox-test").unwrap();
-        assert!(!parked(&account, "ab", 0).starts_with(&parked_for(&account, "a")));
+        assert!(
+            !pending_callback(&account, "ab", 0).starts_with(&pending_callbacks_for(&account, "a"))
+        );
         assert_eq!(
-            account_in(&parked(&account, "x", 1)),
+            account_in(&pending_callback(&account, "x", 1)),
             Some(&b"sandbox-test"[..])
         );
         let until = Time::from_secs(3);
-        let row = parked(&account, "x", 1);
-        assert_eq!(parked_of_end(&parked_end(until, &row)), Some(&row[..]));
+        let row = pending_callback(&account, "x", 1);
+        assert_eq!(
+            pending_callback_of_end(&pending_callback_end(until, &row)),
+            Some(&row[..])
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Where the rows of resellers stand.
+//! Keys of the rows of resellers stand.
 //!
 //! | prefix | key | value |
 //! |---|---|---|
@@ -8,7 +8,7 @@
 //! | `ivt/` | hash of the token | its invitation |
 //! | `ivn/` | reseller | how many invitations it has |
 //! | `dlg/` | reseller, merchant | a delegation |
-//! | `rel/` | reseller, newest first, invitation or merchant | –; everybody it has to do with |
+//! | `rel/` | reseller, newest first, invitation or merchant | –; all that it has to do with |
 //! | `cns/` | hash of a code's first characters | a consent code |
 //! | `cnx/` | end, hash | –; when a consent code ends |
 //! | `rpy/` | reseller, merchant, environment, newest first, payment | –; payments that it made |
@@ -20,64 +20,56 @@ use kassette_domain::order::ClientRef;
 use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::time::Time;
 
-use super::keys::Key;
+use super::{Key, key, newest_first};
 
-pub(super) const COUNT: &[u8] = b"meta/resellers";
-pub(super) const RESELLERS: &[u8] = b"rsl/";
-pub(super) const INVITATIONS: &[u8] = b"inv/";
-pub(super) const INVITED: &[u8] = b"ivn/";
-pub(super) const DELEGATIONS: &[u8] = b"dlg/";
-pub(super) const CONSENT_ENDS: &[u8] = b"cnx/";
+pub(in crate::sled) const COUNT: &[u8] = b"meta/resellers";
+pub(in crate::sled) const RESELLERS: &[u8] = b"rsl/";
+pub(in crate::sled) const INVITATIONS: &[u8] = b"inv/";
+pub(in crate::sled) const INVITED: &[u8] = b"ivn/";
+pub(in crate::sled) const DELEGATIONS: &[u8] = b"dlg/";
+pub(in crate::sled) const CONSENT_ENDS: &[u8] = b"cnx/";
 /// Bytes of a key of `rel/` behind the reseller: a time, a tag, an id.
-pub(super) const RELATION_TAIL: usize = 25;
+pub(in crate::sled) const RELATION_TAIL: usize = 25;
 /// Bytes of a key of `rpy/` behind the environment: a time and an id.
-pub(super) const PAYMENT_TAIL: usize = 24;
+pub(in crate::sled) const PAYMENT_TAIL: usize = 24;
 
-fn key(parts: &[&[u8]]) -> Key {
-    parts.concat()
-}
-
-const fn newest_first(at: Time) -> [u8; 8] {
-    (u64::MAX - at.as_millis()).to_be_bytes()
-}
-
-pub(super) fn reseller(id: ResellerId) -> Key {
+pub(in crate::sled) fn reseller(id: ResellerId) -> Key {
     key(&[RESELLERS, &id.0.to_be_bytes()])
 }
 
-pub(super) fn invitation(id: InvitationId) -> Key {
+pub(in crate::sled) fn invitation(id: InvitationId) -> Key {
     key(&[INVITATIONS, id.as_bytes()])
 }
 
 /// The invitation in a key of `inv/`.
-pub(super) fn invitation_id(key: &[u8]) -> Option<InvitationId> {
+pub(in crate::sled) fn invitation_id(key: &[u8]) -> Option<InvitationId> {
     let id = key.strip_prefix(INVITATIONS)?.try_into().ok()?;
     Some(InvitationId::from_bytes(id))
 }
 
-pub(super) fn references_of(reseller: ResellerId) -> Key {
+pub(in crate::sled) fn references_of(reseller: ResellerId) -> Key {
     key(&[b"ivr/", &reseller.0.to_be_bytes()])
 }
 
-pub(super) fn reference(reseller: ResellerId, reference: &ClientRef) -> Key {
+pub(in crate::sled) fn reference(reseller: ResellerId, reference: &ClientRef) -> Key {
     key(&[&references_of(reseller), reference.as_str().as_bytes()])
 }
 
-pub(super) fn invitation_token(hash: TokenHash) -> Key {
+pub(in crate::sled) fn invitation_token(hash: TokenHash) -> Key {
     key(&[b"ivt/", &hash.0])
 }
 
-pub(super) fn invited(reseller: ResellerId) -> Key {
+pub(in crate::sled) fn invited(reseller: ResellerId) -> Key {
     key(&[INVITED, &reseller.0.to_be_bytes()])
 }
 
 /// The reseller in a key of `ivn/`.
-pub(super) fn invited_by(key: &[u8]) -> Option<ResellerId> {
+pub(in crate::sled) fn invited_by(key: &[u8]) -> Option<ResellerId> {
     let number = key.strip_prefix(INVITED)?.try_into().ok()?;
     Some(ResellerId(u64::from_be_bytes(number)))
 }
 
-pub(super) fn delegation(reseller: ResellerId, merchant: MerchantId) -> Key {
+pub(in crate::sled) fn delegation(reseller: ResellerId, merchant: MerchantId) -> Key {
     key(&[
         DELEGATIONS,
         &reseller.0.to_be_bytes(),
@@ -85,20 +77,20 @@ pub(super) fn delegation(reseller: ResellerId, merchant: MerchantId) -> Key {
     ])
 }
 
-pub(super) fn relations_of(reseller: ResellerId) -> Key {
+pub(in crate::sled) fn relations_of(reseller: ResellerId) -> Key {
     key(&[b"rel/", &reseller.0.to_be_bytes()])
 }
 
-/// Somebody that a reseller has to do with.
+/// An invitation or a merchant that a reseller has to do with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Relation {
+pub(in crate::sled) enum Relation {
     /// Because it was invited.
     Invitation(InvitationId),
     /// Because an operator authorized for it before it was ever invited.
     Merchant(MerchantId),
 }
 
-pub(super) fn relation(reseller: ResellerId, at: Time, relation: Relation) -> Key {
+pub(in crate::sled) fn relation(reseller: ResellerId, at: Time, relation: Relation) -> Key {
     let mut id = [0; 17];
     match relation {
         Relation::Invitation(invitation) => {
@@ -114,7 +106,7 @@ pub(super) fn relation(reseller: ResellerId, at: Time, relation: Relation) -> Ke
 }
 
 /// Whom a key of `rel/` is about.
-pub(super) fn read_relation(key: &[u8]) -> Option<Relation> {
+pub(in crate::sled) fn read_relation(key: &[u8]) -> Option<Relation> {
     let (tag, id) = key.last_chunk::<17>()?.split_first()?;
     match tag {
         b'i' => Some(Relation::Invitation(InvitationId::from_bytes(
@@ -127,22 +119,22 @@ pub(super) fn read_relation(key: &[u8]) -> Option<Relation> {
     }
 }
 
-pub(super) fn consent(handle: TokenHash) -> Key {
+pub(in crate::sled) fn consent(handle: TokenHash) -> Key {
     key(&[b"cns/", &handle.0])
 }
 
-pub(super) fn consent_end(at: Time, handle: TokenHash) -> Key {
+pub(in crate::sled) fn consent_end(at: Time, handle: TokenHash) -> Key {
     key(&[CONSENT_ENDS, &at.as_millis().to_be_bytes(), &handle.0])
 }
 
 /// What a key of `cnx/` says.
-pub(super) fn read_consent_end(key: &[u8]) -> Option<(Time, TokenHash)> {
+pub(in crate::sled) fn read_consent_end(key: &[u8]) -> Option<(Time, TokenHash)> {
     let (time, handle) = key.strip_prefix(CONSENT_ENDS)?.split_first_chunk()?;
     let at = Time::from_millis(u64::from_be_bytes(*time));
     Some((at, TokenHash(handle.try_into().ok()?)))
 }
 
-pub(super) fn payments_of(
+pub(in crate::sled) fn payments_of(
     reseller: ResellerId,
     merchant: MerchantId,
     environment: Environment,
@@ -160,7 +152,7 @@ pub(super) fn payments_of(
 }
 
 /// Where a payment stands among its reseller's; none for one that its merchant made.
-pub(super) fn payment_of(payment: &Payment) -> Option<Key> {
+pub(in crate::sled) fn payment_of(payment: &Payment) -> Option<Key> {
     let Origin::Reseller { reseller, .. } = &payment.origin else {
         return None;
     };
@@ -173,7 +165,7 @@ pub(super) fn payment_of(payment: &Payment) -> Option<Key> {
 }
 
 /// The payment in a key of `rpy/`.
-pub(super) fn listed_payment(key: &[u8]) -> Option<PaymentId> {
+pub(in crate::sled) fn listed_payment(key: &[u8]) -> Option<PaymentId> {
     key.last_chunk().copied().map(PaymentId::from_bytes)
 }
 

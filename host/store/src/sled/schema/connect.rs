@@ -1,4 +1,4 @@
-//! Where the rows of the connect exchange stand.
+//! Keys of the rows of the connect exchange stand.
 //!
 //! | prefix | key | value |
 //! |---|---|---|
@@ -12,45 +12,40 @@ use kassette_domain::id::MerchantId;
 use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::time::Time;
 
-use super::keys::Key;
+use super::{Key, key, newest_first};
 
-pub(super) const CODES: &[u8] = b"cxc/";
-pub(super) const CODE_ENDS: &[u8] = b"cxe/";
-pub(super) const CODES_OF: &[u8] = b"cxm/";
-pub(super) const CONNECTIONS: &[u8] = b"cxn/";
+pub(in crate::sled) const CODES: &[u8] = b"cxc/";
+pub(in crate::sled) const CODE_ENDS: &[u8] = b"cxe/";
+pub(in crate::sled) const CODES_OF: &[u8] = b"cxm/";
+pub(in crate::sled) const CONNECTIONS: &[u8] = b"cxn/";
 
-fn key(parts: &[&[u8]]) -> Key {
-    parts.concat()
-}
-
-pub(super) fn code(hash: TokenHash) -> Key {
+pub(in crate::sled) fn code(hash: TokenHash) -> Key {
     key(&[CODES, &hash.0])
 }
 
-pub(super) fn end_of(code: &ConnectCode) -> Key {
+pub(in crate::sled) fn end_of(code: &ConnectCode) -> Key {
     let ends = code.expires_at.as_millis().to_be_bytes();
     key(&[CODE_ENDS, &ends, &code.hash.0])
 }
 
 /// What a key of `cxe/` says.
-pub(super) fn read_end(end: &[u8]) -> Option<(Time, TokenHash)> {
+pub(in crate::sled) fn read_end(end: &[u8]) -> Option<(Time, TokenHash)> {
     let (ends, hash) = end.strip_prefix(CODE_ENDS)?.split_first_chunk()?;
     let ends = Time::from_millis(u64::from_be_bytes(*ends));
     Some((ends, TokenHash(hash.try_into().ok()?)))
 }
 
-pub(super) fn codes_of(merchant: MerchantId) -> Key {
+pub(in crate::sled) fn codes_of(merchant: MerchantId) -> Key {
     key(&[CODES_OF, &merchant.0.to_be_bytes()])
 }
 
-pub(super) fn code_of(code: &ConnectCode) -> Key {
-    let newest_first = (u64::MAX - code.created_at.as_millis()).to_be_bytes();
+pub(in crate::sled) fn code_of(code: &ConnectCode) -> Key {
     let id = code.id.as_bytes();
-    key(&[&codes_of(code.merchant), &newest_first, id])
+    key(&[&codes_of(code.merchant), &newest_first(code.created_at), id])
 }
 
 /// The origin is the rest, so none is another's prefix.
-pub(super) fn connection(
+pub(in crate::sled) fn connection(
     merchant: MerchantId,
     environment: Environment,
     origin: &SiteOrigin,

@@ -1,6 +1,6 @@
 use super::listing::{MAX_STEPS, MAX_WALK};
 use super::*;
-use crate::sled::period::Period;
+use crate::sled::payment_index::period::Period;
 use proptest::prelude::*;
 
 fn entry(number: u32, order: u8, merchant: u64, at: u64) -> Entry {
@@ -17,14 +17,14 @@ fn entry(number: u32, order: u8, merchant: u64, at: u64) -> Entry {
 }
 
 /// All of a list that was made in a period, page by page.
-fn walk(register: &Register, list: List, period: Period, page: usize) -> Vec<Place> {
-    let mut places = Vec::new();
+fn walk(index: &PaymentIndex, list: List, period: Period, page: usize) -> Vec<Position> {
+    let mut positions = Vec::new();
     let mut after = None;
     loop {
-        let walked = register.listed(list, period, after, page);
-        places.extend(walked.places);
+        let walked = index.listed(list, period, after, page);
+        positions.extend(walked.positions);
         if walked.ended {
-            return places;
+            return positions;
         }
         after = walked.last;
     }
@@ -40,22 +40,22 @@ proptest! {
         page in 1_usize..70,
         between in (prop::option::of(0_u64..55), prop::option::of(0_u64..55)),
     ) {
-        let mut register = Register::default();
+        let mut index = PaymentIndex::default();
         let mut model = Vec::new();
         for (number, (order, merchant, at)) in made.into_iter().enumerate() {
             let (number, at) = (u32::try_from(number).unwrap(), at * millis);
             let entry = entry(number, order, merchant, at);
-            register.enter(&entry);
+            index.enter(&entry);
             model.push((at, number, order, merchant, entry));
         }
-        prop_assert_eq!(register.len(), model.len());
+        prop_assert_eq!(index.len(), model.len());
         for (_, number, .., entry) in &model {
             for mark in [Mark::Reference, Mark::Token] {
-                let found: Vec<_> = register.found(mark, entry.marks[mark as usize]).collect();
+                let found: Vec<_> = index.found(mark, entry.marks[mark as usize]).collect();
                 prop_assert_eq!(found, vec![*number]);
             }
         }
-        let all = |list| walk(&register, list, Period::default(), page);
+        let all = |list| walk(&index, list, Period::default(), page);
         let expected = |fits: &dyn Fn(u8, u64) -> bool| {
             let mut fitting: Vec<_> = model.iter().filter(|m| fits(m.2, m.3)).collect();
             fitting.sort_by_key(|m| std::cmp::Reverse((m.0, m.1)));
@@ -81,10 +81,10 @@ proptest! {
         let time = |at: u64| Time::from_millis(at * millis);
         let period = Period { since: between.0.map(time), until: between.1.map(time) };
         for list in [List::All, List::Of(MerchantId(1)), List::With([0, 0, 0, 2])] {
-            let made = |place: &Place| Time::from_millis(model[*place as usize].0);
+            let made = |position: &Position| Time::from_millis(model[*position as usize].0);
             let mut wanted = all(list);
-            wanted.retain(|place| period.holds(made(place)));
-            prop_assert_eq!(walk(&register, list, period, page), wanted);
+            wanted.retain(|position| period.holds(made(position)));
+            prop_assert_eq!(walk(&index, list, period, page), wanted);
         }
     }
 }
@@ -92,10 +92,10 @@ proptest! {
 #[test]
 fn a_period_long_ago_is_found_without_passing_all_that_came_later() {
     let count = u32::try_from(MAX_WALK * 4).unwrap();
-    let mut register = Register::default();
+    let mut index = PaymentIndex::default();
     for number in 0..count {
         // Every other payment is one merchant's.
-        register.enter(&entry(number, 0, (number % 2).into(), number.into()));
+        index.enter(&entry(number, 0, (number % 2).into(), number.into()));
     }
     let at = |number: u32| Some(Time::from_millis(number.into()));
     for (list, step) in [(List::All, 1), (List::Of(MerchantId(1)), 2)] {
@@ -103,16 +103,16 @@ fn a_period_long_ago_is_found_without_passing_all_that_came_later() {
             since: at(101),
             until: at(201),
         };
-        let found = register.listed(list, old, None, 1000);
+        let found = index.listed(list, old, None, 1000);
         let wanted: Vec<_> = (101..201).step_by(step).collect();
         let wanted: Vec<_> = wanted.into_iter().rev().collect();
-        assert_eq!((found.places, found.ended), (wanted, true));
+        assert_eq!((found.positions, found.ended), (wanted, true));
         let lately = Period {
             since: at(count - 10),
             until: None,
         };
-        let found = register.listed(list, lately, None, 1000);
-        assert_eq!((found.places.len(), found.ended), (10 / step, true));
+        let found = index.listed(list, lately, None, 1000);
+        assert_eq!((found.positions.len(), found.ended), (10 / step, true));
     }
     // Where it cannot be found so, a look ends all the same and says where it stands.
     let order = List::With([0; 4]);
@@ -120,9 +120,9 @@ fn a_period_long_ago_is_found_without_passing_all_that_came_later() {
         since: None,
         until: at(1),
     };
-    let found = register.listed(order, old, None, 1000);
-    assert_eq!((found.places.len(), found.ended), (0, false));
-    assert_eq!(walk(&register, order, old, 1000), [0]);
+    let found = index.listed(order, old, None, 1000);
+    assert_eq!((found.positions.len(), found.ended), (0, false));
+    assert_eq!(walk(&index, order, old, 1000), [0]);
 }
 
 /// Numbers that look like hashes, the same each time.
@@ -144,28 +144,28 @@ fn every_payment_is_found_however_many_buckets_were_added() {
     const ORDERS: u32 = 1000;
     // Full buckets are doubled twice, and some a third time.
     let count = u32::try_from(LEAST_BUCKETS * LOAD * 5).unwrap();
-    let mut grown = Register::default();
-    let mut reserved = Register::default();
+    let mut grown = PaymentIndex::default();
+    let mut reserved = PaymentIndex::default();
     reserved.reserve(count as usize);
     for number in 0..count {
         let entry = hashed(number, ORDERS);
         grown.enter(&entry);
         reserved.enter(&entry);
     }
-    for register in [&grown, &reserved] {
-        assert_eq!(register.buckets.len(), LEAST_BUCKETS * 5);
+    for index in [&grown, &reserved] {
+        assert_eq!(index.buckets.len(), LEAST_BUCKETS * 5);
         let mut listed_at_all = 0;
         for number in 0..count {
             let entry = hashed(number, ORDERS);
             for mark in [Mark::Reference, Mark::Token] {
-                let mut found = register.found(mark, entry.marks[mark as usize]);
-                assert!(found.any(|place| place == number), "{number}");
+                let mut found = index.found(mark, entry.marks[mark as usize]);
+                assert!(found.any(|position| position == number), "{number}");
             }
             let order = entry.marks[Mark::Order as usize];
             if number < ORDERS {
                 let any = Period::default();
-                let listed = register.listed(List::With(order), any, None, count as usize);
-                let listed = listed.places;
+                let listed = index.listed(List::With(order), any, None, count as usize);
+                let listed = listed.positions;
                 let same = (number..count).step_by(ORDERS as usize);
                 assert_eq!(listed, same.rev().collect::<Vec<_>>());
                 listed_at_all += listed.len();
@@ -178,14 +178,14 @@ fn every_payment_is_found_however_many_buckets_were_added() {
 #[test]
 fn nothing_is_found_by_a_hash_that_only_half_fits() {
     let count = u32::try_from(LEAST_BUCKETS * LOAD * 3).unwrap();
-    let mut register = Register::default();
+    let mut index = PaymentIndex::default();
     for number in 0..count {
-        register.enter(&hashed(number, count));
+        index.enter(&hashed(number, count));
     }
     let all: std::collections::HashSet<u32> = (0..count).map(hash).collect();
     for number in 0..count {
         for other in [1, 1 << TAG_AT, 1 << 31].map(|bit| hash(number) ^ bit) {
-            let found = register.found(Mark::Reference, other.to_be_bytes()).next();
+            let found = index.found(Mark::Reference, other.to_be_bytes()).next();
             assert_eq!(found.is_some(), all.contains(&other), "{number}");
         }
     }
