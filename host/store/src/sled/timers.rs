@@ -72,7 +72,7 @@ impl Operation for ClaimDue {
         let (moved, more) = (!settled.is_empty(), settled.len() >= MOST_SETTLED);
         let last = settled
             .last()
-            .and_then(|key| keys::leading_time(key, keys::DUE));
+            .and_then(|key| schema::leading_time(key, schema::TIMERS));
         for key in settled {
             rows.remove(key);
         }

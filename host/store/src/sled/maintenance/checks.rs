@@ -7,7 +7,7 @@ use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::ledger::{Ledger, Transition};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
-use kassette_domain::payment::{Decision, Payment, Settlement, Status};
+use kassette_domain::payment::{Decision, Payment, Status};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
 use serde::de::DeserializeOwned;
@@ -329,9 +329,7 @@ fn contradiction(
         .iter()
         .filter(|event| event.kind == EventType::PaymentCompleted)
         .count();
-    let is_paid =
-        payment.status == Status::Completed && payment.settlement == Settlement::Confirmed;
-    (completed != usize::from(is_paid))
+    (completed != usize::from(payment.is_paid()))
         .then_some("it was told as completed another number of times than it was")
 }
 
