@@ -15,7 +15,7 @@ pub mod event;
 pub mod id;
 pub mod invitation;
 pub mod key;
-pub mod ledger;
+pub mod lifecycle;
 pub mod merchant;
 pub mod method;
 pub mod money;

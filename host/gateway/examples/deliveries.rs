@@ -265,7 +265,7 @@ fn settings() -> Settings {
     Settings {
         public_url: "https://pay.example".into(),
         payment_life: Duration::from_secs(24 * 3600),
-        queries: kassette_domain::ledger::QuerySchedule::default(),
+        queries: kassette_domain::lifecycle::QuerySchedule::default(),
         attempt_life: Duration::from_secs(3600),
         start_deadline: Duration::from_secs(15),
         provider_deadline: Duration::from_secs(8),

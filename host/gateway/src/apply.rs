@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::id::{AttemptId, PaymentId};
-use kassette_domain::ledger::{Act, Asked, Duty, Errand, Ledger, Step, Via};
+use kassette_domain::lifecycle::{
+    Act, Asked, ClaimPurpose, NextAction, PaymentAggregate, Step, Via,
+};
 use kassette_domain::provider::{Report, Wish};
 use kassette_store::{About, Fault, Stepped};
 
@@ -20,7 +22,7 @@ const ACTIONS_MOST: usize = 8;
 #[derive(Clone, Debug)]
 pub(crate) enum Applied {
     /// The machine took it, or said that it changes nothing.
-    Taken(Box<Ledger>),
+    Taken(Box<PaymentAggregate>),
     /// It cannot be used, or names a reference that is another attempt's.
     Unusable,
     /// There is no such attempt.
@@ -31,7 +33,7 @@ pub(crate) enum Applied {
 #[derive(Clone, Debug)]
 pub(crate) enum AttemptClaim {
     /// This task holds the attempt.
-    Taken(Box<Ledger>),
+    Taken(Box<PaymentAggregate>),
     /// Another task holds it, or its state or the payment's does not allow the claim.
     Refused,
     /// There is no such attempt.
@@ -47,14 +49,14 @@ impl Gateway {
         via: Via,
         asked: Option<Asked>,
     ) -> Result<Applied, Fault> {
-        let news = Step::News {
+        let news = Step::Report {
             attempt,
             report,
             via,
             asked,
         };
         match self.step(About::Attempt(attempt), news, None).await? {
-            Stepped::Done { ledger, .. } => Ok(Applied::Taken(Box::new(ledger))),
+            Stepped::Done { aggregate, .. } => Ok(Applied::Taken(Box::new(aggregate))),
             Stepped::Refused { refusal, .. } => {
                 tracing::warn!(
                     attempt.id = %attempt, news.via = via.as_str(), news.refusal = %refusal,
@@ -75,14 +77,18 @@ impl Gateway {
     }
 
     /// Claims an attempt for as long as a call to its vendor may take.
-    pub(crate) async fn claim(&self, id: AttemptId, errand: Errand) -> Result<AttemptClaim, Fault> {
+    pub(crate) async fn claim(
+        &self,
+        id: AttemptId,
+        purpose: ClaimPurpose,
+    ) -> Result<AttemptClaim, Fault> {
         let claim = Step::Claim {
             attempt: id,
-            errand,
+            purpose,
             until: self.lease(),
         };
         Ok(match self.step(About::Attempt(id), claim, None).await? {
-            Stepped::Done { ledger, .. } => AttemptClaim::Taken(Box::new(ledger)),
+            Stepped::Done { aggregate, .. } => AttemptClaim::Taken(Box::new(aggregate)),
             Stepped::Refused { .. } => AttemptClaim::Refused,
             Stepped::ReferenceTaken(_) | Stepped::Unknown => AttemptClaim::Unknown,
         })
@@ -92,23 +98,23 @@ impl Gateway {
     /// payment afterwards; none where it was not asked, or there is no such attempt.
     pub(crate) async fn ask(
         &self,
-        ledger: &Ledger,
+        aggregate: &PaymentAggregate,
         id: AttemptId,
         wish: Wish,
         via: Via,
         limit: Duration,
-    ) -> Result<Option<Ledger>, Fault> {
-        let Some(attempt) = ledger.attempt(id) else {
+    ) -> Result<Option<PaymentAggregate>, Fault> {
+        let Some(attempt) = aggregate.attempt(id) else {
             return Ok(None);
         };
         let asked = Asked {
             wish,
             notices: attempt.notices,
         };
-        let absent = match self.call_query(ledger, attempt, wish, limit).await? {
+        let absent = match self.call_query(aggregate, attempt, wish, limit).await? {
             QueryAnswer::Report(report) => {
                 match self.apply_report(id, *report, via, Some(asked)).await? {
-                    Applied::Taken(ledger) => return Ok(Some(*ledger)),
+                    Applied::Taken(aggregate) => return Ok(Some(*aggregate)),
                     Applied::Unusable => false,
                     Applied::Unknown => return Ok(None),
                 }
@@ -118,16 +124,16 @@ impl Gateway {
             // No silence of the provider's. What made the question due is still there.
             QueryAnswer::Unasked => return Ok(None),
         };
-        let silence = Step::Silence {
+        let silence = Step::QueryFailed {
             attempt: id,
             asked,
             absent,
             scheduled: wish == Wish::Look && via == Via::Query,
         };
         Ok(match self.step(About::Attempt(id), silence, None).await? {
-            Stepped::Done { ledger, .. }
-            | Stepped::Refused { ledger, .. }
-            | Stepped::ReferenceTaken(ledger) => Some(ledger),
+            Stepped::Done { aggregate, .. }
+            | Stepped::Refused { aggregate, .. }
+            | Stepped::ReferenceTaken(aggregate) => Some(aggregate),
             Stepped::Unknown => None,
         })
     }
@@ -136,11 +142,11 @@ impl Gateway {
     /// seconds. None where the provider was not asked.
     pub(crate) async fn look(
         &self,
-        ledger: &Ledger,
+        aggregate: &PaymentAggregate,
         id: AttemptId,
         via: Via,
         spaced: bool,
-    ) -> Result<Option<Ledger>, Fault> {
+    ) -> Result<Option<PaymentAggregate>, Fault> {
         let began = self
             .inner
             .query_throttle
@@ -155,7 +161,7 @@ impl Gateway {
             over: false,
         };
         let limit = self.settings().provider_deadline;
-        let asked = self.ask(ledger, id, Wish::Look, via, limit).await;
+        let asked = self.ask(aggregate, id, Wish::Look, via, limit).await;
         if looking.end() {
             let now = self.now();
             let at = self.inner.query_throttle.lock().next(id, now);
@@ -180,11 +186,12 @@ impl Gateway {
         &self,
         id: AttemptId,
         limit: Duration,
-    ) -> Result<Option<Ledger>, Fault> {
-        let AttemptClaim::Taken(ledger) = self.claim(id, Errand::Close).await? else {
+    ) -> Result<Option<PaymentAggregate>, Fault> {
+        let AttemptClaim::Taken(aggregate) = self.claim(id, ClaimPurpose::Close).await? else {
             return Ok(None);
         };
-        self.ask(&ledger, id, Wish::Close, Via::Query, limit).await
+        self.ask(&aggregate, id, Wish::Close, Via::Query, limit)
+            .await
     }
 
     /// Does what is due about a payment, one action after the other.
@@ -196,13 +203,13 @@ impl Gateway {
     /// The same where the caller holds the lock of the payment.
     pub(crate) async fn reconcile_locked(&self, payment: PaymentId) -> Result<(), Fault> {
         for _ in 0..ACTIONS_MOST {
-            let Some(ledger) = self.store().ledger(About::Payment(payment)).await? else {
+            let Some(aggregate) = self.store().aggregate(About::Payment(payment)).await? else {
                 return Ok(());
             };
-            let Some(duty) = ledger.duty(self.now()) else {
+            let Some(next_action) = aggregate.next_action(self.now()) else {
                 return Ok(());
             };
-            if !self.perform(&ledger, duty).await? {
+            if !self.perform(&aggregate, next_action).await? {
                 return Ok(());
             }
         }
@@ -211,21 +218,25 @@ impl Gateway {
     }
 
     /// Does one action; false where another task does it.
-    async fn perform(&self, ledger: &Ledger, duty: Duty) -> Result<bool, Fault> {
+    async fn perform(
+        &self,
+        aggregate: &PaymentAggregate,
+        next_action: NextAction,
+    ) -> Result<bool, Fault> {
         let limit = self.settings().provider_deadline;
-        match duty {
-            Duty::Capture(id) => self.capture(id).await.map(|done| done.is_some()),
-            Duty::Close(id) => Ok(self.close(id, limit).await?.is_some()),
-            Duty::Look(id) => {
-                if self.look(ledger, id, Via::Query, false).await?.is_some() {
+        match next_action {
+            NextAction::Capture(id) => self.capture(id).await.map(|done| done.is_some()),
+            NextAction::Close(id) => Ok(self.close(id, limit).await?.is_some()),
+            NextAction::Look(id) => {
+                if self.look(aggregate, id, Via::Query, false).await?.is_some() {
                     return Ok(true);
                 }
                 // A look is under way: its answer may be older than what made this due.
                 self.inner.query_throttle.lock().next(id, self.now());
                 Ok(false)
             }
-            Duty::Expire => {
-                let about = About::Payment(ledger.payment.id);
+            NextAction::Expire => {
+                let about = About::Payment(aggregate.payment.id);
                 self.step(about, Step::Act(Act::Expire), None).await?;
                 Ok(true)
             }
@@ -234,13 +245,13 @@ impl Gateway {
 
     /// Captures what the payer approved. The payment afterwards; none where the claim was refused,
     /// because another task captures it or it is wanted no longer.
-    async fn capture(&self, id: AttemptId) -> Result<Option<Ledger>, Fault> {
-        let AttemptClaim::Taken(ledger) = self.claim(id, Errand::Capture).await? else {
+    async fn capture(&self, id: AttemptId) -> Result<Option<PaymentAggregate>, Fault> {
+        let AttemptClaim::Taken(aggregate) = self.claim(id, ClaimPurpose::Capture).await? else {
             return Ok(None);
         };
         let limit = self.settings().provider_deadline;
         let after = self
-            .ask(&ledger, id, Wish::Finish, Via::Query, limit)
+            .ask(&aggregate, id, Wish::Finish, Via::Query, limit)
             .await?;
         let state = after.as_ref().and_then(|after| after.attempt(id));
         let outcome = match state.map(|attempt| attempt.state) {
@@ -258,9 +269,9 @@ impl Gateway {
     pub(crate) async fn release(&self, payment: PaymentId) {
         let about = About::Payment(payment);
         let released = async {
-            let ledger = self.store().ledger(about.clone()).await?;
+            let aggregate = self.store().aggregate(about.clone()).await?;
             let now = self.now();
-            if ledger.is_some_and(|ledger| ledger.duty(now).is_none()) {
+            if aggregate.is_some_and(|aggregate| aggregate.next_action(now).is_none()) {
                 self.step(about, Step::Release, None).await?;
             }
             Ok::<_, Fault>(())

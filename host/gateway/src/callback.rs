@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use kassette_domain::id::{AccountId, AttemptId};
-use kassette_domain::ledger::{Ledger, NewWork, Step, Via};
+use kassette_domain::lifecycle::{NewWork, PaymentAggregate, Step, Via};
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
     Acknowledged, Incoming, Notice, Refused, Report, Subject, VendorStatus,
@@ -283,10 +283,10 @@ impl Gateway {
     ) -> Result<(), NotStored> {
         match notice.about {
             Subject::Attempt(id) => {
-                let ledger = self.store().ledger(About::Attempt(id)).await?;
-                let known = ledger.is_some();
-                let ours = ledger.is_some_and(|ledger| {
-                    let attempt = ledger.attempt(id);
+                let aggregate = self.store().aggregate(About::Attempt(id)).await?;
+                let known = aggregate.is_some();
+                let ours = aggregate.is_some_and(|aggregate| {
+                    let attempt = aggregate.attempt(id);
                     attempt.is_some_and(|attempt| attempt.account == *account)
                 });
                 match (ours, known) {
@@ -312,8 +312,8 @@ impl Gateway {
                     account: account.clone(),
                     reference: reference.clone(),
                 };
-                let known = self.store().ledger(about).await?;
-                match known.and_then(|ledger| bearer(&ledger, account, &reference)) {
+                let known = self.store().aggregate(about).await?;
+                match known.and_then(|aggregate| bearer(&aggregate, account, &reference)) {
                     Some(id) => self.tell(id, notice.report).await?,
                     None => match source {
                         Source::Provider => self.park(account, reference, notice.report).await?,
@@ -389,20 +389,23 @@ impl Gateway {
             account: account.clone(),
             reference,
         };
-        match self.store().ledger(about).await? {
-            Some(ledger) => self.ask_as_early_notices_want(&ledger).await,
+        match self.store().aggregate(about).await? {
+            Some(aggregate) => self.ask_as_early_notices_want(&aggregate).await,
             None => Ok(()),
         }
     }
 
     /// Has those attempts of a payment asked about whose references were told before they were known.
-    pub(crate) async fn ask_as_early_notices_want(&self, ledger: &Ledger) -> Result<(), Fault> {
+    pub(crate) async fn ask_as_early_notices_want(
+        &self,
+        aggregate: &PaymentAggregate,
+    ) -> Result<(), Fault> {
         let early = &self.inner.early;
         if early.is_empty() {
             return Ok(());
         }
         let now = self.now();
-        for attempt in &ledger.attempts {
+        for attempt in &aggregate.attempts {
             let mut told = false;
             for reference in &attempt.references {
                 told |= early.take(&attempt.account, reference, now);
@@ -442,9 +445,9 @@ impl Gateway {
     async fn tell(&self, id: AttemptId, report: Option<Report>) -> Result<(), Fault> {
         if let Some(report) = report {
             match self.apply_report(id, report, Via::Callback, None).await? {
-                Applied::Taken(ledger) => {
-                    if ledger.duty(self.now()).is_some() {
-                        self.reconcile_soon(ledger.payment.id, false);
+                Applied::Taken(aggregate) => {
+                    if aggregate.next_action(self.now()).is_some() {
+                        self.reconcile_soon(aggregate.payment.id, false);
                     }
                     return Ok(());
                 }
@@ -454,19 +457,19 @@ impl Gateway {
         }
         let now = self.now();
         let at = self.inner.query_throttle.lock().next(id, now);
-        if let kassette_store::Stepped::Done { ledger, .. } = self.ask_at(id, at).await?
+        if let kassette_store::Stepped::Done { aggregate, .. } = self.ask_at(id, at).await?
             && at <= now
         {
-            self.reconcile_soon(ledger.payment.id, false);
+            self.reconcile_soon(aggregate.payment.id, false);
         }
         Ok(())
     }
 }
 
 /// The attempt that the vendor knows by a reference.
-fn bearer(ledger: &Ledger, account: &AccountId, reference: &str) -> Option<AttemptId> {
+fn bearer(aggregate: &PaymentAggregate, account: &AccountId, reference: &str) -> Option<AttemptId> {
     let named = |known: &String| known == reference;
-    ledger
+    aggregate
         .attempts
         .iter()
         .find(|attempt| attempt.account == *account && attempt.references.iter().any(named))

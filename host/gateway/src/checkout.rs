@@ -6,7 +6,7 @@ use std::time::Duration;
 use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::id::{AttemptId, PaymentId};
 use kassette_domain::key::{Environment, TokenHash};
-use kassette_domain::ledger::{Ledger, Step, Via};
+use kassette_domain::lifecycle::{PaymentAggregate, Step, Via};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::{CheckoutMode, Settlement, Status};
 use kassette_domain::provider::Action;
@@ -30,8 +30,8 @@ const QUERY_MOST: usize = 4096;
 pub struct CheckoutView {
     /// Whose payment.
     pub merchant: Arc<Merchant>,
-    /// The payment with its attempts; `ledger.open_attempt()` is what can be continued.
-    pub ledger: Ledger,
+    /// The payment with its attempts; `aggregate.open_attempt()` is what can be continued.
+    pub aggregate: PaymentAggregate,
     /// What can be chosen; empty for a direct payment and for one that is over.
     pub offers: Vec<Offer>,
     /// Whether a choice is possible at all now (live approval, delegation, status, time).
@@ -56,14 +56,14 @@ impl Gateway {
     /// The store's.
     pub async fn checkout(&self, token: &str) -> Result<Option<CheckoutView>, Fault> {
         match self.store().by_checkout(TokenHash::of(token)).await? {
-            Some(ledger) => self.view(ledger).await,
+            Some(aggregate) => self.view(aggregate).await,
             None => Ok(None),
         }
     }
 
     /// What the pages show of a payment.
-    async fn view(&self, ledger: Ledger) -> Result<Option<CheckoutView>, Fault> {
-        let payment = &ledger.payment;
+    async fn view(&self, aggregate: PaymentAggregate) -> Result<Option<CheckoutView>, Fault> {
+        let payment = &aggregate.payment;
         let Some(merchant) = self.cached_merchant(payment.merchant).await? else {
             return Ok(None);
         };
@@ -92,7 +92,7 @@ impl Gateway {
         Ok(Some(CheckoutView {
             back_to_merchant: back.map(|url| url.as_str().to_owned()),
             merchant,
-            ledger,
+            aggregate,
             offers,
             can_choose,
         }))
@@ -108,11 +108,11 @@ impl Gateway {
         token: &str,
         answers: Vec<(String, Secret)>,
     ) -> Result<StartedPayment, StartError> {
-        let ledger = self.store().by_checkout(TokenHash::of(token)).await?;
-        let ledger = ledger.ok_or(StartError::NotFound)?;
+        let aggregate = self.store().by_checkout(TokenHash::of(token)).await?;
+        let aggregate = aggregate.ok_or(StartError::NotFound)?;
         let gateway = self.clone();
         self.carry(async move {
-            let payment = ledger.payment.id;
+            let payment = aggregate.payment.id;
             let answered = gateway.answer_in_hand(payment, answers).await;
             gateway.reconcile_soon(payment, false);
             answered
@@ -120,31 +120,31 @@ impl Gateway {
         .await?
     }
 
-    /// The payer wants another way: closes the open attempt at the vendor. The ledger afterwards; the
+    /// The payer wants another way: closes the open attempt at the vendor. The aggregate afterwards; the
     /// attempt may still be open where the vendor could not be sure.
     ///
     /// # Errors
     /// The store's.
-    pub async fn abandon(&self, token: &str) -> Result<Option<Ledger>, Fault> {
-        let Some(ledger) = self.store().by_checkout(TokenHash::of(token)).await? else {
+    pub async fn abandon(&self, token: &str) -> Result<Option<PaymentAggregate>, Fault> {
+        let Some(aggregate) = self.store().by_checkout(TokenHash::of(token)).await? else {
             return Ok(None);
         };
         let gateway = self.clone();
-        let payment = ledger.payment.id;
+        let payment = aggregate.payment.id;
         self.carry(async move { gateway.abandon_in_hand(payment).await })
             .await??;
-        self.store().ledger(About::Payment(payment)).await
+        self.store().aggregate(About::Payment(payment)).await
     }
 
     async fn abandon_in_hand(&self, payment: PaymentId) -> Result<(), Fault> {
         let _guard = self.inner.payment_locks.lock(payment).await;
-        let ledger = self.store().ledger(About::Payment(payment)).await?;
+        let aggregate = self.store().aggregate(About::Payment(payment)).await?;
         // Only an unpaid payment is left; what is paid goes its way.
-        let unpaid = ledger.filter(|ledger| ledger.payment.status == Status::Pending);
-        if let Some(ledger) = &unpaid
-            && let Some(open) = ledger.open_attempt()
+        let unpaid = aggregate.filter(|aggregate| aggregate.payment.status == Status::Pending);
+        if let Some(aggregate) = &unpaid
+            && let Some(open) = aggregate.open_attempt()
         {
-            self.leave(ledger, open, self.settings().provider_deadline)
+            self.leave(aggregate, open, self.settings().provider_deadline)
                 .await?;
         }
         Ok(())
@@ -158,14 +158,14 @@ impl Gateway {
     /// The store's.
     pub async fn returned(&self, token: &str, query: &str) -> Result<Option<ReturnView>, Fault> {
         let hash = TokenHash::of(token);
-        let Some((id, ledger)) = self.store().by_return(hash).await? else {
+        let Some((id, aggregate)) = self.store().by_return(hash).await? else {
             return Ok(None);
         };
-        let payment = ledger.payment.id;
+        let payment = aggregate.payment.id;
         // What the payer brought back may be what the vendor needs to tell more: it counts as a notice.
-        let brings = self.note_return(&ledger, id, query).await?;
+        let brings = self.note_return(&aggregate, id, query).await?;
         let now = self.now();
-        if worth_asking(&ledger, id, now) {
+        if worth_asking(&aggregate, id, now) {
             let spaced = !brings || self.inner.query_throttle.lock().next(id, now) > now;
             let gateway = self.clone();
             let asking = self.carry(async move {
@@ -180,13 +180,13 @@ impl Gateway {
                 }
             }
         }
-        let Some(ledger) = self.store().ledger(About::Payment(payment)).await? else {
+        let Some(aggregate) = self.store().aggregate(About::Payment(payment)).await? else {
             return Ok(None);
         };
-        let Some(attempt) = ledger.attempt(id).cloned() else {
+        let Some(attempt) = aggregate.attempt(id).cloned() else {
             return Ok(None);
         };
-        let view = self.view(ledger).await?;
+        let view = self.view(aggregate).await?;
         Ok(view.map(|checkout| ReturnView { attempt, checkout }))
     }
 
@@ -194,11 +194,13 @@ impl Gateway {
     /// another, before.
     async fn note_return(
         &self,
-        ledger: &Ledger,
+        aggregate: &PaymentAggregate,
         id: AttemptId,
         query: &str,
     ) -> Result<bool, Fault> {
-        let known = ledger.attempt(id).and_then(|each| each.returned.as_ref());
+        let known = aggregate
+            .attempt(id)
+            .and_then(|each| each.returned.as_ref());
         let same = known.is_some_and(|known| known.expose() == query);
         if query.is_empty() || query.len() > QUERY_MOST || same {
             return Ok(false);
@@ -217,19 +219,19 @@ impl Gateway {
         id: AttemptId,
         spaced: bool,
     ) -> Result<(), Fault> {
-        if let Some(ledger) = self.store().ledger(About::Payment(payment)).await? {
-            self.look(&ledger, id, Via::Return, spaced).await?;
+        if let Some(aggregate) = self.store().aggregate(About::Payment(payment)).await? {
+            self.look(&aggregate, id, Via::Return, spaced).await?;
         }
         Ok(())
     }
 }
 
 /// Whether the vendor may know more about an attempt than we do.
-fn worth_asking(ledger: &Ledger, id: AttemptId, now: Time) -> bool {
-    let Some(attempt) = ledger.attempt(id) else {
+fn worth_asking(aggregate: &PaymentAggregate, id: AttemptId, now: Time) -> bool {
+    let Some(attempt) = aggregate.attempt(id) else {
         return false;
     };
-    let settled = ledger.payment.settlement != Settlement::Pending;
+    let settled = aggregate.payment.settlement != Settlement::Pending;
     match attempt.state {
         AttemptState::Captured => !settled,
         AttemptState::Surplus => false,

@@ -58,7 +58,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{AccountId, MerchantId};
-use kassette_domain::ledger::Step;
+use kassette_domain::lifecycle::Step;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::time::Time;
 use kassette_http::Client;
@@ -286,15 +286,18 @@ impl Gateway {
             .store
             .step(about, step, audited, self.now())
             .await?;
-        if let Stepped::Done { ledger, change, .. } = &stepped {
+        if let Stepped::Done {
+            aggregate, change, ..
+        } = &stepped
+        {
             for transition in change.transitions.iter().filter(|each| each.applied) {
                 let to = transition.to.as_str();
                 metrics::counter!("kassette_transitions_total", "to" => to).increment(1);
             }
-            if let Some(due) = ledger.due_at() {
+            if let Some(due) = aggregate.due_at() {
                 self.inner.alarm.due(due);
             }
-            self.ask_as_early_notices_want(ledger).await?;
+            self.ask_as_early_notices_want(aggregate).await?;
         }
         Ok(stepped)
     }

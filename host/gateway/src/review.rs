@@ -3,7 +3,7 @@
 use kassette_domain::attempt::Attempt;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::PaymentId;
-use kassette_domain::ledger::{Act, Ledger, NewDecision, Refusal, Step, Via};
+use kassette_domain::lifecycle::{Act, NewDecision, PaymentAggregate, Refusal, Step, Via};
 use kassette_domain::payment::{DecisionState, Status};
 use kassette_store::{About, Fault, Stepped};
 
@@ -67,8 +67,8 @@ impl Gateway {
         let act = Act::Review(Box::new(decision));
         self.act(payment, act, Some(audited)).await?;
         self.reconcile_locked(payment).await?;
-        let ledger = self.store().ledger(About::Payment(payment)).await?;
-        let payment = ledger.ok_or(DecideError::NotFound)?.payment;
+        let aggregate = self.store().aggregate(About::Payment(payment)).await?;
+        let payment = aggregate.ok_or(DecideError::NotFound)?.payment;
         let state = payment.decision.as_deref().map(|decision| decision.state);
         match state {
             Some(DecisionState::Done) => Ok(Decided::Done),
@@ -111,18 +111,18 @@ impl Gateway {
     async fn query_in_hand(&self, payment: PaymentId, audited: Audited) -> Result<(), DecideError> {
         let _guard = self.inner.payment_locks.lock(payment).await;
         let about = About::Payment(payment);
-        let ledger = self.store().ledger(about.clone()).await?;
-        let ledger = ledger.ok_or(DecideError::NotFound)?;
-        let last = ledger.attempts.last().ok_or_else(|| {
+        let aggregate = self.store().aggregate(about.clone()).await?;
+        let aggregate = aggregate.ok_or(DecideError::NotFound)?;
+        let last = aggregate.attempts.last().ok_or_else(|| {
             DecideError::Conflict("the payment has no attempt that a provider knows of".to_owned())
         })?;
         let matters = |attempt: &&Attempt| {
             attempt.state.is_open() || attempt.net().is_some() || attempt.id == last.id
         };
         self.store().audit(audited, self.now()).await?;
-        for attempt in ledger.attempts.iter().filter(matters) {
+        for attempt in aggregate.attempts.iter().filter(matters) {
             // A look that is under way answers as well.
-            self.look(&ledger, attempt.id, Via::Query, false).await?;
+            self.look(&aggregate, attempt.id, Via::Query, false).await?;
         }
         self.reconcile_locked(payment).await?;
         Ok(())
@@ -154,11 +154,11 @@ impl Gateway {
             match self.step(about, step, Some(audited.clone())).await? {
                 Stepped::Done { .. } => return Ok(()),
                 Stepped::Refused {
-                    ledger,
+                    aggregate,
                     refusal: Refusal::VendorFirst(id),
                 } => {
                     let limit = self.settings().provider_deadline;
-                    let before = ledger.attempt(id).map(|attempt| attempt.state);
+                    let before = aggregate.attempt(id).map(|attempt| attempt.state);
                     let after = self.close(id, limit).await?;
                     let after = after
                         .as_ref()
@@ -182,10 +182,10 @@ impl Gateway {
         payment: PaymentId,
         act: Act,
         audited: Option<Audited>,
-    ) -> Result<Ledger, DecideError> {
+    ) -> Result<PaymentAggregate, DecideError> {
         let about = About::Payment(payment);
         match self.step(about, Step::Act(act), audited).await? {
-            Stepped::Done { ledger, .. } => Ok(ledger),
+            Stepped::Done { aggregate, .. } => Ok(aggregate),
             Stepped::Refused { refusal, .. } => Err(DecideError::Conflict(refusal.to_string())),
             Stepped::ReferenceTaken(_) | Stepped::Unknown => Err(DecideError::NotFound),
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::key::Environment;
-use kassette_domain::ledger::QuerySchedule;
+use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::policy::RateLimit;

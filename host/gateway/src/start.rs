@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::id::{AccountId, PaymentId};
-use kassette_domain::ledger::{Errand, Ledger, StartResult, Step};
+use kassette_domain::lifecycle::{ClaimPurpose, PaymentAggregate, StartResult, Step};
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::Payment;
 use kassette_domain::provider::{Action, Payer};
@@ -51,7 +51,7 @@ pub struct Start {
 #[derive(Clone, Debug)]
 pub struct StartedPayment {
     /// As it is now.
-    pub ledger: Ledger,
+    pub aggregate: PaymentAggregate,
     /// The open attempt, with what the payer does next.
     pub attempt: Attempt,
     /// Where the payer's browser goes: the provider's address, or our own page where the payer must
@@ -151,8 +151,8 @@ impl Gateway {
     pub async fn start(&self, start: Start) -> Result<StartedPayment, StartError> {
         let gateway = self.clone();
         let about = About::Payment(start.payment);
-        let ledger = self.store().ledger(about).await?;
-        let of = ledger.ok_or(StartError::NotFound)?.payment;
+        let aggregate = self.store().aggregate(about).await?;
+        let of = aggregate.ok_or(StartError::NotFound)?.payment;
         let holder = Holder {
             account: None,
             merchant: Some(of.merchant),
@@ -177,13 +177,13 @@ impl Gateway {
     }
 
     /// Where the payer goes next: the provider's address, or our own page.
-    pub(crate) fn started(&self, ledger: Ledger, attempt: Attempt) -> StartedPayment {
+    pub(crate) fn started(&self, aggregate: PaymentAggregate, attempt: Attempt) -> StartedPayment {
         let redirect_url = match &attempt.action {
             Some(Action::Redirect(url)) => url.clone(),
-            _ => self.checkout_url(&ledger.payment),
+            _ => self.checkout_url(&aggregate.payment),
         };
         StartedPayment {
-            ledger,
+            aggregate,
             attempt,
             redirect_url,
         }
@@ -193,23 +193,27 @@ impl Gateway {
     /// be paid any more. The payment afterwards; the attempt is still open where the provider is not sure.
     pub(crate) async fn leave(
         &self,
-        ledger: &Ledger,
+        aggregate: &PaymentAggregate,
         attempt: &Attempt,
         limit: Duration,
-    ) -> Result<Ledger, Fault> {
+    ) -> Result<PaymentAggregate, Fault> {
         let asks = matches!(attempt.action, Some(Action::Ask(_)));
         if asks && !attempt.uncertain && attempt.references.is_empty() {
             // The module asked before it created anything (the contract's word): there is nothing
             // at the vendor that could be closed.
-            return self.never_mind(ledger, attempt).await;
+            return self.never_mind(aggregate, attempt).await;
         }
         let after = self.close(attempt.id, limit).await?;
-        Ok(after.unwrap_or_else(|| ledger.clone()))
+        Ok(after.unwrap_or_else(|| aggregate.clone()))
     }
 
-    async fn never_mind(&self, ledger: &Ledger, attempt: &Attempt) -> Result<Ledger, Fault> {
-        let AttemptClaim::Taken(_) = self.claim(attempt.id, Errand::Close).await? else {
-            return Ok(ledger.clone());
+    async fn never_mind(
+        &self,
+        aggregate: &PaymentAggregate,
+        attempt: &Attempt,
+    ) -> Result<PaymentAggregate, Fault> {
+        let AttemptClaim::Taken(_) = self.claim(attempt.id, ClaimPurpose::Close).await? else {
+            return Ok(aggregate.clone());
         };
         let nothing = Step::Started {
             attempt: attempt.id,
@@ -218,8 +222,8 @@ impl Gateway {
         };
         let about = About::Attempt(attempt.id);
         Ok(match self.step(about, nothing, None).await? {
-            Stepped::Done { ledger, .. } => ledger,
-            _ => ledger.clone(),
+            Stepped::Done { aggregate, .. } => aggregate,
+            _ => aggregate.clone(),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::id::{AccountId, AttemptId};
-use kassette_domain::ledger::{Ledger, StartResult};
+use kassette_domain::lifecycle::{PaymentAggregate, StartResult};
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::provider::{
     Action, AttemptFacts, Payer, QueryFailure, Report, StartFailure, Started, Wish,
@@ -58,8 +58,8 @@ impl Gateway {
         Some((module, access))
     }
 
-    async fn merchant_name(&self, ledger: &Ledger) -> Result<String, Fault> {
-        let merchant = self.store().merchant(ledger.payment.merchant).await?;
+    async fn merchant_name(&self, aggregate: &PaymentAggregate) -> Result<String, Fault> {
+        let merchant = self.store().merchant(aggregate.payment.merchant).await?;
         Ok(merchant.map(|merchant| merchant.name).unwrap_or_default())
     }
 
@@ -67,7 +67,7 @@ impl Gateway {
     /// provider's own deadline.
     pub(crate) async fn call_start(
         &self,
-        ledger: &Ledger,
+        aggregate: &PaymentAggregate,
         attempt: &Attempt,
         limit: Duration,
     ) -> Result<StartResult, Fault> {
@@ -76,7 +76,7 @@ impl Gateway {
                 "no module serves the account".into(),
             ));
         };
-        let payment = &ledger.payment;
+        let payment = &aggregate.payment;
         let holder = Holder {
             account: Some(attempt.account.clone()),
             merchant: Some(payment.merchant),
@@ -88,9 +88,9 @@ impl Gateway {
                 "too many calls for the account or the merchant are under way".into(),
             ));
         };
-        let name = self.merchant_name(ledger).await?;
+        let name = self.merchant_name(aggregate).await?;
         let configured = self.configured();
-        let facts = configured.facts(&ledger.payment, attempt, name);
+        let facts = configured.facts(&aggregate.payment, attempt, name);
         let limit = limit.min(configured.settings.provider_deadline);
         let since = Instant::now();
         let answer = tokio::time::timeout(limit, module.start(&access, &facts)).await;
@@ -108,7 +108,7 @@ impl Gateway {
     /// Asks the vendor about an attempt.
     pub(crate) async fn call_query(
         &self,
-        ledger: &Ledger,
+        aggregate: &PaymentAggregate,
         attempt: &Attempt,
         wish: Wish,
         limit: Duration,
@@ -121,15 +121,15 @@ impl Gateway {
             return Ok(QueryAnswer::Uncertain);
         };
         let permits = &self.inner.permits;
-        let environment = ledger.payment.environment;
+        let environment = aggregate.payment.environment;
         let permit = permits.acquire(Kind::Query, environment, (&attempt.account).into());
         let Some(_permit) = permit.await else {
             return Ok(QueryAnswer::Unasked);
         };
-        let name = self.merchant_name(ledger).await?;
+        let name = self.merchant_name(aggregate).await?;
         let configured = self.configured();
         let question = Inquiry {
-            attempt: configured.facts(&ledger.payment, attempt, name),
+            attempt: configured.facts(&aggregate.payment, attempt, name),
             reference: attempt.reference().map(str::to_owned),
             wish,
             returned: attempt.returned.clone(),

@@ -34,8 +34,8 @@ use kassette_domain::audit::{AuditEntry, Audited, Chain};
 use kassette_domain::event::Event;
 use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, WorkId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
-use kassette_domain::ledger::{
-    Change, Ledger, NewWork, Outcome, QuerySchedule, Refusal, Step, Transition,
+use kassette_domain::lifecycle::{
+    Change, NewWork, Outcome, PaymentAggregate, QuerySchedule, Refusal, Step, Transition,
 };
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
@@ -106,7 +106,7 @@ pub enum Stepped {
     /// It was done, or said to change nothing.
     Done {
         /// The payment as it is now.
-        ledger: Ledger,
+        aggregate: PaymentAggregate,
         /// The machine's word.
         outcome: Outcome,
         /// What it did.
@@ -115,12 +115,12 @@ pub enum Stepped {
     /// The machine refused; the payment as it is.
     Refused {
         /// The payment.
-        ledger: Ledger,
+        aggregate: PaymentAggregate,
         /// Why.
         refusal: Refusal,
     },
     /// The vendor's reference belongs to another attempt of the account; nothing was changed.
-    ReferenceTaken(Ledger),
+    ReferenceTaken(PaymentAggregate),
     /// There is no such payment.
     Unknown,
 }
@@ -140,7 +140,7 @@ pub enum KeptCallback {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
     /// The payment with its attempts, of the same moment.
-    pub ledger: Ledger,
+    pub aggregate: PaymentAggregate,
     /// Routing decisions, oldest first.
     pub decisions: Vec<Decision>,
     /// Transitions, oldest first.
@@ -256,13 +256,13 @@ pub trait Payments: Send + Sync {
     fn payment(&self, id: PaymentId) -> Answer<'_, Option<Arc<Payment>>>;
 
     /// A payment with its attempts.
-    fn ledger(&self, about: About) -> Answer<'_, Option<Ledger>>;
+    fn aggregate(&self, about: About) -> Answer<'_, Option<PaymentAggregate>>;
 
     /// The payment that a checkout token opens.
-    fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<Ledger>>;
+    fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<PaymentAggregate>>;
 
     /// The attempt that a return token opens, with its payment.
-    fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, Ledger)>>;
+    fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, PaymentAggregate)>>;
 
     /// A payment with its attempts and its timeline, all as of one moment.
     fn history(&self, id: PaymentId) -> Answer<'_, Option<History>>;

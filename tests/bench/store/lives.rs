@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kassette_domain::attempt::Choice;
 use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
-use kassette_domain::ledger::{StartResult, Step, Via};
+use kassette_domain::lifecycle::{StartResult, Step, Via};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::payment::{Decision, Judgement, Purpose};
@@ -81,7 +81,7 @@ async fn pay(store: Arc<SledStore>) {
             },
             next: None,
         },
-        Step::News {
+        Step::Report {
             attempt,
             report: Report {
                 reference,

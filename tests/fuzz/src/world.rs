@@ -135,7 +135,7 @@ fn settings() -> Settings {
         },
         health_max_age: Duration::from_secs(365 * 86_400),
         health_probe_every: Duration::from_secs(60),
-        queries: kassette_domain::ledger::QuerySchedule::default(),
+        queries: kassette_domain::lifecycle::QuerySchedule::default(),
         webhooks: Webhooks {
             own_origins: vec!["https://pay.example".into()],
             ..Webhooks::default()

@@ -2,7 +2,7 @@
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::id::PaymentId;
-use kassette_domain::ledger::{Ledger, Step};
+use kassette_domain::lifecycle::{PaymentAggregate, Step};
 use kassette_domain::order::Email;
 use kassette_domain::payment::CheckoutMode;
 use kassette_domain::provider::{Action, Question, QuestionKind};
@@ -28,17 +28,17 @@ impl Gateway {
         let deadline = Instant::now() + self.settings().start_deadline;
         let guard = tokio::time::timeout_at(deadline, self.inner.payment_locks.lock(payment)).await;
         let _guard = guard.map_err(|_| StartError::unsettled())?;
-        let ledger = self.store().ledger(About::Payment(payment)).await?;
-        let ledger = ledger.ok_or(StartError::NotFound)?;
-        let Some(open) = ledger.open_attempt().cloned() else {
+        let aggregate = self.store().aggregate(About::Payment(payment)).await?;
+        let aggregate = aggregate.ok_or(StartError::NotFound)?;
+        let Some(open) = aggregate.open_attempt().cloned() else {
             return Err(StartError::Conflict("no attempt is open"));
         };
         let Some(Action::Ask(questions)) = &open.action else {
             // The answers came twice, or late: what the attempt says now is shown.
-            return Ok(self.started(ledger, open));
+            return Ok(self.started(aggregate, open));
         };
         let Some(answers) = fitting(questions, answers) else {
-            return Ok(self.started(ledger, open));
+            return Ok(self.started(aggregate, open));
         };
         let answered = Step::Answered {
             attempt: open.id,
@@ -46,7 +46,7 @@ impl Gateway {
             busy_until: self.lease(),
         };
         let held = match self.step(About::Attempt(open.id), answered, None).await? {
-            Stepped::Done { ledger, .. } => ledger,
+            Stepped::Done { aggregate, .. } => aggregate,
             _ => return Err(StartError::unsettled()),
         };
         let run = Run::new(self, again(&held, &open), deadline);
@@ -58,12 +58,12 @@ impl Gateway {
 }
 
 /// The start that goes on with an attempt. The payer has seen the account's note before.
-fn again(ledger: &Ledger, open: &Attempt) -> Start {
+fn again(aggregate: &PaymentAggregate, open: &Attempt) -> Start {
     Start {
-        payment: ledger.payment.id,
+        payment: aggregate.payment.id,
         method: open.method,
         provider: None,
-        starter: match ledger.payment.mode {
+        starter: match aggregate.payment.mode {
             CheckoutMode::Direct => Starter::Api,
             CheckoutMode::Hosted => Starter::Page,
         },

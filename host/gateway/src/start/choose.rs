@@ -6,7 +6,7 @@ use std::time::Duration;
 use kassette_domain::attempt::{AttemptState, Choice};
 use kassette_domain::id::{AccountId, AttemptId};
 use kassette_domain::key::Environment;
-use kassette_domain::ledger::Ledger;
+use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::Purpose;
 
@@ -45,9 +45,9 @@ pub(super) enum Next {
 
 impl Run<'_> {
     /// Who can take the payment now, ranked anew; with what is decided before a new attempt.
-    pub(super) async fn plan(&self, ledger: &Ledger) -> Result<Plan, StartError> {
-        let payment = &ledger.payment;
-        let merchant = self.merchant(ledger).await?;
+    pub(super) async fn plan(&self, aggregate: &PaymentAggregate) -> Result<Plan, StartError> {
+        let payment = &aggregate.payment;
+        let merchant = self.merchant(aggregate).await?;
         if payment.environment == Environment::Live && !merchant.live_approved {
             return Err(StartError::Forbidden(
                 "live processing is not approved for this merchant",
@@ -72,14 +72,18 @@ impl Run<'_> {
                 "amount: is over the limit for one payment",
             ));
         }
-        let ranking = self.ranked(ledger, &merchant).await?;
+        let ranking = self.ranked(aggregate, &merchant).await?;
         let mut rest: VecDeque<AccountId> = ranking.eligible().cloned().collect();
-        self.skip_the_lately_unavailable(ledger, &mut rest);
+        self.skip_the_lately_unavailable(aggregate, &mut rest);
         Ok(Plan { ranking, rest })
     }
 
-    async fn ranked(&self, ledger: &Ledger, merchant: &Merchant) -> Result<Ranking, StartError> {
-        let payment = &ledger.payment;
+    async fn ranked(
+        &self,
+        aggregate: &PaymentAggregate,
+        merchant: &Merchant,
+    ) -> Result<Ranking, StartError> {
+        let payment = &aggregate.payment;
         let question = Question {
             merchant,
             environment: payment.environment,
@@ -110,14 +114,18 @@ impl Run<'_> {
         })
     }
 
-    fn skip_the_lately_unavailable(&self, ledger: &Ledger, rest: &mut VecDeque<AccountId>) {
+    fn skip_the_lately_unavailable(
+        &self,
+        aggregate: &PaymentAggregate,
+        rest: &mut VecDeque<AccountId>,
+    ) {
         let agreed = |account: &AccountId| self.start.seen.as_ref() == Some(account);
         if self.start.starter != Starter::Page || !rest.iter().any(agreed) {
             return;
         }
         let now = self.gateway.now();
         let lately = |account: &AccountId| {
-            ledger.attempts.iter().any(|attempt| {
+            aggregate.attempts.iter().any(|attempt| {
                 let ended = attempt.ended_at.is_some_and(|at| now.since(at) < LATELY);
                 attempt.account == *account && attempt.state == AttemptState::Unavailable && ended
             })
@@ -134,7 +142,7 @@ impl Run<'_> {
     /// before it.
     pub(super) fn next(
         &self,
-        ledger: &Ledger,
+        aggregate: &PaymentAggregate,
         plan: &mut Plan,
         failed: Option<&AccountId>,
     ) -> Result<Next, StartError> {
@@ -157,7 +165,7 @@ impl Run<'_> {
         let decision = plan.ranking.decision(account, Purpose::Start, &why);
         let mut payer = self.start.payer.clone();
         if payer.email.is_none() {
-            let email = ledger.payment.email.as_ref();
+            let email = aggregate.payment.email.as_ref();
             payer.email = email.map(|email| kassette_domain::secret::Secret::new(email.expose()));
         }
         let choice = Choice {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::id::AttemptId;
-use kassette_domain::ledger::{Errand, Ledger, Outcome, Refusal, StartResult, Step, Via};
+use kassette_domain::lifecycle::{
+    ClaimPurpose, Outcome, PaymentAggregate, Refusal, StartResult, Step, Via,
+};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::{CheckoutMode, Status};
 use kassette_domain::provider::Wish;
@@ -47,8 +49,11 @@ impl<'a> Run<'a> {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    pub(super) async fn merchant(&self, ledger: &Ledger) -> Result<Merchant, StartError> {
-        let id = ledger.payment.merchant;
+    pub(super) async fn merchant(
+        &self,
+        aggregate: &PaymentAggregate,
+    ) -> Result<Merchant, StartError> {
+        let id = aggregate.payment.merchant;
         let merchant = self.gateway.store().merchant(id).await?;
         merchant.ok_or(StartError::NotFound)
     }
@@ -57,12 +62,12 @@ impl<'a> Run<'a> {
     pub(super) async fn go(&self) -> Result<StartedPayment, StartError> {
         let about = About::Payment(self.start.payment);
         for _ in 0..ROUNDS_MOST {
-            let ledger = self.gateway.store().ledger(about.clone()).await?;
-            let ledger = ledger.ok_or(StartError::NotFound)?;
-            self.allowed(&ledger)?;
-            let answer = match ledger.open_attempt() {
-                Some(open) => self.meet(&ledger, open).await?,
-                None => self.open(&ledger).await?,
+            let aggregate = self.gateway.store().aggregate(about.clone()).await?;
+            let aggregate = aggregate.ok_or(StartError::NotFound)?;
+            self.allowed(&aggregate)?;
+            let answer = match aggregate.open_attempt() {
+                Some(open) => self.meet(&aggregate, open).await?,
+                None => self.open(&aggregate).await?,
             };
             if let Some(started) = answer {
                 return Ok(started);
@@ -75,8 +80,8 @@ impl<'a> Run<'a> {
     }
 
     /// Hosted or direct, its status, its method.
-    fn allowed(&self, ledger: &Ledger) -> Result<(), StartError> {
-        let payment = &ledger.payment;
+    fn allowed(&self, aggregate: &PaymentAggregate) -> Result<(), StartError> {
+        let payment = &aggregate.payment;
         match (self.start.starter, payment.mode) {
             (Starter::Api, CheckoutMode::Hosted) => {
                 return Err(StartError::Conflict(
@@ -105,24 +110,24 @@ impl<'a> Run<'a> {
     /// An attempt is open: it is continued, waited for, repeated, or left. None: look again.
     async fn meet(
         &self,
-        ledger: &Ledger,
+        aggregate: &PaymentAggregate,
         open: &Attempt,
     ) -> Result<Option<StartedPayment>, StartError> {
         let now = self.gateway.now();
         let other = open.method != self.start.method;
         let usable = now < open.expires_at && open.until.is_none_or(|until| now < until);
         if !other && usable && open.action.is_some() {
-            return Ok(Some(self.gateway.started(ledger.clone(), open.clone())));
+            return Ok(Some(self.gateway.started(aggregate.clone(), open.clone())));
         }
         if open.is_busy(now) {
             return self.wait().await;
         }
         let over = now >= open.expires_at || open.action.is_some();
         if other || over {
-            return self.close(ledger, open).await;
+            return self.close(aggregate, open).await;
         }
-        match self.gateway.claim(open.id, Errand::Start).await? {
-            AttemptClaim::Taken(ledger) => self.drive(*ledger, open.id, None).await,
+        match self.gateway.claim(open.id, ClaimPurpose::Start).await? {
+            AttemptClaim::Taken(aggregate) => self.drive(*aggregate, open.id, None).await,
             AttemptClaim::Refused => self.wait().await,
             AttemptClaim::Unknown => Err(StartError::NotFound),
         }
@@ -141,10 +146,10 @@ impl<'a> Run<'a> {
     /// The open attempt is not wanted any more; without the vendor's certain word it stays.
     async fn close(
         &self,
-        ledger: &Ledger,
+        aggregate: &PaymentAggregate,
         open: &Attempt,
     ) -> Result<Option<StartedPayment>, StartError> {
-        let after = self.gateway.leave(ledger, open, self.left()).await?;
+        let after = self.gateway.leave(aggregate, open, self.left()).await?;
         match after.attempt(open.id) {
             Some(still) if still.state.is_open() => {
                 let still = still.clone();
@@ -159,23 +164,26 @@ impl<'a> Run<'a> {
     }
 
     /// Opens a new attempt with the first in rank. None where another task was faster.
-    async fn open(&self, ledger: &Ledger) -> Result<Option<StartedPayment>, StartError> {
-        if self.gateway.now() >= ledger.payment.expires_at {
+    async fn open(
+        &self,
+        aggregate: &PaymentAggregate,
+    ) -> Result<Option<StartedPayment>, StartError> {
+        if self.gateway.now() >= aggregate.payment.expires_at {
             return Err(StartError::Conflict("the payment has expired"));
         }
-        let mut plan = self.plan(ledger).await?;
-        let choice = match self.next(ledger, &mut plan, None)? {
+        let mut plan = self.plan(aggregate).await?;
+        let choice = match self.next(aggregate, &mut plan, None)? {
             Next::Choice(choice) => choice,
             Next::Ask(account) => return Err(StartError::AskAgain(account)),
             Next::Nobody => return Err(not_available()),
         };
-        let about = About::Payment(ledger.payment.id);
+        let about = About::Payment(aggregate.payment.id);
         match self.gateway.step(about, Step::Open(choice), None).await? {
             Stepped::Done {
-                ledger,
+                aggregate,
                 outcome: Outcome::Opened(id),
                 ..
-            } => self.drive(ledger, id, Some(plan)).await,
+            } => self.drive(aggregate, id, Some(plan)).await,
             Stepped::Refused { refusal, .. } => refused(&refusal),
             _ => Err(StartError::NotFound),
         }
@@ -185,18 +193,20 @@ impl<'a> Run<'a> {
     /// rank where surely nothing was created, to a repeat where that is not known.
     pub(super) async fn drive(
         &self,
-        mut ledger: Ledger,
+        mut aggregate: PaymentAggregate,
         mut id: AttemptId,
         mut plan: Option<Plan>,
     ) -> Result<Option<StartedPayment>, StartError> {
         let mut repeats = 0;
         loop {
-            let Some(attempt) = ledger.attempt(id) else {
+            let Some(attempt) = aggregate.attempt(id) else {
                 return Err(StartError::NotFound);
             };
             let limit = self.left().max(CALL_LEAST);
-            let result = self.gateway.call_start(&ledger, attempt, limit).await?;
-            let next = self.fallback(&ledger, attempt, &result, &mut plan).await?;
+            let result = self.gateway.call_start(&aggregate, attempt, limit).await?;
+            let next = self
+                .fallback(&aggregate, attempt, &result, &mut plan)
+                .await?;
             let (next, ask) = match next {
                 Next::Choice(choice) => (Some(choice), None),
                 Next::Ask(account) => (None, Some(account)),
@@ -204,24 +214,24 @@ impl<'a> Run<'a> {
             };
             let fallback = next.is_some();
             let (after, outcome) = self.record(id, result, next).await?;
-            ledger = after;
+            aggregate = after;
             if let Outcome::Opened(next) = outcome {
                 metrics::counter!("kassette_fallbacks_total").increment(1);
                 (id, repeats) = (next, 0);
                 continue;
             }
-            let state = ledger.attempt(id).map(|attempt| attempt.state);
+            let state = aggregate.attempt(id).map(|attempt| attempt.state);
             match state {
                 Some(AttemptState::Unknown) if repeats < REPEATS_MOST && self.has_time() => {
                     repeats += 1;
                     tokio::time::sleep(REPEAT_PAUSE).await;
-                    match self.gateway.claim(id, Errand::Start).await? {
-                        AttemptClaim::Taken(held) => ledger = *held,
+                    match self.gateway.claim(id, ClaimPurpose::Start).await? {
+                        AttemptClaim::Taken(held) => aggregate = *held,
                         // News came meanwhile: look again.
                         _ => return Ok(None),
                     }
                 }
-                Some(AttemptState::Unknown) => return self.last_look(ledger, id).await,
+                Some(AttemptState::Unknown) => return self.last_look(aggregate, id).await,
                 Some(AttemptState::Unavailable) => {
                     return Err(match ask {
                         Some(account) => StartError::AskAgain(account),
@@ -229,7 +239,7 @@ impl<'a> Run<'a> {
                         None => not_available(),
                     });
                 }
-                _ => return self.ended(ledger, id).map(Some),
+                _ => return self.ended(aggregate, id).map(Some),
             }
         }
     }
@@ -241,7 +251,7 @@ impl<'a> Run<'a> {
     /// Who is tried next where this one surely created nothing.
     async fn fallback(
         &self,
-        ledger: &Ledger,
+        aggregate: &PaymentAggregate,
         attempt: &Attempt,
         result: &StartResult,
         plan: &mut Option<Plan>,
@@ -253,13 +263,13 @@ impl<'a> Run<'a> {
         let mut fresh = match plan.take() {
             Some(plan) => plan,
             // The attempt was opened by an earlier request: ranked anew, and without it.
-            None => match self.plan(ledger).await {
+            None => match self.plan(aggregate).await {
                 Ok(plan) => plan.without(&attempt.account),
                 Err(StartError::Store(fault)) => return Err(fault.into()),
                 Err(_) => return Ok(Next::Nobody),
             },
         };
-        let next = self.next(ledger, &mut fresh, Some(&attempt.account));
+        let next = self.next(aggregate, &mut fresh, Some(&attempt.account));
         *plan = Some(fresh);
         next
     }
@@ -270,7 +280,7 @@ impl<'a> Run<'a> {
         id: AttemptId,
         result: StartResult,
         next: Option<Box<kassette_domain::attempt::Choice>>,
-    ) -> Result<(Ledger, Outcome), StartError> {
+    ) -> Result<(PaymentAggregate, Outcome), StartError> {
         let about = About::Attempt(id);
         let started = |result, next| Step::Started {
             attempt: id,
@@ -280,22 +290,22 @@ impl<'a> Run<'a> {
         let step = started(result, next);
         let why = match self.gateway.step(about.clone(), step, None).await? {
             Stepped::Done {
-                ledger, outcome, ..
-            } => return Ok((ledger, outcome)),
+                aggregate, outcome, ..
+            } => return Ok((aggregate, outcome)),
             Stepped::ReferenceTaken(_) => "its reference belongs to another attempt",
             Stepped::Refused {
-                refusal: Refusal::BadNews(why),
+                refusal: Refusal::BadReport(why),
                 ..
             } => why,
-            Stepped::Refused { ledger, .. } => return Ok((ledger, Outcome::Nothing)),
+            Stepped::Refused { aggregate, .. } => return Ok((aggregate, Outcome::Nothing)),
             Stepped::Unknown => return Err(StartError::NotFound),
         };
         tracing::error!(attempt.id = %id, start.detail = why, "a provider's start was not believed");
         let doubt = started(StartResult::Uncertain(why.to_owned()), None);
         match self.gateway.step(about, doubt, None).await? {
             Stepped::Done {
-                ledger, outcome, ..
-            } => Ok((ledger, outcome)),
+                aggregate, outcome, ..
+            } => Ok((aggregate, outcome)),
             _ => Err(StartError::unsettled()),
         }
     }
@@ -303,14 +313,16 @@ impl<'a> Run<'a> {
     /// Repeats did not help: the vendor is asked once before the caller is told to come back.
     async fn last_look(
         &self,
-        ledger: Ledger,
+        aggregate: PaymentAggregate,
         id: AttemptId,
     ) -> Result<Option<StartedPayment>, StartError> {
         if self.left() < CALL_LEAST {
             return Err(StartError::unsettled());
         }
         let limit = self.left();
-        let asked = self.gateway.ask(&ledger, id, Wish::Look, Via::Query, limit);
+        let asked = self
+            .gateway
+            .ask(&aggregate, id, Wish::Look, Via::Query, limit);
         let after = asked.await?.ok_or_else(StartError::unsettled)?;
         match after.attempt(id).map(|attempt| attempt.state) {
             Some(AttemptState::Open | AttemptState::Unknown) => Err(StartError::unsettled()),
@@ -319,8 +331,12 @@ impl<'a> Run<'a> {
     }
 
     /// The answer where the outcome is known.
-    fn ended(&self, ledger: Ledger, id: AttemptId) -> Result<StartedPayment, StartError> {
-        let Some(attempt) = ledger.attempt(id).cloned() else {
+    fn ended(
+        &self,
+        aggregate: PaymentAggregate,
+        id: AttemptId,
+    ) -> Result<StartedPayment, StartError> {
+        let Some(attempt) = aggregate.attempt(id).cloned() else {
             return Err(StartError::NotFound);
         };
         match attempt.state {
@@ -329,7 +345,7 @@ impl<'a> Run<'a> {
             AttemptState::Closed | AttemptState::Expired | AttemptState::Failed => {
                 Err(StartError::Conflict("the attempt is over"))
             }
-            _ => Ok(self.gateway.started(ledger, attempt)),
+            _ => Ok(self.gateway.started(aggregate, attempt)),
         }
     }
 }

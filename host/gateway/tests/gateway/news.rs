@@ -19,9 +19,9 @@ async fn an_approval_is_captured_without_further_help() {
     let answer = world.callback(Subject::Attempt(attempt), Some(news)).await;
     assert_eq!((answer.status, answer.body.as_str()), (200, "[accepted]"));
     world.gateway.finish().await;
-    let ledger = world.ledger(payment).await;
-    assert_eq!(ledger.payment.status, Status::Completed);
-    assert_eq!(ledger.payment.settlement, Settlement::Confirmed);
+    let aggregate = world.aggregate(payment).await;
+    assert_eq!(aggregate.payment.status, Status::Completed);
+    assert_eq!(aggregate.payment.settlement, Settlement::Confirmed);
     assert_eq!(world.vendor.entry(attempt).unwrap().captured, 1);
     let events = world.events(payment).await;
     assert_eq!(
@@ -47,7 +47,7 @@ async fn a_callback_before_the_start_was_recorded_is_not_lost() {
     let answer = world.callback(by_reference, Some(news)).await;
     assert_eq!(answer.status, 200);
     assert_eq!(
-        world.ledger(payment.id).await.payment.status,
+        world.aggregate(payment.id).await.payment.status,
         Status::Pending
     );
     go.notify_one();
@@ -60,7 +60,9 @@ async fn a_callback_before_the_start_was_recorded_is_not_lost() {
 async fn callback_return_and_query_at_once_make_one_transition_and_one_event() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
-    let token = world.ledger(payment).await.attempts[0].return_token.clone();
+    let token = world.aggregate(payment).await.attempts[0]
+        .return_token
+        .clone();
     let news = world.vendor.payer(attempt, VendorStatus::Completed);
     world.later(301);
     let callbacks = async {
@@ -106,7 +108,7 @@ async fn many_callbacks_in_two_processes_capture_once() {
     world.gateway.finish().await;
     second.finish().await;
     assert_eq!(
-        world.ledger(payment).await.payment.status,
+        world.aggregate(payment).await.payment.status,
         Status::Completed
     );
     assert_eq!(world.vendor.queries(Wish::Finish), 1);
@@ -122,7 +124,7 @@ async fn a_lost_capture_is_tried_again() {
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     world.gateway.do_what_is_due().await.unwrap();
     assert_eq!(
-        world.ledger(payment).await.payment.status,
+        world.aggregate(payment).await.payment.status,
         Status::Processing
     );
     world.vendor.be_silent(false);
@@ -139,9 +141,9 @@ async fn money_after_expiry_goes_to_review() {
     world.becomes(payment, Status::Expired).await;
     let news = world.vendor.payer(attempt, VendorStatus::Completed);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
-    let ledger = world.ledger(payment).await;
-    assert_eq!(ledger.payment.status, Status::Review);
-    assert_eq!(ledger.payment.review, Some(ReviewCause::LateMoney));
+    let aggregate = world.aggregate(payment).await;
+    assert_eq!(aggregate.payment.status, Status::Review);
+    assert_eq!(aggregate.payment.review, Some(ReviewCause::LateMoney));
 }
 
 #[tokio::test]
@@ -151,12 +153,15 @@ async fn expiry_closes_the_open_attempt_at_the_vendor_first() {
     world.vendor.be_silent(true);
     world.later(25 * 3600);
     world.gateway.do_what_is_due().await.unwrap();
-    assert_eq!(world.ledger(payment).await.payment.status, Status::Pending);
+    assert_eq!(
+        world.aggregate(payment).await.payment.status,
+        Status::Pending
+    );
     assert!(world.vendor.queries(Wish::Close) >= 1);
     world.vendor.be_silent(false);
     world.later(3600);
-    let ledger = world.becomes(payment, Status::Expired).await;
-    assert_eq!(ledger.attempts[0].state, AttemptState::Expired);
+    let aggregate = world.becomes(payment, Status::Expired).await;
+    assert_eq!(aggregate.attempts[0].state, AttemptState::Expired);
     assert_eq!(
         world.vendor.entry(attempt).unwrap().status,
         VendorStatus::Declined
@@ -190,7 +195,10 @@ async fn news_reaches_no_attempt_of_another_account() {
     assert_eq!(answer.status, 200);
     let by_reference = Subject::Reference(news.reference.clone());
     world.callback_of("beta", by_reference, Some(news)).await;
-    assert_eq!(world.ledger(payment).await.payment.status, Status::Pending);
+    assert_eq!(
+        world.aggregate(payment).await.payment.status,
+        Status::Pending
+    );
 }
 
 #[tokio::test]
@@ -231,7 +239,7 @@ async fn unproved_notices_about_unknown_payments_push_out_no_proved_one() {
     }
     answer.notify_one();
     let started = start.await.unwrap().unwrap();
-    assert_eq!(started.ledger.payment.status, Status::Completed);
+    assert_eq!(started.aggregate.payment.status, Status::Completed);
 }
 
 #[tokio::test]
@@ -282,7 +290,10 @@ async fn a_silent_vendor_never_makes_the_workers_spin() {
     world.later(301);
     world.gateway.do_what_is_due().await.unwrap();
     assert_eq!(world.vendor.queries(Wish::Look), 1);
-    assert_eq!(world.ledger(payment).await.payment.status, Status::Pending);
+    assert_eq!(
+        world.aggregate(payment).await.payment.status,
+        Status::Pending
+    );
 }
 
 #[tokio::test]
@@ -297,8 +308,8 @@ async fn the_workers_wake_for_what_falls_due_and_end_in_order() {
     world.vendor.payer(attempt, VendorStatus::Completed);
     world.later(301);
     loop {
-        let ledger = world.ledger(payment).await;
-        if ledger.payment.status == Status::Completed {
+        let aggregate = world.aggregate(payment).await;
+        if aggregate.payment.status == Status::Completed {
             break;
         }
         tokio::task::yield_now().await;

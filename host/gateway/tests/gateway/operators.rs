@@ -1,6 +1,6 @@
 //! An operator's decisions, and new settings while payments flow.
 
-use kassette_domain::ledger::NewDecision;
+use kassette_domain::lifecycle::NewDecision;
 use kassette_domain::money::Minor;
 use kassette_domain::payment::{DecisionState, Resolution, Settlement, Status};
 use kassette_domain::policy::Policy;
@@ -47,7 +47,10 @@ async fn in_review() -> (
     let news = world.vendor.payer(attempt, VendorStatus::Processing);
     world.callback(Subject::Attempt(attempt), Some(news)).await;
     world.gateway.do_what_is_due().await.unwrap();
-    assert_eq!(world.ledger(payment).await.payment.status, Status::Review);
+    assert_eq!(
+        world.aggregate(payment).await.payment.status,
+        Status::Review
+    );
     assert_eq!(world.vendor.queries(Wish::Finish), 0);
     (world, payment, attempt)
 }
@@ -59,7 +62,7 @@ async fn an_approval_captures_first_and_is_answered_the_same_again() {
         let decided = world.decide(payment, Resolution::Approve).await;
         assert_eq!(decided.unwrap(), Decided::Done);
     }
-    let payment = world.ledger(payment).await.payment;
+    let payment = world.aggregate(payment).await.payment;
     assert_eq!(
         (payment.status, payment.settlement),
         (Status::Completed, Settlement::Confirmed)
@@ -80,9 +83,12 @@ async fn a_decision_waits_for_a_silent_vendor_and_is_finished_by_its_word() {
     world.vendor.be_silent(false);
     world.later(60);
     world.gateway.do_what_is_due().await.unwrap();
-    let ledger = world.ledger(payment).await;
-    assert_eq!(ledger.payment.status, Status::Failed);
-    assert_eq!(ledger.payment.decision.unwrap().state, DecisionState::Done);
+    let aggregate = world.aggregate(payment).await;
+    assert_eq!(aggregate.payment.status, Status::Failed);
+    assert_eq!(
+        aggregate.payment.decision.unwrap().state,
+        DecisionState::Done
+    );
     let entry = world.vendor.entry(attempt).unwrap();
     assert_eq!((entry.status, entry.captured), (VendorStatus::Declined, 0));
 }
@@ -97,10 +103,10 @@ async fn a_decision_that_the_vendor_never_answers_lapses() {
         world.later(120);
         world.gateway.do_what_is_due().await.unwrap();
     }
-    let ledger = world.ledger(payment).await;
-    assert_eq!(ledger.payment.status, Status::Review);
+    let aggregate = world.aggregate(payment).await;
+    assert_eq!(aggregate.payment.status, Status::Review);
     assert_eq!(
-        ledger.payment.decision.unwrap().state,
+        aggregate.payment.decision.unwrap().state,
         DecisionState::Lapsed
     );
 }
@@ -110,10 +116,13 @@ async fn a_question_of_an_operator_settles_what_a_lost_notice_left_open() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
     world.vendor.payer(attempt, VendorStatus::Completed);
-    assert_eq!(world.ledger(payment).await.payment.status, Status::Pending);
+    assert_eq!(
+        world.aggregate(payment).await.payment.status,
+        Status::Pending
+    );
     world.gateway.query(payment, audited()).await.unwrap();
     assert_eq!(
-        world.ledger(payment).await.payment.status,
+        world.aggregate(payment).await.payment.status,
         Status::Completed
     );
     let none = World::new().await;
@@ -135,7 +144,7 @@ async fn a_cancel_closes_the_open_attempt_first() {
     world.vendor.be_silent(false);
     world.later(60);
     world.gateway.cancel(payment, audited()).await.unwrap();
-    let payment = world.ledger(payment).await.payment;
+    let payment = world.aggregate(payment).await.payment;
     assert_eq!(payment.status, Status::Cancelled);
     assert_eq!(
         world.vendor.entry(attempt).unwrap().status,

@@ -115,7 +115,7 @@ async fn another_method_closes_the_open_attempt_first() {
         .unwrap();
     assert_ne!(second.attempt.id, first.attempt.id);
     let states: Vec<_> = second
-        .ledger
+        .aggregate
         .attempts
         .iter()
         .map(|each| each.state)
@@ -163,7 +163,7 @@ async fn another_note_than_the_payer_saw_is_shown_first() {
         other => panic!("{other:?}"),
     }
     assert_eq!(
-        world.ledger(payment.id).await.payment.status,
+        world.aggregate(payment.id).await.payment.status,
         Status::Created
     );
     let started = world.gateway.start(seen("beta")).await.unwrap();
@@ -213,7 +213,9 @@ async fn a_payer_who_was_only_asked_can_leave_at_once() {
 async fn a_return_asks_the_vendor_at_most_once_in_five_seconds() {
     let world = World::new().await;
     let (payment, _) = world.waiting().await;
-    let token = world.ledger(payment).await.attempts[0].return_token.clone();
+    let token = world.aggregate(payment).await.attempts[0]
+        .return_token
+        .clone();
     for _ in 0..5 {
         let view = world
             .gateway
@@ -221,10 +223,10 @@ async fn a_return_asks_the_vendor_at_most_once_in_five_seconds() {
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(view.checkout.ledger.payment.status, Status::Pending);
+        assert_eq!(view.checkout.aggregate.payment.status, Status::Pending);
     }
     assert_eq!(world.vendor.queries(Wish::Look), 1);
-    let kept = world.ledger(payment).await.attempts[0].returned.clone();
+    let kept = world.aggregate(payment).await.attempts[0].returned.clone();
     assert_eq!(kept.unwrap().expose(), "a=b");
     assert!(
         world
@@ -240,7 +242,9 @@ async fn a_return_asks_the_vendor_at_most_once_in_five_seconds() {
 async fn a_returning_payer_who_approved_sees_it_captured() {
     let world = World::new().await;
     let (payment, attempt) = world.waiting().await;
-    let token = world.ledger(payment).await.attempts[0].return_token.clone();
+    let token = world.aggregate(payment).await.attempts[0]
+        .return_token
+        .clone();
     world.vendor.payer(attempt, VendorStatus::Processing);
     let view = world
         .gateway
@@ -248,6 +252,6 @@ async fn a_returning_payer_who_approved_sees_it_captured() {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(view.checkout.ledger.payment.status, Status::Completed);
+    assert_eq!(view.checkout.aggregate.payment.status, Status::Completed);
     assert_eq!(view.attempt.state, AttemptState::Captured);
 }

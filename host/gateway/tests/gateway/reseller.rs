@@ -217,7 +217,7 @@ async fn the_merchant_owns_the_payment_and_the_reseller_starts_it() {
         .await;
     assert_eq!(of_merchant.unwrap().unwrap().id, id);
     let started = gateway.reseller_start(&caller, ideal(id)).await.unwrap();
-    assert_eq!(started.ledger.payment.status, Status::Pending);
+    assert_eq!(started.aggregate.payment.status, Status::Pending);
     let again = gateway.reseller_start(&caller, ideal(id)).await.unwrap();
     assert_eq!(again.redirect_url, started.redirect_url);
     let read = gateway.reseller_payment(&caller, id).await.unwrap();
@@ -355,7 +355,7 @@ async fn a_revocation_holds_at_once_on_the_page_too() {
         .await
         .unwrap()
         .unwrap();
-    assert!(page.ledger.open_attempt().is_some());
+    assert!(page.aggregate.open_attempt().is_some());
     let again = gateway.start(by_page(&running, MethodId::Ideal)).await;
     assert!(again.is_ok(), "{again:?}");
     // The merchant still sees it all.

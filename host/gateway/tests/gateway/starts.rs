@@ -21,7 +21,7 @@ async fn a_start_opens_an_attempt_and_starting_again_returns_the_same_address() 
     let payment = world.direct().await;
     let first = world.gateway.start(by_api(&payment)).await.unwrap();
     assert_eq!(at(&first.attempt), "alpha");
-    assert_eq!(first.ledger.payment.status, Status::Pending);
+    assert_eq!(first.aggregate.payment.status, Status::Pending);
     assert_eq!(
         first.redirect_url,
         format!("https://pay.example/{}", first.attempt.id)
@@ -47,7 +47,7 @@ async fn an_unavailable_provider_falls_back_to_the_next_and_the_payment_stays_pe
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
     assert_eq!(at(&started.attempt), "beta");
     let states: Vec<_> = started
-        .ledger
+        .aggregate
         .attempts
         .iter()
         .map(|each| each.state)
@@ -67,8 +67,8 @@ async fn without_an_available_provider_the_payment_is_created_again() {
         matches!(refused, Err(StartError::NotAvailable(_))),
         "{refused:?}"
     );
-    let ledger = world.ledger(payment.id).await;
-    assert_eq!(ledger.payment.status, Status::Created);
+    let aggregate = world.aggregate(payment.id).await;
+    assert_eq!(aggregate.payment.status, Status::Created);
     assert!(world.gateway.start(by_api(&payment)).await.is_ok());
 }
 
@@ -81,7 +81,7 @@ async fn a_decline_is_told_and_not_passed_on_to_the_next_provider() {
     assert!(matches!(refused, Err(StartError::Declined)), "{refused:?}");
     assert_eq!(world.vendor.starts().len(), 1);
     assert_eq!(
-        world.ledger(payment.id).await.payment.status,
+        world.aggregate(payment.id).await.payment.status,
         Status::Created
     );
 }
@@ -98,8 +98,11 @@ async fn an_unknown_outcome_is_never_fallen_back_from_and_the_next_start_repeats
         matches!(refused, Err(StartError::Unsettled { retry_after }) if retry_after == told),
         "{refused:?}"
     );
-    let ledger = world.ledger(payment.id).await;
-    assert_eq!(ledger.open_attempt().unwrap().state, AttemptState::Unknown);
+    let aggregate = world.aggregate(payment.id).await;
+    assert_eq!(
+        aggregate.open_attempt().unwrap().state,
+        AttemptState::Unknown
+    );
     // That the provider cannot be used now says nothing about the start before.
     world.vendor.script("alpha", vec![Script::Unavailable; 3]);
     let refused = world.gateway.start(by_api(&payment)).await;
@@ -122,7 +125,7 @@ async fn an_answer_lost_after_its_effect_is_repeated_and_makes_no_second_payment
     world.vendor.script("alpha", [Script::LostAfter]);
     let payment = world.direct().await;
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
-    assert_eq!(started.ledger.attempts.len(), 1);
+    assert_eq!(started.aggregate.attempts.len(), 1);
     assert_eq!(
         (world.vendor.starts().len(), world.vendor.entries()),
         (2, 1)
@@ -191,8 +194,8 @@ async fn a_caller_who_hangs_up_does_not_end_the_start() {
     assert!(caller.await.unwrap_err().is_cancelled());
     go.notify_one();
     world.gateway.finish().await;
-    let ledger = world.ledger(payment.id).await;
-    assert!(ledger.open_attempt().unwrap().action.is_some());
+    let aggregate = world.aggregate(payment.id).await;
+    assert!(aggregate.open_attempt().unwrap().action.is_some());
 }
 
 #[test]
@@ -238,8 +241,8 @@ async fn a_reference_of_another_attempt_is_not_believed() {
         matches!(refused, Err(StartError::Unsettled { .. })),
         "{refused:?}"
     );
-    let ledger = world.ledger(other.id).await;
-    let references = &ledger.open_attempt().unwrap().references;
+    let aggregate = world.aggregate(other.id).await;
+    let references = &aggregate.open_attempt().unwrap().references;
     assert!(
         !references.contains(&format!("ref-{first}")),
         "{references:?}"

@@ -8,7 +8,7 @@ use kassette_domain::attempt::Attempt;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{AccountId, AttemptId, PaymentId};
 use kassette_domain::key::Environment;
-use kassette_domain::ledger::Ledger;
+use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::merchant::{Merchant, SetRate};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money, Rate};
@@ -85,7 +85,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         public_url: "https://pay.shop.example".into(),
         payment_life: Duration::from_secs(24 * 3600),
-        queries: kassette_domain::ledger::QuerySchedule::default(),
+        queries: kassette_domain::lifecycle::QuerySchedule::default(),
         attempt_life: Duration::from_secs(3600),
         start_deadline: Duration::from_secs(15),
         provider_deadline: Duration::from_secs(8),
@@ -207,22 +207,22 @@ impl World {
         (payment.id, started.attempt.id)
     }
 
-    pub(crate) async fn ledger(&self, payment: PaymentId) -> Ledger {
-        let ledger = self.store.ledger(About::Payment(payment)).await;
-        ledger.unwrap().unwrap()
+    pub(crate) async fn aggregate(&self, payment: PaymentId) -> PaymentAggregate {
+        let aggregate = self.store.aggregate(About::Payment(payment)).await;
+        aggregate.unwrap().unwrap()
     }
 
     /// Does what is due until the payment is as it should be.
-    pub(crate) async fn becomes(&self, payment: PaymentId, status: Status) -> Ledger {
+    pub(crate) async fn becomes(&self, payment: PaymentId, status: Status) -> PaymentAggregate {
         for _ in 0..100 {
-            let ledger = self.ledger(payment).await;
-            if ledger.payment.status == status {
-                return ledger;
+            let aggregate = self.aggregate(payment).await;
+            if aggregate.payment.status == status {
+                return aggregate;
             }
             self.gateway.do_what_is_due().await.unwrap();
         }
-        let ledger = self.ledger(payment).await;
-        panic!("{status:?} was never reached: {ledger:?}")
+        let aggregate = self.aggregate(payment).await;
+        panic!("{status:?} was never reached: {aggregate:?}")
     }
 
     /// A callback of an account with one piece of news.
@@ -260,7 +260,7 @@ impl World {
 
     pub(crate) async fn transitions_to(&self, payment: PaymentId, status: Status) -> usize {
         let history = self.store.history(payment).await.unwrap().unwrap();
-        let into = |each: &&kassette_domain::ledger::Transition| {
+        let into = |each: &&kassette_domain::lifecycle::Transition| {
             each.applied && each.to == status && each.from != status
         };
         history.transitions.iter().filter(into).count()

@@ -9,7 +9,7 @@ use futures_util::stream;
 use http::header::CONTENT_TYPE;
 use kassette_domain::attempt::Attempt;
 use kassette_domain::id::MerchantId;
-use kassette_domain::ledger::Ledger;
+use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{DisputeState, RefundState};
 use kassette_domain::time::Time;
@@ -134,8 +134,8 @@ impl Pages {
             Listed::BadCursor => return Err(Fault::Corrupt("a list's own cursor".into())),
         };
         for payment in page.items {
-            if let Some(ledger) = self.store.ledger(About::Payment(payment.id)).await? {
-                lines(&mut text, &ledger);
+            if let Some(aggregate) = self.store.aggregate(About::Payment(payment.id)).await? {
+                lines(&mut text, &aggregate);
             }
         }
         self.next = page.next.map(Some);
@@ -159,9 +159,9 @@ struct Movement<'a> {
 }
 
 /// The lines of a payment.
-fn lines(text: &mut String, ledger: &Ledger) {
-    let payment = &ledger.payment;
-    for attempt in &ledger.attempts {
+fn lines(text: &mut String, aggregate: &PaymentAggregate) {
+    let payment = &aggregate.payment;
+    for attempt in &aggregate.attempts {
         for movement in movements(attempt) {
             let fee = movement.fee.map(|(fee, _)| fee.to_string());
             let fields: [&str; HEADER.len()] = [

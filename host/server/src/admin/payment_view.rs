@@ -1,7 +1,7 @@
 //! A payment with everything that happened to it, as JSON.
 
 use kassette_domain::attempt::{Attempt, AttemptState, VendorFacts};
-use kassette_domain::ledger::Transition;
+use kassette_domain::lifecycle::Transition;
 use kassette_domain::money::Minor;
 use kassette_domain::payment::{Decision, Origin, Payment, ReviewDecision};
 use kassette_domain::provider::{Action, VendorStatus};
@@ -61,7 +61,7 @@ fn review_decision(decision: &ReviewDecision) -> Value {
 
 /// The whole object of `GET /payments/{id}`.
 pub(super) fn whole(gateway: &Gateway, history: &History, links: bool) -> Value {
-    let attempts = history.ledger.attempts.iter();
+    let attempts = history.aggregate.attempts.iter();
     let attempts = attempts.map(|each| attempt(each, links));
     let events = history.events.iter().map(|event| {
         json!({
@@ -71,7 +71,7 @@ pub(super) fn whole(gateway: &Gateway, history: &History, links: bool) -> Value 
         })
     });
     json!({
-        "payment": payment(gateway, &history.ledger.payment, links),
+        "payment": payment(gateway, &history.aggregate.payment, links),
         "attempts": attempts.collect::<Vec<_>>(),
         "decisions": history.decisions.iter().map(decision).collect::<Vec<_>>(),
         "transitions": history.transitions.iter().map(transition).collect::<Vec<_>>(),

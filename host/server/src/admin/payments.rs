@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, State};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{AccountId, AttemptId, MerchantId, PaymentId};
-use kassette_domain::ledger::{NewDecision, Step};
+use kassette_domain::lifecycle::{NewDecision, Step};
 use kassette_domain::operator::Role;
 use kassette_domain::payment::{Resolution, Settlement, Status};
 use kassette_gateway::review::{DecideError, Decided};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kassette_domain::ledger::QuerySchedule;
+use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::policy::RateLimit;
 use kassette_domain::webhook::{ATTEMPTS, Schedule};
 use kassette_gateway::settings;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use kassette_domain::id::AccountId;
-use kassette_domain::ledger::Ledger;
+use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::method::MethodId;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
@@ -31,7 +31,10 @@ pub(crate) trait Backend: Send + Sync + 'static {
         answers: Vec<(String, Secret)>,
     ) -> BoxFuture<'a, Result<StartedPayment, StartError>>;
     /// [`Gateway::abandon`]
-    fn abandon<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Ledger>, Fault>>;
+    fn abandon<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PaymentAggregate>, Fault>>;
     /// [`Gateway::returned`]
     fn returned<'a>(
         &'a self,
@@ -82,7 +85,10 @@ impl Backend for Gateway {
         Box::pin(Self::answer(self, token, answers))
     }
 
-    fn abandon<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Ledger>, Fault>> {
+    fn abandon<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PaymentAggregate>, Fault>> {
         Box::pin(Self::abandon(self, token))
     }
 

@@ -86,7 +86,7 @@ pub(crate) async fn choose(visit: Visit, request: Request<Body>) -> Response {
         let notice = visit.t.notice_choose();
         return again(&visit, &view, StatusCode::UNPROCESSABLE_ENTITY, notice);
     };
-    let payment = &view.ledger.payment;
+    let payment = &view.aggregate.payment;
     let start = Start {
         payment: payment.id,
         method,
@@ -155,7 +155,7 @@ pub(crate) async fn abandon(visit: Visit, request: Request<Body>) -> Response {
     match visit.backend.abandon(&token).await {
         Err(fault) => visit.problem(fault.into()),
         Ok(None) => visit.problem(Problem::NotFound),
-        Ok(Some(ledger)) if ledger.open_attempt().is_none() => {
+        Ok(Some(aggregate)) if aggregate.open_attempt().is_none() => {
             visit.see_other(&format!("/checkout/{token}"))
         }
         Ok(Some(_)) => still_open(&visit).await,
@@ -273,7 +273,7 @@ fn offers(visit: &Visit, view: &CheckoutView, options: PageOptions) -> Response 
         .iter()
         .filter_map(|offer| Some(row(offer, offer.providers.first()?)))
         .collect();
-    let money = view.ledger.payment.due.to_string();
+    let money = view.aggregate.payment.due.to_string();
     let heading = visit.t.choose_title(&money, &view.merchant.name);
     visit.framed(
         heading,
@@ -335,7 +335,7 @@ fn ask(
 ) -> Response {
     let state = CheckoutState::of(view, visit.backend.now());
     let provider = view
-        .ledger
+        .aggregate
         .open_attempt()
         .map_or_else(|| visit.t.provider_unnamed(), |open| visit.provider(open));
     let heading = visit.t.questions_title(&provider);
@@ -357,7 +357,7 @@ fn instruct(
     mut options: PageOptions,
 ) -> Response {
     let state = CheckoutState::of(view, visit.backend.now());
-    let Some(open) = view.ledger.open_attempt() else {
+    let Some(open) = view.aggregate.open_attempt() else {
         return visit.problem(Problem::Failure);
     };
     let kind = PageKind::Checkout { paused };

@@ -1,4 +1,4 @@
-//! What a payer is to see of a payment: one pure reading of its ledger.
+//! What a payer is to see of a payment: one pure reading of its aggregate.
 
 use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::payment::{CheckoutMode, Status};
@@ -40,14 +40,14 @@ pub(crate) enum CheckoutState<'a> {
 impl<'a> CheckoutState<'a> {
     /// Where a payment stands.
     pub(crate) fn of(view: &'a CheckoutView, now: Time) -> Self {
-        let payment = &view.ledger.payment;
+        let payment = &view.aggregate.payment;
         match payment.status {
             Status::Created if now >= payment.expires_at => Self::Expired,
             Status::Created if payment.mode == CheckoutMode::Direct => Self::Direct,
             Status::Created if view.can_choose && !view.offers.is_empty() => Self::Choose,
             Status::Created => Self::Unavailable,
             Status::Pending => view
-                .ledger
+                .aggregate
                 .open_attempt()
                 .map_or(Self::Processing, |attempt| Self::attempt(attempt, now)),
             Status::Processing => Self::Processing,
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_payment_whose_time_has_passed_offers_nothing() {
         let mut late = view(Status::Created, vec![]);
-        late.ledger.payment.expires_at = fixtures::NOW;
+        late.aggregate.payment.expires_at = fixtures::NOW;
         assert_eq!(
             CheckoutState::of(&late, fixtures::NOW),
             CheckoutState::Expired

@@ -9,7 +9,7 @@ use kassette_domain::id::{
 };
 use kassette_domain::invitation::{BusinessName, Invitation, InvitationRequest, NewInvitation};
 use kassette_domain::key::Environment;
-use kassette_domain::ledger::{Ledger, QuerySchedule, Step};
+use kassette_domain::lifecycle::{PaymentAggregate, QuerySchedule, Step};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
@@ -86,11 +86,11 @@ pub(crate) fn attempt(action: Action) -> Attempt {
         payer: Payer::default(),
         decision: None,
     };
-    let mut ledger = Ledger::new(payment());
-    ledger
+    let mut aggregate = PaymentAggregate::new(payment());
+    aggregate
         .step(Step::Open(Box::new(choice)), NOW, &QuerySchedule::default())
         .unwrap();
-    let mut attempt = ledger.attempts.remove(0);
+    let mut attempt = aggregate.attempts.remove(0);
     attempt.action = Some(action);
     attempt
 }
@@ -121,7 +121,7 @@ pub(crate) fn view(status: Status, attempts: Vec<Attempt>) -> CheckoutView {
             domains: vec![],
             created_at: NOW,
         }),
-        ledger: Ledger { payment, attempts },
+        aggregate: PaymentAggregate { payment, attempts },
         offers: vec![
             offer(MethodId::CreditCard, "Credit card", None),
             offer(

@@ -80,9 +80,12 @@ pub(crate) fn refresh(
     state: CheckoutState<'_>,
     kind: PageKind<'_>,
 ) -> Option<Refresh> {
-    let waiting = view.ledger.open_attempt().map_or(Duration::ZERO, |open| {
-        visit.backend.now().since(open.opened_at)
-    });
+    let waiting = view
+        .aggregate
+        .open_attempt()
+        .map_or(Duration::ZERO, |open| {
+            visit.backend.now().since(open.opened_at)
+        });
     let news = state.refresh_seconds(waiting);
     match kind {
         PageKind::Checkout { paused: true } => None,
@@ -193,8 +196,8 @@ fn status_text(
 }
 
 fn completed(visit: &Visit, view: &CheckoutView) -> StatusText {
-    let due = view.ledger.payment.due;
-    let test = view.ledger.payment.environment == kassette_domain::key::Environment::Test;
+    let due = view.aggregate.payment.due;
+    let test = view.aggregate.payment.environment == kassette_domain::key::Environment::Test;
     StatusText {
         tone: Tone::Good,
         heading: visit.t.completed_title(),
@@ -265,7 +268,7 @@ fn open(
 /// A start without an outcome. On the hosted page the payer can have it repeated; it is the same
 /// attempt then, never a second one.
 fn checking(visit: &Visit, view: &CheckoutView, attempt: &Attempt) -> StatusText {
-    let hosted = view.ledger.payment.mode == CheckoutMode::Hosted && view.can_choose;
+    let hosted = view.aggregate.payment.mode == CheckoutMode::Hosted && view.can_choose;
     StatusText {
         tone: Tone::Waiting,
         heading: visit.t.checking_title(),

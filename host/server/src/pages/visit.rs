@@ -152,7 +152,7 @@ impl Visit {
 
 /// What is paid, to whom.
 pub(crate) fn summary(view: &CheckoutView) -> Summary {
-    let payment = &view.ledger.payment;
+    let payment = &view.aggregate.payment;
     Summary {
         test: payment.environment == Environment::Test,
         merchant: view.merchant.name.clone(),
@@ -164,5 +164,5 @@ pub(crate) fn summary(view: &CheckoutView) -> Summary {
 
 /// The address of a payment's page.
 pub(crate) fn address(view: &CheckoutView) -> String {
-    format!("/checkout/{}", view.ledger.payment.token.expose())
+    format!("/checkout/{}", view.aggregate.payment.token.expose())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ::sled::IVec;
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
-use kassette_domain::ledger::Ledger;
+use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
 use kassette_domain::time::Time;
 
@@ -15,7 +15,7 @@ use super::rows::Rows;
 use super::schema::{self, Key};
 use super::source::Source;
 use super::stored::{Books, PaymentRow, Timer};
-use super::{Secrets, delegations, ledgers};
+use super::{Secrets, aggregates, delegations};
 use crate::{Created, Fault};
 
 /// What a request that was made before gets; none where it is new.
@@ -72,13 +72,13 @@ impl Create {
         let decision = new.decision.take();
         let email_mark = secrets.email_mark(&request);
         let payment = Payment::new(new, email_mark, now);
-        let ledger = Ledger::new(payment);
+        let aggregate = PaymentAggregate::new(payment);
         let books = Books {
-            timer: ledger.due_at().map(Timer::Shared),
+            timer: aggregate.due_at().map(Timer::Shared),
             decisions: u16::from(decision.is_some()),
             ..Books::default()
         };
-        let payment = ledger.payment;
+        let payment = aggregate.payment;
         let row = PaymentRow::encode(&secrets.sealer, &payment, books.clone())?;
         let entry = Entry::new(
             payment.id,
@@ -150,7 +150,7 @@ impl Operation for Create {
         }
         if let Some(decision) = self.decision {
             let mut books = Books::default();
-            ledgers::append_decisions(rows, self.payment.id, &mut books, &[decision])?;
+            aggregates::append_decisions(rows, self.payment.id, &mut books, &[decision])?;
         }
         Ok(Created::New(self.payment))
     }

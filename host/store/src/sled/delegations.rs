@@ -5,7 +5,7 @@ use kassette_domain::audit::Audited;
 use kassette_domain::delegation::{self, DelegatedMerchant, Delegation};
 use kassette_domain::id::{InvitationId, MerchantId, ResellerId};
 use kassette_domain::key::Environment;
-use kassette_domain::ledger::Step;
+use kassette_domain::lifecycle::Step;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::reseller::{Barred, may_work};

@@ -13,7 +13,7 @@
 //! | `source`, `span` | where rows are read, and ranges of keys |
 //! | `rows`, `view` | rows as an operation sees them, and as a read from outside does |
 //! | `schema`, `records`, `seal`, `stored` | where a row stands, how it is written, what is sealed |
-//! | `ledgers`, `create`, `step`, `pending_callbacks`, `timers`, `works`, `audits`, `retention` | operations on payments |
+//! | `aggregates`, `create`, `step`, `pending_callbacks`, `timers`, `works`, `audits`, `retention` | operations on payments |
 //! | `directory`, `api_keys`, `operators` | operations on merchants, keys, operators |
 //! | `connects` | connect codes and exchanges |
 //! | `nonces`, `taken_nonces` | nonces of signed requests that are taken |
@@ -22,6 +22,7 @@
 //! | `payments`, `search`, `deliveries`, `reselling`, `lists`, `store`, `upkeep` | the traits |
 //! | `commit_stream`, `maintenance` | backups, restoring, verifying, compacting, another master key |
 
+mod aggregates;
 mod api_keys;
 mod applier;
 mod audits;
@@ -43,7 +44,6 @@ mod inbox;
 mod invitation_rows;
 mod invitations;
 mod journal;
-mod ledgers;
 mod lists;
 pub mod maintenance;
 mod memtable;

@@ -7,15 +7,15 @@ use std::time::Duration;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{AccountId, AttemptId, PaymentId, WorkId};
 use kassette_domain::key::TokenHash;
-use kassette_domain::ledger::{Ledger, NewWork, QuerySchedule, Step};
+use kassette_domain::lifecycle::{NewWork, PaymentAggregate, QuerySchedule, Step};
 use kassette_domain::payment::{NewPayment, Payment, Request};
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
 use serde::de::DeserializeOwned;
 
+use super::aggregates::{self, Loaded};
 use super::create::{Create, replay};
-use super::ledgers::{self, Loaded};
 use super::lists::Order;
 use super::payment_index::Mark;
 use super::pending_callbacks::KeepCallback;
@@ -158,44 +158,45 @@ impl Payments for SledStore {
         })
     }
 
-    fn ledger(&self, about: About) -> Answer<'_, Option<Ledger>> {
-        self.read(move |view| match ledgers::resolve(view, &about)? {
+    fn aggregate(&self, about: About) -> Answer<'_, Option<PaymentAggregate>> {
+        self.read(move |view| match aggregates::resolve(view, &about)? {
             Some(id) => self.loaded(view, id),
             None => Ok(None),
         })
     }
 
-    fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<Ledger>> {
+    fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<PaymentAggregate>> {
         self.read(move |view| {
             for id in view.found(Mark::Token, fingerprint(token.0))? {
-                let ledger = ledgers::load_promised(view, &self.secrets.sealer, id)?.ledger;
-                if TokenHash::of(ledger.payment.token.expose()) == token {
-                    return Ok(Some(ledger));
+                let aggregate =
+                    aggregates::load_promised(view, &self.secrets.sealer, id)?.aggregate;
+                if TokenHash::of(aggregate.payment.token.expose()) == token {
+                    return Ok(Some(aggregate));
                 }
             }
             Ok(None)
         })
     }
 
-    fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, Ledger)>> {
+    fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, PaymentAggregate)>> {
         self.read(move |view| {
             let attempt_key: Option<AttemptKey> = view.load(&schema::returning(token))?;
             let Some(attempt_key) = attempt_key else {
                 return Ok(None);
             };
-            let ledger = self.loaded(view, attempt_key.payment)?;
-            Ok(ledger.and_then(|ledger| {
-                let attempt = ledger.attempts.get(usize::from(attempt_key.ordinal))?;
+            let aggregate = self.loaded(view, attempt_key.payment)?;
+            Ok(aggregate.and_then(|aggregate| {
+                let attempt = aggregate.attempts.get(usize::from(attempt_key.ordinal))?;
                 let is_its = TokenHash::of(attempt.return_token.expose()) == token;
-                is_its.then_some((attempt.id, ledger))
+                is_its.then_some((attempt.id, aggregate))
             }))
         })
     }
 
     fn history(&self, id: PaymentId) -> Answer<'_, Option<History>> {
         Box::pin(async move {
-            let loaded = self.read(|view| ledgers::load(view, &self.secrets.sealer, id));
-            let Some(Loaded { ledger, books }) = loaded.await? else {
+            let loaded = self.read(|view| aggregates::load(view, &self.secrets.sealer, id));
+            let Some(Loaded { aggregate, books }) = loaded.await? else {
                 return Ok(None);
             };
             // A step that is written meanwhile adds lines behind those that the payment's row counts.
@@ -206,7 +207,7 @@ impl Payments for SledStore {
                 decisions: self.first(&decisions, books.decisions).await?,
                 transitions: self.first(&transitions, books.transitions).await?,
                 events: events.into_iter().map(|row| row.event(id)).collect(),
-                ledger,
+                aggregate,
             }))
         })
     }
@@ -247,9 +248,9 @@ impl Payments for SledStore {
 }
 
 impl SledStore {
-    fn loaded(&self, view: &View<'_>, id: PaymentId) -> Result<Option<Ledger>, Fault> {
-        let loaded = ledgers::load(view, &self.secrets.sealer, id)?;
-        Ok(loaded.map(|loaded| loaded.ledger))
+    fn loaded(&self, view: &View<'_>, id: PaymentId) -> Result<Option<PaymentAggregate>, Fault> {
+        let loaded = aggregates::load(view, &self.secrets.sealer, id)?;
+        Ok(loaded.map(|loaded| loaded.aggregate))
     }
 
     /// Values under a prefix that are numbered, in order, as far as there are any before a number.

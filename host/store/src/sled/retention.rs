@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use ::sled::IVec;
 use kassette_domain::id::PaymentId;
-use kassette_domain::ledger::{QuerySchedule, Step};
+use kassette_domain::lifecycle::{QuerySchedule, Step};
 use kassette_domain::time::Time;
 
-use super::ledgers::{self, Loaded};
+use super::aggregates::{self, Loaded};
 use super::operation::Operation;
 use super::payment_index_rows;
 use super::rows::Rows;
@@ -162,12 +162,13 @@ impl Forget {
         forgotten: &mut Forgotten,
     ) -> Result<(), Fault> {
         let sealer = &self.secrets.sealer;
-        let loaded = match ledgers::load(rows, sealer, payment) {
+        let loaded = match aggregates::load(rows, sealer, payment) {
             Ok(Some(loaded)) => loaded,
             Ok(None) | Err(Fault::Corrupt(_)) => return Ok(()),
             Err(fault) => return Err(fault),
         };
-        let is_over = loaded.ledger.payment.status.is_final() && loaded.ledger.due_at().is_none();
+        let is_over =
+            loaded.aggregate.payment.status.is_final() && loaded.aggregate.due_at().is_none();
         if !is_over {
             let again = self.now.after(AGAIN);
             rows.put(schema::laggard(again, rule.tag(), payment), IVec::default());
@@ -185,17 +186,20 @@ impl Forget {
                 forgotten.decisions += u64::from(any);
             }
             Rule::PersonalData => {
-                let Loaded { mut ledger, books } = loaded;
-                let before = ledger.clone();
+                let Loaded {
+                    mut aggregate,
+                    books,
+                } = loaded;
+                let before = aggregate.clone();
                 // Erasing is always allowed.
                 let Ok((_, change)) =
-                    ledger.step(Step::Redact, self.now, &QuerySchedule::default())
+                    aggregate.step(Step::Redact, self.now, &QuerySchedule::default())
                 else {
                     return Ok(());
                 };
                 if change.dirty {
-                    let after = Loaded { ledger, books };
-                    ledgers::save(rows, sealer, &before, &after, &change, self.now)?;
+                    let after = Loaded { aggregate, books };
+                    aggregates::save(rows, sealer, &before, &after, &change, self.now)?;
                     forgotten.redacted += 1;
                 }
             }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{AccountId, AttemptId};
-use kassette_domain::ledger::{Change, Ledger, Outcome, QuerySchedule, Refusal, Step, Via};
+use kassette_domain::lifecycle::{
+    Change, Outcome, PaymentAggregate, QuerySchedule, Refusal, Step, Via,
+};
 use kassette_domain::time::Time;
 
-use super::ledgers::{self, Loaded};
+use super::aggregates::{self, Loaded};
 use super::operation::Operation;
 use super::rows::Rows;
 use super::source::Source;
@@ -30,41 +32,50 @@ impl Operation for DoStep {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Stepped, Fault> {
         let sealer = &self.secrets.sealer;
-        let Some(id) = ledgers::resolve(rows, &self.about)? else {
+        let Some(id) = aggregates::resolve(rows, &self.about)? else {
             return Ok(Stepped::Unknown);
         };
-        let Some(Loaded { mut ledger, books }) = ledgers::load(rows, sealer, id)? else {
+        let Some(Loaded {
+            mut aggregate,
+            books,
+        }) = aggregates::load(rows, sealer, id)?
+        else {
             return Ok(Stepped::Unknown);
         };
         let mut step = self.step;
-        if let Some(barred) = delegations::bars_opening(rows, &ledger.payment, &step)? {
+        if let Some(barred) = delegations::bars_opening(rows, &aggregate.payment, &step)? {
             match &mut step {
                 Step::Started { next, .. } => *next = None,
                 _ => {
                     let refusal = Refusal::Barred(barred);
-                    return Ok(Stepped::Refused { ledger, refusal });
+                    return Ok(Stepped::Refused { aggregate, refusal });
                 }
             }
         }
-        let before = ledger.clone();
-        let (outcome, mut change) = match ledger.step(step, self.now, &self.schedule) {
+        let before = aggregate.clone();
+        let (outcome, mut change) = match aggregate.step(step, self.now, &self.schedule) {
             Ok(done) => done,
-            Err(refusal) => return Ok(Stepped::Refused { ledger, refusal }),
+            Err(refusal) => return Ok(Stepped::Refused { aggregate, refusal }),
         };
-        if !are_free(rows, &ledger, &change)? {
+        if !are_free(rows, &aggregate, &change)? {
             return Ok(Stepped::ReferenceTaken(before));
         }
-        apply_pending(rows, &mut ledger, &mut change, (self.now, &self.schedule))?;
+        apply_pending(
+            rows,
+            &mut aggregate,
+            &mut change,
+            (self.now, &self.schedule),
+        )?;
         if change != Change::default() {
-            let after = Loaded { ledger, books };
-            ledgers::save(rows, sealer, &before, &after, &change, self.now)?;
-            ledger = after.ledger;
+            let after = Loaded { aggregate, books };
+            aggregates::save(rows, sealer, &before, &after, &change, self.now)?;
+            aggregate = after.aggregate;
         }
         if let Some(audited) = self.audited.filter(|_| outcome != Outcome::Nothing) {
             audits::append(rows, audited, self.now)?;
         }
         Ok(Stepped::Done {
-            ledger,
+            aggregate,
             outcome,
             change,
         })
@@ -72,15 +83,15 @@ impl Operation for DoStep {
 }
 
 /// Whether no other attempt of the account has one of the references.
-fn are_free(rows: &Rows<'_>, ledger: &Ledger, change: &Change) -> Result<bool, Fault> {
+fn are_free(rows: &Rows<'_>, aggregate: &PaymentAggregate, change: &Change) -> Result<bool, Fault> {
     for (attempt, reference) in &change.references {
-        let Some(account) = ledger.attempt(*attempt).map(|attempt| &attempt.account) else {
+        let Some(account) = aggregate.attempt(*attempt).map(|attempt| &attempt.account) else {
             continue;
         };
         let known: Option<AttemptKey> = rows.load(&schema::reference(account, reference))?;
         let its = |known: AttemptKey| {
-            let there = ledger.attempts.get(usize::from(known.ordinal));
-            known.payment == ledger.payment.id && there.is_some_and(|there| there.id == *attempt)
+            let there = aggregate.attempts.get(usize::from(known.ordinal));
+            known.payment == aggregate.payment.id && there.is_some_and(|there| there.id == *attempt)
         };
         if known.is_some_and(|known| !its(known)) {
             return Ok(false);
@@ -93,19 +104,19 @@ fn are_free(rows: &Rows<'_>, ledger: &Ledger, change: &Change) -> Result<bool, F
 /// another reference; an attempt keeps few, and each is looked at once.
 fn apply_pending(
     rows: &mut Rows<'_>,
-    ledger: &mut Ledger,
+    aggregate: &mut PaymentAggregate,
     change: &mut Change,
     (now, schedule): (Time, &QuerySchedule),
 ) -> Result<(), Fault> {
     let mut seen = 0;
     while let Some((attempt, reference)) = change.references.get(seen).cloned() {
         seen += 1;
-        let Some(account) = account_of(ledger, attempt) else {
+        let Some(account) = account_of(aggregate, attempt) else {
             continue;
         };
         for report in pending_callbacks::take(rows, &account, &reference, now)? {
             let step = match report {
-                Some(report) => Step::News {
+                Some(report) => Step::Report {
                     attempt,
                     report,
                     via: Via::Callback,
@@ -113,10 +124,10 @@ fn apply_pending(
                 },
                 None => Step::AskAt { attempt, at: now },
             };
-            let mut next = ledger.clone();
+            let mut next = aggregate.clone();
             match next.step(step, now, schedule) {
                 Ok((_, more)) if are_free(rows, &next, &more)? => {
-                    *ledger = next;
+                    *aggregate = next;
                     merge(change, more);
                 }
                 // What the vendor would hear as "ignored" had it come now.
@@ -132,8 +143,8 @@ fn apply_pending(
     Ok(())
 }
 
-fn account_of(ledger: &Ledger, attempt: AttemptId) -> Option<AccountId> {
-    ledger
+fn account_of(aggregate: &PaymentAggregate, attempt: AttemptId) -> Option<AccountId> {
+    aggregate
         .attempt(attempt)
         .map(|attempt| attempt.account.clone())
 }

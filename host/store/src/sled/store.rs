@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use ::sled::IVec;
 use arc_swap::ArcSwap;
 use kassette_domain::id::PaymentId;
-use kassette_domain::ledger::QuerySchedule;
+use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::payment::Payment;
 use tokio::sync::Mutex;
 use tokio::time::timeout;

@@ -10,7 +10,7 @@ use kassette_domain::attempt::{Attempt, AttemptState, VendorFacts};
 use kassette_domain::event::{Event, EventType};
 use kassette_domain::id::{AccountId, AttemptId, Digest, EventId, MerchantId, PaymentId, Slot};
 use kassette_domain::key::Environment;
-use kassette_domain::ledger::Via;
+use kassette_domain::lifecycle::Via;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Minor, Money, Rate};
 use kassette_domain::order::{Email, OrderId};

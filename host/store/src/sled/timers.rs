@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use ::sled::IVec;
 use kassette_domain::id::PaymentId;
-use kassette_domain::ledger::Change;
+use kassette_domain::lifecycle::Change;
 use kassette_domain::time::Time;
 
 use super::Secrets;
-use super::ledgers::{self, Loaded};
+use super::aggregates::{self, Loaded};
 use super::operation::Operation;
 use super::payment_index::Position;
 use super::payment_index_rows;
@@ -232,27 +232,27 @@ impl Claim<'_, '_> {
         loaded.books.timer = Some(Timer::Own(at));
         self.rows.put(schema::timer(at, id), IVec::default());
         let sealer = &self.op.secrets.sealer;
-        let (key, row) = PaymentRow::encode(sealer, &loaded.ledger.payment, loaded.books)?;
+        let (key, row) = PaymentRow::encode(sealer, &loaded.aggregate.payment, loaded.books)?;
         self.rows.put(key, row);
         Ok(())
     }
 
     /// Claims a payment whose row is removed by now.
     fn claim(&mut self, loaded: Loaded) -> Result<(), Fault> {
-        let id = loaded.ledger.payment.id;
-        let before = loaded.ledger.clone();
+        let id = loaded.aggregate.payment.id;
+        let before = loaded.aggregate.clone();
         let mut after = loaded;
         after.books.timer = None;
-        after.ledger.payment.claimed_until = Some(self.later());
+        after.aggregate.payment.claimed_until = Some(self.later());
         let (sealer, now) = (&self.op.secrets.sealer, self.op.now);
-        ledgers::save(self.rows, sealer, &before, &after, &Change::default(), now)?;
+        aggregates::save(self.rows, sealer, &before, &after, &Change::default(), now)?;
         self.claimed.push(id);
         Ok(())
     }
 
     /// Loads a payment; none where it is damaged.
     fn loaded(&mut self, id: PaymentId) -> Result<Option<Loaded>, Fault> {
-        match ledgers::load_promised(self.rows, &self.op.secrets.sealer, id) {
+        match aggregates::load_promised(self.rows, &self.op.secrets.sealer, id) {
             Ok(loaded) => Ok(Some(loaded)),
             Err(Fault::Corrupt(_)) => self.put_off(id).map(|()| None),
             Err(fault) => Err(fault),

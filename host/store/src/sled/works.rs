@@ -2,7 +2,7 @@
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{AttemptId, PaymentId, WorkId};
-use kassette_domain::ledger::NewWork;
+use kassette_domain::lifecycle::NewWork;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kassette_domain::id::{MerchantId, PaymentId, ResellerId};
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
-use kassette_domain::ledger::{Act, Step};
+use kassette_domain::lifecycle::{Act, Step};
 use kassette_domain::money::Minor;
 use kassette_domain::order::{ClientRef, Email};
 use kassette_domain::payment::{Origin, Status};
@@ -189,8 +189,8 @@ pub async fn only_a_usable_key_of_the_owner_creates(harness: &dyn Harness) {
 pub async fn an_erased_address_is_still_compared(harness: &dyn Harness) {
     let store = harness.open().await;
     create(&store, "a", NOW).await;
-    let (ledger, _) = done(&store, payment_of("a"), Step::Redact, NOW).await;
-    assert_eq!(ledger.payment.email, None);
+    let (aggregate, _) = done(&store, payment_of("a"), Step::Redact, NOW).await;
+    assert_eq!(aggregate.payment.email, None);
     let replay = store.replay(request("a")).await.unwrap();
     assert!(matches!(replay, Some(Created::Replay(_))), "{replay:?}");
     let mut other = request("a");

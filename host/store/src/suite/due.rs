@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::id::PaymentId;
-use kassette_domain::ledger::{Act, Step};
+use kassette_domain::lifecycle::{Act, Step};
 use kassette_domain::time::Time;
 
 use super::Harness;
@@ -60,22 +60,22 @@ pub async fn a_lease_ends_by_release_or_by_time(harness: &dyn Harness) {
 
 pub async fn a_step_moves_what_is_due(harness: &dyn Harness) {
     let store = harness.open().await;
-    let ledger = pay(&store, "a").await;
-    assert_eq!(store.next_due().await, Ok(ledger.due_at()));
+    let aggregate = pay(&store, "a").await;
+    assert_eq!(store.next_due().await, Ok(aggregate.due_at()));
     let ask = Step::AskAt {
-        attempt: ledger.attempts[0].id,
+        attempt: aggregate.attempts[0].id,
         at: later(7),
     };
-    let (ledger, _) = done(&store, payment_of("a"), ask, later(1)).await;
-    assert_eq!(store.next_due().await, Ok(ledger.due_at()));
-    let due = ledger.due_at().unwrap();
+    let (aggregate, _) = done(&store, payment_of("a"), ask, later(1)).await;
+    assert_eq!(store.next_due().await, Ok(aggregate.due_at()));
+    let due = aggregate.due_at().unwrap();
     let claimed = store.claim_due(due, LEASE, 9).await;
-    assert_eq!(claimed, Ok(vec![ledger.payment.id]));
+    assert_eq!(claimed, Ok(vec![aggregate.payment.id]));
     // Nothing is left of a payment on which nothing can happen any more.
     expiring(&store, "b", 100).await;
     done(&store, payment_of("b"), Step::Act(Act::Cancel), later(1)).await;
     let claimed = store.claim_due(END, LEASE, 9).await;
-    assert_eq!(claimed, Ok(vec![ledger.payment.id]));
+    assert_eq!(claimed, Ok(vec![aggregate.payment.id]));
 }
 
 pub async fn claims_at_once_share_nothing(harness: &dyn Harness) {

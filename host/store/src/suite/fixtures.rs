@@ -12,7 +12,7 @@ use kassette_domain::id::{
     PaymentId, ResellerId, Slot,
 };
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
-use kassette_domain::ledger::{Change, Ledger, StartResult, Step, Via};
+use kassette_domain::lifecycle::{Change, PaymentAggregate, StartResult, Step, Via};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
@@ -176,7 +176,7 @@ pub fn report(reference: &str, status: VendorStatus) -> Report {
 }
 
 pub fn news(name: &str, report: Report) -> Step {
-    Step::News {
+    Step::Report {
         attempt: attempt_id(name),
         report,
         via: Via::Callback,
@@ -314,9 +314,16 @@ pub async fn create(store: &Arc<dyn Store>, name: &str, now: Time) -> Payment {
 }
 
 /// Does a step of a payment that has to succeed.
-pub async fn done(store: &Arc<dyn Store>, about: About, step: Step, now: Time) -> (Ledger, Change) {
+pub async fn done(
+    store: &Arc<dyn Store>,
+    about: About,
+    step: Step,
+    now: Time,
+) -> (PaymentAggregate, Change) {
     match store.step(about, step, None, now).await.unwrap() {
-        Stepped::Done { ledger, change, .. } => (ledger, change),
+        Stepped::Done {
+            aggregate, change, ..
+        } => (aggregate, change),
         other => panic!("{other:?}"),
     }
 }
@@ -326,7 +333,7 @@ pub fn payment_of(name: &str) -> About {
 }
 
 /// A payment with one attempt at `sandbox-test`, which the vendor knows as `vendor-<name>`.
-pub async fn pay(store: &Arc<dyn Store>, name: &str) -> Ledger {
+pub async fn pay(store: &Arc<dyn Store>, name: &str) -> PaymentAggregate {
     create(store, name, NOW).await;
     let attempt = format!("attempt of {name}");
     done(store, payment_of(name), open(&attempt, "sandbox-test"), NOW).await;
@@ -351,7 +358,7 @@ pub fn page<T: std::fmt::Debug>(listed: Listed<T>) -> Page<T> {
 /// Everything that can be read about a payment, and about all of them together.
 pub async fn everything(store: &Arc<dyn Store>, name: &str) -> String {
     let id = PaymentId::from_bytes(id_of(name));
-    let ledger = store.ledger(About::Payment(id)).await.unwrap();
+    let aggregate = store.aggregate(About::Payment(id)).await.unwrap();
     let history = store.history(id).await.unwrap();
     let due = store.next_due().await.unwrap();
     let accounts = store.accounts_in_use().await.unwrap();
@@ -361,13 +368,13 @@ pub async fn everything(store: &Arc<dyn Store>, name: &str) -> String {
         .unwrap();
     let work = store.work(false, first(100)).await.unwrap();
     let audit = store.audit_log(first(100)).await.unwrap();
-    let secrets: Vec<_> = ledger
+    let secrets: Vec<_> = aggregate
         .iter()
-        .flat_map(|ledger| &ledger.attempts)
+        .flat_map(|aggregate| &aggregate.attempts)
         .map(|attempt| attempt.return_token.expose().to_owned())
         .collect();
     format!(
-        "{ledger:?} {secrets:?} {history:?} {due:?} {accounts:?} {payments:?} {work:?} {audit:?}"
+        "{aggregate:?} {secrets:?} {history:?} {due:?} {accounts:?} {payments:?} {work:?} {audit:?}"
     )
 }
 

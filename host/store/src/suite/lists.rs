@@ -2,7 +2,7 @@
 
 use kassette_domain::id::{MerchantId, PaymentId};
 use kassette_domain::key::Environment;
-use kassette_domain::ledger::{Act, Step};
+use kassette_domain::lifecycle::{Act, Step};
 use kassette_domain::order::OrderId;
 use kassette_domain::payment::Status;
 
@@ -165,8 +165,8 @@ pub async fn a_clock_that_goes_backwards_loses_nothing(harness: &dyn Harness) {
         later(5),
     )
     .await;
-    let (ledger, _) = done(&store, payment_of("a"), started("one", "v"), later(2)).await;
-    assert_eq!(store.ledger(payment_of("a")).await, Ok(Some(ledger)));
+    let (aggregate, _) = done(&store, payment_of("a"), started("one", "v"), later(2)).await;
+    assert_eq!(store.aggregate(payment_of("a")).await, Ok(Some(aggregate)));
     let history = store.history(newer.id).await.unwrap().unwrap();
     assert!(!history.transitions.is_empty());
     // The audit log counts, whatever the clock says.

@@ -2,7 +2,7 @@
 
 use kassette_domain::event::EventType;
 use kassette_domain::id::PaymentId;
-use kassette_domain::ledger::{Change, Outcome};
+use kassette_domain::lifecycle::{Change, Outcome};
 use kassette_domain::payment::Status;
 use kassette_domain::provider::VendorStatus;
 
@@ -36,7 +36,7 @@ pub async fn a_pending_report_is_applied_when_its_reference_is_known(harness: &d
     let step = started("one", "vendor-1");
     let stepped = store.step(payment_of("a"), step, None, later(2)).await;
     let Ok(Stepped::Done {
-        ledger,
+        aggregate,
         outcome,
         change,
     }) = stepped
@@ -44,8 +44,8 @@ pub async fn a_pending_report_is_applied_when_its_reference_is_known(harness: &d
         panic!("{stepped:?}");
     };
     assert_eq!(outcome, Outcome::Done);
-    assert_eq!(ledger.payment.status, Status::Completed);
-    assert_eq!(store.ledger(payment_of("a")).await, Ok(Some(ledger)));
+    assert_eq!(aggregate.payment.status, Status::Completed);
+    assert_eq!(store.aggregate(payment_of("a")).await, Ok(Some(aggregate)));
     let history = store
         .history(PaymentId::from_bytes(id_of("a")))
         .await
@@ -70,15 +70,15 @@ pub async fn a_bare_pending_callback_makes_the_vendor_be_asked(harness: &dyn Har
         .keep_callback(account, "vendor-1".into(), None, later(1))
         .await
         .unwrap();
-    let (ledger, _) = done(
+    let (aggregate, _) = done(
         &store,
         payment_of("a"),
         started("one", "vendor-1"),
         later(2),
     )
     .await;
-    assert_eq!(ledger.attempts[0].next_query, Some(later(2)));
-    assert_eq!(store.next_due().await, Ok(ledger.due_at()));
+    assert_eq!(aggregate.attempts[0].next_query, Some(later(2)));
+    assert_eq!(store.next_due().await, Ok(aggregate.due_at()));
 }
 
 pub async fn a_pending_callback_lives_for_an_hour(harness: &dyn Harness) {
@@ -91,17 +91,17 @@ pub async fn a_pending_callback_lives_for_an_hour(harness: &dyn Harness) {
         .await
         .unwrap();
     let step = started("one", "vendor-1");
-    let (ledger, _) = done(&store, payment_of("a"), step, later(3600)).await;
-    assert_eq!(ledger.payment.status, Status::Pending);
+    let (aggregate, _) = done(&store, payment_of("a"), step, later(3600)).await;
+    assert_eq!(aggregate.payment.status, Status::Pending);
 }
 
 pub async fn a_callback_about_a_known_reference_is_not_kept(harness: &dyn Harness) {
     let store = harness.open().await;
-    let ledger = pay(&store, "a").await;
+    let aggregate = pay(&store, "a").await;
     let kept = store
         .keep_callback(account("sandbox-test"), "vendor-a".into(), None, later(1))
         .await;
-    assert_eq!(kept, Ok(KeptCallback::Known(ledger.attempts[0].id)));
+    assert_eq!(kept, Ok(KeptCallback::Known(aggregate.attempts[0].id)));
 }
 
 /// More than a store may keep for one reference.

@@ -9,7 +9,7 @@ use kassette_domain::invitation::{
     BusinessName, Invitation, InvitationRequest, NewInvitation, NotAnswered,
 };
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
-use kassette_domain::ledger::{Act, Outcome, Refusal, StartResult, Step};
+use kassette_domain::lifecycle::{Act, Outcome, Refusal, StartResult, Step};
 use kassette_domain::money::Minor;
 use kassette_domain::order::{ClientRef, Email};
 use kassette_domain::payment::{NewPayment, Origin, Status};
@@ -586,9 +586,9 @@ pub async fn after_a_revocation_open_attempts_run_on_and_none_starts(harness: &d
         )
         .await;
     match refused.unwrap() {
-        Stepped::Refused { ledger, refusal } => {
+        Stepped::Refused { aggregate, refusal } => {
             assert_eq!(refusal, Refusal::Barred(Barred::NotAuthorized));
-            assert_eq!(ledger.payment.status, Status::Created);
+            assert_eq!(aggregate.payment.status, Status::Created);
         }
         other => panic!("{other:?}"),
     }
@@ -604,11 +604,11 @@ pub async fn after_a_revocation_open_attempts_run_on_and_none_starts(harness: &d
         .unwrap()
     {
         Stepped::Done {
-            ledger, outcome, ..
+            aggregate, outcome, ..
         } => {
             assert_eq!(outcome, Outcome::Done);
-            assert_eq!(ledger.attempts.len(), 1);
-            assert_eq!(ledger.payment.status, Status::Created);
+            assert_eq!(aggregate.attempts.len(), 1);
+            assert_eq!(aggregate.payment.status, Status::Created);
         }
         other => panic!("{other:?}"),
     }
@@ -625,8 +625,8 @@ pub async fn after_a_revocation_open_attempts_run_on_and_none_starts(harness: &d
         "vendor-1",
         kassette_domain::provider::VendorStatus::Completed,
     );
-    let (ledger, _) = done(&store, payment_of("running"), news(attempt, paid), NOW).await;
-    assert_eq!(ledger.payment.status, Status::Completed);
+    let (aggregate, _) = done(&store, payment_of("running"), news(attempt, paid), NOW).await;
+    assert_eq!(aggregate.payment.status, Status::Completed);
     // A reseller that is authorized again starts again.
     delegate(&store, 1, true, NOW).await;
     done(

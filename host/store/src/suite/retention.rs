@@ -67,9 +67,9 @@ pub async fn what_is_over_is_forgotten_when_its_time_has_passed(harness: &dyn Ha
         (&after.transitions, &after.events),
         (&before.transitions, &before.events)
     );
-    let ledger = store.ledger(payment_of("a")).await.unwrap().unwrap();
-    assert_eq!(ledger.payment.email, None);
-    assert_eq!(ledger.attempts[0].payer.ip, None);
+    let aggregate = store.aggregate(payment_of("a")).await.unwrap().unwrap();
+    assert_eq!(aggregate.payment.email, None);
+    assert_eq!(aggregate.attempts[0].payer.ip, None);
     // The request is still the same request.
     let replayed = store.create(new_payment("a"), None, end).await.unwrap();
     assert!(matches!(replayed, Created::Replay(_)), "{replayed:?}");
@@ -105,8 +105,8 @@ pub async fn nothing_is_forgotten_where_it_is_kept_for_ever(harness: &dyn Harnes
         personal_data: None,
     };
     assert_eq!(forget(&store, only, end).await, (1, 0, None));
-    let ledger = store.ledger(payment_of("a")).await.unwrap().unwrap();
-    assert!(ledger.payment.email.is_some());
+    let aggregate = store.aggregate(payment_of("a")).await.unwrap().unwrap();
+    assert!(aggregate.payment.email.is_some());
     assert_eq!(forget(&store, EVERYTHING, end).await, (0, 1, None));
 }
 
@@ -146,7 +146,7 @@ pub async fn pending_callbacks_go_without_any_traffic(harness: &dyn Harness) {
         later(60),
     )
     .await;
-    let ledger = store.ledger(payment_of("a")).await.unwrap().unwrap();
+    let aggregate = store.aggregate(payment_of("a")).await.unwrap().unwrap();
     assert!(change.transitions.is_empty());
-    assert_ne!(ledger.attempts[0].next_query, Some(later(60)));
+    assert_ne!(aggregate.attempts[0].next_query, Some(later(60)));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kassette_domain::id::{AttemptId, MerchantId};
-use kassette_domain::ledger::{Act, StartResult, Step};
+use kassette_domain::lifecycle::{Act, StartResult, Step};
 use kassette_domain::order::OrderId;
 use kassette_domain::payment::Status;
 use kassette_domain::provider::VendorStatus;
@@ -249,7 +249,7 @@ pub async fn references_for_searching_may_belong_to_many(harness: &dyn Harness) 
         account: account("one-test"),
         reference: "shared".into(),
     };
-    assert_eq!(store.ledger(about).await, Ok(None));
+    assert_eq!(store.aggregate(about).await, Ok(None));
 }
 
 pub async fn a_period_is_listed_from_since_until_before_until(harness: &dyn Harness) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::key::TokenHash;
-use kassette_domain::ledger::{Act, Change, Step};
+use kassette_domain::lifecycle::{Act, Change, Step};
 use kassette_domain::payment::{Decision, Status};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::secret::Secret;
@@ -51,24 +51,24 @@ pub async fn a_step_writes_payment_attempt_timeline_and_events_together(harness:
         news("one", report("vendor-1", VendorStatus::Completed)),
     ];
     for (at, step) in steps.into_iter().enumerate() {
-        let (ledger, change) = done(&store, payment_of("a"), step, later(at as u64)).await;
-        let read = store.ledger(payment_of("a")).await.unwrap();
-        assert_eq!(read.as_ref(), Some(&ledger));
+        let (aggregate, change) = done(&store, payment_of("a"), step, later(at as u64)).await;
+        let read = store.aggregate(payment_of("a")).await.unwrap();
+        assert_eq!(read.as_ref(), Some(&aggregate));
         changes.push(change);
         let history = store.history(payment.id).await.unwrap().unwrap();
         assert_told(&history, &changes);
         // Twice, because what is read often may be remembered.
         for _ in 0..2 {
             let read = store.payment(payment.id).await.unwrap();
-            assert_eq!(read.as_deref(), Some(&ledger.payment));
+            assert_eq!(read.as_deref(), Some(&aggregate.payment));
         }
-        last = Some(ledger);
+        last = Some(aggregate);
     }
-    let ledger = last.unwrap();
-    assert_eq!(ledger.payment.status, Status::Completed);
+    let aggregate = last.unwrap();
+    assert_eq!(aggregate.payment.status, Status::Completed);
     assert_eq!(
         store.payment(payment.id).await.unwrap().as_deref(),
-        Some(&ledger.payment)
+        Some(&aggregate.payment)
     );
     let events = store.history(payment.id).await.unwrap().unwrap().events;
     assert!(events.len() >= 2 && events.iter().all(|event| event.payment == payment.id));
@@ -98,7 +98,7 @@ pub async fn a_history_is_of_one_moment_while_its_payment_goes_on(harness: &dyn 
             let history = store.history(id).await.unwrap().unwrap();
             let mut moves = history.transitions.iter().filter(|line| line.applied);
             let told = moves.next_back().map_or(Status::Created, |line| line.to);
-            assert_eq!(told, history.ledger.payment.status);
+            assert_eq!(told, history.aggregate.payment.status);
             let is_told = history.events.iter().any(|event| event.status == told);
             assert!(is_told || told == Status::Created, "{history:?}");
             if is_last {
@@ -133,7 +133,7 @@ pub async fn a_refused_step_leaves_nothing(harness: &dyn Harness) {
         assert_eq!(everything(&store, "a").await, before);
     }
     let unknown = About::Attempt(attempt_id("two"));
-    assert_eq!(store.ledger(unknown).await.unwrap(), None);
+    assert_eq!(store.aggregate(unknown).await.unwrap(), None);
     let token = TokenHash::of("return-token-of-two");
     assert_eq!(store.by_return(token).await.unwrap(), None);
 }
@@ -158,8 +158,8 @@ pub async fn the_same_step_at_once_is_done_once(harness: &dyn Harness) {
         }
     }
     assert_eq!(opened, 1);
-    let ledger = store.ledger(payment_of("a")).await.unwrap().unwrap();
-    assert_eq!(ledger.attempts.len(), 1);
+    let aggregate = store.aggregate(payment_of("a")).await.unwrap().unwrap();
+    assert_eq!(aggregate.attempts.len(), 1);
 }
 
 pub async fn an_unknown_payment_is_said_to_be_unknown(harness: &dyn Harness) {
@@ -177,7 +177,7 @@ pub async fn an_unknown_payment_is_said_to_be_unknown(harness: &dyn Harness) {
             .step(about.clone(), Step::Release, Some(audited("x.y")), NOW)
             .await;
         assert_eq!(stepped, Ok(Stepped::Unknown));
-        assert_eq!(store.ledger(about).await, Ok(None));
+        assert_eq!(store.aggregate(about).await, Ok(None));
     }
     let id = PaymentId::from_bytes(id_of("nobody"));
     assert_eq!(store.payment(id).await, Ok(None));
@@ -202,8 +202,8 @@ pub async fn a_taken_reference_changes_nothing(harness: &dyn Harness) {
         .step(payment_of("b"), step, audited, later(1))
         .await
         .unwrap();
-    let ledger = store.ledger(payment_of("b")).await.unwrap().unwrap();
-    assert_eq!(stepped, Stepped::ReferenceTaken(ledger));
+    let aggregate = store.aggregate(payment_of("b")).await.unwrap().unwrap();
+    assert_eq!(stepped, Stepped::ReferenceTaken(aggregate));
     assert_eq!(everything(&store, "b").await, before);
     // The same reference of another account is another reference.
     create(&store, "c", NOW).await;
@@ -213,7 +213,7 @@ pub async fn a_taken_reference_changes_nothing(harness: &dyn Harness) {
 
 pub async fn an_attempt_is_found_by_id_reference_and_return_token(harness: &dyn Harness) {
     let store = harness.open().await;
-    let ledger = pay(&store, "a").await;
+    let aggregate = pay(&store, "a").await;
     pay(&store, "b").await;
     let id = attempt_id("attempt of a");
     let by_reference = |at: &str, reference: &str| About::Reference {
@@ -221,27 +221,30 @@ pub async fn an_attempt_is_found_by_id_reference_and_return_token(harness: &dyn 
         reference: reference.into(),
     };
     for about in [About::Attempt(id), by_reference("sandbox-test", "vendor-a")] {
-        assert_eq!(store.ledger(about).await, Ok(Some(ledger.clone())));
+        assert_eq!(store.aggregate(about).await, Ok(Some(aggregate.clone())));
     }
     for wrong in [
         by_reference("other-test", "vendor-a"),
         by_reference("sandbox-test", "vendor-"),
     ] {
-        assert_eq!(store.ledger(wrong).await, Ok(None));
+        assert_eq!(store.aggregate(wrong).await, Ok(None));
     }
     let returning = TokenHash::of("return-token-of-attempt of a");
     assert_eq!(
         store.by_return(returning).await,
-        Ok(Some((id, ledger.clone())))
+        Ok(Some((id, aggregate.clone())))
     );
     let checkout = TokenHash::of(&token("a"));
-    assert_eq!(store.by_checkout(checkout).await, Ok(Some(ledger.clone())));
+    assert_eq!(
+        store.by_checkout(checkout).await,
+        Ok(Some(aggregate.clone()))
+    );
     // A reference that the vendor adds is known beside the first.
     let step = news("attempt of a", report("renamed", VendorStatus::Pending));
-    let (ledger, _) = done(&store, payment_of("a"), step, later(2)).await;
+    let (aggregate, _) = done(&store, payment_of("a"), step, later(2)).await;
     for reference in ["vendor-a", "renamed"] {
         let about = by_reference("sandbox-test", reference);
-        assert_eq!(store.ledger(about).await, Ok(Some(ledger.clone())));
+        assert_eq!(store.aggregate(about).await, Ok(Some(aggregate.clone())));
     }
 }
 
@@ -283,21 +286,21 @@ pub async fn accounts_are_in_use_while_money_can_move(harness: &dyn Harness) {
 
 pub async fn secrets_of_an_attempt_come_back_and_can_be_erased(harness: &dyn Harness) {
     let store = harness.open().await;
-    let ledger = pay(&store, "a").await;
+    let aggregate = pay(&store, "a").await;
     let expected = choice("attempt of a", "sandbox-test");
-    assert_eq!(ledger.attempts[0].payer, expected.payer);
-    assert_eq!(ledger.attempts[0].return_token, expected.return_token);
+    assert_eq!(aggregate.attempts[0].payer, expected.payer);
+    assert_eq!(aggregate.attempts[0].return_token, expected.return_token);
     let returned = Step::Returned {
         attempt: attempt_id("attempt of a"),
         query: Secret::new("x=1"),
     };
     done(&store, payment_of("a"), returned, later(1)).await;
-    let ledger = store.ledger(payment_of("a")).await.unwrap().unwrap();
-    let returned = ledger.attempts[0].returned.as_ref();
+    let aggregate = store.aggregate(payment_of("a")).await.unwrap().unwrap();
+    let returned = aggregate.attempts[0].returned.as_ref();
     assert_eq!(returned.map(Secret::expose), Some("x=1"));
     done(&store, payment_of("a"), Step::Redact, later(2)).await;
-    let ledger = store.ledger(payment_of("a")).await.unwrap().unwrap();
-    assert_eq!(ledger.payment.email, None);
-    assert_eq!(ledger.attempts[0].payer, Default::default());
-    assert_eq!(ledger.attempts[0].returned, None);
+    let aggregate = store.aggregate(payment_of("a")).await.unwrap().unwrap();
+    assert_eq!(aggregate.payment.email, None);
+    assert_eq!(aggregate.attempts[0].payer, Default::default());
+    assert_eq!(aggregate.attempts[0].returned, None);
 }

@@ -71,7 +71,7 @@ pub async fn a_closed_store_takes_nothing(harness: &dyn Harness) {
     store.shut_down().await.unwrap();
     let created = store.create(new_payment("b"), None, NOW).await;
     assert_eq!(created, Err(Fault::Stopping));
-    let read = store.ledger(payment_of("a")).await;
+    let read = store.aggregate(payment_of("a")).await;
     assert_eq!(read, Err(Fault::Stopping));
     assert_eq!(store.probe().await, Err(Fault::Stopping));
 }

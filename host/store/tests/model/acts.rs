@@ -1,6 +1,6 @@
 //! The reference's acts: what an operator does, and expiry.
 
-use kassette_domain::ledger::{Act, Refusal};
+use kassette_domain::lifecycle::{Act, Refusal};
 use kassette_domain::payment::{ReviewCause, Status};
 use kassette_domain::time::Time;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kassette_domain::attempt::{AttemptState, Choice};
 use kassette_domain::id::{AccountId, AttemptId};
-use kassette_domain::ledger::Via;
+use kassette_domain::lifecycle::Via;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Money;
 use kassette_domain::payment::Settlement;

@@ -7,7 +7,7 @@ use kassette_domain::audit::AuditEntry;
 use kassette_domain::event::EventType;
 use kassette_domain::id::MerchantId;
 use kassette_domain::key::TokenHash;
-use kassette_domain::ledger::{Change, Ledger};
+use kassette_domain::lifecycle::{Change, PaymentAggregate};
 use kassette_domain::money::Rate;
 use kassette_domain::payment::{Payment as Stored, Settlement, Status};
 use kassette_domain::provider::Action;
@@ -74,7 +74,7 @@ pub(crate) fn payment(found: &Stored, expected: &Payment) -> Verdict {
 }
 
 /// A payment with its attempts.
-pub(crate) fn ledger(found: &Ledger, expected: &Payment) -> Verdict {
+pub(crate) fn aggregate(found: &PaymentAggregate, expected: &Payment) -> Verdict {
     payment(&found.payment, expected)?;
     same!("attempts", found.attempts.len(), expected.attempts.len());
     for (found, expected) in found.attempts.iter().zip(&expected.attempts) {
@@ -200,15 +200,15 @@ pub(crate) fn change(found: &Change, expected: &Told) -> Verdict {
 /// Everything that can be read about one payment.
 pub(crate) async fn account(store: &dyn Store, expected: &Account) -> Verdict {
     let id = expected.payment.id;
-    let read = store.ledger(About::Payment(id)).await.map_err(fault)?;
+    let read = store.aggregate(About::Payment(id)).await.map_err(fault)?;
     let read = read.ok_or("a payment is gone")?;
-    ledger(&read, &expected.payment)?;
+    aggregate(&read, &expected.payment)?;
     let row = store.payment(id).await.map_err(fault)?;
     same!("the row alone", row.as_deref(), Some(&read.payment));
     let by_token = store.by_checkout(expected.token).await.map_err(fault)?;
     same!("by its checkout token", by_token.as_ref(), Some(&read));
     for attempt in &expected.payment.attempts {
-        let by_id = store.ledger(About::Attempt(attempt.id)).await;
+        let by_id = store.aggregate(About::Attempt(attempt.id)).await;
         let by_id = by_id.map_err(fault)?;
         same!("by attempt", by_id.as_ref(), Some(&read));
         let token = TokenHash::of(&words::return_token(attempt.id));
@@ -223,7 +223,7 @@ pub(crate) async fn account(store: &dyn Store, expected: &Account) -> Verdict {
                 account: attempt.account.clone(),
                 reference: reference.clone(),
             };
-            let by_reference = store.ledger(about).await.map_err(fault)?;
+            let by_reference = store.aggregate(about).await.map_err(fault)?;
             same!("by reference", by_reference.as_ref(), Some(&read));
         }
     }

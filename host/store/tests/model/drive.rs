@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use kassette_domain::id::{AccountId, AttemptId, MerchantId, PaymentId};
 use kassette_domain::key::{ApiKey, TokenHash};
-use kassette_domain::ledger::Step;
+use kassette_domain::lifecycle::Step;
 use kassette_domain::payment::NewPayment;
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::Report;

@@ -3,7 +3,7 @@
 use kassette_domain::event::EventType;
 use kassette_domain::id::{MerchantId, PaymentId, WorkId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner};
-use kassette_domain::ledger::{Outcome, Refusal, Step};
+use kassette_domain::lifecycle::{Outcome, Refusal, Step};
 use kassette_domain::payment::Payment as Stored;
 use kassette_domain::time::Time;
 use kassette_store::{Created, KeptCallback, KeyIssued, Stepped};
@@ -140,7 +140,9 @@ impl World<'_> {
         stepped: &Stepped,
     ) -> Verdict {
         let product = match stepped {
-            Stepped::Done { ledger, change, .. } => Some(Product { ledger, change }),
+            Stepped::Done {
+                aggregate, change, ..
+            } => Some(Product { aggregate, change }),
             _ => None,
         };
         let before = id.and_then(|id| self.shop.payments.get(&id));
@@ -184,16 +186,16 @@ impl World<'_> {
             }
             _ => return Err(context(&format!("said {stepped:?}"))),
         };
-        let ledger = match stepped {
-            Stepped::Done { ledger, .. }
-            | Stepped::Refused { ledger, .. }
-            | Stepped::ReferenceTaken(ledger) => Some(ledger),
+        let aggregate = match stepped {
+            Stepped::Done { aggregate, .. }
+            | Stepped::Refused { aggregate, .. }
+            | Stepped::ReferenceTaken(aggregate) => Some(aggregate),
             Stepped::Unknown => None,
         };
-        if let (Some(ledger), Some(account)) =
-            (ledger, id.and_then(|id| self.shop.payments.get(&id)))
+        if let (Some(aggregate), Some(account)) =
+            (aggregate, id.and_then(|id| self.shop.payments.get(&id)))
         {
-            compare::ledger(ledger, &account.payment).map_err(|what| context(&what))?;
+            compare::aggregate(aggregate, &account.payment).map_err(|what| context(&what))?;
             let shown = shown(&account.payment);
             self.seen.extend(shown);
         }
@@ -301,7 +303,7 @@ fn shown(payment: &Payment) -> Vec<String> {
 /// Bad news are told in words that are the product's own.
 fn same_refusal(said: &Refusal, expected: &Refusal) -> bool {
     match (said, expected) {
-        (Refusal::BadNews(_), Refusal::BadNews(_)) => true,
+        (Refusal::BadReport(_), Refusal::BadReport(_)) => true,
         _ => said == expected,
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::event::EventType;
-use kassette_domain::ledger::QuerySchedule;
+use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::payment::{ReviewCause, Status};
 use kassette_domain::provider::VendorStatus;
 

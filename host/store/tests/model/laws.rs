@@ -1,7 +1,7 @@
 //! What holds whatever the reference says.
 
 use kassette_domain::attempt::{Attempt, AttemptState};
-use kassette_domain::ledger::{Ledger, Step};
+use kassette_domain::lifecycle::{PaymentAggregate, Step};
 use kassette_domain::payment::{DecisionState, Settlement, Status};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
@@ -13,7 +13,7 @@ use crate::shop::Product;
 use crate::verdict::{Verdict, ensure};
 
 /// What holds of a payment at any time.
-pub(crate) fn standing(found: &Ledger) -> Verdict {
+pub(crate) fn standing(found: &PaymentAggregate) -> Verdict {
     let payment = &found.payment;
     let count = |is: &dyn Fn(AttemptState) -> bool| {
         found.attempts.iter().filter(|each| is(each.state)).count()
@@ -50,7 +50,7 @@ pub(crate) fn step(
     questions::laws(before, product, step, now)?;
     // What was read of notices that had waited may have come after the completion.
     if parked == 0 {
-        backed(before, product.ledger)?;
+        backed(before, product.aggregate)?;
     }
     Ok(())
 }
@@ -58,7 +58,7 @@ pub(crate) fn step(
 /// The law of completion, held against what the store shows: a payment that has completed without an
 /// operator's word for it holds captured money that was not given back, of at least the invoice's
 /// amount in its currency, or exactly what the decision's record names.
-fn backed(before: &Payment, after: &Ledger) -> Verdict {
+fn backed(before: &Payment, after: &PaymentAggregate) -> Verdict {
     let payment = &after.payment;
     let was_completed = before.status == Status::Completed;
     if was_completed || payment.status != Status::Completed || payment.vouched {

@@ -3,7 +3,7 @@
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::event::EventType;
 use kassette_domain::id::AttemptId;
-use kassette_domain::ledger::{Asked, Refusal, Via};
+use kassette_domain::lifecycle::{Asked, Refusal, Via};
 use kassette_domain::payment::{Resolution, ReviewCause, Settlement, Status};
 use kassette_domain::provider::{Report, VendorSettlement, VendorStatus, Wish};
 use kassette_domain::time::Time;
@@ -40,7 +40,7 @@ impl Payment {
             || (taken && report.received.0 == 0)
             || ((taken || report.received.0 > 0) && report.currency.is_empty());
         if unusable {
-            return Err(Refusal::BadNews("not usable"));
+            return Err(Refusal::BadReport("not usable"));
         }
         self.refer(at, &report.reference, told);
         let before = self.attempts[at].state;

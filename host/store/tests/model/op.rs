@@ -136,7 +136,7 @@ pub(crate) enum Move {
     },
     Claim {
         attempt: u8,
-        errand: u8,
+        purpose: u8,
     },
     News {
         attempt: u8,
@@ -249,7 +249,7 @@ fn step() -> impl Strategy<Value = Move> {
             |(attempt, result, reference, next)| Move::Started { attempt, result, reference, next }
         ),
         1 => attempt().prop_map(|attempt| Move::Answered { attempt }),
-        6 => (attempt(), 0..3_u8).prop_map(|(attempt, errand)| Move::Claim { attempt, errand }),
+        6 => (attempt(), 0..3_u8).prop_map(|(attempt, purpose)| Move::Claim { attempt, purpose }),
         14 => (attempt(), said(), reference(), 0..3_u8, question()).prop_map(
             |(attempt, said, reference, via, question)| {
                 Move::News { attempt, said, reference, via, question }

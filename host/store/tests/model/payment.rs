@@ -7,7 +7,7 @@
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{AttemptId, PaymentId};
-use kassette_domain::ledger::Refusal;
+use kassette_domain::lifecycle::Refusal;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Money;
 use kassette_domain::payment::{DecisionState, ReviewCause, Settlement, Status};

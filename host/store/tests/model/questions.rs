@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kassette_domain::attempt::{Attempt as Found, AttemptState};
-use kassette_domain::ledger::{Act, Asked, Ledger, Step};
+use kassette_domain::lifecycle::{Act, Asked, PaymentAggregate, Step};
 use kassette_domain::payment::{DecisionState, Settlement, Status};
 use kassette_domain::time::Time;
 
@@ -53,7 +53,7 @@ fn turns(from: Time, end: Option<Time>) -> Vec<Time> {
 
 /// What holds of the questions after any step.
 pub(crate) fn laws(before: &Payment, product: Product<'_>, step: &Step, now: Time) -> Verdict {
-    let after = product.ledger;
+    let after = product.aggregate;
     let decides = matches!(step, Step::Act(Act::Review(_))) && product.change.dirty;
     let decision = after.payment.decision.as_deref();
     let begins = decides && decision.is_some_and(|it| it.state == DecisionState::Waiting);
@@ -114,7 +114,7 @@ fn is_counted_in_time(found: &Found, was: Questions, now: Time) -> bool {
 }
 
 /// Whether the vendor's word is waited for.
-fn is_waiting(found: &Found, after: &Ledger) -> bool {
+fn is_waiting(found: &Found, after: &PaymentAggregate) -> bool {
     let payment = &after.payment;
     match found.state {
         AttemptState::Surplus => false,
@@ -152,7 +152,7 @@ fn asked_at(step: &Step, found: &Found) -> Option<Time> {
 
 /// What was asked for by a notice that came after the question which the step answers: it still is.
 fn still_asked(step: &Step, known: &Attempt) -> Option<Time> {
-    let Step::News { attempt, asked, .. } = step else {
+    let Step::Report { attempt, asked, .. } = step else {
         return None;
     };
     let answered = asked.is_some_and(|asked: Asked| asked.notices == known.notices);

@@ -3,7 +3,7 @@
 
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::event::EventType;
-use kassette_domain::ledger::{NewDecision, Refusal};
+use kassette_domain::lifecycle::{NewDecision, Refusal};
 use kassette_domain::payment::{DecisionState, Resolution, ReviewCause, Settlement, Status};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, PaymentId};
 use kassette_domain::key::{Environment, TokenHash};
-use kassette_domain::ledger::{Change, Ledger, Step, Via};
+use kassette_domain::lifecycle::{Change, PaymentAggregate, Step, Via};
 use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Request, Settlement, Status};
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
@@ -53,7 +53,7 @@ pub(crate) enum Keeping {
 /// What the product says that a step did: see [`crate::payment`].
 #[derive(Clone, Copy)]
 pub(crate) struct Product<'a> {
-    pub(crate) ledger: &'a Ledger,
+    pub(crate) aggregate: &'a PaymentAggregate,
     pub(crate) change: &'a Change,
 }
 
@@ -203,7 +203,7 @@ impl Shop {
             return Stepping::Unknown;
         };
         let exhausted = |attempt: AttemptId| {
-            let attempt = product.and_then(|product| product.ledger.attempt(attempt));
+            let attempt = product.and_then(|product| product.aggregate.attempt(attempt));
             attempt.is_some_and(|attempt| attempt.is_exhausted())
         };
         let mut payment = account.payment.clone();
@@ -243,7 +243,7 @@ impl Shop {
                 }
                 told.pending += 1;
                 let news = match report {
-                    Some(report) => Step::News {
+                    Some(report) => Step::Report {
                         attempt,
                         report,
                         via: Via::Callback,
@@ -287,7 +287,7 @@ impl Shop {
             self.list(Some(payment.id), line, now);
         }
         for attempt in &mut payment.attempts {
-            if let Some(found) = product.ledger.attempt(attempt.id) {
+            if let Some(found) = product.aggregate.attempt(attempt.id) {
                 attempt.questions = Questions::of(found);
                 attempt.exhausted = found.is_exhausted();
             }

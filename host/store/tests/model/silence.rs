@@ -2,7 +2,7 @@
 
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::id::AttemptId;
-use kassette_domain::ledger::{Asked, Refusal};
+use kassette_domain::lifecycle::{Asked, Refusal};
 use kassette_domain::payment::{Resolution, ReviewCause, Settlement, Status};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;

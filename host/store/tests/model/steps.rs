@@ -2,7 +2,7 @@
 
 use kassette_domain::attempt::{AttemptState, Choice};
 use kassette_domain::id::AttemptId;
-use kassette_domain::ledger::{Errand, Refusal, StartResult, Step};
+use kassette_domain::lifecycle::{ClaimPurpose, Refusal, StartResult, Step};
 use kassette_domain::payment::{Resolution, Status};
 use kassette_domain::provider::{Action, VendorStatus};
 use kassette_domain::time::Time;
@@ -64,16 +64,16 @@ impl Payment {
             } => self.answered(*attempt, *busy_until, now),
             Step::Claim {
                 attempt,
-                errand,
+                purpose,
                 until,
-            } => self.claim(*attempt, *errand, *until, now),
-            Step::News {
+            } => self.claim(*attempt, *purpose, *until, now),
+            Step::Report {
                 attempt,
                 report,
                 via,
                 asked,
             } => self.news(*attempt, report, *via, *asked, now, exhausted, told),
-            Step::Silence {
+            Step::QueryFailed {
                 attempt,
                 asked,
                 absent,
@@ -133,7 +133,7 @@ impl Payment {
         {
             let asks = matches!(action, Action::Ask(_)) && reference.is_none();
             if !asks && reference.as_deref().unwrap_or_default().is_empty() {
-                return Err(Refusal::BadNews("no reference"));
+                return Err(Refusal::BadReport("no reference"));
             }
         }
         if !matches!(
@@ -232,7 +232,7 @@ impl Payment {
     fn claim(
         &mut self,
         id: AttemptId,
-        errand: Errand,
+        purpose: ClaimPurpose,
         until: Time,
         now: Time,
     ) -> Result<Reply, Refusal> {
@@ -242,23 +242,23 @@ impl Payment {
             return Err(Refusal::Busy(busy));
         }
         let decided = self.status == Status::Review || is_over(self.status);
-        let fits = match errand {
-            Errand::Start if self.status != Status::Pending => {
+        let fits = match purpose {
+            ClaimPurpose::Start if self.status != Status::Pending => {
                 return Err(Refusal::NotPayable(self.status));
             }
-            Errand::Start => {
+            ClaimPurpose::Start => {
                 let lost = attempt.state == AttemptState::Unknown
                     || (attempt.state == AttemptState::Open && attempt.shown == Shown::Nothing);
                 lost && now < attempt.expires
             }
             // Risk review comes before capture.
-            Errand::Capture
+            ClaimPurpose::Capture
                 if (decided || self.risky) && self.waits() != Some(Resolution::Approve) =>
             {
                 return Err(Refusal::WrongStatus(self.status));
             }
-            Errand::Capture => self.is_to_capture(attempt),
-            Errand::Close => match attempt.state {
+            ClaimPurpose::Capture => self.is_to_capture(attempt),
+            ClaimPurpose::Close => match attempt.state {
                 AttemptState::Open | AttemptState::Unknown => true,
                 AttemptState::Captured | AttemptState::Surplus => false,
                 state if is_open(state) => decided,
@@ -274,16 +274,16 @@ impl Payment {
         }
         let attempt = &mut self.attempts[at];
         attempt.busy = Some(until);
-        match errand {
-            Errand::Start => {
+        match purpose {
+            ClaimPurpose::Start => {
                 attempt.uncertain = true;
                 attempt.sent = until;
             }
-            Errand::Capture => {
+            ClaimPurpose::Capture => {
                 attempt.state = AttemptState::Capturing;
                 attempt.closing = false;
             }
-            Errand::Close => attempt.closing = true,
+            ClaimPurpose::Close => attempt.closing = true,
         }
         Ok(Reply::Done)
     }

@@ -8,7 +8,9 @@ use kassette_domain::id::{
     AccountId, AttemptId, Digest, KeyId, MerchantId, PaymentId, ResellerId, Slot,
 };
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
-use kassette_domain::ledger::{Act, Asked, Errand, NewDecision, NewWork, StartResult, Step, Via};
+use kassette_domain::lifecycle::{
+    Act, Asked, ClaimPurpose, NewDecision, NewWork, StartResult, Step, Via,
+};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::order::{ClientRef, Email, IdempotencyKey, OrderId};
@@ -230,10 +232,14 @@ pub(crate) fn step(
             };
             (nth(attempt), step)
         }
-        Move::Claim { attempt, errand } => {
+        Move::Claim { attempt, purpose } => {
             let step = Step::Claim {
                 attempt: nth(attempt),
-                errand: [Errand::Start, Errand::Capture, Errand::Close][usize::from(errand)],
+                purpose: [
+                    ClaimPurpose::Start,
+                    ClaimPurpose::Capture,
+                    ClaimPurpose::Close,
+                ][usize::from(purpose)],
                 until,
             };
             (nth(attempt), step)
@@ -246,7 +252,7 @@ pub(crate) fn step(
             question,
         } => {
             let via = [Via::Callback, Via::Return, Via::Query][usize::from(via)];
-            let step = Step::News {
+            let step = Step::Report {
                 attempt: nth(attempt),
                 report: report(said, due, reference(of, nth(attempt))),
                 via,
@@ -260,7 +266,7 @@ pub(crate) fn step(
             absent,
             scheduled,
         } => {
-            let step = Step::Silence {
+            let step = Step::QueryFailed {
                 attempt: nth(attempt),
                 asked: asked(question, nth(attempt)),
                 absent,

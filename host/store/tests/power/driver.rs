@@ -126,12 +126,12 @@ async fn stands(store: &Arc<SledStore>, script: &Script) -> usize {
     match script {
         Script::Payment { number, .. } => {
             let about = About::Payment(plan::payment(*number));
-            let ledger = store.ledger(about).await.unwrap();
+            let aggregate = store.aggregate(about).await.unwrap();
             let history = store.history(plan::payment(*number)).await.unwrap();
             let stands = script.expected().iter().position(|each| match each {
-                None => ledger.is_none(),
+                None => aggregate.is_none(),
                 Some(each) => {
-                    ledger.as_ref() == Some(&each.ledger)
+                    aggregate.as_ref() == Some(&each.aggregate)
                         && history.as_ref().is_some_and(|history| {
                             history.transitions == each.transitions
                                 && history.events.len() == each.events.len()

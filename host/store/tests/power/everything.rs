@@ -11,7 +11,7 @@ use kassette_domain::connect::CodeUse;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{Digest, MerchantId, OperatorId, PaymentId, ResellerId};
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
-use kassette_domain::ledger::{NewWork, Step};
+use kassette_domain::lifecycle::{NewWork, Step};
 use kassette_domain::money::Minor;
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::secret::Secret;
@@ -106,7 +106,7 @@ const READS: [&str; 38] = [
     "key",
     "key_by_id",
     "keys",
-    "ledger",
+    "aggregate",
     "merchant",
     "merchants",
     "next_due",
@@ -512,7 +512,7 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         let id = PaymentId::from_bytes(id_of(name));
         see!(
             store.payment(id).await.unwrap(),
-            store.ledger(payment_of(name)).await.unwrap(),
+            store.aggregate(payment_of(name)).await.unwrap(),
             store
                 .by_checkout(TokenHash::of(&token(name)))
                 .await

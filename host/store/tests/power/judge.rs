@@ -196,13 +196,13 @@ async fn payment(
 ) -> Result<bool, String> {
     let states = &all[range];
     let id = plan::payment(number);
-    let found = store.ledger(About::Payment(id)).await;
+    let found = store.aggregate(About::Payment(id)).await;
     let found = found.map_err(|fault| format!("a payment does not read: {fault}"))?;
     let history = store.history(id).await;
     let history = history.map_err(|fault| format!("a history does not read: {fault}"))?;
     let replay = store.replay(plan::request(number)).await;
     let replay = replay.map_err(|fault| format!("a request does not read: {fault}"))?;
-    let Some(ledger) = found else {
+    let Some(aggregate) = found else {
         if !states.contains(&None) {
             return Err("an acknowledged payment is missing".into());
         }
@@ -212,7 +212,7 @@ async fn payment(
         };
     };
     let matching = states.iter().flatten().find(|state| {
-        state.ledger == ledger
+        state.aggregate == aggregate
             && history.as_ref().is_some_and(|history| {
                 let events = history.events.iter();
                 history.decisions == state.decisions
@@ -223,18 +223,23 @@ async fn payment(
             })
     });
     if matching.is_none() {
-        let known = states.iter().flatten().any(|state| state.ledger == ledger);
+        let known = states
+            .iter()
+            .flatten()
+            .any(|state| state.aggregate == aggregate);
         return Err(if known {
             "a payment's history is not what belongs to it".into()
         } else {
-            let stands = all
-                .iter()
-                .position(|state| state.as_ref().is_some_and(|state| state.ledger == ledger));
+            let stands = all.iter().position(|state| {
+                state
+                    .as_ref()
+                    .is_some_and(|state| state.aggregate == aggregate)
+            });
             format!("a payment is in no state that it may be in: it is as after {stands:?}")
         });
     }
     match replay {
-        Some(Created::Replay(payment)) if payment == ledger.payment => {}
+        Some(Created::Replay(payment)) if payment == aggregate.payment => {}
         other => {
             return Err(format!(
                 "a payment without its idempotency record: {other:?}"
@@ -242,22 +247,22 @@ async fn payment(
         }
     }
     let by_token = store.by_checkout(TokenHash::of(&plan::token(number))).await;
-    if by_token != Ok(Some(ledger.clone())) {
+    if by_token != Ok(Some(aggregate.clone())) {
         return Err("a payment is not found by its checkout token".into());
     }
-    for attempt in &ledger.attempts {
-        let found = store.ledger(About::Attempt(attempt.id)).await;
-        if found != Ok(Some(ledger.clone())) {
+    for attempt in &aggregate.attempts {
+        let found = store.aggregate(About::Attempt(attempt.id)).await;
+        if found != Ok(Some(aggregate.clone())) {
             return Err("a payment is not found by its attempt".into());
         }
         for reference in &attempt.references {
             let found = store
-                .ledger(About::Reference {
+                .aggregate(About::Reference {
                     account: attempt.account.clone(),
                     reference: reference.clone(),
                 })
                 .await;
-            if found != Ok(Some(ledger.clone())) {
+            if found != Ok(Some(aggregate.clone())) {
                 return Err("a payment is not found by its reference".into());
             }
         }

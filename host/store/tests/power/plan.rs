@@ -8,7 +8,9 @@ use kassette_domain::audit::Audited;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{AccountId, AttemptId, Digest, MerchantId, OperatorId, PaymentId, Slot};
 use kassette_domain::key::{Environment, TokenHash};
-use kassette_domain::ledger::{Ledger, QuerySchedule, StartResult, Step, Transition, Via};
+use kassette_domain::lifecycle::{
+    PaymentAggregate, QuerySchedule, StartResult, Step, Transition, Via,
+};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::operator::{Operator, Role};
@@ -46,7 +48,7 @@ pub(crate) enum Script {
 /// A payment after some step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
-    pub(crate) ledger: Ledger,
+    pub(crate) aggregate: PaymentAggregate,
     pub(crate) decisions: Vec<Decision>,
     pub(crate) transitions: Vec<Transition>,
     pub(crate) events: Vec<(EventType, Status, Settlement)>,
@@ -118,7 +120,7 @@ impl Script {
             return Vec::new();
         };
         let mut now = Expected {
-            ledger: Ledger::new(Payment::new(new_payment(*number), None, NOW)),
+            aggregate: PaymentAggregate::new(Payment::new(new_payment(*number), None, NOW)),
             decisions: Vec::new(),
             transitions: Vec::new(),
             events: Vec::new(),
@@ -126,7 +128,7 @@ impl Script {
         let mut all = vec![None, Some(now.clone())];
         for (at, step) in steps.iter().enumerate() {
             let (_, change) = now
-                .ledger
+                .aggregate
                 .step(step.clone(), at_step(at), &QuerySchedule::default())
                 .unwrap();
             now.decisions.extend(change.decisions);
@@ -164,7 +166,7 @@ fn steps(number: usize, random: &mut Random) -> Vec<Step> {
         },
         next: None,
     });
-    let news = |status, settled, returned| Step::News {
+    let news = |status, settled, returned| Step::Report {
         attempt: attempt(number),
         report: Report {
             reference: reference.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::to_bytes;
 use kassette_domain::attempt::Choice;
 use kassette_domain::id::{AttemptId, Digest, PaymentId, Slot};
-use kassette_domain::ledger::{StartResult, Step, Via};
+use kassette_domain::lifecycle::{StartResult, Step, Via};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
@@ -64,7 +64,7 @@ async fn pay(world: &World, payment: &str, number: u8, particulars: Particulars)
     };
     for particulars in [Particulars::default(), particulars] {
         report.particulars = particulars;
-        let news = Step::News {
+        let news = Step::Report {
             attempt,
             report: report.clone(),
             via: Via::Callback,

@@ -221,7 +221,7 @@ fn settings() -> Settings {
         rate_limit: NARROW,
         health_max_age: Duration::from_secs(900),
         health_probe_every: Duration::from_secs(60),
-        queries: kassette_domain::ledger::QuerySchedule::default(),
+        queries: kassette_domain::lifecycle::QuerySchedule::default(),
         webhooks: Webhooks::default(),
         retention: kassette_store::Retention::default(),
         release: None,

@@ -10,7 +10,7 @@ use kassette_domain::delegation::{Delegation, DelegationStatus};
 use kassette_domain::id::{AccountId, MerchantId, ResellerId};
 use kassette_domain::invitation::NotAnswered;
 use kassette_domain::key::Environment;
-use kassette_domain::ledger::Ledger;
+use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::method::MethodId;
 use kassette_domain::order::OrderId;
 use kassette_domain::payment::{CheckoutMode, Status};
@@ -112,10 +112,13 @@ impl Backend for OnePayment {
         Box::pin(async move { self.started() })
     }
 
-    fn abandon<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Ledger>, Fault>> {
+    fn abandon<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<Option<PaymentAggregate>, Fault>> {
         self.note("abandon".into());
-        let ledger = (token == TOKEN).then(|| self.view.ledger.clone());
-        Box::pin(async move { Ok(ledger) })
+        let aggregate = (token == TOKEN).then(|| self.view.aggregate.clone());
+        Box::pin(async move { Ok(aggregate) })
     }
 
     fn returned<'a>(
@@ -124,7 +127,7 @@ impl Backend for OnePayment {
         query: &'a str,
     ) -> BoxFuture<'a, Result<Option<ReturnView>, Fault>> {
         self.note(format!("returned {query}"));
-        let attempt = self.view.ledger.attempts.last().cloned();
+        let attempt = self.view.aggregate.attempts.last().cloned();
         let attempt = attempt.filter(|_| token == RETURN_TOKEN);
         let checkout = self.view.clone();
         Box::pin(async move { Ok(attempt.map(|attempt| ReturnView { attempt, checkout })) })

@@ -21,7 +21,7 @@ async fn the_choice_names_methods_providers_and_notes() {
 #[tokio::test]
 async fn a_live_payment_carries_no_test_banner() {
     let mut live = view(Status::Created, vec![]);
-    live.ledger.payment.environment = Environment::Live;
+    live.aggregate.payment.environment = Environment::Live;
     shop(live).checkout().await.omits("TEST");
 }
 
@@ -30,7 +30,7 @@ async fn what_others_wrote_is_escaped() {
     let mut hostile = view(Status::Created, vec![]);
     let evil = r#""><script>alert(1)</script>'&"#;
     Arc::make_mut(&mut hostile.merchant).name = evil.into();
-    hostile.ledger.payment.order_id = OrderId::parse(evil).unwrap();
+    hostile.aggregate.payment.order_id = OrderId::parse(evil).unwrap();
     hostile.offers[0].label = evil.into();
     hostile.offers[0].providers[0].name = evil.into();
     hostile.offers[0].providers[0].verification_note = Some(evil.into());
@@ -44,11 +44,11 @@ async fn what_others_wrote_is_escaped() {
 #[tokio::test]
 async fn a_choice_starts_and_leads_to_our_own_page_first() {
     let redirecting = |view: &CheckoutView| {
-        let mut ledger = view.ledger.clone();
-        ledger.attempts = vec![attempt(fixtures::redirect())];
+        let mut aggregate = view.aggregate.clone();
+        aggregate.attempts = vec![attempt(fixtures::redirect())];
         Ok(StartedPayment {
-            attempt: ledger.attempts[0].clone(),
-            ledger,
+            attempt: aggregate.attempts[0].clone(),
+            aggregate,
             redirect_url: "https://pay.vendor.example/s/1".into(),
         })
     };
@@ -237,7 +237,7 @@ async fn a_direct_payment_offers_no_choice() {
     let mut created = view(Status::Created, vec![]);
     let mut open = pending(fixtures::redirect());
     for direct in [&mut created, &mut open] {
-        direct.ledger.payment.mode = CheckoutMode::Direct;
+        direct.aggregate.payment.mode = CheckoutMode::Direct;
         direct.offers.clear();
         direct.can_choose = false;
     }

@@ -4,7 +4,7 @@ use ::sled::IVec;
 use kassette_domain::event::EventType;
 use kassette_domain::id::AccountId;
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
-use kassette_domain::ledger::{Ledger, Transition};
+use kassette_domain::lifecycle::{PaymentAggregate, Transition};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
 use kassette_domain::payment::{Decision, Payment, Status};
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::judge::Judge;
 use crate::Fault;
-use crate::sled::ledgers::{self, MAX_REPEATED_EVENTS};
+use crate::sled::aggregates::{self, MAX_REPEATED_EVENTS};
 use crate::sled::payment_index::{Entry, Position};
 use crate::sled::schema::{self, Line};
 use crate::sled::source::Source as _;
@@ -156,9 +156,9 @@ fn due_together(
 /// A payment with everything that was written with it.
 pub(super) fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
     let id = schema::payment_id(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
-    let loaded = ledgers::load_promised(&judge.view(), &judge.secrets.sealer, id)?;
-    let (ledger, books) = (loaded.ledger, loaded.books);
-    let payment = &ledger.payment;
+    let loaded = aggregates::load_promised(&judge.view(), &judge.secrets.sealer, id)?;
+    let (aggregate, books) = (loaded.aggregate, loaded.books);
+    let payment = &aggregate.payment;
     if let Some(email) = &payment.email
         && payment.email_mark != Some(judge.secrets.marker.email(email))
     {
@@ -168,7 +168,7 @@ pub(super) fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(),
     let entry = Entry::new(id, payment.merchant, payment.created_at, marks);
     let missing = "it is not in the register, or not as it should be: nobody finds it";
     judge.promise_told(schema::PAYMENT_INDEX, key, &told_of(&entry)?, missing)?;
-    if books.timer.map(Timer::at) != ledger.due_at() {
+    if books.timer.map(Timer::at) != aggregate.due_at() {
         judge.find(key, "its next due time does not follow from its state");
     }
     let missing = "no row says when something is due on it";
@@ -184,13 +184,13 @@ pub(super) fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(),
     if let Some(listed) = schema::resellers::payment_of(payment) {
         judge.promise(listed, &[])?;
     }
-    promise_attempts(judge, &ledger)?;
+    promise_attempts(judge, &aggregate)?;
     history(judge, key, payment, &books)
 }
 
-fn promise_attempts(judge: &mut Judge<'_>, ledger: &Ledger) -> Result<(), Fault> {
-    let payment = &ledger.payment;
-    for (ordinal, attempt) in (0_u8..).zip(&ledger.attempts) {
+fn promise_attempts(judge: &mut Judge<'_>, aggregate: &PaymentAggregate) -> Result<(), Fault> {
+    let payment = &aggregate.payment;
+    for (ordinal, attempt) in (0_u8..).zip(&aggregate.attempts) {
         judge.promise(schema::attempt(payment.id, ordinal), &[])?;
         let attempt_key = AttemptKey {
             payment: payment.id,
@@ -208,7 +208,7 @@ fn promise_attempts(judge: &mut Judge<'_>, ledger: &Ledger) -> Result<(), Fault>
             let found = schema::referred_by(reference, payment.created_at, payment.id, ordinal);
             judge.promise(found, &[])?;
         }
-        if ledgers::uses_account(payment, attempt) {
+        if aggregates::uses_account(payment, attempt) {
             judge.promise(schema::in_use(&attempt.account, attempt.id), &[])?;
         }
     }

@@ -2,7 +2,7 @@
 //! fields, so each type that has changed since stands here as it was.
 
 use kassette_domain::id::{PaymentId, WorkId};
-use kassette_domain::ledger::Transition;
+use kassette_domain::lifecycle::Transition;
 use kassette_domain::provider::{Report, VendorSettlement};
 use kassette_domain::returns::Told;
 use kassette_domain::work::{WorkItem, WorkKind};

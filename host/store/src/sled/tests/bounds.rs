@@ -8,7 +8,7 @@ use kassette_domain::id::{
     DeliveryId, EndpointId, KeyId, MerchantId, OperatorId, PaymentId, ResellerId,
 };
 use kassette_domain::key::{Environment, KeyOwner};
-use kassette_domain::ledger::{NewWork, Step};
+use kassette_domain::lifecycle::{NewWork, Step};
 use kassette_domain::money::Minor;
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
@@ -445,7 +445,7 @@ async fn what_is_due_behind_many_that_are_over_is_claimed_by_one_call() {
     payments(&store).await;
     each(&store, MANY / 2, |store, number| async move {
         let name = (number + MANY / 2).to_string();
-        let cancel = Step::Act(kassette_domain::ledger::Act::Cancel);
+        let cancel = Step::Act(kassette_domain::lifecycle::Act::Cancel);
         done(&store, payment_of(&name), cancel, later(2)).await;
     })
     .await;

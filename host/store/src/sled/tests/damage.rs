@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use kassette_domain::id::PaymentId;
-use kassette_domain::ledger::{Ledger, StartResult, Step};
+use kassette_domain::lifecycle::{PaymentAggregate, StartResult, Step};
 use kassette_domain::provider::{Action, VendorStatus};
 
 use super::super::OpenError;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What was there before.
 struct Before {
-    payments: Vec<(String, Ledger, History)>,
+    payments: Vec<(String, PaymentAggregate, History)>,
 }
 
 /// Makes a store in two sittings, so that snapshot, log and pages that were written over all matter.
@@ -59,9 +59,9 @@ async fn made(path: &Path) -> Before {
     let store = SledStore::open(&options(path)).unwrap();
     for number in 0..PAYMENTS {
         let name = number.to_string();
-        let ledger = store.ledger(payment_of(&name)).await.unwrap().unwrap();
-        let history = store.history(ledger.payment.id).await.unwrap().unwrap();
-        payments.push((name, ledger, history));
+        let aggregate = store.aggregate(payment_of(&name)).await.unwrap().unwrap();
+        let history = store.history(aggregate.payment.id).await.unwrap().unwrap();
+        payments.push((name, aggregate, history));
     }
     store.shut_down().await.unwrap();
     Before { payments }
@@ -121,10 +121,10 @@ async fn read(path: &Path, before: &Before) -> Result<Met, String> {
         Err(other) => return Err(format!("it is refused as {other:?}")),
     };
     let mut reported = false;
-    for (name, ledger, history) in &before.payments {
-        let found = store.ledger(payment_of(name)).await;
-        right("a payment", found, &Some(ledger.clone()), &mut reported)?;
-        let found = store.history(ledger.payment.id).await;
+    for (name, aggregate, history) in &before.payments {
+        let found = store.aggregate(payment_of(name)).await;
+        right("a payment", found, &Some(aggregate.clone()), &mut reported)?;
+        let found = store.history(aggregate.payment.id).await;
         right("a history", found, &Some(history.clone()), &mut reported)?;
         let replay = store.replay(request(name)).await;
         let replay = replay.map(|replay| match replay {
@@ -134,15 +134,15 @@ async fn read(path: &Path, before: &Before) -> Result<Met, String> {
         right(
             "a replay",
             replay,
-            &Some(ledger.payment.clone()),
+            &Some(aggregate.payment.clone()),
             &mut reported,
         )?;
         let by_token = store
             .by_checkout(kassette_domain::key::TokenHash::of(&token(name)))
             .await;
-        right("a token", by_token, &Some(ledger.clone()), &mut reported)?;
+        right("a token", by_token, &Some(aggregate.clone()), &mut reported)?;
         let by_reference = store
-            .ledger(crate::About::Reference {
+            .aggregate(crate::About::Reference {
                 account: account("sandbox-test"),
                 reference: format!("vendor-{name}"),
             })
@@ -150,7 +150,7 @@ async fn read(path: &Path, before: &Before) -> Result<Met, String> {
         right(
             "a reference",
             by_reference,
-            &Some(ledger.clone()),
+            &Some(aggregate.clone()),
             &mut reported,
         )?;
     }
@@ -161,7 +161,7 @@ async fn read(path: &Path, before: &Before) -> Result<Met, String> {
     let mut ids: Vec<PaymentId> = before
         .payments
         .iter()
-        .map(|(_, ledger, _)| ledger.payment.id)
+        .map(|(_, aggregate, _)| aggregate.payment.id)
         .collect();
     ids.sort();
     right("the list", listed, &ids, &mut reported)?;

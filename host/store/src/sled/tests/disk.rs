@@ -188,8 +188,8 @@ async fn what_the_database_lacks_is_taken_from_the_log() {
             let store = SledStore::open(&options(&left)).unwrap();
             let names = (0..payments).map(|number| number.to_string());
             for name in names.chain(["a".into()]) {
-                let ledger = store.ledger(payment_of(&name)).await.unwrap();
-                assert!(ledger.is_some(), "{name} of {payments}");
+                let aggregate = store.aggregate(payment_of(&name)).await.unwrap();
+                assert!(aggregate.is_some(), "{name} of {payments}");
             }
             let made = store.create(new_payment("b"), None, NOW).await.unwrap();
             assert_eq!(matches!(made, Created::Replay(_)), again, "{made:?}");
@@ -239,7 +239,7 @@ async fn a_log_that_lost_what_the_database_may_have_in_part_is_refused() {
         fs::write(log, good).unwrap();
     }
     let store = SledStore::open(&options(&left)).unwrap();
-    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+    assert!(store.aggregate(payment_of("a")).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -267,7 +267,7 @@ async fn a_database_that_is_older_than_the_log_is_refused() {
     // Nothing was changed.
     put_back(&path, "db", Some(&late));
     let store = SledStore::open(&options(folder.path())).unwrap();
-    assert!(store.ledger(payment_of("999")).await.unwrap().is_some());
+    assert!(store.aggregate(payment_of("999")).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -301,7 +301,7 @@ async fn a_database_that_the_engine_cannot_read_is_refused() {
         }
         match SledStore::open(&options(folder.path())) {
             Ok(store) => {
-                let read = store.ledger(payment_of("a")).await;
+                let read = store.aggregate(payment_of("a")).await;
                 assert!(!matches!(read, Ok(None)), "lost unnoticed at {at}");
                 store.shut_down().await.unwrap();
             }
@@ -321,8 +321,8 @@ async fn an_unfinished_snapshot_is_removed() {
     fs::write(&unfinished, b"half a snapshot").unwrap();
     let store = SledStore::open(&options(folder.path())).unwrap();
     assert!(!unfinished.exists());
-    let ledger = store.ledger(payment_of("a")).await.unwrap();
-    assert!(ledger.is_some());
+    let aggregate = store.aggregate(payment_of("a")).await.unwrap();
+    assert!(aggregate.is_some());
 }
 
 #[tokio::test]
@@ -337,12 +337,12 @@ async fn a_flipped_bit_in_any_record_of_a_payment_is_never_served() {
             let mut flipped = good.to_vec();
             flipped[bit / 8] ^= 1 << (bit % 8);
             memtable.plant(&key, flipped);
-            let read = store.ledger(payment_of("a")).await;
+            let read = store.aggregate(payment_of("a")).await;
             assert!(matches!(read, Err(Fault::Corrupt(_))), "{read:?}");
         }
         memtable.plant(&key, good);
     }
-    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+    assert!(store.aggregate(payment_of("a")).await.unwrap().is_some());
 }
 
 #[tokio::test]

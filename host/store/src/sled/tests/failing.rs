@@ -64,9 +64,15 @@ async fn a_failed_sync_is_told_and_the_store_goes_on() {
     assert_eq!(doubtful, Err(Fault::Stopping));
     *disk.lock() = Disk::Fine;
     recovered(&store).await;
-    assert!(store.ledger(payment_of("before")).await.unwrap().is_some());
+    assert!(
+        store
+            .aggregate(payment_of("before"))
+            .await
+            .unwrap()
+            .is_some()
+    );
     // There or not, but whole: the same request makes exactly one payment.
-    let there = store.ledger(payment_of("doubtful")).await.unwrap();
+    let there = store.aggregate(payment_of("doubtful")).await.unwrap();
     let again = store
         .create(new_payment("doubtful"), None, NOW)
         .await
@@ -78,7 +84,7 @@ async fn a_failed_sync_is_told_and_the_store_goes_on() {
     let store = SledStore::open(&options(folder.path())).unwrap();
     assert!(
         store
-            .ledger(payment_of("doubtful"))
+            .aggregate(payment_of("doubtful"))
             .await
             .unwrap()
             .is_some()
@@ -104,14 +110,14 @@ async fn while_the_disk_is_gone_everything_is_refused_with_the_reason() {
             panic!("a probe was taken");
         };
         assert!(why.contains("the disk failed"), "{why}");
-        let read = store.ledger(payment_of("a")).await;
+        let read = store.aggregate(payment_of("a")).await;
         assert!(matches!(read, Err(Fault::Unavailable(_))), "{read:?}");
     }
     std::fs::remove_dir(&conf).unwrap();
     std::fs::rename(&aside, &conf).unwrap();
     *disk.lock() = Disk::Fine;
     recovered(&store).await;
-    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+    assert!(store.aggregate(payment_of("a")).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -125,7 +131,7 @@ async fn a_store_is_shut_down_while_the_disk_is_gone() {
     assert_eq!(store.shut_down().await, Err(Fault::Stopping));
     drop(store);
     let store = SledStore::open(&options(folder.path())).unwrap();
-    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+    assert!(store.aggregate(payment_of("a")).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -141,7 +147,7 @@ async fn a_last_checkpoint_that_fails_is_no_orderly_stop_and_loses_nothing() {
     assert!(why.contains("its disk failed"), "{why}");
     drop(store);
     let store = SledStore::open(&options(folder.path())).unwrap();
-    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+    assert!(store.aggregate(payment_of("a")).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -165,11 +171,11 @@ async fn a_disk_that_hangs_is_told_and_what_waited_for_it_is_done_later() {
     let waits = store.create(new_payment("a"), None, NOW).await;
     assert_eq!(waits, Err(Fault::Stopping));
     assert_eq!(store.probe().await, Err(Fault::Stopping));
-    assert_eq!(store.ledger(payment_of("a")).await, Ok(None));
+    assert_eq!(store.aggregate(payment_of("a")).await, Ok(None));
     *disk.0.lock() = false;
     disk.1.notify_all();
     recovered(&store).await;
-    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
+    assert!(store.aggregate(payment_of("a")).await.unwrap().is_some());
     *disk.0.lock() = true;
     let hangs = store.create(new_payment("b"), None, NOW).await;
     assert_eq!(hangs, Err(Fault::Stopping));
@@ -216,7 +222,10 @@ async fn a_database_whose_own_writes_do_not_sync_is_told_and_nothing_is_lost() {
     drop(store);
     let store = SledStore::open(&options(folder.path())).unwrap();
     for number in 0..made {
-        let there = store.ledger(payment_of(&number.to_string())).await.unwrap();
+        let there = store
+            .aggregate(payment_of(&number.to_string()))
+            .await
+            .unwrap();
         assert!(there.is_some(), "{number}");
     }
 }
@@ -244,7 +253,10 @@ async fn nothing_is_lost_where(fails: fn(Syncing) -> bool) {
     store.shut_down().await.unwrap();
     let store = SledStore::open(&options(folder.path())).unwrap();
     for number in 0..made + 600 {
-        let there = store.ledger(payment_of(&number.to_string())).await.unwrap();
+        let there = store
+            .aggregate(payment_of(&number.to_string()))
+            .await
+            .unwrap();
         assert!(there.is_some(), "{number}");
     }
 }
@@ -270,7 +282,7 @@ async fn a_disk_that_lost_what_was_taken_ends_the_store() {
     }
     let why = store.failed().await;
     assert!(why.contains("missing") || why.contains("lost"), "{why}");
-    let read = store.ledger(payment_of("a")).await;
+    let read = store.aggregate(payment_of("a")).await;
     assert_eq!(read, Err(Fault::Stopping));
     assert_eq!(store.probe().await, Err(Fault::Stopping));
     assert_eq!(store.shut_down().await, Err(Fault::Stopping));
@@ -295,8 +307,8 @@ async fn a_full_disk_takes_nothing_new_and_still_reads() {
     };
     assert!(why.contains("12 MiB are left"), "{why}");
     assert!(matches!(store.probe().await, Err(Fault::Unavailable(_))));
-    assert!(store.ledger(payment_of("a")).await.unwrap().is_some());
-    assert_eq!(store.ledger(payment_of("b")).await, Ok(None));
+    assert!(store.aggregate(payment_of("a")).await.unwrap().is_some());
+    assert_eq!(store.aggregate(payment_of("b")).await, Ok(None));
     // Another disk may have room for a backup.
     let mut pieces = store.backup(NOW).await.unwrap().unwrap();
     let mut file = Vec::new();

@@ -73,15 +73,15 @@ async fn a_read_never_shows_what_is_not_yet_on_disk() {
         let listed = store.payments(Default::default(), first(9)).await;
         page(listed.unwrap()).items.len()
     };
-    assert!(store.ledger(payment_of("new")).await.unwrap().is_none());
+    assert!(store.aggregate(payment_of("new")).await.unwrap().is_none());
     assert!(store.replay(request("new")).await.unwrap().is_none());
-    assert!(store.ledger(payment_of("old")).await.unwrap().is_some());
+    assert!(store.aggregate(payment_of("old")).await.unwrap().is_some());
     assert_eq!(list().await, 1);
     assert!(waits(&writer).await);
     gated.shut.store(false, Ordering::SeqCst);
     gated.verdict.send(()).unwrap();
     assert!(matches!(writer.await.unwrap(), Ok(Created::New(_))));
-    assert!(store.ledger(payment_of("new")).await.unwrap().is_some());
+    assert!(store.aggregate(payment_of("new")).await.unwrap().is_some());
     assert_eq!(list().await, 2);
 }
 
@@ -221,7 +221,7 @@ async fn held_back(at: Syncing) {
     }
     assert!(commits < 2 * CHAPTER, "{commits}");
     for name in 0..commits {
-        let read = store.ledger(payment_of(&name.to_string())).await;
+        let read = store.aggregate(payment_of(&name.to_string())).await;
         assert!(read.unwrap().is_some(), "{name}");
     }
     for _ in 0..8 {
@@ -335,7 +335,7 @@ async fn a_failed_sync_fails_what_waits_behind_it_too() {
     while store.probe().await.is_err() {
         tokio::task::yield_now().await;
     }
-    let there = store.ledger(payment_of("a")).await.unwrap().is_some();
+    let there = store.aggregate(payment_of("a")).await.unwrap().is_some();
     let again = store.create(new_payment("a"), None, NOW).await.unwrap();
     assert_eq!(there, matches!(again, Created::Replay(_)));
     let again = store.create(new_payment("b"), None, NOW).await.unwrap();

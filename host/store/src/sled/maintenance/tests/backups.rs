@@ -91,7 +91,7 @@ async fn a_backup_of_a_store_that_is_written_is_one_moment_of_it() {
     let copy = SledStore::open(&options(&after)).unwrap();
     for each in 0..1500 {
         let id = PaymentId::from_bytes(id_of(&format!("old-{each}")));
-        assert!(copy.ledger(About::Payment(id)).await.unwrap().is_some());
+        assert!(copy.aggregate(About::Payment(id)).await.unwrap().is_some());
     }
     closed(copy).await;
     // The subscription has ended.

@@ -11,31 +11,31 @@ fn authorised() -> Shop {
 #[test]
 fn an_approval_is_claimed_once_then_captured() {
     let mut shop = authorised();
-    assert_eq!(shop.duty(), Some(Duty::Capture(id(1))));
-    shop.claim(1, Errand::Capture).unwrap();
+    assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
+    shop.claim(1, ClaimPurpose::Capture).unwrap();
     assert_eq!(shop.state(1), AttemptState::Capturing);
     let busy = Refusal::Busy(START.after(LEASE));
-    assert_eq!(shop.claim(1, Errand::Capture), Err(busy));
-    assert_eq!(shop.duty(), None);
+    assert_eq!(shop.claim(1, ClaimPurpose::Capture), Err(busy));
+    assert_eq!(shop.next_action(), None);
     shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Confirmed)
     );
     assert_eq!(shop.told(EventType::PaymentCompleted), 1);
-    assert_eq!(shop.ledger.due_at(), None);
+    assert_eq!(shop.aggregate.due_at(), None);
 }
 
 #[test]
 fn a_capture_whose_answer_is_lost_is_repeated_when_its_lease_is_over() {
     let mut shop = authorised();
-    shop.claim(1, Errand::Capture).unwrap();
+    shop.claim(1, ClaimPurpose::Capture).unwrap();
     // A callback repeats the approval meanwhile: the claim stands.
     shop.callback(1, VendorStatus::Processing);
     assert_eq!(shop.state(1), AttemptState::Capturing);
     shop.pass(LEASE);
-    assert_eq!(shop.duty(), Some(Duty::Capture(id(1))));
-    assert!(shop.claim(1, Errand::Capture).is_ok());
+    assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
+    assert!(shop.claim(1, ClaimPurpose::Capture).is_ok());
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_capture_in_vain_is_repeated_with_growing_pauses() {
     let mut shop = authorised();
     let mut pauses = Vec::new();
     for _ in 0..10 {
-        shop.claim(1, Errand::Capture).unwrap();
+        shop.claim(1, ClaimPurpose::Capture).unwrap();
         shop.silent(1, Wish::Finish, false);
         let ready = shop.attempt(1).hold_until.unwrap();
         pauses.push(ready.since(shop.now).as_secs());
@@ -56,7 +56,7 @@ fn a_capture_in_vain_is_repeated_with_growing_pauses() {
 fn only_an_approval_is_captured() {
     let mut shop = Shop::started();
     let wrong = Refusal::WrongState(AttemptState::Open);
-    assert_eq!(shop.claim(1, Errand::Capture), Err(wrong));
+    assert_eq!(shop.claim(1, ClaimPurpose::Capture), Err(wrong));
     shop.callback(1, VendorStatus::Declined);
     shop.callback(1, VendorStatus::Processing);
     assert_eq!(
@@ -65,7 +65,7 @@ fn only_an_approval_is_captured() {
         "an approval of an ended attempt"
     );
     let wrong = Refusal::WrongStatus(Status::Review);
-    assert_eq!(shop.claim(1, Errand::Capture), Err(wrong));
+    assert_eq!(shop.claim(1, ClaimPurpose::Capture), Err(wrong));
 }
 
 #[test]
@@ -74,11 +74,11 @@ fn risk_review_comes_before_capture() {
     shop.start(1);
     shop.callback(1, VendorStatus::Processing);
     assert_eq!(shop.status(), Status::Review);
-    assert_eq!(shop.duty(), None, "the authorisation waits");
-    assert!(shop.claim(1, Errand::Capture).is_err());
+    assert_eq!(shop.next_action(), None, "the authorisation waits");
+    assert!(shop.claim(1, ClaimPurpose::Capture).is_err());
     shop.approve(None).unwrap();
-    assert_eq!(shop.duty(), Some(Duty::Capture(id(1))));
-    shop.claim(1, Errand::Capture).unwrap();
+    assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
+    shop.claim(1, ClaimPurpose::Capture).unwrap();
     shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.settlement()),
@@ -88,7 +88,7 @@ fn risk_review_comes_before_capture() {
         shop.applied.last(),
         Some(&(Status::Review, Status::Completed))
     );
-    assert!(!shop.ledger.payment.risk_review);
+    assert!(!shop.aggregate.payment.risk_review);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_declined_authorisation_is_closed_first() {
     shop.callback(1, VendorStatus::Processing);
     shop.decline().unwrap();
     assert_eq!(shop.status(), Status::Review);
-    assert_eq!(shop.duty(), Some(Duty::Close(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
     shop.close(1);
     assert_eq!(shop.state(1), AttemptState::Closed);
     assert_eq!(
@@ -187,9 +187,9 @@ fn the_fee_is_recorded_on_completed_live_payments_only() {
     ] {
         let mut shop = Shop::of(payment(environment, false));
         shop.start(1);
-        assert_eq!(shop.ledger.payment.fee, None);
+        assert_eq!(shop.aggregate.payment.fee, None);
         shop.callback(1, VendorStatus::Completed);
-        assert_eq!(shop.ledger.payment.fee, fee);
+        assert_eq!(shop.aggregate.payment.fee, fee);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The state machine: a payment with its attempts, and every step that can change them.
 //!
-//! The store loads a [`Ledger`], calls [`Ledger::step`], and writes what the [`Change`] says, all in
+//! The store loads a [`PaymentAggregate`], calls [`PaymentAggregate::step`], and writes what the [`Change`] says, all in
 //! one transaction. Callback, browser return, poll and operator all end here, so none of them can
 //! complete a payment twice or out of order. Nothing here waits, draws randomness or reads a clock.
 //!
@@ -8,31 +8,31 @@
 //! |---|---|
 //! | `open` | opening attempts and what became of a start |
 //! | `claim` | taking an attempt in hand |
-//! | `news` | what a provider reports |
+//! | `report` | what a provider reports |
 //! | `late` | news of money, and of attempts that are no longer the payment's own |
-//! | `silence` | questions without an answer, and the schedule of questions |
+//! | `query_failed` | questions without an answer, and the schedule of questions |
 //! | `act` | what an operator does, and expiry |
 //! | `review` | an operator's decision about a review, until it is carried out |
 //! | `schedule` | when providers are asked |
 //! | `moves` | the legal transitions, and what goes with each |
-//! | `duty` | what is to be done next, and when |
+//! | `next_action` | what is to be done next, and when |
 
 mod act;
 mod claim;
-mod duty;
 mod late;
 mod moves;
-mod news;
+mod next_action;
 mod open;
+mod query_failed;
+mod report;
 mod review;
 mod schedule;
-mod silence;
 #[cfg(test)]
 mod tests;
 
 pub use crate::attempt::Via;
 pub use act::Act;
-pub use duty::Duty;
+pub use next_action::NextAction;
 pub use review::NewDecision;
 pub use schedule::QuerySchedule;
 
@@ -53,10 +53,10 @@ use crate::work::WorkKind;
 
 /// A payment with its attempts, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ledger {
+pub struct PaymentAggregate {
     /// The payment.
     pub payment: Payment,
-    /// At most [`Ledger::MAX_ATTEMPTS`].
+    /// At most [`PaymentAggregate::MAX_ATTEMPTS`].
     pub attempts: Vec<Attempt>,
 }
 
@@ -88,12 +88,12 @@ pub enum Step {
         /// Which attempt.
         attempt: AttemptId,
         /// What for.
-        errand: Errand,
+        purpose: ClaimPurpose,
         /// Until when.
         until: Time,
     },
-    /// A provider's news, whichever way it came.
-    News {
+    /// A provider's report, whichever way it came.
+    Report {
         /// Which attempt.
         attempt: AttemptId,
         /// What it says.
@@ -104,7 +104,7 @@ pub enum Step {
         asked: Option<Asked>,
     },
     /// A question to the vendor had no answer.
-    Silence {
+    QueryFailed {
         /// Which attempt.
         attempt: AttemptId,
         /// The question.
@@ -147,7 +147,7 @@ pub struct Asked {
 
 /// What an attempt is claimed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errand {
+pub enum ClaimPurpose {
     /// Repeat the start of an attempt whose start was lost.
     Start,
     /// Capture what the payer approved (wish `finish`); in review where an operator's approval waits
@@ -196,7 +196,7 @@ pub enum Refusal {
     #[error("the attempt is {}", .0.as_str())]
     WrongState(AttemptState),
     /// All attempts are used up.
-    #[error("all {} attempts are used up", Ledger::MAX_ATTEMPTS)]
+    #[error("all {} attempts are used up", PaymentAggregate::MAX_ATTEMPTS)]
     TooManyAttempts,
     /// A reseller's payment, and the reseller may not work for the merchant any more: open attempts
     /// run on, none starts.
@@ -204,7 +204,7 @@ pub enum Refusal {
     Barred(#[from] Barred),
     /// News that cannot be: a capture without amount or currency, an empty reference.
     #[error("the provider's report is not usable: {0}")]
-    BadNews(&'static str),
+    BadReport(&'static str),
     /// The act does not fit the payment's status.
     #[error("the payment is {}", .0.as_str())]
     WrongStatus(Status),
@@ -258,7 +258,7 @@ pub struct NewWork {
     pub detail: String,
 }
 
-/// What a step did, for the store to write beside the ledger itself. Everything is empty where
+/// What a step did, for the store to write beside the aggregate itself. Everything is empty where
 /// nothing changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
@@ -283,7 +283,7 @@ pub struct Change {
 /// What a step was for, answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done; see the ledger.
+    /// Done; see the aggregate.
     Done,
     /// This attempt was opened, by `Open` or as `next`.
     Opened(AttemptId),
@@ -291,7 +291,7 @@ pub enum Outcome {
     Nothing,
 }
 
-impl Ledger {
+impl PaymentAggregate {
     /// Attempts of any kind that one payment can have (decisions, "created ↔ pending").
     pub const MAX_ATTEMPTS: usize = 20;
     /// Declines that make a payment `failed`.
@@ -313,7 +313,7 @@ impl Ledger {
     /// Does a step, or says why not.
     ///
     /// # Errors
-    /// A [`Refusal`]; the ledger is as it was. (What a provider reported out of order is no error:
+    /// A [`Refusal`]; the aggregate is as it was. (What a provider reported out of order is no error:
     /// it answers [`Outcome::Nothing`] with a line for the timeline.)
     pub fn step(
         &mut self,
@@ -343,16 +343,16 @@ impl Ledger {
             } => self.answered(attempt, answers, busy_until, now),
             Step::Claim {
                 attempt,
-                errand,
+                purpose,
                 until,
-            } => self.claim(attempt, errand, until, now),
-            Step::News {
+            } => self.claim(attempt, purpose, until, now),
+            Step::Report {
                 attempt,
                 report,
                 via,
                 asked,
             } => self.news(attempt, report, via, asked, &mut log),
-            Step::Silence {
+            Step::QueryFailed {
                 attempt,
                 asked,
                 absent,

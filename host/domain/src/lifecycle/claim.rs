@@ -1,17 +1,17 @@
 //! Taking an attempt in hand before the vendor is spoken to.
 
-use super::{Errand, Ledger, Outcome, Refusal};
+use super::{ClaimPurpose, Outcome, PaymentAggregate, Refusal};
 use crate::attempt::{Attempt, AttemptState};
 use crate::id::AttemptId;
 use crate::payment::{Resolution, Status};
 use crate::provider::VendorStatus;
 use crate::time::Time;
 
-impl Ledger {
+impl PaymentAggregate {
     pub(super) fn claim(
         &mut self,
         id: AttemptId,
-        errand: Errand,
+        purpose: ClaimPurpose,
         until: Time,
         now: Time,
     ) -> Result<Outcome, Refusal> {
@@ -20,31 +20,31 @@ impl Ledger {
         if let Some(busy) = attempt.busy_until.filter(|busy| now < *busy) {
             return Err(Refusal::Busy(busy));
         }
-        self.may_claim(i, errand, now)?;
+        self.may_claim(i, purpose, now)?;
         let attempt = &mut self.attempts[i];
-        match errand {
-            Errand::Start => {
+        match purpose {
+            ClaimPurpose::Start => {
                 // Whoever started it before is lost, and with it what came of it.
                 attempt.uncertain = true;
                 attempt.last_sent = until;
             }
-            Errand::Capture => {
+            ClaimPurpose::Capture => {
                 attempt.state = AttemptState::Capturing;
                 attempt.ended_at = None;
                 attempt.closing = false;
             }
-            Errand::Close => attempt.closing = true,
+            ClaimPurpose::Close => attempt.closing = true,
         }
         attempt.busy_until = Some(until);
         Ok(Outcome::Done)
     }
 
-    /// Whether an attempt that is not in hand may be taken for an errand.
-    fn may_claim(&self, i: usize, errand: Errand, now: Time) -> Result<(), Refusal> {
+    /// Whether an attempt that is not in hand may be taken for an purpose.
+    fn may_claim(&self, i: usize, purpose: ClaimPurpose, now: Time) -> Result<(), Refusal> {
         let attempt = &self.attempts[i];
         let status = self.payment.status;
-        let fits = match errand {
-            Errand::Start => {
+        let fits = match purpose {
+            ClaimPurpose::Start => {
                 if status != Status::Pending {
                     return Err(Refusal::NotPayable(status));
                 }
@@ -55,7 +55,7 @@ impl Ledger {
                         _ => false,
                     }
             }
-            Errand::Capture => {
+            ClaimPurpose::Capture => {
                 let decides = self.waits_for(Resolution::Approve);
                 let held = status == Status::Review || self.payment.risk_review;
                 if status.is_final() || (held && !decides) {
@@ -63,7 +63,7 @@ impl Ledger {
                 }
                 self.wants_capture(attempt)
             }
-            Errand::Close => self.may_close(attempt),
+            ClaimPurpose::Close => self.may_close(attempt),
         };
         if fits {
             Ok(())

@@ -8,7 +8,7 @@ fn the_providers_own_review_ends_with_its_final_word() {
     shop.callback(1, VendorStatus::Review);
     shop.callback(1, VendorStatus::Processing);
     assert_eq!(
-        (shop.status(), shop.duty()),
+        (shop.status(), shop.next_action()),
         (Status::Review, None),
         "no final word"
     );
@@ -79,9 +79,9 @@ fn redaction_erases_the_payer_and_keeps_marks_and_money() {
         query: Secret::new("token=1"),
     });
     shop.hear(1, confirmed(), Via::Return);
-    shop.ledger.payment.email_mark = Some([7; 32]);
+    shop.aggregate.payment.email_mark = Some([7; 32]);
     shop.step(Step::Redact);
     assert_eq!(shop.attempt(1).returned, None);
-    assert_eq!(shop.ledger.payment.email_mark, Some([7; 32]));
+    assert_eq!(shop.aggregate.payment.email_mark, Some([7; 32]));
     assert_eq!(shop.attempt(1).vendor.as_ref().unwrap().received, DUE);
 }

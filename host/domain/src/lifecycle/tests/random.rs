@@ -17,7 +17,7 @@ enum Event {
     AskAt(u8, i64),
     Act(u8),
     Clock(i64),
-    /// The most urgent duty is done, and the vendor says nothing, or this.
+    /// The most urgent next_action is done, and the vendor says nothing, or this.
     Work(Option<u8>),
 }
 
@@ -69,7 +69,7 @@ fn shifted(time: Time, by: i64) -> Time {
 
 impl Shop {
     fn next_choice(&self, crypto: bool) -> Box<Choice> {
-        let number = u8::try_from(self.ledger.attempts.len() + 1).unwrap();
+        let number = u8::try_from(self.aggregate.attempts.len() + 1).unwrap();
         let method = if crypto {
             MethodId::Crypto
         } else {
@@ -93,12 +93,16 @@ impl Shop {
                 },
                 next: next.then(|| self.next_choice(false)),
             },
-            Event::Claim(attempt, errand) => Step::Claim {
+            Event::Claim(attempt, purpose) => Step::Claim {
                 attempt: id(attempt),
-                errand: [Errand::Start, Errand::Capture, Errand::Close][usize::from(errand)],
+                purpose: [
+                    ClaimPurpose::Start,
+                    ClaimPurpose::Capture,
+                    ClaimPurpose::Close,
+                ][usize::from(purpose)],
                 until,
             },
-            Event::News(attempt, said, settlement, amount, back, euro, way) => Step::News {
+            Event::News(attempt, said, settlement, amount, back, euro, way) => Step::Report {
                 attempt: id(attempt),
                 asked: (way > 0).then(|| self.asked(attempt)),
                 report: Report {
@@ -118,7 +122,7 @@ impl Shop {
                 },
                 via: [Via::Callback, Via::Return, Via::Query][usize::from(way)],
             },
-            Event::Silence(attempt, wish, absent, scheduled) => Step::Silence {
+            Event::Silence(attempt, wish, absent, scheduled) => Step::QueryFailed {
                 attempt: id(attempt),
                 asked: Asked {
                     wish: [Wish::Finish, Wish::Look, Wish::Close][usize::from(wish)],
@@ -151,37 +155,38 @@ impl Shop {
         })
     }
 
-    /// Does a duty as a worker does, and hands the vendor's answer in.
-    fn work_on(&mut self, duty: Duty, answer: Option<VendorStatus>) {
+    /// Does a next_action as a worker does, and hands the vendor's answer in.
+    fn work_on(&mut self, next_action: NextAction, answer: Option<VendorStatus>) {
         let until = self.now.after(LEASE);
-        let (attempt, wish, errand) = match duty {
-            Duty::Expire => {
+        let (attempt, wish, purpose) = match next_action {
+            NextAction::Expire => {
                 self.checked(Step::Act(Act::Expire))
                     .expect("expiry was due");
                 return;
             }
-            Duty::Look(attempt) => (attempt, Wish::Look, None),
-            Duty::Capture(attempt) => (attempt, Wish::Finish, Some(Errand::Capture)),
-            Duty::Close(attempt) => (attempt, Wish::Close, Some(Errand::Close)),
+            NextAction::Look(attempt) => (attempt, Wish::Look, None),
+            NextAction::Capture(attempt) => (attempt, Wish::Finish, Some(ClaimPurpose::Capture)),
+            NextAction::Close(attempt) => (attempt, Wish::Close, Some(ClaimPurpose::Close)),
         };
-        if let Some(errand) = errand {
+        if let Some(purpose) = purpose {
             let claim = Step::Claim {
                 attempt,
-                errand,
+                purpose,
                 until,
             };
-            self.checked(claim).expect("a duty that cannot be claimed");
+            self.checked(claim)
+                .expect("a next_action that cannot be claimed");
         }
-        let notices = self.ledger.attempt(attempt).unwrap().notices;
+        let notices = self.aggregate.attempt(attempt).unwrap().notices;
         let asked = Asked { wish, notices };
         let step = match answer {
-            Some(said) => Step::News {
+            Some(said) => Step::Report {
                 attempt,
                 report: report(said),
                 via: Via::Query,
                 asked: Some(asked),
             },
-            None => Step::Silence {
+            None => Step::QueryFailed {
                 attempt,
                 asked,
                 absent: false,
@@ -193,10 +198,10 @@ impl Shop {
 
     /// A step with every invariant checked after it.
     fn checked(&mut self, step: Step) -> Result<Outcome, Refusal> {
-        let before = self.ledger.payment.clone();
+        let before = self.aggregate.payment.clone();
         let outcome = self.try_step(step)?;
-        let payment = &self.ledger.payment;
-        let attempts = &self.ledger.attempts;
+        let payment = &self.aggregate.payment;
+        let attempts = &self.aggregate.attempts;
         let open = attempts.iter().filter(|a| a.state.is_open()).count();
         assert!(open <= 1, "two attempts are open");
         match payment.status {
@@ -207,7 +212,7 @@ impl Shop {
             Status::Failed => assert_eq!(open, 0),
             Status::Review | Status::Completed => {}
         }
-        assert!(attempts.len() <= Ledger::MAX_ATTEMPTS);
+        assert!(attempts.len() <= PaymentAggregate::MAX_ATTEMPTS);
         let captured = attempts
             .iter()
             .filter(|a| a.state == AttemptState::Captured);
@@ -228,7 +233,7 @@ impl Shop {
         );
         self.check_change(&before);
         self.check_money();
-        if payment_completed_by(&before, &self.ledger.payment) {
+        if payment_completed_by(&before, &self.aggregate.payment) {
             self.check_backing();
         }
         Ok(outcome)
@@ -247,7 +252,7 @@ impl Shop {
                 expected.extend(EventType::of_transition(at));
             }
         }
-        assert_eq!(at, self.ledger.payment.status);
+        assert_eq!(at, self.aggregate.payment.status);
         let told = self.last.events.iter().map(|(event, ..)| *event);
         let moves: Vec<_> = told
             .filter(|event| {
@@ -269,7 +274,7 @@ impl Shop {
     /// No money without a person who knows of it.
     fn check_money(&self) {
         let listed: BTreeSet<_> = self.work.iter().map(|(_, attempt, _)| *attempt).collect();
-        for attempt in &self.ledger.attempts {
+        for attempt in &self.aggregate.attempts {
             let facts = attempt.vendor.as_ref();
             let taken = facts.is_some_and(|f| f.status == VendorStatus::Completed);
             let own = attempt.state == AttemptState::Captured;
@@ -284,12 +289,12 @@ impl Shop {
     /// A payment that was completed just now without an operator's word for it holds at least the
     /// invoice's amount in its currency, or exactly what the decision's record names.
     fn check_backing(&self) {
-        let payment = &self.ledger.payment;
+        let payment = &self.aggregate.payment;
         if payment.vouched {
             return;
         }
         let own = self
-            .ledger
+            .aggregate
             .attempts
             .iter()
             .find(|attempt| attempt.state == AttemptState::Captured)
@@ -310,11 +315,14 @@ impl Shop {
     }
 
     fn check_duty(&self) {
-        let due = self.ledger.due_at();
-        let duty = self.ledger.duty(self.now);
-        assert_eq!(due.is_some_and(|due| due <= self.now), duty.is_some());
+        let due = self.aggregate.due_at();
+        let next_action = self.aggregate.next_action(self.now);
+        assert_eq!(
+            due.is_some_and(|due| due <= self.now),
+            next_action.is_some()
+        );
         if let Some(due) = due {
-            assert!(self.ledger.duty(due).is_some());
+            assert!(self.aggregate.next_action(due).is_some());
         }
     }
 
@@ -322,8 +330,8 @@ impl Shop {
         match event {
             Event::Clock(by) => self.now = shifted(self.now, *by),
             Event::Work(answer) => {
-                if let Some(duty) = self.duty() {
-                    self.work_on(duty, answer.map(status));
+                if let Some(next_action) = self.next_action() {
+                    self.work_on(next_action, answer.map(status));
                 }
             }
             _ => {
@@ -331,7 +339,7 @@ impl Shop {
                 let again = step.clone();
                 let answer = self.checked(step);
                 // An operator who said that the settlement is pending is overruled by the next word.
-                let decision = self.ledger.payment.decision.as_deref();
+                let decision = self.aggregate.payment.decision.as_deref();
                 let put_off = decision.is_some_and(|it| it.settlement == Some(Settlement::Pending));
                 let repeats = matches!(event, Event::News(..)) && answer.is_ok() && !put_off;
                 if repeats {
@@ -346,15 +354,15 @@ impl Shop {
 
     /// Everything that is due is done while the clock stands; the vendor always says the same.
     fn settle_down(&mut self, answer: Option<VendorStatus>) {
-        /// Far more than any payment needs: a few duties an attempt.
+        /// Far more than any payment needs: a few next_actions an attempt.
         const BOUND: usize = 200;
         for _ in 0..BOUND {
-            match self.duty() {
-                Some(duty) => self.work_on(duty, answer),
+            match self.next_action() {
+                Some(next_action) => self.work_on(next_action, answer),
                 None => return,
             }
         }
-        panic!("the duties never end: {:?}", self.duty());
+        panic!("the next_actions never end: {:?}", self.next_action());
     }
 
     /// Everything that will ever be due is done in its time; then nothing is.
@@ -363,14 +371,14 @@ impl Shop {
         /// daily ones.
         const BOUND: usize = 40_000;
         for _ in 0..BOUND {
-            let Some(due) = self.ledger.due_at() else {
+            let Some(due) = self.aggregate.due_at() else {
                 return;
             };
             self.now = self.now.max(due);
-            let duty = self.duty().expect("due, and nothing to do");
-            self.work_on(duty, None);
+            let next_action = self.next_action().expect("due, and nothing to do");
+            self.work_on(next_action, None);
         }
-        panic!("the duties never end: {:?}", self.duty());
+        panic!("the next_actions never end: {:?}", self.next_action());
     }
 }
 
@@ -394,7 +402,7 @@ proptest! {
         for event in &events {
             shop.happen(event);
         }
-        prop_assert!(shop.unapplied <= shop.ledger.attempts.len() * 27 + shop.applied.len());
+        prop_assert!(shop.unapplied <= shop.aggregate.attempts.len() * 27 + shop.applied.len());
     }
 
     #[test]

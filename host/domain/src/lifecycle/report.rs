@@ -4,8 +4,8 @@
 //! each way that it came and each status that it named, however often it comes.
 
 use super::moves::Log;
-use super::silence::sooner;
-use super::{Asked, Ledger, Outcome, Refusal, Via};
+use super::query_failed::sooner;
+use super::{Asked, Outcome, PaymentAggregate, Refusal, Via};
 use crate::attempt::{AttemptState, VendorFacts};
 use crate::id::AttemptId;
 use crate::method::MethodId;
@@ -15,7 +15,7 @@ use crate::provider::{Report, VendorSettlement, VendorStatus, Wish};
 use crate::returns::{Difference, Told};
 use crate::time::Time;
 
-impl Ledger {
+impl PaymentAggregate {
     pub(super) fn news(
         &mut self,
         id: AttemptId,
@@ -314,11 +314,11 @@ impl Ledger {
 fn check(report: &Report) -> Result<(), Refusal> {
     let captured = report.status == VendorStatus::Completed;
     if report.reference.is_empty() {
-        Err(Refusal::BadNews("a report without a reference"))
+        Err(Refusal::BadReport("a report without a reference"))
     } else if captured && report.received == Minor(0) {
-        Err(Refusal::BadNews("a capture without an amount"))
+        Err(Refusal::BadReport("a capture without an amount"))
     } else if report.currency.is_empty() && (captured || report.received > Minor(0)) {
-        Err(Refusal::BadNews("an amount without a currency"))
+        Err(Refusal::BadReport("an amount without a currency"))
     } else {
         Ok(())
     }

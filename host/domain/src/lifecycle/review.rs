@@ -1,11 +1,11 @@
 //! An operator's decision about a review: recorded once, carried out by the provider's word.
 //!
-//! A decision waits until the provider has captured or closed what it needs; the duties that follow from
-//! it do that. Every piece of news and every silence ends in [`Ledger::pursue`], which carries the
+//! A decision waits until the provider has captured or closed what it needs; the next_actions that follow from
+//! it do that. Every piece of news and every silence ends in [`PaymentAggregate::pursue`], which carries the
 //! decision out or lets it lapse, so that no way of learning the outcome can be forgotten.
 
 use super::moves::Log;
-use super::{Ledger, Outcome, QuerySchedule, Refusal};
+use super::{Outcome, PaymentAggregate, QuerySchedule, Refusal};
 use crate::attempt::{Attempt, AttemptState};
 use crate::event::EventType;
 use crate::money::Minor;
@@ -61,7 +61,7 @@ const fn aim(resolution: Resolution) -> Status {
     }
 }
 
-impl Ledger {
+impl PaymentAggregate {
     /// Records a decision, and carries it out as far as that needs no provider.
     pub(super) fn decide(
         &mut self,

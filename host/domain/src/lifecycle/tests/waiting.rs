@@ -1,35 +1,35 @@
-//! Expiry, reconciliation, silence, and the duties that follow from them.
+//! Expiry, reconciliation, silence, and the next_actions that follow from them.
 
 use super::*;
 
-/// Answers the next duty with the vendor's silence; when that was.
+/// Answers the next next_action with the vendor's silence; when that was.
 fn live_in_silence_once(shop: &mut Shop) -> Time {
-    let due = shop.ledger.due_at().expect("nothing is due");
+    let due = shop.aggregate.due_at().expect("nothing is due");
     live_in_silence_until(shop, due);
     shop.now
 }
 
-/// Answers every duty that comes with the vendor's silence, for `days`.
+/// Answers every next_action that comes with the vendor's silence, for `days`.
 fn live_in_silence(shop: &mut Shop, days: u32) {
     live_in_silence_until(shop, START.after(DAY * days));
 }
 
 fn live_in_silence_until(shop: &mut Shop, end: Time) {
-    while let Some(due) = shop.ledger.due_at().filter(|due| *due <= end) {
+    while let Some(due) = shop.aggregate.due_at().filter(|due| *due <= end) {
         shop.now = shop.now.max(due);
-        match shop.duty().expect("due, and nothing to do") {
-            Duty::Look(_) => {
+        match shop.next_action().expect("due, and nothing to do") {
+            NextAction::Look(_) => {
                 shop.silent(1, Wish::Look, false);
             }
-            Duty::Capture(_) => {
-                shop.claim(1, Errand::Capture).unwrap();
+            NextAction::Capture(_) => {
+                shop.claim(1, ClaimPurpose::Capture).unwrap();
                 shop.silent(1, Wish::Finish, false);
             }
-            Duty::Close(_) => {
-                shop.claim(1, Errand::Close).unwrap();
+            NextAction::Close(_) => {
+                shop.claim(1, ClaimPurpose::Close).unwrap();
                 shop.silent(1, Wish::Close, false);
             }
-            Duty::Expire => {
+            NextAction::Expire => {
                 shop.act(Act::Expire).unwrap();
             }
         }
@@ -39,17 +39,17 @@ fn live_in_silence_until(shop: &mut Shop, end: Time) {
 #[test]
 fn a_payment_that_nobody_pays_expires() {
     let mut shop = Shop::new();
-    assert_eq!(shop.ledger.due_at(), Some(START.after(DAY)));
+    assert_eq!(shop.aggregate.due_at(), Some(START.after(DAY)));
     assert_eq!(shop.act(Act::Expire), Ok(Outcome::Nothing), "too early");
     shop.pass(DAY);
-    assert_eq!(shop.duty(), Some(Duty::Expire));
+    assert_eq!(shop.next_action(), Some(NextAction::Expire));
     shop.act(Act::Expire).unwrap();
     assert_eq!(
         (shop.status(), shop.settlement()),
         (Status::Expired, Settlement::Pending)
     );
     assert_eq!(shop.told(EventType::PaymentExpired), 1);
-    assert_eq!(shop.ledger.due_at(), None);
+    assert_eq!(shop.aggregate.due_at(), None);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn an_open_attempt_is_closed_when_its_time_passes_and_then_the_payment_expires()
     shop.start(1);
     shop.pass(MINUTE);
     assert_eq!(shop.act(Act::Expire), Err(Refusal::VendorFirst(id(1))));
-    assert_eq!(shop.duty(), Some(Duty::Close(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
     shop.close(1);
     assert_eq!(
         (shop.status(), shop.state(1)),
@@ -72,7 +72,7 @@ fn an_open_attempt_is_closed_when_its_time_passes_and_then_the_payment_expires()
 fn a_payer_who_was_faster_than_the_close_has_paid() {
     let mut shop = Shop::started();
     shop.pass(HOUR);
-    shop.claim(1, Errand::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Close).unwrap();
     shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.state(1)),
@@ -89,7 +89,7 @@ fn an_attempt_whose_time_has_passed_leads_back_while_the_payment_lives() {
         (shop.status(), shop.state(1)),
         (Status::Created, AttemptState::Expired)
     );
-    assert_eq!(shop.ledger.payment.declines, 0);
+    assert_eq!(shop.aggregate.payment.declines, 0);
 }
 
 /// The turn of a question of the default schedule, for an attempt that lives for an hour.
@@ -106,9 +106,9 @@ fn an_answered_question_is_no_silence_and_methods_that_take_days_end_by_themselv
         let mut shop = Shop::started();
         shop.callback(1, VendorStatus::VerificationPending);
         while shop.now < START.after(DAY * 30) {
-            shop.now = shop.now.max(shop.ledger.due_at().unwrap());
-            match shop.duty() {
-                Some(Duty::Look(_)) => {
+            shop.now = shop.now.max(shop.aggregate.due_at().unwrap());
+            match shop.next_action() {
+                Some(NextAction::Look(_)) => {
                     shop.hear(1, report(VendorStatus::VerificationPending), Via::Query)
                 }
                 other => panic!("{other:?}"),
@@ -123,14 +123,14 @@ fn an_answered_question_is_no_silence_and_methods_that_take_days_end_by_themselv
 #[test]
 fn an_approval_that_is_lost_on_every_way_is_found_within_minutes() {
     let mut shop = Shop::started();
-    assert_eq!(shop.ledger.due_at(), Some(turn(0)));
+    assert_eq!(shop.aggregate.due_at(), Some(turn(0)));
     assert!(turn(0) <= START.after(MINUTE + MINUTE / 10));
     shop.now = turn(0);
     shop.hear(1, report(VendorStatus::Pending), Via::Query);
-    shop.now = shop.ledger.due_at().unwrap();
+    shop.now = shop.aggregate.due_at().unwrap();
     assert_eq!(shop.now, turn(1));
     shop.hear(1, report(VendorStatus::Processing), Via::Query);
-    assert_eq!(shop.duty(), Some(Duty::Capture(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
 }
 
 #[test]
@@ -140,14 +140,14 @@ fn an_outage_of_half_an_hour_sends_nothing_to_review() {
     shop.pass(HOUR);
     let up_again = shop.now.after(MINUTE * 30);
     while shop.now < up_again {
-        let due = shop.ledger.due_at().unwrap();
+        let due = shop.aggregate.due_at().unwrap();
         shop.now = shop.now.max(due);
-        match shop.duty().unwrap() {
-            Duty::Capture(_) => {
-                shop.claim(1, Errand::Capture).unwrap();
+        match shop.next_action().unwrap() {
+            NextAction::Capture(_) => {
+                shop.claim(1, ClaimPurpose::Capture).unwrap();
                 shop.silent(1, Wish::Finish, false);
             }
-            Duty::Look(_) => {
+            NextAction::Look(_) => {
                 shop.silent(1, Wish::Look, false);
             }
             other => panic!("{other:?}"),
@@ -175,8 +175,11 @@ fn a_day_of_silence_since_its_life_ended_leads_to_review_and_the_questions_go_on
             );
         }
         assert!(shop.now >= START.after(DAY + HOUR));
-        assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Silence));
-        assert!(shop.ledger.due_at().is_some(), "the daily questions go on");
+        assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Silence));
+        assert!(
+            shop.aggregate.due_at().is_some(),
+            "the daily questions go on"
+        );
         // The provider's final word ends it.
         shop.hear(1, confirmed(), Via::Query);
         assert_eq!(shop.status(), Status::Completed);
@@ -188,7 +191,7 @@ fn after_the_last_question_nothing_is_asked_any_more_but_at_a_persons_wish() {
     let mut shop = Shop::started();
     shop.callback(1, VendorStatus::VerificationPending);
     live_in_silence(&mut shop, 60);
-    assert_eq!(shop.ledger.due_at(), None);
+    assert_eq!(shop.aggregate.due_at(), None);
     assert!(shop.attempt(1).is_exhausted());
     assert!(shop.now <= START.after(DAY * 35 + DAY * 4));
     shop.decline().unwrap();
@@ -204,7 +207,7 @@ fn a_completed_payment_that_is_never_confirmed_ends_on_the_work_list() {
     shop.pass(MINUTE);
     shop.callback(1, VendorStatus::Completed);
     let first = QuerySchedule::default().turn(id(1), shop.now, None, 0);
-    assert_eq!(shop.ledger.due_at(), first);
+    assert_eq!(shop.aggregate.due_at(), first);
     // Silence puts it there after a day, once, and the end of the schedule does not again.
     while shop.work.is_empty() {
         live_in_silence_once(&mut shop);
@@ -224,9 +227,9 @@ fn answers_that_settle_nothing_count_as_questions_of_the_schedule() {
     let mut shop = Shop::started();
     shop.callback(1, VendorStatus::Completed);
     let mut questions = 0;
-    while let Some(due) = shop.ledger.due_at() {
+    while let Some(due) = shop.aggregate.due_at() {
         shop.now = due;
-        assert_eq!(shop.duty(), Some(Duty::Look(id(1))));
+        assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
         shop.hear(1, report(VendorStatus::Completed), Via::Query);
         questions += 1;
     }
@@ -241,8 +244,8 @@ fn after_an_outage_of_ours_the_questions_are_not_asked_all_at_once() {
     shop.pass(DAY * 10);
     let mut asked = Vec::new();
     while asked.len() < 5 {
-        shop.now = shop.now.max(shop.ledger.due_at().unwrap());
-        assert_eq!(shop.duty(), Some(Duty::Look(id(1))));
+        shop.now = shop.now.max(shop.aggregate.due_at().unwrap());
+        assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
         asked.push(shop.now);
         shop.hear(1, report(VendorStatus::VerificationPending), Via::Query);
     }
@@ -253,24 +256,24 @@ fn after_an_outage_of_ours_the_questions_are_not_asked_all_at_once() {
 fn a_notice_beside_a_capture_is_looked_at_right_after_it() {
     let mut shop = Shop::started();
     shop.callback(1, VendorStatus::Processing);
-    shop.claim(1, Errand::Capture).unwrap();
+    shop.claim(1, ClaimPurpose::Capture).unwrap();
     let question = shop.asked(1);
     shop.step(Step::AskAt {
         attempt: id(1),
         at: shop.now,
     });
-    assert_eq!(shop.duty(), None, "the capture is under way");
+    assert_eq!(shop.next_action(), None, "the capture is under way");
     // The answer is older than the notice.
-    shop.step(Step::News {
+    shop.step(Step::Report {
         attempt: id(1),
         report: report(VendorStatus::Processing),
         via: Via::Query,
         asked: Some(question),
     });
-    assert_eq!(shop.duty(), Some(Duty::Look(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
     shop.hear(1, report(VendorStatus::Review), Via::Query);
     assert_eq!(shop.status(), Status::Review);
-    assert_eq!(shop.duty(), None);
+    assert_eq!(shop.next_action(), None);
 }
 
 #[test]
@@ -281,18 +284,18 @@ fn a_notice_that_comes_while_the_money_is_taken_is_looked_at_too() {
         attempt: id(1),
         at: shop.now,
     });
-    shop.step(Step::News {
+    shop.step(Step::Report {
         attempt: id(1),
         report: confirmed(),
         via: Via::Query,
         asked: Some(question),
     });
     assert_eq!(
-        (shop.status(), shop.duty()),
-        (Status::Completed, Some(Duty::Look(id(1))))
+        (shop.status(), shop.next_action()),
+        (Status::Completed, Some(NextAction::Look(id(1))))
     );
     shop.hear(1, confirmed(), Via::Query);
-    assert_eq!(shop.ledger.due_at(), None);
+    assert_eq!(shop.aggregate.due_at(), None);
 }
 
 #[test]
@@ -301,10 +304,10 @@ fn a_payment_unknown_to_the_vendor_is_over_only_when_no_request_can_be_under_way
     shop.open(1).unwrap();
     shop.result(1, StartResult::Uncertain("time-out".into()));
     shop.pass(Duration::from_secs(30));
-    assert_eq!(shop.duty(), Some(Duty::Look(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
     shop.silent(1, Wish::Look, true);
     assert_eq!(shop.state(1), AttemptState::Unknown, "too early to believe");
-    assert_eq!(shop.ledger.due_at(), Some(START.after(MINUTE * 2)));
+    assert_eq!(shop.aggregate.due_at(), Some(START.after(MINUTE * 2)));
     shop.now = START.after(MINUTE * 2);
     shop.silent(1, Wish::Look, true);
     assert_eq!(
@@ -332,13 +335,13 @@ fn a_notice_brings_the_question_forward_and_does_not_use_up_the_schedule() {
         attempt: id(1),
         at: START,
     });
-    assert_eq!(shop.duty(), Some(Duty::Look(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
     shop.silent(1, Wish::Look, false);
-    assert_eq!(shop.duty(), None);
+    assert_eq!(shop.next_action(), None);
     assert_eq!(shop.attempt(1).queries, 0);
     // Asked with growing pauses until the schedule's own turn.
     while shop.attempt(1).queries == 0 {
-        shop.now = shop.ledger.due_at().unwrap();
+        shop.now = shop.aggregate.due_at().unwrap();
         shop.silent(1, Wish::Look, false);
     }
     assert_eq!(shop.now, turn(0));
@@ -357,10 +360,10 @@ fn a_late_notice_for_a_closed_attempt_is_looked_at() {
         attempt: id(1),
         at: shop.now,
     });
-    assert_eq!(shop.duty(), Some(Duty::Look(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
     shop.hear(1, report(VendorStatus::Declined), Via::Query);
     assert_eq!(
-        shop.ledger.due_at(),
+        shop.aggregate.due_at(),
         Some(START.after(DAY)),
         "only expiry is left"
     );
@@ -369,10 +372,10 @@ fn a_late_notice_for_a_closed_attempt_is_looked_at() {
 #[test]
 fn nothing_is_due_while_a_worker_holds_the_payment() {
     let mut shop = Shop::started();
-    shop.ledger.payment.claimed_until = Some(START.after(DAY));
-    assert_eq!(shop.ledger.due_at(), Some(START.after(DAY)));
+    shop.aggregate.payment.claimed_until = Some(START.after(DAY));
+    assert_eq!(shop.aggregate.due_at(), Some(START.after(DAY)));
     shop.step(Step::Release);
-    assert_eq!(shop.ledger.due_at(), Some(turn(0)));
+    assert_eq!(shop.aggregate.due_at(), Some(turn(0)));
 }
 
 #[test]
@@ -385,12 +388,12 @@ fn an_attempt_that_the_vendor_knew_and_forgot_ends_before_a_person() {
     while shop.status() == Status::Pending {
         assert!(live_in_silence_once(&mut shop) < START.after(DAY * 3));
     }
-    assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Silence));
+    assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Silence));
     shop.decline().unwrap();
-    while shop.duty() != Some(Duty::Close(id(1))) {
-        shop.now = shop.now.max(shop.ledger.due_at().unwrap()).after(MINUTE);
+    while shop.next_action() != Some(NextAction::Close(id(1))) {
+        shop.now = shop.now.max(shop.aggregate.due_at().unwrap()).after(MINUTE);
     }
-    shop.claim(1, Errand::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Close).unwrap();
     shop.silent(1, Wish::Close, true);
     assert_eq!(shop.status(), Status::Failed);
 }
@@ -408,7 +411,7 @@ fn a_payer_who_takes_long_to_answer_questions_keeps_the_attempt() {
         },
     );
     while shop.now < START.after(MINUTE * 50) {
-        shop.now = shop.now.max(shop.ledger.due_at().unwrap());
+        shop.now = shop.now.max(shop.aggregate.due_at().unwrap());
         shop.silent(1, Wish::Look, true);
         assert_eq!(
             (shop.status(), shop.state(1)),
@@ -416,7 +419,7 @@ fn a_payer_who_takes_long_to_answer_questions_keeps_the_attempt() {
         );
     }
     shop.now = START.after(HOUR);
-    shop.claim(1, Errand::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Close).unwrap();
     shop.silent(1, Wish::Close, true);
     assert_eq!(shop.status(), Status::Created);
 }

@@ -1,7 +1,7 @@
 //! News of money that was taken, and of attempts that are no longer the payment's own.
 
 use super::moves::Log;
-use super::{Ledger, Via};
+use super::{PaymentAggregate, Via};
 use crate::attempt::AttemptState;
 use crate::event::EventType;
 use crate::money::Minor;
@@ -29,7 +29,7 @@ struct Taken {
     disputed: bool,
 }
 
-impl Ledger {
+impl PaymentAggregate {
     /// Heeds news of the attempt that holds the payment's money: settlement, refunds, disputes.
     pub(super) fn own_money(
         &mut self,

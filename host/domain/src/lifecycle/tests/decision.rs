@@ -13,7 +13,7 @@ fn under_risk() -> Shop {
 fn capturing() -> Shop {
     let mut shop = under_risk();
     shop.approve(None).unwrap();
-    shop.claim(1, Errand::Capture).unwrap();
+    shop.claim(1, ClaimPurpose::Capture).unwrap();
     shop
 }
 
@@ -59,7 +59,7 @@ fn an_approval_whose_capture_is_refused_lapses_without_completing() {
             (shop.status(), shop.settlement(), shop.decided()),
             (Status::Review, Settlement::Pending, DecisionState::Lapsed)
         );
-        assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Refused));
+        assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Refused));
         assert_eq!(shop.told(EventType::PaymentCompleted), 0);
         // What is left is a decline, or an admin's word.
         assert_eq!(shop.approve(None), Err(Refusal::NeedsVouch));
@@ -86,10 +86,10 @@ fn another_amount_or_currency_than_due_does_not_finish_an_approval() {
             (Status::Review, DecisionState::Lapsed),
             "{amount} {currency}"
         );
-        assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Mismatch));
+        assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Mismatch));
         // The operator has seen it now, and may accept it.
         shop.approve(None).unwrap();
-        let decision = shop.ledger.payment.decision.as_ref().unwrap();
+        let decision = shop.aggregate.payment.decision.as_ref().unwrap();
         assert_eq!(
             (decision.received, decision.currency.as_str()),
             (Minor(amount), currency)
@@ -132,7 +132,7 @@ fn what_is_left_after_a_partial_refund_can_be_accepted() {
     shop.hear(1, back, Via::Callback);
     shop.approve(None).unwrap();
     assert_eq!(shop.status(), Status::Completed);
-    let decision = shop.ledger.payment.decision.as_ref().unwrap();
+    let decision = shop.aggregate.payment.decision.as_ref().unwrap();
     assert_eq!(decision.received, Minor(DUE.0 - 90));
 }
 
@@ -148,7 +148,7 @@ fn a_refund_that_comes_with_the_capture_makes_an_approval_lapse() {
         (shop.status(), shop.decided()),
         (Status::Review, DecisionState::Lapsed)
     );
-    assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Refund));
+    assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Refund));
 }
 
 #[test]
@@ -182,15 +182,15 @@ fn a_decision_lapses_after_five_questions_without_an_answer() {
         shop.silent(1, Wish::Finish, false);
         shop.now = shop.attempt(1).hold_until.unwrap();
         if round < 5 {
-            assert_eq!(shop.duty(), Some(Duty::Capture(id(1))));
-            shop.claim(1, Errand::Capture).unwrap();
+            assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
+            shop.claim(1, ClaimPurpose::Capture).unwrap();
         }
     }
     assert_eq!(
         (shop.status(), shop.decided()),
         (Status::Review, DecisionState::Lapsed)
     );
-    assert_ne!(shop.duty(), Some(Duty::Capture(id(1))));
+    assert_ne!(shop.next_action(), Some(NextAction::Capture(id(1))));
     // An answer in between starts the count anew.
     let mut shop = capturing();
     for round in 0..8 {
@@ -210,8 +210,8 @@ fn an_approval_that_the_vendor_forgets_lapses_and_a_decline_goes_through() {
     }
     assert_eq!(shop.decided(), DecisionState::Lapsed);
     shop.decline().unwrap();
-    assert_eq!(shop.duty(), Some(Duty::Close(id(1))));
-    shop.claim(1, Errand::Close).unwrap();
+    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
+    shop.claim(1, ClaimPurpose::Close).unwrap();
     shop.silent(1, Wish::Close, true);
     assert_eq!(
         (shop.status(), shop.state(1), shop.decided()),
@@ -224,7 +224,7 @@ fn an_approval_that_the_vendor_forgets_lapses_and_a_decline_goes_through() {
 fn a_decline_that_meets_a_capture_leaves_its_money_on_the_list() {
     let mut shop = under_risk();
     shop.decline().unwrap();
-    shop.claim(1, Errand::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Close).unwrap();
     shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.decided()),
@@ -243,7 +243,7 @@ fn without_money_an_admin_vouches_and_that_is_shown_for_good() {
         (shop.status(), shop.settlement()),
         (Status::Completed, Settlement::Pending)
     );
-    assert!(shop.ledger.payment.vouched);
+    assert!(shop.aggregate.payment.vouched);
     assert_eq!(shop.vouch(None), Ok(Outcome::Nothing), "the same again");
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
     assert_eq!(shop.told(EventType::PaymentCompleted), 0);
@@ -251,7 +251,7 @@ fn without_money_an_admin_vouches_and_that_is_shown_for_good() {
     shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(shop.settlement(), Settlement::Confirmed);
     assert_eq!(shop.told(EventType::PaymentCompleted), 1);
-    assert!(shop.ledger.payment.vouched);
+    assert!(shop.aggregate.payment.vouched);
 }
 
 #[test]
@@ -278,11 +278,11 @@ fn a_vouched_approval_replaces_one_that_waits_and_captures_where_it_still_can() 
 
     let mut shop = under_risk();
     shop.vouch(None).unwrap();
-    assert_eq!(shop.duty(), Some(Duty::Capture(id(1))));
-    shop.claim(1, Errand::Capture).unwrap();
+    assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
+    shop.claim(1, ClaimPurpose::Capture).unwrap();
     shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
-        (shop.status(), shop.ledger.payment.vouched),
+        (shop.status(), shop.aggregate.payment.vouched),
         (Status::Completed, false)
     );
 }
@@ -316,7 +316,7 @@ fn an_operator_sends_what_hangs_to_review_and_decides_it() {
     );
     shop.callback(1, VendorStatus::VerificationPending);
     shop.act(Act::ToReview).unwrap();
-    assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Operator));
+    assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Operator));
     // The provider's word does not end what an operator wants to decide.
     shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(
@@ -335,11 +335,11 @@ fn another_attempt_is_closed_before_a_late_authorisation_is_captured() {
     shop.callback(1, VendorStatus::Processing);
     assert_eq!(shop.status(), Status::Review);
     shop.approve(None).unwrap();
-    assert!(shop.claim(1, Errand::Capture).is_err());
-    assert_eq!(shop.duty(), Some(Duty::Close(id(2))));
+    assert!(shop.claim(1, ClaimPurpose::Capture).is_err());
+    assert_eq!(shop.next_action(), Some(NextAction::Close(id(2))));
     shop.close(2);
-    assert_eq!(shop.duty(), Some(Duty::Capture(id(1))));
-    shop.claim(1, Errand::Capture).unwrap();
+    assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
+    shop.claim(1, ClaimPurpose::Capture).unwrap();
     shop.hear(1, confirmed(), Via::Query);
     assert_eq!(shop.status(), Status::Completed);
 }
@@ -348,7 +348,7 @@ fn another_attempt_is_closed_before_a_late_authorisation_is_captured() {
 fn the_operator_names_the_settlement_that_a_capture_does_not_prove() {
     let mut shop = under_risk();
     shop.approve(Some(Settlement::Confirmed)).unwrap();
-    shop.claim(1, Errand::Capture).unwrap();
+    shop.claim(1, ClaimPurpose::Capture).unwrap();
     shop.hear(1, report(VendorStatus::Completed), Via::Query);
     assert_eq!(
         (shop.status(), shop.settlement()),
@@ -366,10 +366,10 @@ fn an_authorisation_that_the_vendor_holds_for_review_is_captured_by_an_approval(
     };
     let mut shop = Shop::started();
     shop.hear(1, held(), Via::Callback);
-    assert_eq!((shop.status(), shop.duty()), (Status::Review, None));
+    assert_eq!((shop.status(), shop.next_action()), (Status::Review, None));
     shop.approve(None).unwrap();
-    assert_eq!(shop.duty(), Some(Duty::Capture(id(1))));
-    shop.claim(1, Errand::Capture).unwrap();
+    assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
+    shop.claim(1, ClaimPurpose::Capture).unwrap();
     // A notice that repeats it says nothing of the capture; as its answer it is a refusal.
     shop.hear(1, held(), Via::Callback);
     assert_eq!(shop.decided(), DecisionState::Waiting);
@@ -379,9 +379,9 @@ fn an_authorisation_that_the_vendor_holds_for_review_is_captured_by_an_approval(
         (Status::Review, DecisionState::Lapsed)
     );
     // The provider's own review: its final word still ends it.
-    assert_eq!(shop.ledger.payment.review, Some(ReviewCause::Vendor));
+    assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Vendor));
     shop.approve(None).unwrap();
-    shop.claim(1, Errand::Capture).unwrap();
+    shop.claim(1, ClaimPurpose::Capture).unwrap();
     shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.decided()),
@@ -390,7 +390,7 @@ fn an_authorisation_that_the_vendor_holds_for_review_is_captured_by_an_approval(
     let mut shop = Shop::started();
     shop.hear(1, held(), Via::Callback);
     shop.decline().unwrap();
-    assert_eq!(shop.duty(), Some(Duty::Close(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
     shop.close(1);
     assert_eq!(shop.status(), Status::Failed);
 }

@@ -1,6 +1,6 @@
 //! What is to be done next about a payment, and when: everything that workers do follows from here.
 
-use super::Ledger;
+use super::PaymentAggregate;
 use crate::attempt::{Attempt, AttemptState};
 use crate::id::AttemptId;
 use crate::payment::{Resolution, Status};
@@ -9,7 +9,7 @@ use crate::time::Time;
 
 /// Something that a worker has to do about a payment now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duty {
+pub enum NextAction {
     /// Claim for capture and query with the wish `finish`.
     Capture(AttemptId),
     /// Claim and query with the wish `close`: its time has passed, or another attempt won.
@@ -20,18 +20,18 @@ pub enum Duty {
     Expire,
 }
 
-impl Ledger {
+impl PaymentAggregate {
     /// What is to be done now; none where nothing is due. Done again after each step until none.
-    pub fn duty(&self, now: Time) -> Option<Duty> {
-        self.duties()
+    pub fn next_action(&self, now: Time) -> Option<NextAction> {
+        self.next_actions()
             .find(|(due, _)| *due <= now)
-            .map(|(_, duty)| duty)
+            .map(|(_, next_action)| next_action)
     }
 
     /// When something is due next; none where nothing ever will be. The store keeps one row per
     /// payment in this order. Never before `payment.claimed_until`.
     pub fn due_at(&self) -> Option<Time> {
-        let due = self.duties().map(|(due, _)| due).min()?;
+        let due = self.next_actions().map(|(due, _)| due).min()?;
         Some(
             self.payment
                 .claimed_until
@@ -40,9 +40,9 @@ impl Ledger {
     }
 
     /// Everything that is or will be due, the most urgent kind first, each with its time: the one
-    /// source of [`Ledger::duty`] and [`Ledger::due_at`].
-    fn duties(&self) -> impl Iterator<Item = (Time, Duty)> + '_ {
-        let each = |of: fn(&Self, &Attempt) -> Option<(Time, Duty)>| {
+    /// source of [`PaymentAggregate::next_action`] and [`PaymentAggregate::due_at`].
+    fn next_actions(&self) -> impl Iterator<Item = (Time, NextAction)> + '_ {
+        let each = |of: fn(&Self, &Attempt) -> Option<(Time, NextAction)>| {
             self.attempts
                 .iter()
                 .filter_map(move |attempt| of(self, attempt))
@@ -54,13 +54,13 @@ impl Ledger {
     }
 
     /// An approval is captured at once.
-    fn capture_due(&self, attempt: &Attempt) -> Option<(Time, Duty)> {
-        let due = || (ready(attempt), Duty::Capture(attempt.id));
+    fn capture_due(&self, attempt: &Attempt) -> Option<(Time, NextAction)> {
+        let due = || (ready(attempt), NextAction::Capture(attempt.id));
         self.wants_capture(attempt).then(due)
     }
 
     /// What can still be paid and should not be any more is closed.
-    fn close_due(&self, attempt: &Attempt) -> Option<(Time, Duty)> {
+    fn close_due(&self, attempt: &Attempt) -> Option<(Time, NextAction)> {
         let status = self.payment.status;
         let waits_at_vendor = attempt
             .vendor
@@ -83,23 +83,23 @@ impl Ledger {
             _ if attempt.is_authorised() => status.is_final().then(Time::default),
             _ => None,
         };
-        from.map(|from| (from.max(ready(attempt)), Duty::Close(attempt.id)))
+        from.map(|from| (from.max(ready(attempt)), NextAction::Close(attempt.id)))
     }
 
     /// A payment that nobody is paying expires; an open attempt is closed first.
-    fn expiry_due(&self) -> Option<(Time, Duty)> {
+    fn expiry_due(&self) -> Option<(Time, NextAction)> {
         let idle = matches!(self.payment.status, Status::Created | Status::Pending)
             && self.open_attempt().is_none();
-        idle.then_some((self.payment.expires_at, Duty::Expire))
+        idle.then_some((self.payment.expires_at, NextAction::Expire))
     }
 }
 
 /// A question of the schedule, or one that a notice caused.
-fn look_due(attempt: &Attempt) -> Option<(Time, Duty)> {
+fn look_due(attempt: &Attempt) -> Option<(Time, NextAction)> {
     let busy = attempt.busy_until.unwrap_or_default();
     attempt
         .next_query
-        .map(|due| (due.max(busy), Duty::Look(attempt.id)))
+        .map(|due| (due.max(busy), NextAction::Look(attempt.id)))
 }
 
 /// From when on an attempt can be captured or closed.

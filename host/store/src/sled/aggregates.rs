@@ -4,7 +4,7 @@ use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::event::{Event, EventType};
 use kassette_domain::id::{EventId, PaymentId};
 use kassette_domain::key::TokenHash;
-use kassette_domain::ledger::{Change, Ledger};
+use kassette_domain::lifecycle::{Change, PaymentAggregate};
 use kassette_domain::payment::{Decision, Payment, Settlement, Status};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
@@ -31,7 +31,7 @@ pub(super) const MAX_REPEATED_EVENTS: u16 = MAX_EVENTS - MAX_EVENTS / 10;
 
 /// A payment as it was loaded.
 pub(super) struct Loaded {
-    pub(super) ledger: Ledger,
+    pub(super) aggregate: PaymentAggregate,
     pub(super) books: Books,
 }
 
@@ -62,8 +62,8 @@ pub(super) fn load(
         .map(|ordinal| load_attempt(source, sealer, id, ordinal))
         .collect::<Result<_, _>>()?;
     let (payment, books) = stored.open(sealer)?;
-    let ledger = Ledger { payment, attempts };
-    Ok(Some(Loaded { ledger, books }))
+    let aggregate = PaymentAggregate { payment, attempts };
+    Ok(Some(Loaded { aggregate, books }))
 }
 
 /// A payment that an index leads to.
@@ -96,33 +96,37 @@ pub(super) fn uses_account(payment: &Payment, attempt: &Attempt) -> bool {
     attempt.state.is_open() || attempt.next_query.is_some() || !(taken || ended_there) || unsettled
 }
 
-/// Saves what a step did. `before` is the ledger that was loaded.
+/// Saves what a step did. `before` is the aggregate that was loaded.
 pub(super) fn save(
     rows: &mut Rows<'_>,
     sealer: &Sealer,
-    before: &Ledger,
+    before: &PaymentAggregate,
     after: &Loaded,
     change: &Change,
     now: Time,
 ) -> Result<(), Fault> {
-    let Loaded { ledger, books } = after;
+    let Loaded { aggregate, books } = after;
     let mut books = books.clone();
-    save_attempts(rows, sealer, before, ledger)?;
-    books.attempts = count(ledger.attempts.len())?;
+    save_attempts(rows, sealer, before, aggregate)?;
+    books.attempts = count(aggregate.attempts.len())?;
     for (attempt, reference) in &change.references {
-        let mut all = ledger.attempts.iter().enumerate();
+        let mut all = aggregate.attempts.iter().enumerate();
         let Some((at, Attempt { account, .. })) = all.find(|(_, each)| each.id == *attempt) else {
             continue;
         };
         let attempt_key = AttemptKey {
-            payment: ledger.payment.id,
+            payment: aggregate.payment.id,
             ordinal: count(at)?,
         };
         rows.save(schema::reference(account, reference), &attempt_key)?;
     }
-    let payment = &ledger.payment;
+    let payment = &aggregate.payment;
     for (attempt, reference) in &change.search_references {
-        if let Some(at) = ledger.attempts.iter().position(|each| each.id == *attempt) {
+        if let Some(at) = aggregate
+            .attempts
+            .iter()
+            .position(|each| each.id == *attempt)
+        {
             let (made, ordinal) = (payment.created_at, count(at)?);
             rows.save(
                 schema::referred_by(reference, made, payment.id, ordinal),
@@ -135,7 +139,7 @@ pub(super) fn save(
     append_events(rows, payment, &mut books, &change.events, now)?;
     works::settle(rows, &change.work_done, now)?;
     works::open(rows, Some(payment.id), &change.work, now)?;
-    move_due(rows, &mut books, ledger);
+    move_due(rows, &mut books, aggregate);
     let (key, row) = PaymentRow::encode(sealer, payment, books)?;
     rows.put(key, row);
     Ok(())
@@ -148,8 +152,8 @@ fn count(attempts: usize) -> Result<u8, Fault> {
 fn save_attempts(
     rows: &mut Rows<'_>,
     sealer: &Sealer,
-    before: &Ledger,
-    after: &Ledger,
+    before: &PaymentAggregate,
+    after: &PaymentAggregate,
 ) -> Result<(), Fault> {
     for (at, attempt) in after.attempts.iter().enumerate() {
         let old = before.attempts.get(at);
@@ -179,12 +183,12 @@ fn save_attempts(
 
 /// Keeps one row per payment at the time when something is due. A row that it shares with others
 /// stays until its time: the claim reads in the books that it is no longer about this one.
-fn move_due(rows: &mut Rows<'_>, books: &mut Books, ledger: &Ledger) {
-    let due = ledger.due_at();
+fn move_due(rows: &mut Rows<'_>, books: &mut Books, aggregate: &PaymentAggregate) {
+    let due = aggregate.due_at();
     if due == books.timer.map(Timer::at) {
         return;
     }
-    let key = |at| schema::timer(at, ledger.payment.id);
+    let key = |at| schema::timer(at, aggregate.payment.id);
     if let Some(Timer::Own(old)) = books.timer {
         rows.remove(key(old));
     }

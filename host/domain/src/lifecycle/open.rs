@@ -1,8 +1,8 @@
 //! Opening attempts, and what became of a start.
 
 use super::moves::Log;
-use super::silence::{FIRST_RETRY, sooner};
-use super::{Change, Ledger, Outcome, Refusal, StartResult};
+use super::query_failed::{FIRST_RETRY, sooner};
+use super::{Change, Outcome, PaymentAggregate, Refusal, StartResult};
 use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::id::AttemptId;
 use crate::payment::{CheckoutMode, Payment, Status};
@@ -11,7 +11,7 @@ use crate::returns::Returns;
 use crate::secret::Secret;
 use crate::time::Time;
 
-impl Ledger {
+impl PaymentAggregate {
     pub(super) fn open(&mut self, choice: Choice, log: &mut Log<'_>) -> Result<Outcome, Refusal> {
         self.may_open(log.now)?;
         log.cause = format!("start: {} at {}", choice.method, choice.account);
@@ -225,7 +225,7 @@ fn check(result: &StartResult) -> Result<(), Refusal> {
         StartResult::Open { reference, .. }
             if reference.as_deref().unwrap_or_default().is_empty() =>
         {
-            Err(Refusal::BadNews("an open payment without a reference"))
+            Err(Refusal::BadReport("an open payment without a reference"))
         }
         _ => Ok(()),
     }

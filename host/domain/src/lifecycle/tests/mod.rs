@@ -13,8 +13,8 @@ mod waiting;
 use std::time::Duration;
 
 use super::{
-    Act, Asked, Change, Duty, Errand, Ledger, NewDecision, Outcome, QuerySchedule, Refusal,
-    StartResult, Step, Via,
+    Act, Asked, Change, ClaimPurpose, NewDecision, NextAction, Outcome, PaymentAggregate,
+    QuerySchedule, Refusal, StartResult, Step, Via,
 };
 use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::event::EventType;
@@ -40,9 +40,9 @@ pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 pub(super) const DUE: Minor = Minor(4990);
 
-/// A ledger with everything that its steps said, and the invariants checked after each.
+/// A aggregate with everything that its steps said, and the invariants checked after each.
 pub(super) struct Shop {
-    pub(super) ledger: Ledger,
+    pub(super) aggregate: PaymentAggregate,
     pub(super) now: Time,
     pub(super) events: Vec<(EventType, Status, Settlement)>,
     pub(super) work: Vec<(WorkKind, AttemptId, Minor)>,
@@ -145,7 +145,7 @@ impl Shop {
 
     pub(super) fn of(payment: Payment) -> Self {
         Self {
-            ledger: Ledger::new(payment),
+            aggregate: PaymentAggregate::new(payment),
             now: START,
             events: Vec::new(),
             work: Vec::new(),
@@ -163,14 +163,17 @@ impl Shop {
     }
 
     pub(super) fn try_step(&mut self, step: Step) -> Result<Outcome, Refusal> {
-        let before = self.ledger.clone();
-        let outcome = match self.ledger.step(step, self.now, &QuerySchedule::default()) {
+        let before = self.aggregate.clone();
+        let outcome = match self
+            .aggregate
+            .step(step, self.now, &QuerySchedule::default())
+        {
             Ok((outcome, change)) => {
                 self.last = change;
                 outcome
             }
             Err(refusal) => {
-                assert_eq!(self.ledger, before, "a refusal changed something");
+                assert_eq!(self.aggregate, before, "a refusal changed something");
                 return Err(refusal);
             }
         };
@@ -221,7 +224,7 @@ impl Shop {
 
     pub(super) fn hear(&mut self, number: u8, report: Report, via: Via) -> Outcome {
         let asked = (via != Via::Callback).then(|| self.asked(number));
-        self.step(Step::News {
+        self.step(Step::Report {
             attempt: id(number),
             report,
             via,
@@ -231,7 +234,7 @@ impl Shop {
 
     /// The question that a worker would ask of an attempt now.
     pub(super) fn asked(&self, number: u8) -> Asked {
-        let attempt = self.ledger.attempt(id(number));
+        let attempt = self.aggregate.attempt(id(number));
         let wish = attempt.map_or(Wish::Look, |attempt| match attempt.state {
             AttemptState::Capturing => Wish::Finish,
             _ if attempt.closing => Wish::Close,
@@ -247,18 +250,18 @@ impl Shop {
         self.hear(number, report(status), Via::Callback)
     }
 
-    pub(super) fn claim(&mut self, number: u8, errand: Errand) -> Result<Outcome, Refusal> {
+    pub(super) fn claim(&mut self, number: u8, purpose: ClaimPurpose) -> Result<Outcome, Refusal> {
         let until = self.now.after(LEASE);
         self.try_step(Step::Claim {
             attempt: id(number),
-            errand,
+            purpose,
             until,
         })
     }
 
     pub(super) fn silent(&mut self, number: u8, wish: Wish, absent: bool) -> Outcome {
         let notices = self.asked(number).notices;
-        self.step(Step::Silence {
+        self.step(Step::QueryFailed {
             attempt: id(number),
             asked: Asked { wish, notices },
             absent,
@@ -268,7 +271,7 @@ impl Shop {
 
     /// Closes an attempt with the vendor's word, so that another way can be chosen.
     pub(super) fn close(&mut self, number: u8) {
-        self.claim(number, Errand::Close).unwrap();
+        self.claim(number, ClaimPurpose::Close).unwrap();
         self.hear(number, report(VendorStatus::Declined), Via::Query);
     }
 
@@ -302,7 +305,7 @@ impl Shop {
 
     /// Where the last decision stands.
     pub(super) fn decided(&self) -> DecisionState {
-        self.ledger.payment.decision.as_ref().unwrap().state
+        self.aggregate.payment.decision.as_ref().unwrap().state
     }
 
     pub(super) fn act(&mut self, act: Act) -> Result<Outcome, Refusal> {
@@ -310,23 +313,23 @@ impl Shop {
     }
 
     pub(super) fn status(&self) -> Status {
-        self.ledger.payment.status
+        self.aggregate.payment.status
     }
 
     pub(super) fn settlement(&self) -> Settlement {
-        self.ledger.payment.settlement
+        self.aggregate.payment.settlement
     }
 
     pub(super) fn attempt(&self, number: u8) -> &Attempt {
-        self.ledger.attempt(id(number)).unwrap()
+        self.aggregate.attempt(id(number)).unwrap()
     }
 
     pub(super) fn state(&self, number: u8) -> AttemptState {
         self.attempt(number).state
     }
 
-    pub(super) fn duty(&self) -> Option<Duty> {
-        self.ledger.duty(self.now)
+    pub(super) fn next_action(&self) -> Option<NextAction> {
+        self.aggregate.next_action(self.now)
     }
 
     pub(super) fn told(&self, event: EventType) -> usize {

@@ -1,6 +1,6 @@
 //! The legal transitions, and what goes with each: the timeline, events, settlement, fee, work.
 
-use super::{Change, Ledger, NewWork, QuerySchedule, Refusal, Transition};
+use super::{Change, NewWork, PaymentAggregate, QuerySchedule, Refusal, Transition};
 use crate::attempt::{Attempt, AttemptState};
 use crate::event::EventType;
 use crate::id::AttemptId;
@@ -52,7 +52,7 @@ pub(super) const fn legal(from: Status, to: Status) -> bool {
     )
 }
 
-impl Ledger {
+impl PaymentAggregate {
     /// Where an attempt stands in the list.
     pub(super) fn index(&self, id: AttemptId) -> Result<usize, Refusal> {
         self.attempts

@@ -22,7 +22,7 @@ fn opening_moves_to_pending_before_the_provider_is_called() {
     assert_eq!(shop.open(1), Ok(Outcome::Opened(id(1))));
     assert_eq!(shop.status(), Status::Pending);
     assert_eq!(shop.told(EventType::PaymentPending), 1);
-    assert_eq!(shop.ledger.payment.method, Some(MethodId::Ideal));
+    assert_eq!(shop.aggregate.payment.method, Some(MethodId::Ideal));
     assert_eq!(shop.open(2), Err(Refusal::AttemptOpen(id(1))));
 }
 
@@ -62,7 +62,7 @@ fn a_hand_over_after_expiry_expires_the_payment() {
     assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Done);
     assert_eq!(shop.status(), Status::Expired);
     assert_eq!(shop.settlement(), Settlement::Pending);
-    assert_eq!(shop.ledger.attempts.len(), 1);
+    assert_eq!(shop.aggregate.attempts.len(), 1);
 }
 
 #[test]
@@ -73,18 +73,18 @@ fn nothing_falls_back_from_an_unknown_outcome() {
     assert_eq!(shop.state(1), AttemptState::Unknown);
     // The vendor is asked half a minute later.
     assert_eq!(
-        shop.ledger.due_at(),
+        shop.aggregate.due_at(),
         Some(START.after(Duration::from_secs(30)))
     );
-    shop.claim(1, Errand::Start).unwrap();
+    shop.claim(1, ClaimPurpose::Start).unwrap();
     assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Done);
     assert_eq!(
         shop.state(1),
         AttemptState::Unknown,
         "unavailable proves nothing now"
     );
-    assert_eq!(shop.ledger.attempts.len(), 1);
-    shop.claim(1, Errand::Start).unwrap();
+    assert_eq!(shop.aggregate.attempts.len(), 1);
+    shop.claim(1, ClaimPurpose::Start).unwrap();
     shop.result(1, redirect());
     assert_eq!(shop.state(1), AttemptState::Open);
 }
@@ -94,11 +94,11 @@ fn a_start_that_was_lost_counts_as_unknown_when_it_is_repeated() {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
     assert_eq!(
-        shop.claim(1, Errand::Start),
+        shop.claim(1, ClaimPurpose::Start),
         Err(Refusal::Busy(START.after(LEASE)))
     );
     shop.pass(LEASE);
-    shop.claim(1, Errand::Start).unwrap();
+    shop.claim(1, ClaimPurpose::Start).unwrap();
     unavailable(&mut shop, 1, Some(2));
     assert_eq!(shop.state(1), AttemptState::Unknown);
 }
@@ -108,7 +108,7 @@ fn an_unknown_start_that_is_declined_on_repetition_is_over() {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
     shop.result(1, StartResult::Uncertain("time-out".into()));
-    shop.claim(1, Errand::Start).unwrap();
+    shop.claim(1, ClaimPurpose::Start).unwrap();
     shop.result(1, StartResult::Declined("no".into()));
     assert_eq!(
         (shop.status(), shop.state(1)),
@@ -147,7 +147,7 @@ fn twenty_attempts_are_the_limit_and_ways_left_by_choice_are_no_declines() {
         shop.close(number);
         assert_eq!(shop.state(number), AttemptState::Closed);
         assert_eq!(
-            (shop.status(), shop.ledger.payment.declines),
+            (shop.status(), shop.aggregate.payment.declines),
             (Status::Created, 0)
         );
     }
@@ -157,12 +157,12 @@ fn twenty_attempts_are_the_limit_and_ways_left_by_choice_are_no_declines() {
 #[test]
 fn a_close_that_is_not_certain_leaves_the_attempt_open() {
     let mut shop = Shop::started();
-    shop.claim(1, Errand::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Close).unwrap();
     shop.hear(1, report(VendorStatus::Pending), Via::Query);
     assert_eq!(shop.state(1), AttemptState::Open);
     assert_eq!(shop.open(2), Err(Refusal::AttemptOpen(id(1))));
     // Whoever held it is done, so it can be tried again.
-    assert!(shop.claim(1, Errand::Close).is_ok());
+    assert!(shop.claim(1, ClaimPurpose::Close).is_ok());
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn what_the_payer_approved_is_not_closed_for_another_choice() {
     let mut shop = Shop::started();
     shop.callback(1, VendorStatus::Processing);
     assert_eq!(
-        shop.claim(1, Errand::Close),
+        shop.claim(1, ClaimPurpose::Close),
         Err(Refusal::WrongState(AttemptState::Processing))
     );
 }
@@ -233,7 +233,7 @@ fn an_open_payment_needs_a_reference_and_keeps_few() {
         result: blank,
         next: None,
     };
-    assert!(matches!(shop.try_step(step), Err(Refusal::BadNews(_))));
+    assert!(matches!(shop.try_step(step), Err(Refusal::BadReport(_))));
     for number in 0..20 {
         let named = Report {
             reference: format!("ref-{number}"),
@@ -241,7 +241,10 @@ fn an_open_payment_needs_a_reference_and_keeps_few() {
         };
         shop.hear(1, named, Via::Callback);
     }
-    assert_eq!(shop.attempt(1).references.len(), Ledger::MAX_REFERENCES);
+    assert_eq!(
+        shop.attempt(1).references.len(),
+        PaymentAggregate::MAX_REFERENCES
+    );
 }
 
 #[test]
@@ -260,10 +263,10 @@ fn a_start_recorded_after_the_attempt_ended_only_leaves_its_reference() {
     assert_eq!(shop.state(1), AttemptState::Declined);
     assert_eq!(shop.attempt(1).references[0], "late");
     // It exists there after all, so the vendor is asked what it is, and closes it if need be.
-    assert_eq!(shop.duty(), Some(Duty::Look(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
     shop.hear(1, report(VendorStatus::Pending), Via::Query);
     shop.pass(MINUTE);
-    assert_eq!(shop.duty(), Some(Duty::Close(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
 }
 
 #[test]

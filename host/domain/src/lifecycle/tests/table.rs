@@ -101,7 +101,7 @@ fn each_report_moves_a_pending_payment_where_the_law_says() {
                 _ => told,
             }
         );
-        let after = shop.ledger.clone();
+        let after = shop.aggregate.clone();
         shop.callback(1, said);
         let events = shop.events.len();
         let lines = shop.unapplied;
@@ -240,13 +240,13 @@ fn unusable_news_is_refused() {
         ..report(VendorStatus::Pending)
     };
     for bad in [nothing, nameless, lost] {
-        let step = Step::News {
+        let step = Step::Report {
             attempt: id(1),
             report: bad,
             via: Via::Callback,
             asked: None,
         };
-        assert!(matches!(shop.try_step(step), Err(Refusal::BadNews(_))));
+        assert!(matches!(shop.try_step(step), Err(Refusal::BadReport(_))));
     }
     let stranger = Step::AskAt {
         attempt: id(9),

@@ -1,7 +1,7 @@
 //! What an operator decides, and expiry.
 
 use super::moves::Log;
-use super::{Ledger, NewDecision, Outcome, Refusal};
+use super::{NewDecision, Outcome, PaymentAggregate, Refusal};
 use crate::payment::{Resolution, ReviewCause, Status};
 use crate::provider::Payer;
 
@@ -18,7 +18,7 @@ pub enum Act {
     Expire,
 }
 
-impl Ledger {
+impl PaymentAggregate {
     pub(super) fn act(&mut self, act: Act, log: &mut Log<'_>) -> Result<Outcome, Refusal> {
         let cause = match &act {
             Act::Review(new) if new.resolution == Resolution::Approve => "operator: approved",

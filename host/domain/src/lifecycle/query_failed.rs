@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::moves::Log;
-use super::{Asked, Ledger, Outcome, QuerySchedule, Refusal};
+use super::{Asked, Outcome, PaymentAggregate, QuerySchedule, Refusal};
 use crate::attempt::{Attempt, AttemptState};
 use crate::id::AttemptId;
 use crate::payment::{Resolution, ReviewCause, Settlement, Status};
@@ -37,7 +37,7 @@ fn pause(retries: u8) -> Duration {
         .min(LONGEST_PAUSE)
 }
 
-impl Ledger {
+impl PaymentAggregate {
     pub(super) fn silence(
         &mut self,
         id: AttemptId,

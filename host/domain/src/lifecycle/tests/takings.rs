@@ -55,7 +55,7 @@ fn money_on_one_attempt_closes_the_other_that_is_open() {
     shop.start(2);
     shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(shop.status(), Status::Review);
-    assert_eq!(shop.duty(), Some(Duty::Close(id(2))));
+    assert_eq!(shop.next_action(), Some(NextAction::Close(id(2))));
     shop.close(2);
     assert_eq!(
         (shop.status(), shop.state(2)),
@@ -94,10 +94,10 @@ fn an_authorisation_on_a_completed_payment_is_cancelled() {
     shop.hear(2, confirmed(), Via::Callback);
     shop.callback(1, VendorStatus::Processing);
     assert_eq!(shop.status(), Status::Completed);
-    assert_eq!(shop.duty(), Some(Duty::Close(id(1))));
-    assert!(shop.claim(1, Errand::Capture).is_err());
+    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
+    assert!(shop.claim(1, ClaimPurpose::Capture).is_err());
     shop.close(1);
-    assert_eq!(shop.ledger.due_at(), None);
+    assert_eq!(shop.aggregate.due_at(), None);
     assert!(shop.work.is_empty());
 }
 
@@ -140,10 +140,14 @@ fn late_money_moves_a_payment_that_is_over_to_review_never_further() {
         let mut shop = make();
         shop.callback(1, VendorStatus::Processing);
         assert_eq!(shop.status(), Status::Review);
-        assert_eq!(shop.duty(), None, "late approvals wait for the operator");
+        assert_eq!(
+            shop.next_action(),
+            None,
+            "late approvals wait for the operator"
+        );
         shop.approve(None).unwrap();
         assert_eq!(shop.status(), Status::Review);
-        shop.claim(1, Errand::Capture).unwrap();
+        shop.claim(1, ClaimPurpose::Capture).unwrap();
         shop.hear(1, confirmed(), Via::Query);
         assert_eq!(
             (shop.status(), shop.state(1)),
@@ -195,7 +199,7 @@ fn an_approval_over_a_wrong_amount_is_not_captured() {
         ..received(DUE.0 * 2, "EUR")
     };
     shop.hear(1, authorised, Via::Callback);
-    assert_eq!((shop.status(), shop.duty()), (Status::Review, None));
+    assert_eq!((shop.status(), shop.next_action()), (Status::Review, None));
 }
 
 #[test]
