@@ -74,7 +74,7 @@ impl Provider for Other {
         wish: Wish,
         _: Option<String>,
     ) -> Result<Report, QueryFailure> {
-        let mut report = query::query(&account, &attempt, reference.as_deref(), wish, false)?;
+        let mut report = query::query(&account, &attempt, reference.as_deref(), wish, None)?;
         if report.status == Status::Completed {
             report.status = Status::Review;
         }
