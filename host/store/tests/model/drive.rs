@@ -216,7 +216,9 @@ impl<'a> World<'a> {
                     let claimed = store.claim_due(now, lease, at_most).await;
                     claimed.map(Answered::Claimed)
                 };
-                self.ask(Call::Claim(at_most, lease), coming).await
+                self.ask(Call::Claim(at_most, lease), coming).await?;
+                // It reads before it writes, so a later call could be written first.
+                self.settle().await
             }
             Op::Key { key, act } => self.key(key, act).await,
             Op::Replay { request, field } => {

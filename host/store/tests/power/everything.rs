@@ -57,7 +57,7 @@ pub(crate) const DEEDS: [&str; 54] = [
     "set_schedule",
     "create",
     "step: open",
-    "park",
+    "keep_callback",
     "step: started",
     "unknown_money",
     "work_done",
@@ -372,7 +372,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         "set_schedule" => store.set_schedule(Default::default()),
         "create" => drop(store.create(new_payment("paid"), None, now).await.unwrap()),
         "step: open" => step(store, "paid", open("one", "sandbox-test"), now).await,
-        "park" => {
+        "keep_callback" => {
             let report = report("vendor-1", VendorStatus::Completed);
             let at = account("sandbox-test");
             store
