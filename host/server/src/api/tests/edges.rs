@@ -9,15 +9,78 @@ use kassette_domain::key::{Environment, Scope};
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use super::super::{ApiState, limited};
+use super::super::{ApiState, limited, router};
 use super::world::{NARROW, World};
 use crate::admission::InHand;
+use crate::pages::PagesState;
 use crate::proxies::Proxies;
 
 const PAYMENTS: &str = "/api/v1/payments";
 
 fn oversized() -> Vec<u8> {
     vec![b'{'; (16 << 10) + 1]
+}
+
+#[tokio::test]
+async fn each_route_counts_among_the_class_of_what_it_waits_for() {
+    const CLASSES: [&str; 6] = [
+        "reads",
+        "writes",
+        "modules",
+        "starts",
+        "exchanges",
+        "callbacks",
+    ];
+    let world = World::new().await;
+    for full in CLASSES {
+        let mut most = InHand::default();
+        match full {
+            "reads" => most.reads = 0,
+            "writes" => most.writes = 0,
+            "modules" => most.modules = 0,
+            "starts" => most.starts = 0,
+            "exchanges" => most.exchanges = 0,
+            _ => most.callbacks = 0,
+        }
+        let state = ApiState::new(world.gateway.clone(), Proxies::default(), most);
+        let pages =
+            PagesState::new(world.gateway.clone(), Proxies::default()).limited_by(state.clone());
+        let router = router(state).merge(crate::pages::router(pages));
+        for (method, path, class) in [
+            ("GET", "/api/v1/payments/abc", "reads"),
+            ("GET", "/api/v1/reseller/merchants", "reads"),
+            ("GET", "/api/v1/reseller/payments", "reads"),
+            ("GET", "/api/v1/woocommerce/releases/latest", "reads"),
+            ("GET", "/openapi.json", "reads"),
+            ("GET", "/nowhere", "reads"),
+            ("POST", PAYMENTS, "writes"),
+            ("POST", "/api/v1/reseller/payments", "writes"),
+            ("POST", "/api/v1/reseller/invitations", "writes"),
+            ("POST", "/nowhere", "writes"),
+            ("GET", "/api/v1/methods", "modules"),
+            ("GET", "/checkout/abc", "modules"),
+            ("GET", "/checkout/abc/go", "modules"),
+            ("POST", "/api/v1/payments/start", "starts"),
+            ("POST", "/api/v1/reseller/payments/start", "starts"),
+            ("POST", "/checkout/abc/choose", "starts"),
+            ("POST", "/checkout/abc/answer", "starts"),
+            ("POST", "/checkout/abc/abandon", "starts"),
+            ("GET", "/return/abc", "starts"),
+            ("POST", "/api/v1/connect/exchange", "exchanges"),
+            ("POST", "/callbacks/sandbox-test", "callbacks"),
+            ("GET", "/callbacks/sandbox-test/more", "callbacks"),
+        ] {
+            let request = Request::builder().method(method).uri(path);
+            let request = request.body(Body::empty()).unwrap();
+            let answer = router.clone().oneshot(request).await.unwrap();
+            let refused = answer.status() == 503;
+            assert_eq!(
+                refused,
+                class == full,
+                "{method} {path} where {full} are full"
+            );
+        }
+    }
 }
 
 #[tokio::test]
