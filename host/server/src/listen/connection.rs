@@ -112,6 +112,14 @@ fn head_bytes(request: &Request<Incoming>) -> usize {
     fields.sum::<usize>() + target + REQUEST_BYTES
 }
 
+/// What a peer may be too slow with: sending a head, sending a request, taking an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    Head,
+    Request,
+    Answer,
+}
+
 /// How long a connection may take for what. Constants, but for tests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
@@ -374,7 +382,7 @@ impl<S> Timed<S> {
     }
 
     /// Ready once the pause is over, where there is one.
-    fn poll_put_off(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.phase.get() != Phase::REFUSED {
             return Poll::Ready(());
         }
@@ -387,29 +395,24 @@ impl<S> Timed<S> {
 
     /// Fails where the peer sends nothing although it is its turn, for too long.
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        let phase = self.phase.get();
-        let waited_for = match phase {
-            Phase::FIRST | Phase::HEAD => "head",
-            _ => "request",
-        };
-        let due = match phase {
+        let (due, wait) = match self.phase.get() {
             Phase::HTTP2 => {
                 let write = self.write_time();
                 let times = Timeouts {
                     write,
                     ..self.times
                 };
-                let due = self.phase.streams.late_at(&times);
+                let late = self.phase.streams.late_at(&times);
                 // Where it is our turn the alarm looks again.
-                due.unwrap_or_else(|| Instant::now() + write)
+                late.unwrap_or_else(|| (Instant::now() + write, Wait::Answer))
             }
-            Phase::FIRST | Phase::HEAD => self.phase.since() + self.times.head,
-            Phase::IDLE => self.phase.since() + self.times.idle,
+            Phase::FIRST | Phase::HEAD => (self.phase.since() + self.times.head, Wait::Head),
+            Phase::IDLE => (self.phase.since() + self.times.idle, Wait::Request),
             // It is our turn. The stream is not read again once the answer is given, so the alarm that will go
             // off in the idle time is set already.
-            _ => Instant::now() + self.times.idle,
+            _ => (Instant::now() + self.times.idle, Wait::Request),
         };
-        self.reading.poll(cx, due).map(|()| late(waited_for))
+        self.reading.poll(cx, due).map(|()| late(wait))
     }
 
     /// How long a peer may take nothing. A stop waits less for one who has taken nothing for a while.
@@ -433,7 +436,7 @@ impl<S> Timed<S> {
         let since = *self.stuck.get_or_insert_with(Instant::now);
         let due = since + self.write_time();
         let alarm = self.writing.get_or_insert_with(|| Alarm::at(due));
-        alarm.poll(cx, due).map(|()| Err(late("answer")))
+        alarm.poll(cx, due).map(|()| Err(late(Wait::Answer)))
     }
 }
 
@@ -457,7 +460,12 @@ impl<S: AsyncRead + Unpin> Timed<S> {
 }
 
 /// The error of a peer that took too long to send a head or a request, or to take an answer.
-fn late(waited_for: &'static str) -> io::Error {
+fn late(wait: Wait) -> io::Error {
+    let waited_for = match wait {
+        Wait::Head => "head",
+        Wait::Request => "request",
+        Wait::Answer => "answer",
+    };
     metrics::counter!("kassette_connections_timed_out_total", "waited_for" => waited_for)
         .increment(1);
     io::ErrorKind::TimedOut.into()
@@ -493,7 +501,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        ready!(self.poll_put_off(cx));
+        ready!(self.poll_pause(cx));
         if self.poll_pace(cx).is_pending() {
             return self.poll_late(cx).map(Err);
         }

@@ -311,6 +311,7 @@ pub(crate) fn tls_acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::for_tests;
     use crate::web::marks::PauseReading;
     use axum::Extension;
     use axum::routing::{get, post};
@@ -416,6 +417,8 @@ mod tests {
 
     #[tokio::test]
     async fn http2_that_does_not_come_to_a_request_is_cut_off() {
+        let (recorder, measured) = for_tests();
+        let _guard = metrics::set_default_local_recorder(&recorder);
         let head = SOON;
         let (address, _stop, _task) = server(Timeouts { head, ..PATIENT }).await;
         for begin in [&b"PRI "[..], &PREFACE[..20], PREFACE] {
@@ -424,10 +427,17 @@ mod tests {
             ended.expect("the connection is closed");
         }
         ping_to_the_end(http2(address, &[PREFACE, &settings()]).await).await;
+        assert!(
+            measured
+                .render()
+                .contains("timed_out_total{waited_for=\"head\"} 4")
+        );
     }
 
     #[tokio::test]
     async fn pings_do_not_keep_an_http2_connection_without_requests() {
+        let (recorder, measured) = for_tests();
+        let _guard = metrics::set_default_local_recorder(&recorder);
         let idle = SOON * 12;
         let (address, _stop, _task) = server(Timeouts { idle, ..PATIENT }).await;
         let mut stream = http2(address, &[PREFACE, &settings()]).await;
@@ -442,10 +452,17 @@ mod tests {
             tokio::time::sleep(idle / 8).await;
         }
         ping_to_the_end(stream).await;
+        assert!(
+            measured
+                .render()
+                .contains("timed_out_total{waited_for=\"request\"} 1")
+        );
     }
 
     #[tokio::test]
     async fn an_http2_answer_that_is_not_taken_ends_its_connection() {
+        let (recorder, measured) = for_tests();
+        let _guard = metrics::set_default_local_recorder(&recorder);
         let write = SOON;
         let (address, _stop, _task) = server(Timeouts { write, ..PATIENT }).await;
         // A window that takes a part has us give the whole answer to the connection.
@@ -454,6 +471,11 @@ mod tests {
             let begin = [PREFACE, &window, &get_frame(1, path)];
             ping_to_the_end(http2(address, &begin).await).await;
         }
+        assert!(
+            measured
+                .render()
+                .contains("timed_out_total{waited_for=\"answer\"} 3")
+        );
     }
 
     #[tokio::test]

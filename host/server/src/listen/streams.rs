@@ -11,7 +11,7 @@ use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::connection::{Phase, Timeouts};
+use super::connection::{Phase, Timeouts, Wait};
 use crate::web::budget::Reservation;
 
 /// Bytes of an answer for which a peer may send two window updates.
@@ -43,15 +43,16 @@ impl OpenStreams {
         self.0.lock().open.len()
     }
 
-    /// When the peer will have been too slow: no request, or an answer of which it takes nothing. None
-    /// while it is our turn. What the connection itself exchanges, as pings, makes no difference.
-    pub(super) fn late_at(&self, times: &Timeouts) -> Option<Instant> {
+    /// When the peer will have been too slow, and with what: no request, or an answer of which it takes
+    /// nothing. None while it is our turn. What the connection itself exchanges, as pings, makes no
+    /// difference.
+    pub(super) fn late_at(&self, times: &Timeouts) -> Option<(Instant, Wait)> {
         let state = self.0.lock();
         if state.open.is_empty() {
-            return Some(state.idle_since + times.idle);
+            return Some((state.idle_since + times.idle, Wait::Request));
         }
         let waiting = state.open.values().flatten().min();
-        waiting.map(|since| *since + times.write)
+        waiting.map(|since| (*since + times.write, Wait::Answer))
     }
 }
 
