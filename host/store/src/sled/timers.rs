@@ -78,7 +78,7 @@ impl Operation for ClaimDue {
         }
         if more {
             // The reading thread has not come to a row yet that may claim one.
-            let rest = last.or(Some(self.from));
+            let rest = Some(last.unwrap_or(self.from));
             return Ok(Claiming { claimed, rest });
         }
         let mut claim = Claim {
