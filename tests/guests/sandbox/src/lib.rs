@@ -2,8 +2,8 @@
 //! told that it is under review, callbacks are acknowledged in other words, and one that arrives at
 //! `?trap` is not survived. Beside iDEAL it takes a method that the host does not know.
 use kassette_plugin::provider::{
-    Account, Acknowledged, Attempt, Condition, Description, Encoding, Failure, Incoming, Need,
-    Provider, QueryFailure, Refused, Report, SecretNeed, Service, Started, Status, Wish,
+    Account, Acknowledged, Attempt, Condition, Description, Incoming, Need, Provider, QueryFailure,
+    Refused, Report, SecretNeed, Service, Status, Wish,
 };
 
 #[path = "../../../../providers/sandbox/src/api.rs"]
@@ -25,36 +25,22 @@ struct Other;
 
 impl Provider for Other {
     fn describe() -> Description {
-        let secret = |name: &str| SecretNeed {
-            name: name.into(),
-            help: String::new(),
-            required: true,
-            encoding: Encoding::Text,
-        };
-        let service = |method: &str| Service {
-            method: method.into(),
-            currencies: Vec::new(),
-        };
         Description {
             id: "sandbox".into(),
             label: "Sandbox, another".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: ["ideal", "blik"].map(service).into(),
-            settings: vec![Need {
-                name: api::BASE_URL.into(),
-                help: String::new(),
-                required: true,
-            }],
+            services: ["ideal", "blik"]
+                .map(|method| Service::new(method, &[]))
+                .into(),
+            settings: vec![Need::required(api::BASE_URL, "")],
             secrets: [api::CLIENT_ID, api::CLIENT_SECRET, callback::SECRET]
-                .map(secret)
+                .map(|name| SecretNeed::text(name, ""))
                 .into(),
             tokens: vec![api::TOKEN.into()],
         }
     }
 
-    fn start(account: Account, attempt: Attempt) -> Result<Started, Failure> {
-        start::start(&account, &attempt)
-    }
+    kassette_plugin::provider::forward!(start);
 
     fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
         if incoming.query == "trap" {
