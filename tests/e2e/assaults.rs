@@ -30,6 +30,14 @@ async fn direct(server: &Server, key: &str) -> Value {
     server.create(key, fields).await
 }
 
+/// The binary as a process that may open so many files.
+fn with_files(most: u32) -> Command {
+    let mut command = Command::new("sh");
+    let limited = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+    command.args(["-c", &limited, env!("CARGO_BIN_EXE_kassette")]);
+    command
+}
+
 /// The most memory that the server has held so far.
 fn memory(server: &Server) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
@@ -61,9 +69,7 @@ async fn others_are_served_beside_each_attack_and_memory_is_bounded() {
     }
     others_are_served(&server).await;
     drop(all);
-    let metrics = server.send(server.http.get(format!("{}/metrics", server.admin_root())));
-    let metrics = metrics.await.text;
-    assert!(metrics.contains("kassette_http2_pauses_total"), "{metrics}");
+    assert!(server.counted("kassette_http2_pauses_total", "").await > 0);
     let held = memory(&server);
     assert!(held < MEMORY, "{held} bytes");
 }
@@ -125,12 +131,9 @@ async fn forged_notices_hold_up_no_genuine_one_and_fill_no_log() {
         server.until(key, &payment, "completed").await;
         paid += 1;
     }
-    let metrics = format!("{}/metrics", server.admin_root());
     let forged = async || {
-        let text = server.send(server.http.get(&metrics)).await.text;
-        let name = r#"kassette_callbacks_total{provider="sandbox-test",outcome="forged"} "#;
-        let count = text.lines().find_map(|line| line.strip_prefix(name));
-        let count: u64 = count?.parse().unwrap();
+        let labels = r#"provider="sandbox-test",outcome="forged""#;
+        let count = server.counted("kassette_callbacks_total", labels).await;
         (count >= 200).then_some(())
     };
     server.wait_for("two hundred forged notices", forged).await;
@@ -147,17 +150,17 @@ async fn forged_notices_hold_up_no_genuine_one_and_fill_no_log() {
 #[tokio::test]
 async fn refused_operator_tokens_that_the_log_leaves_out_are_counted() {
     let server = Server::fresh().await;
-    let metrics = format!("{}/metrics", server.admin_root());
     let counted = async || {
         for _ in 0..2 {
             let work = server.http.get(format!("{}/work", server.admin_base()));
             let refused = server.send(work.bearer_auth("ko_guess")).await;
             refused.expect(401);
         }
-        let text = server.send(server.http.get(&metrics)).await.text;
-        let name = r#"kassette_log_lines_left_out_total{kind="refused-operator-token"} "#;
-        let count = text.lines().find_map(|line| line.strip_prefix(name));
-        (count?.parse::<u64>().unwrap() > 0).then_some(())
+        let left_out = server.counted(
+            "kassette_log_lines_left_out_total",
+            "refused-operator-token",
+        );
+        (left_out.await > 0).then_some(())
     };
     server.wait_for("a line that is left out", counted).await;
 }
@@ -166,17 +169,11 @@ async fn refused_operator_tokens_that_the_log_leaves_out_are_counted() {
 fn a_process_that_may_open_too_few_files_for_the_store_does_not_start() {
     let folder = tempfile::tempdir().unwrap();
     crate::serving::prepare(folder.path(), "");
-    let serve = crate::serving::kassette(folder.path(), "serve");
-    let mut limited = Command::new("sh");
-    limited.args(["-c", "ulimit -n 1023; exec \"$0\" \"$@\""]);
-    limited.arg(serve.get_program()).args(serve.get_args());
-    for (name, value) in serve.get_envs() {
-        match value {
-            Some(value) => limited.env(name, value),
-            None => limited.env_remove(name),
-        };
-    }
-    let output = limited.stdin(Stdio::null()).output().unwrap();
+    let mut serve = with_files(1023);
+    serve
+        .args(["serve", "--config"])
+        .arg(folder.path().join("config"));
+    let output = serve.stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("1023") && said.contains("1024"), "{said}");
@@ -186,12 +183,11 @@ fn a_process_that_may_open_too_few_files_for_the_store_does_not_start() {
 async fn a_key_holder_who_takes_no_answers_is_told_to_wait_and_others_are_not() {
     let server = Server::fresh().await;
     let attack = Attack::begin(Kind::Unread, &aim(&server));
-    let metrics = format!("{}/metrics", server.admin_root());
     let refused = async || {
-        let text = server.send(server.http.get(&metrics)).await.text;
-        let name = "kassette_http_bytes_refused_total ";
-        let count = text.lines().find_map(|line| line.strip_prefix(name));
-        (count?.parse::<u64>().unwrap() > 0).then_some(())
+        let count = server
+            .counted("kassette_http_bytes_refused_total", "")
+            .await;
+        (count > 0).then_some(())
     };
     server.wait_for("a refused request", refused).await;
     for _ in 0..10 {
@@ -204,10 +200,7 @@ async fn a_key_holder_who_takes_no_answers_is_told_to_wait_and_others_are_not() 
 
 #[tokio::test]
 async fn strangers_leave_the_store_its_files_where_the_process_may_open_few() {
-    let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 1024; exec \"$0\" \"$@\""]);
-    command.arg(env!("CARGO_BIN_EXE_kassette"));
-    let server = Server::through(command, fresh_folder()).await;
+    let server = Server::through(with_files(1024), fresh_folder()).await;
     assert!(server.log().contains("the limit of open files is too low"));
     let attack = Attack::begin(Kind::Held, &aim(&server));
     let files = || {

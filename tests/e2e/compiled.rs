@@ -15,8 +15,7 @@ fn artifacts(folder: &Path) -> Vec<PathBuf> {
 
 /// How often the cache gave what was asked for, had nothing, or refused what it found.
 async fn counted(server: &Server) -> [u64; 3] {
-    let page = server.http.get(format!("{}/metrics", server.admin_root()));
-    let metrics = server.send(page).await.expect(200).text;
+    let metrics = server.metrics().await;
     ["hit", "miss", "refused"].map(|outcome| {
         let name = format!("kassette_plugin_cache_total{{outcome=\"{outcome}\"}} ");
         let line = metrics.lines().find_map(|line| line.strip_prefix(&name));

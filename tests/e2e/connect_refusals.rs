@@ -329,10 +329,7 @@ async fn codes_keys_and_secrets_stand_in_no_log() {
         .await
         .expect(200)
         .text;
-    let metrics = server
-        .send(server.http.get(format!("{}/metrics", server.admin_root())))
-        .await;
-    for place in [&server.log(), &audit, &metrics.text] {
+    for place in [&server.log(), &audit, &server.metrics().await] {
         for secret in [
             &right["code"],
             &right["proof"],

@@ -160,14 +160,10 @@ async fn what_has_arrived_while_the_disk_refuses_writes_is_recorded_later_and_no
     limit_files(&server, Some(0));
     told.notify_one();
     // As long as it takes to lose patience.
-    let metrics = format!("{}/metrics", server.admin_root());
     server
         .wait_for("many tries", async || {
-            let shown = server.send(server.http.get(&metrics)).await.expect(200);
-            let name = "kassette_webhook_record_retries_total ";
-            let mut lines = shown.text.lines();
-            let tries = lines.find_map(|line| line.strip_prefix(name))?;
-            (tries.parse::<u32>().unwrap() >= 20).then_some(())
+            let tries = server.counted("kassette_webhook_record_retries_total", "");
+            (tries.await >= 20).then_some(())
         })
         .await;
     limit_files(&server, None);

@@ -235,6 +235,24 @@ impl Server {
         self.admin_base().strip_suffix("/admin/v1").unwrap()
     }
 
+    /// What `/metrics` shows.
+    pub(crate) async fn metrics(&self) -> String {
+        let page = self.http.get(format!("{}/metrics", self.admin_root()));
+        self.send(page).await.expect(200).text
+    }
+
+    /// The sum of a counter's series whose labels hold a text.
+    pub(crate) async fn counted(&self, name: &str, label: &str) -> u64 {
+        let metrics = self.metrics().await;
+        let series = metrics.lines().filter(|line| {
+            let rest = line.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with(['{', ' ']) && rest.contains(label))
+        });
+        series
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+            .sum()
+    }
+
     pub(crate) fn ready(&self) -> &Value {
         &self.ready
     }

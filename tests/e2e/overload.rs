@@ -83,8 +83,7 @@ async fn what_waits_for_a_vendor_holds_up_nobody_else() {
         server.admin("GET", "/providers", None).await.expect(200);
         let ready = format!("{}/readyz", server.admin_root());
         server.send(server.http.get(ready)).await.expect(200);
-        let metrics = format!("{}/metrics", server.admin_root());
-        server.send(server.http.get(metrics)).await.expect(200);
+        server.metrics().await;
     };
     let (answers, ()) = tokio::join!(join_all(at_once), everything_else);
     assert!(answers.iter().any(is_refusal), "{answers:?}");
@@ -96,8 +95,6 @@ async fn what_waits_for_a_vendor_holds_up_nobody_else() {
         };
         server.wait_for("a start", started).await;
     }
-    let metrics = format!("{}/metrics", server.admin_root());
-    let text = server.send(server.http.get(metrics)).await.text;
-    let counted = "kassette_http_shed_total{class=\"starts\"}";
-    assert!(text.contains(counted), "{text}");
+    let shed = server.counted("kassette_http_shed_total", "class=\"starts\"");
+    assert!(shed.await > 0);
 }

@@ -122,14 +122,11 @@ async fn slow_and_idle_clients_do_not_hurt_the_others_and_are_sent_away_on_time(
         assert!(!said.contains("HTTP/1.1 2"), "{said}");
         assert!(took >= ALLOWED - Duration::from_secs(1), "{took:?}");
     }
-    let metrics = server.send(server.http.get(format!("{}/metrics", server.admin_root())));
-    let metrics = metrics.await.text;
-    let counted = r#"kassette_connections_timed_out_total{waited_for="head"} "#;
-    let counted = metrics.lines().find_map(|line| line.strip_prefix(counted));
-    let counted: usize = counted.unwrap().parse().unwrap();
+    let timed_out = server.counted("kassette_connections_timed_out_total", "head");
+    let timed_out = usize::try_from(timed_out.await).unwrap();
     assert!(
-        (TRICKLING..=TRICKLING + SILENT).contains(&counted),
-        "{counted}"
+        (TRICKLING..=TRICKLING + SILENT).contains(&timed_out),
+        "{timed_out}"
     );
     for (said, took) in bodies {
         assert!(said.starts_with("HTTP/1.1 408"), "{said}");

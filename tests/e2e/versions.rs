@@ -134,11 +134,7 @@ async fn callbacks_are_read_by_the_active_version_or_by_the_last_good_one_where_
     }
     let read = tell(&server, &Open::start(&server).await, "").await;
     assert_eq!(read.expect(200).text, "[seen]");
-    let metrics = format!("{}/metrics", server.admin_root());
-    let told = server.send(server.http.get(metrics)).await.expect(200).text;
-    let name = r#"kassette_plugin_faults_total{slot="provider.sandbox""#;
-    let faults = told.lines().filter(|line| line.starts_with(name));
-    let faults = faults.filter_map(|line| line.rsplit_once(' '));
-    let faults: u32 = faults.map(|(_, count)| count.parse::<u32>().unwrap()).sum();
-    assert_eq!(faults, 12);
+    let slot = r#"slot="provider.sandbox""#;
+    let faults = server.counted("kassette_plugin_faults_total", slot);
+    assert_eq!(faults.await, 12);
 }

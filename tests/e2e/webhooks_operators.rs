@@ -196,8 +196,7 @@ async fn a_secret_stands_in_no_list_no_log_no_audit_line_and_not_readable_on_dis
     ] {
         shown.push(server.admin("GET", &path, None).await.expect(200).text);
     }
-    let metrics = format!("{}/metrics", server.admin_root());
-    shown.push(server.send(server.http.get(metrics)).await.expect(200).text);
+    shown.push(server.metrics().await);
     let log = server.log();
     let folder = server.stop().await;
     shown.push(log);

@@ -11,8 +11,7 @@ use crate::receiver::{Hook, Receiver, Reply};
 type Metrics = BTreeMap<String, f64>;
 
 async fn metrics(server: &Server) -> Metrics {
-    let url = format!("{}/metrics", server.admin_root());
-    let text = server.send(server.http.get(url)).await.expect(200).text;
+    let text = server.metrics().await;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let pairs = lines.filter_map(|line| line.rsplit_once(' '));
     pairs

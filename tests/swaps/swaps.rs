@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
 use crate::harness::{PATIENCE, Server};
-use crate::traffic::{Caller, Simulator, assert_no_faults, counted, resident};
+use crate::traffic::{Caller, Simulator, assert_no_faults, resident};
 use crate::versions::{ACCOUNTS, Kind, Versions};
 
 /// From one swap to the next.
@@ -217,7 +217,10 @@ async fn modules_replaced_every_50_ms_under_load_are_felt_by_nobody() {
         }
         payments
     };
-    let before = counted(&world.server, "kassette_plugin_swaps_total", "method.ideal").await;
+    let before = world
+        .server
+        .counted("kassette_plugin_swaps_total", "method.ideal")
+        .await;
     let began = Instant::now();
     let swapping = async {
         let mut ticks = tokio::time::interval(EVERY);
@@ -240,7 +243,10 @@ async fn modules_replaced_every_50_ms_under_load_are_felt_by_nobody() {
     let (_, payments, warm) = tokio::join!(listings, payments, swapping);
     let took = began.elapsed();
     let payments: u64 = payments.iter().sum();
-    let swaps = counted(&world.server, "kassette_plugin_swaps_total", "method.ideal").await;
+    let swaps = world
+        .server
+        .counted("kassette_plugin_swaps_total", "method.ideal")
+        .await;
     let end = resident(&world.server);
     println!(
         "{} swaps in {took:?}; {} requests, {payments} payments; listed \
@@ -253,12 +259,15 @@ async fn modules_replaced_every_50_ms_under_load_are_felt_by_nobody() {
     assert_eq!(swaps - before, u64::from(turns.taken));
     assert_no_faults(&world.server).await;
     assert_eq!(
-        counted(&world.server, "kassette_plugin_refusals_total", "").await,
+        world
+            .server
+            .counted("kassette_plugin_refusals_total", "")
+            .await,
         0
     );
     let remembered = "kassette_plugin_remembered_total";
     assert!(
-        counted(&world.server, remembered, "method.ideal").await > 0,
+        world.server.counted(remembered, "method.ideal").await > 0,
         "answers of both versions were remembered meanwhile"
     );
     let most = warm + GROWTH_KIB + payments * PAYMENT_KIB;

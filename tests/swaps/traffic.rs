@@ -76,19 +76,6 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// The sum of a counter's lines whose labels hold a text.
-pub(crate) async fn counted(server: &Server, name: &str, label: &str) -> u64 {
-    let page = server.http.get(format!("{}/metrics", server.admin_root()));
-    let metrics = server.send(page).await.expect(200).text;
-    let lines = metrics.lines().filter(|line| {
-        let rest = line.strip_prefix(name);
-        rest.is_some_and(|rest| rest.starts_with(['{', ' ']) && rest.contains(label))
-    });
-    lines
-        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
-        .sum()
-}
-
 /// The last that the gateway complained of, for whoever has to explain a failure.
 fn complaints(server: &Server) -> String {
     let log = server.log();
@@ -100,7 +87,7 @@ fn complaints(server: &Server) -> String {
 
 /// No call of any module failed; else what the log says of those that did.
 pub(crate) async fn assert_no_faults(server: &Server) {
-    let faults = counted(server, "kassette_plugin_faults_total", "").await;
+    let faults = server.counted("kassette_plugin_faults_total", "").await;
     let log = server.log();
     let failed = log.lines().filter(|line| line.contains("plugin.fault"));
     assert_eq!(faults, 0, "{:#?}", failed.collect::<Vec<_>>());
