@@ -28,7 +28,7 @@ use axum::http::{HeaderMap, Uri};
 use kassette_domain::id::AttemptId;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
-use kassette_domain::provider::{Action, Incoming, Started, Verb};
+use kassette_domain::provider::{Action, CallbackRequest, Started, Verb};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_http::{Client, Guard, Request};
@@ -185,7 +185,7 @@ async fn row(module: &'static str) -> String {
 }
 
 /// Where a simulator sends its callbacks, and what arrives there.
-async fn letter_box() -> (String, mpsc::UnboundedReceiver<Incoming>) {
+async fn letter_box() -> (String, mpsc::UnboundedReceiver<CallbackRequest>) {
     let (sender, letters) = mpsc::unbounded_channel();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/callbacks", listener.local_addr().unwrap());
@@ -195,7 +195,7 @@ async fn letter_box() -> (String, mpsc::UnboundedReceiver<Incoming>) {
             (name.as_str().to_owned(), value.to_owned())
         });
         let path = uri.path().trim_start_matches("/callbacks");
-        let _ = sender.send(Incoming {
+        let _ = sender.send(CallbackRequest {
             verb: Verb::Post,
             path: path.to_owned(),
             query: uri.query().unwrap_or_default().to_owned(),

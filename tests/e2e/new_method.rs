@@ -95,6 +95,11 @@ async fn a_method_that_the_host_does_not_know_is_offered_paid_and_kept() {
     let hosted = server.create(&key, json!({ "currency": "PLN" })).await;
     let page = server.open(url(&hosted)).await.expect(200);
     assert!(page.text.contains("BLIK"), "{}", page.text);
+    assert!(
+        page.text.contains(r#"<path d="M4 12h16"/>"#),
+        "{}",
+        page.text
+    );
     let away = server.chosen(&hosted, "blik").await;
     let open = server.open(url(&hosted)).await.expect(200);
     assert!(open.text.contains("BLIK"), "{}", open.text);

@@ -228,7 +228,7 @@ async fn every_slot_says_what_serves_in_it() {
             (&json!("serving"), &Value::Null),
             "{plugin}"
         );
-        assert_eq!(plugin["active"]["wit"], "0.1.0");
+        assert_eq!(plugin["active"]["wit"], "0.2.0");
         assert_eq!(plugin["active"]["class"], "native");
         assert_eq!(plugin["active"]["digest"].as_str().unwrap().len(), 64);
     }

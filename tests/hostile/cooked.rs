@@ -111,7 +111,7 @@ fn newer_major() -> Vec<u8> {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "wit") {
             let text = fs::read_to_string(&path).unwrap();
-            let text = text.replace("@0.1.0", "@2.0.0");
+            let text = text.replace("@0.2.0", "@2.0.0");
             fs::write(folder.path().join(path.file_name().unwrap()), text).unwrap();
         }
     }

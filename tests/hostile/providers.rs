@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
 use kassette_domain::id::Digest;
-use kassette_domain::provider::{Encoding, Incoming, Verb};
+use kassette_domain::provider::{CallbackRequest, Encoding, Verb};
 use kassette_domain::secret::Secret;
 use kassette_runtime::{AccountAccess, CallError, Runtime, SecretEntry, SlotState};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -290,7 +290,7 @@ impl World {
         let module = self.runtime.provider("vendor").expect("it serves");
         let access = self.hosts.access();
         if self.callback {
-            let incoming = Incoming {
+            let incoming = CallbackRequest {
                 verb: Verb::Post,
                 path: String::new(),
                 query: String::new(),

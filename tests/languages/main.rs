@@ -137,7 +137,10 @@ fn dollars(candidates: &[&str]) -> Context {
 fn a_module_in_javascript_follows_its_rule_as_an_interpreted_one() {
     let module = load(MethodId::Klarna, &build::javascript("klarna.mjs", true)).unwrap();
     assert_eq!(module.class(), Class::Interpreted);
-    assert_eq!(module.description().label, "Klarna");
+    let description = module.description();
+    assert_eq!(description.label, "Klarna");
+    assert_eq!(description.translations[0].language, "de");
+    assert_eq!(description.icon.len(), 1);
     follows_the_rule(&module, Currency::EUR, "NL");
     let one = module.rank(&context(&["a"])).unwrap().unwrap();
     assert_eq!(one[0].outcome, Ok("1: operational, fee 29".into()));

@@ -47,10 +47,10 @@ fn guests_import_only_what_their_world_offers() {
         for import in &imports {
             let known = allowed
                 .iter()
-                .any(|name| *import == format!("kassette:plugin/{name}@0.1.0"));
+                .any(|name| *import == format!("kassette:plugin/{name}@0.2.0"));
             assert!(known, "{} imports {import}", built.slot);
         }
-        let wanted = format!("kassette:plugin/{wanted}@0.1.0");
+        let wanted = format!("kassette:plugin/{wanted}@0.2.0");
         assert_eq!(exports, [wanted], "{}", built.slot);
     }
 }

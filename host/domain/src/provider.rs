@@ -23,9 +23,9 @@ pub struct ProviderDescription {
     /// Methods that it can take, each with its currencies; an empty list means any.
     pub services: Vec<Service>,
     /// Settings it reads.
-    pub settings: Vec<Need>,
+    pub settings: Vec<SettingSpec>,
     /// Secrets it uses.
-    pub secrets: Vec<SecretNeed>,
+    pub secrets: Vec<SecretSpec>,
     /// Names of tokens that it obtains at run time.
     pub tokens: Vec<String>,
 }
@@ -41,7 +41,7 @@ pub struct Service {
 
 /// A setting that an operator fills in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct SettingSpec {
     /// Kebab-case name.
     pub name: String,
     /// What it is and where it is found.
@@ -52,9 +52,9 @@ pub struct Need {
 
 /// A secret that an operator provides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecretNeed {
+pub struct SecretSpec {
     /// Name, what it is, whether required.
-    pub need: Need,
+    pub spec: SettingSpec,
     /// How the vendor writes the key for signatures.
     pub encoding: Encoding,
 }
@@ -234,6 +234,8 @@ pub enum VendorStatus {
     Cancelled,
     /// The vendor closed it for lack of payment.
     Expired,
+    /// The money is taken, more than was due, as the scheme allows; kept as completed.
+    Overpaid,
 }
 
 impl VendorStatus {
@@ -249,6 +251,7 @@ impl VendorStatus {
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
             Self::Expired => "expired",
+            Self::Overpaid => "overpaid",
         }
     }
 }
@@ -416,7 +419,7 @@ pub struct Notice {
 
 /// A request to the account's callback address, unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incoming {
+pub struct CallbackRequest {
     /// HTTP method, upper case.
     pub verb: Verb,
     /// What follows the account's id in the path.
@@ -442,7 +445,7 @@ pub enum Verb {
 
 /// What to do about a callback and what to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Acknowledged {
+pub struct CallbackReply {
     /// The host saw a proof in the same call: a signature that is right under a secret of the account, or
     /// a vendor's certificate.
     pub proved: bool,
@@ -458,7 +461,7 @@ pub struct Acknowledged {
 
 /// Nothing of a callback is believed. The texts are for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum CallbackFailure {
     /// Answered 401.
     Forged(String),
     /// Answered 400.
@@ -467,16 +470,15 @@ pub enum Refused {
     Later(String),
 }
 
-/// What the host wants of a payment when it asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wish {
+/// For what the host asks a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryPurpose {
+    /// Tell where the payment stands; neither capture nor void.
+    Sync,
     /// Capture what the payer has approved, then tell.
-    Finish,
-    /// Tell; neither capture nor void.
-    Look,
+    Capture,
     /// Make sure that it cannot be paid any more, then tell.
-    Close,
+    Cancel,
 }
 
 /// Why a question has no answer.

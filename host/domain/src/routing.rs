@@ -23,6 +23,66 @@ pub struct MethodDescription {
     pub version: String,
     /// Currencies the scheme can be paid in; empty means any.
     pub currencies: Vec<Currency>,
+    /// What payers read of it, at most one for a language.
+    pub translations: Vec<Translation>,
+    /// A drawing on a square of 24 by 24; empty where it has none of its own.
+    pub icon: Vec<Shape>,
+}
+
+impl MethodDescription {
+    /// What the payer reads on a page in this language (BCP 47, such as `de`): the translation of the very
+    /// tag, else of the same language in another region.
+    pub fn translation(&self, language: &str) -> Option<&Translation> {
+        let primary = |tag: &str| tag.split('-').next().map(str::to_ascii_lowercase);
+        let same = |known: &&Translation| known.language.eq_ignore_ascii_case(language);
+        let alike = |known: &&Translation| primary(&known.language) == primary(language);
+        let known = &self.translations;
+        known.iter().find(same).or_else(|| known.iter().find(alike))
+    }
+
+    /// The method's name on a page in this language.
+    pub fn label_in(&self, language: &str) -> &str {
+        self.translation(language)
+            .map_or(&self.label, |translation| &translation.label)
+    }
+}
+
+/// What the payer reads of a method in one language; plain text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// BCP 47.
+    pub language: String,
+    /// The method's name, at most 40 bytes.
+    pub label: String,
+    /// A line below it, at most 160 bytes.
+    pub note: Option<String>,
+}
+
+/// One shape of a method's drawing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Drawn as a line.
+    Line(PathData),
+    /// Filled.
+    Area(PathData),
+}
+
+/// The data of an SVG path. It holds commands, numbers and what stands between them, so that a page can
+/// write it into an attribute as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathData(String);
+
+impl PathData {
+    /// None where it is empty, does not begin with a move, or holds anything else.
+    pub fn parse(text: String) -> Option<Self> {
+        let is_path = |b: u8| b.is_ascii_digit() || b"MmLlHhVvCcSsQqTtAaZz .,+-e".contains(&b);
+        (text.starts_with(['M', 'm']) && text.bytes().all(is_path)).then_some(Self(text))
+    }
+
+    /// As the attribute `d` has it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// The question: may this payment use this method, and through whom?

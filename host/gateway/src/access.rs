@@ -152,7 +152,7 @@ pub(crate) fn lacks(account: &Account, module: &ProviderDescription) -> Option<S
     let secret = module
         .secrets
         .iter()
-        .map(|secret| &secret.need)
+        .map(|secret| &secret.spec)
         .find(|need| {
             let there = |secret: &&crate::settings::AccountSecret| {
                 secret.name == need.name && !secret.values.is_empty()

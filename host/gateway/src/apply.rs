@@ -8,7 +8,7 @@ use kassette_domain::id::{AttemptId, PaymentId};
 use kassette_domain::lifecycle::{
     Act, Asked, ClaimPurpose, NextAction, PaymentAggregate, Step, Via,
 };
-use kassette_domain::provider::{Report, Wish};
+use kassette_domain::provider::{QueryPurpose, Report};
 use kassette_store::{About, Fault, Stepped};
 
 use crate::Gateway;
@@ -100,7 +100,7 @@ impl Gateway {
         &self,
         aggregate: &PaymentAggregate,
         id: AttemptId,
-        wish: Wish,
+        purpose: QueryPurpose,
         via: Via,
         limit: Duration,
     ) -> Result<Option<PaymentAggregate>, Fault> {
@@ -108,10 +108,10 @@ impl Gateway {
             return Ok(None);
         };
         let asked = Asked {
-            wish,
+            purpose,
             notices: attempt.notices,
         };
-        let absent = match self.call_query(aggregate, attempt, wish, limit).await? {
+        let absent = match self.call_query(aggregate, attempt, purpose, limit).await? {
             QueryAnswer::Report(report) => {
                 match self.apply_report(id, *report, via, Some(asked)).await? {
                     Applied::Taken(aggregate) => return Ok(Some(*aggregate)),
@@ -128,7 +128,7 @@ impl Gateway {
             attempt: id,
             asked,
             absent,
-            scheduled: wish == Wish::Look && via == Via::Query,
+            scheduled: purpose == QueryPurpose::Sync && via == Via::Query,
         };
         Ok(match self.step(About::Attempt(id), silence, None).await? {
             Stepped::Done { aggregate, .. }
@@ -161,7 +161,9 @@ impl Gateway {
             over: false,
         };
         let limit = self.settings().provider_deadline;
-        let asked = self.ask(aggregate, id, Wish::Look, via, limit).await;
+        let asked = self
+            .ask(aggregate, id, QueryPurpose::Sync, via, limit)
+            .await;
         if looking.end() {
             let now = self.now();
             let at = self.inner.query_throttle.lock().next(id, now);
@@ -190,7 +192,7 @@ impl Gateway {
         let AttemptClaim::Taken(aggregate) = self.claim(id, ClaimPurpose::Close).await? else {
             return Ok(None);
         };
-        self.ask(&aggregate, id, Wish::Close, Via::Query, limit)
+        self.ask(&aggregate, id, QueryPurpose::Cancel, Via::Query, limit)
             .await
     }
 
@@ -251,7 +253,7 @@ impl Gateway {
         };
         let limit = self.settings().provider_deadline;
         let after = self
-            .ask(&aggregate, id, Wish::Finish, Via::Query, limit)
+            .ask(&aggregate, id, QueryPurpose::Capture, Via::Query, limit)
             .await?;
         let state = after.as_ref().and_then(|after| after.attempt(id));
         let outcome = match state.map(|attempt| attempt.state) {

@@ -7,7 +7,7 @@ use kassette_domain::id::{AccountId, AttemptId};
 use kassette_domain::lifecycle::{NewWork, PaymentAggregate, Step, Via};
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Acknowledged, Incoming, Notice, Refused, Report, Subject, VendorStatus,
+    CallbackFailure, CallbackReply, CallbackRequest, Notice, Report, Subject, VendorStatus,
 };
 use kassette_domain::work::WorkKind;
 use kassette_runtime::{CallError, Sampled};
@@ -69,7 +69,7 @@ impl CallbackAnswer {
 pub struct Judged {
     /// A module was called.
     was_read: bool,
-    said: Result<Acknowledged, (&'static str, CallbackAnswer)>,
+    said: Result<CallbackReply, (&'static str, CallbackAnswer)>,
 }
 
 impl Judged {
@@ -91,7 +91,7 @@ impl Gateway {
     pub async fn judge_callback(
         &self,
         account: &AccountId,
-        incoming: &Incoming,
+        incoming: &CallbackRequest,
         stranger: Option<IpAddr>,
     ) -> Judged {
         let unread = |outcome, status, why| Judged {
@@ -172,7 +172,7 @@ impl Gateway {
     async fn store_news(
         &self,
         id: &AccountId,
-        said: Acknowledged,
+        said: CallbackReply,
         from: IpAddr,
     ) -> (&'static str, CallbackAnswer) {
         let source = match said.proved {
@@ -206,11 +206,17 @@ impl Gateway {
 
     /// What is answered where the module refuses a callback. Strangers write them, so a line a second is
     /// enough for each account.
-    fn refusal(&self, account: &AccountId, refused: &Refused) -> (&'static str, CallbackAnswer) {
+    fn refusal(
+        &self,
+        account: &AccountId,
+        refused: &CallbackFailure,
+    ) -> (&'static str, CallbackAnswer) {
         let (outcome, status, why, body) = match refused {
-            Refused::Forged(why) => ("forged", 401, why, "the signature is wrong"),
-            Refused::Malformed(why) => ("malformed", 400, why, "the request cannot be read"),
-            Refused::Later(why) => ("later", 503, why, "try again"),
+            CallbackFailure::Forged(why) => ("forged", 401, why, "the signature is wrong"),
+            CallbackFailure::Malformed(why) => {
+                ("malformed", 400, why, "the request cannot be read")
+            }
+            CallbackFailure::Later(why) => ("later", 503, why, "try again"),
         };
         let line = self
             .inner
@@ -234,8 +240,8 @@ impl Gateway {
         &self,
         module: &str,
         access: &Access,
-        incoming: &Incoming,
-    ) -> Result<Result<Acknowledged, Refused>, CallError> {
+        incoming: &CallbackRequest,
+    ) -> Result<Result<CallbackReply, CallbackFailure>, CallError> {
         let active = self.modules().provider(module);
         let first = match active {
             Some(active) => self.timed(&active, access, incoming).await,
@@ -254,8 +260,8 @@ impl Gateway {
         &self,
         module: &Arc<dyn Provider>,
         access: &Access,
-        incoming: &Incoming,
-    ) -> Result<Result<Acknowledged, Refused>, CallError> {
+        incoming: &CallbackRequest,
+    ) -> Result<Result<CallbackReply, CallbackFailure>, CallError> {
         let limit = self.settings().provider_deadline;
         tokio::time::timeout(limit, module.callback(access, incoming))
             .await
@@ -345,7 +351,7 @@ impl Gateway {
         let captured = report.filter(|report| {
             let taken = matches!(
                 report.status,
-                VendorStatus::Completed | VendorStatus::Review
+                VendorStatus::Completed | VendorStatus::Overpaid | VendorStatus::Review
             );
             taken && report.received > Minor(0)
         });

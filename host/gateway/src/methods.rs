@@ -1,11 +1,13 @@
 //! Which methods are eligible now, through whom, in which order.
 
 use std::future::{Future as _, poll_fn};
+use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::future::{join_all, maybe_done};
 use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
+use kassette_domain::routing::MethodDescription;
 use tokio::time::{Instant, timeout_at};
 
 use crate::Gateway;
@@ -18,8 +20,8 @@ use crate::settings::Settings;
 pub struct Offer {
     /// Which.
     pub method: MethodId,
-    /// The module's label.
-    pub label: String,
+    /// What its module says of itself.
+    pub description: Arc<MethodDescription>,
     /// Eligible accounts, best first.
     pub providers: Vec<OfferedProvider>,
 }
@@ -43,10 +45,10 @@ impl Gateway {
         method.is_specified() || self.modules().methods().contains(&method)
     }
 
-    /// What the method's module calls it; none where none serves.
-    pub fn label(&self, method: MethodId) -> Option<String> {
+    /// What the method's module says of itself; none where none serves.
+    pub fn method(&self, method: MethodId) -> Option<Arc<MethodDescription>> {
         let module = self.modules().method(method)?;
-        Some(module.description().label.clone())
+        Some(Arc::clone(module.description()))
     }
 
     /// The eligible methods, each with its eligible providers, in the order of the specification, then
@@ -93,7 +95,7 @@ fn offer(method: MethodId, ranking: &Ranking, settings: &Settings) -> Offer {
     let providers = accounts.filter_map(|id| settings.accounts.get(id));
     Offer {
         method,
-        label: ranking.label().to_owned(),
+        description: Arc::clone(ranking.description()),
         providers: providers
             .map(|account| OfferedProvider {
                 id: account.id.clone(),

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use kassette_domain::id::{AccountId, Digest, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{
-    Account, Acknowledged, AttemptFacts, Condition, Incoming, ProviderDescription, QueryFailure,
-    Refused, Report, StartFailure, Started, Wish,
+    Account, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition,
+    ProviderDescription, QueryFailure, QueryPurpose, Report, StartFailure, Started,
 };
 use kassette_domain::routing::{Answer, Context, MethodDescription};
 use kassette_domain::secret::Secret;
@@ -44,7 +44,7 @@ pub trait Method: Send + Sync {
     /// Its file.
     fn digest(&self) -> Digest;
     /// What it says it is.
-    fn description(&self) -> &MethodDescription;
+    fn description(&self) -> &Arc<MethodDescription>;
     /// What the module answers, where no caller has to wait for that: it is remembered, or the
     /// module's class is one that is called on the caller's thread.
     fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>>;
@@ -75,8 +75,8 @@ pub trait Provider: Send + Sync {
     fn callback<'a>(
         &'a self,
         access: &'a Access,
-        incoming: &'a Incoming,
-    ) -> Calling<'a, Result<Result<Acknowledged, Refused>, CallError>>;
+        incoming: &'a CallbackRequest,
+    ) -> Calling<'a, Result<Result<CallbackReply, CallbackFailure>, CallError>>;
     /// Asks the vendor where a payment stands.
     fn query<'a>(
         &'a self,
@@ -95,7 +95,7 @@ pub struct Inquiry {
     /// The vendor's id for it, where one is known.
     pub reference: Option<String>,
     /// What is wished.
-    pub wish: Wish,
+    pub purpose: QueryPurpose,
     /// The raw query with which the payer last came back. A hint, never news.
     pub returned: Option<Secret>,
 }

@@ -9,7 +9,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{Decision, Judgement, Purpose};
 use kassette_domain::routing::{
-    Answer, Candidate, Context, Ground, Health, MAX_CANDIDATES, Refusal, Verdict,
+    Answer, Candidate, Context, Ground, Health, MAX_CANDIDATES, MethodDescription, Refusal, Verdict,
 };
 use kassette_domain::time::Time;
 use kassette_runtime::CallError;
@@ -78,9 +78,9 @@ impl Barred {
 }
 
 impl Ranking {
-    /// The method's name for payers.
-    pub(crate) fn label(&self) -> &str {
-        &self.module.description().label
+    /// What the method's module says of itself.
+    pub(crate) fn description(&self) -> &Arc<MethodDescription> {
+        self.module.description()
     }
 
     /// Eligible accounts, best first; at least one.

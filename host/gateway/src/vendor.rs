@@ -8,7 +8,7 @@ use kassette_domain::id::{AccountId, AttemptId};
 use kassette_domain::lifecycle::{PaymentAggregate, StartResult};
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::provider::{
-    Action, AttemptFacts, Payer, QueryFailure, Report, StartFailure, Started, Wish,
+    Action, AttemptFacts, Payer, QueryFailure, QueryPurpose, Report, StartFailure, Started,
 };
 use kassette_domain::time::Time;
 use kassette_store::Fault;
@@ -110,7 +110,7 @@ impl Gateway {
         &self,
         aggregate: &PaymentAggregate,
         attempt: &Attempt,
-        wish: Wish,
+        purpose: QueryPurpose,
         limit: Duration,
     ) -> Result<QueryAnswer, Fault> {
         let Some((module, access)) = self.speaker(attempt) else {
@@ -131,7 +131,7 @@ impl Gateway {
         let question = Inquiry {
             attempt: configured.facts(&aggregate.payment, attempt, name),
             reference: attempt.reference().map(str::to_owned),
-            wish,
+            purpose,
             returned: attempt.returned.clone(),
         };
         let limit = limit.min(configured.settings.provider_deadline);
@@ -150,7 +150,7 @@ impl Gateway {
             && let Some(left_out) = self.inner.lines.queries.line()
         {
             tracing::warn!(
-                attempt.id = %attempt.id, provider.id = %attempt.account, query.wish = ?wish,
+                attempt.id = %attempt.id, provider.id = %attempt.account, query.purpose = ?purpose,
                 query.duration_ms = took.as_millis(), query.detail = %why,
                 left_out, "the provider gave no answer about an attempt"
             );
@@ -212,7 +212,7 @@ impl Gateway {
                 answers: Vec::new(),
             },
             reference,
-            wish: Wish::Look,
+            purpose: QueryPurpose::Sync,
             returned: None,
         };
         let limit = configured.settings.provider_deadline;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kassette_domain::id::{AccountId, Digest, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{
-    Acknowledged, AttemptFacts, Condition, Encoding, Incoming, ProviderDescription, QueryFailure,
-    Refused, Report, StartFailure, Started,
+    AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Encoding,
+    ProviderDescription, QueryFailure, Report, StartFailure, Started,
 };
 use kassette_domain::routing::{Answer, Context, MethodDescription};
 use kassette_domain::secret::Secret;
@@ -91,7 +91,7 @@ impl Method for MethodModule {
         self.digest()
     }
 
-    fn description(&self) -> &MethodDescription {
+    fn description(&self) -> &Arc<MethodDescription> {
         self.description()
     }
 
@@ -128,7 +128,7 @@ impl WasmProvider {
     fn access(&self, access: &Access) -> AccountAccess {
         let described = &self.module.description().secrets;
         let encoding = |name: &str| {
-            let known = described.iter().find(|secret| secret.need.name == name);
+            let known = described.iter().find(|secret| secret.spec.name == name);
             known.map_or(Encoding::Text, |secret| secret.encoding)
         };
         let secrets = access.secrets.iter().map(|secret| SecretEntry {
@@ -181,8 +181,8 @@ impl Provider for WasmProvider {
     fn callback<'a>(
         &'a self,
         access: &'a Access,
-        incoming: &'a Incoming,
-    ) -> Calling<'a, Result<Result<Acknowledged, Refused>, CallError>> {
+        incoming: &'a CallbackRequest,
+    ) -> Calling<'a, Result<Result<CallbackReply, CallbackFailure>, CallError>> {
         Box::pin(async move { self.module.callback(&self.access(access), incoming).await })
     }
 
@@ -200,7 +200,7 @@ impl Provider for WasmProvider {
                     &access,
                     &question.attempt,
                     reference,
-                    question.wish,
+                    question.purpose,
                     returned,
                 )
                 .await

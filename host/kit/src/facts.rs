@@ -2,7 +2,7 @@
 
 use kassette_domain::id::{Slot, SlotKind};
 use kassette_domain::money::Currency;
-use kassette_domain::provider::Need;
+use kassette_domain::provider::SettingSpec;
 use kassette_runtime::{Opened, OpenedModule};
 use serde::Serialize;
 
@@ -119,7 +119,7 @@ impl Facts {
                     .collect();
                 facts.settings = said.settings.iter().map(needed).collect();
                 let secrets = said.secrets.iter();
-                facts.secrets = secrets.map(|secret| needed(&secret.need)).collect();
+                facts.secrets = secrets.map(|secret| needed(&secret.spec)).collect();
                 facts.tokens = said.tokens.clone();
             }
         }
@@ -142,7 +142,7 @@ fn codes(currencies: &[Currency]) -> Vec<String> {
         .collect()
 }
 
-fn needed(need: &Need) -> Needed {
+fn needed(need: &SettingSpec) -> Needed {
     Needed {
         name: need.name.clone(),
         required: need.required,

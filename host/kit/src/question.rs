@@ -36,7 +36,7 @@ pub fn question(currency: &str, amount: Option<&str>, candidates: &[&str]) -> Co
     }
 }
 
-/// A candidate as usual: operational, without limits, wishes or measurements.
+/// A candidate as usual: operational, without limits, purposes or measurements.
 ///
 /// # Panics
 /// Where the text is no account's id.

@@ -164,9 +164,9 @@ fn the_facts_tell_what_a_module_is() {
         (ideal.slot.as_str(), ideal.kind),
         ("method.ideal", "method")
     );
-    assert_eq!((ideal.wit.as_str(), ideal.class), ("0.1.0", "native"));
+    assert_eq!((ideal.wit.as_str(), ideal.class), ("0.2.0", "native"));
     assert_eq!(ideal.currencies, ["EUR"]);
-    assert_eq!(ideal.exports, ["kassette:plugin/routing@0.1.0"]);
+    assert_eq!(ideal.exports, ["kassette:plugin/routing@0.2.0"]);
     assert!(!ideal.wasi);
     assert!(ideal.code_bytes > 10_000, "{}", ideal.code_bytes);
     assert_eq!(ideal.memories, 1);

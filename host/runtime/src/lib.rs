@@ -9,7 +9,7 @@
 //!
 //! The generated bindings contain `unsafe` code, so the crate cannot forbid it. Its own are two
 //! places: the loading of machine code that this host compiled (`artifacts/code.rs`), and the call
-//! of a function whose type was compared once for all instances (`v0_1/routing.rs`).
+//! of a function whose type was compared once for all instances (`v0_2/routing.rs`).
 #![deny(unsafe_code)]
 #![cfg_attr(
     test,
@@ -57,7 +57,7 @@ mod start;
 mod status;
 mod text;
 mod tokens;
-mod v0_1;
+mod v0_2;
 mod workbench;
 
 // Unit tests have the hand-written modules of the others, which know this crate by its name.

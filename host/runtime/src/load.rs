@@ -21,7 +21,7 @@ use crate::provider::ProviderModule;
 use crate::quarantine::Quarantine;
 use crate::sampled::Sampled;
 use crate::text;
-use crate::v0_1::VERSION;
+use crate::v0_2::VERSION;
 
 /// How every WebAssembly file begins.
 const MAGIC: &[u8] = b"\0asm";
@@ -390,7 +390,7 @@ mod tests {
                 }
             )
         };
-        assert!(compatible("kassette:plugin/log@0.1.0"));
+        assert!(compatible("kassette:plugin/log@0.2.0"));
         assert!(compatible("kassette:plugin/log@0.1.7"));
         assert!(!compatible("kassette:plugin/log@0.2.0"));
         assert!(!compatible("kassette:plugin/log@1.1.0"));

@@ -19,9 +19,9 @@ use crate::host::{Host, Identity};
 use crate::limits::Class;
 use crate::meter::{Metered as _, apply_limits, diagnose};
 use crate::shards::{ShardArc, Sharded, shard_arc};
-use crate::v0_1;
-use crate::v0_1::bindings::method::Method;
-use crate::v0_1::routing::{Exports, Routing};
+use crate::v0_2;
+use crate::v0_2::bindings::method::Method;
+use crate::v0_2::routing::{Exports, Routing};
 
 /// What a thread needs for a call and shares with no other, see [`shards`](crate::shards).
 struct MethodShard {
@@ -34,7 +34,7 @@ pub struct MethodModule {
     identity: Arc<Identity>,
     host: Arc<Host>,
     shards: Sharded<MethodShard>,
-    description: MethodDescription,
+    description: Arc<MethodDescription>,
     /// Whether it imports any of WASI, which then has to be told the context.
     wasi: bool,
     ranks: Histogram,
@@ -63,7 +63,7 @@ impl MethodModule {
     }
 
     /// What it says it is.
-    pub fn description(&self) -> &MethodDescription {
+    pub fn description(&self) -> &Arc<MethodDescription> {
         &self.description
     }
 
@@ -123,7 +123,7 @@ impl MethodModule {
         let _permits = self.host.acquire(self.identity.class, number)?;
         self.identity.quarantine.count(number.unwrap_or_default());
         let started = Instant::now();
-        let question = v0_1::method::question(context);
+        let question = v0_2::method::question(context);
         let wasi = match self.wasi {
             true => Wasi::for_question(context),
             false => Wasi::without_question(),
@@ -135,7 +135,7 @@ impl MethodModule {
             routing.rank(store, instance, &question)
         })?;
         self.ranks.record(started.elapsed());
-        let answer = v0_1::method::verdicts(answer)?;
+        let answer = v0_2::method::verdicts(answer)?;
         if let Ok(verdicts) = &answer {
             routing::check(context, verdicts).map_err(CallError::Faulty)?;
         }
@@ -172,14 +172,14 @@ impl MethodModule {
             check_types(&identity, link(component)?.0)
         })?;
         identity.check_id(&described.id)?;
-        let description = v0_1::method::description(id, described).map_err(LoadError::Describe)?;
+        let description = v0_2::method::description(id, described).map_err(LoadError::Describe)?;
         let ranks = identity.call_histogram("rank");
         let cache_hits = identity.answer_cache_hits();
         Ok(Self {
             identity,
             host: Arc::clone(host),
             shards,
-            description,
+            description: Arc::new(description),
             wasi,
             ranks,
             cache_hits,
@@ -207,7 +207,7 @@ fn link(component: &Component) -> Result<(Linked, bool), LoadError> {
 fn describe(
     identity: &Arc<Identity>,
     (pre, exports): Linked,
-) -> Result<(MethodShard, v0_1::method::Description), LoadError> {
+) -> Result<(MethodShard, v0_2::method::Description), LoadError> {
     let identity = shard_arc(identity);
     let state = MethodState::new(Arc::clone(&identity), Wasi::without_question());
     let outcome = call(&pre.engine().clone(), state, "describe", |store| {
@@ -265,10 +265,10 @@ impl Reused {
     pub fn rank(&mut self, context: &Context) -> Result<Answer, CallError> {
         self.store.set_epoch_deadline(1 << 32);
         self.store.set_hostcall_fuel(usize::MAX);
-        let question = v0_1::method::question(context);
+        let question = v0_2::method::question(context);
         let routing = &self.module.shards.first().routing;
         let answer = routing.rank(&mut self.store, self.instance, &question);
-        v0_1::method::verdicts(answer.map_err(|_| CallError::Trap)?)
+        v0_2::method::verdicts(answer.map_err(|_| CallError::Trap)?)
     }
 }
 

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker};
 
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::provider::{
-    Acknowledged, AttemptFacts, Condition, Incoming, ProviderDescription, QueryFailure, Refused,
-    Report, Wish,
+    AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, ProviderDescription,
+    QueryFailure, QueryPurpose, Report,
 };
 use metrics::Histogram;
 use tokio::time::Instant;
@@ -23,8 +23,8 @@ use crate::limits::Class;
 use crate::links::AllowedPages;
 use crate::meter::{Metered as _, apply_limits, diagnose};
 use crate::outcome::{StartOutcome, query_outcome, start_outcome};
-use crate::v0_1;
-use crate::v0_1::bindings::provider::{Provider, ProviderPre};
+use crate::v0_2;
+use crate::v0_2::bindings::provider::{Provider, ProviderPre};
 
 /// One version of a provider's module. Immutable; each call gets a fresh instance.
 pub struct ProviderModule {
@@ -77,8 +77,8 @@ impl ProviderModule {
     /// request got no whole answer.
     pub async fn start(&self, access: &AccountAccess, attempt: &AttemptFacts) -> StartOutcome {
         let (account, attempt) = (
-            v0_1::provider::account(&access.account),
-            v0_1::provider::attempt(attempt),
+            v0_2::provider::account(&access.account),
+            v0_2::provider::attempt(attempt),
         );
         let (answer, sent) = self
             .call("start", &self.calls.start, access, |provider, store| {
@@ -95,7 +95,7 @@ impl ProviderModule {
             plain_loopback: access.plain_loopback,
         };
         let answer =
-            answer.and_then(|answer| self.checked("start", v0_1::provider::started(answer, pages)));
+            answer.and_then(|answer| self.checked("start", v0_2::provider::started(answer, pages)));
         start_outcome(answer, &sent)
     }
 
@@ -106,11 +106,11 @@ impl ProviderModule {
     pub async fn callback(
         &self,
         access: &AccountAccess,
-        incoming: &Incoming,
-    ) -> Result<Result<Acknowledged, Refused>, CallError> {
+        incoming: &CallbackRequest,
+    ) -> Result<Result<CallbackReply, CallbackFailure>, CallError> {
         let (account, incoming) = (
-            v0_1::provider::account(&access.account),
-            v0_1::provider::incoming(incoming),
+            v0_2::provider::account(&access.account),
+            v0_2::provider::incoming(incoming),
         );
         let (answer, sent) = self
             .call(
@@ -129,11 +129,11 @@ impl ProviderModule {
             .await;
         self.checked(
             "callback",
-            v0_1::provider::acknowledged(answer?, sent.proved),
+            v0_2::provider::acknowledged(answer?, sent.proved),
         )
     }
 
-    /// Asks the vendor where a payment stands, after doing what `wish` says.
+    /// Asks the vendor where a payment stands, after doing what `purpose` says.
     ///
     /// An answer that says "over" or "unknown" is not believed where a request of this very call
     /// that may have changed something got no whole answer.
@@ -145,27 +145,27 @@ impl ProviderModule {
         access: &AccountAccess,
         attempt: &AttemptFacts,
         reference: Option<&str>,
-        wish: Wish,
+        purpose: QueryPurpose,
         returned: Option<&str>,
     ) -> Result<Result<Report, QueryFailure>, CallError> {
         let (account, attempt) = (
-            v0_1::provider::account(&access.account),
-            v0_1::provider::attempt(attempt),
+            v0_2::provider::account(&access.account),
+            v0_2::provider::attempt(attempt),
         );
         let (reference, returned) = (reference.map(str::to_owned), returned.map(str::to_owned));
-        let wish = v0_1::provider::wish(wish);
+        let purpose = v0_2::provider::purpose(purpose);
         let (answer, sent) = self
             .call("query", &self.calls.query, access, |provider, store| {
                 Box::pin(async move {
                     let payments = provider.kassette_plugin_payments();
                     let (reference, returned) = (reference.as_deref(), returned.as_deref());
                     payments
-                        .call_query(store, &account, &attempt, reference, wish, returned)
+                        .call_query(store, &account, &attempt, reference, purpose, returned)
                         .await
                 })
             })
             .await;
-        let answer = self.checked("query", v0_1::provider::queried(answer?))?;
+        let answer = self.checked("query", v0_2::provider::queried(answer?))?;
         Ok(query_outcome(answer, &sent))
     }
 
@@ -174,7 +174,7 @@ impl ProviderModule {
     /// # Errors
     /// Why there is no answer.
     pub async fn health(&self, access: &AccountAccess) -> Result<Condition, CallError> {
-        let account = v0_1::provider::account(&access.account);
+        let account = v0_2::provider::account(&access.account);
         let (answer, _) = self
             .call("health", &self.calls.health, access, |provider, store| {
                 Box::pin(async move {
@@ -185,7 +185,7 @@ impl ProviderModule {
                 })
             })
             .await;
-        answer.map(v0_1::provider::condition)
+        answer.map(v0_2::provider::condition)
     }
 
     /// One call in a fresh instance, under the module's limits; and what left during it.
@@ -263,7 +263,7 @@ impl ProviderModule {
         let pre = link(component)?;
         let said = describe(&identity, &pre)?;
         identity.check_id(&said.id)?;
-        let description = v0_1::description::description(said).map_err(LoadError::Describe)?;
+        let description = v0_2::description::description(said).map_err(LoadError::Describe)?;
         let calls = CallHistograms {
             start: identity.call_histogram("start"),
             callback: identity.call_histogram("callback"),
@@ -295,7 +295,7 @@ fn link(component: &Component) -> Result<ProviderPre<ProviderState>, LoadError> 
 fn describe(
     identity: &Arc<Identity>,
     pre: &ProviderPre<ProviderState>,
-) -> Result<v0_1::description::Description, LoadError> {
+) -> Result<v0_2::description::Description, LoadError> {
     let mut store = Store::new(pre.engine(), ProviderState::new(Arc::clone(identity), None));
     apply_limits(&mut store, &identity.limits);
     let outcome = {

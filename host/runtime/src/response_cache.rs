@@ -12,7 +12,7 @@ use kassette_http::subscriber;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::v0_1::bindings::provider::kassette::plugin::http::Response;
+use crate::v0_2::bindings::provider::kassette::plugin::http::Response;
 
 /// How long a request counts (the contract's limit).
 const MINUTE: Duration = Duration::from_secs(60);

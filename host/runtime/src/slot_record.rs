@@ -8,7 +8,7 @@ use kassette_domain::time::Time;
 use crate::history::{Cause, Event, History, MAX_EVENTS, SavedVersion};
 use crate::load::Module;
 use crate::status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
-use crate::v0_1::VERSION;
+use crate::v0_2::VERSION;
 
 /// Versions kept per slot, the active one included: for going back, and for attempts that stay with
 /// the module that started them. Each holds a few hundred kilobytes of code.

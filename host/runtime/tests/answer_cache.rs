@@ -149,7 +149,7 @@ fn a_call_that_wrote_to_the_log_is_made_again() {
     let mut method = saying("said so");
     let line = method.data.put(b"for the operator");
     method.imports =
-        r#"(import "kassette:plugin/log@0.1.0" "write" (func $log (param i32 i32 i32)))"#.into();
+        r#"(import "kassette:plugin/log@0.2.0" "write" (func $log (param i32 i32 i32)))"#.into();
     method.rank = format!(
         "(call $log (i32.const 1) (i32.const {line}) (i32.const 16)) {}",
         method.rank

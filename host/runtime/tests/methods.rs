@@ -266,7 +266,7 @@ fn a_module_whose_description_breaks_the_contract_is_refused() {
 fn a_module_of_the_other_world_is_refused() {
     let provider = support::provider(support::Data::default(), "unreachable");
     let error = refused(provider).to_string();
-    assert!(error.contains("kassette:plugin/http@0.1.0"), "{error}");
+    assert!(error.contains("kassette:plugin/http@0.2.0"), "{error}");
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime(folder.path());
     let method = Method::saying(&[]).build();
@@ -274,7 +274,7 @@ fn a_module_of_the_other_world_is_refused() {
         .install(&slot("provider.vendor"), &method, NOW)
         .unwrap_err()
         .to_string();
-    assert!(error.contains("kassette:plugin/payments@0.1.0"), "{error}");
+    assert!(error.contains("kassette:plugin/payments@0.2.0"), "{error}");
     assert!(
         error.contains("belongs into a slot `method.<id>`"),
         "{error}"
@@ -310,7 +310,7 @@ fn a_module_with_an_unknown_import_is_refused_by_its_name() {
         wat::parse_str(r#"(component (import "acme:tools/oven@0.2.0" (instance)))"#).unwrap();
     let error = refused(component).to_string();
     assert!(error.contains("acme:tools/oven@0.2.0"), "{error}");
-    assert!(error.contains("kassette:plugin/log@0.1.0"), "{error}");
+    assert!(error.contains("kassette:plugin/log@0.2.0"), "{error}");
 }
 
 #[test]

@@ -16,7 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kassette_domain::provider::{Action, Incoming, StartFailure, Started, Verb, Wish};
+use kassette_domain::provider::{
+    Action, CallbackRequest, QueryPurpose, StartFailure, Started, Verb,
+};
 use kassette_runtime::{CallError, ProviderModule, StartOutcome};
 use support::{Data, NOW, access, attempt, failure, provider, provider_with, redirect, request};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -224,7 +226,7 @@ async fn a_module_reaches_only_the_accounts_hosts() {
 async fn a_callback_or_query_that_traps_has_no_answer() {
     let vendor = Vendor::start(true).await;
     let bench = Bench::new(&vendor, &provider_with(Data::default(), TRAP, TRAP, LOOP));
-    let incoming = Incoming {
+    let incoming = CallbackRequest {
         verb: Verb::Post,
         path: String::new(),
         query: String::new(),
@@ -237,7 +239,13 @@ async fn a_callback_or_query_that_traps_has_no_answer() {
     );
     let asked = bench
         .module
-        .query(&bench.access, &attempt(), Some("ref"), Wish::Look, None)
+        .query(
+            &bench.access,
+            &attempt(),
+            Some("ref"),
+            QueryPurpose::Sync,
+            None,
+        )
         .await;
     assert_eq!(asked, Err(CallError::Deadline));
     assert_eq!(

@@ -154,16 +154,6 @@ invitation-error-missing = Bitte geben Sie Ihren Zustimmungscode ein.
 invitation-error-wrong = Dieser Code ist falsch, verbraucht oder nicht mehr gültig. Nach fünf Fehlversuchen brauchen Sie einen neuen.
 invitation-notice-decide = Bitte wählen Sie „Zustimmen“ oder „Ablehnen“.
 
-## Zahlungsarten
+## Anbieter
 
-method-credit-card = Karte
-method-paypal = PayPal
-method-ideal = iDEAL
-method-cash-app = Cash App
-method-crypto = Krypto
-method-venmo = Venmo
-method-revolut = Revolut
-method-klarna = Klarna
-method-upi-imps = UPI / IMPS
-method-interac = Interac
 provider-unnamed = dem Zahlungsanbieter

@@ -154,16 +154,6 @@ invitation-error-missing = Please enter your consent code.
 invitation-error-wrong = This code is wrong, used or no longer good. After five wrong tries you need a new one.
 invitation-notice-decide = Please press Accept or Decline.
 
-## Methods
+## Providers
 
-method-credit-card = Card
-method-paypal = PayPal
-method-ideal = iDEAL
-method-cash-app = Cash App
-method-crypto = Crypto
-method-venmo = Venmo
-method-revolut = Revolut
-method-klarna = Klarna
-method-upi-imps = UPI / IMPS
-method-interac = Interac
 provider-unnamed = the payment provider

@@ -154,16 +154,6 @@ invitation-error-missing = Introduzca su código de consentimiento.
 invitation-error-wrong = Este código es incorrecto, ya se usó o ya no vale. Tras cinco intentos fallidos necesita uno nuevo.
 invitation-notice-decide = Elija «Aceptar» o «Rechazar».
 
-## Formas de pago
+## Proveedores
 
-method-credit-card = Tarjeta
-method-paypal = PayPal
-method-ideal = iDEAL
-method-cash-app = Cash App
-method-crypto = Criptomonedas
-method-venmo = Venmo
-method-revolut = Revolut
-method-klarna = Klarna
-method-upi-imps = UPI / IMPS
-method-interac = Interac
 provider-unnamed = el proveedor de pago

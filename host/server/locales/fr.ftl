@@ -154,16 +154,6 @@ invitation-error-missing = Veuillez saisir votre code de consentement.
 invitation-error-wrong = Ce code est faux, déjà utilisé ou plus valable. Après cinq essais manqués, il vous en faut un nouveau.
 invitation-notice-decide = Veuillez choisir « Accepter » ou « Refuser ».
 
-## Moyens de paiement
+## Prestataires
 
-method-credit-card = Carte
-method-paypal = PayPal
-method-ideal = iDEAL
-method-cash-app = Cash App
-method-crypto = Crypto
-method-venmo = Venmo
-method-revolut = Revolut
-method-klarna = Klarna
-method-upi-imps = UPI / IMPS
-method-interac = Interac
 provider-unnamed = le prestataire de paiement

@@ -154,16 +154,6 @@ invitation-error-missing = Vul uw toestemmingscode in.
 invitation-error-wrong = Deze code is onjuist, gebruikt of niet meer geldig. Na vijf foute pogingen hebt u een nieuwe nodig.
 invitation-notice-decide = Kies ‘Akkoord’ of ‘Afwijzen’.
 
-## Betaalmethoden
+## Providers
 
-method-credit-card = Kaart
-method-paypal = PayPal
-method-ideal = iDEAL
-method-cash-app = Cash App
-method-crypto = Crypto
-method-venmo = Venmo
-method-revolut = Revolut
-method-klarna = Klarna
-method-upi-imps = UPI / IMPS
-method-interac = Interac
 provider-unnamed = de betaalprovider

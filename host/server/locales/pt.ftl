@@ -154,16 +154,6 @@ invitation-error-missing = Introduza o seu código de consentimento.
 invitation-error-wrong = Este código está errado, já foi usado ou já não é válido. Após cinco tentativas erradas precisa de um novo.
 invitation-notice-decide = Escolha «Aceitar» ou «Recusar».
 
-## Formas de pagamento
+## Prestadores
 
-method-credit-card = Cartão
-method-paypal = PayPal
-method-ideal = iDEAL
-method-cash-app = Cash App
-method-crypto = Criptomoedas
-method-venmo = Venmo
-method-revolut = Revolut
-method-klarna = Klarna
-method-upi-imps = UPI / IMPS
-method-interac = Interac
 provider-unnamed = o prestador de pagamento

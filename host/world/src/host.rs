@@ -11,7 +11,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use kassette_plugin::{
     provider::{
         Encoding, Verb,
-        http::{Credential, Failure, Request, Response},
+        http::{Credential, Request, Response, SendFailure},
         secrets::Algorithm,
     },
     testing::Host,
@@ -76,14 +76,14 @@ pub(crate) struct NativeHost {
 }
 
 impl NativeHost {
-    fn secret(&self, name: &str) -> Result<String, Failure> {
+    fn secret(&self, name: &str) -> Result<String, SendFailure> {
         let configured = self.secrets.get(name).map(|secret| secret.text.clone());
         configured
             .or_else(|| self.tokens.borrow().get(name).cloned())
-            .ok_or_else(|| Failure::NotSent(format!("no secret {name}")))
+            .ok_or_else(|| SendFailure::NotSent(format!("no secret {name}")))
     }
 
-    async fn call(&self, request: &Request) -> Result<Response, Failure> {
+    async fn call(&self, request: &Request) -> Result<Response, SendFailure> {
         let method = match request.verb {
             Verb::Get => reqwest::Method::GET,
             Verb::Post => reqwest::Method::POST,
@@ -125,9 +125,9 @@ impl NativeHost {
                 self.hasty.set(false);
             }
             if error.is_connect() {
-                Failure::NotSent(error.to_string())
+                SendFailure::NotSent(error.to_string())
             } else {
-                Failure::NoAnswer(error.to_string())
+                SendFailure::NoAnswer(error.to_string())
             }
         })?;
         let status = answer.status().as_u16();
@@ -140,7 +140,7 @@ impl NativeHost {
         let body = answer
             .bytes()
             .await
-            .map_err(|error| Failure::NoAnswer(error.to_string()))?;
+            .map_err(|error| SendFailure::NoAnswer(error.to_string()))?;
         Ok(Response {
             status,
             headers,
@@ -173,7 +173,7 @@ fn mac(algorithm: Algorithm, key: &[u8], message: &[u8]) -> Vec<u8> {
 }
 
 impl Host for NativeHost {
-    fn send(&mut self, request: &Request) -> Result<Response, Failure> {
+    fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
         let path = request.url.splitn(4, '/').nth(3).unwrap_or_default();
         let verb = format!("{:?}", request.verb);
         let verb = verb.rsplit("::").next().unwrap_or_default().to_uppercase();
@@ -188,7 +188,7 @@ impl Host for NativeHost {
                 Some(token.as_str()?.to_owned())
             });
             let Some(token) = token else {
-                return Err(Failure::NoAnswer("no token in the answer".into()));
+                return Err(SendFailure::NoAnswer("no token in the answer".into()));
             };
             self.tokens.borrow_mut().insert(keep.token.clone(), token);
         }
@@ -198,12 +198,12 @@ impl Host for NativeHost {
             .is_some_and(|end| request.url.ends_with(end));
         if lost {
             *self.lose.borrow_mut() = None;
-            return Err(Failure::NoAnswer("lost on the way".into()));
+            return Err(SendFailure::NoAnswer("lost on the way".into()));
         }
         Ok(answer)
     }
 
-    fn get_cached(&mut self, url: &str, _: u32) -> Result<Response, Failure> {
+    fn get_cached(&mut self, url: &str, _: u32) -> Result<Response, SendFailure> {
         if let Some(kept) = self.kept.borrow().get(url) {
             return Ok(kept.clone());
         }

@@ -37,8 +37,9 @@ use std::{
 
 use kassette_plugin::{
     provider::{
-        Account, Acknowledged, Action, Attempt, Condition, Environment, Failure, Incoming, Money,
-        Open, Payer, Provider, QueryFailure, Refused, Report, Started, Verb, Wish, http::Response,
+        Account, Action, Attempt, CallbackFailure, CallbackReply, CallbackRequest, Condition,
+        Environment, Money, Open, Payer, Provider, QueryFailure, QueryPurpose, Report,
+        StartFailure, Started, Verb, http::Response,
     },
     testing::with_host,
 };
@@ -80,7 +81,7 @@ pub struct World<P> {
 }
 
 /// The open payment that a start led to.
-pub fn open(started: Result<Started, Failure>) -> Open {
+pub fn open(started: Result<Started, StartFailure>) -> Open {
     match started {
         Ok(Started::Open(open)) => open,
         other => panic!("not open: {other:?}"),
@@ -307,7 +308,7 @@ impl<P: Provider> World<P> {
     ///
     /// # Errors
     /// The module's.
-    pub fn start(&self, attempt: &Attempt) -> Result<Started, Failure> {
+    pub fn start(&self, attempt: &Attempt) -> Result<Started, StartFailure> {
         self.within(|| P::start(self.account(), attempt.clone()))
     }
 
@@ -319,11 +320,19 @@ impl<P: Provider> World<P> {
         &self,
         attempt: &Attempt,
         reference: Option<&str>,
-        wish: Wish,
+        purpose: QueryPurpose,
         returned: Option<&str>,
     ) -> Result<Report, QueryFailure> {
         let (reference, returned) = (reference.map(str::to_owned), returned.map(str::to_owned));
-        self.within(|| P::query(self.account(), attempt.clone(), reference, wish, returned))
+        self.within(|| {
+            P::query(
+                self.account(),
+                attempt.clone(),
+                reference,
+                purpose,
+                returned,
+            )
+        })
     }
 
     /// Calls the module.
@@ -334,16 +343,16 @@ impl<P: Provider> World<P> {
         &self,
         attempt: &Attempt,
         reference: Option<&str>,
-        wish: Wish,
+        purpose: QueryPurpose,
     ) -> Result<Report, QueryFailure> {
-        self.query_returned(attempt, reference, wish, None)
+        self.query_returned(attempt, reference, purpose, None)
     }
 
     /// Calls the module.
     ///
     /// # Errors
     /// The module's.
-    pub fn callback(&self, incoming: &Incoming) -> Result<Acknowledged, Refused> {
+    pub fn callback(&self, incoming: &CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
         self.within(|| P::callback(self.account(), incoming.clone()))
     }
 
@@ -459,7 +468,7 @@ impl<P: Provider> World<P> {
 
     /// Waits for a callback and answers it with 200. What the vendor has taken in and tells later is
     /// not waited for: the clock is moved to it.
-    pub fn next_callback(&self) -> Incoming {
+    pub fn next_callback(&self) -> CallbackRequest {
         self.confirm();
         self.runtime.block_on(async {
             let arrives = tokio::time::timeout(PATIENCE, self.news.accept()).await;
@@ -484,7 +493,7 @@ impl<P: Provider> World<P> {
 }
 
 /// The request as the host hands it on.
-fn incoming(head: &str, body: Vec<u8>, id: &str) -> Incoming {
+fn incoming(head: &str, body: Vec<u8>, id: &str) -> CallbackRequest {
     let header = |line: &str| {
         let (name, value) = line.split_once(": ")?;
         Some((name.to_ascii_lowercase(), value.to_owned()))
@@ -492,7 +501,7 @@ fn incoming(head: &str, body: Vec<u8>, id: &str) -> Incoming {
     let target = head.split(' ').nth(1).unwrap();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let prefix = format!("/callbacks/{id}");
-    Incoming {
+    CallbackRequest {
         verb: Verb::Post,
         path: path.strip_prefix(&prefix).unwrap().to_owned(),
         query: query.to_owned(),

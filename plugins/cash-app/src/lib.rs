@@ -28,16 +28,31 @@ const CURRENCIES: [&str; 1] = ["USD"];
 const MINIMUM: u64 = 1;
 const MAXIMUM: u64 = units(7_500);
 
+const TRANSLATIONS: [(&str, &str, &str); 6] = [
+    ("en", "Cash App Pay", "Confirm in Cash App."),
+    ("de", "Cash App Pay", "Bestätigen Sie in der Cash App."),
+    ("es", "Cash App Pay", "Confírmelo en Cash App."),
+    ("fr", "Cash App Pay", "Confirmez dans Cash App."),
+    ("nl", "Cash App Pay", "Bevestig in Cash App."),
+    ("pt", "Cash App Pay", "Confirme na Cash App."),
+];
+const ICON: [&str; 2] = [
+    "M9 2.5h6A2.5 2.5 0 0 1 17.5 5v14a2.5 2.5 0 0 1-2.5 2.5H9A2.5 2.5 0 0 1 6.5 19V5A2.5 2.5 0 0 1 9 2.5z",
+    "M10.5 18.5h3M12 6.5v7m2-5.5c-.5-1-3.8-1.1-3.8.5 0 1.9 3.9.8 3.9 2.8 0 1.7-3.5 1.6-4.1.4",
+];
+
 struct CashApp;
 
 impl Method for CashApp {
     fn describe() -> Description {
-        Description {
-            id: "cash_app".into(),
-            label: "Cash App Pay".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            currencies: CURRENCIES.map(Into::into).into(),
-        }
+        Description::new(
+            "cash_app",
+            "Cash App Pay",
+            env!("CARGO_PKG_VERSION"),
+            &CURRENCIES,
+        )
+        .translated(&TRANSLATIONS)
+        .drawn(&ICON)
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

@@ -36,16 +36,25 @@ const STRONG_CURRENCIES: [&str; 9] = [
 /// The exemption's limits, in minor units. Other currencies have no published equivalent.
 const LOW_VALUE: [(&str, u64); 2] = [("EUR", units(30)), ("GBP", units(25))];
 
+const TRANSLATIONS: [(&str, &str, &str); 5] = [
+    ("de", "Karte", ""),
+    ("es", "Tarjeta", ""),
+    ("fr", "Carte", ""),
+    ("nl", "Kaart", ""),
+    ("pt", "Cartão", ""),
+];
+const ICON: [&str; 2] = [
+    "M5 5h14a2.5 2.5 0 0 1 2.5 2.5v9a2.5 2.5 0 0 1-2.5 2.5H5a2.5 2.5 0 0 1-2.5-2.5v-9A2.5 2.5 0 0 1 5 5z",
+    "M2.5 9.5h19M6 15h4",
+];
+
 struct CreditCard;
 
 impl Method for CreditCard {
     fn describe() -> Description {
-        Description {
-            id: "credit_card".into(),
-            label: "Card".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            currencies: Vec::new(),
-        }
+        Description::new("credit_card", "Card", env!("CARGO_PKG_VERSION"), &[])
+            .translated(&TRANSLATIONS)
+            .drawn(&ICON)
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

@@ -33,16 +33,30 @@ const FEE_SHARE: u64 = 20;
 /// In US cents.
 const TRAVEL_RULE_USD: u64 = units(1_000);
 
+const TRANSLATIONS: [(&str, &str, &str); 6] = [
+    ("en", "Cryptocurrency", "Pay from your own wallet."),
+    (
+        "de",
+        "Kryptowährung",
+        "Zahlen Sie aus Ihrer eigenen Wallet.",
+    ),
+    ("es", "Criptomonedas", "Pague desde su monedero."),
+    ("fr", "Cryptomonnaie", "Payez depuis votre portefeuille."),
+    ("nl", "Cryptovaluta", "Betaal vanuit uw eigen wallet."),
+    ("pt", "Criptomoedas", "Pague a partir da sua carteira."),
+];
+const ICON: [&str; 2] = [
+    "M12 2.5 20.2 7.2v9.6L12 21.5l-8.2-4.7V7.2z",
+    "M12 7.5 16 12l-4 4.5L8 12z",
+];
+
 struct Crypto;
 
 impl Method for Crypto {
     fn describe() -> Description {
-        Description {
-            id: "crypto".into(),
-            label: "Cryptocurrency".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            currencies: Vec::new(),
-        }
+        Description::new("crypto", "Cryptocurrency", env!("CARGO_PKG_VERSION"), &[])
+            .translated(&TRANSLATIONS)
+            .drawn(&ICON)
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

@@ -28,16 +28,39 @@ const MAXIMUM: u64 = units(50_000);
 const HOME: &str = "NL";
 const WERO_COUNTRIES: [&str; 5] = [HOME, "BE", "DE", "FR", "LU"];
 
+const TRANSLATIONS: [(&str, &str, &str); 6] = [
+    ("en", "iDEAL | Wero", "Confirm in your bank’s app."),
+    ("de", "iDEAL | Wero", "Bestätigen Sie in Ihrer Banking-App."),
+    (
+        "es",
+        "iDEAL | Wero",
+        "Confírmelo en la aplicación de su banco.",
+    ),
+    (
+        "fr",
+        "iDEAL | Wero",
+        "Confirmez dans l’application de votre banque.",
+    ),
+    ("nl", "iDEAL | Wero", "Bevestig in de app van uw bank."),
+    ("pt", "iDEAL | Wero", "Confirme na aplicação do seu banco."),
+];
+const ICON: [&str; 2] = [
+    "m3 9.5 9-5.5 9 5.5z",
+    "M5.5 10v7m4.3-7v7m4.4-7v7m4.3-7v7M3 20h18",
+];
+
 struct Ideal;
 
 impl Method for Ideal {
     fn describe() -> Description {
-        Description {
-            id: "ideal".into(),
-            label: "iDEAL | Wero".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            currencies: CURRENCIES.map(Into::into).into(),
-        }
+        Description::new(
+            "ideal",
+            "iDEAL | Wero",
+            env!("CARGO_PKG_VERSION"),
+            &CURRENCIES,
+        )
+        .translated(&TRANSLATIONS)
+        .drawn(&ICON)
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

@@ -29,16 +29,55 @@ const MINIMUM: u64 = 1;
 const MAXIMUM_PEOPLE: u64 = units(10_000);
 const MAXIMUM_BUSINESSES: u64 = units(25_000);
 
+const TRANSLATIONS: [(&str, &str, &str); 6] = [
+    (
+        "en",
+        "Interac e-Transfer",
+        "From your Canadian bank account.",
+    ),
+    (
+        "de",
+        "Interac e-Transfer",
+        "Von Ihrem kanadischen Bankkonto.",
+    ),
+    (
+        "es",
+        "Interac e-Transfer",
+        "Desde su cuenta bancaria canadiense.",
+    ),
+    (
+        "fr",
+        "Virement Interac",
+        "Depuis votre compte bancaire canadien.",
+    ),
+    (
+        "nl",
+        "Interac e-Transfer",
+        "Vanaf uw Canadese bankrekening.",
+    ),
+    (
+        "pt",
+        "Interac e-Transfer",
+        "Da sua conta bancária canadiana.",
+    ),
+];
+const ICON: [&str; 2] = [
+    "m3 9.5 9-5.5 9 5.5z",
+    "M5.5 10v7m4.3-7v7m4.4-7v7m4.3-7v7M3 20h18",
+];
+
 struct Interac;
 
 impl Method for Interac {
     fn describe() -> Description {
-        Description {
-            id: "interac".into(),
-            label: "Interac e-Transfer".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            currencies: CURRENCIES.map(Into::into).into(),
-        }
+        Description::new(
+            "interac",
+            "Interac e-Transfer",
+            env!("CARGO_PKG_VERSION"),
+            &CURRENCIES,
+        )
+        .translated(&TRANSLATIONS)
+        .drawn(&ICON)
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

@@ -50,16 +50,17 @@ const MARKETS: [(&str, &str, Option<u64>); 26] = [
     ("US", "USD", None),
 ];
 
+const ICON: [&str; 3] = [
+    "M6 5h12a2.5 2.5 0 0 1 2.5 2.5V18a2.5 2.5 0 0 1-2.5 2.5H6A2.5 2.5 0 0 1 3.5 18V7.5A2.5 2.5 0 0 1 6 5z",
+    "M3.5 10h17M8 2.5v4m8-4v4",
+    "m9 15.2 2.2 2.2 4-3.9",
+];
+
 struct Klarna;
 
 impl Method for Klarna {
     fn describe() -> Description {
-        Description {
-            id: "klarna".into(),
-            label: "Klarna".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            currencies: currencies().into_iter().map(Into::into).collect(),
-        }
+        Description::new("klarna", "Klarna", env!("CARGO_PKG_VERSION"), &currencies()).drawn(&ICON)
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

@@ -34,16 +34,16 @@ const WITHOUT_DECIMALS: [&str; 1] = ["HUF"];
 /// In US cents.
 const MAXIMUM_USD: u64 = units(60_000);
 
+const ICON: [&str; 2] = [
+    "M18.5 8V6a1.5 1.5 0 0 0-1.8-1.5L5 6.6A2 2 0 0 0 3.5 8.5V18a2 2 0 0 0 2 2h13a2 2 0 0 0 2-2v-8a2 2 0 0 0-2-2H4",
+    "M16.5 14v.1",
+];
+
 struct Paypal;
 
 impl Method for Paypal {
     fn describe() -> Description {
-        Description {
-            id: "paypal".into(),
-            label: "PayPal".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            currencies: CURRENCIES.map(Into::into).into(),
-        }
+        Description::new("paypal", "PayPal", env!("CARGO_PKG_VERSION"), &CURRENCIES).drawn(&ICON)
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

@@ -28,16 +28,22 @@ const CURRENCIES: [&str; 14] = [
     "ZAR",
 ];
 
+const ICON: [&str; 2] = [
+    "M20 8.5A8.5 8.5 0 0 0 4.5 8M4 15.5A8.5 8.5 0 0 0 19.5 16",
+    "M4 4v4h4m12 12v-4h-4",
+];
+
 struct Revolut;
 
 impl Method for Revolut {
     fn describe() -> Description {
-        Description {
-            id: "revolut".into(),
-            label: "Revolut Pay".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            currencies: CURRENCIES.map(Into::into).into(),
-        }
+        Description::new(
+            "revolut",
+            "Revolut Pay",
+            env!("CARGO_PKG_VERSION"),
+            &CURRENCIES,
+        )
+        .drawn(&ICON)
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

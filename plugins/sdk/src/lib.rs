@@ -64,7 +64,7 @@ pub mod bindings {
 
 /// Makes a type that implements [`method::Method`] the module's answer.
 ///
-/// The component's symbols exist on wasm32 only: their names (`kassette:plugin/routing@0.1.0#rank`)
+/// The component's symbols exist on wasm32 only: their names (`kassette:plugin/routing@0.2.0#rank`)
 /// break a native linker, and two modules in one test would define them twice. Elsewhere the macro
 /// only checks that the trait is implemented.
 #[macro_export]
@@ -103,15 +103,15 @@ macro_rules! forward_provider {
         fn start(
             account: $crate::provider::Account,
             attempt: $crate::provider::Attempt,
-        ) -> Result<$crate::provider::Started, $crate::provider::Failure> {
+        ) -> Result<$crate::provider::Started, $crate::provider::StartFailure> {
             start::start(&account, &attempt)
         }
     };
     (@callback) => {
         fn callback(
             account: $crate::provider::Account,
-            incoming: $crate::provider::Incoming,
-        ) -> Result<$crate::provider::Acknowledged, $crate::provider::Refused> {
+            incoming: $crate::provider::CallbackRequest,
+        ) -> Result<$crate::provider::CallbackReply, $crate::provider::CallbackFailure> {
             callback::read(&account, &incoming)
         }
     };
@@ -120,11 +120,11 @@ macro_rules! forward_provider {
             account: $crate::provider::Account,
             attempt: $crate::provider::Attempt,
             reference: Option<String>,
-            wish: $crate::provider::Wish,
+            purpose: $crate::provider::QueryPurpose,
             returned: Option<String>,
         ) -> Result<$crate::provider::Report, $crate::provider::QueryFailure> {
             let (reference, returned) = (reference.as_deref(), returned.as_deref());
-            query::query(&account, &attempt, reference, wish, returned)
+            query::query(&account, &attempt, reference, purpose, returned)
         }
     };
     ($($name:ident),+) => {

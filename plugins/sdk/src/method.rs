@@ -8,12 +8,8 @@
 //!
 //! impl Method for Ideal {
 //!     fn describe() -> Description {
-//!         Description {
-//!             id: "ideal".into(),
-//!             label: "iDEAL | Wero".into(),
-//!             version: "1.0.0".into(),
-//!             currencies: vec!["EUR".into()],
-//!         }
+//!         Description::new("ideal", "iDEAL | Wero", "1.0.0", &["EUR"])
+//!             .translated(&[("nl", "iDEAL | Wero", "Betaal met de app van uw bank.")])
 //!     }
 //!
 //!     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
@@ -26,11 +22,47 @@
 //! # fn main() {}
 //! ```
 pub use crate::bindings::method::exports::kassette::plugin::routing::{
-    Availability, Candidate, Context, Environment, Ground, Guest as Method, Health,
-    Method as Description, Refusal, Setting, Verdict,
+    Availability, Candidate, Context, Description, Environment, Ground, Guest as Method, Health,
+    Refusal, Setting, Shape, Translation, Verdict,
 };
 pub use crate::bindings::method::kassette::plugin::log::Level;
 pub use crate::export_method as export;
+
+impl Description {
+    /// A method that can be paid in these currencies; in every currency where none is named.
+    #[must_use]
+    pub fn new(id: &str, label: &str, version: &str, currencies: &[&str]) -> Self {
+        Self {
+            id: id.to_owned(),
+            label: label.to_owned(),
+            version: version.to_owned(),
+            currencies: currencies.iter().map(|&code| code.to_owned()).collect(),
+            translations: Vec::new(),
+            icon: Vec::new(),
+        }
+    }
+
+    /// With what the payer reads: language, label and a note, which may be empty.
+    #[must_use]
+    pub fn translated(mut self, translations: &[(&str, &str, &str)]) -> Self {
+        let translation = |&(language, label, note): &(&str, &str, &str)| Translation {
+            language: language.to_owned(),
+            label: label.to_owned(),
+            note: (!note.is_empty()).then(|| note.to_owned()),
+        };
+        self.translations
+            .extend(translations.iter().map(translation));
+        self
+    }
+
+    /// With a drawing of lines, each the data of an SVG path on a square of 24 by 24.
+    #[must_use]
+    pub fn drawn(mut self, lines: &[&str]) -> Self {
+        let lines = lines.iter().map(|&line| Shape::Line(line.to_owned()));
+        self.icon.extend(lines);
+        self
+    }
+}
 
 /// Write one line for the operator; see `log.write` in the WIT. Natively a no-op.
 pub fn log(level: Level, message: &str) {

@@ -9,11 +9,11 @@ pub mod http;
 pub mod secrets;
 
 pub use crate::bindings::provider::exports::kassette::plugin::payments::{
-    Account, Acknowledged, Action, Attempt, Condition, Dispute, DisputeState, Encoding,
-    Environment, Failure, Form, Guest as Provider, Header, Incoming, Instructions, Kind, Money,
-    Need, Notice, Open, Particulars, Payer, Provider as Description, QueryFailure, Question,
-    Refund, RefundState, Refused, Report, SecretNeed, Service, Setting, Settlement, Started,
-    Status, Subject, Verb, Wish,
+    Account, Action, Attempt, CallbackFailure, CallbackReply, CallbackRequest, Condition,
+    Description, Dispute, DisputeState, Encoding, Environment, Form, Guest as Provider, Header,
+    Instructions, Money, Notice, Open, Particulars, Payer, QueryFailure, QueryPurpose, Question,
+    QuestionKind, Refund, RefundState, Report, SecretSpec, Service, Setting, SettingSpec,
+    Settlement, StartFailure, Started, Status, Subject, Verb,
 };
 pub use crate::bindings::provider::kassette::plugin::log::Level;
 pub use crate::export_provider as export;

@@ -2,12 +2,12 @@
 //! the answers for method modules.
 //!
 //! ```
-//! use kassette_plugin::provider::http::{self, Failure, Request, Response, Verb};
+//! use kassette_plugin::provider::http::{self, SendFailure, Request, Response, Verb};
 //! use kassette_plugin::testing::{self, Host};
 //!
 //! struct Teapot;
 //! impl Host for Teapot {
-//!     fn send(&mut self, _: &Request) -> Result<Response, Failure> {
+//!     fn send(&mut self, _: &Request) -> Result<Response, SendFailure> {
 //!         Ok(Response { status: 418, headers: vec![], body: vec![] })
 //!     }
 //! }

@@ -29,16 +29,31 @@ const UPI_MAXIMUM: u64 = units(100_000);
 const UPI_VERIFIED_MAXIMUM: u64 = units(500_000);
 const IMPS_MAXIMUM: u64 = units(500_000);
 
+const TRANSLATIONS: [(&str, &str, &str); 6] = [
+    ("en", "UPI / IMPS", "From your Indian bank account."),
+    ("de", "UPI / IMPS", "Von Ihrem indischen Bankkonto."),
+    ("es", "UPI / IMPS", "Desde su cuenta bancaria india."),
+    ("fr", "UPI / IMPS", "Depuis votre compte bancaire indien."),
+    ("nl", "UPI / IMPS", "Vanaf uw Indiase bankrekening."),
+    ("pt", "UPI / IMPS", "Da sua conta bancária indiana."),
+];
+const ICON: [&str; 2] = [
+    "M4 8V5.5A1.5 1.5 0 0 1 5.5 4H8m8 0h2.5A1.5 1.5 0 0 1 20 5.5V8m0 8v2.5a1.5 1.5 0 0 1-1.5 1.5H16m-8 0H5.5A1.5 1.5 0 0 1 4 18.5V16",
+    "M8 8h3v3H8zM13.5 13.5H16V16h-2.5zM14 8h2M8 14.5V16h1.5",
+];
+
 struct UpiImps;
 
 impl Method for UpiImps {
     fn describe() -> Description {
-        Description {
-            id: "upi_imps".into(),
-            label: "UPI / IMPS".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            currencies: CURRENCIES.map(Into::into).into(),
-        }
+        Description::new(
+            "upi_imps",
+            "UPI / IMPS",
+            env!("CARGO_PKG_VERSION"),
+            &CURRENCIES,
+        )
+        .translated(&TRANSLATIONS)
+        .drawn(&ICON)
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

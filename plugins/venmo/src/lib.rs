@@ -25,16 +25,26 @@ const CURRENCIES: [&str; 1] = ["USD"];
 const MAXIMUM_VERIFIED: u64 = units(7_000);
 const MAXIMUM_ANY: u64 = units(299) + 99;
 
+const TRANSLATIONS: [(&str, &str, &str); 6] = [
+    ("en", "Venmo", "Confirm in the Venmo app."),
+    ("de", "Venmo", "Bestätigen Sie in der Venmo-App."),
+    ("es", "Venmo", "Confírmelo en la aplicación de Venmo."),
+    ("fr", "Venmo", "Confirmez dans l’application Venmo."),
+    ("nl", "Venmo", "Bevestig in de Venmo-app."),
+    ("pt", "Venmo", "Confirme na aplicação Venmo."),
+];
+const ICON: [&str; 2] = [
+    "M4.5 8a3.5 3.5 0 1 0 7 0 3.5 3.5 0 1 0-7 0z",
+    "M2 19.5c.3-3.5 2.7-5.5 6-5.5 1.5 0 2.7.4 3.7 1.1M14 17.5h7m-2.8-2.8 2.8 2.8-2.8 2.8",
+];
+
 struct Venmo;
 
 impl Method for Venmo {
     fn describe() -> Description {
-        Description {
-            id: "venmo".into(),
-            label: "Venmo".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            currencies: CURRENCIES.map(Into::into).into(),
-        }
+        Description::new("venmo", "Venmo", env!("CARGO_PKG_VERSION"), &CURRENCIES)
+            .translated(&TRANSLATIONS)
+            .drawn(&ICON)
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

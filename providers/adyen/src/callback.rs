@@ -4,7 +4,9 @@
 //! all that a repeated one can do is to say again what was true.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::secrets;
-use kassette_plugin::provider::{Account, Acknowledged, Environment, Incoming, Refused, Verb};
+use kassette_plugin::provider::{
+    Account, CallbackFailure, CallbackReply, CallbackRequest, Environment, Verb,
+};
 
 use crate::api;
 use crate::events;
@@ -14,12 +16,17 @@ use crate::notification::{self, HMAC_KEY, Item, Unbelieved};
 const ITEMS: usize = 64;
 
 /// Verifies and reads one notification.
-pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledged, Refused> {
+pub(crate) fn read(
+    account: &Account,
+    incoming: &CallbackRequest,
+) -> Result<CallbackReply, CallbackFailure> {
     if !matches!(incoming.verb, Verb::Post) {
         return Err(malformed("not a POST"));
     }
     if !secrets::ready(HMAC_KEY) {
-        return Err(Refused::Later(format!("secret {HMAC_KEY} is missing")));
+        return Err(CallbackFailure::Later(format!(
+            "secret {HMAC_KEY} is missing"
+        )));
     }
     let body = Json::parse(&incoming.body).ok_or_else(|| malformed("the body cannot be read"))?;
     let items = match body.get("notificationItems") {
@@ -31,7 +38,7 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
         .map(notification::read)
         .collect::<Result<_, _>>()
         .map_err(|unbelieved| match unbelieved {
-            Unbelieved::Forged => Refused::Forged("a signature is missing or wrong".into()),
+            Unbelieved::Forged => CallbackFailure::Forged("a signature is missing or wrong".into()),
             Unbelieved::Malformed => malformed("an item cannot be read"),
         })?;
     let live = body.get("live").and_then(Json::text);
@@ -52,7 +59,7 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
             notices.extend(events::news(account, item)?);
         }
     }
-    Ok(Acknowledged {
+    Ok(CallbackReply {
         notices,
         status: 200,
         media_type: "text/plain".into(),
@@ -68,8 +75,8 @@ fn is_attempt(reference: &str) -> bool {
             .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-fn malformed(why: &str) -> Refused {
-    Refused::Malformed(why.into())
+fn malformed(why: &str) -> CallbackFailure {
+    CallbackFailure::Malformed(why.into())
 }
 
 #[cfg(test)]
@@ -83,9 +90,9 @@ pub(crate) mod tests {
     use kassette_plugin::testing::with_host;
     use serde_json::{Value, json};
 
-    fn incoming(items: &[Value]) -> Incoming {
+    fn incoming(items: &[Value]) -> CallbackRequest {
         let items: Vec<&Value> = items.iter().collect();
-        Incoming {
+        CallbackRequest {
             verb: Verb::Post,
             path: String::new(),
             query: String::new(),
@@ -150,7 +157,7 @@ pub(crate) mod tests {
         let extra = json!({ "paymentLinkId": "PL61C53A8B97E6915A" });
         let item = signed_item("AUTHORISATION", false, "", extra);
         let answer = with_host(Keyed, || read(&account(), &incoming(&[item])));
-        assert!(matches!(answer, Err(Refused::Later(_))));
+        assert!(matches!(answer, Err(CallbackFailure::Later(_))));
     }
 
     #[test]
@@ -159,7 +166,7 @@ pub(crate) mod tests {
         let mut bad = good.clone();
         bad["NotificationRequestItem"]["amount"]["value"] = json!(1);
         let answer = with_host(Keyed, || read(&account(), &incoming(&[good, bad])));
-        assert!(matches!(answer, Err(Refused::Forged(_))));
+        assert!(matches!(answer, Err(CallbackFailure::Forged(_))));
     }
 
     #[test]
@@ -172,19 +179,19 @@ pub(crate) mod tests {
         for odd in [
             incoming(&[]),
             live,
-            Incoming {
+            CallbackRequest {
                 verb: Verb::Get,
                 ..incoming(&[])
             },
         ] {
             let answer = with_host(Keyed, || read(&account(), &odd));
-            assert!(matches!(answer, Err(Refused::Malformed(_))));
+            assert!(matches!(answer, Err(CallbackFailure::Malformed(_))));
         }
     }
 
     #[test]
     fn without_the_key_adyen_is_asked_to_come_again() {
         let answer = read(&account(), &incoming(&[]));
-        assert!(matches!(answer, Err(Refused::Later(_))));
+        assert!(matches!(answer, Err(CallbackFailure::Later(_))));
     }
 }

@@ -1,6 +1,6 @@
 //! What each event of a believed notification reports.
 use kassette_plugin::provider::{
-    Account, Dispute, DisputeState, Notice, Refund, RefundState, Refused, Report, Subject,
+    Account, CallbackFailure, Dispute, DisputeState, Notice, Refund, RefundState, Report, Subject,
 };
 
 use crate::known::{Payment, Stage};
@@ -9,7 +9,7 @@ use crate::wire::is_plain;
 use crate::{methods, refusal};
 
 /// What an item says of our attempt; nothing for events that do not matter.
-pub(crate) fn news(account: &Account, item: &Item) -> Result<Vec<Notice>, Refused> {
+pub(crate) fn news(account: &Account, item: &Item) -> Result<Vec<Notice>, CallbackFailure> {
     let notice = |report: Option<Report>| Notice {
         about: Subject::Attempt(item.reference.clone()),
         reference: None,

@@ -37,7 +37,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Encoding, Need, Provider, SecretNeed,
+    Account, Condition, Description, Encoding, Provider, SecretSpec, SettingSpec,
 };
 
 /// The module's answers.
@@ -51,34 +51,34 @@ impl Provider for Adyen {
             version: env!("CARGO_PKG_VERSION").into(),
             services: methods::services(),
             settings: vec![
-                Need::required(
+                SettingSpec::required(
                     api::MERCHANT_ACCOUNT,
                     "Name of the merchant account that is paid. Customer Area: the account \
                      switcher at the top left, or Settings, Merchant accounts",
                 ),
-                Need::optional(
+                SettingSpec::optional(
                     api::LIVE_URL_PREFIX,
                     "What the company's live addresses begin with, needed in live. Customer Area \
                      of the live environment: Developers, API URLs, Prefix",
                 ),
-                Need::optional(
+                SettingSpec::optional(
                     refusal::KEEP_OPEN,
                     "Whether the payer may try again at Adyen's page after a card was refused: true \
                      (default) or false. Their coming back ends the attempt in any case",
                 ),
-                Need::optional(
+                SettingSpec::optional(
                     BASE_URL,
                     "Another address for Checkout than Adyen's own, without /v72; left out for a \
                      real account",
                 ),
             ],
             secrets: vec![
-                SecretNeed::text(
+                SecretSpec::text(
                     api::API_KEY,
                     "API key of a credential with the roles Checkout webservice and Pay by Link. \
                      Customer Area: Developers, API credentials, Server settings, Authentication",
                 ),
-                SecretNeed::encoded(
+                SecretSpec::encoded(
                     notification::HMAC_KEY,
                     Encoding::Hex,
                     "HMAC key of the standard webhook that posts to this account's callback \

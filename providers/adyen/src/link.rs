@@ -8,7 +8,7 @@
 use kassette_plugin::json::object;
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{
-    Account, Attempt, Money, Particulars, QueryFailure, Report, Settlement, Status, Wish,
+    Account, Attempt, Money, Particulars, QueryFailure, QueryPurpose, Report, Settlement, Status,
 };
 
 use crate::wire::{self, Link, LinkStatus};
@@ -25,11 +25,11 @@ pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     id: &str,
-    wish: Wish,
+    purpose: QueryPurpose,
 ) -> Result<Report, QueryFailure> {
     let link = fetch(account, id)?;
     if is_of(&link, account, &attempt.id) {
-        Ok(of_link(link, wish, account.now))
+        Ok(of_link(link, purpose, account.now))
     } else {
         Err(payment::unavailable("the link belongs to another attempt"))
     }
@@ -83,7 +83,7 @@ fn read(answer: &Answer) -> Result<Link, QueryFailure> {
 }
 
 /// What a link proves by itself.
-fn of_link(link: Link, wish: Wish, now: u64) -> Report {
+fn of_link(link: Link, purpose: QueryPurpose, now: u64) -> Report {
     let over = |since: Option<u64>, for_ms: u64| {
         since.is_some_and(|since| now >= since.saturating_add(for_ms))
     };
@@ -103,7 +103,7 @@ fn of_link(link: Link, wish: Wish, now: u64) -> Report {
             report(link, Status::Processing, 0, detail)
         }
         LinkStatus::Expired if over(expired_at(&link, now), UNDER_WAY_MS) => {
-            let status = if wish == Wish::Close {
+            let status = if purpose == QueryPurpose::Cancel {
                 Status::Declined
             } else {
                 Status::Expired
@@ -161,22 +161,34 @@ mod tests {
     #[test]
     fn a_link_that_can_be_paid_or_may_have_been_is_never_over() {
         for status in ["active", "paymentPending"] {
-            for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-                let report = of_link(link(status, None), wish, END + UNDER_WAY_MS);
+            for purpose in [
+                QueryPurpose::Capture,
+                QueryPurpose::Sync,
+                QueryPurpose::Cancel,
+            ] {
+                let report = of_link(link(status, None), purpose, END + UNDER_WAY_MS);
                 assert_eq!(report.status, Status::Pending, "{status}");
             }
         }
-        for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-            let report = of_link(link("expired", None), wish, END + UNDER_WAY_MS - 1);
+        for purpose in [
+            QueryPurpose::Capture,
+            QueryPurpose::Sync,
+            QueryPurpose::Cancel,
+        ] {
+            let report = of_link(link("expired", None), purpose, END + UNDER_WAY_MS - 1);
             assert_eq!(report.status, Status::Pending);
         }
     }
 
     #[test]
     fn a_link_is_over_once_no_payment_can_be_under_way() {
-        let at = |now, updated| of_link(link("expired", updated), Wish::Look, now).status;
+        let at = |now, updated| of_link(link("expired", updated), QueryPurpose::Sync, now).status;
         assert_eq!(at(END + UNDER_WAY_MS, None), Status::Expired);
-        let closed = of_link(link("expired", None), Wish::Close, END + UNDER_WAY_MS);
+        let closed = of_link(
+            link("expired", None),
+            QueryPurpose::Cancel,
+            END + UNDER_WAY_MS,
+        );
         assert_eq!(closed.status, Status::Declined);
         // Expired by hand an hour before its time, at 07:00.
         let early = Some("2027-01-15T07:00:00Z");
@@ -190,9 +202,9 @@ mod tests {
     #[test]
     fn a_paid_links_own_word_is_taken_where_no_news_comes() {
         for (status, updated) in [("completed", None), ("paid", Some("2027-01-15T08:00:00Z"))] {
-            let soon = of_link(link(status, updated), Wish::Look, END + NEWS_MS - 1);
+            let soon = of_link(link(status, updated), QueryPurpose::Sync, END + NEWS_MS - 1);
             assert_eq!((soon.status, soon.received.amount), (Status::Processing, 0));
-            let late = of_link(link(status, updated), Wish::Look, END + NEWS_MS);
+            let late = of_link(link(status, updated), QueryPurpose::Sync, END + NEWS_MS);
             assert_eq!(
                 (late.status, late.settlement, late.received.amount),
                 (Status::Completed, Settlement::Confirmed, 4990)

@@ -1,7 +1,7 @@
 //! What is done with a payment of which notifications or a session's result have told.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Wish};
+use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Report};
 
 use crate::known::{Payment, Stage};
 use crate::wire::{self, Problem};
@@ -10,34 +10,36 @@ use crate::{api, methods, start};
 /// Adyen's number for a modification of a payment that it does not know.
 const NO_PAYMENT: &str = "167";
 
-/// Fulfils the wish and tells.
+/// Fulfils the purpose and tells.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     payment: &Payment,
-    wish: Wish,
+    purpose: QueryPurpose,
 ) -> Result<Report, QueryFailure> {
     let by_us = methods::is_captured_by_us(&attempt.method);
-    let mut report = match (&payment.stage, wish) {
+    let mut report = match (&payment.stage, purpose) {
         (Stage::Captured, _) => payment.captured("CAPTURE"),
         (Stage::Cancelled, _) => payment.cancelled("cancelled"),
         (Stage::Noted, _) => payment.beside("notifications alone tell more of this payment"),
         (Stage::Authorised(_) | Stage::Refused(_), _) if !by_us => {
             payment.captured("AUTHORISATION of a method that takes the money at once")
         }
-        (Stage::Authorised(refused), Wish::Finish) => {
+        (Stage::Authorised(refused), QueryPurpose::Capture) => {
             capture(account, attempt, payment, refused.as_deref())?
         }
         // A capture of its own: the first one's key has the first one's answer.
-        (Stage::Refused(capture_id), Wish::Finish) => {
+        (Stage::Refused(capture_id), QueryPurpose::Capture) => {
             let again = payment.at(Stage::Authorised(Some(capture_id.clone())));
             capture(account, attempt, &again, Some(capture_id))?
         }
-        (Stage::Authorised(_) | Stage::Refused(_), Wish::Close) => {
+        (Stage::Authorised(_) | Stage::Refused(_), QueryPurpose::Cancel) => {
             cancel(account, attempt, payment)?
         }
-        (Stage::Authorised(_), Wish::Look) => payment.authorised("AUTHORISATION"),
-        (Stage::Refused(_), Wish::Look) => payment.review("CAPTURE refused, still authorised"),
+        (Stage::Authorised(_), QueryPurpose::Sync) => payment.authorised("AUTHORISATION"),
+        (Stage::Refused(_), QueryPurpose::Sync) => {
+            payment.review("CAPTURE refused, still authorised")
+        }
     };
     let word = match payment.stage {
         Stage::Authorised(_) | Stage::Refused(_) => Some("Authorised"),
@@ -136,7 +138,7 @@ mod tests {
     use crate::tests::{account, attempt};
     use kassette_plugin::provider::{Money, Settlement, Status};
 
-    fn of(method: &str, stage: Stage, wish: Wish) -> Result<Report, QueryFailure> {
+    fn of(method: &str, stage: Stage, purpose: QueryPurpose) -> Result<Report, QueryFailure> {
         let payment = Payment {
             psp_reference: "993617898204183D".into(),
             amount: Money {
@@ -145,14 +147,18 @@ mod tests {
             },
             stage,
         };
-        query(&account(), &attempt(method), &payment, wish)
+        query(&account(), &attempt(method), &payment, purpose)
     }
 
     #[test]
     fn an_authorisation_proves_money_only_where_the_method_takes_it_at_once() {
         for method in ["ideal", "upi_imps"] {
-            for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-                let report = of(method, Stage::Authorised(None), wish).unwrap();
+            for purpose in [
+                QueryPurpose::Capture,
+                QueryPurpose::Sync,
+                QueryPurpose::Cancel,
+            ] {
+                let report = of(method, Stage::Authorised(None), purpose).unwrap();
                 assert_eq!(
                     (report.status, report.settlement, report.received.amount),
                     (Status::Completed, Settlement::Confirmed, 4990),
@@ -161,7 +167,7 @@ mod tests {
             }
         }
         for method in ["credit_card", "klarna", "paypal"] {
-            let report = of(method, Stage::Authorised(None), Wish::Look).unwrap();
+            let report = of(method, Stage::Authorised(None), QueryPurpose::Sync).unwrap();
             assert_eq!(
                 (report.status, report.settlement),
                 (Status::Processing, Settlement::Pending),
@@ -169,9 +175,9 @@ mod tests {
             );
             assert_eq!(report.particulars.references, ["993617898204183D"]);
             // Both need a request, and there is no network here.
-            for wish in [Wish::Finish, Wish::Close] {
+            for purpose in [QueryPurpose::Capture, QueryPurpose::Cancel] {
                 assert!(
-                    of(method, Stage::Authorised(None), wish).is_err(),
+                    of(method, Stage::Authorised(None), purpose).is_err(),
                     "{method}"
                 );
             }
@@ -180,8 +186,12 @@ mod tests {
 
     #[test]
     fn what_was_noted_beside_a_payment_ends_nothing() {
-        for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-            let report = of("credit_card", Stage::Noted, wish).unwrap();
+        for purpose in [
+            QueryPurpose::Capture,
+            QueryPurpose::Sync,
+            QueryPurpose::Cancel,
+        ] {
+            let report = of("credit_card", Stage::Noted, purpose).unwrap();
             assert_eq!(
                 (report.status, report.received.amount),
                 (Status::Pending, 0)
@@ -192,7 +202,7 @@ mod tests {
     #[test]
     fn a_refused_capture_is_for_a_person() {
         let stage = Stage::Refused("853617894906488A".into());
-        let report = of("credit_card", stage, Wish::Look).unwrap();
+        let report = of("credit_card", stage, QueryPurpose::Sync).unwrap();
         assert_eq!(report.status, Status::Review);
         assert!(report.reference.ends_with("/refused/853617894906488A"));
     }

@@ -1,17 +1,17 @@
 //! Asking where an attempt stands: of its page, or of the payment that is known to be made there.
 use kassette_plugin::json::object;
 use kassette_plugin::provider::call::{Answer, Broken};
-use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Wish};
+use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Report};
 
 use crate::known::Known;
 use crate::{api, link, methods, payment, session, start, wire};
 
-/// Fulfils the wish and tells.
+/// Fulfils the purpose and tells.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
-    wish: Wish,
+    purpose: QueryPurpose,
     returned: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let known = match reference {
@@ -20,7 +20,7 @@ pub(crate) fn query(
         None => {
             let id = recover(account, attempt)?;
             let is_link = !methods::is_captured_by_us(&attempt.method);
-            if is_link && wish == Wish::Close {
+            if is_link && purpose == QueryPurpose::Cancel {
                 // Its address reached no payer.
                 let ended = link::end(account, &attempt.id, &id, "link expired")?;
                 return ended.ok_or_else(|| payment::unavailable("the link is not expired"));
@@ -29,11 +29,11 @@ pub(crate) fn query(
         }
     };
     match known {
-        Known::Payment(known) => payment::query(account, attempt, &known, wish),
+        Known::Payment(known) => payment::query(account, attempt, &known, purpose),
         Known::Page(id) if methods::is_captured_by_us(&attempt.method) => {
-            session::query(account, attempt, &id, wish, returned)
+            session::query(account, attempt, &id, purpose, returned)
         }
-        Known::Page(id) => link::query(account, attempt, &id, wish),
+        Known::Page(id) => link::query(account, attempt, &id, purpose),
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
             &account(),
             &attempt("ideal"),
             Some("../x"),
-            Wish::Look,
+            QueryPurpose::Sync,
             None,
         );
         assert!(matches!(odd, Err(QueryFailure::Unavailable(_))));

@@ -1,5 +1,5 @@
 //! A try of the payer's that was refused: what becomes of the page on which it was made.
-use kassette_plugin::provider::{Account, QueryFailure, Refused, Report, Status};
+use kassette_plugin::provider::{Account, CallbackFailure, QueryFailure, Report, Status};
 use kassette_plugin::settings;
 
 use crate::known::{Payment, Stage};
@@ -19,7 +19,7 @@ pub(crate) fn heard(
     account: &Account,
     item: &Item,
     payment: &Payment,
-) -> Result<Option<Report>, Refused> {
+) -> Result<Option<Report>, CallbackFailure> {
     const DETAIL: &str = "AUTHORISATION refused";
     let told = |mut report: Report| {
         report.particulars.reason.clone_from(&item.hints.reason);
@@ -31,12 +31,12 @@ pub(crate) fn heard(
         return match link::end(account, &item.reference, &link, DETAIL) {
             Ok(report) => Ok(report.map(told)),
             // Sent again, once Adyen can be asked.
-            Err(QueryFailure::Unavailable(why)) => Err(Refused::Later(why)),
+            Err(QueryFailure::Unavailable(why)) => Err(CallbackFailure::Later(why)),
             Err(QueryFailure::Absent) => Ok(None),
         };
     }
     let keep_open = settings::flag(&account.settings, KEEP_OPEN, true)
-        .map_err(|refusal| Refused::Later(refusal.detail))?;
+        .map_err(|refusal| CallbackFailure::Later(refusal.detail))?;
     let report = payment.at(Stage::Cancelled).cancelled(DETAIL);
     Ok(match (keep_open, of(&item.hints.session)) {
         (false, _) => Some(told(Report {

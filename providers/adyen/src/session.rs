@@ -6,7 +6,7 @@
 //! that nothing but this module asks for, once it knows the payment's id.
 use kassette_plugin::json::object;
 use kassette_plugin::provider::{
-    Account, Attempt, Money, Particulars, QueryFailure, Report, Settlement, Status, Wish,
+    Account, Attempt, Money, Particulars, QueryFailure, QueryPurpose, Report, Settlement, Status,
 };
 
 use crate::known::{Payment, Stage};
@@ -16,12 +16,12 @@ use crate::{api, payment, start};
 /// Longest result that is handed on: the host takes addresses of 8 KiB.
 const RESULT: usize = 6 * 1024;
 
-/// Fulfils the wish and tells.
+/// Fulfils the purpose and tells.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     id: &str,
-    wish: Wish,
+    purpose: QueryPurpose,
     returned: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let told = match returned.and_then(result_of) {
@@ -29,17 +29,17 @@ pub(crate) fn query(
         None => None,
     };
     let Some(told) = told else {
-        if wish == Wish::Close {
+        if purpose == QueryPurpose::Cancel {
             void(account, attempt)?;
             return Ok(unpaid(attempt, id, Status::Declined, "closed"));
         }
         return Ok(unpaid(attempt, id, Status::Pending, "session open"));
     };
     if let Some(payment) = paid(&told) {
-        let mut report = if told.manual_review && wish == Wish::Look {
+        let mut report = if told.manual_review && purpose == QueryPurpose::Sync {
             payment.review("authorised, in manual review")
         } else {
-            payment::query(account, attempt, &payment, wish)?
+            payment::query(account, attempt, &payment, purpose)?
         };
         report.particulars.instrument = told.instrument;
         return Ok(report);
@@ -53,12 +53,12 @@ pub(crate) fn query(
         SessionStatus::Canceled => (Status::Declined, "canceled"),
         SessionStatus::Expired => (Status::Expired, "expired"),
     };
-    let status = match (status, wish) {
-        (Status::Pending | Status::Processing, Wish::Close) => {
+    let status = match (status, purpose) {
+        (Status::Pending | Status::Processing, QueryPurpose::Cancel) => {
             void(account, attempt)?;
             Status::Declined
         }
-        (Status::Expired, Wish::Close) => Status::Declined,
+        (Status::Expired, QueryPurpose::Cancel) => Status::Declined,
         _ => status,
     };
     Ok(unpaid(attempt, id, status, word))
@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn a_session_that_nothing_is_known_of_waits_for_its_payer() {
-        for wish in [Wish::Look, Wish::Finish] {
-            let report = query(&account(), &attempt("credit_card"), "CS1", wish, None).unwrap();
+        for purpose in [QueryPurpose::Sync, QueryPurpose::Capture] {
+            let report = query(&account(), &attempt("credit_card"), "CS1", purpose, None).unwrap();
             assert_eq!(
                 (
                     report.status,
@@ -185,7 +185,7 @@ mod tests {
             &account(),
             &attempt("credit_card"),
             "CS1",
-            Wish::Close,
+            QueryPurpose::Cancel,
             None,
         );
         assert!(closed.is_err());

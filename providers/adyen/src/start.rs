@@ -2,7 +2,7 @@
 //! refusal proves.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::{Answer, Broken};
-use kassette_plugin::provider::{Account, Action, Attempt, Failure, Money, Open, Started};
+use kassette_plugin::provider::{Account, Action, Attempt, Money, Open, StartFailure, Started};
 use kassette_plugin::time;
 
 use crate::wire::{self, Problem};
@@ -27,7 +27,7 @@ pub(crate) struct Page {
 
 /// Creates the page, or finds the one that an earlier call made: Adyen answers a repeated key with its
 /// first answer.
-pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
+pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     opened(&create(account, attempt)?, account, attempt)
 }
 
@@ -124,13 +124,13 @@ fn description(attempt: &Attempt) -> String {
 }
 
 /// Goes on with the answer.
-fn opened(answer: &Answer, account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
+fn opened(answer: &Answer, account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     if answer.status != 201 {
         return Err(refused(&wire::problem(answer)));
     }
     let page = page(answer, account, attempt)
         .filter(|page| page.due == attempt.due)
-        .ok_or_else(|| Failure::Uncertain("the answer is not about this attempt".into()))?;
+        .ok_or_else(|| StartFailure::Uncertain("the answer is not about this attempt".into()))?;
     Ok(Started::Open(Open {
         reference: page.id,
         action: Action::Redirect(page.url),
@@ -163,15 +163,15 @@ pub(crate) fn page(answer: &Answer, account: &Account, attempt: &Attempt) -> Opt
 }
 
 /// What a refusal proves.
-fn refused(problem: &Problem) -> Failure {
+fn refused(problem: &Problem) -> StartFailure {
     let why = problem.to_string();
     match problem.status {
         // The same key is being worked on.
-        422 if problem.code == IN_PROGRESS => Failure::Uncertain(why),
+        422 if problem.code == IN_PROGRESS => StartFailure::Uncertain(why),
         // The request was refused, or not looked at. Another provider need not refuse it.
-        400..=499 | 503 => Failure::Unavailable(why),
+        400..=499 | 503 => StartFailure::Unavailable(why),
         // 500 and everything undocumented: the page may exist.
-        _ => Failure::Uncertain(why),
+        _ => StartFailure::Uncertain(why),
     }
 }
 
@@ -269,7 +269,11 @@ mod tests {
         assert_eq!(description(&long).chars().count(), 280);
     }
 
-    fn answered(method: &str, status: u16, body: &serde_json::Value) -> Result<Started, Failure> {
+    fn answered(
+        method: &str,
+        status: u16,
+        body: &serde_json::Value,
+    ) -> Result<Started, StartFailure> {
         let answer = Answer {
             status,
             headers: Vec::new(),
@@ -312,7 +316,10 @@ mod tests {
                 let mut other = body.clone();
                 other[name] = odd;
                 assert!(
-                    matches!(answered(method, 201, &other), Err(Failure::Uncertain(_))),
+                    matches!(
+                        answered(method, 201, &other),
+                        Err(StartFailure::Uncertain(_))
+                    ),
                     "{method} {name}"
                 );
             }
@@ -332,14 +339,14 @@ mod tests {
         ] {
             let refused = answered("ideal", status, &problem(code));
             assert!(
-                matches!(refused, Err(Failure::Unavailable(_))),
+                matches!(refused, Err(StartFailure::Unavailable(_))),
                 "{status} {code}"
             );
         }
         for (status, code) in [(422, IN_PROGRESS), (500, "905"), (502, ""), (200, "")] {
             let refused = answered("ideal", status, &problem(code));
             assert!(
-                matches!(refused, Err(Failure::Uncertain(_))),
+                matches!(refused, Err(StartFailure::Uncertain(_))),
                 "{status} {code}"
             );
         }

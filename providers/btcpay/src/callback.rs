@@ -4,7 +4,9 @@ use kassette_plugin::encode::unhex;
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::header;
 use kassette_plugin::provider::secrets::{self, Algorithm};
-use kassette_plugin::provider::{Account, Acknowledged, Incoming, Notice, Refused, Subject, Verb};
+use kassette_plugin::provider::{
+    Account, CallbackFailure, CallbackReply, CallbackRequest, Notice, Subject, Verb,
+};
 
 use crate::api;
 use crate::wire::text;
@@ -26,24 +28,27 @@ const EVENTS: [&str; 6] = [
 ];
 
 /// Verifies and reads one webhook.
-pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledged, Refused> {
+pub(crate) fn read(
+    account: &Account,
+    incoming: &CallbackRequest,
+) -> Result<CallbackReply, CallbackFailure> {
     if !matches!(incoming.verb, Verb::Post) {
-        return Err(Refused::Malformed("not a POST".into()));
+        return Err(CallbackFailure::Malformed("not a POST".into()));
     }
     let code = header(&incoming.headers, HEADER)
         .and_then(|value| value.strip_prefix("sha256="))
         .and_then(unhex)
-        .ok_or_else(|| Refused::Forged("there is no signature that can be read".into()))?;
+        .ok_or_else(|| CallbackFailure::Forged("there is no signature that can be read".into()))?;
     if !secrets::ready(WEBHOOK_SECRET) {
-        return Err(Refused::Later(format!(
+        return Err(CallbackFailure::Later(format!(
             "secret {WEBHOOK_SECRET} is missing"
         )));
     }
     if !secrets::verify(WEBHOOK_SECRET, Algorithm::HmacSha256, &incoming.body, &code) {
-        return Err(Refused::Forged("the signature is wrong".into()));
+        return Err(CallbackFailure::Forged("the signature is wrong".into()));
     }
     let event = Json::parse(&incoming.body)
-        .ok_or_else(|| Refused::Malformed("the body is no JSON".into()))?;
+        .ok_or_else(|| CallbackFailure::Malformed("the body is no JSON".into()))?;
     // What is none of ours is acknowledged all the same: the server would only repeat it.
     let matters = text(&event, "type").is_some_and(|kind| EVENTS.contains(&kind.as_str()));
     let notice = attempt(account, &event)
@@ -53,7 +58,7 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
             reference: None,
             report: None,
         });
-    Ok(Acknowledged {
+    Ok(CallbackReply {
         notices: notice.into_iter().collect(),
         status: 200,
         media_type: "text/plain".into(),
@@ -97,10 +102,10 @@ mod tests {
         })
     }
 
-    fn incoming(body: &Value) -> Incoming {
+    fn incoming(body: &Value) -> CallbackRequest {
         let body = body.to_string().into_bytes();
         let code = format!("{:02x}", body.len() % 256).repeat(32);
-        Incoming {
+        CallbackRequest {
             verb: Verb::Post,
             path: String::new(),
             query: String::new(),
@@ -159,7 +164,7 @@ mod tests {
         none.headers.clear();
         let mut two = good.clone();
         two.headers.extend(good.headers.clone());
-        let with = |value: &str| Incoming {
+        let with = |value: &str| CallbackRequest {
             headers: vec![(HEADER.into(), value.into())],
             ..good.clone()
         };
@@ -174,7 +179,7 @@ mod tests {
         ] {
             let answer = with_host(Keyed, || read(&account(), &odd));
             assert!(
-                matches!(answer, Err(Refused::Forged(_))),
+                matches!(answer, Err(CallbackFailure::Forged(_))),
                 "{:?}",
                 odd.headers
             );
@@ -187,18 +192,18 @@ mod tests {
         let mut odd = incoming(&json!("padded"));
         odd.body = b"unquoted".to_vec();
         let answer = with_host(Keyed, || read(&account(), &odd));
-        assert!(matches!(answer, Err(Refused::Malformed(_))));
-        let get = Incoming {
+        assert!(matches!(answer, Err(CallbackFailure::Malformed(_))));
+        let get = CallbackRequest {
             verb: Verb::Get,
             ..incoming(&event("InvoiceSettled"))
         };
         let answer = with_host(Keyed, || read(&account(), &get));
-        assert!(matches!(answer, Err(Refused::Malformed(_))));
+        assert!(matches!(answer, Err(CallbackFailure::Malformed(_))));
     }
 
     #[test]
     fn without_the_secret_the_server_is_asked_to_come_again() {
         let answer = read(&account(), &incoming(&event("InvoiceSettled")));
-        assert!(matches!(answer, Err(Refused::Later(_))));
+        assert!(matches!(answer, Err(CallbackFailure::Later(_))));
     }
 }

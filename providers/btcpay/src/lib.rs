@@ -25,7 +25,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Need, Provider, SecretNeed, Service,
+    Account, Condition, Description, Provider, SecretSpec, Service, SettingSpec,
 };
 
 /// The module's answers.
@@ -39,23 +39,23 @@ impl Provider for BtcPay {
             version: env!("CARGO_PKG_VERSION").into(),
             services: vec![Service::new("crypto", &[])],
             settings: vec![
-                Need::required(
+                SettingSpec::required(
                     BASE_URL,
                     "Address of the BTCPay Server, such as https://btcpay.shop.example",
                 ),
-                Need::required(
+                SettingSpec::required(
                     api::STORE_ID,
                     "Id of the store that is paid. In the store: Settings, General, Store ID",
                 ),
             ],
             secrets: vec![
-                SecretNeed::text(
+                SecretSpec::text(
                     api::API_KEY,
                     "API key with btcpay.store.canviewinvoices, btcpay.store.cancreateinvoice and \
                      btcpay.store.canmodifyinvoices for the one store. Account, Manage account, \
                      API keys",
                 ),
-                SecretNeed::text(
+                SecretSpec::text(
                     callback::WEBHOOK_SECRET,
                     "Secret of the webhook that posts to this account's callback address. In the \
                      store: Settings, Webhooks, Secret",

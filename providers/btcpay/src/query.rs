@@ -1,19 +1,19 @@
-//! Asking where an invoice stands, after doing what the host wishes.
+//! Asking where an invoice stands, after doing what the host asks for.
 use kassette_plugin::encode::percent;
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Wish};
+use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Report};
 
 use crate::coins::{self, Coins};
 use crate::wire::{self, Invoice};
 use crate::{api, start};
 
-/// Finds the invoice, fulfils the wish, and tells. There is nothing to capture: what is confirmed is
+/// Finds the invoice, fulfils the purpose, and tells. There is nothing to capture: what is confirmed is
 /// the store's.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
-    wish: Wish,
+    purpose: QueryPurpose,
     // An invoice is always found by the attempt's id, so the payer's word is not needed.
     _: Option<&str>,
 ) -> Result<Report, QueryFailure> {
@@ -21,14 +21,14 @@ pub(crate) fn query(
         Some(reference) => fetch(account, attempt, reference)?,
         None => find(account, attempt)?.ok_or(QueryFailure::Absent)?,
     };
-    if wish == Wish::Close && invoice.is_untouched() {
+    if purpose == QueryPurpose::Cancel && invoice.is_untouched() {
         invoice = invalidate(account, attempt, &invoice)?;
     }
     let coins = match invoice.is_paid() {
         true => coins_of(account, &invoice)?,
         false => Coins::default(),
     };
-    Ok(invoice.report(wish, account.now, coins))
+    Ok(invoice.report(purpose, account.now, coins))
 }
 
 /// The coins that came. Of an invoice that the server has settled in full and in time, or is confirming,
@@ -134,14 +134,14 @@ mod tests {
     use super::*;
     use crate::tests::{account, attempt};
     use crate::wire::tests::told;
-    use kassette_plugin::provider::http::{Failure, Request, Response};
+    use kassette_plugin::provider::http::{Request, Response, SendFailure};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::json;
 
     /// A server that has made two invoices of one attempt.
     struct Twice(&'static str);
     impl Host for Twice {
-        fn send(&mut self, request: &Request) -> Result<Response, Failure> {
+        fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
             assert!(
                 request
                     .url
@@ -182,7 +182,13 @@ mod tests {
 
     #[test]
     fn a_reference_that_could_change_the_path_is_not_used() {
-        let odd = query(&account(), &attempt(), Some("../users"), Wish::Look, None);
+        let odd = query(
+            &account(),
+            &attempt(),
+            Some("../users"),
+            QueryPurpose::Sync,
+            None,
+        );
         assert!(matches!(odd, Err(QueryFailure::Unavailable(_))));
     }
 }

@@ -1,5 +1,5 @@
 //! What an invoice says.
-use kassette_plugin::provider::{Money, Particulars, Report, Settlement, Status, Wish};
+use kassette_plugin::provider::{Money, Particulars, QueryPurpose, Report, Settlement, Status};
 
 use crate::coins::Coins;
 use crate::wire::{Additional, Invoice, InvoiceStatus};
@@ -19,14 +19,18 @@ impl Invoice {
 
     /// What it says at a time. Only what the server settled by itself, in full and in time, is
     /// completed; whatever else money came with is for a person, once the chain has confirmed it.
-    pub(crate) fn report(self, wish: Wish, now: u64, coins: Coins) -> Report {
+    pub(crate) fn report(self, purpose: QueryPurpose, now: u64, coins: Coins) -> Report {
         let paid = self.paid > 0;
         let odd = self.is_odd();
         let status = match self.status {
             // A part may still become the whole, unless no payment waits for the rest.
-            InvoiceStatus::New if paid && wish == Wish::Close => Status::Review,
+            InvoiceStatus::New if paid && purpose == QueryPurpose::Cancel => Status::Review,
             InvoiceStatus::New => Status::Pending,
             InvoiceStatus::Processing => Status::VerificationPending,
+            // A wallet can send more than is due.
+            InvoiceStatus::Settled if paid && !odd && self.paid > self.due.amount => {
+                Status::Overpaid
+            }
             InvoiceStatus::Settled if paid && !odd => Status::Completed,
             InvoiceStatus::Settled => Status::Review,
             // Late, or too little: what the server still looks at may be confirmed yet.
@@ -36,17 +40,18 @@ impl Invoice {
             InvoiceStatus::Expired | InvoiceStatus::Invalid if odd => Status::Review,
             // The page takes nothing any more, and nothing is on its way: coins are seen as soon as they
             // are sent. Who sends some all the same has them told by the server as late.
-            InvoiceStatus::Expired if wish != Wish::Close => Status::Expired,
+            InvoiceStatus::Expired if purpose != QueryPurpose::Cancel => Status::Expired,
             InvoiceStatus::Expired | InvoiceStatus::Invalid => Status::Declined,
         };
-        let settlement = if status == Status::Completed {
+        let settled = matches!(status, Status::Completed | Status::Overpaid);
+        let settlement = if settled {
             Settlement::Confirmed
         } else {
             Settlement::Pending
         };
         // What the chain has not confirmed is not received.
         let proved = match status {
-            Status::Completed => true,
+            Status::Completed | Status::Overpaid => true,
             Status::Review => !coins.unconfirmed,
             _ => false,
         };
@@ -54,7 +59,7 @@ impl Invoice {
             Additional::None => format!("{:?}", self.status),
             more => format!("{:?} {more:?}", self.status),
         };
-        let reason = (self.additional != Additional::None && status != Status::Completed)
+        let reason = (self.additional != Additional::None && !settled)
             .then(|| format!("{:?}", self.additional));
         Report {
             reference: self.id,
@@ -86,9 +91,15 @@ mod tests {
     /// An hour before the server stops looking for late coins.
     const NOW: u64 = 1_800_082_800_000;
 
-    fn of(status: &str, additional: &str, paid: &str, wish: Wish, coins: Coins) -> Report {
+    fn of(
+        status: &str,
+        additional: &str,
+        paid: &str,
+        purpose: QueryPurpose,
+        coins: Coins,
+    ) -> Report {
         let report = read(&told(status, additional, paid)).unwrap();
-        let report = report.report(wish, NOW, coins);
+        let report = report.report(purpose, NOW, coins);
         assert_eq!(
             report.settlement == Settlement::Confirmed,
             report.status == Status::Completed
@@ -96,8 +107,8 @@ mod tests {
         report
     }
 
-    fn report(status: &str, additional: &str, paid: &str, wish: Wish) -> (Status, u64) {
-        let report = of(status, additional, paid, wish, Coins::default());
+    fn report(status: &str, additional: &str, paid: &str, purpose: QueryPurpose) -> (Status, u64) {
+        let report = of(status, additional, paid, purpose, Coins::default());
         (report.status, report.received.amount)
     }
 
@@ -135,7 +146,7 @@ mod tests {
                 0,
             ),
             ("Settled", "None", "49.90", Status::Completed, 4990),
-            ("Settled", "PaidOver", "60.00", Status::Completed, 6000),
+            ("Settled", "PaidOver", "60.00", Status::Overpaid, 6000),
             ("Settled", "PaidLate", "49.90", Status::Review, 4990),
             ("Settled", "PaidPartial", "49.00", Status::Review, 4900),
             ("Settled", "Marked", "0", Status::Review, 0),
@@ -147,7 +158,7 @@ mod tests {
             ("Invalid", "Invalid", "49.90", Status::Review, 4990),
         ] {
             assert_eq!(
-                report(status, additional, paid, Wish::Look),
+                report(status, additional, paid, QueryPurpose::Sync),
                 (said, received),
                 "{status} {additional} {paid}"
             );
@@ -163,7 +174,13 @@ mod tests {
             ("Invalid", "Invalid", Status::Review),
             ("Settled", "Marked", Status::Review),
         ] {
-            let report = of(status, additional, "49.90", Wish::Look, unconfirmed());
+            let report = of(
+                status,
+                additional,
+                "49.90",
+                QueryPurpose::Sync,
+                unconfirmed(),
+            );
             assert_eq!(
                 (report.status, report.received.amount),
                 (said, 0),
@@ -174,22 +191,22 @@ mod tests {
         given_up["monitoringExpiration"] = serde_json::json!(NOW / 1_000);
         let report = read(&given_up)
             .unwrap()
-            .report(Wish::Look, NOW, unconfirmed());
+            .report(QueryPurpose::Sync, NOW, unconfirmed());
         assert_eq!((report.status, report.received.amount), (Status::Review, 0));
     }
 
     #[test]
     fn closing_is_certain_only_where_nothing_came() {
         assert_eq!(
-            report("Expired", "None", "0", Wish::Close).0,
+            report("Expired", "None", "0", QueryPurpose::Cancel).0,
             Status::Declined
         );
         assert_eq!(
-            report("Invalid", "Marked", "0", Wish::Close).0,
+            report("Invalid", "Marked", "0", QueryPurpose::Cancel).0,
             Status::Declined
         );
         assert_eq!(
-            report("New", "PaidPartial", "20", Wish::Close),
+            report("New", "PaidPartial", "20", QueryPurpose::Cancel),
             (Status::Review, 2000)
         );
     }
@@ -202,13 +219,20 @@ mod tests {
             ways: vec!["BTC-CHAIN".into(), "BTC-LN".into()],
             first_seen: Some(7),
         };
-        let late = of("Expired", "PaidLate", "49.90", Wish::Look, coins).particulars;
+        let late = of("Expired", "PaidLate", "49.90", QueryPurpose::Sync, coins).particulars;
         assert_eq!(late.provider_status.as_deref(), Some("Expired PaidLate"));
         assert_eq!(late.reason.as_deref(), Some("PaidLate"));
         assert_eq!(late.references, ["aa11-0"]);
         assert_eq!(late.instrument.as_deref(), Some("BTC-CHAIN, BTC-LN"));
         assert_eq!(late.authorised_at, Some(7));
-        let over = of("Settled", "PaidOver", "60", Wish::Look, Coins::default()).particulars;
+        let over = of(
+            "Settled",
+            "PaidOver",
+            "60",
+            QueryPurpose::Sync,
+            Coins::default(),
+        )
+        .particulars;
         assert_eq!(over.provider_status.as_deref(), Some("Settled PaidOver"));
         assert_eq!(over.reason, None);
     }

@@ -8,7 +8,7 @@ use kassette_plugin::amount::{self, MINOR_UNITS};
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::{Answer, Broken};
 use kassette_plugin::provider::{
-    Account, Action, Attempt, Failure, Instructions, Open, QueryFailure, Started,
+    Account, Action, Attempt, Instructions, Open, QueryFailure, StartFailure, Started,
 };
 
 use crate::wire::{self, Invoice, InvoiceStatus};
@@ -20,11 +20,11 @@ const TEXT: &str = "Open the payment page, or scan the code with your phone, and
                     arrived.";
 
 /// Creates the invoice, or finds the one that an earlier call made.
-pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
+pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     let known = query::find(account, attempt).map_err(|failure| match failure {
         // This call has made nothing; what an earlier one did, the host asks about.
-        QueryFailure::Unavailable(why) => Failure::Unavailable(why),
-        QueryFailure::Absent => Failure::Unavailable("the store is not there".into()),
+        QueryFailure::Unavailable(why) => StartFailure::Unavailable(why),
+        QueryFailure::Absent => StartFailure::Unavailable("the store is not there".into()),
     })?;
     let invoice = if let Some(known) = known {
         known
@@ -38,7 +38,7 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Fai
     let path = format!("/invoices/{}", invoice.id);
     // The invoice is there, whether this arrives or not.
     let uncertain =
-        |(Broken::NotSent(why) | Broken::NoAnswer(why)): Broken| Failure::Uncertain(why);
+        |(Broken::NotSent(why) | Broken::NoAnswer(why)): Broken| StartFailure::Uncertain(why);
     let answer = api::put(account, &path, &description(attempt)).map_err(uncertain)?;
     opened(self::invoice(&answer, account, attempt)?, attempt)
 }
@@ -73,12 +73,12 @@ fn description(attempt: &Attempt) -> Json {
 }
 
 /// The invoice of an answer, where it is ours.
-fn invoice(answer: &Answer, account: &Account, attempt: &Attempt) -> Result<Invoice, Failure> {
+fn invoice(answer: &Answer, account: &Account, attempt: &Attempt) -> Result<Invoice, StartFailure> {
     if answer.status != 200 {
         return Err(refused(answer));
     }
     let invoice = wire::invoice(&answer.body)
-        .ok_or_else(|| Failure::Uncertain("the answer cannot be read".into()))?;
+        .ok_or_else(|| StartFailure::Uncertain("the answer cannot be read".into()))?;
     if is_ours(&invoice, account, attempt) {
         Ok(invoice)
     } else {
@@ -86,12 +86,12 @@ fn invoice(answer: &Answer, account: &Account, attempt: &Attempt) -> Result<Invo
     }
 }
 
-fn about_something_else(invoice: &Invoice) -> Failure {
-    Failure::Uncertain(format!("{} is about something else", invoice.id))
+fn about_something_else(invoice: &Invoice) -> StartFailure {
+    StartFailure::Uncertain(format!("{} is about something else", invoice.id))
 }
 
 /// Goes on with an invoice that can still be paid or has been.
-fn opened(invoice: Invoice, attempt: &Attempt) -> Result<Started, Failure> {
+fn opened(invoice: Invoice, attempt: &Attempt) -> Result<Started, StartFailure> {
     if invoice.due != attempt.due {
         return Err(about_something_else(&invoice));
     }
@@ -100,7 +100,7 @@ fn opened(invoice: Invoice, attempt: &Attempt) -> Result<Started, Failure> {
         InvoiceStatus::Expired | InvoiceStatus::Invalid
     );
     if over && !invoice.is_paid() {
-        return Err(Failure::Declined(format!("{} is over", invoice.id)));
+        return Err(StartFailure::Declined(format!("{} is over", invoice.id)));
     }
     let due = amount::format(invoice.due.amount, &invoice.due.currency);
     Ok(Started::Open(Open {
@@ -123,15 +123,15 @@ pub(crate) fn is_ours(invoice: &Invoice, account: &Account, attempt: &Attempt) -
 }
 
 /// What a refusal proves.
-fn refused(answer: &Answer) -> Failure {
+fn refused(answer: &Answer) -> StartFailure {
     let why = wire::refusal(answer);
     match answer.status {
         // The request was refused, or not looked at: no rate for the currency, no wallet, a proxy
         // without its server. Another provider need not refuse it, and nobody was given the address
         // of an invoice that was made and could not be described.
-        400..=499 | 503 => Failure::Unavailable(why),
+        400..=499 | 503 => StartFailure::Unavailable(why),
         // 500 and everything undocumented: the invoice may exist.
-        _ => Failure::Uncertain(why),
+        _ => StartFailure::Uncertain(why),
     }
 }
 
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    fn opened_as(status: &str, paid: &str) -> Result<Started, Failure> {
+    fn opened_as(status: &str, paid: &str) -> Result<Started, StartFailure> {
         let answer = answer(&told(status, "None", paid));
         opened(invoice(&answer, &account(), &attempt())?, &attempt())
     }
@@ -174,7 +174,10 @@ mod tests {
     #[test]
     fn an_invoice_that_is_over_cannot_be_started() {
         for status in ["Expired", "Invalid"] {
-            assert!(matches!(opened_as(status, "0"), Err(Failure::Declined(_))));
+            assert!(matches!(
+                opened_as(status, "0"),
+                Err(StartFailure::Declined(_))
+            ));
             // Money came all the same: nothing may be tried elsewhere.
             assert!(matches!(opened_as(status, "49.90"), Ok(Started::Open(_))));
         }
@@ -195,7 +198,7 @@ mod tests {
             other[name] = odd;
             let opened = invoice(&answer(&other), &account(), &attempt())
                 .and_then(|invoice| opened(invoice, &attempt()));
-            assert!(matches!(opened, Err(Failure::Uncertain(_))), "{name}");
+            assert!(matches!(opened, Err(StartFailure::Uncertain(_))), "{name}");
         }
     }
 }

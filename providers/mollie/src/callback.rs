@@ -4,7 +4,7 @@
 use kassette_plugin::encode;
 use kassette_plugin::provider::secrets::{self, Algorithm};
 use kassette_plugin::provider::{
-    Account, Acknowledged, Attempt, Incoming, Notice, Refused, Subject, Verb,
+    Account, Attempt, CallbackFailure, CallbackReply, CallbackRequest, Notice, Subject, Verb,
 };
 
 use crate::api::KEY;
@@ -53,17 +53,19 @@ fn addressed(query: &str) -> Option<String> {
 }
 
 /// Reads one call of the webhook.
-pub(crate) fn read(incoming: &Incoming) -> Result<Acknowledged, Refused> {
+pub(crate) fn read(incoming: &CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
     if !matches!(incoming.verb, Verb::Post) {
-        return Err(Refused::Malformed("not a POST".into()));
+        return Err(CallbackFailure::Malformed("not a POST".into()));
     }
     let fields = std::str::from_utf8(&incoming.body)
         .ok()
         .and_then(encode::parse_form)
-        .ok_or_else(|| Refused::Malformed("the body is no form".into()))?;
+        .ok_or_else(|| CallbackFailure::Malformed("the body is no form".into()))?;
     let mut ids = fields.iter().filter(|(name, _)| name == "id");
     let (Some((_, id)), None) = (ids.next(), ids.next()) else {
-        return Err(Refused::Malformed("there is not exactly one id".into()));
+        return Err(CallbackFailure::Malformed(
+            "there is not exactly one id".into(),
+        ));
     };
     // Payment links, orders and subscriptions have ids of other kinds; none of them is ours.
     let notices = match wire::is_id(id) {
@@ -75,7 +77,7 @@ pub(crate) fn read(incoming: &Incoming) -> Result<Acknowledged, Refused> {
         }],
         false => Vec::new(),
     };
-    Ok(Acknowledged {
+    Ok(CallbackReply {
         notices,
         status: 200,
         media_type: "text/plain".into(),
@@ -97,8 +99,8 @@ mod tests {
         }
     }
 
-    fn incoming(body: &[u8]) -> Incoming {
-        Incoming {
+    fn incoming(body: &[u8]) -> CallbackRequest {
+        CallbackRequest {
             verb: Verb::Post,
             path: String::new(),
             query: String::new(),
@@ -131,7 +133,7 @@ mod tests {
         let (plain, query) = address.split_once('?').unwrap();
         assert_eq!(plain, account().callback_url);
         let about = |query: &str| {
-            let call = Incoming {
+            let call = CallbackRequest {
                 query: query.to_owned(),
                 ..incoming(b"id=tr_1")
             };
@@ -170,12 +172,15 @@ mod tests {
             b"id=%zz",
             b"\xff",
         ] {
-            assert!(matches!(read(&incoming(body)), Err(Refused::Malformed(_))));
+            assert!(matches!(
+                read(&incoming(body)),
+                Err(CallbackFailure::Malformed(_))
+            ));
         }
-        let get = Incoming {
+        let get = CallbackRequest {
             verb: Verb::Get,
             ..incoming(b"id=tr_1")
         };
-        assert!(matches!(read(&get), Err(Refused::Malformed(_))));
+        assert!(matches!(read(&get), Err(CallbackFailure::Malformed(_))));
     }
 }

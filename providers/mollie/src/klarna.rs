@@ -1,6 +1,6 @@
 //! What Klarna must know of the payer, and of what he buys.
 use kassette_plugin::json::{Json, object};
-use kassette_plugin::provider::{Attempt, Kind, Question};
+use kassette_plugin::provider::{Attempt, Question, QuestionKind};
 
 use crate::wire;
 
@@ -34,7 +34,7 @@ struct Detail {
     field: &'static str,
     name: &'static str,
     label: &'static str,
-    kind: Kind,
+    kind: QuestionKind,
 }
 
 const COUNTRY: &str = "country";
@@ -45,43 +45,43 @@ const DETAILS: [Detail; 7] = [
         field: "email",
         name: "email",
         label: "E-mail address",
-        kind: Kind::Email,
+        kind: QuestionKind::Email,
     },
     Detail {
         field: "givenName",
         name: "given-name",
         label: "First name",
-        kind: Kind::GivenName,
+        kind: QuestionKind::GivenName,
     },
     Detail {
         field: "familyName",
         name: "family-name",
         label: "Last name",
-        kind: Kind::FamilyName,
+        kind: QuestionKind::FamilyName,
     },
     Detail {
         field: "streetAndNumber",
         name: "street",
         label: "Street and number",
-        kind: Kind::Text,
+        kind: QuestionKind::Text,
     },
     Detail {
         field: "postalCode",
         name: "postal-code",
         label: "Postal code",
-        kind: Kind::Text,
+        kind: QuestionKind::Text,
     },
     Detail {
         field: "city",
         name: "city",
         label: "City",
-        kind: Kind::Text,
+        kind: QuestionKind::Text,
     },
     Detail {
         field: COUNTRY,
         name: COUNTRY,
         label: "Country",
-        kind: Kind::Choice,
+        kind: QuestionKind::Choice,
     },
 ];
 
@@ -152,7 +152,7 @@ fn question(detail: &Detail, currency: &str) -> Question {
         kind: detail.kind,
         required: true,
         choices: match detail.kind {
-            Kind::Choice => choices(currency).map(choice).collect(),
+            QuestionKind::Choice => choices(currency).map(choice).collect(),
             _ => Vec::new(),
         },
     }

@@ -34,8 +34,8 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Acknowledged, Condition, Description, Environment, Incoming, Need, Provider, Refused,
-    SecretNeed, Service,
+    Account, CallbackFailure, CallbackReply, CallbackRequest, Condition, Description, Environment,
+    Provider, SecretSpec, Service, SettingSpec,
 };
 use method::Method;
 
@@ -51,19 +51,19 @@ impl Provider for Mollie {
             version: env!("CARGO_PKG_VERSION").into(),
             services: Method::ALL.into_iter().map(service).collect(),
             settings: vec![
-                Need::optional(
+                SettingSpec::optional(
                     start::CAPTURE,
                     "automatic (default): the money is taken when the payer approves. manual: \
                      cards and Klarna are only authorised then, and captured once the gateway's \
                      own checks are through.",
                 ),
-                Need::optional(
+                SettingSpec::optional(
                     BASE_URL,
                     "Another address than https://api.mollie.com; leave it out for a real \
                      account.",
                 ),
             ],
-            secrets: vec![SecretNeed::text(
+            secrets: vec![SecretSpec::text(
                 api::KEY,
                 "The website profile's API key. Mollie dashboard, Developers, API keys: it \
                      starts with live_ for an account of the live environment, with test_ for one \
@@ -75,7 +75,7 @@ impl Provider for Mollie {
 
     kassette_plugin::provider::forward!(start, query);
 
-    fn callback(_: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
+    fn callback(_: Account, incoming: CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
         callback::read(&incoming)
     }
 

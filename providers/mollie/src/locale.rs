@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn the_nearest_locale_is_taken() {
-        for (wish, locale) in [
+        for (purpose, locale) in [
             ("nl-BE", Some("nl_BE")),
             ("nl", Some("nl_NL")),
             ("NL-nl", Some("nl_NL")),
@@ -48,7 +48,7 @@ mod tests {
             ("ja-JP", None),
             ("", None),
         ] {
-            assert_eq!(of(wish), locale, "{wish}");
+            assert_eq!(of(purpose), locale, "{purpose}");
         }
     }
 }

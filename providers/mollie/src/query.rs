@@ -1,7 +1,7 @@
-//! Asking where a payment stands, after doing what the host wishes.
+//! Asking where a payment stands, after doing what the host asks for.
 use kassette_plugin::json::object;
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Account, Attempt, Money, QueryFailure, Report, Wish};
+use kassette_plugin::provider::{Account, Attempt, Money, QueryFailure, QueryPurpose, Report};
 
 use crate::wire::{self, Payment, Problem, Stands};
 use crate::{api, search};
@@ -15,17 +15,17 @@ enum Act {
     Release,
 }
 
-/// Finds the payment, fulfils the wish, and tells.
+/// Finds the payment, fulfils the purpose, and tells.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
-    wish: Wish,
+    purpose: QueryPurpose,
     // Mollie appends nothing to the return address.
     _: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let payment = locate(account, attempt, reference)?;
-    Ok(match needed(&payment, wish) {
+    Ok(match needed(&payment, purpose) {
         None => payment.report(),
         Some(act) => match perform(account, attempt, &payment, act)? {
             (payment, Some(problem)) => payment.refused(&problem.to_string()),
@@ -34,20 +34,20 @@ pub(crate) fn query(
     })
 }
 
-/// What the wish asks of a payment as it stands. Most methods cannot be called off while they wait
+/// What the purpose asks of a payment as it stands. Most methods cannot be called off while they wait
 /// for the payer; such a payment is told as open until it expires by itself. What is being captured is
 /// neither captured again nor given back.
-fn needed(payment: &Payment, wish: Wish) -> Option<Act> {
+fn needed(payment: &Payment, purpose: QueryPurpose) -> Option<Act> {
     let waits = !payment.is_captured_whole() && !payment.belongings.is_being_captured();
-    match (payment.stands, wish) {
-        (Stands::Authorized, Wish::Finish) if waits => Some(Act::Capture),
+    match (payment.stands, purpose) {
+        (Stands::Authorized, QueryPurpose::Capture) if waits => Some(Act::Capture),
         (Stands::Authorized, _) if !waits => None,
-        (Stands::Open | Stands::Pending | Stands::Authorized, Wish::Close)
+        (Stands::Open | Stands::Pending | Stands::Authorized, QueryPurpose::Cancel)
             if payment.is_cancelable =>
         {
             Some(Act::Cancel)
         }
-        (Stands::Authorized, Wish::Close) => Some(Act::Release),
+        (Stands::Authorized, QueryPurpose::Cancel) => Some(Act::Release),
         _ => None,
     }
 }
@@ -152,13 +152,19 @@ mod tests {
     fn only_finish_captures_and_only_what_the_payer_approved() {
         for cancelable in [true, false] {
             let authorized = payment("authorized", cancelable);
-            assert_eq!(needed(&authorized, Wish::Finish), Some(Act::Capture));
-            assert_eq!(needed(&authorized, Wish::Look), None);
-            assert_ne!(needed(&authorized, Wish::Close), Some(Act::Capture));
+            assert_eq!(
+                needed(&authorized, QueryPurpose::Capture),
+                Some(Act::Capture)
+            );
+            assert_eq!(needed(&authorized, QueryPurpose::Sync), None);
+            assert_ne!(
+                needed(&authorized, QueryPurpose::Cancel),
+                Some(Act::Capture)
+            );
         }
         for status in ["open", "pending", "paid", "canceled", "expired", "failed"] {
             assert_eq!(
-                needed(&payment(status, true), Wish::Finish),
+                needed(&payment(status, true), QueryPurpose::Capture),
                 None,
                 "{status}"
             );
@@ -169,7 +175,7 @@ mod tests {
     fn what_is_captured_already_is_not_captured_again() {
         let mut authorized = payment("authorized", false);
         authorized.captured = Some(authorized.amount.clone());
-        assert_eq!(needed(&authorized, Wish::Finish), None);
+        assert_eq!(needed(&authorized, QueryPurpose::Capture), None);
         authorized.captured = Some(Money {
             amount: 990,
             currency: "EUR".into(),
@@ -185,11 +191,15 @@ mod tests {
             read(&told).unwrap()
         };
         let under_way = with("pending");
-        for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-            assert_eq!(needed(&under_way, wish), None);
+        for purpose in [
+            QueryPurpose::Capture,
+            QueryPurpose::Sync,
+            QueryPurpose::Cancel,
+        ] {
+            assert_eq!(needed(&under_way, purpose), None);
         }
         let failed = with("failed");
-        assert_eq!(needed(&failed, Wish::Finish), Some(Act::Capture));
+        assert_eq!(needed(&failed, QueryPurpose::Capture), Some(Act::Capture));
         let attempt = crate::start::tests::attempt("credit_card");
         assert_eq!(capture_key(&attempt, &failed), "attempt-1-capture-1");
         let first = payment("authorized", false);
@@ -199,21 +209,21 @@ mod tests {
     #[test]
     fn close_does_what_mollie_allows() {
         assert_eq!(
-            needed(&payment("open", true), Wish::Close),
+            needed(&payment("open", true), QueryPurpose::Cancel),
             Some(Act::Cancel)
         );
-        assert_eq!(needed(&payment("open", false), Wish::Close), None);
+        assert_eq!(needed(&payment("open", false), QueryPurpose::Cancel), None);
         assert_eq!(
-            needed(&payment("authorized", true), Wish::Close),
+            needed(&payment("authorized", true), QueryPurpose::Cancel),
             Some(Act::Cancel)
         );
         assert_eq!(
-            needed(&payment("authorized", false), Wish::Close),
+            needed(&payment("authorized", false), QueryPurpose::Cancel),
             Some(Act::Release)
         );
         for status in ["paid", "canceled", "expired", "failed"] {
             assert_eq!(
-                needed(&payment(status, true), Wish::Close),
+                needed(&payment(status, true), QueryPurpose::Cancel),
                 None,
                 "{status}"
             );
@@ -223,7 +233,11 @@ mod tests {
     #[test]
     fn look_touches_nothing() {
         for status in ["open", "pending", "authorized", "paid"] {
-            assert_eq!(needed(&payment(status, true), Wish::Look), None, "{status}");
+            assert_eq!(
+                needed(&payment(status, true), QueryPurpose::Sync),
+                None,
+                "{status}"
+            );
         }
     }
 }

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::wire::tests::told;
     use kassette_plugin::provider::Environment;
-    use kassette_plugin::provider::http::{Failure, Request, Response};
+    use kassette_plugin::provider::http::{Request, Response, SendFailure};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::{Value, json};
 
@@ -122,7 +122,7 @@ mod tests {
     }
 
     impl Host for Vendor {
-        fn send(&mut self, request: &Request) -> Result<Response, Failure> {
+        fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
             self.asked += 1;
             assert!(self.asked <= PAGES + 1, "asks without end");
             let (_, path) = request.url.split_once("/v2/payments").unwrap();

@@ -2,7 +2,7 @@
 //! only where nobody can pay this one.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Account, Action, Attempt, Failure, Open, Question, Started};
+use kassette_plugin::provider::{Account, Action, Attempt, Open, Question, StartFailure, Started};
 use kassette_plugin::settings;
 
 use crate::method::Method;
@@ -16,15 +16,16 @@ pub(crate) const CAPTURE: &str = "capture";
 const DESCRIPTION: usize = 255;
 
 /// Creates the payment, or finds the one that an earlier call made.
-pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
-    let method = Method::of(&attempt.method)
-        .ok_or_else(|| Failure::Unavailable(format!("Mollie does not take {}", attempt.method)))?;
+pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
+    let method = Method::of(&attempt.method).ok_or_else(|| {
+        StartFailure::Unavailable(format!("Mollie does not take {}", attempt.method))
+    })?;
     let manual = match settings::text(&account.settings, CAPTURE) {
         None | Some("automatic") => false,
         Some("manual") => true,
         Some(_) => {
             let why = format!("setting {CAPTURE} must be automatic or manual");
-            return Err(Failure::Unavailable(why));
+            return Err(StartFailure::Unavailable(why));
         }
     };
     let body = match body(account, attempt, method, manual) {
@@ -40,11 +41,15 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Fai
 }
 
 /// The key was used with another body: an earlier call knew less of the payer. Its payment is the one.
-fn other_body(account: &Account, attempt: &Attempt, answer: &Answer) -> Result<Started, Failure> {
+fn other_body(
+    account: &Account,
+    attempt: &Attempt,
+    answer: &Answer,
+) -> Result<Started, StartFailure> {
     match search::find(account, &attempt.id) {
         Ok(Some(payment)) => opened(Some(payment), account, attempt),
         // A request that Mollie cannot read looks the same.
-        _ => Err(Failure::Uncertain(wire::problem(answer).to_string())),
+        _ => Err(StartFailure::Uncertain(wire::problem(answer).to_string())),
     }
 }
 
@@ -94,16 +99,17 @@ fn opened(
     payment: Option<Payment>,
     account: &Account,
     attempt: &Attempt,
-) -> Result<Started, Failure> {
-    let payment = payment.ok_or_else(|| Failure::Uncertain("the answer cannot be read".into()))?;
+) -> Result<Started, StartFailure> {
+    let payment =
+        payment.ok_or_else(|| StartFailure::Uncertain("the answer cannot be read".into()))?;
     if payment.environment != account.environment {
         // Its address goes to nobody, so that it can never be paid.
-        return Err(Failure::Unavailable(
+        return Err(StartFailure::Unavailable(
             "the API key is one of the other mode".into(),
         ));
     }
     if payment.attempt.as_ref() != Some(&attempt.id) || payment.amount != attempt.due {
-        return Err(Failure::Uncertain(format!(
+        return Err(StartFailure::Uncertain(format!(
             "{} is about something else",
             payment.id
         )));
@@ -112,12 +118,12 @@ fn opened(
         payment.stands,
         Stands::Canceled | Stands::Expired | Stands::Failed
     ) {
-        return Err(Failure::Declined(format!("{} is over", payment.id)));
+        return Err(StartFailure::Declined(format!("{} is over", payment.id)));
     }
     // A payment that was paid meanwhile has no such address any more: the host finds it by asking.
-    let page = payment
-        .checkout
-        .ok_or_else(|| Failure::Uncertain(format!("{} cannot be paid any more", payment.id)))?;
+    let page = payment.checkout.ok_or_else(|| {
+        StartFailure::Uncertain(format!("{} cannot be paid any more", payment.id))
+    })?;
     Ok(Started::Open(Open {
         reference: payment.id,
         action: Action::Redirect(page),
@@ -126,17 +132,17 @@ fn opened(
 }
 
 /// What a refusal proves.
-fn refused(problem: Problem) -> Failure {
+fn refused(problem: Problem) -> StartFailure {
     match problem.status {
         // What the payer typed: another provider would not take it either.
         422 if problem.field.starts_with("billingAddress") => {
-            Failure::Declined(problem.to_string())
+            StartFailure::Declined(problem.to_string())
         }
         // The first request with this key is still at work.
-        409 => Failure::Uncertain(problem.to_string()),
+        409 => StartFailure::Uncertain(problem.to_string()),
         // Documented refusals: no payment was made. 503 says that the method's own network is down.
-        400..=499 | 503 => Failure::Unavailable(problem.to_string()),
-        _ => Failure::Uncertain(problem.to_string()),
+        400..=499 | 503 => StartFailure::Unavailable(problem.to_string()),
+        _ => StartFailure::Uncertain(problem.to_string()),
     }
 }
 
@@ -233,10 +239,10 @@ pub(crate) mod tests {
         let mut account = account();
         account.settings = vec![(CAPTURE.into(), "later".into())];
         let started = start(&account, &attempt("ideal"));
-        assert!(matches!(started, Err(Failure::Unavailable(why)) if why.contains("capture")));
+        assert!(matches!(started, Err(StartFailure::Unavailable(why)) if why.contains("capture")));
     }
 
-    fn refusal(status: u16, field: &str) -> Failure {
+    fn refusal(status: u16, field: &str) -> StartFailure {
         refused(Problem {
             status,
             detail: "x".into(),
@@ -258,21 +264,21 @@ pub(crate) mod tests {
         ] {
             let refusal = refusal(status, field);
             assert!(
-                matches!(refusal, Failure::Unavailable(_)),
+                matches!(refusal, StartFailure::Unavailable(_)),
                 "{status} {field}"
             );
         }
         for status in [301, 409, 500, 502, 504] {
             assert!(
-                matches!(refusal(status, ""), Failure::Uncertain(_)),
+                matches!(refusal(status, ""), StartFailure::Uncertain(_)),
                 "{status}"
             );
         }
         let typed = refusal(422, "billingAddress.email");
-        assert!(matches!(typed, Failure::Declined(_)));
+        assert!(matches!(typed, StartFailure::Declined(_)));
     }
 
-    fn opened_as(change: &[(&str, Value)]) -> Result<Started, Failure> {
+    fn opened_as(change: &[(&str, Value)]) -> Result<Started, StartFailure> {
         let mut told = told("open");
         for (name, value) in change {
             told[*name] = value.clone();
@@ -297,7 +303,7 @@ pub(crate) mod tests {
     fn a_payment_that_is_over_cannot_be_started() {
         for status in ["canceled", "expired", "failed"] {
             let opened = opened_as(&[("status", json!(status))]);
-            assert!(matches!(opened, Err(Failure::Declined(_))), "{status}");
+            assert!(matches!(opened, Err(StartFailure::Declined(_))), "{status}");
         }
     }
 
@@ -310,13 +316,13 @@ pub(crate) mod tests {
             ("amount", json!({ "value": "49.90", "currency": "USD" })),
         ] {
             let opened = opened_as(&[(name, value)]);
-            assert!(matches!(opened, Err(Failure::Uncertain(_))), "{name}");
+            assert!(matches!(opened, Err(StartFailure::Uncertain(_))), "{name}");
         }
     }
 
     #[test]
     fn a_payment_of_the_other_mode_is_given_to_nobody() {
         let opened = opened_as(&[("mode", json!("live"))]);
-        assert!(matches!(opened, Err(Failure::Unavailable(_))));
+        assert!(matches!(opened, Err(StartFailure::Unavailable(_))));
     }
 }

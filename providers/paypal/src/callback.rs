@@ -8,8 +8,8 @@
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::Broken;
 use kassette_plugin::provider::{
-    Account, Acknowledged, Condition, Dispute, DisputeState, Incoming, Notice, Refused, Report,
-    Settlement, Status, Subject, Verb,
+    Account, CallbackFailure, CallbackReply, CallbackRequest, Condition, Dispute, DisputeState,
+    Notice, Report, Settlement, Status, Subject, Verb,
 };
 use kassette_plugin::{settings, time};
 
@@ -54,18 +54,21 @@ fn kind(event: &str) -> Option<Kind> {
 
 /// Reads one webhook, once it is proved to be PayPal's. What is about none of ours is acknowledged: an app
 /// that other software uses too must not have its deliveries held back.
-pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledged, Refused> {
+pub(crate) fn read(
+    account: &Account,
+    incoming: &CallbackRequest,
+) -> Result<CallbackReply, CallbackFailure> {
     if !matches!(incoming.verb, Verb::Post) {
-        return Err(Refused::Malformed("not a POST".into()));
+        return Err(CallbackFailure::Malformed("not a POST".into()));
     }
     signature::verify(account, incoming)?;
     news(account, &incoming.body)
 }
 
 /// Reads what PayPal has signed.
-fn news(account: &Account, body: &[u8]) -> Result<Acknowledged, Refused> {
+fn news(account: &Account, body: &[u8]) -> Result<CallbackReply, CallbackFailure> {
     let event = Json::parse(body);
-    let event = event.ok_or_else(|| Refused::Malformed("the body is no JSON".into()))?;
+    let event = event.ok_or_else(|| CallbackFailure::Malformed("the body is no JSON".into()))?;
     let Some((kind, found, resource)) = about(&event) else {
         return Ok(acknowledged(Vec::new()));
     };
@@ -120,8 +123,8 @@ fn is_fresh(event: &Json, now: u64) -> bool {
     made.saturating_add(OLDEST) >= now
 }
 
-fn acknowledged(notices: Vec<Notice>) -> Acknowledged {
-    Acknowledged {
+fn acknowledged(notices: Vec<Notice>) -> CallbackReply {
+    CallbackReply {
         notices,
         status: 200,
         media_type: "text/plain".into(),
@@ -193,7 +196,11 @@ fn approval(kind: Kind, resource: &Json) -> Option<Report> {
 }
 
 /// A dispute names its transaction; the capture of that id tells the attempt, the order, the money.
-fn dispute(account: &Account, found: Found, resource: &Json) -> Result<Vec<Notice>, Refused> {
+fn dispute(
+    account: &Account,
+    found: Found,
+    resource: &Json,
+) -> Result<Vec<Notice>, CallbackFailure> {
     let told = match found {
         Found::Ours(attempt) => Some(attempt),
         Found::Capture(_) => None,
@@ -286,21 +293,21 @@ fn disputed(order: &str, lone: &Lone, dispute: Dispute, resource: &Json) -> Repo
 }
 
 /// Reads a capture; none where PayPal knows none of that id.
-fn capture(account: &Account, id: &str) -> Result<Option<Lone>, Refused> {
+fn capture(account: &Account, id: &str) -> Result<Option<Lone>, CallbackFailure> {
     let answer = api::get(account, &format!("/v2/payments/captures/{id}")).map_err(later)?;
     match answer.status {
         200 => match answer.json().as_ref().and_then(capture::lone) {
             Some(lone) => Ok(Some(lone)),
-            None => Err(Refused::Later("the capture cannot be read".into())),
+            None => Err(CallbackFailure::Later("the capture cannot be read".into())),
         },
         404 => Ok(None),
-        _ => Err(Refused::Later(api::problem(&answer).to_string())),
+        _ => Err(CallbackFailure::Later(api::problem(&answer).to_string())),
     }
 }
 
-fn later(broken: Broken) -> Refused {
+fn later(broken: Broken) -> CallbackFailure {
     match broken {
-        Broken::NotSent(why) | Broken::NoAnswer(why) => Refused::Later(why),
+        Broken::NotSent(why) | Broken::NoAnswer(why) => CallbackFailure::Later(why),
     }
 }
 

@@ -16,7 +16,7 @@
 //! | `wire.rs`, `capture.rs` | orders and captures, read strictly |
 //! | `money.rs` | amounts as PayPal writes them |
 //!
-//! Money moves in one place only: the capture that the host asks for with the wish `finish`. A payer's
+//! Money moves in one place only: the capture that the host asks for with the purpose `capture`. A payer's
 //! approval reserves nothing, so an order that nobody captures costs nobody anything.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -31,7 +31,7 @@ mod start;
 mod wire;
 
 use kassette_plugin::provider::{
-    Account, Condition, Description, Need, Provider, SecretNeed, Service,
+    Account, Condition, Description, Provider, SecretSpec, Service, SettingSpec,
 };
 
 /// The module's answers.
@@ -48,11 +48,11 @@ impl Provider for PayPal {
                 Service::new("venmo", &["USD"]),
             ],
             settings: [
-                Need::optional(
+                SettingSpec::optional(
                     "base-url",
                     "Another address of the API than PayPal's own. Leave it out for a real account.",
                 ),
-                Need::optional(
+                SettingSpec::optional(
                     start::VENMO,
                     "true: PayPal has allowed this account to send Venmo's payers to its page. Default: Venmo is refused, because PayPal promises it to its JavaScript SDK alone.",
                 ),
@@ -61,11 +61,11 @@ impl Provider for PayPal {
             .chain(signature::needs())
             .collect(),
             secrets: vec![
-                SecretNeed::text(
+                SecretSpec::text(
                     api::CLIENT_ID,
                     "Client ID of the REST app: Developer Dashboard, Apps & Credentials, your app",
                 ),
-                SecretNeed::text(
+                SecretSpec::text(
                     api::CLIENT_SECRET,
                     "Secret of the REST app: beside its client ID in the Developer Dashboard",
                 ),

@@ -1,8 +1,8 @@
-//! Asking where an order stands, after doing what the host wishes.
+//! Asking where an order stands, after doing what the host asks for.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{
-    Account, Attempt, Money, Particulars, QueryFailure, Report, Settlement, Status, Wish,
+    Account, Attempt, Money, Particulars, QueryFailure, QueryPurpose, Report, Settlement, Status,
 };
 
 use crate::api::{self, Problem};
@@ -38,7 +38,7 @@ enum Act {
     Close,
 }
 
-/// Finds the order, fulfils the wish, and tells.
+/// Finds the order, fulfils the purpose, and tells.
 ///
 /// Without a reference there is nothing to find: PayPal looks no order up by our id. The order of an
 /// uncertain start is recovered by the host's repeat of `start` under the same request id. Until then
@@ -47,7 +47,7 @@ pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
-    wish: Wish,
+    purpose: QueryPurpose,
     // The order's id stands in it, but only an order whose id we know was shown to a payer.
     _: Option<&str>,
 ) -> Result<Report, QueryFailure> {
@@ -55,9 +55,9 @@ pub(crate) fn query(
         .filter(|reference| wire::is_id(reference))
         .ok_or(QueryFailure::Absent)?;
     let Some(order) = fetch(account, attempt, id)? else {
-        return forgotten(account, attempt, id, wish);
+        return forgotten(account, attempt, id, purpose);
     };
-    match needed(&order, wish) {
+    match needed(&order, purpose) {
         None => told(&order),
         Some(Act::Capture) if order.amount != attempt.due => Ok(odd(&order)),
         Some(Act::Capture) => capture(account, attempt, &order),
@@ -65,14 +65,14 @@ pub(crate) fn query(
     }
 }
 
-/// What the wish asks of an order in this state. One that is marked as closed is never captured.
-fn needed(order: &Order, wish: Wish) -> Option<Act> {
+/// What the purpose asks of an order in this state. One that is marked as closed is never captured.
+fn needed(order: &Order, purpose: QueryPurpose) -> Option<Act> {
     if order.closed || order.is_captured() {
         return None;
     }
-    match (order.phase, wish) {
-        (Phase::Approved, Wish::Finish) => Some(Act::Capture),
-        (Phase::Waiting | Phase::Approved, Wish::Close) => Some(Act::Close),
+    match (order.phase, purpose) {
+        (Phase::Approved, QueryPurpose::Capture) => Some(Act::Capture),
+        (Phase::Waiting | Phase::Approved, QueryPurpose::Cancel) => Some(Act::Close),
         _ => None,
     }
 }
@@ -95,17 +95,17 @@ fn fetch(account: &Account, attempt: &Attempt, id: &str) -> Result<Option<Order>
 /// not forgotten. Only this module's capture moves money, and a capture of an order that is not there is
 /// refused with the same 404. So this is an end, `expired`, before the approval as after it:
 ///
-/// - for `look` and `finish` once the attempt's own time is over. Before that it contradicts the document,
+/// - for `sync` and `capture` once the attempt's own time is over. Before that it contradicts the document,
 ///   proves nothing, and is told as `absent`: the host asks again;
-/// - for `close` at once, where PayPal refuses with 404 to change the order too: nothing captures an attempt
+/// - for `cancel` at once, where PayPal refuses with 404 to change the order too: nothing captures an attempt
 ///   that was closed.
 fn forgotten(
     account: &Account,
     attempt: &Attempt,
     id: &str,
-    wish: Wish,
+    purpose: QueryPurpose,
 ) -> Result<Report, QueryFailure> {
-    if wish == Wish::Close {
+    if purpose == QueryPurpose::Cancel {
         let answer = mark(account, attempt, id)?;
         match answer.status {
             204 => return Ok(ended(attempt, id, Status::Declined, CALLED_OFF)),
@@ -147,7 +147,7 @@ fn capture(account: &Account, attempt: &Attempt, order: &Order) -> Result<Report
     match refused(&problem) {
         Refusal::Moved => match fetch(account, attempt, &order.id)? {
             Some(order) => told(&order),
-            None => forgotten(account, attempt, &order.id, Wish::Finish),
+            None => forgotten(account, attempt, &order.id, QueryPurpose::Capture),
         },
         Refusal::Declined => {
             // So that the approval, which still stands at PayPal, is not told as news again. Where the
@@ -195,7 +195,7 @@ fn close(account: &Account, attempt: &Attempt, order: &Order) -> Result<Report, 
         400 | 404 | 422 => match fetch(account, attempt, &order.id)? {
             Some(now) if now.is_captured() || now.is_over() => return told(&now),
             Some(_) => {}
-            None => return forgotten(account, attempt, &order.id, Wish::Close),
+            None => return forgotten(account, attempt, &order.id, QueryPurpose::Cancel),
         },
         _ => return Err(unavailable(&api::problem(&answer).to_string())),
     }
@@ -260,12 +260,19 @@ mod tests {
 
     #[test]
     fn only_finish_captures_and_only_what_the_payer_approved() {
-        assert_eq!(needed(&order("APPROVED"), Wish::Finish), Some(Act::Capture));
-        for wish in [Wish::Look, Wish::Close] {
-            assert_ne!(needed(&order("APPROVED"), wish), Some(Act::Capture));
+        assert_eq!(
+            needed(&order("APPROVED"), QueryPurpose::Capture),
+            Some(Act::Capture)
+        );
+        for purpose in [QueryPurpose::Sync, QueryPurpose::Cancel] {
+            assert_ne!(needed(&order("APPROVED"), purpose), Some(Act::Capture));
         }
         for status in ["CREATED", "PAYER_ACTION_REQUIRED", "VOIDED"] {
-            assert_eq!(needed(&order(status), Wish::Finish), None, "{status}");
+            assert_eq!(
+                needed(&order(status), QueryPurpose::Capture),
+                None,
+                "{status}"
+            );
         }
     }
 
@@ -275,8 +282,12 @@ mod tests {
             closed: true,
             ..order("APPROVED")
         };
-        for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-            assert_eq!(needed(&marked, wish), None);
+        for purpose in [
+            QueryPurpose::Capture,
+            QueryPurpose::Sync,
+            QueryPurpose::Cancel,
+        ] {
+            assert_eq!(needed(&marked, purpose), None);
         }
     }
 
@@ -285,11 +296,14 @@ mod tests {
         for status in ["COMPLETED", "PENDING"] {
             let told = vendor_told("COMPLETED", &[captured(status, None)]);
             let paid = wire::order(&read(&told)).unwrap();
-            assert_eq!(needed(&paid, Wish::Close), None, "{status}");
+            assert_eq!(needed(&paid, QueryPurpose::Cancel), None, "{status}");
         }
-        assert_eq!(needed(&order("VOIDED"), Wish::Close), None);
+        assert_eq!(needed(&order("VOIDED"), QueryPurpose::Cancel), None);
         for status in ["CREATED", "APPROVED"] {
-            assert_eq!(needed(&order(status), Wish::Close), Some(Act::Close));
+            assert_eq!(
+                needed(&order(status), QueryPurpose::Cancel),
+                Some(Act::Close)
+            );
         }
     }
 

@@ -13,7 +13,9 @@ use kassette_plugin::encode;
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::{BASE_URL, Broken, header};
 use kassette_plugin::provider::http::{self, Header};
-use kassette_plugin::provider::{Account, Environment, Incoming, Need, Refused};
+use kassette_plugin::provider::{
+    Account, CallbackFailure, CallbackRequest, Environment, SettingSpec,
+};
 use kassette_plugin::{settings, time};
 
 use crate::api;
@@ -39,13 +41,13 @@ const ALGORITHM: &str = "SHA256withRSA";
 const PATH: &str = "/v1/notifications/certs/";
 
 /// The settings that this file reads.
-pub(crate) fn needs() -> [Need; 2] {
+pub(crate) fn needs() -> [SettingSpec; 2] {
     [
-        Need::required(
+        SettingSpec::required(
             WEBHOOK_ID,
             "ID of the webhook that leads to this account: Developer Dashboard, Apps & Credentials, your app, Webhooks",
         ),
-        Need::optional(
+        SettingSpec::optional(
             SIMULATOR_ROOT,
             "The root certificate that a simulator's webhooks lead to. Leave it out for a real account.",
         ),
@@ -133,12 +135,12 @@ struct Claim<'a> {
 }
 
 /// Verifies a delivery. What costs nothing is looked at first, so that a forger costs little.
-pub(crate) fn verify(account: &Account, incoming: &Incoming) -> Result<(), Refused> {
-    let simulator = simulator(account).map_err(Refused::Later)?;
+pub(crate) fn verify(account: &Account, incoming: &CallbackRequest) -> Result<(), CallbackFailure> {
+    let simulator = simulator(account).map_err(CallbackFailure::Later)?;
     let issuer = issuer(account, simulator.as_ref());
     let claim = claim(&incoming.headers, &issuer, account.now)?;
     let webhook = settings::text(&account.settings, WEBHOOK_ID)
-        .ok_or_else(|| Refused::Later(format!("no setting {WEBHOOK_ID}")))?;
+        .ok_or_else(|| CallbackFailure::Later(format!("no setting {WEBHOOK_ID}")))?;
     let file = certificates(claim.certificate)?;
     let sum = crc32fast::hash(&incoming.body);
     let message = format!("{}|{}|{webhook}|{sum}", claim.id, claim.time);
@@ -157,27 +159,34 @@ pub(crate) fn verify(account: &Account, incoming: &Incoming) -> Result<(), Refus
     match verdict {
         Verdict::Genuine => Ok(()),
         Verdict::Unlinked => confirmed(account, &claim, webhook, &incoming.body),
-        Verdict::Unreadable => Err(Refused::Later("the certificate cannot be read".into())),
-        Verdict::Wrong(why) => Err(Refused::Forged(why.into())),
+        Verdict::Unreadable => Err(CallbackFailure::Later(
+            "the certificate cannot be read".into(),
+        )),
+        Verdict::Wrong(why) => Err(CallbackFailure::Forged(why.into())),
     }
 }
 
-fn claim<'a>(headers: &'a [Header], issuer: &Issuer<'_>, now: u64) -> Result<Claim<'a>, Refused> {
+fn claim<'a>(
+    headers: &'a [Header],
+    issuer: &Issuer<'_>,
+    now: u64,
+) -> Result<Claim<'a>, CallbackFailure> {
     let one = |name: &str, longest: usize| {
         header(headers, name)
             .filter(|value| (1..=longest).contains(&value.len()))
-            .ok_or_else(|| Refused::Malformed(format!("no {name}")))
+            .ok_or_else(|| CallbackFailure::Malformed(format!("no {name}")))
     };
     let id = one("paypal-transmission-id", LONGEST_ID)?;
     let time = one("paypal-transmission-time", LONGEST_TIME)?;
     let certificate = one("paypal-cert-url", LONGEST_ADDRESS)?;
     let algorithm = one("paypal-auth-algo", LONGEST_TIME)?;
     let written = one("paypal-transmission-sig", LONGEST_SIGNATURE)?;
-    let forged = |why: &str| Refused::Forged(why.into());
+    let forged = |why: &str| CallbackFailure::Forged(why.into());
     if !algorithm.eq_ignore_ascii_case(ALGORITHM) {
         return Err(forged("signed by another algorithm"));
     }
-    let sent = time::parse_rfc3339(time).ok_or_else(|| Refused::Malformed("no time".into()))?;
+    let sent =
+        time::parse_rfc3339(time).ok_or_else(|| CallbackFailure::Malformed("no time".into()))?;
     if sent.saturating_add(OLDEST) < now || now.saturating_add(AHEAD) < sent {
         return Err(forged("sent at another time"));
     }
@@ -188,8 +197,8 @@ fn claim<'a>(headers: &'a [Header], issuer: &Issuer<'_>, now: u64) -> Result<Cla
     {
         return Err(forged("a certificate of another place"));
     }
-    let signature =
-        encode::unbase64(written).ok_or_else(|| Refused::Malformed("no signature".into()))?;
+    let signature = encode::unbase64(written)
+        .ok_or_else(|| CallbackFailure::Malformed("no signature".into()))?;
     Ok(Claim {
         id,
         time,
@@ -207,12 +216,16 @@ fn is_below(place: &str, address: &str) -> bool {
         .is_some_and(|name| !name.is_empty() && name.bytes().all(plain))
 }
 
-fn certificates(address: &str) -> Result<Vec<u8>, Refused> {
+fn certificates(address: &str) -> Result<Vec<u8>, CallbackFailure> {
     let answer = http::get_cached(address, LIFE).map_err(|failure| later(failure.into()))?;
     match answer.status {
         200 => Ok(answer.body),
-        400 | 404 | 410 => Err(Refused::Forged("PayPal has no such certificate".into())),
-        status => Err(Refused::Later(format!("no certificate: status {status}"))),
+        400 | 404 | 410 => Err(CallbackFailure::Forged(
+            "PayPal has no such certificate".into(),
+        )),
+        status => Err(CallbackFailure::Later(format!(
+            "no certificate: status {status}"
+        ))),
     }
 }
 
@@ -222,9 +235,9 @@ fn confirmed(
     claim: &Claim<'_>,
     webhook: &str,
     event: &[u8],
-) -> Result<(), Refused> {
+) -> Result<(), CallbackFailure> {
     if Json::parse(event).is_none() {
-        return Err(Refused::Malformed("the body is no JSON".into()));
+        return Err(CallbackFailure::Malformed("the body is no JSON".into()));
     }
     // The event goes back byte for byte: PayPal sums it up again.
     let text = |text: &str| Json::from(text).to_string();
@@ -247,14 +260,16 @@ fn confirmed(
         .and_then(|body| body.get("verification_status"));
     match (answer.status, told.and_then(Json::text)) {
         (200, Some("SUCCESS")) => Ok(()),
-        (200, Some("FAILURE")) => Err(Refused::Forged("PayPal says that it is not its own".into())),
-        _ => Err(Refused::Later(api::problem(&answer).to_string())),
+        (200, Some("FAILURE")) => Err(CallbackFailure::Forged(
+            "PayPal says that it is not its own".into(),
+        )),
+        _ => Err(CallbackFailure::Later(api::problem(&answer).to_string())),
     }
 }
 
-fn later(broken: Broken) -> Refused {
+fn later(broken: Broken) -> CallbackFailure {
     match broken {
-        Broken::NotSent(why) | Broken::NoAnswer(why) => Refused::Later(why),
+        Broken::NotSent(why) | Broken::NoAnswer(why) => CallbackFailure::Later(why),
     }
 }
 

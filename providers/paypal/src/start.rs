@@ -2,7 +2,7 @@
 //! where PayPal surely did nothing.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Account, Action, Attempt, Failure, Open, Started};
+use kassette_plugin::provider::{Account, Action, Attempt, Open, StartFailure, Started};
 use kassette_plugin::settings;
 
 use crate::api::{self, Problem};
@@ -22,19 +22,19 @@ pub(crate) const VENMO: &str = "venmo-by-redirect";
 
 /// Creates the order, or finds the one that an earlier call made: PayPal keeps the request id for six
 /// hours and answers a repeat with the order as it stands.
-pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
-    signature::simulator(account).map_err(Failure::Unavailable)?;
+pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
+    signature::simulator(account).map_err(StartFailure::Unavailable)?;
     if attempt.method == "venmo" {
         let allowed = settings::flag(&account.settings, VENMO, false);
-        if !allowed.map_err(|refusal| Failure::Unavailable(refusal.detail))? {
-            return Err(Failure::Unavailable(format!(
+        if !allowed.map_err(|refusal| StartFailure::Unavailable(refusal.detail))? {
+            return Err(StartFailure::Unavailable(format!(
                 "PayPal promises Venmo to its JavaScript SDK alone; see the setting {VENMO}"
             )));
         }
     }
     let body = body(attempt).ok_or_else(|| {
         let currency = &attempt.due.currency;
-        Failure::Unavailable(format!("PayPal takes {currency} without decimals"))
+        StartFailure::Unavailable(format!("PayPal takes {currency} without decimals"))
     })?;
     let answer = api::post(account, "/v2/checkout/orders", &attempt.id, &body)?;
     judged(&answer, attempt)
@@ -96,27 +96,28 @@ fn text(text: &str) -> Option<Json> {
 }
 
 /// What the answer to a creation proves.
-fn judged(answer: &Answer, attempt: &Attempt) -> Result<Started, Failure> {
+fn judged(answer: &Answer, attempt: &Attempt) -> Result<Started, StartFailure> {
     if matches!(answer.status, 200 | 201) {
         let order = answer.json().as_ref().and_then(wire::order);
-        let order = order.ok_or_else(|| Failure::Uncertain("the answer cannot be read".into()))?;
+        let order =
+            order.ok_or_else(|| StartFailure::Uncertain("the answer cannot be read".into()))?;
         return opened(order, attempt);
     }
     Err(refused(&api::problem(answer)))
 }
 
 /// Goes on with an order, where it is ours and can still be approved.
-fn opened(order: Order, attempt: &Attempt) -> Result<Started, Failure> {
+fn opened(order: Order, attempt: &Attempt) -> Result<Started, StartFailure> {
     let id = &order.id;
     if order.attempt != attempt.id || order.amount != attempt.due || !wire::is_id(id) {
-        return Err(Failure::Uncertain("the order is another one".into()));
+        return Err(StartFailure::Uncertain("the order is another one".into()));
     }
     if order.is_over() {
-        return Err(Failure::Declined(format!("order {id} is over")));
+        return Err(StartFailure::Declined(format!("order {id} is over")));
     }
     let Some(approve) = order.approve else {
         // Approved or captured: the payer has nothing left to do, and the host asks what became of it.
-        return Err(Failure::Uncertain(format!(
+        return Err(StartFailure::Uncertain(format!(
             "order {id} waits for no payer any more"
         )));
     };
@@ -132,15 +133,15 @@ fn opened(order: Order, attempt: &Attempt) -> Result<Started, Failure> {
 ///
 /// A creation moves no money, and an order whose id was never learnt can be neither approved nor captured.
 /// So what PayPal says is believed, and only an answer that says nothing leaves a doubt.
-fn refused(problem: &Problem) -> Failure {
+fn refused(problem: &Problem) -> StartFailure {
     let why = problem.to_string();
     match (problem.status, problem.issue.as_str()) {
         // This attempt was paid before, by an order that PayPal has forgotten the request of.
-        (_, "DUPLICATE_INVOICE_ID" | "DUPLICATE_REQUEST_ID") => Failure::Uncertain(why),
+        (_, "DUPLICATE_INVOICE_ID" | "DUPLICATE_REQUEST_ID") => StartFailure::Uncertain(why),
         // The payer's wallet, not the request.
-        (422, issue) if crate::query::DECLINES.contains(&issue) => Failure::Declined(why),
-        (400..=499 | 503, _) => Failure::Unavailable(why),
-        _ => Failure::Uncertain(why),
+        (422, issue) if crate::query::DECLINES.contains(&issue) => StartFailure::Declined(why),
+        (400..=499 | 503, _) => StartFailure::Unavailable(why),
+        _ => StartFailure::Uncertain(why),
     }
 }
 
@@ -223,7 +224,7 @@ mod tests {
             };
             // Without a host every request fails, and says so.
             match start(&account, &attempt("venmo", 4990, "USD")) {
-                Err(Failure::Unavailable(why)) => !why.contains("no access token"),
+                Err(StartFailure::Unavailable(why)) => !why.contains("no access token"),
                 other => panic!("{other:?}"),
             }
         };
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(body(&first), body(&later));
     }
 
-    fn judge(status: u16, body: &Value) -> Result<Started, Failure> {
+    fn judge(status: u16, body: &Value) -> Result<Started, StartFailure> {
         let attempt = attempt("paypal", 4990, "EUR");
         judged(&answer(status, &body.to_string()), &attempt)
     }
@@ -277,24 +278,39 @@ mod tests {
     fn an_order_that_is_over_is_declined_and_a_paid_one_is_asked_about() {
         assert!(matches!(
             judge(200, &told("VOIDED", &[])),
-            Err(Failure::Declined(_))
+            Err(StartFailure::Declined(_))
         ));
         let refused = told("COMPLETED", &[captured("DECLINED", None)]);
-        assert!(matches!(judge(200, &refused), Err(Failure::Declined(_))));
+        assert!(matches!(
+            judge(200, &refused),
+            Err(StartFailure::Declined(_))
+        ));
         let mut approved = told("APPROVED", &[]);
         approved["links"] = json!([]);
-        assert!(matches!(judge(200, &approved), Err(Failure::Uncertain(_))));
+        assert!(matches!(
+            judge(200, &approved),
+            Err(StartFailure::Uncertain(_))
+        ));
     }
 
     #[test]
     fn an_order_about_something_else_is_not_ours() {
         let mut other = told("CREATED", &[]);
         other["purchase_units"][0]["amount"]["value"] = "49.91".into();
-        assert!(matches!(judge(201, &other), Err(Failure::Uncertain(_))));
+        assert!(matches!(
+            judge(201, &other),
+            Err(StartFailure::Uncertain(_))
+        ));
         let mut other = told("CREATED", &[]);
         other["purchase_units"][0]["custom_id"] = "attempt-2".into();
-        assert!(matches!(judge(201, &other), Err(Failure::Uncertain(_))));
-        assert!(matches!(judge(201, &json!({})), Err(Failure::Uncertain(_))));
+        assert!(matches!(
+            judge(201, &other),
+            Err(StartFailure::Uncertain(_))
+        ));
+        assert!(matches!(
+            judge(201, &json!({})),
+            Err(StartFailure::Uncertain(_))
+        ));
     }
 
     #[test]
@@ -309,7 +325,7 @@ mod tests {
             (503, "SERVICE_UNAVAILABLE"),
         ] {
             assert!(
-                matches!(failure(status, issue), Failure::Unavailable(_)),
+                matches!(failure(status, issue), StartFailure::Unavailable(_)),
                 "{issue}"
             );
         }
@@ -320,13 +336,13 @@ mod tests {
             (302, ""),
         ] {
             assert!(
-                matches!(failure(status, issue), Failure::Uncertain(_)),
+                matches!(failure(status, issue), StartFailure::Uncertain(_)),
                 "{issue}"
             );
         }
         assert!(matches!(
             failure(422, "PAYER_CANNOT_PAY"),
-            Failure::Declined(_)
+            StartFailure::Declined(_)
         ));
     }
 }

@@ -3,7 +3,9 @@ use kassette_plugin::encode;
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::header;
 use kassette_plugin::provider::secrets::{self, Algorithm};
-use kassette_plugin::provider::{Acknowledged, Incoming, Notice, Refused, Subject, Verb};
+use kassette_plugin::provider::{
+    CallbackFailure, CallbackReply, CallbackRequest, Notice, Subject, Verb,
+};
 
 use crate::wire::{self, Given, Paid};
 
@@ -17,24 +19,24 @@ const ATTEMPT: usize = 32;
 ///
 /// The signature covers the body and no time, so a webhook can be replayed for ever. That is harmless:
 /// only a completed payment is reported, which it stays; everything else makes the host ask.
-pub(crate) fn read(incoming: &Incoming) -> Result<Acknowledged, Refused> {
+pub(crate) fn read(incoming: &CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
     if !matches!(incoming.verb, Verb::Post) {
-        return Err(Refused::Malformed("not a POST".into()));
+        return Err(CallbackFailure::Malformed("not a POST".into()));
     }
     let code = header(&incoming.headers, "signature").and_then(encode::unbase64);
-    let code = code.ok_or_else(|| Refused::Forged("there is no signature".into()))?;
+    let code = code.ok_or_else(|| CallbackFailure::Forged("there is no signature".into()))?;
     if !secrets::ready(KEY) {
-        return Err(Refused::Later(format!("secret {KEY} is missing")));
+        return Err(CallbackFailure::Later(format!("secret {KEY} is missing")));
     }
     if !secrets::verify(KEY, Algorithm::HmacSha256, &incoming.body, &code) {
-        return Err(Refused::Forged("the signature is wrong".into()));
+        return Err(CallbackFailure::Forged("the signature is wrong".into()));
     }
     let event = Json::parse(&incoming.body);
-    let event = event.ok_or_else(|| Refused::Malformed("the body is no JSON".into()))?;
+    let event = event.ok_or_else(|| CallbackFailure::Malformed("the body is no JSON".into()))?;
     // Paysafe's pages have the one, what it sends the other, some both.
     let named = |field| event.get(field).and_then(Json::text);
     let name = named("eventName").or_else(|| named("eventType"));
-    Ok(Acknowledged {
+    Ok(CallbackReply {
         notices: name
             .and_then(|name| notice(name, &event))
             .into_iter()
@@ -104,9 +106,9 @@ mod tests {
         }
     }
 
-    fn incoming(body: &str) -> Incoming {
+    fn incoming(body: &str) -> CallbackRequest {
         let code = vec![u8::try_from(body.len() % 256).unwrap(); 32];
-        Incoming {
+        CallbackRequest {
             verb: Verb::Post,
             path: String::new(),
             query: String::new(),
@@ -121,7 +123,7 @@ mod tests {
         json!({ "eventType": name, "payload": payload, "attemptNumber": "1", "mode": "live" })
     }
 
-    fn read_keyed(incoming: Incoming) -> Result<Acknowledged, Refused> {
+    fn read_keyed(incoming: CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
         with_host(Keyed, move || read(&incoming))
     }
 
@@ -212,21 +214,30 @@ mod tests {
         let mut odd = good.clone();
         odd.headers[0].1 = "not base64!".into();
         for forged in [longer, none, twice, odd] {
-            assert!(matches!(read_keyed(forged), Err(Refused::Forged(_))));
+            assert!(matches!(
+                read_keyed(forged),
+                Err(CallbackFailure::Forged(_))
+            ));
         }
-        assert!(matches!(read(&good), Err(Refused::Later(_))));
+        assert!(matches!(read(&good), Err(CallbackFailure::Later(_))));
     }
 
     #[test]
     fn what_is_signed_but_no_json_is_malformed() {
         for body in ["", "{"] {
             let answer = read_keyed(incoming(body));
-            assert!(matches!(answer, Err(Refused::Malformed(_))), "{body}");
+            assert!(
+                matches!(answer, Err(CallbackFailure::Malformed(_))),
+                "{body}"
+            );
         }
-        let get = Incoming {
+        let get = CallbackRequest {
             verb: Verb::Get,
             ..incoming("{}")
         };
-        assert!(matches!(read_keyed(get), Err(Refused::Malformed(_))));
+        assert!(matches!(
+            read_keyed(get),
+            Err(CallbackFailure::Malformed(_))
+        ));
     }
 }

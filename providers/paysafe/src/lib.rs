@@ -15,7 +15,7 @@
 //!
 //! A payment has two halves. The handle leads the payer to Interac and moves no money; once the payer is
 //! there it is payable, and the payment made with it asks for the money. That second step is the capture
-//! that the host asks for with the wish `finish`.
+//! that the host asks for with the purpose `capture`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;
@@ -27,8 +27,8 @@ mod wire;
 
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::{
-    Account, Acknowledged, Condition, Description, Incoming, Need, Provider, Refused, SecretNeed,
-    Service,
+    Account, CallbackFailure, CallbackReply, CallbackRequest, Condition, Description, Provider,
+    SecretSpec, Service, SettingSpec,
 };
 
 /// The module's answers.
@@ -42,26 +42,26 @@ impl Provider for Paysafe {
             version: env!("CARGO_PKG_VERSION").into(),
             services: vec![Service::new("interac", &[wire::CURRENCY])],
             settings: vec![
-                Need::optional(
+                SettingSpec::optional(
                     "base-url",
                     "Another address of the API than Paysafe's own. Leave it out for a real account.",
                 ),
-                Need::optional(
+                SettingSpec::optional(
                     start::ACCOUNT_ID,
                     "Number of the merchant account for Interac in CAD. Needed only where there are \
                      several: Business Portal, Accounts.",
                 ),
             ],
             secrets: vec![
-                SecretNeed::text(
+                SecretSpec::text(
                     api::USER,
                     "User name of the private API key: Business Portal, Developer, API Keys",
                 ),
-                SecretNeed::text(
+                SecretSpec::text(
                     api::PASSWORD,
                     "Password of the private API key: beside its user name in the Business Portal",
                 ),
-                SecretNeed::text(
+                SecretSpec::text(
                     callback::KEY,
                     "HMAC key of the webhook: Business Portal, Developer, Webhooks",
                 ),
@@ -72,7 +72,7 @@ impl Provider for Paysafe {
 
     kassette_plugin::provider::forward!(start, query);
 
-    fn callback(_: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
+    fn callback(_: Account, incoming: CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
         callback::read(&incoming)
     }
 

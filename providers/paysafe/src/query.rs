@@ -1,6 +1,6 @@
-//! Asking where a payment stands, after doing what the host wishes.
+//! Asking where a payment stands, after doing what the host asks for.
 use kassette_plugin::json::{Json, object};
-use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Status, Wish};
+use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Report, Status};
 
 use crate::api;
 use crate::wire::{self, Given, Handle, Handled, Paid, Payment};
@@ -8,23 +8,23 @@ use crate::wire::{self, Given, Handle, Handled, Paid, Payment};
 /// Finds handle and payment by the attempt's id, asks for the money where that is wished, and tells.
 ///
 /// There is nothing to close: a handle cannot be called off, and what a payer has paid at Interac
-/// Paysafe takes by itself where we do not ask for it. So the wish `close` is answered with how it
+/// Paysafe takes by itself where we do not ask for it. So the purpose `cancel` is answered with how it
 /// stands, which is certain once the handle's quarter of an hour is over.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     // Handles and payments are found by the attempt's id alone.
     _: Option<&str>,
-    wish: Wish,
+    purpose: QueryPurpose,
     _: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let handle = handle(account, attempt)?.ok_or(QueryFailure::Absent)?;
-    match (handle.stands, wish) {
-        (Handled::Payable, Wish::Finish) if handle.due != attempt.due => Ok(handle.says(
+    match (handle.stands, purpose) {
+        (Handled::Payable, QueryPurpose::Capture) if handle.due != attempt.due => Ok(handle.says(
             Status::Review,
             "the handle's amount is not what is due; it was not asked for",
         )),
-        (Handled::Payable, Wish::Finish) => pay(account, attempt, &handle),
+        (Handled::Payable, QueryPurpose::Capture) => pay(account, attempt, &handle),
         (Handled::Waiting | Handled::Payable, _) => tell(&handle, account),
         (Handled::Used, _) => {
             let payment = payment(account, attempt)?;
@@ -72,7 +72,7 @@ fn pay(account: &Account, attempt: &Attempt, handle: &Handle) -> Result<Report, 
     }
 }
 
-/// Tells a payment. What was given back stands in its settlements, which are read whatever the wish:
+/// Tells a payment. What was given back stands in its settlements, which are read whatever the purpose:
 /// a sum that a question leaves out would count as gone.
 fn told(account: &Account, attempt: &Attempt, payment: &Payment) -> Result<Report, QueryFailure> {
     let mut given = Given::default();

@@ -1,7 +1,9 @@
 //! Creating a payment handle. What matters is what each refusal proves: the host tries another provider
 //! only where Paysafe surely did nothing.
 use kassette_plugin::json::{Json, object};
-use kassette_plugin::provider::{Account, Action, Attempt, Failure, Kind, Open, Question, Started};
+use kassette_plugin::provider::{
+    Account, Action, Attempt, Open, Question, QuestionKind, StartFailure, Started,
+};
 use kassette_plugin::settings;
 
 use crate::api::{self, Problem};
@@ -16,12 +18,12 @@ const EMAIL: &str = "email";
 
 /// Creates the handle, or finds the one that an earlier call made: Paysafe refuses a second one under
 /// the same `merchantRefNum`.
-pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
+pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     let Some(email) = email(attempt) else {
         return Ok(Started::Ask(vec![Question {
             name: EMAIL.into(),
             label: "E-mail address".into(),
-            kind: Kind::Email,
+            kind: QuestionKind::Email,
             required: true,
             choices: Vec::new(),
         }]));
@@ -102,14 +104,17 @@ fn body(attempt: &Attempt, email: &str, account_id: Option<&str>) -> Json {
 }
 
 /// Goes on with a handle, where it is over the same money and can still be used.
-fn opened(handle: Handle, account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
+fn opened(handle: Handle, account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     if handle.due != attempt.due {
         return Err(unclear("the handle is over something else"));
     }
     match handle.stands {
         Handled::Waiting | Handled::Payable => {}
         Handled::Failed | Handled::Expired => {
-            return Err(Failure::Declined(format!("handle {} is over", handle.id)));
+            return Err(StartFailure::Declined(format!(
+                "handle {} is over",
+                handle.id
+            )));
         }
         // The host asks what became of the payment.
         Handled::Used => return Err(unclear("a payment was made with the handle")),
@@ -126,17 +131,17 @@ fn opened(handle: Handle, account: &Account, attempt: &Attempt) -> Result<Starte
 
 /// What a refusal proves. A handle moves no money, so what Paysafe says is believed, and only an answer
 /// that says nothing leaves a doubt.
-fn refused(problem: &Problem) -> Failure {
+fn refused(problem: &Problem) -> StartFailure {
     let why = problem.to_string();
     match problem.status {
-        402 => Failure::Declined(why),
-        400..=499 | 503 => Failure::Unavailable(why),
-        _ => Failure::Uncertain(why),
+        402 => StartFailure::Declined(why),
+        400..=499 | 503 => StartFailure::Unavailable(why),
+        _ => StartFailure::Uncertain(why),
     }
 }
 
-fn unclear(why: &str) -> Failure {
-    Failure::Uncertain(why.into())
+fn unclear(why: &str) -> StartFailure {
+    StartFailure::Uncertain(why.into())
 }
 
 #[cfg(test)]
@@ -224,11 +229,11 @@ mod tests {
         };
         assert_eq!(
             questions.first().map(|question| question.kind),
-            Some(Kind::Email)
+            Some(QuestionKind::Email)
         );
     }
 
-    fn open(told: &Value) -> Result<Started, Failure> {
+    fn open(told: &Value) -> Result<Started, StartFailure> {
         let (_, handle) = wire::handle(&read(told)).unwrap();
         opened(handle, &account(), &attempt())
     }
@@ -250,28 +255,28 @@ mod tests {
     fn a_handle_that_is_over_or_another_one_is_not_gone_on_with() {
         for status in ["FAILED", "EXPIRED"] {
             let over = open(&handle_told(status));
-            assert!(matches!(over, Err(Failure::Declined(_))), "{status}");
+            assert!(matches!(over, Err(StartFailure::Declined(_))), "{status}");
         }
         assert!(matches!(
             open(&handle_told("COMPLETED")),
-            Err(Failure::Uncertain(_))
+            Err(StartFailure::Uncertain(_))
         ));
         let mut dearer = handle_told("INITIATED");
         dearer["amount"] = 4991.into();
-        assert!(matches!(open(&dearer), Err(Failure::Uncertain(_))));
+        assert!(matches!(open(&dearer), Err(StartFailure::Uncertain(_))));
     }
 
     #[test]
     fn a_refusal_means_what_it_proves() {
         for status in [400, 401, 403, 404, 429, 503] {
             let failure = refused(&api::problem(&refusal(status, "5068")));
-            assert!(matches!(failure, Failure::Unavailable(_)), "{status}");
+            assert!(matches!(failure, StartFailure::Unavailable(_)), "{status}");
         }
         for status in [302, 500, 502, 504] {
             let failure = refused(&api::problem(&refusal(status, "1000")));
-            assert!(matches!(failure, Failure::Uncertain(_)), "{status}");
+            assert!(matches!(failure, StartFailure::Uncertain(_)), "{status}");
         }
         let declined = refused(&api::problem(&refusal(402, "3022")));
-        assert!(matches!(declined, Failure::Declined(_)));
+        assert!(matches!(declined, StartFailure::Declined(_)));
     }
 }

@@ -7,7 +7,7 @@ use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::header;
 use kassette_plugin::provider::secrets::{self, Algorithm};
 use kassette_plugin::provider::{
-    Account, Acknowledged, Incoming, Notice, QueryFailure, Refused, Subject, Verb,
+    Account, CallbackFailure, CallbackReply, CallbackRequest, Notice, QueryFailure, Subject, Verb,
 };
 
 use crate::query::{self, is_id};
@@ -24,21 +24,24 @@ const OF_LINK: &str = "payment_link.";
 const OF_PAYMENT: [&str; 2] = ["payment.", "refund."];
 
 /// Verifies and reads one event.
-pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledged, Refused> {
+pub(crate) fn read(
+    account: &Account,
+    incoming: &CallbackRequest,
+) -> Result<CallbackReply, CallbackFailure> {
     if !matches!(incoming.verb, Verb::Post) {
-        return Err(Refused::Malformed("not a POST".into()));
+        return Err(CallbackFailure::Malformed("not a POST".into()));
     }
     verify(incoming)?;
     let event = Json::parse(&incoming.body)
         .filter(|event| event.get("entity").and_then(Json::text) == Some("event"))
-        .ok_or_else(|| Refused::Malformed("the body is no event".into()))?;
+        .ok_or_else(|| CallbackFailure::Malformed("the body is no event".into()))?;
     let about = whose(account, &event)?;
     let notice = |attempt| Notice {
         about: Subject::Attempt(attempt),
         reference: None,
         report: None,
     };
-    Ok(Acknowledged {
+    Ok(CallbackReply {
         notices: about.map(notice).into_iter().collect(),
         status: 200,
         media_type: "text/plain".into(),
@@ -46,26 +49,30 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
     })
 }
 
-fn verify(incoming: &Incoming) -> Result<(), Refused> {
+fn verify(incoming: &CallbackRequest) -> Result<(), CallbackFailure> {
     let code = header(&incoming.headers, HEADER)
         .filter(|code| code.len() == 64)
         .and_then(encode::unhex)
-        .ok_or_else(|| Refused::Forged("there is no signature that can be read".into()))?;
+        .ok_or_else(|| CallbackFailure::Forged("there is no signature that can be read".into()))?;
     if !secrets::ready(SECRET) {
-        return Err(Refused::Later(format!("secret {SECRET} is missing")));
+        return Err(CallbackFailure::Later(format!(
+            "secret {SECRET} is missing"
+        )));
     }
     if secrets::verify(SECRET, Algorithm::HmacSha256, &incoming.body, &code) {
         Ok(())
     } else {
-        Err(Refused::Forged("the signature is wrong".into()))
+        Err(CallbackFailure::Forged("the signature is wrong".into()))
     }
 }
 
 /// The attempt that an event is about; none for events that are not ours: of another kind, or about
 /// payments that the merchant takes without us.
-fn whose(account: &Account, event: &Json) -> Result<Option<String>, Refused> {
+fn whose(account: &Account, event: &Json) -> Result<Option<String>, CallbackFailure> {
     let Some(kind) = event.get("event").and_then(Json::text) else {
-        return Err(Refused::Malformed("the event cannot be read".into()));
+        return Err(CallbackFailure::Malformed(
+            "the event cannot be read".into(),
+        ));
     };
     let attempt = if kind.starts_with(OF_LINK) {
         let reference = event.path(&["payload", "payment_link", "entity", "reference_id"]);
@@ -82,7 +89,7 @@ fn whose(account: &Account, event: &Json) -> Result<Option<String>, Refused> {
 }
 
 /// A payment has the notes of its link; where it has none, its order is asked for.
-fn of_payment(account: &Account, payment: &Json) -> Result<Option<String>, Refused> {
+fn of_payment(account: &Account, payment: &Json) -> Result<Option<String>, CallbackFailure> {
     if let Some(attempt) = wire::attempt_of(payment) {
         return Ok(Some(attempt));
     }
@@ -92,7 +99,7 @@ fn of_payment(account: &Account, payment: &Json) -> Result<Option<String>, Refus
     };
     match query::attempt_of(account, order) {
         Ok(attempt) => Ok(attempt),
-        Err(QueryFailure::Unavailable(why)) => Err(Refused::Later(why)),
+        Err(QueryFailure::Unavailable(why)) => Err(CallbackFailure::Later(why)),
         Err(QueryFailure::Absent) => Ok(None),
     }
 }
@@ -107,7 +114,7 @@ fn is_attempt(text: &str) -> bool {
 mod tests {
     use super::*;
     use kassette_plugin::provider::Environment;
-    use kassette_plugin::provider::http::{Failure, Request, Response};
+    use kassette_plugin::provider::http::{Request, Response, SendFailure};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::{Value, json};
 
@@ -123,7 +130,7 @@ mod tests {
         fn sign(&mut self, _: &str, _: Algorithm, message: &[u8]) -> Option<Vec<u8>> {
             Some(vec![u8::try_from(message.len() % 256).unwrap(); 32])
         }
-        fn send(&mut self, request: &Request) -> Result<Response, Failure> {
+        fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
             let (status, body) = match request.url.rsplit('/').next() {
                 Some("order_1") => (200, json!({ "notes": [], "receipt": ATTEMPT })),
                 Some("order_2") => (200, json!({ "notes": [], "receipt": "TS1989" })),
@@ -150,10 +157,10 @@ mod tests {
         }
     }
 
-    fn incoming(event: &Value) -> Incoming {
+    fn incoming(event: &Value) -> CallbackRequest {
         let body = event.to_string().into_bytes();
         let length = u8::try_from(body.len() % 256).unwrap();
-        Incoming {
+        CallbackRequest {
             verb: Verb::Post,
             path: String::new(),
             query: String::new(),
@@ -162,7 +169,7 @@ mod tests {
         }
     }
 
-    fn read_keyed(incoming: Incoming) -> Result<Acknowledged, Refused> {
+    fn read_keyed(incoming: CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
         with_host(Keyed, move || read(&account(), &incoming))
     }
 
@@ -224,21 +231,24 @@ mod tests {
         let mut short = incoming(&paid());
         short.headers = vec![(HEADER.into(), "00".into())];
         for odd in [changed, none, two, short] {
-            assert!(matches!(read_keyed(odd), Err(Refused::Forged(_))));
+            assert!(matches!(read_keyed(odd), Err(CallbackFailure::Forged(_))));
         }
     }
 
     #[test]
     fn without_the_secret_the_vendor_is_asked_to_come_again() {
         let answer = read(&account(), &incoming(&paid()));
-        assert!(matches!(answer, Err(Refused::Later(_))));
+        assert!(matches!(answer, Err(CallbackFailure::Later(_))));
     }
 
     #[test]
     fn what_is_signed_but_no_event_is_malformed() {
         for odd in [json!({}), json!([]), json!({ "entity": "event" })] {
             let answer = read_keyed(incoming(&odd));
-            assert!(matches!(answer, Err(Refused::Malformed(_))), "{odd}");
+            assert!(
+                matches!(answer, Err(CallbackFailure::Malformed(_))),
+                "{odd}"
+            );
         }
     }
 }

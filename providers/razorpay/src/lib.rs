@@ -23,7 +23,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Need, Provider, SecretNeed, Service,
+    Account, Condition, Description, Provider, SecretSpec, Service, SettingSpec,
 };
 
 /// The module's answers.
@@ -37,28 +37,28 @@ impl Provider for Razorpay {
             version: env!("CARGO_PKG_VERSION").into(),
             services: vec![Service::new("upi_imps", &["INR"])],
             settings: vec![
-                Need::optional(
+                SettingSpec::optional(
                     query::KEEP_OPEN,
                     "Default \"true\": a payer whose try failed may try again on Razorpay's page until \
                      the link expires. \"false\" cancels the link as soon as no failed try can be \
                      authorised late any more, so that another method or provider can be chosen",
                 ),
-                Need::optional(
+                SettingSpec::optional(
                     BASE_URL,
                     "Left out for a real account: https://api.razorpay.com. A simulator's address.",
                 ),
             ],
             secrets: vec![
-                SecretNeed::text(
+                SecretSpec::text(
                     api::KEY_ID,
                     "Dashboard, Account & Settings, API keys: the key id rzp_live_… (rzp_test_… in \
                      test mode)",
                 ),
-                SecretNeed::text(
+                SecretSpec::text(
                     api::KEY_SECRET,
                     "Shown once with the key id when the key is generated",
                 ),
-                SecretNeed::text(
+                SecretSpec::text(
                     callback::SECRET,
                     "Dashboard, Account & Settings, Webhooks: the secret that you set for the \
                      webhook with this account's callback address",

@@ -1,8 +1,8 @@
-//! Asking where a link stands, after doing what the host wishes.
+//! Asking where a link stands, after doing what the host asks for.
 use kassette_plugin::encode;
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Account, Attempt, QueryFailure, Refund, Report, Wish};
+use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Refund, Report};
 use kassette_plugin::settings;
 
 use crate::api;
@@ -33,12 +33,12 @@ enum Act {
     Cancel,
 }
 
-/// Finds the link, fulfils the wish, and tells.
+/// Finds the link, fulfils the purpose, and tells.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
-    wish: Wish,
+    purpose: QueryPurpose,
     // A link is always found by the attempt's id, so the payer's word is not needed.
     _: Option<&str>,
 ) -> Result<Report, QueryFailure> {
@@ -50,7 +50,7 @@ pub(crate) fn query(
     };
     let mut tries = tries(account, &link)?;
     let mut refusal = None;
-    match needed(&link, &tries, wish, keep, account.now) {
+    match needed(&link, &tries, purpose, keep, account.now) {
         Some(Act::Cancel) => {
             link = cancel(account, attempt, &link)?;
             // What was tried just before the link was cancelled.
@@ -77,19 +77,26 @@ pub(crate) fn query(
     Ok(report)
 }
 
-/// What the wish asks of a link that stands so. It is cancelled only where that makes `declined` certain:
+/// What the purpose asks of a link that stands so. It is cancelled only where that makes `declined` certain:
 /// as long as a try may still be authorised, a payer who finds the link open can at least go on there. An
 /// authorisation cannot be given back by a request; it runs out by itself, and the link with it.
-fn needed(link: &Link, tries: &[Payment], wish: Wish, keep: bool, now: u64) -> Option<Act> {
+fn needed(
+    link: &Link,
+    tries: &[Payment],
+    purpose: QueryPurpose,
+    keep: bool,
+    now: u64,
+) -> Option<Act> {
     if tries.iter().any(|each| each.captured) {
         return None;
     }
     if is_authorized(tries) {
-        return (wish == Wish::Finish).then_some(Act::Capture);
+        return (purpose == QueryPurpose::Capture).then_some(Act::Capture);
     }
     let certain = !tries.iter().any(|each| is_alive(each, now));
-    let unwanted =
-        wish == Wish::Close || tries.iter().any(was_given_back) || (!keep && !tries.is_empty());
+    let unwanted = purpose == QueryPurpose::Cancel
+        || tries.iter().any(was_given_back)
+        || (!keep && !tries.is_empty());
     (link.stage == Stage::Created && certain && unwanted).then_some(Act::Cancel)
 }
 
@@ -303,30 +310,34 @@ mod tests {
     use super::*;
     use crate::wire::tests::{BEGAN, failed, paid, read, told};
 
-    const WISHES: [Wish; 3] = [Wish::Finish, Wish::Look, Wish::Close];
+    const PURPOSES: [QueryPurpose; 3] = [
+        QueryPurpose::Capture,
+        QueryPurpose::Sync,
+        QueryPurpose::Cancel,
+    ];
     /// A minute after the tries began.
     const SOON: u64 = (BEGAN + 60) * 1_000;
     /// When no try can bring money any more.
     const LATER: u64 = (BEGAN + 6 * 24 * 3_600) * 1_000;
 
-    fn act(status: &str, tries: &[Payment], wish: Wish, now: u64) -> Option<Act> {
-        needed(&read(&told(status)).unwrap(), tries, wish, true, now)
+    fn act(status: &str, tries: &[Payment], purpose: QueryPurpose, now: u64) -> Option<Act> {
+        needed(&read(&told(status)).unwrap(), tries, purpose, true, now)
     }
 
     #[test]
     fn only_finish_captures_and_only_what_the_payer_approved() {
         let authorized = [failed("incorrect_pin"), paid("authorized", false, 0)];
-        let act = |wish| act("created", &authorized, wish, SOON);
-        assert_eq!(act(Wish::Finish), Some(Act::Capture));
-        assert_eq!(act(Wish::Look), None);
-        assert_eq!(act(Wish::Close), None);
+        let act = |purpose| act("created", &authorized, purpose, SOON);
+        assert_eq!(act(QueryPurpose::Capture), Some(Act::Capture));
+        assert_eq!(act(QueryPurpose::Sync), None);
+        assert_eq!(act(QueryPurpose::Cancel), None);
     }
 
     #[test]
     fn look_leaves_open_what_could_still_be_paid_and_close_does_not() {
-        assert_eq!(act("created", &[], Wish::Look, SOON), None);
-        assert_eq!(act("created", &[], Wish::Finish, SOON), None);
-        let cancelled = act("created", &[], Wish::Close, SOON);
+        assert_eq!(act("created", &[], QueryPurpose::Sync, SOON), None);
+        assert_eq!(act("created", &[], QueryPurpose::Capture, SOON), None);
+        let cancelled = act("created", &[], QueryPurpose::Cancel, SOON);
         assert_eq!(cancelled, Some(Act::Cancel));
     }
 
@@ -334,14 +345,14 @@ mod tests {
     fn a_link_is_left_open_while_cancelling_it_would_prove_nothing() {
         for tried in [failed("payment_timed_out"), paid("created", false, 0)] {
             let tried = [tried];
-            for wish in WISHES {
-                assert_eq!(act("created", &tried, wish, SOON), None, "{tried:?}");
+            for purpose in PURPOSES {
+                assert_eq!(act("created", &tried, purpose, SOON), None, "{tried:?}");
             }
             assert_eq!(
-                act("created", &tried, Wish::Close, LATER),
+                act("created", &tried, QueryPurpose::Cancel, LATER),
                 Some(Act::Cancel)
             );
-            assert_eq!(act("created", &tried, Wish::Look, LATER), None);
+            assert_eq!(act("created", &tried, QueryPurpose::Sync, LATER), None);
         }
     }
 
@@ -349,7 +360,7 @@ mod tests {
     fn a_decline_closes_the_link_where_the_operator_wants_that_and_it_is_certain() {
         let link = read(&told("created")).unwrap();
         let declined = [failed("insufficient_funds")];
-        let act = |now| needed(&link, &declined, Wish::Look, false, now);
+        let act = |now| needed(&link, &declined, QueryPurpose::Sync, false, now);
         assert_eq!(act(SOON), None);
         assert_eq!(act(LATER), Some(Act::Cancel));
     }
@@ -357,20 +368,20 @@ mod tests {
     #[test]
     fn an_authorisation_that_razorpay_gave_back_ends_the_link() {
         let given_back = [paid("refunded", false, 4990)];
-        for wish in WISHES {
-            let act = act("created", &given_back, wish, LATER);
+        for purpose in PURPOSES {
+            let act = act("created", &given_back, purpose, LATER);
             assert_eq!(act, Some(Act::Cancel));
         }
     }
 
     #[test]
     fn what_is_paid_or_over_is_left_alone() {
-        for wish in WISHES {
+        for purpose in PURPOSES {
             let captured = [paid("captured", true, 0)];
-            assert_eq!(act("paid", &captured, wish, LATER), None);
+            assert_eq!(act("paid", &captured, purpose, LATER), None);
             let declined = [failed("insufficient_funds")];
-            assert_eq!(act("cancelled", &declined, wish, LATER), None);
-            assert_eq!(act("expired", &[], wish, LATER), None);
+            assert_eq!(act("cancelled", &declined, purpose, LATER), None);
+            assert_eq!(act("expired", &[], purpose, LATER), None);
         }
     }
 }

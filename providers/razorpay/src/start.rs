@@ -2,7 +2,7 @@
 //! refused, and the link of the first is found by the reference.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::{
-    Account, Action, Attempt, Environment, Failure, Instructions, Open, Started,
+    Account, Action, Attempt, Environment, Instructions, Open, StartFailure, Started,
 };
 
 use crate::api;
@@ -18,7 +18,7 @@ const LEAST_LIFE_MS: u64 = 16 * 60 * 1_000;
 const DESCRIPTION: usize = 2_048;
 
 /// Creates the link, or finds the one that an earlier call made.
-pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
+pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     let answer = api::post(account, LINKS, &body(account, attempt))?;
     if answer.is_success() {
         return opened(attempt, wire::link(&answer.body));
@@ -29,11 +29,11 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Fai
         400 => match query::find(account, attempt) {
             Ok(Some(link)) => opened(attempt, Some(link)),
             Ok(None) => Err(refused(&problem)),
-            Err(_) => Err(Failure::Uncertain(problem.to_string())),
+            Err(_) => Err(StartFailure::Uncertain(problem.to_string())),
         },
         401..=499 => Err(refused(&problem)),
         // Nothing is documented about what was done.
-        _ => Err(Failure::Uncertain(problem.to_string())),
+        _ => Err(StartFailure::Uncertain(problem.to_string())),
     }
 }
 
@@ -89,11 +89,11 @@ fn description(attempt: &Attempt) -> String {
 }
 
 /// Goes on with a link, where it is ours and can still be paid or has been.
-fn opened(attempt: &Attempt, link: Option<Link>) -> Result<Started, Failure> {
-    let link = link.ok_or_else(|| Failure::Uncertain("the answer cannot be read".into()))?;
+fn opened(attempt: &Attempt, link: Option<Link>) -> Result<Started, StartFailure> {
+    let link = link.ok_or_else(|| StartFailure::Uncertain("the answer cannot be read".into()))?;
     if link.attempt != attempt.id || link.due != attempt.due {
         let why = format!("{} is about something else", link.id);
-        return Err(Failure::Uncertain(why));
+        return Err(StartFailure::Uncertain(why));
     }
     let (action, until) = match link.stage {
         Stage::Created => (
@@ -104,11 +104,11 @@ fn opened(attempt: &Attempt, link: Option<Link>) -> Result<Started, Failure> {
         Stage::Paid | Stage::PartiallyPaid => (paid(), None),
         // It was never opened, so that no payer can have tried to pay it.
         Stage::Cancelled | Stage::Expired if link.order.is_none() => {
-            return Err(Failure::Declined(format!("{} is over", link.id)));
+            return Err(StartFailure::Declined(format!("{} is over", link.id)));
         }
         Stage::Cancelled | Stage::Expired => {
             let why = format!("{} is over, and was tried before", link.id);
-            return Err(Failure::Uncertain(why));
+            return Err(StartFailure::Uncertain(why));
         }
     };
     Ok(Started::Open(Open {
@@ -128,11 +128,11 @@ fn paid() -> Action {
 }
 
 /// What a refusal means for this payment. In either case nothing was created.
-fn refused(problem: &Problem) -> Failure {
+fn refused(problem: &Problem) -> StartFailure {
     if problem.status == 400 && problem.field == "amount" {
-        Failure::Declined(problem.to_string())
+        StartFailure::Declined(problem.to_string())
     } else {
-        Failure::Unavailable(problem.to_string())
+        StartFailure::Unavailable(problem.to_string())
     }
 }
 
@@ -225,9 +225,12 @@ mod tests {
                 ..Problem::default()
             })
         };
-        assert!(matches!(refused(400, "amount"), Failure::Declined(_)));
+        assert!(matches!(refused(400, "amount"), StartFailure::Declined(_)));
         for (status, field) in [(400, "callback_url"), (401, ""), (429, "")] {
-            assert!(matches!(refused(status, field), Failure::Unavailable(_)));
+            assert!(matches!(
+                refused(status, field),
+                StartFailure::Unavailable(_)
+            ));
         }
     }
 
@@ -245,17 +248,17 @@ mod tests {
         for over in ["cancelled", "expired"] {
             assert!(matches!(
                 opened(over, &attempt()),
-                Err(Failure::Declined(_))
+                Err(StartFailure::Declined(_))
             ));
             // A try to pay it may still come to something: the question says.
             let tried = super::opened(&attempt(), read(&told(over)));
-            assert!(matches!(tried, Err(Failure::Uncertain(_))));
+            assert!(matches!(tried, Err(StartFailure::Uncertain(_))));
         }
         let mut other = attempt();
         other.due.amount += 1;
         assert!(matches!(
             opened("created", &other),
-            Err(Failure::Uncertain(_))
+            Err(StartFailure::Uncertain(_))
         ));
     }
 }

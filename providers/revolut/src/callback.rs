@@ -1,7 +1,9 @@
 //! Webhooks: signed, but without amounts, so that they only make the host ask. What remains is to say
 //! which order they are about.
 use kassette_plugin::json::Json;
-use kassette_plugin::provider::{Account, Acknowledged, Incoming, Notice, Refused, Subject, Verb};
+use kassette_plugin::provider::{
+    Account, CallbackFailure, CallbackReply, CallbackRequest, Notice, Subject, Verb,
+};
 
 use crate::{api, signature, wire};
 
@@ -24,13 +26,16 @@ const DISPUTE_EVENTS: [&str; 4] = [
 ];
 
 /// Verifies and reads one webhook.
-pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledged, Refused> {
+pub(crate) fn read(
+    account: &Account,
+    incoming: &CallbackRequest,
+) -> Result<CallbackReply, CallbackFailure> {
     if !matches!(incoming.verb, Verb::Post) {
-        return Err(Refused::Malformed("not a POST".into()));
+        return Err(CallbackFailure::Malformed("not a POST".into()));
     }
     signature::verify(account, incoming)?;
     let event = Json::parse(&incoming.body)
-        .ok_or_else(|| Refused::Malformed("the body is no JSON".into()))?;
+        .ok_or_else(|| CallbackFailure::Malformed("the body is no JSON".into()))?;
     let text = |name| event.get(name).and_then(Json::text);
     let id = |name| text(name).filter(|id| wire::is_id(id));
     // What is none of ours is acknowledged all the same: Revolut would only repeat it.
@@ -50,7 +55,7 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
         reference: None,
         report: None,
     };
-    Ok(Acknowledged {
+    Ok(CallbackReply {
         notices: about.map(notice).into_iter().collect(),
         status: 200,
         media_type: "text/plain".into(),
@@ -64,7 +69,7 @@ fn order_of(
     account: &Account,
     order: &str,
     reference: Option<&str>,
-) -> Result<Option<Subject>, Refused> {
+) -> Result<Option<Subject>, CallbackFailure> {
     if let Some(attempt) = reference.filter(|reference| is_attempt(reference)) {
         return Ok(Some(Subject::Attempt(attempt.to_owned())));
     }
@@ -77,19 +82,19 @@ fn order_of(
     Ok(given_back.or_else(|| attempt.map(Subject::Attempt)))
 }
 
-fn disputed_order(account: &Account, dispute: &str) -> Result<Option<Subject>, Refused> {
+fn disputed_order(account: &Account, dispute: &str) -> Result<Option<Subject>, CallbackFailure> {
     let body = fetch(account, &format!("/api/disputes/{dispute}"))?;
     let dispute = body.as_deref().and_then(wire::dispute);
     Ok(dispute.map(|dispute| Subject::Reference(dispute.order)))
 }
 
 /// None where Revolut has nothing to tell; without an answer it is asked to send the webhook again.
-fn fetch(account: &Account, path: &str) -> Result<Option<Vec<u8>>, Refused> {
+fn fetch(account: &Account, path: &str) -> Result<Option<Vec<u8>>, CallbackFailure> {
     match api::get(account, path) {
         Ok(answer) if answer.status == 200 => Ok(Some(answer.body)),
         Ok(answer) if matches!(answer.status, 403 | 404) => Ok(None),
-        Ok(answer) => Err(Refused::Later(wire::problem(&answer).to_string())),
-        Err(broken) => Err(Refused::Later(format!("{broken:?}"))),
+        Ok(answer) => Err(CallbackFailure::Later(wire::problem(&answer).to_string())),
+        Err(broken) => Err(CallbackFailure::Later(format!("{broken:?}"))),
     }
 }
 
@@ -107,7 +112,7 @@ mod tests {
     use super::*;
     use crate::signature::tests::{Keyed, NOW, account, signed};
     use crate::wire::tests::{ID, told};
-    use kassette_plugin::provider::http::{Failure, Request, Response};
+    use kassette_plugin::provider::http::{Request, Response, SendFailure};
     use kassette_plugin::provider::secrets::Algorithm;
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::{Value, json};
@@ -118,7 +123,7 @@ mod tests {
     /// Signs as [`Keyed`] does and answers every request with this.
     struct Vendor(u16, Value);
     impl Host for Vendor {
-        fn send(&mut self, _: &Request) -> Result<Response, Failure> {
+        fn send(&mut self, _: &Request) -> Result<Response, SendFailure> {
             Ok(Response {
                 status: self.0,
                 headers: Vec::new(),
@@ -133,7 +138,7 @@ mod tests {
         }
     }
 
-    fn read_with(vendor: Vendor, event: &Value) -> Result<Vec<Subject>, Refused> {
+    fn read_with(vendor: Vendor, event: &Value) -> Result<Vec<Subject>, CallbackFailure> {
         let incoming = signed(NOW, event.to_string().as_bytes());
         let answer = with_host(vendor, || read(&account(), &incoming))?;
         assert_eq!(answer.status, 200);
@@ -181,7 +186,7 @@ mod tests {
     fn what_cannot_be_looked_up_now_is_sent_again() {
         let event = json!({ "event": "ORDER_COMPLETED", "order_id": OTHER, "merchant_order_ext_ref": "shop-7" });
         let asked = read_with(Vendor(500, json!(null)), &event);
-        assert!(matches!(asked, Err(Refused::Later(_))));
+        assert!(matches!(asked, Err(CallbackFailure::Later(_))));
         assert_eq!(read_with(Vendor(404, json!(null)), &event), Ok(Vec::new()));
     }
 
@@ -219,6 +224,6 @@ mod tests {
     fn what_is_signed_but_no_json_is_malformed() {
         let incoming = signed(NOW, b"{");
         let read = with_host(Vendor(500, json!(null)), || read(&account(), &incoming));
-        assert!(matches!(read, Err(Refused::Malformed(_))));
+        assert!(matches!(read, Err(CallbackFailure::Malformed(_))));
     }
 }

@@ -28,7 +28,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Need, Provider, SecretNeed, Service,
+    Account, Condition, Description, Provider, SecretSpec, Service, SettingSpec,
 };
 
 /// The methods, by their wire ids. Revolut's page offers what the merchant has switched on there: an
@@ -53,19 +53,19 @@ impl Provider for Revolut {
             version: env!("CARGO_PKG_VERSION").into(),
             services: METHODS.into_iter().map(service).collect(),
             settings: vec![
-                Need::optional(
+                SettingSpec::optional(
                     start::CAPTURE,
                     "automatic (default): the money is taken when the payer approves. manual: it \
                      is only authorised then, and captured once the gateway's own checks are \
                      through.",
                 ),
-                Need::optional(
+                SettingSpec::optional(
                     query::KEEP_OPEN,
                     "true (default): a payer whose try was declined may try again at Revolut's \
                      page until they come back. false: the order is cancelled at the first \
                      decline.",
                 ),
-                Need::optional(
+                SettingSpec::optional(
                     BASE_URL,
                     "Another address than https://merchant.revolut.com, or \
                      https://sandbox-merchant.revolut.com in the test environment; leave it out \
@@ -73,12 +73,12 @@ impl Provider for Revolut {
                 ),
             ],
             secrets: vec![
-                SecretNeed::text(
+                SecretSpec::text(
                     api::KEY,
                     "The Merchant API's Secret key (sk_…). Revolut Business, Merchant, Settings, \
                      APIs; a test account's in Sandbox Revolut Business.",
                 ),
-                SecretNeed::text(
+                SecretSpec::text(
                     signature::SECRET,
                     "The signing secret of the webhook (wsk_…) that posts to the account's callback \
                      address. Revolut tells it when the webhook is created, and when it is \

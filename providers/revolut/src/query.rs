@@ -1,8 +1,8 @@
-//! Asking where an order stands, after doing what the host wishes.
+//! Asking where an order stands, after doing what the host asks for.
 use kassette_plugin::encode;
 use kassette_plugin::json::object;
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Wish};
+use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Report};
 use kassette_plugin::settings;
 
 use crate::api;
@@ -23,12 +23,12 @@ enum Act {
     Cancel,
 }
 
-/// Finds the order, fulfils the wish, and tells.
+/// Finds the order, fulfils the purpose, and tells.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
-    wish: Wish,
+    purpose: QueryPurpose,
     // An order is always found by the attempt's id: the payer's word is needed for no look-up.
     returned: Option<&str>,
 ) -> Result<Report, QueryFailure> {
@@ -36,10 +36,10 @@ pub(crate) fn query(
     let keep = settings::flag(&account.settings, KEEP_OPEN, true)
         .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
     // While the payer is at Revolut's page they may try again; back here they chose not to.
-    let kept_open = keep && !came_back && wish != Wish::Close;
+    let kept_open = keep && !came_back && purpose != QueryPurpose::Cancel;
     let over = account.now >= attempt.expires;
     let mut order = locate(account, attempt, reference)?;
-    if let Some(act) = needed(&order, wish, kept_open) {
+    if let Some(act) = needed(&order, purpose, kept_open) {
         let problem;
         (order, problem) = perform(account, attempt, &order, act)?;
         if let Some(problem) = problem {
@@ -54,13 +54,13 @@ pub(crate) fn query(
     Ok(report(order, &disputes, over))
 }
 
-/// What the wish asks of an order as it stands. A declined payer could still try again, so that order
-/// is cancelled whatever the wish, unless it is kept open: then `declined` is certain.
-fn needed(order: &Order, wish: Wish, kept_open: bool) -> Option<Act> {
-    match (order.stands, wish) {
+/// What the purpose asks of an order as it stands. A declined payer could still try again, so that order
+/// is cancelled whatever the purpose, unless it is kept open: then `declined` is certain.
+fn needed(order: &Order, purpose: QueryPurpose, kept_open: bool) -> Option<Act> {
+    match (order.stands, purpose) {
         (Stands::Pending, _) if is_declined(order) && !kept_open => Some(Act::Cancel),
-        (Stands::Authorised, Wish::Finish) => Some(Act::Capture),
-        (Stands::Pending | Stands::Authorised, Wish::Close) => Some(Act::Cancel),
+        (Stands::Authorised, QueryPurpose::Capture) => Some(Act::Capture),
+        (Stands::Pending | Stands::Authorised, QueryPurpose::Cancel) => Some(Act::Cancel),
         _ => None,
     }
 }
@@ -202,44 +202,60 @@ mod tests {
     #[test]
     fn only_finish_captures_and_only_what_the_payer_approved() {
         assert_eq!(
-            needed(&order("authorised"), Wish::Finish, true),
+            needed(&order("authorised"), QueryPurpose::Capture, true),
             Some(Act::Capture)
         );
-        assert_eq!(needed(&order("authorised"), Wish::Look, true), None);
+        assert_eq!(needed(&order("authorised"), QueryPurpose::Sync, true), None);
         assert_eq!(
-            needed(&order("authorised"), Wish::Close, false),
+            needed(&order("authorised"), QueryPurpose::Cancel, false),
             Some(Act::Cancel)
         );
         for state in ["pending", "processing", "completed", "cancelled", "failed"] {
-            assert_eq!(needed(&order(state), Wish::Finish, true), None, "{state}");
+            assert_eq!(
+                needed(&order(state), QueryPurpose::Capture, true),
+                None,
+                "{state}"
+            );
         }
     }
 
     #[test]
     fn a_decline_is_made_certain_whatever_the_wish_unless_the_order_is_kept_open() {
         let declined = told_order(&tried("pending", "declined", 4990)).unwrap();
-        for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-            assert_eq!(needed(&declined, wish, false), Some(Act::Cancel));
+        for purpose in [
+            QueryPurpose::Capture,
+            QueryPurpose::Sync,
+            QueryPurpose::Cancel,
+        ] {
+            assert_eq!(needed(&declined, purpose, false), Some(Act::Cancel));
         }
-        for wish in [Wish::Finish, Wish::Look] {
-            assert_eq!(needed(&declined, wish, true), None);
+        for purpose in [QueryPurpose::Capture, QueryPurpose::Sync] {
+            assert_eq!(needed(&declined, purpose, true), None);
         }
     }
 
     #[test]
     fn look_leaves_alone_what_could_still_be_paid() {
         for state in ["pending", "processing", "authorised", "completed"] {
-            assert_eq!(needed(&order(state), Wish::Look, true), None, "{state}");
+            assert_eq!(
+                needed(&order(state), QueryPurpose::Sync, true),
+                None,
+                "{state}"
+            );
         }
     }
 
     #[test]
     fn close_leaves_alone_what_is_paid_or_over_or_under_way() {
         for state in ["processing", "completed", "cancelled", "failed"] {
-            assert_eq!(needed(&order(state), Wish::Close, false), None, "{state}");
+            assert_eq!(
+                needed(&order(state), QueryPurpose::Cancel, false),
+                None,
+                "{state}"
+            );
         }
         assert_eq!(
-            needed(&order("pending"), Wish::Close, false),
+            needed(&order("pending"), QueryPurpose::Cancel, false),
             Some(Act::Cancel)
         );
     }

@@ -2,7 +2,7 @@
 use kassette_plugin::encode;
 use kassette_plugin::provider::call::header;
 use kassette_plugin::provider::secrets::{self, Algorithm};
-use kassette_plugin::provider::{Account, Incoming, Refused};
+use kassette_plugin::provider::{Account, CallbackFailure, CallbackRequest};
 
 /// The secret that signs webhooks.
 pub(crate) const SECRET: &str = "webhook-secret";
@@ -20,8 +20,8 @@ const TOLERANCE: u64 = 300_000;
 const SIGNATURES: usize = 8;
 
 /// Refuses what Revolut did not sign just now.
-pub(crate) fn verify(account: &Account, incoming: &Incoming) -> Result<(), Refused> {
-    let forged = |why: &str| Refused::Forged(why.into());
+pub(crate) fn verify(account: &Account, incoming: &CallbackRequest) -> Result<(), CallbackFailure> {
+    let forged = |why: &str| CallbackFailure::Forged(why.into());
     let signatures = header(&incoming.headers, SIGNATURE)
         .ok_or_else(|| forged("there is not exactly one signature header"))?;
     let timestamp = header(&incoming.headers, TIMESTAMP)
@@ -33,7 +33,9 @@ pub(crate) fn verify(account: &Account, incoming: &Incoming) -> Result<(), Refus
         .filter(|_| digits)
         .ok_or_else(|| forged("the timestamp cannot be read"))?;
     if !secrets::ready(SECRET) {
-        return Err(Refused::Later(format!("secret {SECRET} is missing")));
+        return Err(CallbackFailure::Later(format!(
+            "secret {SECRET} is missing"
+        )));
     }
     let head = format!("{SCHEME}.{timestamp}.");
     let message = [head.as_bytes(), &incoming.body].concat();
@@ -89,8 +91,8 @@ pub(crate) mod tests {
     }
 
     /// A webhook that [`Keyed`] takes for Revolut's.
-    pub(crate) fn signed(time: u64, body: &[u8]) -> Incoming {
-        Incoming {
+    pub(crate) fn signed(time: u64, body: &[u8]) -> CallbackRequest {
+        CallbackRequest {
             verb: Verb::Post,
             path: String::new(),
             query: String::new(),
@@ -102,7 +104,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn judged(incoming: &Incoming) -> Result<(), Refused> {
+    fn judged(incoming: &CallbackRequest) -> Result<(), CallbackFailure> {
         with_host(Keyed, || verify(&account(), incoming))
     }
 
@@ -111,7 +113,7 @@ pub(crate) mod tests {
         let mut changed = signed(NOW, b"{}");
         assert_eq!(judged(&changed), Ok(()));
         changed.body.push(b' ');
-        assert!(matches!(judged(&changed), Err(Refused::Forged(_))));
+        assert!(matches!(judged(&changed), Err(CallbackFailure::Forged(_))));
     }
 
     #[test]
@@ -122,7 +124,7 @@ pub(crate) mod tests {
         for time in [NOW - 300_001, NOW + 300_001] {
             assert!(matches!(
                 judged(&signed(time, b"{}")),
-                Err(Refused::Forged(_))
+                Err(CallbackFailure::Forged(_))
             ));
         }
     }
@@ -148,25 +150,31 @@ pub(crate) mod tests {
         ] {
             let mut odd = signed(NOW, b"{}");
             odd.headers[1].1.clone_from(&value);
-            assert!(matches!(judged(&odd), Err(Refused::Forged(_))), "{value}");
+            assert!(
+                matches!(judged(&odd), Err(CallbackFailure::Forged(_))),
+                "{value}"
+            );
         }
         for time in ["", "-1", "+1800000000000", "1.8e12"] {
             let mut odd = signed(NOW, b"{}");
             odd.headers[0].1 = time.into();
-            assert!(matches!(judged(&odd), Err(Refused::Forged(_))), "{time}");
+            assert!(
+                matches!(judged(&odd), Err(CallbackFailure::Forged(_))),
+                "{time}"
+            );
         }
         let mut twice = signed(NOW, b"{}");
         twice.headers.extend(twice.headers.clone());
         let mut none = signed(NOW, b"{}");
         none.headers.clear();
         for odd in [twice, none] {
-            assert!(matches!(judged(&odd), Err(Refused::Forged(_))));
+            assert!(matches!(judged(&odd), Err(CallbackFailure::Forged(_))));
         }
     }
 
     #[test]
     fn without_the_secret_the_vendor_is_asked_to_come_again() {
         let judged = verify(&account(), &signed(NOW, b"{}"));
-        assert!(matches!(judged, Err(Refused::Later(_))));
+        assert!(matches!(judged, Err(CallbackFailure::Later(_))));
     }
 }

@@ -2,7 +2,9 @@
 //! one made the order. What matters is what each refusal proves: the host tries another provider only
 //! where nobody can pay this one.
 use kassette_plugin::json::{Json, object};
-use kassette_plugin::provider::{Account, Action, Attempt, Failure, Open, QueryFailure, Started};
+use kassette_plugin::provider::{
+    Account, Action, Attempt, Open, QueryFailure, StartFailure, Started,
+};
 use kassette_plugin::settings;
 
 use crate::wire::{self, Order, Problem, Stands};
@@ -18,20 +20,20 @@ const DESCRIPTION: usize = 255;
 const WAITS: (u64, u64) = (60, 30 * 86_400);
 
 /// Creates the order, or finds the one that an earlier call made.
-pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
+pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     let capture = match settings::text(&account.settings, CAPTURE) {
         None => "automatic",
         Some(mode @ ("automatic" | "manual")) => mode,
         Some(_) => {
             let why = format!("setting {CAPTURE} must be automatic or manual");
-            return Err(Failure::Unavailable(why));
+            return Err(StartFailure::Unavailable(why));
         }
     };
     match query::find(account, &attempt.id) {
         Ok(None) | Err(QueryFailure::Absent) => {}
         Ok(Some(order)) => return opened(Some(order), attempt),
         // This call has created nothing. What an earlier one did the host knows to be uncertain.
-        Err(QueryFailure::Unavailable(why)) => return Err(Failure::Unavailable(why)),
+        Err(QueryFailure::Unavailable(why)) => return Err(StartFailure::Unavailable(why)),
     }
     let answer = api::post(account, "/api/orders", &body(account, attempt, capture))?;
     match answer.status {
@@ -66,20 +68,20 @@ fn description(attempt: &Attempt) -> String {
 }
 
 /// Goes on with an order, where it is ours and can still be paid or has been.
-fn opened(order: Option<Order>, attempt: &Attempt) -> Result<Started, Failure> {
-    let order = order.ok_or_else(|| Failure::Uncertain("the answer cannot be read".into()))?;
+fn opened(order: Option<Order>, attempt: &Attempt) -> Result<Started, StartFailure> {
+    let order = order.ok_or_else(|| StartFailure::Uncertain("the answer cannot be read".into()))?;
     if order.attempt.as_ref() != Some(&attempt.id) || order.amount != attempt.due {
-        return Err(Failure::Uncertain(format!(
+        return Err(StartFailure::Uncertain(format!(
             "{} is about something else",
             order.id
         )));
     }
     if matches!(order.stands, Stands::Cancelled | Stands::Failed) {
-        return Err(Failure::Declined(format!("{} is over", order.id)));
+        return Err(StartFailure::Declined(format!("{} is over", order.id)));
     }
     let page = order
         .checkout
-        .ok_or_else(|| Failure::Uncertain(format!("{} has no page", order.id)))?;
+        .ok_or_else(|| StartFailure::Uncertain(format!("{} has no page", order.id)))?;
     Ok(Started::Open(Open {
         reference: order.id,
         action: Action::Redirect(page),
@@ -88,11 +90,11 @@ fn opened(order: Option<Order>, attempt: &Attempt) -> Result<Started, Failure> {
 }
 
 /// What a refusal proves.
-fn refused(problem: &Problem) -> Failure {
+fn refused(problem: &Problem) -> StartFailure {
     match problem.status {
         // Documented refusals: there is no order. Another provider may take the payment.
-        400..=499 => Failure::Unavailable(problem.to_string()),
-        _ => Failure::Uncertain(problem.to_string()),
+        400..=499 => StartFailure::Unavailable(problem.to_string()),
+        _ => StartFailure::Uncertain(problem.to_string()),
     }
 }
 
@@ -162,7 +164,7 @@ mod tests {
         let mut account = account();
         account.settings = vec![(CAPTURE.into(), "later".into())];
         let started = start(&account, &attempt());
-        assert!(matches!(started, Err(Failure::Unavailable(why)) if why.contains("capture")));
+        assert!(matches!(started, Err(StartFailure::Unavailable(why)) if why.contains("capture")));
     }
 
     #[test]
@@ -176,16 +178,19 @@ mod tests {
         };
         for status in [400, 401, 403, 404, 422, 429] {
             assert!(
-                matches!(refusal(status), Failure::Unavailable(_)),
+                matches!(refusal(status), StartFailure::Unavailable(_)),
                 "{status}"
             );
         }
         for status in [301, 500, 502, 503, 504] {
-            assert!(matches!(refusal(status), Failure::Uncertain(_)), "{status}");
+            assert!(
+                matches!(refusal(status), StartFailure::Uncertain(_)),
+                "{status}"
+            );
         }
     }
 
-    fn opened_as(change: &[(&str, Value)]) -> Result<Started, Failure> {
+    fn opened_as(change: &[(&str, Value)]) -> Result<Started, StartFailure> {
         let mut told = told("pending");
         for (name, value) in change {
             told[*name] = value.clone();
@@ -207,7 +212,7 @@ mod tests {
     fn an_order_that_is_over_cannot_be_started() {
         for state in ["cancelled", "failed"] {
             let opened = opened_as(&[("state", json!(state))]);
-            assert!(matches!(opened, Err(Failure::Declined(_))), "{state}");
+            assert!(matches!(opened, Err(StartFailure::Declined(_))), "{state}");
         }
     }
 
@@ -220,7 +225,7 @@ mod tests {
             ("currency", json!("USD")),
         ] {
             let opened = opened_as(&[(name, value)]);
-            assert!(matches!(opened, Err(Failure::Uncertain(_))), "{name}");
+            assert!(matches!(opened, Err(StartFailure::Uncertain(_))), "{name}");
         }
     }
 }

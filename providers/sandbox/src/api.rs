@@ -1,7 +1,7 @@
 //! Requests to the vendor: address, token, headers, and what a lack of an answer means.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::http::{
-    self, Basic, Credential, Failure, Keep, Request, Response, Verb,
+    self, Basic, Credential, Keep, Request, Response, SendFailure, Verb,
 };
 use kassette_plugin::provider::{Account, secrets};
 use kassette_plugin::settings;
@@ -100,15 +100,15 @@ fn fetch_token(base: &str) -> Result<(), Broken> {
             "no token: status {}",
             answer.status
         ))),
-        Err(Failure::NotSent(why) | Failure::NoAnswer(why)) => {
+        Err(SendFailure::NotSent(why) | SendFailure::NoAnswer(why)) => {
             Err(Broken::NotSent(format!("no token: {why}")))
         }
     }
 }
 
-fn broken(failure: Failure) -> Broken {
+fn broken(failure: SendFailure) -> Broken {
     match failure {
-        Failure::NotSent(why) => Broken::NotSent(why),
-        Failure::NoAnswer(why) => Broken::NoAnswer(why),
+        SendFailure::NotSent(why) => Broken::NotSent(why),
+        SendFailure::NoAnswer(why) => Broken::NoAnswer(why),
     }
 }

@@ -1,7 +1,7 @@
 //! Callbacks: proved by their signature before a byte of the body is believed.
 use kassette_plugin::provider::secrets::{self, Algorithm};
 use kassette_plugin::provider::{
-    Account, Acknowledged, Header, Incoming, Notice, Refused, Subject, Verb,
+    Account, CallbackFailure, CallbackReply, CallbackRequest, Header, Notice, Subject, Verb,
 };
 
 use crate::wire::{self, Session};
@@ -16,25 +16,31 @@ const HEADER: &str = "sandbox-signature";
 const TOLERANCE_SECONDS: u64 = 300;
 
 /// Verifies and reads one callback.
-pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledged, Refused> {
+pub(crate) fn read(
+    account: &Account,
+    incoming: &CallbackRequest,
+) -> Result<CallbackReply, CallbackFailure> {
     if !matches!(incoming.verb, Verb::Post) {
-        return Err(Refused::Malformed("not a POST".into()));
+        return Err(CallbackFailure::Malformed("not a POST".into()));
     }
-    let signature = signature(&incoming.headers).map_err(|why| Refused::Forged(why.into()))?;
+    let signature =
+        signature(&incoming.headers).map_err(|why| CallbackFailure::Forged(why.into()))?;
     if !secrets::ready(SECRET) {
-        return Err(Refused::Later(format!("secret {SECRET} is missing")));
+        return Err(CallbackFailure::Later(format!(
+            "secret {SECRET} is missing"
+        )));
     }
     let message = [signature.time.as_bytes(), b".", &incoming.body].concat();
     if !secrets::verify(SECRET, Algorithm::HmacSha256, &message, &signature.code) {
-        return Err(Refused::Forged("the signature is wrong".into()));
+        return Err(CallbackFailure::Forged("the signature is wrong".into()));
     }
     if signature.seconds.abs_diff(account.now / 1_000) > TOLERANCE_SECONDS {
-        return Err(Refused::Forged(
+        return Err(CallbackFailure::Forged(
             "the signature is too old or from the future".into(),
         ));
     }
     let session = wire::event(&incoming.body)
-        .ok_or_else(|| Refused::Malformed("the body cannot be read".into()))?;
+        .ok_or_else(|| CallbackFailure::Malformed("the body cannot be read".into()))?;
     // The account may be another shop's too: what is none of ours is acknowledged all the same, or the
     // vendor would repeat it and hold back the rest.
     let ours = session.filter(|session| is_attempt(&session.attempt));
@@ -44,7 +50,7 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
         reference: None,
         report: session.report(false),
     };
-    Ok(Acknowledged {
+    Ok(CallbackReply {
         notices: ours.map(notice).into_iter().collect(),
         status: 200,
         media_type: "text/plain".into(),
@@ -139,13 +145,13 @@ mod tests {
         }
     }
 
-    fn incoming(seconds: u64, session: &serde_json::Value) -> Incoming {
+    fn incoming(seconds: u64, session: &serde_json::Value) -> CallbackRequest {
         let body = json!({ "id": "evt_1", "type": "captured", "session": session })
             .to_string()
             .into_bytes();
         let length = u8::try_from((seconds.to_string().len() + 1 + body.len()) % 256).unwrap();
         let code = format!("{length:02x}").repeat(32);
-        Incoming {
+        CallbackRequest {
             verb: Verb::Post,
             path: String::new(),
             query: String::new(),
@@ -154,7 +160,7 @@ mod tests {
         }
     }
 
-    fn read_keyed(incoming: Incoming) -> Result<Acknowledged, Refused> {
+    fn read_keyed(incoming: CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
         with_host(Keyed, || read(&account(), &incoming))
     }
 
@@ -197,7 +203,10 @@ mod tests {
     fn a_changed_byte_is_a_forgery() {
         let mut changed = incoming(NOW_SECONDS, &told("open", true, "0.00"));
         changed.body.push(b' ');
-        assert!(matches!(read_keyed(changed), Err(Refused::Forged(_))));
+        assert!(matches!(
+            read_keyed(changed),
+            Err(CallbackFailure::Forged(_))
+        ));
     }
 
     #[test]
@@ -209,7 +218,7 @@ mod tests {
         for seconds in [NOW_SECONDS - 301, NOW_SECONDS + 301] {
             assert!(matches!(
                 read_keyed(incoming(seconds, &session)),
-                Err(Refused::Forged(_))
+                Err(CallbackFailure::Forged(_))
             ));
         }
     }
@@ -235,7 +244,7 @@ mod tests {
         two.headers.extend(none.headers.clone());
         none.headers.clear();
         for odd in [none, two] {
-            assert!(matches!(read_keyed(odd), Err(Refused::Forged(_))));
+            assert!(matches!(read_keyed(odd), Err(CallbackFailure::Forged(_))));
         }
     }
 
@@ -243,17 +252,23 @@ mod tests {
     fn without_the_secret_the_vendor_is_asked_to_come_again() {
         let session = told("open", true, "0.00");
         let answer = read(&account(), &incoming(NOW_SECONDS, &session));
-        assert!(matches!(answer, Err(Refused::Later(_))));
+        assert!(matches!(answer, Err(CallbackFailure::Later(_))));
     }
 
     #[test]
     fn what_is_signed_but_no_event_is_malformed() {
         let odd = incoming(NOW_SECONDS, &json!({}));
-        assert!(matches!(read_keyed(odd), Err(Refused::Malformed(_))));
-        let get = Incoming {
+        assert!(matches!(
+            read_keyed(odd),
+            Err(CallbackFailure::Malformed(_))
+        ));
+        let get = CallbackRequest {
             verb: Verb::Get,
             ..incoming(NOW_SECONDS, &json!({}))
         };
-        assert!(matches!(read_keyed(get), Err(Refused::Malformed(_))));
+        assert!(matches!(
+            read_keyed(get),
+            Err(CallbackFailure::Malformed(_))
+        ));
     }
 }

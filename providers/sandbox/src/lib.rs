@@ -22,7 +22,7 @@ mod start;
 mod wire;
 
 use kassette_plugin::provider::{
-    Account, Condition, Description, Environment, Need, Provider, SecretNeed, Service,
+    Account, Condition, Description, Environment, Provider, SecretSpec, Service, SettingSpec,
 };
 
 /// The methods, by their wire ids; each in any currency.
@@ -51,20 +51,20 @@ impl Provider for Sandbox {
             version: env!("CARGO_PKG_VERSION").into(),
             services: METHODS.into_iter().map(service).collect(),
             settings: vec![
-                Need::required(
+                SettingSpec::required(
                     api::BASE_URL,
                     "Where the account's simulated API listens, such as http://127.0.0.1:9001",
                 ),
-                Need::optional(
+                SettingSpec::optional(
                     query::KEEP_OPEN,
                     "true: a payer whose try was declined may try again at the sandbox's page \
                      until they come back. Default: false, the session is closed at once.",
                 ),
             ],
             secrets: vec![
-                SecretNeed::text(api::CLIENT_ID, "Client id of the simulated account"),
-                SecretNeed::text(api::CLIENT_SECRET, "Client secret of the simulated account"),
-                SecretNeed::text(
+                SecretSpec::text(api::CLIENT_ID, "Client id of the simulated account"),
+                SecretSpec::text(api::CLIENT_SECRET, "Client secret of the simulated account"),
+                SecretSpec::text(
                     callback::SECRET,
                     "Secret that signs the simulated account's callbacks",
                 ),

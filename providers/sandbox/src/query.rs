@@ -1,7 +1,7 @@
-//! Asking where a session stands, after doing what the host wishes.
+//! Asking where a session stands, after doing what the host asks for.
 use kassette_plugin::json::object;
 use kassette_plugin::provider::http::Response;
-use kassette_plugin::provider::{Account, Attempt, QueryFailure, Report, Wish};
+use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Report};
 use kassette_plugin::settings;
 
 use crate::api::{self, Broken};
@@ -17,12 +17,12 @@ enum Act {
     Close,
 }
 
-/// Finds the session, fulfils the wish, and tells.
+/// Finds the session, fulfils the purpose, and tells.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
-    wish: Wish,
+    purpose: QueryPurpose,
     // A reference is always found by the attempt's id: the payer's word is needed for no look-up.
     returned: Option<&str>,
 ) -> Result<Report, QueryFailure> {
@@ -30,9 +30,9 @@ pub(crate) fn query(
     let keep = settings::flag(&account.settings, KEEP_OPEN, false)
         .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
     // While the payer is at the vendor's page they may try again; back here they chose not to.
-    let kept_open = keep && !came_back && wish != Wish::Close;
+    let kept_open = keep && !came_back && purpose != QueryPurpose::Cancel;
     let session = locate(account, attempt, reference)?.ok_or(QueryFailure::Absent)?;
-    let report = match needed(session.phase, session.payable, wish, kept_open) {
+    let report = match needed(session.phase, session.payable, purpose, kept_open) {
         None => session.report(kept_open),
         Some(act) => match perform(account, attempt, session, act)? {
             (session, Some(problem)) => session.refused(&problem),
@@ -43,13 +43,13 @@ pub(crate) fn query(
     report.ok_or_else(|| unavailable("declined, but not yet closed"))
 }
 
-/// What the wish asks of a session in this state. A declined payer could still come back and pay, so
-/// that session is closed whatever the wish, unless it is kept open: then `declined` is certain.
-fn needed(phase: Phase, payable: bool, wish: Wish, kept_open: bool) -> Option<Act> {
-    match (phase, wish) {
+/// What the purpose asks of a session in this state. A declined payer could still come back and pay, so
+/// that session is closed whatever the purpose, unless it is kept open: then `declined` is certain.
+fn needed(phase: Phase, payable: bool, purpose: QueryPurpose, kept_open: bool) -> Option<Act> {
+    match (phase, purpose) {
         (Phase::Declined, _) if payable && !kept_open => Some(Act::Close),
-        (Phase::Authorised, Wish::Finish) => Some(Act::Capture),
-        (Phase::Open | Phase::Authorised, Wish::Close) => Some(Act::Close),
+        (Phase::Authorised, QueryPurpose::Capture) => Some(Act::Capture),
+        (Phase::Open | Phase::Authorised, QueryPurpose::Cancel) => Some(Act::Close),
         _ => None,
     }
 }
@@ -150,18 +150,24 @@ mod tests {
 
     #[test]
     fn only_finish_captures_and_only_what_the_payer_approved() {
-        for wish in [Wish::Look, Wish::Close] {
+        for purpose in [QueryPurpose::Sync, QueryPurpose::Cancel] {
             assert_ne!(
-                needed(Phase::Authorised, false, wish, false),
+                needed(Phase::Authorised, false, purpose, false),
                 Some(Act::Capture)
             );
         }
         assert_eq!(
-            needed(Phase::Authorised, false, Wish::Finish, false),
+            needed(Phase::Authorised, false, QueryPurpose::Capture, false),
             Some(Act::Capture)
         );
-        assert_eq!(needed(Phase::InReview, false, Wish::Finish, false), None);
-        assert_eq!(needed(Phase::Open, true, Wish::Finish, false), None);
+        assert_eq!(
+            needed(Phase::InReview, false, QueryPurpose::Capture, false),
+            None
+        );
+        assert_eq!(
+            needed(Phase::Open, true, QueryPurpose::Capture, false),
+            None
+        );
     }
 
     #[test]
@@ -172,16 +178,26 @@ mod tests {
             Phase::InReview,
             Phase::Captured,
         ] {
-            assert_eq!(needed(phase, phase == Phase::Open, Wish::Look, false), None);
+            assert_eq!(
+                needed(phase, phase == Phase::Open, QueryPurpose::Sync, false),
+                None
+            );
         }
     }
 
     #[test]
     fn a_decline_is_made_certain_whatever_the_wish() {
-        for wish in [Wish::Finish, Wish::Look, Wish::Close] {
-            assert_eq!(needed(Phase::Declined, true, wish, false), Some(Act::Close));
-            assert_eq!(needed(Phase::Declined, false, wish, false), None);
-            assert_eq!(needed(Phase::Declined, true, wish, true), None);
+        for purpose in [
+            QueryPurpose::Capture,
+            QueryPurpose::Sync,
+            QueryPurpose::Cancel,
+        ] {
+            assert_eq!(
+                needed(Phase::Declined, true, purpose, false),
+                Some(Act::Close)
+            );
+            assert_eq!(needed(Phase::Declined, false, purpose, false), None);
+            assert_eq!(needed(Phase::Declined, true, purpose, true), None);
         }
     }
 
@@ -196,7 +212,7 @@ mod tests {
             Phase::Closed,
             Phase::Expired,
         ] {
-            assert_eq!(needed(phase, false, Wish::Close, false), None);
+            assert_eq!(needed(phase, false, QueryPurpose::Cancel, false), None);
         }
     }
 

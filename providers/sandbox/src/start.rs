@@ -1,7 +1,9 @@
 //! Creating a session. What matters is what each refusal proves: the host tries another provider
 //! only where this vendor surely did nothing.
 use kassette_plugin::json::{Json, object};
-use kassette_plugin::provider::{Account, Attempt, Failure, Kind, Open, Question, Started};
+use kassette_plugin::provider::{
+    Account, Attempt, Open, Question, QuestionKind, StartFailure, Started,
+};
 
 use crate::api::{self, Broken};
 use crate::query;
@@ -11,18 +13,28 @@ use crate::wire::{self, Phase, Problem, Session};
 const MERCHANT: usize = 200;
 
 /// A detail of the payer: the vendor's field and the question that asks for it.
-const DETAILS: [(&str, &str, &str, Kind); 3] = [
-    ("email", "email", "E-mail address", Kind::Email),
-    ("given_name", "given-name", "First name", Kind::GivenName),
-    ("family_name", "family-name", "Last name", Kind::FamilyName),
+const DETAILS: [(&str, &str, &str, QuestionKind); 3] = [
+    ("email", "email", "E-mail address", QuestionKind::Email),
+    (
+        "given_name",
+        "given-name",
+        "First name",
+        QuestionKind::GivenName,
+    ),
+    (
+        "family_name",
+        "family-name",
+        "Last name",
+        QuestionKind::FamilyName,
+    ),
 ];
 
 /// Creates the session, or finds the one that an earlier call made.
-pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
+pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
     let answer = match api::post(account, "/v1/sessions", &attempt.id, &body(attempt)) {
         Ok(answer) => answer,
-        Err(Broken::NotSent(why)) => return Err(Failure::Unavailable(why)),
-        Err(Broken::NoAnswer(why)) => return Err(Failure::Uncertain(why)),
+        Err(Broken::NotSent(why)) => return Err(StartFailure::Unavailable(why)),
+        Err(Broken::NoAnswer(why)) => return Err(StartFailure::Uncertain(why)),
     };
     if matches!(answer.status, 200 | 201) {
         return opened(wire::session(&answer.body), attempt);
@@ -71,10 +83,11 @@ fn payer(attempt: &Attempt) -> Json {
 }
 
 /// Goes on with a session, where it is ours and can still be paid or has been.
-fn opened(session: Option<Session>, attempt: &Attempt) -> Result<Started, Failure> {
-    let session = session.ok_or_else(|| Failure::Uncertain("the answer cannot be read".into()))?;
+fn opened(session: Option<Session>, attempt: &Attempt) -> Result<Started, StartFailure> {
+    let session =
+        session.ok_or_else(|| StartFailure::Uncertain("the answer cannot be read".into()))?;
     if session.attempt != attempt.id || session.due != attempt.due {
-        return Err(Failure::Uncertain(format!(
+        return Err(StartFailure::Uncertain(format!(
             "{} is about something else",
             session.id
         )));
@@ -85,7 +98,7 @@ fn opened(session: Option<Session>, attempt: &Attempt) -> Result<Started, Failur
         _ => false,
     };
     if over {
-        return Err(Failure::Declined(format!("{} is over", session.id)));
+        return Err(StartFailure::Declined(format!("{} is over", session.id)));
     }
     Ok(Started::Open(Open {
         reference: session.id,
@@ -95,19 +108,19 @@ fn opened(session: Option<Session>, attempt: &Attempt) -> Result<Started, Failur
 }
 
 /// What a refusal proves.
-fn refused(problem: Problem) -> Result<Started, Failure> {
+fn refused(problem: Problem) -> Result<Started, StartFailure> {
     match problem.status {
         422 if problem.code == "payer_details_required" => ask(&problem),
-        422 => Err(Failure::Declined(problem.to_string())),
+        422 => Err(StartFailure::Declined(problem.to_string())),
         // Documented: answered before anything is looked at. The other 4xx say that the vendor
         // refused the request itself, which another provider need not.
-        400..=499 | 503 => Err(Failure::Unavailable(problem.to_string())),
+        400..=499 | 503 => Err(StartFailure::Unavailable(problem.to_string())),
         // 500 and everything undocumented: the session may exist.
-        _ => Err(Failure::Uncertain(problem.to_string())),
+        _ => Err(StartFailure::Uncertain(problem.to_string())),
     }
 }
 
-fn ask(problem: &Problem) -> Result<Started, Failure> {
+fn ask(problem: &Problem) -> Result<Started, StartFailure> {
     let question = |field: &String| {
         let (_, name, label, kind) = DETAILS.into_iter().find(|(known, ..)| known == field)?;
         Some(Question {
@@ -121,7 +134,7 @@ fn ask(problem: &Problem) -> Result<Started, Failure> {
     let questions: Option<Vec<Question>> = problem.fields.iter().map(question).collect();
     match questions {
         Some(questions) if !questions.is_empty() => Ok(Started::Ask(questions)),
-        _ => Err(Failure::Unavailable(
+        _ => Err(StartFailure::Unavailable(
             "the vendor asks for something unknown".into(),
         )),
     }
@@ -191,7 +204,7 @@ mod tests {
             assert!(
                 matches!(
                     refused(problem(status, "x", &[])),
-                    Err(Failure::Unavailable(_))
+                    Err(StartFailure::Unavailable(_))
                 ),
                 "{status}"
             );
@@ -200,14 +213,14 @@ mod tests {
             assert!(
                 matches!(
                     refused(problem(status, "x", &[])),
-                    Err(Failure::Uncertain(_))
+                    Err(StartFailure::Uncertain(_))
                 ),
                 "{status}"
             );
         }
         assert!(matches!(
             refused(problem(422, "payment_refused", &[])),
-            Err(Failure::Declined(_))
+            Err(StartFailure::Declined(_))
         ));
     }
 
@@ -227,11 +240,11 @@ mod tests {
         assert_eq!(names, ["email", "family-name"]);
         for fields in [&["card_number"][..], &[]] {
             let refused = refused(problem(422, "payer_details_required", fields));
-            assert!(matches!(refused, Err(Failure::Unavailable(_))));
+            assert!(matches!(refused, Err(StartFailure::Unavailable(_))));
         }
     }
 
-    fn opened_as(status: &str, payable: bool) -> Result<Started, Failure> {
+    fn opened_as(status: &str, payable: bool) -> Result<Started, StartFailure> {
         opened(
             wire::session(told(status, payable, "0.00").to_string().as_bytes()),
             &attempt(),
@@ -242,7 +255,7 @@ mod tests {
     fn a_session_that_is_over_cannot_be_started() {
         for (status, payable) in [("closed", false), ("expired", false), ("declined", false)] {
             assert!(
-                matches!(opened_as(status, payable), Err(Failure::Declined(_))),
+                matches!(opened_as(status, payable), Err(StartFailure::Declined(_))),
                 "{status}"
             );
         }
@@ -266,11 +279,11 @@ mod tests {
         let session = wire::session(told("open", true, "0.00").to_string().as_bytes());
         assert!(matches!(
             opened(session, &other),
-            Err(Failure::Uncertain(_))
+            Err(StartFailure::Uncertain(_))
         ));
         assert!(matches!(
             opened(None, &attempt()),
-            Err(Failure::Uncertain(_))
+            Err(StartFailure::Uncertain(_))
         ));
     }
 }

@@ -64,7 +64,7 @@ fn call(account: &Account, verb: Verb, path: &str) -> Call {
 mod tests {
     use super::*;
     use kassette_plugin::provider::Environment;
-    use kassette_plugin::provider::http::{Failure, Request, Response};
+    use kassette_plugin::provider::http::{Request, Response, SendFailure};
     use kassette_plugin::testing::{Host, with_host};
     use std::cell::RefCell;
     use std::rc::Rc;
@@ -72,7 +72,7 @@ mod tests {
     /// Keeps a refusal under one key, and does what is asked under any other.
     struct Stale(Rc<RefCell<Vec<String>>>);
     impl Host for Stale {
-        fn send(&mut self, request: &Request) -> Result<Response, Failure> {
+        fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
             let mut headers = request.headers.iter();
             let (_, key) = headers.find(|(name, _)| name == "idempotency-key").unwrap();
             self.0.borrow_mut().push(key.clone());

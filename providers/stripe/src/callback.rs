@@ -7,7 +7,7 @@ use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::header;
 use kassette_plugin::provider::secrets::{self, Algorithm};
 use kassette_plugin::provider::{
-    Account, Acknowledged, Environment, Incoming, Notice, Refused, Subject, Verb,
+    Account, CallbackFailure, CallbackReply, CallbackRequest, Environment, Notice, Subject, Verb,
 };
 
 use crate::api;
@@ -62,16 +62,20 @@ const OF_PAYMENT: [&str; 9] = [
 ];
 
 /// Verifies and reads one event.
-pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledged, Refused> {
+pub(crate) fn read(
+    account: &Account,
+    incoming: &CallbackRequest,
+) -> Result<CallbackReply, CallbackFailure> {
     if !matches!(incoming.verb, Verb::Post) {
-        return Err(Refused::Malformed("not a POST".into()));
+        return Err(CallbackFailure::Malformed("not a POST".into()));
     }
     verify(account, incoming)?;
     let event = Json::parse(&incoming.body)
         .filter(|event| event.get("object").and_then(Json::text) == Some("event"))
-        .ok_or_else(|| Refused::Malformed("the body is no event".into()))?;
+        .ok_or_else(|| CallbackFailure::Malformed("the body is no event".into()))?;
     let live = event.get("livemode").and_then(Json::flag);
-    let live = live.ok_or_else(|| Refused::Malformed("the event has no environment".into()))?;
+    let live =
+        live.ok_or_else(|| CallbackFailure::Malformed("the event has no environment".into()))?;
     // An endpoint of a platform is told of test payments too: none of them is ours.
     let about = if live == (account.environment == Environment::Live) {
         whose(account, &event)?
@@ -83,7 +87,7 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
         reference: None,
         report: None,
     };
-    Ok(Acknowledged {
+    Ok(CallbackReply {
         notices: about.map(notice).into_iter().collect(),
         status: 200,
         media_type: "text/plain".into(),
@@ -91,20 +95,22 @@ pub(crate) fn read(account: &Account, incoming: &Incoming) -> Result<Acknowledge
     })
 }
 
-fn verify(account: &Account, incoming: &Incoming) -> Result<(), Refused> {
+fn verify(account: &Account, incoming: &CallbackRequest) -> Result<(), CallbackFailure> {
     let signature = header(&incoming.headers, HEADER)
         .and_then(parse)
-        .ok_or_else(|| Refused::Forged("there is no signature that can be read".into()))?;
+        .ok_or_else(|| CallbackFailure::Forged("there is no signature that can be read".into()))?;
     if !secrets::ready(SECRET) {
-        return Err(Refused::Later(format!("secret {SECRET} is missing")));
+        return Err(CallbackFailure::Later(format!(
+            "secret {SECRET} is missing"
+        )));
     }
     let message = [signature.time.as_bytes(), b".", &incoming.body].concat();
     let right = |code: &Vec<u8>| secrets::verify(SECRET, Algorithm::HmacSha256, &message, code);
     if !signature.codes.iter().any(right) {
-        return Err(Refused::Forged("the signature is wrong".into()));
+        return Err(CallbackFailure::Forged("the signature is wrong".into()));
     }
     if signature.seconds.abs_diff(account.now / 1_000) > TOLERANCE_SECONDS {
-        return Err(Refused::Forged(
+        return Err(CallbackFailure::Forged(
             "the signature is too old or from the future".into(),
         ));
     }
@@ -113,11 +119,13 @@ fn verify(account: &Account, incoming: &Incoming) -> Result<(), Refused> {
 
 /// The attempt that an event is about; none for events that are not ours: of another kind, or about
 /// payments that the merchant takes without us.
-fn whose(account: &Account, event: &Json) -> Result<Option<String>, Refused> {
+fn whose(account: &Account, event: &Json) -> Result<Option<String>, CallbackFailure> {
     let kind = event.get("type").and_then(Json::text);
     let object = event.path(&["data", "object"]);
     let (Some(kind), Some(object)) = (kind, object) else {
-        return Err(Refused::Malformed("the event cannot be read".into()));
+        return Err(CallbackFailure::Malformed(
+            "the event cannot be read".into(),
+        ));
     };
     let attempt = if OF_SESSION.contains(&kind) {
         let id = object.get("client_reference_id").and_then(Json::text);
@@ -137,18 +145,18 @@ fn whose(account: &Account, event: &Json) -> Result<Option<String>, Refused> {
 
 /// Disputes, refunds and reviews name a payment alone, which says whose it is when asked. They are
 /// few, and no one is told of them by anything else.
-fn of_payment(account: &Account, payment: &str) -> Result<Option<String>, Refused> {
+fn of_payment(account: &Account, payment: &str) -> Result<Option<String>, CallbackFailure> {
     let path = format!("/v1/payment_intents/{}", encode::percent(payment));
-    let answer = api::get(account, &path).map_err(|broken| Refused::Later(broken.why()))?;
+    let answer = api::get(account, &path).map_err(|broken| CallbackFailure::Later(broken.why()))?;
     match answer.status {
         200 => {
             let object = answer.json();
             let object =
-                object.ok_or_else(|| Refused::Later("the answer cannot be read".into()))?;
+                object.ok_or_else(|| CallbackFailure::Later("the answer cannot be read".into()))?;
             Ok(wire::attempt_in_metadata(&object))
         }
         404 => Ok(None),
-        _ => Err(Refused::Later(wire::problem(&answer).to_string())),
+        _ => Err(CallbackFailure::Later(wire::problem(&answer).to_string())),
     }
 }
 
@@ -192,7 +200,7 @@ fn parse(value: &str) -> Option<Signature<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kassette_plugin::provider::http::{Failure, Request, Response};
+    use kassette_plugin::provider::http::{Request, Response, SendFailure};
     use kassette_plugin::testing::{Host, with_host};
     use serde_json::{Value, json};
 
@@ -209,7 +217,7 @@ mod tests {
         fn sign(&mut self, _: &str, _: Algorithm, message: &[u8]) -> Option<Vec<u8>> {
             Some(vec![u8::try_from(message.len() % 256).unwrap(); 32])
         }
-        fn send(&mut self, request: &Request) -> Result<Response, Failure> {
+        fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
             assert!(request.url.ends_with("/v1/payment_intents/pi_1"));
             let body = json!({ "id": "pi_1", "metadata": { "attempt": ATTEMPT } });
             Ok(Response {
@@ -237,11 +245,11 @@ mod tests {
         })
     }
 
-    fn incoming(seconds: u64, event: &Value) -> Incoming {
+    fn incoming(seconds: u64, event: &Value) -> CallbackRequest {
         let body = event.to_string().into_bytes();
         let length = u8::try_from((seconds.to_string().len() + 1 + body.len()) % 256).unwrap();
         let code = format!("{length:02x}").repeat(32);
-        Incoming {
+        CallbackRequest {
             verb: Verb::Post,
             path: String::new(),
             query: String::new(),
@@ -250,7 +258,7 @@ mod tests {
         }
     }
 
-    fn read_keyed(incoming: Incoming) -> Result<Acknowledged, Refused> {
+    fn read_keyed(incoming: CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
         with_host(Keyed, move || read(&account(), &incoming))
     }
 
@@ -338,7 +346,7 @@ mod tests {
         let answer = with_host(Silent, || {
             read(&account(), &incoming(NOW_SECONDS, &dispute))
         });
-        assert!(matches!(answer, Err(Refused::Later(_))));
+        assert!(matches!(answer, Err(CallbackFailure::Later(_))));
     }
 
     #[test]
@@ -353,7 +361,10 @@ mod tests {
     fn a_changed_byte_is_a_forgery() {
         let mut changed = incoming(NOW_SECONDS, &completed());
         changed.body.push(b' ');
-        assert!(matches!(read_keyed(changed), Err(Refused::Forged(_))));
+        assert!(matches!(
+            read_keyed(changed),
+            Err(CallbackFailure::Forged(_))
+        ));
     }
 
     #[test]
@@ -363,7 +374,7 @@ mod tests {
         }
         for seconds in [NOW_SECONDS - 301, NOW_SECONDS + 301] {
             let answer = read_keyed(incoming(seconds, &completed()));
-            assert!(matches!(answer, Err(Refused::Forged(_))));
+            assert!(matches!(answer, Err(CallbackFailure::Forged(_))));
         }
     }
 
@@ -377,7 +388,10 @@ mod tests {
         // Under another scheme it is none.
         let (_, value) = rolled.headers.first_mut().unwrap();
         *value = value.replace("v1=", "v0=");
-        assert!(matches!(read_keyed(rolled), Err(Refused::Forged(_))));
+        assert!(matches!(
+            read_keyed(rolled),
+            Err(CallbackFailure::Forged(_))
+        ));
     }
 
     #[test]
@@ -399,14 +413,14 @@ mod tests {
         two.headers.extend(none.headers.clone());
         none.headers.clear();
         for odd in [none, two] {
-            assert!(matches!(read_keyed(odd), Err(Refused::Forged(_))));
+            assert!(matches!(read_keyed(odd), Err(CallbackFailure::Forged(_))));
         }
     }
 
     #[test]
     fn without_the_secret_the_vendor_is_asked_to_come_again() {
         let answer = read(&account(), &incoming(NOW_SECONDS, &completed()));
-        assert!(matches!(answer, Err(Refused::Later(_))));
+        assert!(matches!(answer, Err(CallbackFailure::Later(_))));
     }
 
     #[test]
@@ -415,12 +429,18 @@ mod tests {
         nowhere.as_object_mut().unwrap().remove("livemode");
         for odd in [json!({}), json!([]), nowhere] {
             let answer = read_keyed(incoming(NOW_SECONDS, &odd));
-            assert!(matches!(answer, Err(Refused::Malformed(_))), "{odd}");
+            assert!(
+                matches!(answer, Err(CallbackFailure::Malformed(_))),
+                "{odd}"
+            );
         }
-        let get = Incoming {
+        let get = CallbackRequest {
             verb: Verb::Get,
             ..incoming(NOW_SECONDS, &completed())
         };
-        assert!(matches!(read_keyed(get), Err(Refused::Malformed(_))));
+        assert!(matches!(
+            read_keyed(get),
+            Err(CallbackFailure::Malformed(_))
+        ));
     }
 }

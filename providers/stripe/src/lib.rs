@@ -25,7 +25,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Environment, Need, Provider, SecretNeed, Service,
+    Account, Condition, Description, Environment, Provider, SecretSpec, Service, SettingSpec,
 };
 
 /// Every currency of the gateway; each has two decimals at Stripe too.
@@ -61,31 +61,31 @@ impl Provider for Stripe {
             version: env!("CARGO_PKG_VERSION").into(),
             services: METHODS.into_iter().map(service).collect(),
             settings: vec![
-                Need::optional(
+                SettingSpec::optional(
                     start::CAPTURE,
                     "\"manual\" only authorises; the money is captured once risk review has passed. \
                      Default \"automatic\". iDEAL is always captured at once.",
                 ),
-                Need::optional(
+                SettingSpec::optional(
                     query::KEEP_OPEN,
                     "Default \"true\": a payer whose card was declined may try again on Stripe's page \
                      until they leave it. \"false\" closes the session at the first decline, so that \
                      another method or provider can be chosen at once",
                 ),
-                Need::optional(
+                SettingSpec::optional(
                     BASE_URL,
                     "Left out for a real account: https://api.stripe.com. A simulator's address.",
                 ),
             ],
             secrets: vec![
-                SecretNeed::text(
+                SecretSpec::text(
                     api::SECRET_KEY,
                     "Dashboard, Developers, API keys: the secret key sk_live_… (sk_test_… in test \
                      mode), or a restricted key rk_… with write access to Checkout Sessions and \
                      PaymentIntents and read access to Balance, Balance Transactions, Charges and \
                      Refunds, Disputes and Reviews",
                 ),
-                SecretNeed::text(
+                SecretSpec::text(
                     callback::SECRET,
                     "Dashboard, Developers, Webhooks, the endpoint with this account's callback \
                      address: the signing secret whsec_…",

@@ -1,8 +1,8 @@
-//! Asking where a session stands, after doing what the host wishes.
+//! Asking where a session stands, after doing what the host asks for.
 use kassette_plugin::encode;
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{
-    Account, Attempt, Dispute, Environment, QueryFailure, Report, Wish,
+    Account, Attempt, Dispute, Environment, QueryFailure, QueryPurpose, Report,
 };
 use kassette_plugin::settings;
 
@@ -51,24 +51,24 @@ enum Act {
     Expire,
 }
 
-/// Finds the session, fulfils the wish, and tells.
+/// Finds the session, fulfils the purpose, and tells.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,
     reference: Option<&str>,
-    wish: Wish,
+    purpose: QueryPurpose,
     returned: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let keep = settings::flag(&account.settings, KEEP_OPEN, true)
         .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
     // While the payer is at Stripe's page they may try again; who left it chose not to.
-    let kept_open = keep && !has_left(returned) && wish != Wish::Close;
+    let kept_open = keep && !has_left(returned) && purpose != QueryPurpose::Cancel;
     let mut session = match reference.filter(|reference| is_id(reference)) {
         Some(reference) => read(account, attempt, reference)?,
-        None => locate(account, attempt, wish)?,
+        None => locate(account, attempt, purpose)?,
     };
     let mut refusal = None;
-    if let Some(act) = needed(&session, wish, kept_open) {
+    if let Some(act) = needed(&session, purpose, kept_open) {
         (session, refusal) = perform(account, attempt, session, act)?;
     }
     let disputes = match &session.payment {
@@ -102,22 +102,22 @@ fn is_disputed(payment: &Payment) -> bool {
     payment.charge.as_ref().is_some_and(disputed)
 }
 
-/// What the wish asks of a session that stands so. A declined payer could still come back and pay, so
-/// that session is closed whatever the wish: then `declined` is certain.
-fn needed(session: &Session, wish: Wish, kept_open: bool) -> Option<Act> {
+/// What the purpose asks of a session that stands so. A declined payer could still come back and pay, so
+/// that session is closed whatever the purpose: then `declined` is certain.
+fn needed(session: &Session, purpose: QueryPurpose, kept_open: bool) -> Option<Act> {
     let payment = session.payment.as_ref();
     let phase = payment.map(|payment| payment.phase);
     let declined = phase == Some(Phase::RequiresPaymentMethod)
         && payment.is_some_and(|payment| payment.failed.is_some());
-    match (phase, session.stage, wish) {
+    match (phase, session.stage, purpose) {
         // Never more or less than the payer was asked for.
-        (Some(Phase::RequiresCapture), _, Wish::Finish) => {
+        (Some(Phase::RequiresCapture), _, QueryPurpose::Capture) => {
             let whole = payment.is_some_and(|payment| payment.capturable == session.due.amount);
             whole.then_some(Act::Capture)
         }
-        (Some(Phase::RequiresCapture), _, Wish::Close) => Some(Act::Void),
+        (Some(Phase::RequiresCapture), _, QueryPurpose::Cancel) => Some(Act::Void),
         (Some(Phase::Succeeded | Phase::Processing), ..) => None,
-        (_, Stage::Open, Wish::Close) => Some(Act::Expire),
+        (_, Stage::Open, QueryPurpose::Cancel) => Some(Act::Expire),
         (_, Stage::Open, _) if declined && !kept_open => Some(Act::Expire),
         _ => None,
     }
@@ -212,9 +212,13 @@ pub(crate) fn read(
 /// Finds a session whose id was never heard. Repeating the creation under its key is certain and
 /// cheap, but makes one where there is none: not for a mere look. From the attempt's end on it cannot
 /// make one any more, because Stripe refuses such an end.
-fn locate(account: &Account, attempt: &Attempt, wish: Wish) -> Result<Session, QueryFailure> {
+fn locate(
+    account: &Account,
+    attempt: &Attempt,
+    purpose: QueryPurpose,
+) -> Result<Session, QueryFailure> {
     let could_create = account.now < attempt.expires.saturating_add(LONGER_MS);
-    if wish != Wish::Look || !could_create {
+    if purpose != QueryPurpose::Sync || !could_create {
         match start::create(account, attempt) {
             Ok(created) if created.replayed => return read(account, attempt, &created.session.id),
             Ok(created) => return ours(account, attempt, Some(created.session)),
@@ -323,10 +327,14 @@ mod tests {
     use crate::wire::tests::{authorised, paid, paying, read, told};
     use serde_json::{Value, json};
 
-    const WISHES: [Wish; 3] = [Wish::Finish, Wish::Look, Wish::Close];
+    const PURPOSES: [QueryPurpose; 3] = [
+        QueryPurpose::Capture,
+        QueryPurpose::Sync,
+        QueryPurpose::Cancel,
+    ];
 
-    fn act(told: &Value, wish: Wish) -> Option<Act> {
-        needed(&read(told).unwrap(), wish, false)
+    fn act(told: &Value, purpose: QueryPurpose) -> Option<Act> {
+        needed(&read(told).unwrap(), purpose, false)
     }
 
     fn declined() -> Value {
@@ -338,32 +346,32 @@ mod tests {
     #[test]
     fn only_finish_captures_and_only_what_the_payer_approved() {
         let authorised = authorised();
-        assert_eq!(act(&authorised, Wish::Finish), Some(Act::Capture));
-        assert_eq!(act(&authorised, Wish::Look), None);
-        assert_eq!(act(&authorised, Wish::Close), Some(Act::Void));
+        assert_eq!(act(&authorised, QueryPurpose::Capture), Some(Act::Capture));
+        assert_eq!(act(&authorised, QueryPurpose::Sync), None);
+        assert_eq!(act(&authorised, QueryPurpose::Cancel), Some(Act::Void));
         let mut less = authorised;
         less["payment_intent"]["amount_capturable"] = json!(4989);
-        assert_eq!(act(&less, Wish::Finish), None);
+        assert_eq!(act(&less, QueryPurpose::Capture), None);
         for other in [told("open"), paid(), paying("complete", "processing")] {
-            assert_eq!(act(&other, Wish::Finish), None, "{other}");
+            assert_eq!(act(&other, QueryPurpose::Capture), None, "{other}");
         }
     }
 
     #[test]
     fn look_leaves_open_what_an_undeclined_payer_could_still_pay() {
         for told in [told("open"), paying("open", "requires_action")] {
-            assert_eq!(act(&told, Wish::Look), None);
-            assert_eq!(act(&told, Wish::Close), Some(Act::Expire));
+            assert_eq!(act(&told, QueryPurpose::Sync), None);
+            assert_eq!(act(&told, QueryPurpose::Cancel), Some(Act::Expire));
         }
     }
 
     #[test]
     fn a_decline_is_made_certain_unless_it_may_be_tried_again() {
-        for wish in WISHES {
-            assert_eq!(act(&declined(), wish), Some(Act::Expire));
+        for purpose in PURPOSES {
+            assert_eq!(act(&declined(), purpose), Some(Act::Expire));
         }
         let session = read(&declined()).unwrap();
-        assert_eq!(needed(&session, Wish::Look, true), None);
+        assert_eq!(needed(&session, QueryPurpose::Sync, true), None);
     }
 
     #[test]
@@ -375,7 +383,7 @@ mod tests {
             paying("complete", "requires_payment_method"),
             paying("complete", "processing"),
         ] {
-            assert_eq!(act(&told, Wish::Close), None, "{told}");
+            assert_eq!(act(&told, QueryPurpose::Cancel), None, "{told}");
         }
     }
 

@@ -2,7 +2,7 @@
 //! answers a repeat with the session that the first one made.
 use kassette_plugin::provider::call::Broken;
 use kassette_plugin::provider::{
-    Account, Action, Attempt, Environment, Failure, Instructions, Open, Started,
+    Account, Action, Attempt, Environment, Instructions, Open, StartFailure, Started,
 };
 use kassette_plugin::settings;
 
@@ -42,8 +42,8 @@ pub(crate) enum Uncreated {
 }
 
 /// Creates the session, or finds the one that an earlier call made.
-pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Failure> {
-    let unknown = |why: String| Failure::Uncertain(why);
+pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
+    let unknown = |why: String| StartFailure::Uncertain(why);
     match create(account, attempt) {
         Ok(created) if created.replayed => {
             let now = query::read(account, attempt, &created.session.id);
@@ -57,7 +57,7 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Fai
             _ => Err(unknown("another request was made under this key".into())),
         },
         Err(Uncreated::Unknown(why)) => Err(unknown(why)),
-        Err(Uncreated::NotSent(why)) => Err(Failure::Unavailable(why)),
+        Err(Uncreated::NotSent(why)) => Err(StartFailure::Unavailable(why)),
     }
 }
 
@@ -176,16 +176,18 @@ fn plain(text: &str) -> String {
 }
 
 /// Goes on with a session, where it is ours and can still be paid or has been.
-fn opened(account: &Account, attempt: &Attempt, session: Session) -> Result<Started, Failure> {
+fn opened(account: &Account, attempt: &Attempt, session: Session) -> Result<Started, StartFailure> {
     let id = &session.id;
     if session.live != (account.environment == Environment::Live) {
         // Nobody is ever sent there.
-        return Err(Failure::Uncertain(format!(
+        return Err(StartFailure::Uncertain(format!(
             "{id}: the secret key is of the other environment"
         )));
     }
     if session.attempt.as_ref() != Some(&attempt.id) || session.due != attempt.due {
-        return Err(Failure::Uncertain(format!("{id} is about something else")));
+        return Err(StartFailure::Uncertain(format!(
+            "{id} is about something else"
+        )));
     }
     match (session.stage, session.url.as_deref()) {
         (Stage::Open, Some(url)) => Ok(Started::Open(Open {
@@ -193,7 +195,7 @@ fn opened(account: &Account, attempt: &Attempt, session: Session) -> Result<Star
             until: Some(session.expires_at.saturating_mul(1_000)),
             reference: session.id,
         })),
-        (Stage::Open, None) => Err(Failure::Uncertain(format!("{id} has no page"))),
+        (Stage::Open, None) => Err(StartFailure::Uncertain(format!("{id} has no page"))),
         (Stage::Complete, _) if !is_over(session.payment.as_ref()) => Ok(Started::Open(Open {
             // Paid meanwhile, so that Stripe has no page for it any more: news is on its way.
             action: Action::Show(Instructions {
@@ -205,7 +207,7 @@ fn opened(account: &Account, attempt: &Attempt, session: Session) -> Result<Star
             until: None,
             reference: session.id,
         })),
-        _ => Err(Failure::Declined(format!("{id} is over"))),
+        _ => Err(StartFailure::Declined(format!("{id} is over"))),
     }
 }
 
@@ -220,15 +222,15 @@ fn is_over(payment: Option<&Payment>) -> bool {
 }
 
 /// What a refusal means for this payment. In either case nothing was created.
-fn refused(problem: &Problem) -> Failure {
+fn refused(problem: &Problem) -> StartFailure {
     let about_the_payment = matches!(
         problem.code.as_str(),
         "amount_too_small" | "amount_too_large" | "email_invalid"
     );
     if about_the_payment || problem.status == 402 {
-        return Failure::Declined(problem.to_string());
+        return StartFailure::Declined(problem.to_string());
     }
-    Failure::Unavailable(problem.to_string())
+    StartFailure::Unavailable(problem.to_string())
 }
 
 #[cfg(test)]
@@ -327,7 +329,7 @@ mod tests {
         };
         assert!(matches!(
             refused(400, "amount_too_small"),
-            Failure::Declined(_)
+            StartFailure::Declined(_)
         ));
         for (status, code) in [
             (400, "parameter_invalid"),
@@ -336,7 +338,7 @@ mod tests {
             (429, "rate_limit"),
         ] {
             assert!(
-                matches!(refused(status, code), Failure::Unavailable(_)),
+                matches!(refused(status, code), StartFailure::Unavailable(_)),
                 "{status}"
             );
         }
@@ -350,7 +352,7 @@ mod tests {
             paying("complete", "canceled"),
             paying("complete", "requires_payment_method"),
         ] {
-            assert!(matches!(opened(over), Err(Failure::Declined(_))));
+            assert!(matches!(opened(over), Err(StartFailure::Declined(_))));
         }
         for going_on in [told("open"), paying("open", "requires_action"), paid()] {
             assert!(matches!(opened(going_on), Ok(Started::Open(_))));
@@ -363,10 +365,10 @@ mod tests {
         let mut other = attempt();
         other.due.amount += 1;
         let odd = opened(&account(&[]), &other, session());
-        assert!(matches!(odd, Err(Failure::Uncertain(_))));
+        assert!(matches!(odd, Err(StartFailure::Uncertain(_))));
         let mut live = account(&[]);
         live.environment = Environment::Live;
         let odd = opened(&live, &attempt(), session());
-        assert!(matches!(odd, Err(Failure::Uncertain(_))));
+        assert!(matches!(odd, Err(StartFailure::Uncertain(_))));
     }
 }

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use kassette_plugin::provider::http::{Failure, Request, Response};
+use kassette_plugin::provider::http::{Request, Response, SendFailure};
 use kassette_plugin::provider::secrets::Algorithm;
 use kassette_plugin::provider::{
-    Account, Acknowledged, Description, Encoding, Environment, Incoming, Provider, Refused, Report,
-    Status, Subject, Verb,
+    Account, CallbackFailure, CallbackReply, CallbackRequest, Description, Encoding, Environment,
+    Provider, Report, Status, Subject, Verb,
 };
 use kassette_plugin::testing::{Host, with_host};
 use kassette_sim::{Sim, SimAccount, SimConfig};
@@ -38,7 +38,7 @@ const ANSWERS: usize = 8;
 /// What the accounts' secrets hold.
 const MARK: &str = "OfTheFuzzedAccount";
 
-/// What the runtime bounds (`host/runtime/src/v0_1/provider.rs`).
+/// What the runtime bounds (`host/runtime/src/v0_2/provider.rs`).
 const REFERENCE: usize = 255;
 const NOTICES: usize = 256;
 
@@ -46,7 +46,7 @@ const NOTICES: usize = 256;
 struct Module {
     name: &'static str,
     describe: fn() -> Description,
-    callback: fn(Account, Incoming) -> Result<Acknowledged, Refused>,
+    callback: fn(Account, CallbackRequest) -> Result<CallbackReply, CallbackFailure>,
 }
 
 macro_rules! modules {
@@ -184,13 +184,13 @@ struct Answers {
 }
 
 impl Host for Answers {
-    fn send(&mut self, _: &Request) -> Result<Response, Failure> {
-        let none = || Failure::NoAnswer("the input has no more answers".into());
+    fn send(&mut self, _: &Request) -> Result<Response, SendFailure> {
+        let none = || SendFailure::NoAnswer("the input has no more answers".into());
         self.answers.pop_front().ok_or_else(none)
     }
 
-    fn get_cached(&mut self, _: &str, _: u32) -> Result<Response, Failure> {
-        let none = || Failure::NotSent("there is no certificate".into());
+    fn get_cached(&mut self, _: &str, _: u32) -> Result<Response, SendFailure> {
+        let none = || SendFailure::NotSent("there is no certificate".into());
         self.certificate.clone().ok_or_else(none)
     }
 
@@ -347,7 +347,7 @@ fn parts(text: &[u8]) -> (Vec<(String, String)>, Vec<u8>) {
     (headers, rest.to_vec())
 }
 
-fn incoming(text: &[u8]) -> Option<Incoming> {
+fn incoming(text: &[u8]) -> Option<CallbackRequest> {
     let (first, rest) = line(text)?;
     let (verb, target) = first.split_once(' ')?;
     let verb = match verb {
@@ -359,7 +359,7 @@ fn incoming(text: &[u8]) -> Option<Incoming> {
     };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let (headers, body) = parts(rest);
-    Some(Incoming {
+    Some(CallbackRequest {
         verb,
         path: path.to_owned(),
         query: query.to_owned(),

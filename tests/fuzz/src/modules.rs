@@ -7,8 +7,8 @@ use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Acknowledged, Action, AttemptFacts, Condition, Incoming, Instructions, Notice, Open,
-    Particulars, ProviderDescription, QueryFailure, Question, QuestionKind, Refused, Report,
+    Action, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Instructions,
+    Notice, Open, Particulars, ProviderDescription, QueryFailure, Question, QuestionKind, Report,
     Service, StartFailure, Started, Subject, VendorSettlement, VendorStatus,
 };
 use kassette_domain::routing::{
@@ -29,7 +29,10 @@ impl Modules for Scripted {
             label: method.as_str().to_owned(),
             version: "1".into(),
             currencies: vec![],
+            translations: vec![],
+            icon: vec![],
         };
+        let description = Arc::new(description);
         Some(Arc::new(Ranks(Slot::of_method(method), description)))
     }
 
@@ -69,7 +72,7 @@ impl Modules for Scripted {
 /// What the vendor takes.
 pub(crate) const METHODS: [MethodId; 3] = [MethodId::Ideal, MethodId::Paypal, MethodId::Klarna];
 
-struct Ranks(Slot, MethodDescription);
+struct Ranks(Slot, Arc<MethodDescription>);
 
 impl Method for Ranks {
     fn slot(&self) -> &Slot {
@@ -80,7 +83,7 @@ impl Method for Ranks {
         Digest::of(b"method")
     }
 
-    fn description(&self) -> &MethodDescription {
+    fn description(&self) -> &Arc<MethodDescription> {
         &self.1
     }
 
@@ -181,12 +184,14 @@ impl Provider for Speaks {
     fn callback<'a>(
         &'a self,
         _: &'a Access,
-        incoming: &'a Incoming,
-    ) -> Calling<'a, Result<Result<Acknowledged, Refused>, CallError>> {
+        incoming: &'a CallbackRequest,
+    ) -> Calling<'a, Result<Result<CallbackReply, CallbackFailure>, CallError>> {
         let proved = |(name, value): &(String, String)| (name.as_str(), value.as_str()) == PROOF;
         let said = match incoming.headers.iter().any(proved) {
-            false => Err(Refused::Forged("no proof".into())),
-            true => read(&incoming.body).ok_or_else(|| Refused::Malformed("no words".into())),
+            false => Err(CallbackFailure::Forged("no proof".into())),
+            true => {
+                read(&incoming.body).ok_or_else(|| CallbackFailure::Malformed("no words".into()))
+            }
         };
         Box::pin(async move { Ok(said) })
     }
@@ -209,7 +214,7 @@ impl Provider for Speaks {
     }
 }
 
-fn read(body: &[u8]) -> Option<Acknowledged> {
+fn read(body: &[u8]) -> Option<CallbackReply> {
     let mut words = std::str::from_utf8(body).ok()?.split(' ');
     let attempt = AttemptId::parse(words.next()?).ok()?;
     let status = match words.next() {
@@ -226,7 +231,7 @@ fn read(body: &[u8]) -> Option<Acknowledged> {
     };
     let received = Minor(words.next().unwrap_or("0").parse().ok()?);
     let currency = words.next().unwrap_or("EUR");
-    Some(Acknowledged {
+    Some(CallbackReply {
         proved: true,
         notices: vec![Notice {
             about: Subject::Attempt(attempt),

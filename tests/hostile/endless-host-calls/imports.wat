@@ -1,2 +1,2 @@
 ;; The one thing that a method may call.
-(import "kassette:plugin/log@0.1.0" "write" (func $log (param i32 i32 i32)))
+(import "kassette:plugin/log@0.2.0" "write" (func $log (param i32 i32 i32)))

@@ -1,1 +1,1 @@
-(import "kassette:plugin/log@0.1.0" "write" (func $log (param i32 i32 i32)))
+(import "kassette:plugin/log@0.2.0" "write" (func $log (param i32 i32 i32)))

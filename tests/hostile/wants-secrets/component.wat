@@ -1,1 +1,1 @@
-(component (import "kassette:plugin/secrets@0.1.0" (instance)))
+(component (import "kassette:plugin/secrets@0.2.0" (instance)))

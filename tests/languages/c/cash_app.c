@@ -41,7 +41,8 @@ static method_string_t finish(const text_t *text) {
     return string;
 }
 
-void exports_kassette_plugin_routing_describe(exports_kassette_plugin_routing_method_t *method) {
+void exports_kassette_plugin_routing_describe(exports_kassette_plugin_routing_description_t *method) {
+    memset(method, 0, sizeof *method); // no translations, no icon
     method_string_dup(&method->id, "cash_app");
     method_string_dup(&method->label, "Cash App");
     method_string_dup(&method->version, "1.0.0");

@@ -1,7 +1,9 @@
 // iDEAL in JavaScript with the language's own clock, which stands at the time of the question.
 export const routing = {
   describe() {
-    return { id: "ideal", label: "iDEAL", version: "1.0.0", currencies: ["EUR"] };
+    return {
+      id: "ideal", label: "iDEAL", version: "1.0.0", currencies: ["EUR"], translations: [], icon: [],
+    };
   },
 
   rank(context) {

@@ -1,7 +1,7 @@
 // Klarna in JavaScript: who works, takes the amount and costs least.
 //
 // The rule is that of klarna.mjs and cash_app.c alike; main.rs holds both against it.
-import log from "kassette:plugin/log@0.1.0";
+import log from "kassette:plugin/log@0.2.0";
 
 const COUNTRIES = ["AT", "BE", "DE", "FI", "FR", "NL"];
 const HEALTHY = ["operational", "degraded"];
@@ -33,7 +33,14 @@ function better(a, b) {
 
 export const routing = {
   describe() {
-    return { id: "klarna", label: "Klarna", version: "1.0.0", currencies: ["EUR"] };
+    return {
+      id: "klarna",
+      label: "Klarna",
+      version: "1.0.0",
+      currencies: ["EUR"],
+      translations: [{ language: "de", label: "Klarna", note: "Jetzt kaufen, später zahlen." }],
+      icon: [{ tag: "line", val: "M4 12h16" }],
+    };
   },
 
   rank(context) {

@@ -45,7 +45,7 @@ use crate::event::EventType;
 use crate::id::{AccountId, AttemptId};
 use crate::money::Minor;
 use crate::payment::{Decision, Payment, Settlement, Status};
-use crate::provider::{Action, Report, Wish};
+use crate::provider::{Action, QueryPurpose, Report};
 use crate::reseller::Barred;
 use crate::secret::Secret;
 use crate::time::Time;
@@ -140,7 +140,7 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// What was wished.
-    pub wish: Wish,
+    pub purpose: QueryPurpose,
     /// [`Attempt::notices`] when it was asked: those that came later it does not answer.
     pub notices: u32,
 }
@@ -150,10 +150,10 @@ pub struct Asked {
 pub enum ClaimPurpose {
     /// Repeat the start of an attempt whose start was lost.
     Start,
-    /// Capture what the payer approved (wish `finish`); in review where an operator's approval waits
+    /// Capture what the payer approved (purpose `capture`); in review where an operator's approval waits
     /// for it.
     Capture,
-    /// Make sure it cannot be paid any more (wish `close`).
+    /// Make sure it cannot be paid any more (purpose `cancel`).
     Close,
 }
 

@@ -10,11 +10,11 @@ use crate::time::Time;
 /// Something that a worker has to do about a payment now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextAction {
-    /// Claim for capture and query with the wish `finish`.
+    /// Claim for capture and query with the purpose `capture`.
     Capture(AttemptId),
-    /// Claim and query with the wish `close`: its time has passed, or another attempt won.
+    /// Claim and query with the purpose `cancel`: its time has passed, or another attempt won.
     Close(AttemptId),
-    /// Query with the wish `look`, as the schedule says.
+    /// Query with the purpose `sync`, as the schedule says.
     Look(AttemptId),
     /// `Act::Expire`.
     Expire,

@@ -7,7 +7,7 @@ use super::{Asked, Outcome, PaymentAggregate, QuerySchedule, Refusal};
 use crate::attempt::{Attempt, AttemptState};
 use crate::id::AttemptId;
 use crate::payment::{Resolution, ReviewCause, Settlement, Status};
-use crate::provider::{Action, Wish};
+use crate::provider::{Action, QueryPurpose};
 use crate::time::Time;
 
 /// After an uncertain start the vendor is asked this soon: long enough for a slow request to have
@@ -47,19 +47,19 @@ impl PaymentAggregate {
         log: &mut Log<'_>,
     ) -> Result<Outcome, Refusal> {
         let i = self.index(id)?;
-        self.let_go(i, asked.wish);
+        self.let_go(i, asked.purpose);
         let word = if absent { "unknown" } else { "no answer" };
         log.cause = format!("query: {word} at {}", self.attempts[i].account);
         if absent && self.nothing_there(i, log) {
             self.pursue(log);
             return Ok(Outcome::Done);
         }
-        if asked.wish != Wish::Look {
+        if asked.purpose != QueryPurpose::Sync {
             self.hold(i, log.now);
         }
         if scheduled {
             self.asked(i, log);
-        } else if asked.wish == Wish::Look {
+        } else if asked.purpose == QueryPurpose::Sync {
             self.put_off(i, log.now);
         }
         self.count_silence(i, log);
@@ -68,12 +68,12 @@ impl PaymentAggregate {
     }
 
     /// The worker that held an attempt for a question is done.
-    pub(super) fn let_go(&mut self, i: usize, wish: Wish) {
+    pub(super) fn let_go(&mut self, i: usize, purpose: QueryPurpose) {
         let attempt = &mut self.attempts[i];
-        let holds = match wish {
-            Wish::Finish => attempt.state == AttemptState::Capturing,
-            Wish::Close => attempt.closing,
-            Wish::Look => false,
+        let holds = match purpose {
+            QueryPurpose::Capture => attempt.state == AttemptState::Capturing,
+            QueryPurpose::Cancel => attempt.closing,
+            QueryPurpose::Sync => false,
         };
         if holds {
             attempt.busy_until = None;

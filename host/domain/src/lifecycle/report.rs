@@ -8,10 +8,9 @@ use super::query_failed::sooner;
 use super::{Asked, Outcome, PaymentAggregate, Refusal, Via};
 use crate::attempt::{AttemptState, VendorFacts};
 use crate::id::AttemptId;
-use crate::method::MethodId;
 use crate::money::Minor;
 use crate::payment::{Resolution, ReviewCause, Settlement, Status};
-use crate::provider::{Report, VendorSettlement, VendorStatus, Wish};
+use crate::provider::{QueryPurpose, Report, VendorSettlement, VendorStatus};
 use crate::returns::{Difference, Told};
 use crate::time::Time;
 
@@ -19,12 +18,16 @@ impl PaymentAggregate {
     pub(super) fn news(
         &mut self,
         id: AttemptId,
-        report: Report,
+        mut report: Report,
         via: Via,
         asked: Option<Asked>,
         log: &mut Log<'_>,
     ) -> Result<Outcome, Refusal> {
         let i = self.index(id)?;
+        let may_exceed = report.status == VendorStatus::Overpaid;
+        if may_exceed {
+            report.status = VendorStatus::Completed;
+        }
         check(&report)?;
         self.refer(i, Some(&report.reference), log.change);
         let (before, asked_for) = (self.attempts[i].state, self.attempts[i].next_query);
@@ -35,10 +38,10 @@ impl PaymentAggregate {
         match before {
             AttemptState::Captured => self.own_money(i, &report, via, returned, log),
             AttemptState::Surplus => self.surplus_money(i, &report, returned, log),
-            state if state.is_open() && self.is_own(i) => self.heed(i, &report, log),
+            state if state.is_open() && self.is_own(i) => self.heed(i, &report, may_exceed, log),
             _ => self.late(i, &report, log),
         }
-        if asked.is_some_and(|asked| asked.wish == Wish::Finish)
+        if asked.is_some_and(|asked| asked.purpose == QueryPurpose::Capture)
             && report.status == VendorStatus::Review
         {
             self.refused(i, log);
@@ -119,7 +122,7 @@ impl PaymentAggregate {
     /// schedule goes on where the answer ended nothing.
     fn answered_question(&mut self, i: usize, asked: Asked, moved: bool, log: &mut Log<'_>) {
         self.answered_decision();
-        self.let_go(i, asked.wish);
+        self.let_go(i, asked.purpose);
         let attempt = &mut self.attempts[i];
         attempt.silences = 0;
         attempt.silent_since = None;
@@ -178,8 +181,9 @@ impl PaymentAggregate {
         }
     }
 
-    /// Heeds news of the payment's own open attempt.
-    fn heed(&mut self, i: usize, report: &Report, log: &mut Log<'_>) {
+    /// Heeds news of the payment's own open attempt. Where more was received than due, `may_exceed` says
+    /// that the scheme lets the payer send more.
+    fn heed(&mut self, i: usize, report: &Report, may_exceed: bool, log: &mut Log<'_>) {
         let state = self.attempts[i].state;
         let fresh = matches!(state, AttemptState::Open | AttemptState::Unknown);
         if report.status == VendorStatus::Pending && !fresh {
@@ -187,7 +191,7 @@ impl PaymentAggregate {
         }
         self.keep(i, report, log.now);
         match report.status {
-            VendorStatus::Completed => self.take(i, log),
+            VendorStatus::Completed => self.take(i, may_exceed, log),
             _ if self.attempts[i].returns.total() > Minor(0) => {
                 self.stop(i, ReviewCause::Refund, log)
             }
@@ -238,7 +242,7 @@ impl PaymentAggregate {
             .is_some_and(|facts| facts.received > Minor(0));
         if self.payment.risk_review {
             self.review(ReviewCause::Risk, log);
-        } else if told && self.differs(i) {
+        } else if told && self.differs(i, false) {
             self.review(ReviewCause::Mismatch, log);
         } else {
             self.follow(Status::Processing, log);
@@ -258,13 +262,13 @@ impl PaymentAggregate {
     }
 
     /// The payment's money is taken.
-    fn take(&mut self, i: usize, log: &mut Log<'_>) {
+    fn take(&mut self, i: usize, may_exceed: bool, log: &mut Log<'_>) {
         self.shut(i, AttemptState::Captured, log.now);
         let attempt = &mut self.attempts[i];
         attempt.particulars.captured_at.get_or_insert(log.now);
         let problem = if attempt.returns.total() > Minor(0) {
             Some(ReviewCause::Refund)
-        } else if self.differs(i) {
+        } else if self.differs(i, may_exceed) {
             Some(ReviewCause::Mismatch)
         } else if self.payment.risk_review {
             Some(ReviewCause::Risk)
@@ -285,14 +289,13 @@ impl PaymentAggregate {
         }
     }
 
-    /// Whether what was received is not what was due. More of a cryptocurrency than due is no
-    /// mismatch: nobody can pay such an invoice to the cent.
-    fn differs(&self, i: usize) -> bool {
+    /// Whether what was received is not what was due.
+    fn differs(&self, i: usize, may_exceed: bool) -> bool {
         let attempt = &self.attempts[i];
         let Some(facts) = &attempt.vendor else {
             return false;
         };
-        let amount = if attempt.method == MethodId::Crypto {
+        let amount = if may_exceed {
             facts.received < attempt.due.amount
         } else {
             facts.received != attempt.due.amount
@@ -340,7 +343,7 @@ const fn happened(report: &Report, returned: Difference) -> &'static str {
             VendorStatus::Processing => "authorised",
             VendorStatus::VerificationPending => "paid, waiting for proof",
             VendorStatus::Review => "in review",
-            VendorStatus::Completed => "captured",
+            VendorStatus::Completed | VendorStatus::Overpaid => "captured",
             VendorStatus::Declined => "declined",
             VendorStatus::Failed => "failed",
             VendorStatus::Cancelled => "cancelled",
@@ -356,7 +359,7 @@ const fn aim(status: VendorStatus) -> Status {
         VendorStatus::Processing => Status::Processing,
         VendorStatus::VerificationPending => Status::VerificationPending,
         VendorStatus::Review => Status::Review,
-        VendorStatus::Completed => Status::Completed,
+        VendorStatus::Completed | VendorStatus::Overpaid => Status::Completed,
         VendorStatus::Declined | VendorStatus::Cancelled | VendorStatus::Expired => Status::Created,
         VendorStatus::Failed => Status::Failed,
     }

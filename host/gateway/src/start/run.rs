@@ -9,7 +9,7 @@ use kassette_domain::lifecycle::{
 };
 use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::{CheckoutMode, Status};
-use kassette_domain::provider::Wish;
+use kassette_domain::provider::QueryPurpose;
 use kassette_store::{About, Stepped};
 use tokio::time::Instant;
 
@@ -322,7 +322,7 @@ impl<'a> Run<'a> {
         let limit = self.left();
         let asked = self
             .gateway
-            .ask(&aggregate, id, Wish::Look, Via::Query, limit);
+            .ask(&aggregate, id, QueryPurpose::Sync, Via::Query, limit);
         let after = asked.await?.ok_or_else(StartError::unsettled)?;
         match after.attempt(id).map(|attempt| attempt.state) {
             Some(AttemptState::Open | AttemptState::Unknown) => Err(StartError::unsettled()),

@@ -56,7 +56,7 @@ enum Activity {
     Off,
     /// Something is under way.
     Busy,
-    /// Nothing is due of all that waited when it last looked; with the number of the last wish to
+    /// Nothing is due of all that waited when it last looked; with the number of the last purpose to
     /// look that it heeded.
     Idle(u64),
 }
@@ -104,7 +104,7 @@ struct Worker<'a> {
     /// Records under way.
     recording: usize,
     look_at: Instant,
-    /// The last wish to look that was heeded.
+    /// The last purpose to look that was heeded.
     heeded: u64,
 }
 
@@ -131,12 +131,12 @@ impl Gateway {
     pub(crate) async fn delivered(&self) {
         let deliverer = &self.inner.deliverer;
         let mut activity = deliverer.activity.subscribe();
-        let wish = deliverer.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let purpose = deliverer.asked.fetch_add(1, Ordering::SeqCst) + 1;
         deliverer.look.notify_one();
         let over = |activity: &Activity| match activity {
             Activity::Off => true,
             Activity::Busy => false,
-            Activity::Idle(heeded) => wish <= *heeded,
+            Activity::Idle(heeded) => purpose <= *heeded,
         };
         // The sender lives as long as the gateway.
         let _ = activity.wait_for(over).await;

@@ -7,9 +7,9 @@ use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Acknowledged, Action, AttemptFacts, Condition, Incoming, Need, Open, Particulars,
-    ProviderDescription, QueryFailure, Question, QuestionKind, Refused, Report, Service,
-    StartFailure, Started, VendorSettlement, VendorStatus, Wish,
+    Action, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Open,
+    Particulars, ProviderDescription, QueryFailure, QueryPurpose, Question, QuestionKind, Report,
+    Service, SettingSpec, StartFailure, Started, VendorSettlement, VendorStatus,
 };
 use kassette_domain::routing::{
     Answer, Availability, Context, Ground, MethodDescription, Refusal, Verdict,
@@ -46,13 +46,13 @@ pub(crate) struct Entry {
 
 #[derive(Default)]
 struct Books {
-    needs: Vec<Need>,
+    needs: Vec<SettingSpec>,
     meetings: HashMap<MethodId, Arc<Barrier>>,
     entries: HashMap<AttemptId, Entry>,
     scripts: HashMap<AccountId, VecDeque<Script>>,
-    callbacks: VecDeque<Result<Acknowledged, Refused>>,
+    callbacks: VecDeque<Result<CallbackReply, CallbackFailure>>,
     starts: Vec<(AccountId, AttemptId)>,
-    queries: Vec<(AttemptId, Wish)>,
+    queries: Vec<(AttemptId, QueryPurpose)>,
     /// Accounts whose callbacks from strangers are never read to their end.
     stuck: HashSet<AccountId>,
     /// How many such have begun to be read.
@@ -97,7 +97,7 @@ impl Vendor {
         books.scripts.entry(account).or_default().extend(scripts);
     }
 
-    pub(crate) fn answer_callback(&self, answer: Result<Acknowledged, Refused>) {
+    pub(crate) fn answer_callback(&self, answer: Result<CallbackReply, CallbackFailure>) {
         self.books.lock().callbacks.push_back(answer);
     }
 
@@ -113,7 +113,7 @@ impl Vendor {
 
     /// From now on its module's version is one that needs this setting of every account.
     pub(crate) fn need(&self, name: &str) {
-        self.books.lock().needs.push(Need {
+        self.books.lock().needs.push(SettingSpec {
             name: name.into(),
             help: "shown beside the keys".into(),
             required: true,
@@ -139,12 +139,12 @@ impl Vendor {
         self.books.lock().starts.clone()
     }
 
-    pub(crate) fn queries(&self, wish: Wish) -> usize {
+    pub(crate) fn queries(&self, purpose: QueryPurpose) -> usize {
         let books = self.books.lock();
         books
             .queries
             .iter()
-            .filter(|(_, each)| *each == wish)
+            .filter(|(_, each)| *each == purpose)
             .count()
     }
 
@@ -201,12 +201,14 @@ impl Modules for Scripted {
         Some(Arc::new(Ranks {
             slot: Slot::of_method(method),
             meeting: self.0.books.lock().meetings.get(&method).cloned(),
-            description: MethodDescription {
+            description: Arc::new(MethodDescription {
                 id: method,
                 label: method.as_str().to_owned(),
                 version: "1".into(),
                 currencies: vec![],
-            },
+                translations: vec![],
+                icon: vec![],
+            }),
         }))
     }
 
@@ -240,7 +242,7 @@ struct Ranks {
     slot: Slot,
     /// Whom it has to wait for before it answers.
     meeting: Option<Arc<Barrier>>,
-    description: MethodDescription,
+    description: Arc<MethodDescription>,
 }
 
 impl Ranks {
@@ -278,7 +280,7 @@ impl Method for Ranks {
         Digest::of(b"method")
     }
 
-    fn description(&self) -> &MethodDescription {
+    fn description(&self) -> &Arc<MethodDescription> {
         &self.description
     }
 
@@ -385,8 +387,8 @@ impl Provider for Speaks {
     fn callback<'a>(
         &'a self,
         access: &'a Access,
-        _: &'a Incoming,
-    ) -> Calling<'a, Result<Result<Acknowledged, Refused>, CallError>> {
+        _: &'a CallbackRequest,
+    ) -> Calling<'a, Result<Result<CallbackReply, CallbackFailure>, CallError>> {
         let mut books = self.0.books.lock();
         if access.stranger.is_some() && books.stuck.contains(&access.account.id) {
             books.stuck_calls += 1;
@@ -401,9 +403,9 @@ impl Provider for Speaks {
         _: &'a Access,
         question: &'a Inquiry,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
-        let (id, wish) = (question.attempt.id, question.wish);
+        let (id, purpose) = (question.attempt.id, question.purpose);
         let mut books = self.0.books.lock();
-        books.queries.push((id, wish));
+        books.queries.push((id, purpose));
         if books.silent {
             let silent = QueryFailure::Unavailable("silent".into());
             return Box::pin(async move { Ok(Err(silent)) });
@@ -411,13 +413,13 @@ impl Provider for Speaks {
         let answer = match books.entries.get_mut(&id) {
             None => Err(QueryFailure::Absent),
             Some(entry) => {
-                if wish == Wish::Finish && entry.status == VendorStatus::Processing {
+                if purpose == QueryPurpose::Capture && entry.status == VendorStatus::Processing {
                     entry.status = VendorStatus::Completed;
                     entry.captured += 1;
                     entry.received = question.attempt.due.amount;
                 }
                 let open = [VendorStatus::Pending, VendorStatus::Processing];
-                if wish == Wish::Close && open.contains(&entry.status) {
+                if purpose == QueryPurpose::Cancel && open.contains(&entry.status) {
                     entry.status = VendorStatus::Declined;
                 }
                 Ok(report(entry))

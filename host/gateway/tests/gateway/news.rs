@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::id::AttemptId;
 use kassette_domain::payment::{ReviewCause, Settlement, Status};
-use kassette_domain::provider::{Refused, Subject, VendorStatus, Wish};
+use kassette_domain::provider::{CallbackFailure, QueryPurpose, Subject, VendorStatus};
 use tokio::sync::Notify;
 
 use crate::modules::Script;
@@ -111,7 +111,7 @@ async fn many_callbacks_in_two_processes_capture_once() {
         world.aggregate(payment).await.payment.status,
         Status::Completed
     );
-    assert_eq!(world.vendor.queries(Wish::Finish), 1);
+    assert_eq!(world.vendor.queries(QueryPurpose::Capture), 1);
     assert_eq!(world.vendor.entry(attempt).unwrap().captured, 1);
 }
 
@@ -157,7 +157,7 @@ async fn expiry_closes_the_open_attempt_at_the_vendor_first() {
         world.aggregate(payment).await.payment.status,
         Status::Pending
     );
-    assert!(world.vendor.queries(Wish::Close) >= 1);
+    assert!(world.vendor.queries(QueryPurpose::Cancel) >= 1);
     world.vendor.be_silent(false);
     world.later(3600);
     let aggregate = world.becomes(payment, Status::Expired).await;
@@ -178,7 +178,7 @@ async fn notices_without_a_report_have_five_looks_in_a_row_and_none_is_lost() {
         // A notice that comes during a look has it repeated, so each waits for the look before it.
         world.gateway.do_what_is_due().await.unwrap();
     }
-    assert_eq!(world.vendor.queries(Wish::Look), 5);
+    assert_eq!(world.vendor.queries(QueryPurpose::Sync), 5);
     world.vendor.payer(attempt, VendorStatus::Completed);
     world.callback(Subject::Attempt(attempt), None).await;
     world.later(6);
@@ -205,9 +205,9 @@ async fn news_reaches_no_attempt_of_another_account() {
 async fn forged_malformed_unknown_and_broken_callbacks_have_their_answers() {
     let world = World::new().await;
     for (refused, status) in [
-        (Refused::Forged("x".into()), 401),
-        (Refused::Malformed("x".into()), 400),
-        (Refused::Later("x".into()), 503),
+        (CallbackFailure::Forged("x".into()), 401),
+        (CallbackFailure::Malformed("x".into()), 400),
+        (CallbackFailure::Later("x".into()), 503),
     ] {
         world.vendor.answer_callback(Err(refused));
         assert_eq!(called_back(&world.gateway, "alpha").await.status, status);
@@ -267,7 +267,10 @@ async fn an_unproved_notice_of_an_unknown_attempt_costs_the_provider_no_request(
     let world = World::new().await;
     let unknown = Subject::Attempt(AttemptId::from_bytes([7; 16]));
     let answer = world.unproved(unknown, [198, 51, 100, 7]).await;
-    assert_eq!((answer.status, world.vendor.queries(Wish::Look)), (200, 0));
+    assert_eq!(
+        (answer.status, world.vendor.queries(QueryPurpose::Sync)),
+        (200, 0)
+    );
 }
 
 #[tokio::test]
@@ -279,7 +282,7 @@ async fn a_notice_of_an_unknown_attempt_is_repeated_until_the_vendor_can_be_aske
         let answer = world.callback(unknown.clone(), None).await;
         assert_eq!(answer.status, status);
     }
-    assert_eq!(world.vendor.queries(Wish::Look), 2);
+    assert_eq!(world.vendor.queries(QueryPurpose::Sync), 2);
 }
 
 #[tokio::test]
@@ -289,7 +292,7 @@ async fn a_silent_vendor_never_makes_the_workers_spin() {
     world.vendor.be_silent(true);
     world.later(301);
     world.gateway.do_what_is_due().await.unwrap();
-    assert_eq!(world.vendor.queries(Wish::Look), 1);
+    assert_eq!(world.vendor.queries(QueryPurpose::Sync), 1);
     assert_eq!(
         world.aggregate(payment).await.payment.status,
         Status::Pending

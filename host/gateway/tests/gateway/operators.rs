@@ -4,7 +4,7 @@ use kassette_domain::lifecycle::NewDecision;
 use kassette_domain::money::Minor;
 use kassette_domain::payment::{DecisionState, Resolution, Settlement, Status};
 use kassette_domain::policy::Policy;
-use kassette_domain::provider::{Subject, VendorStatus, Wish};
+use kassette_domain::provider::{QueryPurpose, Subject, VendorStatus};
 use kassette_gateway::review::{DecideError, Decided};
 use kassette_gateway::workers::SettingsRefused;
 
@@ -51,7 +51,7 @@ async fn in_review() -> (
         world.aggregate(payment).await.payment.status,
         Status::Review
     );
-    assert_eq!(world.vendor.queries(Wish::Finish), 0);
+    assert_eq!(world.vendor.queries(QueryPurpose::Capture), 0);
     (world, payment, attempt)
 }
 

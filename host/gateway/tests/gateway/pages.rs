@@ -4,7 +4,7 @@ use kassette_domain::attempt::AttemptState;
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::Status;
 use kassette_domain::policy::Policy;
-use kassette_domain::provider::{Action, VendorStatus, Wish};
+use kassette_domain::provider::{Action, QueryPurpose, VendorStatus};
 use kassette_domain::secret::Secret;
 use kassette_gateway::start::{Start, StartError};
 
@@ -206,7 +206,7 @@ async fn a_payer_who_was_only_asked_can_leave_at_once() {
         .unwrap()
         .unwrap();
     assert_eq!(after.payment.status, Status::Created);
-    assert_eq!(world.vendor.queries(Wish::Close), 0);
+    assert_eq!(world.vendor.queries(QueryPurpose::Cancel), 0);
 }
 
 #[tokio::test]
@@ -225,7 +225,7 @@ async fn a_return_asks_the_vendor_at_most_once_in_five_seconds() {
             .unwrap();
         assert_eq!(view.checkout.aggregate.payment.status, Status::Pending);
     }
-    assert_eq!(world.vendor.queries(Wish::Look), 1);
+    assert_eq!(world.vendor.queries(QueryPurpose::Sync), 1);
     let kept = world.aggregate(payment).await.attempts[0].returned.clone();
     assert_eq!(kept.unwrap().expose(), "a=b");
     assert!(

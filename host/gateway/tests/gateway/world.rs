@@ -15,7 +15,9 @@ use kassette_domain::money::{Currency, Minor, Money, Rate};
 use kassette_domain::order::{IdempotencyKey, OrderId};
 use kassette_domain::payment::{CheckoutMode, Origin, Payment, Request, Status};
 use kassette_domain::policy::{Policy, RateLimit};
-use kassette_domain::provider::{Acknowledged, Incoming, Notice, Payer, Report, Subject, Verb};
+use kassette_domain::provider::{
+    CallbackReply, CallbackRequest, Notice, Payer, Report, Subject, Verb,
+};
 use kassette_domain::site::VerifiedDomain;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
@@ -242,7 +244,7 @@ impl World {
 
     /// A callback of `alpha` from an address, which proves nothing.
     pub(crate) async fn unproved(&self, about: Subject, from: [u8; 4]) -> CallbackAnswer {
-        let said = Acknowledged {
+        let said = CallbackReply {
             proved: false,
             ..heard(about, None)
         };
@@ -298,8 +300,8 @@ pub(crate) async fn called_back(gateway: &Gateway, account: &str) -> CallbackAns
     gateway.heed_callback(&account, judged, from).await
 }
 
-pub(crate) fn heard(about: Subject, report: Option<Report>) -> Acknowledged {
-    Acknowledged {
+pub(crate) fn heard(about: Subject, report: Option<Report>) -> CallbackReply {
+    CallbackReply {
         proved: true,
         notices: vec![Notice {
             about,
@@ -312,8 +314,8 @@ pub(crate) fn heard(about: Subject, report: Option<Report>) -> Acknowledged {
     }
 }
 
-pub(crate) fn incoming() -> Incoming {
-    Incoming {
+pub(crate) fn incoming() -> CallbackRequest {
+    CallbackRequest {
         verb: Verb::Post,
         path: String::new(),
         query: String::new(),

@@ -56,7 +56,7 @@ fn asked(currency: Currency, amount: Option<&str>, candidates: Vec<Candidate>) -
     question
 }
 
-/// Candidates of every health, with and without limits, fees, wishes and measurements.
+/// Candidates of every health, with and without limits, fees, purposes and measurements.
 fn mixed(count: u32) -> Vec<Candidate> {
     let states = [
         Availability::Degraded,

@@ -3,8 +3,8 @@
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::provider::{
-    AttemptFacts, Condition, Incoming, ProviderDescription, Report, StartFailure, Started, Verb,
-    Wish,
+    AttemptFacts, CallbackRequest, Condition, ProviderDescription, QueryPurpose, Report,
+    StartFailure, Started, Verb,
 };
 use kassette_runtime::{AccountAccess, CallError, ProviderModule};
 
@@ -87,12 +87,12 @@ async fn start(
 }
 
 /// What anybody can send to a callback address.
-fn strangers() -> Vec<Incoming> {
+fn strangers() -> Vec<CallbackRequest> {
     let bodies: [&[u8]; 5] = [b"", b"{}", b"id=1", b"\xff\xfe\0\0", &[b'x'; 64 << 10]];
     let mut all = Vec::new();
     for body in bodies {
         for verb in [Verb::Post, Verb::Get] {
-            all.push(Incoming {
+            all.push(CallbackRequest {
                 verb,
                 path: String::new(),
                 query: "id=1".into(),
@@ -128,9 +128,15 @@ async fn query(
     access: &AccountAccess,
     attempt: &AttemptFacts,
 ) -> Result<String, String> {
-    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
+    for purpose in [
+        QueryPurpose::Sync,
+        QueryPurpose::Capture,
+        QueryPurpose::Cancel,
+    ] {
         for reference in [None, Some("reference-1")] {
-            let answer = module.query(access, attempt, reference, wish, None).await;
+            let answer = module
+                .query(access, attempt, reference, purpose, None)
+                .await;
             if let Ok(Report { status, .. }) = answer.map_err(|error| broke(&error))? {
                 return Err(format!(
                     "reports {status:?} though no request was sent: a report is read from the vendor"

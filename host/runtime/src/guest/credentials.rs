@@ -8,7 +8,7 @@ use url::Url;
 use zeroize::Zeroizing;
 
 use crate::access::AccountAccess;
-use crate::v0_1::bindings::provider::kassette::plugin::http::{Credential, SecretField};
+use crate::v0_2::bindings::provider::kassette::plugin::http::{Credential, SecretField};
 
 /// Credentials of one request; vendors want one or two.
 const MAX_CREDENTIALS: usize = 8;

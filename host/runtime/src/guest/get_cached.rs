@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::provider::Call;
 use crate::host::Identity;
 use crate::response_cache::Lookup;
-use crate::v0_1::bindings::provider::kassette::plugin::http as wit;
+use crate::v0_2::bindings::provider::kassette::plugin::http as wit;
 
 impl Call {
     /// Finds the response, or fetches it where this caller may.
@@ -15,7 +15,7 @@ impl Call {
         identity: &Identity,
         url: String,
         life: u32,
-    ) -> Result<wit::Response, wit::Failure> {
+    ) -> Result<wit::Response, wit::SendFailure> {
         let request = wit::Request {
             verb: wit::Verb::Get,
             url,
@@ -55,7 +55,7 @@ impl Call {
                 }
                 Ok(answer)
             }
-            Lookup::Wait(_) | Lookup::TooSoon => Err(wit::Failure::NotSent(
+            Lookup::Wait(_) | Lookup::TooSoon => Err(wit::SendFailure::NotSent(
                 "not kept, and few requests a minute go out for what is not".into(),
             )),
         }

@@ -22,7 +22,7 @@ fn bench() -> Bench {
     Bench::new(strange(access()))
 }
 
-async fn get(bench: &mut Bench, url: &str) -> Result<wit::Response, wit::Failure> {
+async fn get(bench: &mut Bench, url: &str) -> Result<wit::Response, wit::SendFailure> {
     bench
         .call
         .get_cached(&bench.identity, url.into(), HOUR)
@@ -35,8 +35,8 @@ fn later(bench: &mut Bench, seconds: u64) {
     account.now = account.now.after(Duration::from_secs(seconds));
 }
 
-fn not_sent(answered: &Result<wit::Response, wit::Failure>) -> bool {
-    matches!(answered, Err(wit::Failure::NotSent(_)))
+fn not_sent(answered: &Result<wit::Response, wit::SendFailure>) -> bool {
+    matches!(answered, Err(wit::SendFailure::NotSent(_)))
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use super::wasi::state::Wasi;
 use crate::host::Identity;
 use crate::meter::{Meter, Metered};
 use crate::shards::ShardArc;
-use crate::v0_1::bindings::method::kassette::plugin as wit;
+use crate::v0_2::bindings::method::kassette::plugin as wit;
 
 /// The data of one method's call.
 pub(crate) struct MethodState {

@@ -12,7 +12,7 @@ use super::log::LogBudget;
 use crate::access::AccountAccess;
 use crate::host::{Host, Identity};
 use crate::meter::{Meter, Metered};
-use crate::v0_1::bindings::provider::kassette::plugin as wit;
+use crate::v0_2::bindings::provider::kassette::plugin as wit;
 
 /// The data of one provider's call.
 pub(crate) struct ProviderState {
@@ -142,9 +142,9 @@ impl wit::http::Host for ProviderState {
     async fn send(
         &mut self,
         request: wit::http::Request,
-    ) -> Result<wit::http::Response, wit::http::Failure> {
+    ) -> Result<wit::http::Response, wit::http::SendFailure> {
         let Some(call) = &mut self.call else {
-            return Err(wit::http::Failure::NotSent(
+            return Err(wit::http::SendFailure::NotSent(
                 "`describe` sends nothing".into(),
             ));
         };
@@ -155,9 +155,9 @@ impl wit::http::Host for ProviderState {
         &mut self,
         url: String,
         life: u32,
-    ) -> Result<wit::http::Response, wit::http::Failure> {
+    ) -> Result<wit::http::Response, wit::http::SendFailure> {
         let Some(call) = &mut self.call else {
-            return Err(wit::http::Failure::NotSent(
+            return Err(wit::http::SendFailure::NotSent(
                 "`describe` sends nothing".into(),
             ));
         };

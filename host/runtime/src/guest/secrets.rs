@@ -10,7 +10,7 @@ use sha2::{Sha256, Sha512};
 use zeroize::Zeroizing;
 
 use crate::access::AccountAccess;
-use crate::v0_1::bindings::provider::kassette::plugin::secrets::Algorithm;
+use crate::v0_2::bindings::provider::kassette::plugin::secrets::Algorithm;
 
 /// Vendors write keys with and without padding, and some with loose last bits.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(

@@ -14,8 +14,8 @@ use super::provider::{Call, fingerprint};
 use crate::access::Exchange;
 use crate::host::Identity;
 use crate::redact::Redactor;
-use crate::v0_1::bindings::provider::kassette::plugin::http as wit;
-use crate::v0_1::provider::verb_from;
+use crate::v0_2::bindings::provider::kassette::plugin::http as wit;
+use crate::v0_2::provider::verb_from;
 
 /// Requests of one call (the contract's limit).
 const MAX_REQUESTS: u32 = 16;
@@ -52,7 +52,7 @@ impl Call {
         &mut self,
         identity: &Identity,
         request: wit::Request,
-    ) -> Result<wit::Response, wit::Failure> {
+    ) -> Result<wit::Response, wit::SendFailure> {
         let ready = self.prepare(&request)?;
         let (answer, _) = self.exchange(identity, request, ready).await?;
         Ok(answer)
@@ -65,7 +65,7 @@ impl Call {
         identity: &Identity,
         request: wit::Request,
         ready: PreparedRequest,
-    ) -> Result<(wit::Response, bool), wit::Failure> {
+    ) -> Result<(wit::Response, bool), wit::SendFailure> {
         let mutating = ready.method != Method::GET;
         let (before, print) = (self.sent_requests.any_sent, fingerprint(&request));
         if mutating {
@@ -94,7 +94,7 @@ impl Call {
         }
         self.record(&request, &ready.url, &outcome, started.elapsed());
         if let Some(why) = unreadable {
-            return Err(wit::Failure::NoAnswer(why.into()));
+            return Err(wit::SendFailure::NoAnswer(why.into()));
         }
         match outcome {
             Ok(response) => {
@@ -103,8 +103,8 @@ impl Call {
                 }
                 Ok(self.redacted(&response))
             }
-            Err(SendError::NotSent(why)) => Err(wit::Failure::NotSent(why.to_string())),
-            Err(SendError::NoAnswer(why)) => Err(wit::Failure::NoAnswer(why.to_string())),
+            Err(SendError::NotSent(why)) => Err(wit::SendFailure::NotSent(why.to_string())),
+            Err(SendError::NoAnswer(why)) => Err(wit::SendFailure::NoAnswer(why.to_string())),
         }
     }
 
@@ -112,9 +112,9 @@ impl Call {
     pub(super) fn prepare(
         &mut self,
         request: &wit::Request,
-    ) -> Result<PreparedRequest, wit::Failure> {
+    ) -> Result<PreparedRequest, wit::SendFailure> {
         self.check(request)
-            .map_err(|why| wit::Failure::NotSent(why.into()))
+            .map_err(|why| wit::SendFailure::NotSent(why.into()))
     }
 
     fn check(&mut self, request: &wit::Request) -> Result<PreparedRequest, &'static str> {

@@ -104,7 +104,7 @@ impl Bench {
         }
     }
 
-    async fn send(&mut self, request: wit::Request) -> Result<wit::Response, wit::Failure> {
+    async fn send(&mut self, request: wit::Request) -> Result<wit::Response, wit::SendFailure> {
         self.call.send(&self.identity, request).await
     }
 
@@ -220,7 +220,7 @@ async fn a_secret_is_not_sent_to_a_host_that_is_not_its_own() {
     ] {
         let refused = bench.send(bearer(name, url)).await;
         assert!(
-            matches!(refused, Err(wit::Failure::NotSent(_))),
+            matches!(refused, Err(wit::SendFailure::NotSent(_))),
             "{name} {url}"
         );
     }
@@ -242,7 +242,10 @@ async fn only_the_accounts_hosts_are_reached() {
         "nonsense",
     ] {
         let refused = bench.send(request(wit::Verb::Get, url)).await;
-        assert!(matches!(refused, Err(wit::Failure::NotSent(_))), "{url}");
+        assert!(
+            matches!(refused, Err(wit::SendFailure::NotSent(_))),
+            "{url}"
+        );
     }
     assert_eq!(bench.sent(), []);
 }
@@ -302,7 +305,7 @@ async fn a_token_is_kept_by_the_host_and_hidden_from_the_module() {
     let elsewhere = bench
         .send(bearer("token", "https://login.vendor.example/"))
         .await;
-    assert!(matches!(elsewhere, Err(wit::Failure::NotSent(_))));
+    assert!(matches!(elsewhere, Err(wit::SendFailure::NotSent(_))));
     // Another call of the same account has it, until it expires.
     bench.call.access.account.now = bench
         .call
@@ -313,7 +316,7 @@ async fn a_token_is_kept_by_the_host_and_hidden_from_the_module() {
     assert!(!super::super::secrets::ready(&bench.call.access, "token"));
     assert!(matches!(
         bench.send(bearer("token", API)).await,
-        Err(wit::Failure::NotSent(_))
+        Err(wit::SendFailure::NotSent(_))
     ));
 }
 
@@ -327,7 +330,7 @@ async fn a_token_is_kept_from_a_success_alone_and_under_a_listed_name() {
     unlisted.keep.as_mut().unwrap().token = "key".into();
     assert!(matches!(
         bench.send(unlisted).await,
-        Err(wit::Failure::NotSent(_))
+        Err(wit::SendFailure::NotSent(_))
     ));
     assert_eq!(bench.sent().len(), 1);
 }
@@ -348,7 +351,7 @@ async fn the_host_knows_what_left() {
 
     bench.next(Err(SendError::NoAnswer(NoAnswer::Broken)));
     let failure = bench.send(request(wit::Verb::Post, API)).await.unwrap_err();
-    assert!(matches!(failure, wit::Failure::NoAnswer(_)));
+    assert!(matches!(failure, wit::SendFailure::NoAnswer(_)));
     assert!(bench.call.sent_requests.any_sent && bench.call.sent_requests.any_unanswered());
 
     bench.send(request(wit::Verb::Put, API)).await.unwrap();
@@ -372,7 +375,7 @@ async fn an_answer_over_the_limit_is_none() {
         ..answer
     }));
     let failure = bench.send(request(wit::Verb::Post, API)).await.unwrap_err();
-    assert!(matches!(failure, wit::Failure::NoAnswer(_)));
+    assert!(matches!(failure, wit::SendFailure::NoAnswer(_)));
     assert!(bench.call.sent_requests.any_unanswered());
 }
 
@@ -385,13 +388,13 @@ async fn a_call_sends_sixteen_requests_and_256_kib_each() {
     };
     assert!(matches!(
         bench.send(large).await,
-        Err(wit::Failure::NotSent(_))
+        Err(wit::SendFailure::NotSent(_))
     ));
     for _ in 1..MAX_REQUESTS {
         bench.send(request(wit::Verb::Get, API)).await.unwrap();
     }
     let over = bench.send(request(wit::Verb::Get, API)).await;
-    assert!(matches!(over, Err(wit::Failure::NotSent(_))));
+    assert!(matches!(over, Err(wit::SendFailure::NotSent(_))));
     assert_eq!(bench.sent().len(), 15);
 }
 
@@ -413,7 +416,7 @@ async fn headers_are_the_modules_only_as_far_as_they_steer_nothing() {
             ..request(wit::Verb::Get, API)
         };
         assert!(
-            matches!(bench.send(asked).await, Err(wit::Failure::NotSent(_))),
+            matches!(bench.send(asked).await, Err(wit::SendFailure::NotSent(_))),
             "{name}"
         );
     }
@@ -423,7 +426,7 @@ async fn headers_are_the_modules_only_as_far_as_they_steer_nothing() {
     };
     assert!(matches!(
         bench.send(smuggled).await,
-        Err(wit::Failure::NotSent(_))
+        Err(wit::SendFailure::NotSent(_))
     ));
     let doubled = wit::Request {
         headers: vec![("authorization".into(), "mine".into())],
@@ -431,7 +434,7 @@ async fn headers_are_the_modules_only_as_far_as_they_steer_nothing() {
     };
     assert!(matches!(
         bench.send(doubled).await,
-        Err(wit::Failure::NotSent(_))
+        Err(wit::SendFailure::NotSent(_))
     ));
     assert_eq!(bench.sent(), []);
 }
@@ -458,7 +461,7 @@ async fn an_answer_in_which_nothing_can_be_redacted_reaches_no_module() {
         );
         match answered {
             Ok(_) => assert!(is_read, "{coding}"),
-            Err(wit::Failure::NoAnswer(why)) => assert!(!is_read, "{coding}: {why}"),
+            Err(wit::SendFailure::NoAnswer(why)) => assert!(!is_read, "{coding}: {why}"),
             Err(other) => panic!("{coding}: {other:?}"),
         }
     }

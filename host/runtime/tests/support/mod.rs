@@ -175,10 +175,12 @@ impl Method {
             record.extend(self.data.text(text));
         }
         record.extend(self.data.texts(self.currencies));
+        // No translations, no icon.
+        record.extend([0; 16]);
         let record = self.data.put(&record);
         let functions = format!(
-            r#"(func (export "kassette:plugin/routing@0.1.0#describe") (result i32) (i32.const {record}))
-               (func (export "kassette:plugin/routing@0.1.0#rank") {CONTEXT} (result i32) {})
+            r#"(func (export "kassette:plugin/routing@0.2.0#describe") (result i32) (i32.const {record}))
+               (func (export "kassette:plugin/routing@0.2.0#rank") {CONTEXT} (result i32) {})
                {}"#,
             self.rank, self.more
         );
@@ -237,8 +239,8 @@ impl Provider {
         record.extend([0; 32]);
         let record = self.data.put(&record);
         let imports =
-            r#"(import "kassette:plugin/http@0.1.0" "send" (func $send (param i32 i32)))"#;
-        let name = "kassette:plugin/payments@0.1.0";
+            r#"(import "kassette:plugin/http@0.2.0" "send" (func $send (param i32 i32)))"#;
+        let name = "kassette:plugin/payments@0.2.0";
         let Self {
             describe,
             start,

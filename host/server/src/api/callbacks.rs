@@ -9,7 +9,7 @@ use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use kassette_domain::id::AccountId;
 use kassette_domain::policy::RateLimit;
-use kassette_domain::provider::{Incoming, Verb};
+use kassette_domain::provider::{CallbackRequest, Verb};
 use kassette_gateway::callback::CallbackAnswer;
 
 use super::state::ApiState;
@@ -67,7 +67,7 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
         return Err(ApiError::TooManyOfAddress(exhausted));
     }
     let body = body::read(&parts.headers, body, BODY_LIMIT).await?;
-    let incoming = Incoming {
+    let incoming = CallbackRequest {
         verb,
         path: path.to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),

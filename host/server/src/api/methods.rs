@@ -59,7 +59,7 @@ impl From<Offer> for MethodBody {
     fn from(offer: Offer) -> Self {
         Self {
             id: offer.method.to_string(),
-            label: offer.label,
+            label: offer.description.label.clone(),
             providers: offer.providers.into_iter().map(Into::into).collect(),
         }
     }

@@ -2,10 +2,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use kassette_domain::id::AccountId;
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::method::MethodId;
+use kassette_domain::routing::MethodDescription;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
@@ -56,8 +58,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn decline_invitation<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Answered, Fault>>;
     /// The name of a provider account for payers.
     fn provider_name(&self, account: &AccountId) -> Option<String>;
-    /// [`Gateway::label`]
-    fn label(&self, method: MethodId) -> Option<String>;
+    /// [`Gateway::method`]
+    fn method(&self, method: MethodId) -> Option<Arc<MethodDescription>>;
     /// The origin of our own pages.
     fn public_url(&self) -> String;
     /// Whether payers may be sent to plain http on loopback (dev).
@@ -125,8 +127,8 @@ impl Backend for Gateway {
         Some(account.name.clone())
     }
 
-    fn label(&self, method: MethodId) -> Option<String> {
-        Self::label(self, method)
+    fn method(&self, method: MethodId) -> Option<Arc<MethodDescription>> {
+        Self::method(self, method)
     }
 
     fn public_url(&self) -> String {

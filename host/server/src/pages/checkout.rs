@@ -80,7 +80,7 @@ pub(crate) async fn choose(visit: Visit, request: Request<Body>) -> Response {
         Err(problem) => return visit.problem(problem),
     };
     let is_there =
-        |method: &MethodId| method.is_specified() || visit.backend.label(*method).is_some();
+        |method: &MethodId| method.is_specified() || visit.backend.method(*method).is_some();
     let method = form.get("payment_method").and_then(MethodId::parse);
     let Some(method) = method.filter(is_there) else {
         let notice = visit.t.notice_choose();
@@ -271,7 +271,7 @@ fn offers(visit: &Visit, view: &CheckoutView, options: PageOptions) -> Response 
     let rows = view
         .offers
         .iter()
-        .filter_map(|offer| Some(row(offer, offer.providers.first()?)))
+        .filter_map(|offer| Some(row(visit, offer, offer.providers.first()?)))
         .collect();
     let money = view.aggregate.payment.due.to_string();
     let heading = visit.t.choose_title(&money, &view.merchant.name);
@@ -294,7 +294,7 @@ fn changed(visit: &Visit, view: &CheckoutView, method: MethodId, account: &Accou
     let found = offer.and_then(|offer| {
         let mut providers = offer.providers.iter();
         let provider = providers.find(|provider| provider.id == *account)?;
-        Some(row(offer, provider))
+        Some(row(visit, offer, provider))
     });
     let Some(row) = found else {
         // The listing has changed meanwhile: the new one says it all.
@@ -311,11 +311,14 @@ fn changed(visit: &Visit, view: &CheckoutView, method: MethodId, account: &Accou
     })
 }
 
-fn row(offer: &Offer, provider: &OfferedProvider) -> Row {
+fn row(visit: &Visit, offer: &Offer, provider: &OfferedProvider) -> Row {
+    let language = visit.t.tag();
+    let translation = offer.description.translation(language);
     Row {
         method: offer.method.to_string(),
-        label: offer.label.clone(),
-        icon: icons::of(offer.method),
+        label: offer.description.label_in(language).to_owned(),
+        about: translation.and_then(|translation| translation.note.clone()),
+        icon: icons::of(&offer.description),
         seen: provider.id.as_str().to_owned(),
         provider: provider.name.clone(),
         note: provider.verification_note.clone(),

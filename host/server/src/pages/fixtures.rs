@@ -18,6 +18,7 @@ use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Payment, Reques
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::{Action, Payer};
 use kassette_domain::reseller::Reseller;
+use kassette_domain::routing::{MethodDescription, PathData, Shape, Translation};
 use kassette_domain::secret::Secret;
 use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
@@ -95,10 +96,29 @@ pub(crate) fn attempt(action: Action) -> Attempt {
     attempt
 }
 
+/// A module with a German translation and a drawing of its own.
+fn described(id: MethodId, label: &str) -> MethodDescription {
+    MethodDescription {
+        id,
+        label: label.into(),
+        version: "1.0.0".into(),
+        currencies: vec![],
+        translations: vec![Translation {
+            language: "de-AT".into(),
+            label: format!("{label}, übersetzt"),
+            note: Some("Bestätigen Sie <dort>.".into()),
+        }],
+        icon: vec![
+            Shape::Line(PathData::parse("M4 12h16".into()).unwrap()),
+            Shape::Area(PathData::parse("M4 12h1z".into()).unwrap()),
+        ],
+    }
+}
+
 pub(crate) fn offer(method: MethodId, label: &str, note: Option<&str>) -> Offer {
     Offer {
         method,
-        label: label.into(),
+        description: Arc::new(described(method, label)),
         providers: vec![OfferedProvider {
             id: AccountId::parse("sandbox-test").unwrap(),
             name: "Sandbox".into(),

@@ -65,10 +65,12 @@ impl Summary {
 pub(crate) struct Row {
     /// The wire id.
     pub(crate) method: String,
-    /// The module's label.
+    /// The method's name.
     pub(crate) label: String,
+    /// A line about it.
+    pub(crate) about: Option<String>,
     /// The drawing.
-    pub(crate) icon: &'static str,
+    pub(crate) icon: String,
     /// The first provider's id.
     pub(crate) seen: String,
     /// Its name.

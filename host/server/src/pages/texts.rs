@@ -11,7 +11,6 @@ use fluent_bundle::{FluentArgs, FluentResource};
 use fluent_langneg::{LanguageIdentifier, NegotiationStrategy, negotiate_languages};
 use http::HeaderMap;
 use http::header::ACCEPT_LANGUAGE;
-use kassette_domain::method::MethodId;
 
 /// Tags and sources of the catalogues. The first is the default, and complete by definition.
 const SOURCES: [(&str, &str); 6] = [
@@ -77,23 +76,6 @@ impl Texts {
     /// The language's tag, BCP 47.
     pub(crate) fn tag(self) -> &'static str {
         SOURCES.get(self.index).map_or("en", |(tag, _)| tag)
-    }
-
-    /// The name of a method; `label` is its module's, for one that the catalogues do not have.
-    pub(crate) fn method(self, method: MethodId, label: Option<String>) -> String {
-        match method {
-            MethodId::CreditCard => self.method_credit_card(),
-            MethodId::Paypal => self.method_paypal(),
-            MethodId::Ideal => self.method_ideal(),
-            MethodId::CashApp => self.method_cash_app(),
-            MethodId::Crypto => self.method_crypto(),
-            MethodId::Venmo => self.method_venmo(),
-            MethodId::Revolut => self.method_revolut(),
-            MethodId::Klarna => self.method_klarna(),
-            MethodId::UpiImps => self.method_upi_imps(),
-            MethodId::Interac => self.method_interac(),
-            MethodId::Other(_) => label.unwrap_or_else(|| method.to_string()),
-        }
     }
 
     fn say(self, key: &str, variables: &[(&'static str, &str)]) -> String {
@@ -294,16 +276,6 @@ texts! {
     invitation_error_missing = "invitation-error-missing";
     invitation_error_wrong = "invitation-error-wrong";
     invitation_notice_decide = "invitation-notice-decide";
-    method_credit_card = "method-credit-card";
-    method_paypal = "method-paypal";
-    method_ideal = "method-ideal";
-    method_cash_app = "method-cash-app";
-    method_crypto = "method-crypto";
-    method_venmo = "method-venmo";
-    method_revolut = "method-revolut";
-    method_klarna = "method-klarna";
-    method_upi_imps = "method-upi-imps";
-    method_interac = "method-interac";
     provider_unnamed = "provider-unnamed";
 }
 

@@ -94,8 +94,11 @@ impl Visit {
 
     /// The name under which payers know an attempt's method.
     pub(crate) fn method(&self, attempt: &Attempt) -> String {
-        self.t
-            .method(attempt.method, self.backend.label(attempt.method))
+        let method = self.backend.method(attempt.method);
+        method.map_or_else(
+            || attempt.method.to_string(),
+            |method| method.label_in(self.t.tag()).to_owned(),
+        )
     }
 
     /// A page about a payment; `fill` makes its template from the frame.

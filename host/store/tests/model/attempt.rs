@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use kassette_domain::attempt::{AttemptState, Choice};
 use kassette_domain::id::{AccountId, AttemptId};
 use kassette_domain::lifecycle::Via;
-use kassette_domain::method::MethodId;
 use kassette_domain::money::Money;
 use kassette_domain::payment::Settlement;
-use kassette_domain::provider::{VendorSettlement, VendorStatus, Wish};
+use kassette_domain::provider::{QueryPurpose, VendorSettlement, VendorStatus};
 use kassette_domain::time::Time;
 
 use crate::law::leaves_open;
@@ -47,7 +46,6 @@ pub(crate) enum Shown {
 pub(crate) struct Attempt {
     pub(crate) id: AttemptId,
     pub(crate) account: AccountId,
-    pub(crate) crypto: bool,
     pub(crate) due: Money,
     pub(crate) state: AttemptState,
     pub(crate) facts: Option<Facts>,
@@ -82,7 +80,6 @@ impl Attempt {
         Self {
             id: choice.attempt,
             account: choice.account.clone(),
-            crypto: choice.method == MethodId::Crypto,
             due: payment.due,
             state: AttemptState::Open,
             facts: None,
@@ -150,11 +147,11 @@ impl Attempt {
         self.reported = false;
     }
 
-    /// What was received is not what was due; more of a cryptocurrency is no harm.
-    pub(crate) fn differs(&self) -> bool {
+    /// What was received is not what was due; where it `may_exceed` that, more is no harm.
+    pub(crate) fn differs(&self, may_exceed: bool) -> bool {
         self.facts.as_ref().is_some_and(|facts| {
             let due = self.due.amount.0;
-            let enough = facts.received == due || (self.crypto && facts.received > due);
+            let enough = facts.received == due || (may_exceed && facts.received > due);
             !enough || facts.currency != self.due.currency.code()
         })
     }
@@ -210,11 +207,11 @@ impl Attempt {
     }
 
     /// The worker that held it for a question is done.
-    pub(crate) fn let_go(&mut self, wish: Wish) {
-        let held = match wish {
-            Wish::Finish => self.state == AttemptState::Capturing,
-            Wish::Close => self.closing,
-            Wish::Look => false,
+    pub(crate) fn let_go(&mut self, purpose: QueryPurpose) {
+        let held = match purpose {
+            QueryPurpose::Capture => self.state == AttemptState::Capturing,
+            QueryPurpose::Cancel => self.closing,
+            QueryPurpose::Sync => false,
         };
         if held {
             self.busy = None;

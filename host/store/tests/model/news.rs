@@ -5,7 +5,7 @@ use kassette_domain::event::EventType;
 use kassette_domain::id::AttemptId;
 use kassette_domain::lifecycle::{Asked, Refusal, Via};
 use kassette_domain::payment::{Resolution, ReviewCause, Settlement, Status};
-use kassette_domain::provider::{Report, VendorSettlement, VendorStatus, Wish};
+use kassette_domain::provider::{QueryPurpose, Report, VendorSettlement, VendorStatus};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
 
@@ -35,6 +35,16 @@ impl Payment {
         told: &mut Told,
     ) -> Result<Reply, Refusal> {
         let at = self.find(id)?;
+        let may_exceed = report.status == VendorStatus::Overpaid;
+        let kept = Report {
+            status: if may_exceed {
+                VendorStatus::Completed
+            } else {
+                report.status
+            },
+            ..report.clone()
+        };
+        let report = &kept;
         let taken = report.status == VendorStatus::Completed;
         let unusable = report.reference.is_empty()
             || (taken && report.received.0 == 0)
@@ -49,10 +59,10 @@ impl Payment {
         match before {
             AttemptState::Captured => self.own_money(at, report, via, back, told),
             AttemptState::Surplus => self.other_money(at, report, back, told),
-            state if is_open(state) && own => self.own_news(at, report, now, told),
+            state if is_open(state) && own => self.own_news(at, report, may_exceed, now, told),
             _ => self.late_news(at, report, now, told),
         }
-        let captures = asked.is_some_and(|asked| asked.wish == Wish::Finish);
+        let captures = asked.is_some_and(|asked| asked.purpose == QueryPurpose::Capture);
         if captures && report.status == VendorStatus::Review {
             self.refuse(at, told);
         }
@@ -67,7 +77,7 @@ impl Payment {
         if let Some(asked) = asked {
             self.count_for_decision(true, told);
             let attempt = &mut self.attempts[at];
-            attempt.let_go(asked.wish);
+            attempt.let_go(asked.purpose);
             attempt.hears_something();
             attempt.noticed &= asked.notices != attempt.notices;
             self.exhaust(at, exhausted, told);
@@ -104,7 +114,14 @@ impl Payment {
     }
 
     /// News of the payment's own open attempt.
-    fn own_news(&mut self, at: usize, report: &Report, now: Time, told: &mut Told) {
+    fn own_news(
+        &mut self,
+        at: usize,
+        report: &Report,
+        may_exceed: bool,
+        now: Time,
+        told: &mut Told,
+    ) {
         let waits = matches!(
             self.attempts[at].state,
             AttemptState::Open | AttemptState::Unknown
@@ -114,7 +131,7 @@ impl Payment {
         }
         self.keep(at, report);
         let odd = match report.status {
-            VendorStatus::Completed => return self.take(at, now, told),
+            VendorStatus::Completed => return self.take(at, may_exceed, now, told),
             _ if self.attempts[at].returns.total() > 0 => Some(ReviewCause::Refund),
             VendorStatus::Review => Some(ReviewCause::Vendor),
             said if denies(said) && self.attempts[at].holds_money() => Some(ReviewCause::Mismatch),
@@ -162,7 +179,7 @@ impl Payment {
             .is_some_and(|facts| facts.received > 0);
         if self.risky {
             self.review(ReviewCause::Risk, told);
-        } else if named && self.attempts[at].differs() {
+        } else if named && self.attempts[at].differs(false) {
             self.review(ReviewCause::Mismatch, told);
         } else {
             self.follow(Status::Processing, told);
@@ -170,7 +187,7 @@ impl Payment {
     }
 
     /// The payment's money is taken.
-    fn take(&mut self, at: usize, now: Time, told: &mut Told) {
+    fn take(&mut self, at: usize, may_exceed: bool, now: Time, told: &mut Told) {
         let attempt = &mut self.attempts[at];
         attempt.shut(AttemptState::Captured);
         attempt.notes("captured", now);
@@ -179,7 +196,7 @@ impl Payment {
             && (self.waits().is_some() || !self.cause.is_some_and(is_providers));
         if attempt.returns.total() > 0 {
             self.review(ReviewCause::Refund, told);
-        } else if attempt.differs() {
+        } else if attempt.differs(may_exceed) {
             self.review(ReviewCause::Mismatch, told);
         } else if self.risky {
             self.review(ReviewCause::Risk, told);

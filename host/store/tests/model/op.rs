@@ -97,7 +97,7 @@ pub(crate) struct Said {
 /// A question of ours that news answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
-    pub(crate) wish: u8,
+    pub(crate) purpose: u8,
     /// Whether a notice has come since.
     pub(crate) overtaken: bool,
 }
@@ -120,7 +120,6 @@ pub(crate) enum Doing {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Move {
     Open {
-        crypto: bool,
         account: bool,
         /// Seconds that the attempt lives.
         life: u16,
@@ -186,7 +185,7 @@ fn reference() -> impl Strategy<Value = Ref> {
 fn said() -> impl Strategy<Value = Said> {
     let status = prop_oneof![
         2 => Just(0_u8), 3 => Just(1_u8), 2 => Just(2_u8), 2 => Just(3_u8), 5 => Just(4_u8),
-        3 => Just(5_u8), 1 => Just(6_u8), 1 => Just(7_u8), 1 => Just(8_u8),
+        3 => Just(5_u8), 1 => Just(6_u8), 1 => Just(7_u8), 1 => Just(8_u8), 2 => Just(9_u8),
     ];
     let received = prop_oneof![4 => Just(0_u8), 6 => Just(1_u8), 1 => Just(2_u8), 1 => Just(3_u8)];
     let returned = prop_oneof![8 => Just(0_u8), 1 => 1..3_u8];
@@ -201,7 +200,7 @@ fn said() -> impl Strategy<Value = Said> {
         |((status, settlement, received, returned, currency), refunds, disputes, tells)| Said {
             status,
             settlement,
-            received: if status == 4 {
+            received: if matches!(status, 4 | 9) {
                 received.max(1)
             } else {
                 received
@@ -216,7 +215,8 @@ fn said() -> impl Strategy<Value = Said> {
 }
 
 fn question() -> impl Strategy<Value = Question> {
-    (0..3_u8, prop::bool::weighted(0.2)).prop_map(|(wish, overtaken)| Question { wish, overtaken })
+    (0..3_u8, prop::bool::weighted(0.2))
+        .prop_map(|(purpose, overtaken)| Question { purpose, overtaken })
 }
 
 fn doing() -> impl Strategy<Value = Doing> {
@@ -243,8 +243,8 @@ fn doing() -> impl Strategy<Value = Doing> {
 fn step() -> impl Strategy<Value = Move> {
     let life = prop_oneof![3 => Just(3600_u16), 1 => 1..7200_u16];
     prop_oneof![
-        8 => (prop::bool::weighted(0.2), prop::bool::weighted(0.7), life)
-            .prop_map(|(crypto, account, life)| Move::Open { crypto, account, life }),
+        8 => (prop::bool::weighted(0.7), life)
+            .prop_map(|(account, life)| Move::Open { account, life }),
         8 => (attempt(), 0..10_u8, reference(), any::<bool>()).prop_map(
             |(attempt, result, reference, next)| Move::Started { attempt, result, reference, next }
         ),

@@ -24,6 +24,7 @@ pub(crate) fn report(said: Said, due: Money, reference: String) -> Report {
             VendorStatus::Failed,
             VendorStatus::Cancelled,
             VendorStatus::Expired,
+            VendorStatus::Overpaid,
         ][usize::from(said.status)],
         settlement: [
             VendorSettlement::Pending,

@@ -15,7 +15,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::order::{ClientRef, Email, IdempotencyKey, OrderId};
 use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Request, Resolution, Settlement};
-use kassette_domain::provider::{Action, Payer, Wish};
+use kassette_domain::provider::{Action, Payer, QueryPurpose};
 use kassette_domain::secret::Secret;
 use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
@@ -137,18 +137,14 @@ pub(crate) fn reference(of: Ref, attempt: AttemptId) -> String {
     }
 }
 
-fn choice(id: AttemptId, crypto: bool, first: bool, life: u16, now: Time) -> Box<Choice> {
+fn choice(id: AttemptId, first: bool, life: u16, now: Time) -> Box<Choice> {
     Box::new(Choice {
         attempt: id,
         return_token: Secret::new(return_token(id)),
         account: account(first),
         slot: Slot::parse("provider.sandbox").unwrap(),
         digest: Digest::of(b"module"),
-        method: if crypto {
-            MethodId::Crypto
-        } else {
-            MethodId::Ideal
-        },
+        method: MethodId::Ideal,
         expires_at: now.after(Duration::from_secs(life.into())),
         busy_until: now.after(LEASE),
         payer: Payer::default(),
@@ -185,16 +181,16 @@ pub(crate) fn step(
         let at = known.and_then(|known| known.find(attempt).ok());
         let notices = at.map_or(0, |at| known.map_or(0, |known| known.attempts[at].notices));
         Asked {
-            wish: [Wish::Finish, Wish::Look, Wish::Close][usize::from(question.wish)],
+            purpose: [
+                QueryPurpose::Capture,
+                QueryPurpose::Sync,
+                QueryPurpose::Cancel,
+            ][usize::from(question.purpose)],
             notices: notices.saturating_sub(question.overtaken.into()),
         }
     };
     let (attempt, step) = match drawn {
-        Move::Open {
-            crypto,
-            account,
-            life,
-        } => (nth(0), Step::Open(choice(next, crypto, account, life, now))),
+        Move::Open { account, life } => (nth(0), Step::Open(choice(next, account, life, now))),
         Move::Started {
             attempt,
             result,
@@ -220,7 +216,7 @@ pub(crate) fn step(
             let step = Step::Started {
                 attempt: id,
                 result,
-                next: falls_back.then(|| choice(next, false, true, 3600, now)),
+                next: falls_back.then(|| choice(next, true, 3600, now)),
             };
             (id, step)
         }

@@ -1,7 +1,9 @@
 //! What happens to money that was taken.
 use std::collections::HashSet;
 
-use kassette_plugin::provider::{DisputeState, RefundState, Report, Settlement, Status, Wish};
+use kassette_plugin::provider::{
+    DisputeState, QueryPurpose, RefundState, Report, Settlement, Status,
+};
 
 use super::{Payment, Vendor, world};
 
@@ -29,7 +31,7 @@ pub fn refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts<V: Vendor
     for amount in ["10.00", "10.00", "5.00"] {
         assert!(world.refund(&payment.open, amount).0 < 400);
     }
-    let made = payment.ask(Wish::Look);
+    let made = payment.ask(QueryPurpose::Sync);
     assert_eq!((made.status, made.returned), (Status::Completed, 2500));
     let listed: &[u64] = if V::LISTS_REFUNDS {
         &[500, 1000, 1000]
@@ -38,18 +40,18 @@ pub fn refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts<V: Vendor
     };
     assert_eq!(amounts(&made, Succeeded), listed);
     payment.choose("refund_fails");
-    let failed = payment.ask(Wish::Look);
+    let failed = payment.ask(QueryPurpose::Sync);
     assert_eq!((failed.status, failed.returned), (Status::Completed, 2000));
     let listed: &[u64] = if V::LISTS_REFUNDS { &[500] } else { &[] };
     assert_eq!(amounts(&failed, Failed), listed);
     assert_eq!(ids(&failed), ids(&made));
     // Made again it is another one.
     world.refund(&payment.open, "5.00");
-    let again = payment.ask(Wish::Look);
+    let again = payment.ask(QueryPurpose::Sync);
     let count = if V::LISTS_REFUNDS { 4 } else { 0 };
     assert_eq!((again.returned, ids(&again).len()), (2500, count));
     payment.choose("refund");
-    let whole = payment.ask(Wish::Look);
+    let whole = payment.ask(QueryPurpose::Sync);
     assert_eq!(
         (whole.status, whole.returned),
         (Status::Completed, payment.attempt.due.amount)
@@ -64,7 +66,7 @@ pub fn a_dispute_keeps_its_id_until_it_is_won_or_lost<V: Vendor>() {
         let world = world::<V>();
         let mut payment = Payment::<V>::paid(&world);
         payment.choose("dispute");
-        let disputed = payment.ask(Wish::Look);
+        let disputed = payment.ask(QueryPurpose::Sync);
         assert_eq!((disputed.status, disputed.returned), (Status::Review, 0));
         let [dispute] = disputed.particulars.disputes.as_slice() else {
             panic!("one dispute: {disputed:?}")
@@ -74,10 +76,10 @@ pub fn a_dispute_keeps_its_id_until_it_is_won_or_lost<V: Vendor>() {
         assert!(dispute.respond_by > Some(world.now()));
         // Told twice, it is the same.
         payment.choose("dispute");
-        let again = payment.ask(Wish::Look).particulars;
+        let again = payment.ask(QueryPurpose::Sync).particulars;
         assert_eq!(again.disputes, disputed.particulars.disputes);
         payment.choose(end);
-        let ended = payment.ask(Wish::Look);
+        let ended = payment.ask(QueryPurpose::Sync);
         assert_eq!(
             (ended.status, ended.settlement, ended.returned),
             (Status::Completed, Settlement::Confirmed, returned),

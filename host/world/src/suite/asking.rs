@@ -1,10 +1,10 @@
 //! Asking where a payment stands.
 use std::mem::discriminant;
 
-use kassette_plugin::provider::{Money, QueryFailure, Status, Wish};
+use kassette_plugin::provider::{Money, QueryFailure, QueryPurpose, Status};
 use kassette_sim::{Fault, State};
 
-use super::{Lost, Payment, Vendor, WISHES, world};
+use super::{Lost, PURPOSES, Payment, Vendor, world};
 
 pub fn every_outcome_has_its_report<V: Vendor>() {
     for (outcome, status) in [
@@ -40,7 +40,7 @@ pub fn a_payer_who_pays_after_a_decline_is_told_as_paid<V: Vendor>() {
     if V::TAKEN_ON_FINISH {
         assert_eq!(payment.settle().status, Status::Completed);
     }
-    assert_eq!(payment.ask(Wish::Close).status, Status::Completed);
+    assert_eq!(payment.ask(QueryPurpose::Cancel).status, Status::Completed);
     assert_eq!(world.entry().captured_times, 1);
 }
 
@@ -53,7 +53,7 @@ pub fn what_was_declined_for_good_can_no_longer_be_paid<V: Vendor>() {
     let told = if V::BY_NEWS {
         payment.hear().remove(0)
     } else {
-        payment.ask(Wish::Look)
+        payment.ask(QueryPurpose::Sync)
     };
     assert_eq!(
         (told.status, told.received.amount),
@@ -77,17 +77,17 @@ pub fn a_question_that_got_no_answer_is_no_news<V: Vendor>() {
         let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
         payment.choose("approve");
         let state = world.entry().state;
-        for wish in WISHES {
+        for purpose in PURPOSES {
             world.fault(fault);
-            let asked = payment.try_ask(wish);
+            let asked = payment.try_ask(purpose);
             assert!(
                 matches!(asked, Err(QueryFailure::Unavailable(_))),
-                "{fault} {wish:?}"
+                "{fault} {purpose:?}"
             );
         }
         if V::LOST == Lost::Found && V::SPOILS_SEARCHES {
             world.fault(fault);
-            let asked = world.query(&payment.attempt, None, Wish::Look);
+            let asked = world.query(&payment.attempt, None, QueryPurpose::Sync);
             assert!(
                 matches!(asked, Err(QueryFailure::Unavailable(_))),
                 "{fault} {asked:?}"
@@ -109,12 +109,12 @@ pub fn a_payment_that_is_held_is_told_so_whatever_the_wish_until_it_is_let_go<V:
     payment.settle();
     let due = payment.attempt.due.clone();
     let held = if V::HELD_MONEY { due.amount } else { 0 };
-    for wish in WISHES {
-        let report = payment.ask(wish);
+    for purpose in PURPOSES {
+        let report = payment.ask(purpose);
         assert_eq!(
             (report.status, report.settlement, report.received.amount),
             (Status::Review, V::HELD, held),
-            "{wish:?}"
+            "{purpose:?}"
         );
     }
     if !V::HELD_IS_LET_GO {
@@ -122,7 +122,7 @@ pub fn a_payment_that_is_held_is_told_so_whatever_the_wish_until_it_is_let_go<V:
         return;
     }
     payment.choose("approve");
-    let report = payment.ask(Wish::Look);
+    let report = payment.ask(QueryPurpose::Sync);
     assert_eq!((report.status, report.received), (Status::Completed, due));
     assert_eq!(world.entry().captured_times, 1);
 }
@@ -156,14 +156,14 @@ pub fn a_payment_that_ran_out_of_time_is_expired<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
     world.advance(payment.open.until.unwrap() - world.now() + V::GRACE_MS);
-    let over = payment.ask(Wish::Look);
+    let over = payment.ask(QueryPurpose::Sync);
     assert_eq!(
         (over.status, over.received.amount),
         (Status::Expired, 0),
         "{}",
         over.detail
     );
-    let closed = payment.ask(Wish::Close).status;
+    let closed = payment.ask(QueryPurpose::Cancel).status;
     assert!(matches!(closed, Status::Expired | Status::Declined));
     assert_eq!(payment.choose("approve"), 409);
     assert_eq!(world.entry().captured_times, 0);
@@ -172,25 +172,29 @@ pub fn a_payment_that_ran_out_of_time_is_expired<V: Vendor>() {
 pub fn an_unknown_attempt_is_absent<V: Vendor>() {
     let world = world::<V>();
     let attempt = V::attempt(&world, V::METHODS[0]);
-    for &wish in V::UNKNOWN_WISHES {
+    for &purpose in V::UNKNOWN_WISHES {
         for reference in [None, Some(V::UNKNOWN)] {
-            let asked = world.query(&attempt, reference, wish);
-            assert_eq!(asked, Err(QueryFailure::Absent), "{reference:?} {wish:?}");
+            let asked = world.query(&attempt, reference, purpose);
+            assert_eq!(
+                asked,
+                Err(QueryFailure::Absent),
+                "{reference:?} {purpose:?}"
+            );
         }
         // A reference that leads elsewhere is not followed.
-        assert!(world.query(&attempt, Some("../account"), wish).is_err());
+        assert!(world.query(&attempt, Some("../account"), purpose).is_err());
     }
     assert!(!world.sent().iter().any(|sent| sent.contains("..")));
     assert!(world.entries().is_empty());
 }
 
 pub fn what_the_vendor_has_forgotten_is_absent<V: Vendor>() {
-    for &wish in V::FORGOTTEN_WISHES {
+    for &purpose in V::FORGOTTEN_WISHES {
         let world = world::<V>();
         let mut payment = Payment::<V>::authorised(&world);
         world.fault(Fault::Forgets);
-        let asked = payment.try_ask(wish);
-        assert_eq!(asked, Err(QueryFailure::Absent), "{wish:?}");
+        let asked = payment.try_ask(purpose);
+        assert_eq!(asked, Err(QueryFailure::Absent), "{purpose:?}");
     }
 }
 
@@ -201,13 +205,13 @@ pub fn a_reference_of_another_attempt_tells_nothing<V: Vendor>() {
         other.choose(outcome);
         let entry = world.entry();
         let mine = V::attempt(&world, V::METHODS[0]);
-        for wish in WISHES {
-            let asked = world.query(&mine, Some(&other.open.reference), wish);
+        for purpose in PURPOSES {
+            let asked = world.query(&mine, Some(&other.open.reference), purpose);
             let failure = asked.unwrap_err();
             assert_eq!(
                 discriminant(&failure),
                 discriminant(&V::FOREIGN_REFERENCE),
-                "{outcome} {wish:?}"
+                "{outcome} {purpose:?}"
             );
         }
         let after = world.entry();

@@ -1,8 +1,8 @@
 //! From an authorisation to money.
-use kassette_plugin::provider::{QueryFailure, Settlement, Status, Wish};
+use kassette_plugin::provider::{QueryFailure, QueryPurpose, Settlement, Status};
 use kassette_sim::Fault;
 
-use super::{Payment, Vendor, WISHES, world};
+use super::{PURPOSES, Payment, Vendor, world};
 
 pub fn an_authorisation_is_captured_on_finish_alone_and_once<V: Vendor>() {
     for by_setting in [false, true] {
@@ -13,7 +13,7 @@ pub fn an_authorisation_is_captured_on_finish_alone_and_once<V: Vendor>() {
         let mut payment = Payment::<V>::authorised_by(&world, by_setting);
         let due = payment.attempt.due.clone();
         let told = if V::AUTHORISED_IS_TOLD { due.amount } else { 0 };
-        let authorised = payment.ask(Wish::Look);
+        let authorised = payment.ask(QueryPurpose::Sync);
         assert_eq!(
             (authorised.status, authorised.received.amount),
             (Status::Processing, told)
@@ -21,7 +21,7 @@ pub fn an_authorisation_is_captured_on_finish_alone_and_once<V: Vendor>() {
         assert_ne!(authorised.settlement, Settlement::Confirmed);
         assert_eq!(world.entry().captured_times, 0);
         for _ in 0..2 {
-            let asked = payment.ask(Wish::Finish).status;
+            let asked = payment.ask(QueryPurpose::Capture).status;
             assert_eq!(asked != Status::Completed, V::CONFIRMS_LATER);
         }
         let captured = payment.finish();
@@ -29,8 +29,12 @@ pub fn an_authorisation_is_captured_on_finish_alone_and_once<V: Vendor>() {
             (captured.status, captured.settlement, captured.received),
             (Status::Completed, Settlement::Confirmed, due)
         );
-        for wish in WISHES {
-            assert_eq!(payment.ask(wish).status, Status::Completed, "{wish:?}");
+        for purpose in PURPOSES {
+            assert_eq!(
+                payment.ask(purpose).status,
+                Status::Completed,
+                "{purpose:?}"
+            );
         }
         assert_eq!(world.entry().captured_times, 1);
     }
@@ -40,7 +44,7 @@ pub fn a_capture_whose_answer_is_lost_is_repeated_without_a_second_capture<V: Ve
     let world = world::<V>();
     let mut payment = Payment::<V>::authorised(&world);
     world.lose_answer_of(V::CAPTURE_PATH);
-    let lost = payment.try_ask(Wish::Finish);
+    let lost = payment.try_ask(QueryPurpose::Capture);
     assert!(matches!(lost, Err(QueryFailure::Unavailable(_))));
     if !V::CONFIRMS_LATER {
         assert_eq!(world.entry().captured_times, 1);
@@ -62,17 +66,22 @@ pub fn a_capture_under_way_is_no_money_and_is_neither_repeated_nor_called_off<V:
     if !V::AUTHORISES {
         payment.approve();
     }
-    for wish in [Wish::Finish, Wish::Finish, Wish::Look, Wish::Close] {
-        let report = payment.ask(wish);
+    for purpose in [
+        QueryPurpose::Capture,
+        QueryPurpose::Capture,
+        QueryPurpose::Sync,
+        QueryPurpose::Cancel,
+    ] {
+        let report = payment.ask(purpose);
         assert_eq!(
             (report.status, report.received.amount),
             (V::UNDER_WAY, 0),
-            "{wish:?}"
+            "{purpose:?}"
         );
     }
     world.confirm();
     world.advance(1);
-    let report = payment.ask(Wish::Look);
+    let report = payment.ask(QueryPurpose::Sync);
     assert_eq!(
         (report.status, report.settlement, &report.received),
         (
@@ -88,7 +97,7 @@ pub fn a_capture_that_is_refused_takes_no_money<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::authorised(&world);
     world.fault(Fault::CaptureRefused);
-    let mut refused = payment.ask(Wish::Finish);
+    let mut refused = payment.ask(QueryPurpose::Capture);
     if V::CONFIRMS_LATER && refused.status == Status::Processing {
         refused = payment.confirmed();
     }
@@ -100,8 +109,12 @@ pub fn a_capture_that_is_refused_takes_no_money<V: Vendor>() {
     assert_eq!(reason, V::CAPTURE_REFUSED_REASON);
     assert_eq!(world.entry().captured_times, 0);
     if V::REFUSAL_IS_FINAL {
-        for wish in WISHES {
-            assert_eq!(payment.ask(wish).status, V::CAPTURE_REFUSED, "{wish:?}");
+        for purpose in PURPOSES {
+            assert_eq!(
+                payment.ask(purpose).status,
+                V::CAPTURE_REFUSED,
+                "{purpose:?}"
+            );
         }
         assert_eq!(world.entry().captured_times, 0);
     } else {
@@ -111,7 +124,7 @@ pub fn a_capture_that_is_refused_takes_no_money<V: Vendor>() {
 }
 
 pub fn an_authorisation_that_the_vendor_voids_is_over_whatever_is_asked<V: Vendor>() {
-    for wish in WISHES {
+    for purpose in PURPOSES {
         let world = world::<V>();
         world.fault(Fault::VoidsApproval);
         let mut payment = Payment::<V>::authorised(&world);
@@ -119,16 +132,16 @@ pub fn an_authorisation_that_the_vendor_voids_is_over_whatever_is_asked<V: Vendo
         if V::BY_NEWS {
             payment.hear();
         }
-        let over = payment.ask(wish);
+        let over = payment.ask(purpose);
         assert_eq!(
             (over.status, over.received.amount, over.returned),
             (V::VOIDED, 0, 0),
-            "{wish:?}"
+            "{purpose:?}"
         );
         if V::VOIDED_REASON.is_some() {
             let reason = over.particulars.reason.as_deref();
-            assert_eq!(reason, V::VOIDED_REASON, "{wish:?}");
+            assert_eq!(reason, V::VOIDED_REASON, "{purpose:?}");
         }
-        assert_eq!(world.entry().captured_times, 0, "{wish:?}");
+        assert_eq!(world.entry().captured_times, 0, "{purpose:?}");
     }
 }

@@ -1,5 +1,5 @@
 //! Making sure that no money moves any more.
-use kassette_plugin::provider::{Failure, QueryFailure, Status, Wish};
+use kassette_plugin::provider::{QueryFailure, QueryPurpose, StartFailure, Status};
 use kassette_sim::Fault;
 
 use super::{Payment, Vendor, world};
@@ -14,7 +14,7 @@ pub fn closing_proves_that_nothing_can_be_paid<V: Vendor>() {
             payment.choose(outcome);
         }
         for _ in 0..2 {
-            let closed = payment.ask(Wish::Close);
+            let closed = payment.ask(QueryPurpose::Cancel);
             assert_eq!(
                 (closed.status, closed.received.amount),
                 (Status::Declined, 0),
@@ -23,10 +23,10 @@ pub fn closing_proves_that_nothing_can_be_paid<V: Vendor>() {
         }
         let status = payment.choose("approve");
         assert!(V::PAGE_STAYS || status == 409, "{outcome} {status}");
-        for wish in [Wish::Look, Wish::Close] {
-            let report = payment.ask(wish);
-            assert_ne!(report.status, Status::Completed, "{outcome} {wish:?}");
-            assert_eq!(report.received.amount, 0, "{outcome} {wish:?}");
+        for purpose in [QueryPurpose::Sync, QueryPurpose::Cancel] {
+            let report = payment.ask(purpose);
+            assert_ne!(report.status, Status::Completed, "{outcome} {purpose:?}");
+            assert_eq!(report.received.amount, 0, "{outcome} {purpose:?}");
         }
         assert_eq!(world.entry().captured_times, 0, "{outcome}");
     }
@@ -35,9 +35,9 @@ pub fn closing_proves_that_nothing_can_be_paid<V: Vendor>() {
 pub fn what_was_closed_cannot_be_started_again<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::CLOSABLE);
-    assert_eq!(payment.ask(Wish::Close).status, Status::Declined);
+    assert_eq!(payment.ask(QueryPurpose::Cancel).status, Status::Declined);
     let again = world.start(&payment.attempt);
-    assert!(matches!(again, Err(Failure::Declined(_))));
+    assert!(matches!(again, Err(StartFailure::Declined(_))));
     assert_eq!(world.entries().len(), 1);
 }
 
@@ -46,12 +46,16 @@ pub fn a_close_that_cannot_be_done_now_is_not_certain<V: Vendor>() {
         let world = world::<V>();
         let mut payment = Payment::<V>::start(&world, V::CLOSABLE);
         world.fault(fault);
-        let closed = payment.try_ask(Wish::Close);
+        let closed = payment.try_ask(QueryPurpose::Cancel);
         assert!(
             matches!(closed, Err(QueryFailure::Unavailable(_))),
             "{fault}"
         );
-        assert_eq!(payment.ask(Wish::Close).status, Status::Declined, "{fault}");
+        assert_eq!(
+            payment.ask(QueryPurpose::Cancel).status,
+            Status::Declined,
+            "{fault}"
+        );
     }
 }
 
@@ -62,7 +66,7 @@ pub fn what_was_paid_before_it_was_closed_is_told_as_paid<V: Vendor>() {
     if V::TAKEN_ON_FINISH {
         payment.settle();
     }
-    let closed = payment.ask(Wish::Close);
+    let closed = payment.ask(QueryPurpose::Cancel);
     assert_eq!(
         (closed.status, closed.received),
         (Status::Completed, payment.attempt.due)

@@ -20,7 +20,8 @@ pub mod news;
 pub mod starting;
 
 use kassette_plugin::provider::{
-    Attempt, Incoming, Open, Provider, QueryFailure, Report, Settlement, Status, Wish,
+    Attempt, CallbackRequest, Open, Provider, QueryFailure, QueryPurpose, Report, Settlement,
+    Status,
 };
 use kassette_sim::Fault;
 
@@ -29,8 +30,12 @@ use crate::{World, open};
 /// A payment method with a currency.
 pub type Method = (&'static str, &'static str);
 
-/// Every wish that the host has.
-pub const WISHES: [Wish; 3] = [Wish::Look, Wish::Finish, Wish::Close];
+/// Every purpose that the host has.
+pub const PURPOSES: [QueryPurpose; 3] = [
+    QueryPurpose::Sync,
+    QueryPurpose::Capture,
+    QueryPurpose::Cancel,
+];
 
 /// What a question about a start whose answer was lost is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,7 +70,7 @@ pub trait Vendor {
     /// A reference in the vendor's form that the account does not know.
     const UNKNOWN: &'static str;
     /// Wishes that make no payment of an attempt that the vendor does not know.
-    const UNKNOWN_WISHES: &'static [Wish] = &WISHES;
+    const UNKNOWN_WISHES: &'static [QueryPurpose] = &PURPOSES;
     /// Faults of a start that prove that nothing was done.
     const SURE: &'static [Fault] = &[Fault::Status429, Fault::Down];
     /// What a question about a start whose answer was lost is told.
@@ -75,7 +80,7 @@ pub trait Vendor {
     /// What a question about another attempt's payment is told, its text aside.
     const FOREIGN_REFERENCE: QueryFailure = QueryFailure::Unavailable(String::new());
 
-    /// The payer's approval moves no money yet: the wish `finish` does.
+    /// The payer's approval moves no money yet: the purpose `capture` does.
     const TAKEN_ON_FINISH: bool = false;
     /// Only the vendor's news tells what became of a payment.
     const BY_NEWS: bool = false;
@@ -102,7 +107,7 @@ pub trait Vendor {
     /// The vendor's word for why it voided it, where it has one.
     const VOIDED_REASON: Option<&'static str> = None;
     /// Wishes that find out that the vendor has forgotten an approved payment.
-    const FORGOTTEN_WISHES: &'static [Wish] = &WISHES;
+    const FORGOTTEN_WISHES: &'static [QueryPurpose] = &PURPOSES;
 
     /// What a first decline is told as.
     const DECLINED: Status = Status::Declined;
@@ -239,20 +244,22 @@ impl<'w, V: Vendor> Payment<'w, V> {
     ///
     /// # Errors
     /// The module's.
-    pub fn try_ask(&mut self, wish: Wish) -> Result<Report, QueryFailure> {
-        let asked = self.world.query(&self.attempt, Some(&self.reference), wish);
+    pub fn try_ask(&mut self, purpose: QueryPurpose) -> Result<Report, QueryFailure> {
+        let asked = self
+            .world
+            .query(&self.attempt, Some(&self.reference), purpose);
         if let Ok(report) = &asked {
             self.reference.clone_from(&report.reference);
         }
         asked
     }
 
-    pub fn ask(&mut self, wish: Wish) -> Report {
-        self.try_ask(wish).unwrap()
+    pub fn ask(&mut self, purpose: QueryPurpose) -> Report {
+        self.try_ask(purpose).unwrap()
     }
 
     /// What a piece of news reports.
-    pub fn take(&mut self, news: &Incoming) -> Vec<Report> {
+    pub fn take(&mut self, news: &CallbackRequest) -> Vec<Report> {
         let notices = self.world.callback(news).unwrap().notices;
         let reports: Vec<_> = notices.into_iter().filter_map(|one| one.report).collect();
         if let Some(last) = reports.last() {
@@ -272,18 +279,18 @@ impl<'w, V: Vendor> Payment<'w, V> {
             self.hear().pop().unwrap()
         } else {
             self.world.confirm();
-            self.ask(Wish::Look)
+            self.ask(QueryPurpose::Sync)
         }
     }
 
     /// What is told of a payment that was approved once the host has done its part.
     pub fn settle(&mut self) -> Report {
-        let wish = if V::TAKEN_ON_FINISH {
-            Wish::Finish
+        let purpose = if V::TAKEN_ON_FINISH {
+            QueryPurpose::Capture
         } else {
-            Wish::Look
+            QueryPurpose::Sync
         };
-        let report = self.ask(wish);
+        let report = self.ask(purpose);
         match report.status {
             Status::Processing => self.finish(),
             _ => report,
@@ -292,7 +299,7 @@ impl<'w, V: Vendor> Payment<'w, V> {
 
     /// What is told of an authorised payment once the host has captured it.
     pub fn finish(&mut self) -> Report {
-        let report = self.ask(Wish::Finish);
+        let report = self.ask(QueryPurpose::Capture);
         match report.status {
             Status::Processing => self.confirmed(),
             _ => report,

@@ -1,24 +1,27 @@
 //! Which news is believed.
-use kassette_plugin::provider::{Incoming, Refused, Status, Subject, Wish};
+use kassette_plugin::provider::{CallbackFailure, CallbackRequest, QueryPurpose, Status, Subject};
 use kassette_sim::Fault;
 
 use super::{Payment, Vendor, world};
 use crate::World;
 
 /// The news of a payer's choice.
-fn told<'w, V: Vendor>(world: &'w World<V::Module>, outcome: &str) -> (Payment<'w, V>, Incoming) {
+fn told<'w, V: Vendor>(
+    world: &'w World<V::Module>,
+    outcome: &str,
+) -> (Payment<'w, V>, CallbackRequest) {
     let payment = Payment::<V>::start(world, V::METHODS[0]);
     payment.choose(outcome);
     let news = world.next_callback();
     (payment, news)
 }
 
-fn is_forged<V: Vendor>(world: &World<V::Module>, news: &Incoming) -> bool {
-    matches!(world.callback(news), Err(Refused::Forged(_)))
+fn is_forged<V: Vendor>(world: &World<V::Module>, news: &CallbackRequest) -> bool {
+    matches!(world.callback(news), Err(CallbackFailure::Forged(_)))
 }
 
 /// The news is acknowledged as being about this attempt, and about nothing else.
-fn names<V: Vendor>(payment: &Payment<'_, V>, news: &Incoming) {
+fn names<V: Vendor>(payment: &Payment<'_, V>, news: &CallbackRequest) {
     let answer = payment.world.callback(news).unwrap();
     assert_eq!(answer.status, 200);
     let about: Vec<_> = answer.notices.into_iter().map(|one| one.about).collect();
@@ -76,7 +79,7 @@ pub fn news_told_twice_or_in_the_wrong_order_changes_nothing<V: Vendor>() {
             payment.choose("approve");
             world.next_callback();
             world.fault(fault);
-            payment.ask(Wish::Finish);
+            payment.ask(QueryPurpose::Capture);
         } else {
             world.fault(fault);
             payment.choose("approve");

@@ -1,10 +1,10 @@
 //! Starting a payment, and what a failure proves.
 use kassette_plugin::provider::{
-    Condition, Environment, Failure, Payer, QueryFailure, Settlement, Status, Wish,
+    Condition, Environment, Payer, QueryFailure, QueryPurpose, Settlement, StartFailure, Status,
 };
 use kassette_sim::Fault;
 
-use super::{Lost, Payment, Vendor, WISHES, world};
+use super::{Lost, PURPOSES, Payment, Vendor, world};
 use crate::{World, open};
 
 pub fn a_payment_is_started_approved_and_completed<V: Vendor>() {
@@ -16,7 +16,7 @@ pub fn a_payment_is_started_approved_and_completed<V: Vendor>() {
             assert!(page.starts_with(&world.payer_base()), "{page}");
             let until = V::until(&payment.attempt);
             assert_eq!(payment.open.until, until, "{method:?}");
-            let waits = payment.ask(Wish::Look);
+            let waits = payment.ask(QueryPurpose::Sync);
             assert_eq!(
                 (waits.status, waits.received.amount),
                 (Status::Pending, 0),
@@ -38,9 +38,9 @@ pub fn a_payment_is_started_approved_and_completed<V: Vendor>() {
                 ),
                 "{method:?}"
             );
-            for wish in WISHES {
-                let status = payment.ask(wish).status;
-                assert_eq!(status, Status::Completed, "{method:?} {wish:?}");
+            for purpose in PURPOSES {
+                let status = payment.ask(purpose).status;
+                assert_eq!(status, Status::Completed, "{method:?} {purpose:?}");
             }
             let entry = world.entry();
             assert_eq!(
@@ -76,13 +76,16 @@ pub fn what_surely_did_nothing_is_unavailable<V: Vendor>() {
         let world = world::<V>();
         world.fault(fault);
         let refused = world.start(&V::attempt(&world, V::METHODS[0]));
-        assert!(matches!(refused, Err(Failure::Unavailable(_))), "{fault}");
+        assert!(
+            matches!(refused, Err(StartFailure::Unavailable(_))),
+            "{fault}"
+        );
         assert!(world.entries().is_empty());
     }
     let world = world::<V>();
     world.refuse_connections();
     let refused = world.start(&V::attempt(&world, V::METHODS[0]));
-    assert!(matches!(refused, Err(Failure::Unavailable(_))));
+    assert!(matches!(refused, Err(StartFailure::Unavailable(_))));
     assert!(world.entries().is_empty());
 }
 
@@ -102,10 +105,10 @@ pub fn what_may_have_done_something_is_uncertain_and_a_repeat_makes_it_certain<V
         let attempt = V::attempt(&world, V::METHODS[0]);
         world.fault(fault);
         let lost = world.start(&attempt);
-        assert!(matches!(lost, Err(Failure::Uncertain(_))), "{fault}");
+        assert!(matches!(lost, Err(StartFailure::Uncertain(_))), "{fault}");
         world.sim.clear_faults(world.id()).unwrap();
         assert_eq!(world.entries().len(), entries, "{fault}");
-        let asked = world.query(&attempt, None, Wish::Look);
+        let asked = world.query(&attempt, None, QueryPurpose::Sync);
         match (V::LOST, entries) {
             (Lost::Unfindable, _) | (Lost::Found, 0) => {
                 assert_eq!(asked, Err(QueryFailure::Absent), "{fault}");
@@ -122,7 +125,7 @@ pub fn what_may_have_done_something_is_uncertain_and_a_repeat_makes_it_certain<V
 pub fn a_currency_that_the_method_does_not_take_is_for_another_provider<V: Vendor>() {
     let world = world::<V>();
     let refused = world.start(&V::attempt(&world, V::FOREIGN));
-    assert!(matches!(refused, Err(Failure::Unavailable(_))));
+    assert!(matches!(refused, Err(StartFailure::Unavailable(_))));
     assert!(world.entries().is_empty());
 }
 
@@ -132,9 +135,9 @@ pub fn wrong_credentials_are_for_another_provider<V: Vendor>() {
     let (name, wrong) = V::CREDENTIAL;
     world.change_secret(name, wrong);
     let refused = world.start(&V::attempt(&world, V::METHODS[0]));
-    assert!(matches!(refused, Err(Failure::Unavailable(_))));
+    assert!(matches!(refused, Err(StartFailure::Unavailable(_))));
     assert_eq!(world.entries().len(), 1);
-    let asked = payment.try_ask(Wish::Look);
+    let asked = payment.try_ask(QueryPurpose::Sync);
     assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
     assert!(matches!(world.health(), Condition::Down(_)));
 }
@@ -158,7 +161,7 @@ pub fn a_vendor_that_was_restarted_still_knows_its_payments<V: Vendor>() {
     assert_eq!(world.entries().len(), 1);
     let restarted = open(world.start(&attempt));
     let mut payment = Payment::<V>::of(&world, attempt, restarted);
-    assert_eq!(payment.ask(Wish::Look).status, Status::Pending);
+    assert_eq!(payment.ask(QueryPurpose::Sync).status, Status::Pending);
     payment.approve();
     assert_eq!(payment.settle().status, Status::Completed);
 }

@@ -2,7 +2,7 @@
 use super::http::{
     self, Basic, Credential, Header, Keep, Request, Response, SecretField, SecretHeader, Verb,
 };
-use super::{Account, Environment, Failure, QueryFailure};
+use super::{Account, Environment, QueryFailure, StartFailure};
 use crate::encode;
 use crate::json::Json;
 use crate::settings;
@@ -30,17 +30,17 @@ impl Broken {
     }
 }
 
-impl From<http::Failure> for Broken {
-    fn from(failure: http::Failure) -> Self {
+impl From<http::SendFailure> for Broken {
+    fn from(failure: http::SendFailure) -> Self {
         match failure {
-            http::Failure::NotSent(why) => Self::NotSent(why),
-            http::Failure::NoAnswer(why) => Self::NoAnswer(why),
+            http::SendFailure::NotSent(why) => Self::NotSent(why),
+            http::SendFailure::NoAnswer(why) => Self::NoAnswer(why),
         }
     }
 }
 
 /// For a creation: where it never left the host tries another provider, else nobody knows.
-impl From<Broken> for Failure {
+impl From<Broken> for StartFailure {
     fn from(broken: Broken) -> Self {
         match broken {
             Broken::NotSent(why) => Self::Unavailable(why),
@@ -234,7 +234,7 @@ mod tests {
     struct Mirror;
     impl Host for Mirror {
         /// Answers with what was sent.
-        fn send(&mut self, request: &Request) -> Result<Response, http::Failure> {
+        fn send(&mut self, request: &Request) -> Result<Response, http::SendFailure> {
             Ok(Response {
                 status: 201,
                 headers: request.headers.clone(),
@@ -298,12 +298,12 @@ mod tests {
         let not_sent = Broken::NotSent("no".into());
         let no_answer = Broken::NoAnswer("late".into());
         assert!(matches!(
-            Failure::from(not_sent.clone()),
-            Failure::Unavailable(_)
+            StartFailure::from(not_sent.clone()),
+            StartFailure::Unavailable(_)
         ));
         assert!(matches!(
-            Failure::from(no_answer.clone()),
-            Failure::Uncertain(_)
+            StartFailure::from(no_answer.clone()),
+            StartFailure::Uncertain(_)
         ));
         for broken in [not_sent, no_answer] {
             assert!(matches!(

@@ -1,5 +1,5 @@
 //! The parts of a description, each in one line.
-use super::{Encoding, Need, SecretNeed, Service};
+use super::{Encoding, SecretSpec, Service, SettingSpec};
 
 impl Service {
     /// A method in these currencies; in every currency where none is named.
@@ -12,7 +12,7 @@ impl Service {
     }
 }
 
-impl Need {
+impl SettingSpec {
     /// A setting that every account has to have.
     #[must_use]
     pub fn required(name: &str, help: &str) -> Self {
@@ -33,7 +33,7 @@ impl Need {
     }
 }
 
-impl SecretNeed {
+impl SecretSpec {
     /// A secret that every account has to have, used as it is written.
     #[must_use]
     pub fn text(name: &str, help: &str) -> Self {

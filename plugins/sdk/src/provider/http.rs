@@ -1,6 +1,7 @@
 //! The only way out: requests that the host performs for the module.
 pub use crate::bindings::provider::kassette::plugin::http::{
-    Basic, Credential, Failure, Header, Keep, Request, Response, SecretField, SecretHeader, Verb,
+    Basic, Credential, Header, Keep, Request, Response, SecretField, SecretHeader, SendFailure,
+    Verb,
 };
 
 /// Sends one request. Any status is an answer; only the lack of one is a failure.
@@ -9,9 +10,9 @@ pub use crate::bindings::provider::kassette::plugin::http::{
 /// is sent.
 ///
 /// # Errors
-/// [`Failure::NotSent`] where the request surely had no effect, [`Failure::NoAnswer`] where it may
+/// [`SendFailure::NotSent`] where the request surely had no effect, [`SendFailure::NoAnswer`] where it may
 /// have had one.
-pub fn send(request: &Request) -> Result<Response, Failure> {
+pub fn send(request: &Request) -> Result<Response, SendFailure> {
     #[cfg(target_arch = "wasm32")]
     return crate::bindings::provider::kassette::plugin::http::send(request);
     #[cfg(not(target_arch = "wasm32"))]
@@ -24,9 +25,9 @@ pub fn send(request: &Request) -> Result<Response, Failure> {
 /// Natively the request goes to the test's host, as [`send`] does.
 ///
 /// # Errors
-/// [`Failure::NotSent`] where it is not kept and something else was asked for within the last minute, and
-/// where [`send`] says so; [`Failure::NoAnswer`] as [`send`].
-pub fn get_cached(url: &str, life: u32) -> Result<Response, Failure> {
+/// [`SendFailure::NotSent`] where it is not kept and something else was asked for within the last minute, and
+/// where [`send`] says so; [`SendFailure::NoAnswer`] as [`send`].
+pub fn get_cached(url: &str, life: u32) -> Result<Response, SendFailure> {
     #[cfg(target_arch = "wasm32")]
     return crate::bindings::provider::kassette::plugin::http::get_cached(url, life);
     #[cfg(not(target_arch = "wasm32"))]

@@ -1,5 +1,5 @@
 //! A host of the test's own, for provider modules.
-use crate::provider::http::{Failure, Request, Response, Verb};
+use crate::provider::http::{Request, Response, SendFailure, Verb};
 use crate::provider::secrets::Algorithm;
 use std::cell::RefCell;
 
@@ -8,9 +8,9 @@ pub trait Host {
     /// Answers [`crate::provider::http::send`].
     ///
     /// # Errors
-    /// Whatever the test wants the module to meet; [`Failure::NotSent`] by default.
-    fn send(&mut self, request: &Request) -> Result<Response, Failure> {
-        Err(Failure::NotSent(format!(
+    /// Whatever the test wants the module to meet; [`SendFailure::NotSent`] by default.
+    fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
+        Err(SendFailure::NotSent(format!(
             "no test host answers {}",
             request.url
         )))
@@ -20,7 +20,7 @@ pub trait Host {
     ///
     /// # Errors
     /// As [`Host::send`].
-    fn get_cached(&mut self, url: &str, life: u32) -> Result<Response, Failure> {
+    fn get_cached(&mut self, url: &str, life: u32) -> Result<Response, SendFailure> {
         let _ = life;
         self.send(&Request {
             verb: Verb::Get,
@@ -73,11 +73,11 @@ pub fn with_host<T>(host: impl Host + 'static, act: impl FnOnce() -> T) -> T {
     act()
 }
 
-pub(crate) fn send(request: &Request) -> Result<Response, Failure> {
+pub(crate) fn send(request: &Request) -> Result<Response, SendFailure> {
     HOST.with_borrow_mut(|host| host.send(request))
 }
 
-pub(crate) fn get_cached(url: &str, life: u32) -> Result<Response, Failure> {
+pub(crate) fn get_cached(url: &str, life: u32) -> Result<Response, SendFailure> {
     HOST.with_borrow_mut(|host| host.get_cached(url, life))
 }
 
@@ -118,7 +118,10 @@ mod tests {
 
     #[test]
     fn without_a_host_nothing_is_sent_and_no_secret_is_there() {
-        assert!(matches!(http::send(&request()), Err(Failure::NotSent(_))));
+        assert!(matches!(
+            http::send(&request()),
+            Err(SendFailure::NotSent(_))
+        ));
         assert!(!secrets::ready("key"));
         assert_eq!(secrets::sign("key", Algorithm::HmacSha256, b"m"), None);
     }

@@ -28,7 +28,7 @@ pub fn context(currency: &str, amount: Option<&str>) -> Context {
     }
 }
 
-/// A candidate as usual: operational, without limits, wishes or measurements.
+/// A candidate as usual: operational, without limits, purposes or measurements.
 #[must_use]
 pub fn candidate(id: &str) -> Candidate {
     Candidate {

@@ -1,6 +1,6 @@
 //! What happens to money that was taken, and what support is told of a payment.
 use kassette_plugin::provider::{
-    Attempt, DisputeState, Open, RefundState, Report, Settlement, Status, Wish,
+    Attempt, DisputeState, Open, QueryPurpose, RefundState, Report, Settlement, Status,
 };
 
 use crate::{World, choose, later, report, started, world};
@@ -11,7 +11,7 @@ fn paid(w: &World, method: &str) -> (Attempt, Open, Vec<Report>) {
     choose(w, &open, "approve");
     let approved = report(w);
     let mut done = w
-        .query(&attempt, Some(&approved.reference), Wish::Finish)
+        .query(&attempt, Some(&approved.reference), QueryPurpose::Capture)
         .unwrap();
     if done.status == Status::Processing {
         done = later(w);
@@ -124,9 +124,9 @@ fn what_was_told_afterwards_changes_nothing_about_the_capture() {
     let refund = w.sim.refund_part(w.id(), &open.reference, 1_000);
     w.at_the_vendor(refund).unwrap();
     let refunded = report(&w);
-    let asked = w.query(&attempt, Some(&refunded.reference), Wish::Look);
+    let asked = w.query(&attempt, Some(&refunded.reference), QueryPurpose::Sync);
     assert_eq!(asked.unwrap().status, Status::Pending);
     let first = told.first().unwrap();
-    let asked = w.query(&attempt, Some(&first.reference), Wish::Look);
+    let asked = w.query(&attempt, Some(&first.reference), QueryPurpose::Sync);
     assert_eq!(asked.unwrap().status, Status::Completed);
 }

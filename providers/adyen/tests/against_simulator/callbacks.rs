@@ -1,5 +1,5 @@
 //! Which notifications are believed.
-use kassette_plugin::provider::Refused;
+use kassette_plugin::provider::CallbackFailure;
 
 use crate::{reports, started, world};
 
@@ -12,7 +12,7 @@ fn a_changed_amount_is_refused() {
     let text = String::from_utf8(news.body).unwrap();
     assert!(text.contains("4990"));
     news.body = text.replace("4990", "4991").into_bytes();
-    assert!(matches!(w.callback(&news), Err(Refused::Forged(_))));
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Forged(_))));
 }
 
 #[test]

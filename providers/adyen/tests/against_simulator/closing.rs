@@ -1,5 +1,5 @@
 //! Making sure that no money moves any more.
-use kassette_plugin::provider::{Status, Wish};
+use kassette_plugin::provider::{QueryPurpose, Status};
 use kassette_sim::{Fault, State};
 
 use crate::{CAPTURED_BY_US, LATER_MS, TAKEN_AT_ONCE, choose, later, report, started, told, world};
@@ -11,7 +11,7 @@ fn what_is_approved_on_a_page_that_was_left_is_never_captured() {
         let (attempt, open) = started(&w, method);
         for _ in 0..2 {
             let closed = w
-                .query(&attempt, Some(&open.reference), Wish::Close)
+                .query(&attempt, Some(&open.reference), QueryPurpose::Cancel)
                 .unwrap();
             assert_eq!(closed.status, Status::Declined, "{method}");
         }
@@ -34,7 +34,7 @@ fn an_approval_of_which_no_news_came_is_given_back() {
         w.fault(Fault::CallbackNever);
         choose(&w, &open, "approve");
         let closed = w
-            .query(&attempt, Some(&open.reference), Wish::Close)
+            .query(&attempt, Some(&open.reference), QueryPurpose::Cancel)
             .unwrap();
         assert_eq!(closed.status, Status::Declined, "{method}");
         assert_eq!(later(&w).status, Status::Cancelled, "{method}");
@@ -48,13 +48,13 @@ fn a_link_is_left_to_its_own_end_and_can_be_paid_until_then() {
         let w = world();
         let (attempt, open) = started(&w, method);
         let closed = w
-            .query(&attempt, Some(&open.reference), Wish::Close)
+            .query(&attempt, Some(&open.reference), QueryPurpose::Cancel)
             .unwrap();
         assert_eq!(closed.status, Status::Pending, "{method}");
         choose(&w, &open, "approve");
         let approved = report(&w);
         let closed = w
-            .query(&attempt, Some(&approved.reference), Wish::Close)
+            .query(&attempt, Some(&approved.reference), QueryPurpose::Cancel)
             .unwrap();
         assert_eq!(closed.status, Status::Completed, "{method}");
     }
@@ -66,21 +66,21 @@ fn a_payment_that_is_under_way_is_awaited_past_its_links_end() {
         let w = world();
         let (attempt, open) = started(&w, method);
         choose(&w, &open, "pending");
-        let ask = |wish| {
-            let report = w.query(&attempt, Some(&open.reference), wish).unwrap();
+        let ask = |purpose| {
+            let report = w.query(&attempt, Some(&open.reference), purpose).unwrap();
             (report.status, report.detail)
         };
-        for wish in [Wish::Look, Wish::Close] {
+        for purpose in [QueryPurpose::Sync, QueryPurpose::Cancel] {
             let pending = (Status::Pending, "link paymentPending".to_owned());
-            assert_eq!(ask(wish), pending, "{method}");
+            assert_eq!(ask(purpose), pending, "{method}");
         }
         w.advance(3_600_001);
-        assert_eq!(ask(Wish::Close).0, Status::Pending, "{method}");
+        assert_eq!(ask(QueryPurpose::Cancel).0, Status::Pending, "{method}");
         assert!(!w.sent().iter().any(|sent| sent.starts_with("PATCH")));
         choose(&w, &open, "approve");
         let approved = report(&w);
         let done = w
-            .query(&attempt, Some(&approved.reference), Wish::Close)
+            .query(&attempt, Some(&approved.reference), QueryPurpose::Cancel)
             .unwrap();
         assert_eq!(done.status, Status::Completed, "{method}");
     }
@@ -92,7 +92,7 @@ fn a_refusal_ends_its_link() {
         let w = world();
         let (attempt, open) = started(&w, method);
         choose(&w, &open, "decline");
-        let looked = w.query(&attempt, Some(&open.reference), Wish::Look);
+        let looked = w.query(&attempt, Some(&open.reference), QueryPurpose::Sync);
         let looked = looked.unwrap();
         assert_eq!(looked.status, Status::Pending, "a link tells no refusal");
         let declined = report(&w);
@@ -159,14 +159,14 @@ fn an_authorisation_that_is_wanted_no_longer_is_cancelled_and_never_given_back()
     choose(&w, &open, "approve");
     let approved = report(&w);
     let asked = w
-        .query(&attempt, Some(&approved.reference), Wish::Close)
+        .query(&attempt, Some(&approved.reference), QueryPurpose::Cancel)
         .unwrap();
     assert_eq!(asked.status, Status::Processing, "not certain yet");
     let cancelled = later(&w);
     assert_eq!(cancelled.status, Status::Cancelled);
     assert_eq!(w.entry().state, State::Closed);
     let known = w
-        .query(&attempt, Some(&cancelled.reference), Wish::Look)
+        .query(&attempt, Some(&cancelled.reference), QueryPurpose::Sync)
         .unwrap();
     assert_eq!(known.status, Status::Cancelled);
 }
@@ -177,11 +177,14 @@ fn what_was_captured_meanwhile_stays() {
     let (attempt, open) = started(&w, "credit_card");
     choose(&w, &open, "approve");
     let approved = report(&w);
-    let query = |wish| w.query(&attempt, Some(&approved.reference), wish).unwrap();
-    query(Wish::Finish);
+    let query = |purpose| {
+        w.query(&attempt, Some(&approved.reference), purpose)
+            .unwrap()
+    };
+    query(QueryPurpose::Capture);
     w.advance(LATER_MS);
     assert_eq!(report(&w).status, Status::Completed);
-    query(Wish::Close);
+    query(QueryPurpose::Cancel);
     assert_eq!(w.entry().state, State::Captured);
 }
 

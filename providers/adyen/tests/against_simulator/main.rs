@@ -12,7 +12,7 @@ mod paying;
 mod returning;
 mod starting;
 
-use kassette_plugin::provider::{Acknowledged, Attempt, Open, Report, Status, Wish};
+use kassette_plugin::provider::{Attempt, CallbackReply, Open, QueryPurpose, Report, Status};
 use kassette_provider_adyen::Adyen;
 use kassette_sim::Fault;
 use kassette_world::open;
@@ -70,7 +70,7 @@ fn told(w: &World) -> Vec<Option<Report>> {
     reports(answer)
 }
 
-fn reports(answer: Acknowledged) -> Vec<Option<Report>> {
+fn reports(answer: CallbackReply) -> Vec<Option<Report>> {
     assert_eq!((answer.status, answer.body.as_str()), (200, "[accepted]"));
     answer
         .notices
@@ -100,7 +100,7 @@ impl Vendor for AtAdyen {
     const LACKS: &'static [(&'static str, &'static str)] = &[
         (
             "a_payment_that_is_held_is_told_so_whatever_the_wish_until_it_is_let_go",
-            "news tells the review and the authorisation; the wish `finish` captures it",
+            "news tells the review and the authorisation; the purpose `capture` captures it",
         ),
         (
             "an_unknown_attempt_is_absent",
@@ -160,7 +160,8 @@ impl Vendor for AtAdyen {
     const CAPTURE_PATH: &'static str = "/captures";
     const VOIDED: Status = Status::Cancelled;
     // Only a request finds it out.
-    const FORGOTTEN_WISHES: &'static [Wish] = &[Wish::Finish, Wish::Close];
+    const FORGOTTEN_WISHES: &'static [QueryPurpose] =
+        &[QueryPurpose::Capture, QueryPurpose::Cancel];
     const CLOSABLE_AFTER: &'static [&'static str] = &[""];
     const PAGE_STAYS: bool = true;
     const GRACE_MS: u64 = 3_600_001;

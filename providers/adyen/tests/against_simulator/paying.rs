@@ -1,5 +1,5 @@
 //! From the payer's approval to the money.
-use kassette_plugin::provider::{QueryFailure, Report, Status, Wish};
+use kassette_plugin::provider::{QueryFailure, QueryPurpose, Report, Status};
 use kassette_sim::{Fault, State};
 
 use crate::{
@@ -13,8 +13,12 @@ fn a_paid_link_proves_no_money_while_its_notification_is_awaited() {
         let (attempt, open) = started(&w, method);
         w.fault(Fault::CallbackNever);
         choose(&w, &open, "approve");
-        for wish in [Wish::Look, Wish::Finish, Wish::Close] {
-            let asked = w.query(&attempt, Some(&open.reference), wish).unwrap();
+        for purpose in [
+            QueryPurpose::Sync,
+            QueryPurpose::Capture,
+            QueryPurpose::Cancel,
+        ] {
+            let asked = w.query(&attempt, Some(&open.reference), purpose).unwrap();
             assert_eq!(
                 (asked.status, asked.received.amount),
                 (Status::Processing, 0),
@@ -31,7 +35,7 @@ fn a_bank_that_confirms_late_is_awaited() {
     w.fault(Fault::CaptureLate);
     choose(&w, &open, "approve");
     let look = || {
-        w.query(&attempt, Some(&open.reference), Wish::Close)
+        w.query(&attempt, Some(&open.reference), QueryPurpose::Cancel)
             .unwrap()
     };
     assert_eq!(look().status, Status::Pending);
@@ -57,22 +61,25 @@ fn a_refused_capture_is_told_and_can_be_asked_for_anew() {
         let (attempt, open) = started(&w, method);
         choose(&w, &open, "approve");
         let approved = report(&w);
-        let ask = |reference: &str, wish| w.query(&attempt, Some(reference), wish).unwrap();
+        let ask = |reference: &str, purpose| w.query(&attempt, Some(reference), purpose).unwrap();
         w.fault(Fault::CaptureRefused);
-        ask(&approved.reference, Wish::Finish);
+        ask(&approved.reference, QueryPurpose::Capture);
         let refused = refused(&w);
         let reason = refused.particulars.reason.as_deref();
         assert_eq!(reason, Some("Insufficient balance on payment"), "{method}");
-        let stands = ask(&refused.reference, Wish::Look);
+        let stands = ask(&refused.reference, QueryPurpose::Sync);
         assert_eq!(stands.status, Status::Review, "{method}");
         // The first request's key has the first request's answer.
-        ask(&approved.reference, Wish::Finish);
+        ask(&approved.reference, QueryPurpose::Capture);
         w.advance(LATER_MS);
         assert_eq!(w.entry().state, State::Authorised, "{method}");
-        let again = ask(&refused.reference, Wish::Finish);
+        let again = ask(&refused.reference, QueryPurpose::Capture);
         assert_eq!(again.status, Status::Processing, "{method}");
-        assert_eq!(ask(&again.reference, Wish::Look).status, Status::Processing);
-        ask(&again.reference, Wish::Finish);
+        assert_eq!(
+            ask(&again.reference, QueryPurpose::Sync).status,
+            Status::Processing
+        );
+        ask(&again.reference, QueryPurpose::Capture);
         assert_eq!(later(&w).status, Status::Completed, "{method}");
         assert_eq!(w.entry().captured_times, 1, "{method}");
     }
@@ -84,11 +91,11 @@ fn what_was_authorised_can_be_given_back_after_a_refused_capture() {
     let (attempt, open) = started(&w, "credit_card");
     choose(&w, &open, "approve");
     let approved = report(&w);
-    let ask = |reference: &str, wish| w.query(&attempt, Some(reference), wish).unwrap();
+    let ask = |reference: &str, purpose| w.query(&attempt, Some(reference), purpose).unwrap();
     w.fault(Fault::CaptureRefused);
-    ask(&approved.reference, Wish::Finish);
+    ask(&approved.reference, QueryPurpose::Capture);
     let refused = refused(&w);
-    ask(&refused.reference, Wish::Close);
+    ask(&refused.reference, QueryPurpose::Cancel);
     assert_eq!(later(&w).status, Status::Cancelled);
     assert_eq!(w.entry().state, State::Closed);
 }
@@ -107,7 +114,7 @@ fn a_capture_that_is_asked_for_twice_is_made_once() {
         let (attempt, open) = started(&w, "paypal");
         choose(&w, &open, "approve");
         let approved = report(&w);
-        let finish = || w.query(&attempt, Some(&approved.reference), Wish::Finish);
+        let finish = || w.query(&attempt, Some(&approved.reference), QueryPurpose::Capture);
         w.fault(fault);
         assert!(
             matches!(finish(), Err(QueryFailure::Unavailable(_))),
@@ -139,7 +146,7 @@ fn a_payment_in_manual_review_waits_for_a_person_with_its_authorisation_known() 
         );
         assert_eq!(w.entry().state, state, "{method}");
         // The operator's approval captures what waits.
-        w.query(&attempt, Some(&authorised.reference), Wish::Finish)
+        w.query(&attempt, Some(&authorised.reference), QueryPurpose::Capture)
             .unwrap();
         w.advance(LATER_MS);
         if state == State::Authorised {

@@ -1,5 +1,5 @@
 //! What the payer's browser brings back from a session's page, and what it proves.
-use kassette_plugin::provider::{Settlement, Status, Wish};
+use kassette_plugin::provider::{QueryPurpose, Settlement, Status};
 use kassette_sim::{Fault, State};
 
 use crate::{CAPTURED_BY_US, TAKEN_AT_ONCE, choose, later, report, started, told, world};
@@ -11,20 +11,20 @@ fn a_payer_who_comes_back_before_any_notification_has_paid() {
         let (attempt, open) = started(&w, method);
         w.fault(Fault::CallbackNever);
         let back = choose(&w, &open, "approve");
-        let ask = |reference: &str, wish, back| {
-            w.query_returned(&attempt, Some(reference), wish, back)
+        let ask = |reference: &str, purpose, back| {
+            w.query_returned(&attempt, Some(reference), purpose, back)
                 .unwrap()
         };
-        let unknown = ask(&open.reference, Wish::Look, None);
+        let unknown = ask(&open.reference, QueryPurpose::Sync, None);
         assert_eq!(unknown.status, Status::Pending, "{method}");
-        let approved = ask(&open.reference, Wish::Look, Some(&back));
+        let approved = ask(&open.reference, QueryPurpose::Sync, Some(&back));
         assert_eq!(
             (approved.status, approved.received.clone()),
             (Status::Processing, attempt.due.clone()),
             "{method}"
         );
         assert_eq!(w.entry().state, State::Authorised, "{method}");
-        ask(&approved.reference, Wish::Finish, Some(&back));
+        ask(&approved.reference, QueryPurpose::Capture, Some(&back));
         let captured = later(&w);
         assert_eq!(
             (captured.status, captured.settlement),
@@ -43,7 +43,7 @@ fn a_paid_link_is_taken_at_its_word_where_no_notification_comes() {
         w.fault(Fault::CallbackNever);
         choose(&w, &open, "approve");
         let look = || {
-            w.query(&attempt, Some(&open.reference), Wish::Look)
+            w.query(&attempt, Some(&open.reference), QueryPurpose::Sync)
                 .unwrap()
         };
         let soon = look();
@@ -67,14 +67,14 @@ fn what_is_held_for_review_is_not_captured_because_the_payer_came_back_first() {
     let w = world();
     let (attempt, open) = started(&w, "credit_card");
     let back = choose(&w, &open, "review");
-    let ask = |reference: &str, wish| {
-        w.query_returned(&attempt, Some(reference), wish, Some(&back))
+    let ask = |reference: &str, purpose| {
+        w.query_returned(&attempt, Some(reference), purpose, Some(&back))
             .unwrap()
     };
-    let held = ask(&open.reference, Wish::Look);
+    let held = ask(&open.reference, QueryPurpose::Sync);
     assert_eq!(held.status, Status::Review);
     // An operator's approval captures it.
-    ask(&held.reference, Wish::Finish);
+    ask(&held.reference, QueryPurpose::Capture);
     assert_eq!(told(&w).len(), 2);
     assert_eq!(later(&w).status, Status::Completed);
 }
@@ -91,7 +91,7 @@ fn a_first_declined_card_does_not_close_the_page() {
             (Status::Pending, open.reference.as_str())
         );
         assert_eq!(refused.particulars.reason.as_deref(), Some("Refused"));
-        let asked = w.query(&attempt, Some(&open.reference), Wish::Look);
+        let asked = w.query(&attempt, Some(&open.reference), QueryPurpose::Sync);
         assert_eq!(asked.unwrap().status, Status::Pending);
     }
     choose(&w, &open, "approve");
@@ -106,7 +106,12 @@ fn a_payer_who_comes_back_from_a_refusal_can_begin_anew() {
         let (attempt, open) = started(&w, method);
         let back = choose(&w, &open, "decline");
         let ended = w
-            .query_returned(&attempt, Some(&open.reference), Wish::Look, Some(&back))
+            .query_returned(
+                &attempt,
+                Some(&open.reference),
+                QueryPurpose::Sync,
+                Some(&back),
+            )
             .unwrap();
         assert_eq!(ended.status, Status::Declined, "{method}");
     }
@@ -127,8 +132,13 @@ fn a_payer_who_comes_back_undecided_can_still_pay() {
     let (attempt, open) = started(&w, "credit_card");
     let back = choose(&w, &open, "pending");
     let look = || {
-        w.query_returned(&attempt, Some(&open.reference), Wish::Look, Some(&back))
-            .unwrap()
+        w.query_returned(
+            &attempt,
+            Some(&open.reference),
+            QueryPurpose::Sync,
+            Some(&back),
+        )
+        .unwrap()
     };
     assert_eq!(look().status, Status::Pending);
     choose(&w, &open, "approve");
@@ -151,7 +161,12 @@ fn what_adyen_did_not_write_proves_nothing() {
         "",
     ] {
         let asked = w
-            .query_returned(&attempt, Some(&open.reference), Wish::Look, Some(forged))
+            .query_returned(
+                &attempt,
+                Some(&open.reference),
+                QueryPurpose::Sync,
+                Some(forged),
+            )
             .unwrap();
         assert_eq!(asked.status, Status::Pending, "{forged}");
     }
@@ -169,7 +184,14 @@ fn a_result_that_cannot_be_read_now_is_no_answer() {
         let w = world();
         let (attempt, open) = started(&w, "paypal");
         let back = choose(&w, &open, "approve");
-        let look = || w.query_returned(&attempt, Some(&open.reference), Wish::Look, Some(&back));
+        let look = || {
+            w.query_returned(
+                &attempt,
+                Some(&open.reference),
+                QueryPurpose::Sync,
+                Some(&back),
+            )
+        };
         w.fault(fault);
         assert!(look().is_err(), "{fault}");
         assert_eq!(look().unwrap().status, Status::Processing, "{fault}");

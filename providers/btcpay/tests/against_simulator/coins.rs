@@ -1,5 +1,5 @@
 //! Which coins came, and when they count.
-use kassette_plugin::provider::{QueryFailure, Status, Wish};
+use kassette_plugin::provider::{QueryFailure, QueryPurpose, Status};
 
 use crate::{choose, looked, started, told, world};
 
@@ -29,7 +29,7 @@ fn a_settled_invoice_is_told_even_where_its_coins_cannot_be_read_and_a_late_one_
     let (attempt, open) = started(&w);
     choose(&w, &open, "review");
     w.lose_answer_of("/payment-methods");
-    let asked = w.query(&attempt, Some(&open.reference), Wish::Look);
+    let asked = w.query(&attempt, Some(&open.reference), QueryPurpose::Sync);
     assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
     let late = looked(&w, &attempt, &open);
     assert_eq!((late.status, late.received), (Status::Review, attempt.due));

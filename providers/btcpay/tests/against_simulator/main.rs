@@ -10,7 +10,9 @@ mod coins;
 mod paying;
 mod starting;
 
-use kassette_plugin::provider::{Action, Attempt, Open, Report, Settlement, Status, Subject, Wish};
+use kassette_plugin::provider::{
+    Action, Attempt, Open, QueryPurpose, Report, Settlement, Status, Subject,
+};
 use kassette_provider_btcpay::BtcPay;
 use kassette_world::open;
 use kassette_world::suite::{Method, Vendor};
@@ -53,7 +55,8 @@ fn told(w: &World, attempt: &Attempt, open: &Open) -> Report {
 }
 
 fn looked(w: &World, attempt: &Attempt, open: &Open) -> Report {
-    w.query(attempt, Some(&open.reference), Wish::Look).unwrap()
+    w.query(attempt, Some(&open.reference), QueryPurpose::Sync)
+        .unwrap()
 }
 
 /// Why nothing is captured.

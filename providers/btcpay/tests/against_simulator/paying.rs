@@ -1,5 +1,5 @@
 //! From coins on their way to money, and what ends without any.
-use kassette_plugin::provider::{Status, Wish};
+use kassette_plugin::provider::{QueryPurpose, Status};
 use kassette_sim::{Fault, State};
 
 use crate::{choose, looked, started, told, world};
@@ -17,7 +17,7 @@ fn there_is_nothing_to_capture() {
 fn the_server_tells_of_an_invoice_that_was_closed() {
     let w = world();
     let (attempt, open) = started(&w);
-    let closed = w.query(&attempt, Some(&open.reference), Wish::Close);
+    let closed = w.query(&attempt, Some(&open.reference), QueryPurpose::Cancel);
     assert_eq!(closed.unwrap().status, Status::Declined);
     assert_eq!(w.entry().state, State::Closed);
     assert_eq!(told(&w, &attempt, &open).status, Status::Declined);

@@ -1,5 +1,5 @@
 //! Starting a payment, and what a failure proves.
-use kassette_plugin::provider::{Action, Condition, Failure, Status, Wish};
+use kassette_plugin::provider::{Action, Condition, QueryPurpose, StartFailure, Status};
 use kassette_sim::Fault;
 use kassette_world::open;
 
@@ -30,7 +30,7 @@ fn an_invoice_that_could_not_be_described_is_given_to_nobody_and_described_by_th
     let w = world();
     let attempt = w.attempt("crypto", "EUR");
     w.lose_answer_of("/invoices");
-    assert!(matches!(w.start(&attempt), Err(Failure::Uncertain(_))));
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Uncertain(_))));
     for fault in [
         Fault::TimeoutBeforeEffect,
         Fault::Status500,
@@ -38,9 +38,9 @@ fn an_invoice_that_could_not_be_described_is_given_to_nobody_and_described_by_th
     ] {
         w.fault(fault);
         let lost = w.start(&attempt);
-        assert!(matches!(lost, Err(Failure::Uncertain(_))), "{fault}");
+        assert!(matches!(lost, Err(StartFailure::Uncertain(_))), "{fault}");
         assert_eq!(w.entries().len(), 1, "{fault}");
-        let asked = w.query(&attempt, None, Wish::Look).unwrap();
+        let asked = w.query(&attempt, None, QueryPurpose::Sync).unwrap();
         assert_eq!(asked.status, Status::Pending, "{fault}");
     }
     open(w.start(&attempt));
@@ -52,10 +52,10 @@ fn an_unknown_start_is_closed_without_knowing_its_reference() {
     let w = world();
     let attempt = w.attempt("crypto", "EUR");
     w.lose_answer_of("/invoices");
-    assert!(matches!(w.start(&attempt), Err(Failure::Uncertain(_))));
-    let report = w.query(&attempt, None, Wish::Close).unwrap();
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Uncertain(_))));
+    let report = w.query(&attempt, None, QueryPurpose::Cancel).unwrap();
     assert_eq!(report.status, Status::Declined);
-    assert!(matches!(w.start(&attempt), Err(Failure::Declined(_))));
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
     assert_eq!(w.entries().len(), 1);
 }
 
@@ -65,6 +65,6 @@ fn an_unknown_store_is_for_another_provider() {
     w.change_setting("store-id", "other");
     assert!(matches!(w.health(), Condition::Down(_)));
     let refused = w.start(&w.attempt("crypto", "EUR"));
-    assert!(matches!(refused, Err(Failure::Unavailable(_))));
+    assert!(matches!(refused, Err(StartFailure::Unavailable(_))));
     assert!(w.entries().is_empty());
 }

@@ -1,5 +1,5 @@
-//! Asking where a payment stands, and doing what the host wishes.
-use kassette_plugin::provider::{Failure, Status, Wish};
+//! Asking where a payment stands, and doing what the host asks for.
+use kassette_plugin::provider::{QueryPurpose, StartFailure, Status};
 use kassette_sim::Fault;
 use kassette_world::open;
 
@@ -12,7 +12,7 @@ fn a_payer_whose_payment_failed_is_led_to_the_cancel_address() {
     let started = open(w.start(&attempt));
     let (_, location) = w.choose(&started, "decline");
     assert_eq!(location.as_ref(), Some(&attempt.cancel_url));
-    let report = query(&w, &attempt, &started, Wish::Look);
+    let report = query(&w, &attempt, &started, QueryPurpose::Sync);
     assert_eq!(report.detail, "failed, insufficient_funds");
 }
 
@@ -32,7 +32,7 @@ fn closing_makes_sure_where_the_vendor_can() {
     w.fault(Fault::NeedsCapture);
     w.choose(&third, "approve");
     for (attempt, started) in [(waiting, first), (approved, second), (released, third)] {
-        let report = query(&w, &attempt, &started, Wish::Close);
+        let report = query(&w, &attempt, &started, QueryPurpose::Cancel);
         assert_eq!(
             (report.status, report.received.amount),
             (Status::Declined, 0)
@@ -60,10 +60,10 @@ fn a_payment_that_cannot_be_called_off_stays_open_until_it_expires() {
     let w = world();
     let attempt = w.attempt("ideal", "EUR");
     let started = open(w.start(&attempt));
-    let report = query(&w, &attempt, &started, Wish::Close);
+    let report = query(&w, &attempt, &started, QueryPurpose::Cancel);
     assert_eq!(report.status, Status::Pending);
     w.advance(started.until.unwrap() - w.now());
-    let report = query(&w, &attempt, &started, Wish::Close);
+    let report = query(&w, &attempt, &started, QueryPurpose::Cancel);
     assert_eq!(report.status, Status::Expired);
     assert_eq!(w.choose(&started, "approve").0, 409);
 }
@@ -73,8 +73,8 @@ fn a_payment_that_is_over_cannot_be_started_again() {
     let w = world();
     let mut attempt = klarna(&w);
     let started = open(w.start(&attempt));
-    query(&w, &attempt, &started, Wish::Close);
+    query(&w, &attempt, &started, QueryPurpose::Cancel);
     // The same request gets its first answer again; only the host knows that it closed the attempt.
     attempt.payer.language = Some("nl".into());
-    assert!(matches!(w.start(&attempt), Err(Failure::Declined(_))));
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
 }

@@ -1,5 +1,5 @@
 //! The webhook: whoever calls it, the vendor is asked.
-use kassette_plugin::provider::{Status, Subject, Wish};
+use kassette_plugin::provider::{QueryPurpose, Status, Subject};
 use kassette_sim::Fault;
 use kassette_world::open;
 
@@ -19,7 +19,7 @@ fn a_forged_call_changes_nothing() {
         (&notice.about, &notice.report),
         (&Subject::Reference(started.reference.clone()), &None)
     );
-    let report = query(&w, &attempt, &started, Wish::Look);
+    let report = query(&w, &attempt, &started, QueryPurpose::Sync);
     assert_eq!(report.status, Status::Declined);
 }
 

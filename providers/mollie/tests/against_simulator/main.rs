@@ -10,7 +10,7 @@ mod callbacks;
 mod particulars;
 mod starting;
 
-use kassette_plugin::provider::{Attempt, Open, Report, Settlement, Status, Wish};
+use kassette_plugin::provider::{Attempt, Open, QueryPurpose, Report, Settlement, Status};
 use kassette_provider_mollie::Mollie;
 use kassette_world::suite::{Method, Vendor};
 
@@ -37,8 +37,8 @@ fn klarna(w: &World) -> Attempt {
     attempt
 }
 
-fn query(w: &World, attempt: &Attempt, started: &Open, wish: Wish) -> Report {
-    w.query(attempt, Some(&started.reference), wish).unwrap()
+fn query(w: &World, attempt: &Attempt, started: &Open, purpose: QueryPurpose) -> Report {
+    w.query(attempt, Some(&started.reference), purpose).unwrap()
 }
 
 /// Why no forgery is told by itself.

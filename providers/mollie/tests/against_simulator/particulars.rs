@@ -1,5 +1,5 @@
 //! What is told beside where the money is, and what the vendor does by itself.
-use kassette_plugin::provider::{Attempt, DisputeState, Open, Settlement, Status, Wish};
+use kassette_plugin::provider::{Attempt, DisputeState, Open, QueryPurpose, Settlement, Status};
 use kassette_sim::{Fault, State};
 use kassette_world::open;
 
@@ -27,7 +27,7 @@ fn card_bank_and_wallet_are_told_with_the_ids_of_mollies_statements() {
         ("paypal", None, Some(199)),
     ] {
         let (attempt, started) = paid(&w, method);
-        let told = query(&w, &attempt, &started, Wish::Look).particulars;
+        let told = query(&w, &attempt, &started, QueryPurpose::Sync).particulars;
         assert_eq!(told.instrument.as_deref(), instrument, "{method}");
         assert_eq!(told.fee.map(|fee| fee.amount), fee, "{method}");
         assert_eq!(told.captured_at, Some(w.now()), "{method}");
@@ -43,7 +43,7 @@ fn card_bank_and_wallet_are_told_with_the_ids_of_mollies_statements() {
 fn an_authorisation_tells_until_when_it_can_be_captured() {
     let w = world();
     let (attempt, started) = approved(&w);
-    let told = query(&w, &attempt, &started, Wish::Look).particulars;
+    let told = query(&w, &attempt, &started, QueryPurpose::Sync).particulars;
     assert_eq!(told.authorised_at, Some(w.now()));
     assert_eq!(told.capture_before, Some(w.now() + 7 * 86_400_000));
     assert_eq!(told.captured_at, None);
@@ -54,15 +54,15 @@ fn a_chargeback_counts_as_lost_under_one_id_until_it_is_reversed() {
     let w = world();
     let (attempt, started) = paid(&w, "credit_card");
     w.choose(&started, "dispute");
-    let first = query(&w, &attempt, &started, Wish::Look);
+    let first = query(&w, &attempt, &started, QueryPurpose::Sync);
     assert_eq!((first.status, first.returned), (Status::Review, 4990));
     let disputes = &first.particulars.disputes;
     assert_eq!((disputes.len(), disputes[0].state), (1, DisputeState::Lost));
     w.choose(&started, "dispute");
-    let again = query(&w, &attempt, &started, Wish::Look).particulars;
+    let again = query(&w, &attempt, &started, QueryPurpose::Sync).particulars;
     assert_eq!(&again.disputes, disputes);
     w.choose(&started, "dispute_won");
-    let reversed = query(&w, &attempt, &started, Wish::Look);
+    let reversed = query(&w, &attempt, &started, QueryPurpose::Sync);
     assert_eq!(
         (reversed.status, reversed.settlement, reversed.returned),
         (Status::Completed, Settlement::Confirmed, 0)
@@ -79,9 +79,9 @@ fn an_authorisation_can_be_given_back_after_a_capture_that_failed() {
     let w = world();
     let (attempt, started) = approved(&w);
     w.fault(Fault::CaptureRefused);
-    query(&w, &attempt, &started, Wish::Finish);
+    query(&w, &attempt, &started, QueryPurpose::Capture);
     w.confirm();
-    let closed = query(&w, &attempt, &started, Wish::Close);
+    let closed = query(&w, &attempt, &started, QueryPurpose::Cancel);
     assert_eq!(closed.status, Status::Declined);
     assert_eq!(
         (w.entry().state, w.entry().captured_times),

@@ -1,5 +1,5 @@
 //! Starting a payment, and what a failure proves.
-use kassette_plugin::provider::{Failure, Kind, Started, Status, Wish};
+use kassette_plugin::provider::{QueryPurpose, QuestionKind, StartFailure, Started, Status};
 use kassette_sim::Fault;
 use kassette_world::open;
 
@@ -12,8 +12,8 @@ fn a_start_that_learns_more_after_the_payment_is_not_sure() {
     let first = open(w.start(&attempt));
     w.choose(&first, "approve");
     attempt.payer.language = Some("nl".into());
-    assert!(matches!(w.start(&attempt), Err(Failure::Uncertain(_))));
-    let report = w.query(&attempt, None, Wish::Look).unwrap();
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Uncertain(_))));
+    let report = w.query(&attempt, None, QueryPurpose::Sync).unwrap();
     assert_eq!(report.status, Status::Completed);
 }
 
@@ -25,16 +25,16 @@ fn klarna_asks_for_what_it_must_know() {
     let Ok(Started::Ask(questions)) = w.start(&attempt) else {
         panic!("asks")
     };
-    let kinds: Vec<Kind> = questions.iter().map(|question| question.kind).collect();
+    let kinds: Vec<QuestionKind> = questions.iter().map(|question| question.kind).collect();
     assert_eq!(
         kinds,
         [
-            Kind::GivenName,
-            Kind::FamilyName,
-            Kind::Text,
-            Kind::Text,
-            Kind::Text,
-            Kind::Choice
+            QuestionKind::GivenName,
+            QuestionKind::FamilyName,
+            QuestionKind::Text,
+            QuestionKind::Text,
+            QuestionKind::Text,
+            QuestionKind::Choice
         ]
     );
     assert!(w.entries().is_empty() && w.sent().is_empty());
@@ -48,7 +48,7 @@ fn an_address_that_is_refused_is_declined() {
     let mut attempt = klarna(&w);
     attempt.answers.retain(|(name, _)| name != "email");
     attempt.answers.push(("email".into(), "nobody".into()));
-    assert!(matches!(w.start(&attempt), Err(Failure::Declined(_))));
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
     assert!(w.entries().is_empty());
 }
 
@@ -61,7 +61,7 @@ fn a_payment_without_an_answer_is_found_among_many() {
     for _ in 0..260 {
         open(w.start(&w.attempt("ideal", "EUR")));
     }
-    let report = w.query(&attempt, None, Wish::Look).unwrap();
+    let report = w.query(&attempt, None, QueryPurpose::Sync).unwrap();
     assert_eq!(report.status, Status::Pending);
     let oldest = w.entries().remove(0);
     assert_eq!(

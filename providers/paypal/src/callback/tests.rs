@@ -1,7 +1,7 @@
 use super::*;
 use crate::wire::tests::{captured, told};
 use kassette_plugin::provider::Environment;
-use kassette_plugin::provider::http::{Failure, Request, Response};
+use kassette_plugin::provider::http::{Request, Response, SendFailure};
 use kassette_plugin::testing::{Host, with_host};
 use serde_json::{Value, json};
 use std::{cell::RefCell, rc::Rc};
@@ -33,11 +33,11 @@ impl Vendor {
 }
 
 impl Host for Vendor {
-    fn send(&mut self, request: &Request) -> Result<Response, Failure> {
+    fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
         self.asked.borrow_mut().push(request.url.clone());
         let known = |(path, ..): &&(&str, u16, Value)| request.url.contains(path);
         let Some((_, status, body)) = self.answers.iter().find(known) else {
-            return Err(Failure::NoAnswer("nothing".into()));
+            return Err(SendFailure::NoAnswer("nothing".into()));
         };
         Ok(Response {
             status: *status,
@@ -73,7 +73,7 @@ fn of_ours(resource: &Value) -> Value {
 }
 
 /// Reads an event whose signature is right.
-fn read_by(vendor: &Vendor, event: &Value) -> Result<Acknowledged, Refused> {
+fn read_by(vendor: &Vendor, event: &Value) -> Result<CallbackReply, CallbackFailure> {
     let body = event.to_string().into_bytes();
     with_host(vendor.clone(), || news(&account(), &body))
 }
@@ -106,7 +106,7 @@ fn disputed(resource: &Value) -> Value {
 #[test]
 fn an_unsigned_event_is_not_read() {
     let vendor = Vendor::default();
-    let bare = Incoming {
+    let bare = CallbackRequest {
         verb: Verb::Post,
         path: String::new(),
         query: String::new(),
@@ -114,13 +114,13 @@ fn an_unsigned_event_is_not_read() {
         body: approved().to_string().into_bytes(),
     };
     let answer = with_host(vendor.clone(), || read(&account(), &bare));
-    assert!(matches!(answer, Err(Refused::Malformed(_))));
-    let get = Incoming {
+    assert!(matches!(answer, Err(CallbackFailure::Malformed(_))));
+    let get = CallbackRequest {
         verb: Verb::Get,
         ..bare
     };
     let answer = with_host(vendor.clone(), || read(&account(), &get));
-    assert!(matches!(answer, Err(Refused::Malformed(_))));
+    assert!(matches!(answer, Err(CallbackFailure::Malformed(_))));
     assert!(vendor.asked.borrow().is_empty());
 }
 
@@ -211,7 +211,7 @@ fn a_refund_that_names_its_capture_alone_is_traced() {
         Vendor::answering(&[(CAPTURE, 200, json!({}))]),
     ] {
         let answer = read_by(&vendor, &refund);
-        assert!(matches!(answer, Err(Refused::Later(_))));
+        assert!(matches!(answer, Err(CallbackFailure::Later(_))));
     }
 }
 
@@ -315,7 +315,10 @@ fn what_is_none_of_ours_is_acknowledged_and_costs_no_request() {
 fn what_is_no_event_is_malformed() {
     for body in ["", "{", r#"{"id":1,"id":2}"#] {
         let answer = with_host(Vendor::default(), || news(&account(), body.as_bytes()));
-        assert!(matches!(answer, Err(Refused::Malformed(_))), "{body}");
+        assert!(
+            matches!(answer, Err(CallbackFailure::Malformed(_))),
+            "{body}"
+        );
     }
 }
 

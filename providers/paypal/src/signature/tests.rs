@@ -1,6 +1,6 @@
 use super::*;
 use kassette_plugin::provider::Verb;
-use kassette_plugin::provider::http::{Failure, Request, Response};
+use kassette_plugin::provider::http::{Request, Response, SendFailure};
 use kassette_plugin::testing::{Host, with_host};
 use std::{cell::RefCell, rc::Rc};
 
@@ -10,12 +10,12 @@ const CERTIFICATE: &str = "https://api.sandbox.paypal.com/v1/notifications/certs
 /// Answers for certificates, and remembers what was asked.
 #[derive(Clone)]
 struct Vendor {
-    answer: Result<(u16, &'static str), Failure>,
+    answer: Result<(u16, &'static str), SendFailure>,
     asked: Rc<RefCell<Vec<String>>>,
 }
 
 impl Vendor {
-    fn new(answer: Result<(u16, &'static str), Failure>) -> Self {
+    fn new(answer: Result<(u16, &'static str), SendFailure>) -> Self {
         Self {
             answer,
             asked: Rc::default(),
@@ -24,7 +24,7 @@ impl Vendor {
 }
 
 impl Host for Vendor {
-    fn send(&mut self, request: &Request) -> Result<Response, Failure> {
+    fn send(&mut self, request: &Request) -> Result<Response, SendFailure> {
         assert!(request.credentials.is_empty());
         self.asked.borrow_mut().push(request.url.clone());
         let (status, body) = self.answer.clone()?;
@@ -49,7 +49,7 @@ fn account(environment: Environment, settings: &[(&str, &str)]) -> Account {
 }
 
 /// A delivery with one header changed; an empty value takes it away.
-fn delivery(name: &str, value: &str) -> Incoming {
+fn delivery(name: &str, value: &str) -> CallbackRequest {
     let headers = [
         (
             "paypal-transmission-id",
@@ -62,7 +62,7 @@ fn delivery(name: &str, value: &str) -> Incoming {
     ];
     let headers = headers.map(|(known, usual)| (known, if known == name { value } else { usual }));
     let given = headers.into_iter().filter(|(_, value)| !value.is_empty());
-    Incoming {
+    CallbackRequest {
         verb: Verb::Post,
         path: String::new(),
         query: String::new(),
@@ -74,7 +74,7 @@ fn delivery(name: &str, value: &str) -> Incoming {
 }
 
 /// What is said of a delivery, and what was asked for it.
-fn verified(account: &Account, incoming: &Incoming) -> (Result<(), Refused>, usize) {
+fn verified(account: &Account, incoming: &CallbackRequest) -> (Result<(), CallbackFailure>, usize) {
     let vendor = Vendor::new(Ok((200, "<html>")));
     let said = with_host(vendor.clone(), || verify(account, incoming));
     let asked = vendor.asked.borrow().len();
@@ -94,7 +94,7 @@ fn what_lacks_a_header_is_malformed_and_costs_nothing() {
         let long = "x".repeat(501);
         for value in ["", long.as_str()] {
             let (said, asked) = verified(&account, &delivery(name, value));
-            assert!(matches!(said, Err(Refused::Malformed(_))), "{name}");
+            assert!(matches!(said, Err(CallbackFailure::Malformed(_))), "{name}");
             assert_eq!(asked, 0, "{name}");
         }
     }
@@ -102,10 +102,13 @@ fn what_lacks_a_header_is_malformed_and_costs_nothing() {
     twice.headers.push(twice.headers[0].clone());
     assert!(matches!(
         verified(&account, &twice),
-        (Err(Refused::Malformed(_)), 0)
+        (Err(CallbackFailure::Malformed(_)), 0)
     ));
     let (said, asked) = verified(&account, &delivery("paypal-transmission-sig", "??"));
-    assert!(matches!((said, asked), (Err(Refused::Malformed(_)), 0)));
+    assert!(matches!(
+        (said, asked),
+        (Err(CallbackFailure::Malformed(_)), 0)
+    ));
 }
 
 #[test]
@@ -121,7 +124,7 @@ fn a_time_out_of_bounds_or_another_algorithm_is_a_forgery_and_costs_nothing() {
     ] {
         let (said, asked) = verified(&account, &delivery(name, value));
         assert_eq!(asked, asked_for, "{value}");
-        let forged = matches!(said, Err(Refused::Forged(_)));
+        let forged = matches!(said, Err(CallbackFailure::Forged(_)));
         assert_eq!(forged, asked_for == 0, "{value}");
     }
 }
@@ -154,7 +157,7 @@ fn certificates_come_from_paypals_own_hosts_of_the_accounts_world_alone() {
         let (said, asked) = verified(&account, &delivery("paypal-cert-url", &address));
         assert_eq!(asked, usize::from(followed), "{address}");
         assert_eq!(
-            matches!(said, Err(Refused::Forged(_))),
+            matches!(said, Err(CallbackFailure::Forged(_))),
             !followed,
             "{address}"
         );
@@ -170,7 +173,7 @@ fn certificates_come_from_paypals_own_hosts_of_the_accounts_world_alone() {
     ] {
         let address = format!("https://api.paypal.com{path}");
         let (said, asked) = verified(&account, &delivery("paypal-cert-url", &address));
-        assert!(matches!(said, Err(Refused::Forged(_))), "{address}");
+        assert!(matches!(said, Err(CallbackFailure::Forged(_))), "{address}");
         assert_eq!(asked, 0, "{address}");
     }
 }
@@ -180,21 +183,21 @@ fn without_the_certificate_a_genuine_delivery_is_to_come_again() {
     let account = account(Environment::Test, &[]);
     let said = |answer| with_host(Vendor::new(answer), || verify(&account, &delivery("", "")));
     for answer in [
-        Err(Failure::NotSent("one a minute".into())),
-        Err(Failure::NoAnswer("nothing".into())),
+        Err(SendFailure::NotSent("one a minute".into())),
+        Err(SendFailure::NoAnswer("nothing".into())),
         Ok((503, "")),
         Ok((429, "")),
         Ok((301, "")),
         Ok((200, "no certificate")),
     ] {
         assert!(
-            matches!(said(answer.clone()), Err(Refused::Later(_))),
+            matches!(said(answer.clone()), Err(CallbackFailure::Later(_))),
             "{answer:?}"
         );
     }
     for status in [404, 400, 410] {
         assert!(
-            matches!(said(Ok((status, ""))), Err(Refused::Forged(_))),
+            matches!(said(Ok((status, ""))), Err(CallbackFailure::Forged(_))),
             "{status}"
         );
     }
@@ -205,7 +208,7 @@ fn an_account_without_the_webhooks_id_takes_no_news() {
     let mut bare = account(Environment::Test, &[]);
     bare.settings.clear();
     let (said, asked) = verified(&bare, &delivery("", ""));
-    assert!(matches!((said, asked), (Err(Refused::Later(_)), 0)));
+    assert!(matches!((said, asked), (Err(CallbackFailure::Later(_)), 0)));
 }
 
 #[test]
@@ -226,7 +229,7 @@ fn a_simulators_root_counts_beside_a_base_url_on_loopback_alone() {
     ] {
         let account = with(base);
         let (said, asked) = verified(&account, &delivery("", ""));
-        assert!(matches!(said, Err(Refused::Later(_))), "{base:?}");
+        assert!(matches!(said, Err(CallbackFailure::Later(_))), "{base:?}");
         assert_eq!(asked, 0, "{base:?}");
         assert!(simulator(&account).is_err(), "{base:?}");
     }
@@ -240,7 +243,7 @@ fn a_simulators_root_counts_beside_a_base_url_on_loopback_alone() {
         // PayPal's own certificates prove nothing to a simulator's account.
         let (said, asked) = verified(&account, &delivery("", ""));
         assert!(
-            matches!((said, asked), (Err(Refused::Forged(_)), 0)),
+            matches!((said, asked), (Err(CallbackFailure::Forged(_)), 0)),
             "{base}"
         );
         let base = base.trim_end_matches('/');

@@ -1,5 +1,5 @@
-//! Asking where a payment stands, and doing what the host wishes.
-use kassette_plugin::provider::{Failure, QueryFailure, Status, Wish};
+//! Asking where a payment stands, and doing what the host asks for.
+use kassette_plugin::provider::{QueryFailure, QueryPurpose, StartFailure, Status};
 use kassette_sim::Fault;
 use kassette_world::open;
 
@@ -11,7 +11,7 @@ fn a_voided_order_cannot_be_started_again() {
     let attempt = w.attempt("paypal", "EUR");
     let started = open(w.start(&attempt));
     w.choose(&started, "decline");
-    assert!(matches!(w.start(&attempt), Err(Failure::Declined(_))));
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
 }
 
 #[test]
@@ -21,12 +21,23 @@ fn a_closed_order_is_never_captured_whatever_its_payer_does() {
         let attempt = w.attempt("paypal", "EUR");
         let started = open(w.start(&attempt));
         w.choose(&started, before);
-        let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
-        assert_eq!(ask(Wish::Close).status, Status::Declined, "{before}");
+        let ask = |purpose| {
+            w.query(&attempt, Some(&started.reference), purpose)
+                .unwrap()
+        };
+        assert_eq!(
+            ask(QueryPurpose::Cancel).status,
+            Status::Declined,
+            "{before}"
+        );
         // PayPal's page is still there: what the payer does on it costs him nothing.
         w.choose(&started, "approve");
-        for wish in [Wish::Look, Wish::Finish, Wish::Close] {
-            let report = ask(wish);
+        for purpose in [
+            QueryPurpose::Sync,
+            QueryPurpose::Capture,
+            QueryPurpose::Cancel,
+        ] {
+            let report = ask(purpose);
             assert_eq!(
                 (report.status, report.received.amount),
                 (Status::Declined, 0),
@@ -34,7 +45,7 @@ fn a_closed_order_is_never_captured_whatever_its_payer_does() {
             );
         }
         assert!(
-            matches!(w.start(&attempt), Err(Failure::Declined(_))),
+            matches!(w.start(&attempt), Err(StartFailure::Declined(_))),
             "{before}"
         );
         assert_eq!(w.entry().captured_times, 0, "{before}");
@@ -50,7 +61,7 @@ fn an_order_over_another_amount_is_not_captured() {
     let mut dearer = attempt;
     dearer.due.amount += 1;
     let report = w
-        .query(&dearer, Some(&started.reference), Wish::Finish)
+        .query(&dearer, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
     assert_eq!((report.status, report.received.amount), (Status::Review, 0));
     assert_eq!(
@@ -62,21 +73,27 @@ fn an_order_over_another_amount_is_not_captured() {
 
 #[test]
 fn an_order_that_paypal_knows_no_more_has_expired_before_its_approval_and_after_it() {
-    for (chosen, wish) in ["pending", "approve"]
-        .into_iter()
-        .flat_map(|chosen| [Wish::Look, Wish::Finish, Wish::Close].map(|wish| (chosen, wish)))
-    {
+    for (chosen, purpose) in ["pending", "approve"].into_iter().flat_map(|chosen| {
+        [
+            QueryPurpose::Sync,
+            QueryPurpose::Capture,
+            QueryPurpose::Cancel,
+        ]
+        .map(|purpose| (chosen, purpose))
+    }) {
         let w = world();
         let attempt = w.attempt("paypal", "EUR");
         let started = open(w.start(&attempt));
         w.choose(&started, chosen);
         w.advance(3 * 3_600_000);
         w.fault(Fault::Forgets);
-        let report = w.query(&attempt, Some(&started.reference), wish).unwrap();
+        let report = w
+            .query(&attempt, Some(&started.reference), purpose)
+            .unwrap();
         assert_eq!(
             (report.status, report.received.amount, report.reference),
             (Status::Expired, 0, started.reference),
-            "{chosen} {wish:?}"
+            "{chosen} {purpose:?}"
         );
         assert_eq!(w.entry().captured_times, 0);
     }
@@ -89,11 +106,11 @@ fn an_order_unknown_before_its_time_proves_nothing_but_can_be_closed() {
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
     w.fault(Fault::Forgets);
-    let ask = |wish| w.query(&attempt, Some(&started.reference), wish);
-    for wish in [Wish::Look, Wish::Finish] {
-        assert_eq!(ask(wish), Err(QueryFailure::Absent), "{wish:?}");
+    let ask = |purpose| w.query(&attempt, Some(&started.reference), purpose);
+    for purpose in [QueryPurpose::Sync, QueryPurpose::Capture] {
+        assert_eq!(ask(purpose), Err(QueryFailure::Absent), "{purpose:?}");
     }
-    assert_eq!(ask(Wish::Close).unwrap().status, Status::Expired);
+    assert_eq!(ask(QueryPurpose::Cancel).unwrap().status, Status::Expired);
     let changes = w
         .sent()
         .into_iter()
@@ -106,8 +123,12 @@ fn without_a_reference_that_can_be_paypals_nothing_is_asked_for() {
     let w = world();
     let attempt = w.attempt("paypal", "EUR");
     for reference in [None, Some("../../v1/oauth2")] {
-        for wish in [Wish::Look, Wish::Finish, Wish::Close] {
-            let asked = w.query(&attempt, reference, wish);
+        for purpose in [
+            QueryPurpose::Sync,
+            QueryPurpose::Capture,
+            QueryPurpose::Cancel,
+        ] {
+            let asked = w.query(&attempt, reference, purpose);
             assert_eq!(asked, Err(QueryFailure::Absent), "{reference:?}");
         }
     }
@@ -121,8 +142,11 @@ fn a_paid_order_tells_what_support_and_bookkeeping_ask_for() {
     let started = open(w.start(&attempt));
     w.advance(60_000);
     w.choose(&started, "approve");
-    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
-    let approved = ask(Wish::Look).particulars;
+    let ask = |purpose| {
+        w.query(&attempt, Some(&started.reference), purpose)
+            .unwrap()
+    };
+    let approved = ask(QueryPurpose::Sync).particulars;
     assert_eq!(approved.provider_status.as_deref(), Some("APPROVED"));
     assert_eq!(approved.authorised_at, Some(w.now()));
     assert_eq!(
@@ -130,11 +154,11 @@ fn a_paid_order_tells_what_support_and_bookkeeping_ask_for() {
         Some(w.now() - 60_000 + 3 * 3_600_000)
     );
     w.advance(1_000);
-    let paid = ask(Wish::Finish).particulars;
+    let paid = ask(QueryPurpose::Capture).particulars;
     let taken_at = w.now();
     w.advance(1_000);
     w.refund(&started, "10.00");
-    let told = ask(Wish::Look).particulars;
+    let told = ask(QueryPurpose::Sync).particulars;
     assert_eq!(
         (paid.captured_at, told.captured_at),
         (Some(taken_at), Some(taken_at))
@@ -153,13 +177,16 @@ fn the_failed_part_of_a_whole_refund_comes_back() {
     let attempt = w.attempt("paypal", "EUR");
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
-    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
-    ask(Wish::Finish);
+    let ask = |purpose| {
+        w.query(&attempt, Some(&started.reference), purpose)
+            .unwrap()
+    };
+    ask(QueryPurpose::Capture);
     w.refund(&started, "20.00");
     w.choose(&started, "refund");
-    assert_eq!(ask(Wish::Look).returned, attempt.due.amount);
+    assert_eq!(ask(QueryPurpose::Sync).returned, attempt.due.amount);
     w.choose(&started, "refund_fails");
-    assert_eq!(ask(Wish::Look).returned, 2000);
+    assert_eq!(ask(QueryPurpose::Sync).returned, 2000);
 }
 
 #[test]
@@ -169,7 +196,7 @@ fn what_a_lost_dispute_took_is_told_by_the_order_and_counts_once() {
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
     let ask = || {
-        w.query(&attempt, Some(&started.reference), Wish::Finish)
+        w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
             .unwrap()
     };
     ask();

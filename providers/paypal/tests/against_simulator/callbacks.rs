@@ -1,7 +1,7 @@
 //! Which news is believed.
 use kassette_plugin::provider::{
-    Acknowledged, Attempt, DisputeState, Environment, Incoming, Notice, Open, Refused, Status,
-    Subject, Wish,
+    Attempt, CallbackFailure, CallbackReply, CallbackRequest, DisputeState, Environment, Notice,
+    Open, QueryPurpose, Status, Subject,
 };
 use kassette_provider_paypal::PayPal;
 use kassette_sim::Fault;
@@ -10,7 +10,7 @@ use kassette_world::{World, open};
 use crate::world;
 
 /// The one notice of an acknowledgement.
-fn notice(answer: Result<Acknowledged, Refused>) -> Notice {
+fn notice(answer: Result<CallbackReply, CallbackFailure>) -> Notice {
     let mut notices = answer.unwrap().notices;
     assert_eq!(notices.len(), 1);
     notices.remove(0)
@@ -37,7 +37,7 @@ fn an_approval_is_told_and_its_capture_makes_the_host_ask() {
         (report.status, report.reference),
         (Status::Processing, started.reference.clone())
     );
-    w.query(&attempt, Some(&started.reference), Wish::Finish)
+    w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
     let captured = notice(w.callback(&w.next_callback()));
     assert_eq!(
@@ -58,7 +58,7 @@ fn what_proves_no_whole_state_makes_the_host_ask() {
     let started = open(w.start(&attempt));
     w.choose(&started, "review");
     w.next_callback();
-    w.query(&attempt, Some(&started.reference), Wish::Finish)
+    w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
     let told = notice(w.callback(&w.next_callback()));
     assert_eq!(
@@ -73,7 +73,7 @@ fn paid(w: &World<PayPal>) -> (Attempt, Open) {
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
     w.next_callback();
-    w.query(&attempt, Some(&started.reference), Wish::Finish)
+    w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
     w.next_callback();
     (attempt, started)
@@ -133,10 +133,10 @@ fn a_dispute_is_told_under_one_id_from_its_beginning_to_its_end() {
 }
 
 /// The same delivery with other bytes in its body.
-fn changed(news: &Incoming, from: &str, to: &str) -> Incoming {
+fn changed(news: &CallbackRequest, from: &str, to: &str) -> CallbackRequest {
     let text = String::from_utf8(news.body.clone()).unwrap();
     assert!(text.contains(from));
-    Incoming {
+    CallbackRequest {
         body: text.replace(from, to).into_bytes(),
         ..news.clone()
     }
@@ -158,7 +158,10 @@ fn a_forgery_costs_one_certificate_and_every_other_one_nothing() {
     let forged = w.next_callback();
     // The forger's own certificate is not PayPal's.
     let sent = cost(&w, || {
-        assert!(matches!(w.callback(&forged), Err(Refused::Forged(_))));
+        assert!(matches!(
+            w.callback(&forged),
+            Err(CallbackFailure::Forged(_))
+        ));
     });
     assert_eq!(sent.len(), 1);
     assert!(sent[0].starts_with("GET /v1/notifications/certs/CERT-"));
@@ -173,7 +176,7 @@ fn a_forgery_costs_one_certificate_and_every_other_one_nothing() {
     // PayPal's certificate is known to anyone; its key is not.
     let sent = cost(&w, || {
         let mut other = forged.clone();
-        let certificate = |incoming: &Incoming| {
+        let certificate = |incoming: &CallbackRequest| {
             let names = |(name, _): &&(String, String)| name == "paypal-cert-url";
             incoming.headers.iter().find(names).unwrap().1.clone()
         };
@@ -190,7 +193,10 @@ fn a_forgery_costs_one_certificate_and_every_other_one_nothing() {
             changed(&news, "\"WH-", "\"WX-"),
             other,
         ] {
-            assert!(matches!(w.callback(&forgery), Err(Refused::Forged(_))));
+            assert!(matches!(
+                w.callback(&forgery),
+                Err(CallbackFailure::Forged(_))
+            ));
         }
     });
     assert_eq!(sent, [""; 0]);
@@ -209,7 +215,7 @@ fn where_the_way_to_the_root_is_missing_paypal_is_asked_about_what_its_key_signe
     w.change_setting("simulator-root", &root.unwrap().1);
     let sent = cost(&w, || {
         let forged = w.callback(&changed(&news, "49.90", "49.91"));
-        assert!(matches!(forged, Err(Refused::Forged(_))));
+        assert!(matches!(forged, Err(CallbackFailure::Forged(_))));
     });
     assert_eq!(sent.len(), 1, "the certificate alone: {sent:?}");
     let sent = cost(&w, || {
@@ -217,7 +223,7 @@ fn where_the_way_to_the_root_is_missing_paypal_is_asked_about_what_its_key_signe
     });
     assert_eq!(sent, ["POST /v1/notifications/verify-webhook-signature"]);
     w.fault(Fault::Down);
-    assert!(matches!(w.callback(&news), Err(Refused::Later(_))));
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Later(_))));
 }
 
 #[test]
@@ -226,7 +232,7 @@ fn news_of_another_webhook_is_a_forgery() {
     chosen(&w, "approve");
     let news = w.next_callback();
     w.change_setting("webhook-id", "2JE4291016473214C");
-    assert!(matches!(w.callback(&news), Err(Refused::Forged(_))));
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Forged(_))));
 }
 
 #[test]
@@ -244,8 +250,8 @@ fn genuine_news_about_none_of_ours_is_acknowledged_and_ignored() {
 fn news_of_another_account_is_a_forgery() {
     let (w, other) = (world(), World::<PayPal>::of("paypal", Environment::Live));
     chosen(&other, "approve");
-    let news: Incoming = other.next_callback();
-    assert!(matches!(w.callback(&news), Err(Refused::Forged(_))));
+    let news: CallbackRequest = other.next_callback();
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Forged(_))));
 }
 
 #[test]
@@ -265,7 +271,7 @@ fn an_older_event_that_comes_later_takes_nothing_back() {
     w.choose(&started, "approve");
     w.next_callback();
     w.fault(Fault::CallbackReordered);
-    w.query(&attempt, Some(&started.reference), Wish::Finish)
+    w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
     assert_eq!(notice(w.callback(&w.next_callback())).report, None);
     w.advance(1_000);
@@ -282,7 +288,7 @@ fn an_approval_after_the_host_closed_the_order_is_no_money() {
     let w = world();
     let attempt = w.attempt("paypal", "EUR");
     let started = open(w.start(&attempt));
-    w.query(&attempt, Some(&started.reference), Wish::Close)
+    w.query(&attempt, Some(&started.reference), QueryPurpose::Cancel)
         .unwrap();
     w.choose(&started, "approve");
     let told = notice(w.callback(&w.next_callback()));
@@ -290,7 +296,7 @@ fn an_approval_after_the_host_closed_the_order_is_no_money() {
         (told.about, told.report),
         (Subject::Attempt(attempt.id.clone()), None)
     );
-    let asked = w.query(&attempt, Some(&started.reference), Wish::Look);
+    let asked = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
     assert_eq!(asked.unwrap().status, Status::Declined);
 }
 
@@ -300,7 +306,7 @@ fn while_paypal_is_down_news_is_read_once_its_certificate_is_known() {
     let (id, _) = chosen(&w, "approve");
     let news = w.next_callback();
     w.fault(Fault::Down);
-    assert!(matches!(w.callback(&news), Err(Refused::Later(_))));
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Later(_))));
     w.sim.clear_faults(w.id()).unwrap();
     notice(w.callback(&news));
     w.fault(Fault::Down);

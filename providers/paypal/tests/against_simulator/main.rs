@@ -5,7 +5,7 @@ mod asking;
 mod callbacks;
 mod starting;
 
-use kassette_plugin::provider::{Attempt, Settlement, Status, Wish};
+use kassette_plugin::provider::{Attempt, QueryPurpose, Settlement, Status};
 use kassette_provider_paypal::PayPal;
 use kassette_world::World;
 use kassette_world::suite::{Lost, Method, Vendor};
@@ -41,8 +41,8 @@ impl Vendor for AtPayPal {
     const METHODS: &'static [Method] = &[("paypal", "EUR"), ("venmo", "USD")];
     const FOREIGN: Method = ("paypal", "INR");
     const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("INSTRUMENT_DECLINED");
-    // The wish `close` closes an order that PayPal does not know.
-    const UNKNOWN_WISHES: &'static [Wish] = &[Wish::Look, Wish::Finish];
+    // The purpose `cancel` closes an order that PayPal does not know.
+    const UNKNOWN_WISHES: &'static [QueryPurpose] = &[QueryPurpose::Sync, QueryPurpose::Capture];
     const CREDENTIAL: (&'static str, &'static str) = ("client-secret", "wrong");
     const UNKNOWN: &'static str = "5O190127TN364715T";
     const LOST: Lost = Lost::Unfindable;
@@ -50,7 +50,7 @@ impl Vendor for AtPayPal {
     const UNDER_WAY: Status = Status::VerificationPending;
     const CAPTURE_REFUSED: Status = Status::Declined;
     const REFUSAL_IS_FINAL: bool = true;
-    const FORGOTTEN_WISHES: &'static [Wish] = &[Wish::Look, Wish::Finish];
+    const FORGOTTEN_WISHES: &'static [QueryPurpose] = &[QueryPurpose::Sync, QueryPurpose::Capture];
     const HELD: Settlement = Settlement::Pending;
     const HELD_MONEY: bool = false;
     const CLOSABLE_AFTER: &'static [&'static str] = &["", "pending", "approve"];

@@ -1,5 +1,5 @@
 //! Starting a payment, and what a failure proves.
-use kassette_plugin::provider::{Failure, Wish};
+use kassette_plugin::provider::{QueryPurpose, StartFailure};
 use kassette_sim::State;
 use kassette_world::open;
 
@@ -9,12 +9,15 @@ use crate::world;
 fn forints_are_sent_without_decimals_and_never_with() {
     let w = world();
     let mut attempt = w.attempt("paypal", "HUF");
-    assert!(matches!(w.start(&attempt), Err(Failure::Unavailable(_))));
+    assert!(matches!(
+        w.start(&attempt),
+        Err(StartFailure::Unavailable(_))
+    ));
     assert!(w.sent().is_empty());
     attempt.due.amount = 499_000;
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
-    let report = w.query(&attempt, Some(&started.reference), Wish::Finish);
+    let report = w.query(&attempt, Some(&started.reference), QueryPurpose::Capture);
     assert_eq!(report.unwrap().received, attempt.due);
 }
 
@@ -33,6 +36,6 @@ fn a_repeat_of_a_start_that_was_approved_meanwhile_makes_the_host_ask() {
     let attempt = w.attempt("paypal", "EUR");
     let first = open(w.start(&attempt));
     w.choose(&first, "approve");
-    assert!(matches!(w.start(&attempt), Err(Failure::Uncertain(_))));
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Uncertain(_))));
     assert_eq!(w.entry().state, State::Authorised);
 }

@@ -1,5 +1,5 @@
-//! Asking where a payment stands, and doing what the host wishes.
-use kassette_plugin::provider::{Failure, Status, Wish};
+//! Asking where a payment stands, and doing what the host asks for.
+use kassette_plugin::provider::{QueryPurpose, StartFailure, Status};
 
 use crate::{chosen, world};
 
@@ -7,7 +7,7 @@ use crate::{chosen, world};
 fn a_failed_handle_cannot_be_started_again() {
     let w = world();
     let (attempt, _) = chosen(&w, "decline");
-    assert!(matches!(w.start(&attempt), Err(Failure::Declined(_))));
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn a_handle_over_another_amount_is_not_asked_for() {
     let (mut dearer, started) = chosen(&w, "approve");
     dearer.due.amount += 1;
     let report = w
-        .query(&dearer, Some(&started.reference), Wish::Finish)
+        .query(&dearer, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
     assert_eq!((report.status, report.received.amount), (Status::Review, 0));
     assert_eq!(w.entry().captured_times, 0);
@@ -26,9 +26,12 @@ fn a_handle_over_another_amount_is_not_asked_for() {
 fn a_disputed_payment_is_for_a_person() {
     let w = world();
     let (attempt, started) = chosen(&w, "approve");
-    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
-    ask(Wish::Finish);
+    let ask = |purpose| {
+        w.query(&attempt, Some(&started.reference), purpose)
+            .unwrap()
+    };
+    ask(QueryPurpose::Capture);
     w.confirm();
     w.choose(&started, "dispute");
-    assert_eq!(ask(Wish::Look).status, Status::Review);
+    assert_eq!(ask(QueryPurpose::Sync).status, Status::Review);
 }

@@ -1,6 +1,6 @@
 //! Which news is believed.
 use kassette_plugin::provider::{
-    Acknowledged, Environment, Notice, Refused, Settlement, Status, Subject, Wish,
+    CallbackFailure, CallbackReply, Environment, Notice, QueryPurpose, Settlement, Status, Subject,
 };
 use kassette_provider_paysafe::Paysafe;
 use kassette_sim::Fault;
@@ -9,7 +9,7 @@ use kassette_world::World;
 use crate::{chosen, world};
 
 /// The one notice of an acknowledgement.
-fn notice(answer: Result<Acknowledged, Refused>) -> Notice {
+fn notice(answer: Result<CallbackReply, CallbackFailure>) -> Notice {
     let mut notices = answer.unwrap().notices;
     assert_eq!(notices.len(), 1);
     notices.remove(0)
@@ -24,7 +24,7 @@ fn a_payable_handle_makes_the_host_ask_and_a_completed_payment_is_told() {
         (payable.about, payable.report),
         (Subject::Attempt(attempt.id.clone()), None)
     );
-    w.query(&attempt, Some(&started.reference), Wish::Finish)
+    w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
     let completed = notice(w.callback(&w.next_callback()));
     assert_eq!(completed.about, Subject::Attempt(attempt.id));
@@ -53,7 +53,7 @@ fn declines_holds_refunds_and_disputes_make_the_host_ask() {
         let w = world();
         let (attempt, started) = chosen(&w, outcome);
         w.next_callback();
-        w.query(&attempt, Some(&started.reference), Wish::Finish)
+        w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
             .unwrap();
         let mut news = w.next_callback();
         if let Some(after) = after {
@@ -61,7 +61,7 @@ fn declines_holds_refunds_and_disputes_make_the_host_ask() {
             news = w.next_callback();
         }
         let told = notice(w.callback(&news));
-        let report = w.query(&attempt, None, Wish::Look).unwrap();
+        let report = w.query(&attempt, None, QueryPurpose::Sync).unwrap();
         let about = match after {
             // Under a reference of the Business Portal's, so by the payment's id.
             Some("refund") => Subject::Reference(report.reference),
@@ -77,7 +77,7 @@ fn an_older_event_that_comes_later_makes_the_host_ask() {
     let (attempt, started) = chosen(&w, "approve");
     w.next_callback();
     w.fault(Fault::CallbackReordered);
-    w.query(&attempt, Some(&started.reference), Wish::Finish)
+    w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
     assert!(notice(w.callback(&w.next_callback())).report.is_some());
     w.advance(1_000);

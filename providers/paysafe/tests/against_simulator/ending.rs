@@ -1,6 +1,6 @@
 //! What proves that no money can come any more, and what does not: lost callbacks, handles that no shop
 //! used, payments that fail.
-use kassette_plugin::provider::{Settlement, Status, Subject, Wish};
+use kassette_plugin::provider::{QueryPurpose, Settlement, Status, Subject};
 use kassette_sim::{Fault, State};
 
 use crate::{attempt, chosen, world};
@@ -13,17 +13,20 @@ fn a_payer_who_has_paid_is_seen_by_asking_alone_and_the_money_is_asked_for() {
     let w = world();
     w.fault(Fault::CallbackNever);
     let (attempt, started) = chosen(&w, "approve");
-    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
-    for wish in [Wish::Look, Wish::Close] {
-        let seen = ask(wish);
-        assert_eq!(seen.status, Status::Processing, "{wish:?}");
+    let ask = |purpose| {
+        w.query(&attempt, Some(&started.reference), purpose)
+            .unwrap()
+    };
+    for purpose in [QueryPurpose::Sync, QueryPurpose::Cancel] {
+        let seen = ask(purpose);
+        assert_eq!(seen.status, Status::Processing, "{purpose:?}");
         let until = seen.particulars.capture_before;
-        assert_eq!(until, Some(w.now() + LIFE_MS), "{wish:?}");
-        assert_eq!(w.entry().state, State::Authorised, "{wish:?}");
+        assert_eq!(until, Some(w.now() + LIFE_MS), "{purpose:?}");
+        assert_eq!(w.entry().state, State::Authorised, "{purpose:?}");
     }
-    ask(Wish::Finish);
+    ask(QueryPurpose::Capture);
     w.confirm();
-    let report = ask(Wish::Look);
+    let report = ask(QueryPurpose::Sync);
     assert_eq!(
         (report.status, report.settlement, report.received),
         (Status::Completed, Settlement::Confirmed, attempt.due)
@@ -33,19 +36,26 @@ fn a_payer_who_has_paid_is_seen_by_asking_alone_and_the_money_is_asked_for() {
 
 #[test]
 fn what_was_paid_at_interac_is_taken_by_paysafe_where_nobody_asks_for_it() {
-    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
+    for purpose in [
+        QueryPurpose::Sync,
+        QueryPurpose::Capture,
+        QueryPurpose::Cancel,
+    ] {
         let w = world();
         let (attempt, started) = chosen(&w, "approve");
-        let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
-        assert_eq!(ask(Wish::Close).status, Status::Processing);
+        let ask = |purpose| {
+            w.query(&attempt, Some(&started.reference), purpose)
+                .unwrap()
+        };
+        assert_eq!(ask(QueryPurpose::Cancel).status, Status::Processing);
         w.advance(LIFE_MS);
-        let report = ask(wish);
+        let report = ask(purpose);
         assert_eq!(
             (report.status, report.received),
             (Status::Completed, attempt.due.clone()),
-            "{wish:?}"
+            "{purpose:?}"
         );
-        assert_eq!(w.entry().captured_times, 1, "{wish:?}");
+        assert_eq!(w.entry().captured_times, 1, "{purpose:?}");
     }
 }
 
@@ -53,11 +63,14 @@ fn what_was_paid_at_interac_is_taken_by_paysafe_where_nobody_asks_for_it() {
 fn a_handle_that_waits_is_not_over_before_its_own_end() {
     let w = world();
     let (attempt, started) = chosen(&w, "pending");
-    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
-    assert_eq!(ask(Wish::Close).status, Status::Pending);
+    let ask = |purpose| {
+        w.query(&attempt, Some(&started.reference), purpose)
+            .unwrap()
+    };
+    assert_eq!(ask(QueryPurpose::Cancel).status, Status::Pending);
     // The payer's link still works, and what they pay now is found.
     w.choose(&started, "approve");
-    assert_eq!(ask(Wish::Close).status, Status::Processing);
+    assert_eq!(ask(QueryPurpose::Cancel).status, Status::Processing);
 }
 
 #[test]
@@ -65,15 +78,21 @@ fn a_held_payment_is_definite_after_its_webhook() {
     let w = world();
     let (attempt, started) = chosen(&w, "review");
     w.next_callback();
-    w.query(&attempt, Some(&started.reference), Wish::Finish)
+    w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
     let told = w.callback(&w.next_callback()).unwrap();
     assert_eq!(told.notices[0].about, Subject::Attempt(attempt.id.clone()));
-    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
-        let report = w.query(&attempt, Some(&started.reference), wish).unwrap();
-        assert_eq!(report.status, Status::Review, "{wish:?}");
+    for purpose in [
+        QueryPurpose::Sync,
+        QueryPurpose::Capture,
+        QueryPurpose::Cancel,
+    ] {
+        let report = w
+            .query(&attempt, Some(&started.reference), purpose)
+            .unwrap();
+        assert_eq!(report.status, Status::Review, "{purpose:?}");
         let words = report.particulars.provider_status;
-        assert_eq!(words.as_deref(), Some("HELD"), "{wish:?}");
+        assert_eq!(words.as_deref(), Some("HELD"), "{purpose:?}");
     }
 }
 
@@ -82,8 +101,11 @@ fn refunds_in_parts_are_traced_add_up_and_fall_back_whatever_the_wish() {
     let w = world();
     let (attempt, started) = chosen(&w, "approve");
     w.next_callback();
-    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
-    ask(Wish::Finish);
+    let ask = |purpose| {
+        w.query(&attempt, Some(&started.reference), purpose)
+            .unwrap()
+    };
+    ask(QueryPurpose::Capture);
     let completed = w.callback(&w.next_callback()).unwrap().notices.remove(0);
     let payment = completed.report.unwrap().reference;
     for amount in ["10.00", "10.00", "5.00"] {
@@ -92,17 +114,21 @@ fn refunds_in_parts_are_traced_add_up_and_fall_back_whatever_the_wish() {
         let told = w.callback(&w.next_callback()).unwrap();
         assert_eq!(told.notices[0].about, Subject::Reference(payment.clone()));
     }
-    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
-        let report = ask(wish);
+    for purpose in [
+        QueryPurpose::Sync,
+        QueryPurpose::Capture,
+        QueryPurpose::Cancel,
+    ] {
+        let report = ask(purpose);
         assert_eq!(
             (report.status, report.returned),
             (Status::Completed, 2500),
-            "{wish:?}"
+            "{purpose:?}"
         );
-        assert_eq!(report.reference, payment, "{wish:?}");
+        assert_eq!(report.reference, payment, "{purpose:?}");
     }
     w.choose(&started, "refund_fails");
-    assert_eq!(ask(Wish::Look).returned, 2000);
+    assert_eq!(ask(QueryPurpose::Sync).returned, 2000);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Starting a payment, and what a failure proves.
-use kassette_plugin::provider::{Failure, Started, Wish};
+use kassette_plugin::provider::{QueryPurpose, StartFailure, Started};
 use kassette_world::open;
 
 use crate::{chosen, world};
@@ -23,9 +23,9 @@ fn a_payer_without_an_address_is_asked_for_one() {
 fn a_repeat_of_a_start_that_was_paid_meanwhile_makes_the_host_ask() {
     let w = world();
     let (attempt, started) = chosen(&w, "approve");
-    w.query(&attempt, Some(&started.reference), Wish::Finish)
+    w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
     w.confirm();
-    assert!(matches!(w.start(&attempt), Err(Failure::Uncertain(_))));
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Uncertain(_))));
     assert_eq!(w.entry().captured_times, 1);
 }

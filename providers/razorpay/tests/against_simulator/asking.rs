@@ -1,5 +1,5 @@
-//! Asking where a payment stands, and doing what the host wishes.
-use kassette_plugin::provider::{Money, Status, Wish};
+//! Asking where a payment stands, and doing what the host asks for.
+use kassette_plugin::provider::{Money, QueryPurpose, Status};
 use kassette_sim::{Fault, State};
 use kassette_world::open;
 
@@ -12,7 +12,7 @@ fn a_declined_link_can_no_longer_be_paid_once_it_was_told() {
     let attempt = attempt(&w);
     let started = open(w.start(&attempt));
     w.choose(&started, "decline");
-    let ask = || w.query(&attempt, Some(&started.reference), Wish::Look);
+    let ask = || w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
     // The payer's app lets him try the same payment again.
     assert_eq!(ask().unwrap().status, Status::Pending);
     w.advance(15 * MINUTE);
@@ -34,7 +34,7 @@ fn a_declined_payer_may_try_again_at_razorpay_and_it_is_one_attempt() {
     let started = open(w.start(&attempt));
     for _ in 0..6 {
         w.choose(&started, "decline");
-        let told = w.query(&attempt, Some(&started.reference), Wish::Look);
+        let told = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
         let told = told.unwrap();
         assert_eq!(told.status, Status::Pending);
         let reason = told.particulars.reason.as_deref();
@@ -43,7 +43,7 @@ fn a_declined_payer_may_try_again_at_razorpay_and_it_is_one_attempt() {
     }
     assert_eq!(w.entries().len(), 1);
     w.choose(&started, "approve");
-    let told = w.query(&attempt, Some(&started.reference), Wish::Look);
+    let told = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
     assert_eq!(told.unwrap().status, Status::Completed);
 }
 
@@ -57,7 +57,7 @@ fn a_link_is_closed_when_its_tries_can_bring_no_money_and_not_before() {
         let started = open(w.start(&attempt));
         w.choose(&started, outcome);
         let close = || {
-            w.query(&attempt, Some(&started.reference), Wish::Close)
+            w.query(&attempt, Some(&started.reference), QueryPurpose::Cancel)
                 .unwrap()
         };
         assert_eq!(close().status, Status::Pending, "{outcome}");
@@ -75,15 +75,18 @@ fn a_try_that_is_authorised_late_is_told_whatever_became_of_its_link() {
     let attempt = attempt(&w);
     let started = open(w.start(&attempt));
     w.choose(&started, "pending");
-    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
+    let ask = |purpose| {
+        w.query(&attempt, Some(&started.reference), purpose)
+            .unwrap()
+    };
     w.advance(20 * MINUTE);
-    let timed_out = ask(Wish::Look).particulars;
+    let timed_out = ask(QueryPurpose::Sync).particulars;
     assert_eq!(timed_out.reason.as_deref(), Some("payment_timed_out"));
     // The link is over, and the payer approves in the app.
     w.advance(HOUR);
-    assert_eq!(ask(Wish::Close).status, Status::Pending);
+    assert_eq!(ask(QueryPurpose::Cancel).status, Status::Pending);
     w.choose(&started, "approve");
-    assert_eq!(ask(Wish::Look).status, Status::Completed);
+    assert_eq!(ask(QueryPurpose::Sync).status, Status::Completed);
     assert_eq!(w.entry().captured_times, 1);
 }
 
@@ -94,7 +97,7 @@ fn an_expired_link_proves_nothing_before_its_tries_are_over() {
     let started = open(w.start(&attempt));
     w.choose(&started, "pending");
     let ask = || {
-        w.query(&attempt, Some(&started.reference), Wish::Look)
+        w.query(&attempt, Some(&started.reference), QueryPurpose::Sync)
             .unwrap()
     };
     w.advance(4 * 24 * HOUR);
@@ -110,7 +113,7 @@ fn closing_gives_no_authorisation_back() {
     let attempt = attempt(&w);
     let started = open(w.start(&attempt));
     w.choose(&started, "approve");
-    let closed = w.query(&attempt, Some(&started.reference), Wish::Close);
+    let closed = w.query(&attempt, Some(&started.reference), QueryPurpose::Cancel);
     // Nothing gives it back but time: what was approved is told as it is.
     assert_eq!(closed.unwrap().status, Status::Processing);
 }
@@ -121,7 +124,7 @@ fn a_payment_tells_its_ids_its_fee_and_what_was_paid_with() {
     let attempt = attempt(&w);
     let started = open(w.start(&attempt));
     let ask = || {
-        let told = w.query(&attempt, Some(&started.reference), Wish::Look);
+        let told = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
         told.unwrap().particulars
     };
     let fresh = ask();
@@ -164,7 +167,7 @@ fn a_dispute_is_found_behind_a_hundred_newer_ones() {
         w.choose(&other, "approve");
         w.choose(&other, "dispute");
     }
-    let told = w.query(&mine, Some(&started.reference), Wish::Look);
+    let told = w.query(&mine, Some(&started.reference), QueryPurpose::Sync);
     assert_eq!(told.unwrap().particulars.disputes.len(), 1);
 }
 
@@ -177,6 +180,6 @@ fn a_dispute_of_another_payment_is_none_of_this_one() {
     let mine = attempt(&w);
     let started = open(w.start(&mine));
     w.choose(&started, "approve");
-    let report = w.query(&mine, Some(&started.reference), Wish::Look);
+    let report = w.query(&mine, Some(&started.reference), QueryPurpose::Sync);
     assert_eq!(report.unwrap().status, Status::Completed);
 }

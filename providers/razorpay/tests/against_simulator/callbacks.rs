@@ -1,12 +1,14 @@
 //! Which news is believed.
-use kassette_plugin::provider::{Acknowledged, Incoming, Refused, Subject, Wish};
+use kassette_plugin::provider::{
+    CallbackFailure, CallbackReply, CallbackRequest, QueryPurpose, Subject,
+};
 use kassette_sim::Fault;
 use kassette_world::open;
 
 use crate::{attempt, world};
 
 /// The attempts that a callback made the host ask about; no callback brings its own report.
-fn about(answer: Result<Acknowledged, Refused>) -> Vec<Subject> {
+fn about(answer: Result<CallbackReply, CallbackFailure>) -> Vec<Subject> {
     let answer = answer.unwrap();
     assert_eq!(answer.status, 200);
     assert!(answer.notices.iter().all(|notice| notice.report.is_none()));
@@ -17,7 +19,7 @@ fn about(answer: Result<Acknowledged, Refused>) -> Vec<Subject> {
         .collect()
 }
 
-fn kind(news: &Incoming) -> String {
+fn kind(news: &CallbackRequest) -> String {
     let event: serde_json::Value = serde_json::from_slice(&news.body).unwrap();
     event["event"].as_str().unwrap().to_owned()
 }
@@ -67,7 +69,7 @@ fn an_authorisation_and_its_capture_are_told() {
     let news = w.next_callback();
     assert_eq!(kind(&news), "payment.authorized");
     assert_eq!(about(w.callback(&news)), about_it);
-    w.query(&attempt, Some(&started.reference), Wish::Finish)
+    w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
     let news = w.next_callback();
     assert_eq!(kind(&news), "payment.captured");
@@ -96,6 +98,6 @@ fn a_payment_whose_order_cannot_be_asked_for_is_told_again() {
     w.choose(&started, "decline");
     let news = w.next_callback();
     w.fault(Fault::Status500);
-    assert!(matches!(w.callback(&news), Err(Refused::Later(_))));
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Later(_))));
     assert_eq!(about(w.callback(&news)).len(), 1);
 }

@@ -1,5 +1,5 @@
 //! Starting a payment, finding out about a start whose answer was lost, and what a failure proves.
-use kassette_plugin::provider::{Action, Failure, Started, Status, Wish};
+use kassette_plugin::provider::{Action, QueryPurpose, StartFailure, Started, Status};
 use kassette_sim::Fault;
 use kassette_world::open;
 
@@ -34,7 +34,7 @@ fn an_amount_that_upi_does_not_take_is_declined() {
     for amount in [99, 10_000_001] {
         let mut attempt = attempt(&w);
         attempt.due.amount = amount;
-        assert!(matches!(w.start(&attempt), Err(Failure::Declined(_))));
+        assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
     }
     assert!(w.entries().is_empty());
 }
@@ -44,12 +44,12 @@ fn a_repeat_that_is_refused_while_nobody_can_be_asked_stays_uncertain() {
     let w = world();
     let attempt = attempt(&w);
     w.lose_answer_of("/v1/payment_links");
-    assert!(matches!(w.start(&attempt), Err(Failure::Uncertain(_))));
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Uncertain(_))));
     // The repeat is refused for its reference, and the answer about that reference is lost.
     w.lose_answer_of(Box::leak(
         format!("?reference_id={}", attempt.id).into_boxed_str(),
     ));
-    assert!(matches!(w.start(&attempt), Err(Failure::Uncertain(_))));
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Uncertain(_))));
     open(w.start(&attempt));
     assert_eq!(w.entries().len(), 1);
 }
@@ -62,7 +62,7 @@ fn a_lost_link_is_found_long_after_its_time() {
     assert!(w.start(&attempt).is_err());
     w.advance(72 * HOUR);
     for reference in [None, Some("../payments")] {
-        let report = w.query(&attempt, reference, Wish::Close).unwrap();
+        let report = w.query(&attempt, reference, QueryPurpose::Cancel).unwrap();
         assert_eq!(report.status, Status::Expired);
         assert_eq!(report.reference, w.entry().reference);
     }

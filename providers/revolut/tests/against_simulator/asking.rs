@@ -1,5 +1,7 @@
-//! Asking where an order stands, and doing what the host wishes.
-use kassette_plugin::provider::{Attempt, Failure, Open, QueryFailure, Report, Status, Wish};
+//! Asking where an order stands, and doing what the host asks for.
+use kassette_plugin::provider::{
+    Attempt, Open, QueryFailure, QueryPurpose, Report, StartFailure, Status,
+};
 use kassette_sim::State;
 use kassette_world::open;
 
@@ -8,7 +10,7 @@ use crate::{World, query, world};
 /// What a look tells of a payer who has come back.
 fn back(w: &World, attempt: &Attempt, started: &Open) -> Report {
     let query = Some("_rp_oid=1");
-    w.query_returned(attempt, Some(&started.reference), Wish::Look, query)
+    w.query_returned(attempt, Some(&started.reference), QueryPurpose::Sync, query)
         .unwrap()
 }
 
@@ -24,7 +26,7 @@ fn a_declined_order_is_cancelled_before_anybody_is_told() {
             back(&w, &attempt, &started)
         } else {
             w.change_setting("keep-open-after-decline", "false");
-            query(&w, &attempt, &started, Wish::Look)
+            query(&w, &attempt, &started, QueryPurpose::Sync)
         };
         assert_eq!(
             (report.status, report.detail.as_str()),
@@ -35,7 +37,7 @@ fn a_declined_order_is_cancelled_before_anybody_is_told() {
             (w.entry().state, w.entry().captured_times),
             (State::Declined, 0)
         );
-        assert!(matches!(w.start(&attempt), Err(Failure::Declined(_))));
+        assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
     }
 }
 
@@ -46,8 +48,8 @@ fn a_decline_that_could_not_be_made_certain_is_no_news() {
     let started = open(w.start(&attempt));
     w.choose(&started, "decline");
     w.lose_answer_of("/cancel");
-    let asked = w.query(&attempt, Some(&started.reference), Wish::Close);
+    let asked = w.query(&attempt, Some(&started.reference), QueryPurpose::Cancel);
     assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
-    let report = query(&w, &attempt, &started, Wish::Look);
+    let report = query(&w, &attempt, &started, QueryPurpose::Sync);
     assert_eq!(report.status, Status::Declined);
 }

@@ -1,12 +1,12 @@
 //! Which news is believed, and which order it is about.
-use kassette_plugin::provider::{Incoming, Refused, Subject};
+use kassette_plugin::provider::{CallbackFailure, CallbackRequest, Subject};
 use kassette_sim::Fault;
 use kassette_world::open;
 
 use crate::{World, world};
 
 /// The order that a callback is about; it says no more than that.
-fn about(w: &World, news: &Incoming) -> Option<Subject> {
+fn about(w: &World, news: &CallbackRequest) -> Option<Subject> {
     let answer = w.callback(news).unwrap();
     assert_eq!(answer.status, 200);
     assert!(answer.notices.iter().all(|notice| notice.report.is_none()));
@@ -35,7 +35,7 @@ fn a_refund_is_traced_to_its_order_and_asked_for_again_where_that_fails() {
     w.choose(&started, "refund");
     let news = w.next_callback();
     w.fault(Fault::Status500);
-    assert!(matches!(w.callback(&news), Err(Refused::Later(_))));
+    assert!(matches!(w.callback(&news), Err(CallbackFailure::Later(_))));
     assert_eq!(
         about(&w, &news),
         Some(Subject::Reference(started.reference))

@@ -5,7 +5,7 @@ mod asking;
 mod callbacks;
 mod particulars;
 
-use kassette_plugin::provider::{Attempt, Open, Report, Settlement, Status, Wish};
+use kassette_plugin::provider::{Attempt, Open, QueryPurpose, Report, Settlement, Status};
 use kassette_provider_revolut::Revolut;
 use kassette_world::suite::{Method, Vendor};
 
@@ -15,8 +15,8 @@ fn world() -> World {
     World::new("revolut")
 }
 
-fn query(w: &World, attempt: &Attempt, started: &Open, wish: Wish) -> Report {
-    w.query(attempt, Some(&started.reference), wish).unwrap()
+fn query(w: &World, attempt: &Attempt, started: &Open, purpose: QueryPurpose) -> Report {
+    w.query(attempt, Some(&started.reference), purpose).unwrap()
 }
 
 /// What the suite has to know.

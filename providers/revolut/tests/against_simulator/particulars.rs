@@ -1,5 +1,5 @@
 //! What is told beside where the money is, and what the vendor does by itself.
-use kassette_plugin::provider::{Attempt, Money, Open, Status, Wish};
+use kassette_plugin::provider::{Attempt, Money, Open, QueryPurpose, Status};
 use kassette_sim::{Fault, State};
 use kassette_world::open;
 
@@ -27,14 +27,14 @@ fn approved(w: &World) -> (Attempt, Open) {
 fn card_fee_times_and_the_payments_id_are_told() {
     let w = world();
     let (attempt, started) = approved(&w);
-    let waits = query(&w, &attempt, &started, Wish::Look).particulars;
+    let waits = query(&w, &attempt, &started, QueryPurpose::Sync).particulars;
     assert_eq!(waits.provider_status.as_deref(), Some("authorised"));
     assert_eq!(waits.authorised_at, Some(w.now()));
     assert_eq!(waits.capture_before, Some(w.now() + 7 * 86_400_000));
     assert_eq!((waits.captured_at, waits.fee), (None, None));
-    query(&w, &attempt, &started, Wish::Finish);
+    query(&w, &attempt, &started, QueryPurpose::Capture);
     w.confirm();
-    let taken = query(&w, &attempt, &started, Wish::Look).particulars;
+    let taken = query(&w, &attempt, &started, QueryPurpose::Sync).particulars;
     assert_eq!(taken.instrument.as_deref(), Some("visa 0368"));
     assert_eq!(
         (taken.authorised_at, taken.capture_before),
@@ -54,14 +54,14 @@ fn a_declined_try_leaves_the_order_open_until_the_payer_comes_back() {
     let (attempt, started) = started(&w);
     for _ in 0..3 {
         w.choose(&started, "decline");
-        let report = query(&w, &attempt, &started, Wish::Look);
+        let report = query(&w, &attempt, &started, QueryPurpose::Sync);
         assert_eq!(report.status, Status::Pending);
         let reason = report.particulars.reason;
         assert_eq!(reason.as_deref(), Some("insufficient_funds"));
     }
     w.choose(&started, "approve");
     assert_eq!(
-        query(&w, &attempt, &started, Wish::Look).status,
+        query(&w, &attempt, &started, QueryPurpose::Sync).status,
         Status::Completed
     );
     assert_eq!(w.entry().captured_times, 1);
@@ -72,13 +72,13 @@ fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_cancelled() {
     let w = world();
     let (attempt, started) = approved(&w);
     w.fault(Fault::CaptureRefused);
-    let refused = query(&w, &attempt, &started, Wish::Finish);
+    let refused = query(&w, &attempt, &started, QueryPurpose::Capture);
     assert_eq!(
         (refused.status, refused.received.amount),
         (Status::Review, 0)
     );
     assert!(refused.particulars.reason.is_some());
-    let closed = query(&w, &attempt, &started, Wish::Close);
+    let closed = query(&w, &attempt, &started, QueryPurpose::Cancel);
     assert_eq!(closed.status, Status::Declined);
     assert_eq!(
         (w.entry().state, w.entry().captured_times),

@@ -1,5 +1,5 @@
 //! What is told beside where the money is, from the start to the last dispute.
-use kassette_plugin::provider::{Attempt, Money, Open, Report, Status, Wish};
+use kassette_plugin::provider::{Attempt, Money, Open, QueryPurpose, Report, Status};
 use kassette_sim::{Fault, State};
 use kassette_world::open;
 
@@ -20,7 +20,7 @@ fn paid(w: &World) -> (Attempt, Open) {
 }
 
 fn look(w: &World, attempt: &Attempt, started: &Open) -> Report {
-    let asked = w.query(attempt, Some(&started.reference), Wish::Look);
+    let asked = w.query(attempt, Some(&started.reference), QueryPurpose::Sync);
     asked.unwrap()
 }
 
@@ -36,7 +36,7 @@ fn an_authorisation_tells_until_when_it_can_be_captured_and_a_capture_what_it_co
     assert_eq!((approved.captured_at, approved.fee), (None, None));
     assert_eq!(approved.instrument.as_deref(), Some("visa 4242"));
     w.advance(1_000);
-    let asked = w.query(&attempt, Some(&started.reference), Wish::Finish);
+    let asked = w.query(&attempt, Some(&started.reference), QueryPurpose::Capture);
     let taken = asked.unwrap().particulars;
     assert_eq!(taken.captured_at, Some(w.now()));
     assert_eq!(taken.authorised_at, approved.authorised_at);
@@ -75,8 +75,11 @@ fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_given_back() {
     w.fault(Fault::NeedsCapture);
     let (attempt, started) = paid(&w);
     w.fault(Fault::CaptureRefused);
-    let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
-    let refused = ask(Wish::Finish);
+    let ask = |purpose| {
+        w.query(&attempt, Some(&started.reference), purpose)
+            .unwrap()
+    };
+    let refused = ask(QueryPurpose::Capture);
     assert_eq!(
         (refused.status, refused.received.amount),
         (Status::Review, 0)
@@ -84,8 +87,8 @@ fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_given_back() {
     let reason = refused.particulars.reason;
     assert_eq!(reason.as_deref(), Some("payment_refused"));
     // The approval stands: it can be captured later, or closed.
-    assert_eq!(ask(Wish::Look).status, Status::Processing);
-    assert_eq!(ask(Wish::Close).status, Status::Declined);
+    assert_eq!(ask(QueryPurpose::Sync).status, Status::Processing);
+    assert_eq!(ask(QueryPurpose::Cancel).status, Status::Declined);
     assert_eq!(
         (w.entry().state, w.entry().captured_times),
         (State::Closed, 0)
@@ -115,7 +118,7 @@ fn a_declined_payer_may_try_again_in_the_same_session_until_they_come_back() {
     let back = w.query_returned(
         &attempt,
         Some(&started.reference),
-        Wish::Look,
+        QueryPurpose::Sync,
         Some("session=1"),
     );
     assert_eq!(back.unwrap().status, Status::Declined);

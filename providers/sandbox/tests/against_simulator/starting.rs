@@ -1,5 +1,5 @@
 //! Starting a payment, and what a failure proves.
-use kassette_plugin::provider::{Action, Kind, Started};
+use kassette_plugin::provider::{Action, QuestionKind, Started};
 use kassette_sim::Fault;
 
 use kassette_world::open;
@@ -47,8 +47,8 @@ fn the_vendors_questions_are_asked_and_answered() {
     let Ok(Started::Ask(questions)) = w.start(&attempt) else {
         panic!("asks")
     };
-    let kinds: Vec<Kind> = questions.iter().map(|question| question.kind).collect();
-    assert_eq!(kinds, [Kind::GivenName, Kind::FamilyName]);
+    let kinds: Vec<QuestionKind> = questions.iter().map(|question| question.kind).collect();
+    assert_eq!(kinds, [QuestionKind::GivenName, QuestionKind::FamilyName]);
     attempt.answers = questions
         .into_iter()
         .map(|q| (q.name, "Ada".into()))

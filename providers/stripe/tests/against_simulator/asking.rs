@@ -1,5 +1,5 @@
-//! Asking where a payment stands, and doing what the host wishes.
-use kassette_plugin::provider::{Money, Settlement, Status, Wish};
+//! Asking where a payment stands, and doing what the host asks for.
+use kassette_plugin::provider::{Money, QueryPurpose, Settlement, Status};
 use kassette_sim::{Fault, State};
 use kassette_world::open;
 
@@ -14,7 +14,7 @@ fn a_declined_session_can_no_longer_be_paid_once_it_was_told() {
     w.choose(&started, "decline");
     // The answer is lost: the next question finds the session closed already.
     w.lose_answer_of("/expire");
-    let ask = || w.query(&attempt, Some(&started.reference), Wish::Look);
+    let ask = || w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
     assert!(ask().is_err());
     let report = ask().unwrap();
     assert_eq!(report.status, Status::Declined);
@@ -32,7 +32,12 @@ fn a_declined_payer_may_try_again_until_they_leave_and_it_is_one_attempt() {
     let attempt = w.attempt("credit_card", "EUR");
     let started = open(w.start(&attempt));
     let ask = |returned| {
-        let asked = w.query_returned(&attempt, Some(&started.reference), Wish::Look, returned);
+        let asked = w.query_returned(
+            &attempt,
+            Some(&started.reference),
+            QueryPurpose::Sync,
+            returned,
+        );
         asked.unwrap()
     };
     let mut back = None;
@@ -63,7 +68,12 @@ fn a_payer_who_left_and_had_paid_in_another_tab_is_told_as_paid() {
     w.choose(&started, "approve");
     let back = back.unwrap();
     let query = back.split_once('?').map(|(_, query)| query);
-    let told = w.query_returned(&attempt, Some(&started.reference), Wish::Look, query);
+    let told = w.query_returned(
+        &attempt,
+        Some(&started.reference),
+        QueryPurpose::Sync,
+        query,
+    );
     assert_eq!(told.unwrap().status, Status::Completed);
     assert_eq!(w.entry().captured_times, 1);
 }
@@ -80,8 +90,11 @@ fn a_review_holds_before_the_capture_until_it_is_approved() {
         let attempt = w.attempt("credit_card", "EUR");
         let started = open(w.start(&attempt));
         w.choose(&started, "review");
-        let ask = |wish| w.query(&attempt, Some(&started.reference), wish).unwrap();
-        let held = ask(Wish::Look);
+        let ask = |purpose| {
+            w.query(&attempt, Some(&started.reference), purpose)
+                .unwrap()
+        };
+        let held = ask(QueryPurpose::Sync);
         assert_eq!(
             (held.status, held.settlement, held.received.amount),
             (Status::Review, Settlement::Pending, 0)
@@ -89,12 +102,12 @@ fn a_review_holds_before_the_capture_until_it_is_approved() {
         assert_eq!(held.particulars.reason.as_deref(), Some("rule"));
         assert_eq!(w.entry().state, State::Authorised);
         w.choose(&started, "approve");
-        let let_go = ask(Wish::Look);
+        let let_go = ask(QueryPurpose::Sync);
         assert_eq!(
             (let_go.status, let_go.received.amount),
             (Status::Processing, 0)
         );
-        assert_eq!(ask(Wish::Finish).status, Status::Completed);
+        assert_eq!(ask(QueryPurpose::Capture).status, Status::Completed);
         assert_eq!(w.entry().captured_times, 1);
     }
 }
@@ -107,7 +120,7 @@ fn an_operators_approval_captures_what_is_held_for_review() {
     let started = open(w.start(&attempt));
     w.choose(&started, "review");
     let taken = w
-        .query(&attempt, Some(&started.reference), Wish::Finish)
+        .query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
     assert_eq!(
         (taken.settlement, taken.received),
@@ -123,8 +136,14 @@ fn a_review_that_finds_fraud_ends_the_attempt_without_money() {
     let started = open(w.start(&attempt));
     w.choose(&started, "review");
     w.choose(&started, "decline");
-    for wish in [Wish::Look, Wish::Finish, Wish::Close] {
-        let told = w.query(&attempt, Some(&started.reference), wish).unwrap();
+    for purpose in [
+        QueryPurpose::Sync,
+        QueryPurpose::Capture,
+        QueryPurpose::Cancel,
+    ] {
+        let told = w
+            .query(&attempt, Some(&started.reference), purpose)
+            .unwrap();
         assert_eq!(
             (told.status, told.received.amount, told.returned),
             (Status::Declined, 0, 0)
@@ -143,7 +162,7 @@ fn what_was_captured_in_part_is_told_with_what_was_taken() {
     w.choose(&started, "approve");
     w.fault(Fault::CaptureShort);
     let told = w
-        .query(&attempt, Some(&started.reference), Wish::Finish)
+        .query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
     assert_eq!((told.received.amount, told.returned), (4890, 0));
 }
@@ -159,15 +178,20 @@ fn a_payment_tells_its_ids_its_fee_its_times_and_what_was_paid_with() {
         let w = world();
         let attempt = w.attempt(method, "EUR");
         let started = open(w.start(&attempt));
-        let ask = |wish| {
-            let told = w.query(&attempt, Some(&started.reference), wish).unwrap();
+        let ask = |purpose| {
+            let told = w
+                .query(&attempt, Some(&started.reference), purpose)
+                .unwrap();
             told.particulars
         };
-        assert_eq!(ask(Wish::Look).provider_status.as_deref(), Some("open"));
+        assert_eq!(
+            ask(QueryPurpose::Sync).provider_status.as_deref(),
+            Some("open")
+        );
         w.fault(Fault::NeedsCapture);
         w.choose(&started, "approve");
         let approved = w.now();
-        let held = ask(Wish::Look);
+        let held = ask(QueryPurpose::Sync);
         assert_eq!(held.provider_status.as_deref(), Some("requires_capture"));
         assert_eq!(held.authorised_at, Some(approved), "{method}");
         assert_eq!((held.captured_at, held.fee), (None, None));
@@ -176,7 +200,7 @@ fn a_payment_tells_its_ids_its_fee_its_times_and_what_was_paid_with() {
         let card = (method == "credit_card").then_some(approved + 7 * day);
         assert_eq!(until, card, "{method}");
         w.advance(HOUR);
-        let paid = ask(Wish::Finish);
+        let paid = ask(QueryPurpose::Capture);
         assert_eq!(paid.provider_status.as_deref(), Some("succeeded"));
         let end = started.reference.rsplit('_').next().unwrap();
         let ids = ["pi", "ch", "txn"].map(|kind| format!("{kind}_{end}"));

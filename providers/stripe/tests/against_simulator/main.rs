@@ -6,7 +6,7 @@ mod callbacks;
 mod recovering;
 mod starting;
 
-use kassette_plugin::provider::{Attempt, Status, Wish};
+use kassette_plugin::provider::{Attempt, QueryPurpose, Status};
 use kassette_provider_stripe::Stripe;
 use kassette_sim::Fault;
 use kassette_world::suite::{Method, Vendor};
@@ -37,8 +37,8 @@ impl Vendor for AtStripe {
     const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("card_declined");
     const CREDENTIAL: (&'static str, &'static str) = ("secret-key", "sk_test_wrong");
     const UNKNOWN: &'static str = "cs_test_0";
-    // The wish `close` makes a session in order to close it.
-    const UNKNOWN_WISHES: &'static [Wish] = &[Wish::Look];
+    // The purpose `cancel` makes a session in order to close it.
+    const UNKNOWN_WISHES: &'static [QueryPurpose] = &[QueryPurpose::Sync];
     const SURE: &'static [Fault] = &[Fault::Status429];
     const CAPTURE_SETTING: bool = true;
     const UNDER_WAY: Status = Status::VerificationPending;

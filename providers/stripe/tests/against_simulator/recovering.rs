@@ -1,5 +1,5 @@
 //! Finding out about a start whose answer was lost.
-use kassette_plugin::provider::{Attempt, Failure, QueryFailure, Status, Wish};
+use kassette_plugin::provider::{Attempt, QueryFailure, QueryPurpose, StartFailure, Status};
 use kassette_world::open;
 
 use crate::{HOUR, MINUTE, World, world};
@@ -8,24 +8,24 @@ use crate::{HOUR, MINUTE, World, world};
 fn lost(w: &World) -> Attempt {
     let attempt = w.attempt("ideal", "EUR");
     w.lose_answer_of("/v1/checkout/sessions");
-    assert!(matches!(w.start(&attempt), Err(Failure::Uncertain(_))));
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Uncertain(_))));
     assert_eq!(w.entries().len(), 1);
     attempt
 }
 
 #[test]
 fn a_lost_session_is_found_whatever_the_wish() {
-    for (wish, status) in [
-        (Wish::Look, Status::Pending),
-        (Wish::Finish, Status::Pending),
-        (Wish::Close, Status::Declined),
+    for (purpose, status) in [
+        (QueryPurpose::Sync, Status::Pending),
+        (QueryPurpose::Capture, Status::Pending),
+        (QueryPurpose::Cancel, Status::Declined),
     ] {
         let w = world();
         let attempt = lost(&w);
-        let report = w.query(&attempt, None, wish).unwrap();
-        assert_eq!(report.status, status, "{wish:?}");
-        assert_eq!(report.reference, w.entry().reference, "{wish:?}");
-        assert_eq!(w.entries().len(), 1, "{wish:?}");
+        let report = w.query(&attempt, None, purpose).unwrap();
+        assert_eq!(report.status, status, "{purpose:?}");
+        assert_eq!(report.reference, w.entry().reference, "{purpose:?}");
+        assert_eq!(w.entries().len(), 1, "{purpose:?}");
     }
 }
 
@@ -35,9 +35,9 @@ fn a_lost_session_is_found_when_its_time_is_over_and_its_key_forgotten() {
         let w = world();
         let attempt = lost(&w);
         w.advance(hours * HOUR);
-        for wish in [Wish::Look, Wish::Close] {
-            let report = w.query(&attempt, None, wish).unwrap();
-            assert_eq!(report.status, Status::Expired, "{hours} {wish:?}");
+        for purpose in [QueryPurpose::Sync, QueryPurpose::Cancel] {
+            let report = w.query(&attempt, None, purpose).unwrap();
+            assert_eq!(report.status, Status::Expired, "{hours} {purpose:?}");
         }
         assert_eq!(w.entries().len(), 1);
     }
@@ -55,7 +55,7 @@ fn a_session_that_ends_later_than_its_attempt_is_found_too() {
         attempt.expires = w.now() + 10 * MINUTE;
         let started = open(w.start(&attempt));
         w.advance(minutes * MINUTE);
-        let report = w.query(&attempt, None, Wish::Close).unwrap();
+        let report = w.query(&attempt, None, QueryPurpose::Cancel).unwrap();
         assert_eq!(
             (report.status, report.reference),
             (status, started.reference),
@@ -71,12 +71,12 @@ fn looking_for_a_session_that_never_was_makes_none() {
     let attempt = w.attempt("ideal", "EUR");
     for advance in [0, 45 * MINUTE, 30 * MINUTE, 48 * HOUR] {
         w.advance(advance);
-        let asked = w.query(&attempt, None, Wish::Look);
+        let asked = w.query(&attempt, None, QueryPurpose::Sync);
         assert_eq!(asked, Err(QueryFailure::Absent), "{advance}");
     }
-    // Past its time no wish can make one.
-    for wish in [Wish::Finish, Wish::Close] {
-        assert_eq!(w.query(&attempt, None, wish), Err(QueryFailure::Absent));
+    // Past its time no purpose can make one.
+    for purpose in [QueryPurpose::Capture, QueryPurpose::Cancel] {
+        assert_eq!(w.query(&attempt, None, purpose), Err(QueryFailure::Absent));
     }
     assert!(w.entries().is_empty());
 }
@@ -85,16 +85,18 @@ fn looking_for_a_session_that_never_was_makes_none() {
 fn closing_a_start_that_never_arrived_leaves_nothing_that_can_be_paid() {
     let w = world();
     let attempt = w.attempt("ideal", "EUR");
-    let report = w.query(&attempt, None, Wish::Close).unwrap();
+    let report = w.query(&attempt, None, QueryPurpose::Cancel).unwrap();
     assert_eq!(report.status, Status::Declined);
-    assert!(matches!(w.start(&attempt), Err(Failure::Declined(_))));
+    assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
 }
 
 #[test]
 fn a_reference_that_is_none_is_looked_up_by_the_attempt() {
     let w = world();
     let attempt = lost(&w);
-    let report = w.query(&attempt, Some("../balance"), Wish::Look).unwrap();
+    let report = w
+        .query(&attempt, Some("../balance"), QueryPurpose::Sync)
+        .unwrap();
     assert_eq!(report.reference, w.entry().reference);
 }
 
@@ -105,7 +107,7 @@ fn a_session_is_found_beyond_the_first_page() {
     for _ in 0..101 {
         open(w.start(&w.attempt("ideal", "EUR")));
     }
-    let report = w.query(&attempt, None, Wish::Look).unwrap();
+    let report = w.query(&attempt, None, QueryPurpose::Sync).unwrap();
     assert_eq!(report.status, Status::Pending);
     let listed = |line: &&String| line.starts_with("GET /v1/checkout/sessions?limit=100");
     assert_eq!(w.sent().iter().filter(listed).count(), 2);

@@ -1,5 +1,5 @@
 //! Starting a payment, and what a failure proves.
-use kassette_plugin::provider::{Action, Failure, Started};
+use kassette_plugin::provider::{Action, StartFailure, Started};
 use kassette_sim::Fault;
 use kassette_world::open;
 
@@ -53,7 +53,7 @@ fn an_amount_that_stripe_does_not_take_is_declined() {
     for amount in [49, 100_000_000] {
         let mut attempt = w.attempt("credit_card", "EUR");
         attempt.due.amount = amount;
-        assert!(matches!(w.start(&attempt), Err(Failure::Declined(_))));
+        assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
     }
     assert!(w.entries().is_empty());
 }

@@ -7,12 +7,9 @@ struct Blik;
 
 impl Method for Blik {
     fn describe() -> Description {
-        Description {
-            id: "blik".into(),
-            label: "BLIK".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            currencies: vec!["PLN".into()],
-        }
+        Description::new("blik", "BLIK", env!("CARGO_PKG_VERSION"), &["PLN"])
+            .translated(&[("de", "BLIK", "Sechs Ziffern aus Ihrer Banking-App.")])
+            .drawn(&["M4 12h16"])
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

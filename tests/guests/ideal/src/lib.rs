@@ -7,12 +7,7 @@ struct Swapped;
 
 impl Method for Swapped {
     fn describe() -> Description {
-        Description {
-            id: "ideal".into(),
-            label: "iDEAL, swapped".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            currencies: vec!["EUR".into()],
-        }
+        Description::new("ideal", "iDEAL, swapped", env!("CARGO_PKG_VERSION"), &["EUR"])
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

@@ -2,8 +2,8 @@
 //! told that it is under review, callbacks are acknowledged in other words, and one that arrives at
 //! `?trap` is not survived. Beside iDEAL it takes a method that the host does not know.
 use kassette_plugin::provider::{
-    Account, Acknowledged, Attempt, Condition, Description, Incoming, Need, Provider, QueryFailure,
-    Refused, Report, SecretNeed, Service, Status, Wish,
+    Account, CallbackReply, Attempt, Condition, Description, CallbackRequest, SettingSpec, Provider, QueryFailure,
+    CallbackFailure, Report, SecretSpec, Service, Status, QueryPurpose,
 };
 
 #[path = "../../../../providers/sandbox/src/api.rs"]
@@ -32,9 +32,9 @@ impl Provider for Other {
             services: ["ideal", "blik"]
                 .map(|method| Service::new(method, &[]))
                 .into(),
-            settings: vec![Need::required(api::BASE_URL, "")],
+            settings: vec![SettingSpec::required(api::BASE_URL, "")],
             secrets: [api::CLIENT_ID, api::CLIENT_SECRET, callback::SECRET]
-                .map(|name| SecretNeed::text(name, ""))
+                .map(|name| SecretSpec::text(name, ""))
                 .into(),
             tokens: vec![api::TOKEN.into()],
         }
@@ -42,12 +42,12 @@ impl Provider for Other {
 
     kassette_plugin::provider::forward!(start);
 
-    fn callback(account: Account, incoming: Incoming) -> Result<Acknowledged, Refused> {
+    fn callback(account: Account, incoming: CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
         if incoming.query == "trap" {
             panic!("a callback that this version does not survive");
         }
         let read = callback::read(&account, &incoming)?;
-        Ok(Acknowledged {
+        Ok(CallbackReply {
             body: "[seen]".into(),
             ..read
         })
@@ -57,10 +57,10 @@ impl Provider for Other {
         account: Account,
         attempt: Attempt,
         reference: Option<String>,
-        wish: Wish,
+        purpose: QueryPurpose,
         _: Option<String>,
     ) -> Result<Report, QueryFailure> {
-        let mut report = query::query(&account, &attempt, reference.as_deref(), wish, None)?;
+        let mut report = query::query(&account, &attempt, reference.as_deref(), purpose, None)?;
         if report.status == Status::Completed {
             report.status = Status::Review;
         }

@@ -11,12 +11,7 @@ struct Balanced;
 
 impl Method for Balanced {
     fn describe() -> Description {
-        Description {
-            id: "paypal".into(),
-            label: "PayPal".into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            currencies: vec![],
-        }
+        Description::new("paypal", "PayPal", env!("CARGO_PKG_VERSION"), &[])
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

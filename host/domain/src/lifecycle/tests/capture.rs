@@ -44,7 +44,7 @@ fn a_capture_in_vain_is_repeated_with_growing_pauses() {
     let mut pauses = Vec::new();
     for _ in 0..10 {
         shop.claim(1, ClaimPurpose::Capture).unwrap();
-        shop.silent(1, Wish::Finish, false);
+        shop.silent(1, QueryPurpose::Capture, false);
         let ready = shop.attempt(1).hold_until.unwrap();
         pauses.push(ready.since(shop.now).as_secs());
         shop.now = ready;

@@ -179,7 +179,7 @@ fn a_decision_lapses_after_five_questions_without_an_answer() {
     let mut shop = capturing();
     for round in 1..=5 {
         assert_eq!(shop.decided(), DecisionState::Waiting, "{round}");
-        shop.silent(1, Wish::Finish, false);
+        shop.silent(1, QueryPurpose::Capture, false);
         shop.now = shop.attempt(1).hold_until.unwrap();
         if round < 5 {
             assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
@@ -194,7 +194,7 @@ fn a_decision_lapses_after_five_questions_without_an_answer() {
     // An answer in between starts the count anew.
     let mut shop = capturing();
     for round in 0..8 {
-        shop.silent(1, Wish::Finish, false);
+        shop.silent(1, QueryPurpose::Capture, false);
         if round % 4 == 3 {
             shop.hear(1, report(VendorStatus::Processing), Via::Query);
         }
@@ -206,13 +206,13 @@ fn a_decision_lapses_after_five_questions_without_an_answer() {
 fn an_approval_that_the_vendor_forgets_lapses_and_a_decline_goes_through() {
     let mut shop = capturing();
     for _ in 0..5 {
-        shop.silent(1, Wish::Finish, true);
+        shop.silent(1, QueryPurpose::Capture, true);
     }
     assert_eq!(shop.decided(), DecisionState::Lapsed);
     shop.decline().unwrap();
     assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
     shop.claim(1, ClaimPurpose::Close).unwrap();
-    shop.silent(1, Wish::Close, true);
+    shop.silent(1, QueryPurpose::Cancel, true);
     assert_eq!(
         (shop.status(), shop.state(1), shop.decided()),
         (Status::Failed, AttemptState::Closed, DecisionState::Done)
@@ -269,7 +269,7 @@ fn a_refused_capture_can_be_vouched_for_and_its_money_is_still_looked_for() {
 #[test]
 fn a_vouched_approval_replaces_one_that_waits_and_captures_where_it_still_can() {
     let mut shop = capturing();
-    shop.silent(1, Wish::Finish, false);
+    shop.silent(1, QueryPurpose::Capture, false);
     shop.vouch(None).unwrap();
     assert_eq!(shop.status(), Status::Completed);
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);

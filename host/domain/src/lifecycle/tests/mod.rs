@@ -27,7 +27,9 @@ use crate::payment::{
     CheckoutMode, DecisionState, NewPayment, Origin, Payment, Request, Resolution, ReviewCause,
     Settlement, Status,
 };
-use crate::provider::{Action, Particulars, Payer, Report, VendorSettlement, VendorStatus, Wish};
+use crate::provider::{
+    Action, Particulars, Payer, QueryPurpose, Report, VendorSettlement, VendorStatus,
+};
 use crate::secret::Secret;
 use crate::time::Time;
 use crate::work::WorkKind;
@@ -235,13 +237,13 @@ impl Shop {
     /// The question that a worker would ask of an attempt now.
     pub(super) fn asked(&self, number: u8) -> Asked {
         let attempt = self.aggregate.attempt(id(number));
-        let wish = attempt.map_or(Wish::Look, |attempt| match attempt.state {
-            AttemptState::Capturing => Wish::Finish,
-            _ if attempt.closing => Wish::Close,
-            _ => Wish::Look,
+        let purpose = attempt.map_or(QueryPurpose::Sync, |attempt| match attempt.state {
+            AttemptState::Capturing => QueryPurpose::Capture,
+            _ if attempt.closing => QueryPurpose::Cancel,
+            _ => QueryPurpose::Sync,
         });
         Asked {
-            wish,
+            purpose,
             notices: attempt.map_or(0, |attempt| attempt.notices),
         }
     }
@@ -259,13 +261,13 @@ impl Shop {
         })
     }
 
-    pub(super) fn silent(&mut self, number: u8, wish: Wish, absent: bool) -> Outcome {
+    pub(super) fn silent(&mut self, number: u8, purpose: QueryPurpose, absent: bool) -> Outcome {
         let notices = self.asked(number).notices;
         self.step(Step::QueryFailed {
             attempt: id(number),
-            asked: Asked { wish, notices },
+            asked: Asked { purpose, notices },
             absent,
-            scheduled: wish == Wish::Look,
+            scheduled: purpose == QueryPurpose::Sync,
         })
     }
 

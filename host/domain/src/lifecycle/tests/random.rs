@@ -9,7 +9,7 @@ use super::*;
 /// Something that can happen, drawn at random; attempts are counted from 1.
 #[derive(Clone, Debug)]
 enum Event {
-    Open(bool),
+    Open,
     Started(u8, u8, bool),
     Claim(u8, u8),
     News(u8, u8, u8, u64, u64, bool, u8),
@@ -30,10 +30,10 @@ fn event() -> impl Strategy<Value = Event> {
         ]
     };
     prop_oneof![
-        4 => any::<bool>().prop_map(Event::Open),
+        4 => Just(Event::Open),
         4 => (attempt(), 0..5_u8, any::<bool>()).prop_map(|(a, b, c)| Event::Started(a, b, c)),
         3 => (attempt(), 0..3_u8).prop_map(|(a, b)| Event::Claim(a, b)),
-        10 => (attempt(), 0..9_u8, 0..3_u8, 0..3_u64, 0..8_u64, any::<bool>(), 0..3_u8)
+        10 => (attempt(), 0..10_u8, 0..3_u8, 0..3_u64, 0..8_u64, any::<bool>(), 0..3_u8)
             .prop_map(|(a, b, c, d, e, f, g)| Event::News(a, b, c, d, e, f, g)),
         3 => (attempt(), 0..3_u8, any::<bool>(), any::<bool>())
             .prop_map(|(a, b, c, d)| Event::Silence(a, b, c, d)),
@@ -55,6 +55,7 @@ fn status(number: u8) -> VendorStatus {
         VendorStatus::Failed,
         VendorStatus::Cancelled,
         VendorStatus::Expired,
+        VendorStatus::Overpaid,
     ][usize::from(number)]
 }
 
@@ -68,21 +69,16 @@ fn shifted(time: Time, by: i64) -> Time {
 }
 
 impl Shop {
-    fn next_choice(&self, crypto: bool) -> Box<Choice> {
+    fn next_choice(&self) -> Box<Choice> {
         let number = u8::try_from(self.aggregate.attempts.len() + 1).unwrap();
-        let method = if crypto {
-            MethodId::Crypto
-        } else {
-            MethodId::Ideal
-        };
-        Box::new(choice(number, method, self.now))
+        Box::new(choice(number, MethodId::Ideal, self.now))
     }
 
     /// The step of an event.
     fn step_of(&self, event: &Event) -> Option<Step> {
         let until = self.now.after(LEASE);
         Some(match *event {
-            Event::Open(crypto) => Step::Open(self.next_choice(crypto)),
+            Event::Open => Step::Open(self.next_choice()),
             Event::Started(attempt, how, next) => Step::Started {
                 attempt: id(attempt),
                 result: match how {
@@ -91,7 +87,7 @@ impl Shop {
                     3 => StartResult::Unavailable("down".into()),
                     _ => StartResult::Uncertain("time-out".into()),
                 },
-                next: next.then(|| self.next_choice(false)),
+                next: next.then(|| self.next_choice()),
             },
             Event::Claim(attempt, purpose) => Step::Claim {
                 attempt: id(attempt),
@@ -112,7 +108,7 @@ impl Shop {
                         VendorSettlement::Failed,
                     ][usize::from(settlement)],
                     received: match (status(said), amount) {
-                        (VendorStatus::Completed, 0 | 1) => DUE,
+                        (VendorStatus::Completed | VendorStatus::Overpaid, 0 | 1) => DUE,
                         (_, 0 | 1) => Minor(0),
                         _ => Minor(DUE.0 + 5),
                     },
@@ -122,10 +118,14 @@ impl Shop {
                 },
                 via: [Via::Callback, Via::Return, Via::Query][usize::from(way)],
             },
-            Event::Silence(attempt, wish, absent, scheduled) => Step::QueryFailed {
+            Event::Silence(attempt, purpose, absent, scheduled) => Step::QueryFailed {
                 attempt: id(attempt),
                 asked: Asked {
-                    wish: [Wish::Finish, Wish::Look, Wish::Close][usize::from(wish)],
+                    purpose: [
+                        QueryPurpose::Capture,
+                        QueryPurpose::Sync,
+                        QueryPurpose::Cancel,
+                    ][usize::from(purpose)],
                     ..self.asked(attempt)
                 },
                 absent,
@@ -158,27 +158,31 @@ impl Shop {
     /// Does a next_action as a worker does, and hands the vendor's answer in.
     fn work_on(&mut self, next_action: NextAction, answer: Option<VendorStatus>) {
         let until = self.now.after(LEASE);
-        let (attempt, wish, purpose) = match next_action {
+        let (attempt, purpose, claimed) = match next_action {
             NextAction::Expire => {
                 self.checked(Step::Act(Act::Expire))
                     .expect("expiry was due");
                 return;
             }
-            NextAction::Look(attempt) => (attempt, Wish::Look, None),
-            NextAction::Capture(attempt) => (attempt, Wish::Finish, Some(ClaimPurpose::Capture)),
-            NextAction::Close(attempt) => (attempt, Wish::Close, Some(ClaimPurpose::Close)),
+            NextAction::Look(attempt) => (attempt, QueryPurpose::Sync, None),
+            NextAction::Capture(attempt) => {
+                (attempt, QueryPurpose::Capture, Some(ClaimPurpose::Capture))
+            }
+            NextAction::Close(attempt) => {
+                (attempt, QueryPurpose::Cancel, Some(ClaimPurpose::Close))
+            }
         };
-        if let Some(purpose) = purpose {
+        if let Some(claimed) = claimed {
             let claim = Step::Claim {
                 attempt,
-                purpose,
+                purpose: claimed,
                 until,
             };
             self.checked(claim)
                 .expect("a next_action that cannot be claimed");
         }
         let notices = self.aggregate.attempt(attempt).unwrap().notices;
-        let asked = Asked { wish, notices };
+        let asked = Asked { purpose, notices };
         let step = match answer {
             Some(said) => Step::Report {
                 attempt,
@@ -190,7 +194,7 @@ impl Shop {
                 attempt,
                 asked,
                 absent: false,
-                scheduled: wish == Wish::Look,
+                scheduled: purpose == QueryPurpose::Sync,
             },
         };
         self.checked(step).expect("an answer to our own question");

@@ -203,27 +203,24 @@ fn an_approval_over_a_wrong_amount_is_not_captured() {
 }
 
 #[test]
-fn crypto_over_the_invoice_completes_with_its_excess_listed_and_below_it_does_not() {
-    let crypto = || {
-        let mut shop = Shop::new();
-        let choice = choice(1, MethodId::Crypto, shop.now);
-        shop.step(Step::Open(Box::new(choice)));
-        shop.result(1, redirect());
-        shop
+fn overpaid_over_the_invoice_completes_with_its_excess_listed_and_below_it_does_not() {
+    let received = |amount, currency| Report {
+        status: VendorStatus::Overpaid,
+        ..received(amount, currency)
     };
-    let mut shop = crypto();
+    let mut shop = Shop::started();
     shop.hear(1, received(DUE.0 + 7, "EUR"), Via::Callback);
     assert_eq!(shop.status(), Status::Completed);
     assert_eq!(shop.work, [(WorkKind::Excess, id(1), Minor(7))]);
     shop.hear(1, received(DUE.0 + 9, "EUR"), Via::Callback);
     assert_eq!(shop.work, [(WorkKind::Excess, id(1), Minor(9))]);
     for (amount, currency) in [(DUE.0 - 1, "EUR"), (DUE.0 + 7, "USD")] {
-        let mut shop = crypto();
+        let mut shop = Shop::started();
         shop.hear(1, received(amount, currency), Via::Callback);
         assert_eq!(shop.status(), Status::Review);
     }
     // Partly paid when its time passed: the money is kept in sight.
-    let mut shop = crypto();
+    let mut shop = Shop::started();
     let partly = Report {
         status: VendorStatus::Expired,
         ..received(5, "EUR")

@@ -19,15 +19,15 @@ fn live_in_silence_until(shop: &mut Shop, end: Time) {
         shop.now = shop.now.max(due);
         match shop.next_action().expect("due, and nothing to do") {
             NextAction::Look(_) => {
-                shop.silent(1, Wish::Look, false);
+                shop.silent(1, QueryPurpose::Sync, false);
             }
             NextAction::Capture(_) => {
                 shop.claim(1, ClaimPurpose::Capture).unwrap();
-                shop.silent(1, Wish::Finish, false);
+                shop.silent(1, QueryPurpose::Capture, false);
             }
             NextAction::Close(_) => {
                 shop.claim(1, ClaimPurpose::Close).unwrap();
-                shop.silent(1, Wish::Close, false);
+                shop.silent(1, QueryPurpose::Cancel, false);
             }
             NextAction::Expire => {
                 shop.act(Act::Expire).unwrap();
@@ -145,10 +145,10 @@ fn an_outage_of_half_an_hour_sends_nothing_to_review() {
         match shop.next_action().unwrap() {
             NextAction::Capture(_) => {
                 shop.claim(1, ClaimPurpose::Capture).unwrap();
-                shop.silent(1, Wish::Finish, false);
+                shop.silent(1, QueryPurpose::Capture, false);
             }
             NextAction::Look(_) => {
-                shop.silent(1, Wish::Look, false);
+                shop.silent(1, QueryPurpose::Sync, false);
             }
             other => panic!("{other:?}"),
         }
@@ -305,11 +305,11 @@ fn a_payment_unknown_to_the_vendor_is_over_only_when_no_request_can_be_under_way
     shop.result(1, StartResult::Uncertain("time-out".into()));
     shop.pass(Duration::from_secs(30));
     assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
-    shop.silent(1, Wish::Look, true);
+    shop.silent(1, QueryPurpose::Sync, true);
     assert_eq!(shop.state(1), AttemptState::Unknown, "too early to believe");
     assert_eq!(shop.aggregate.due_at(), Some(START.after(MINUTE * 2)));
     shop.now = START.after(MINUTE * 2);
-    shop.silent(1, Wish::Look, true);
+    shop.silent(1, QueryPurpose::Sync, true);
     assert_eq!(
         (shop.status(), shop.state(1)),
         (Status::Created, AttemptState::Unavailable)
@@ -321,7 +321,7 @@ fn a_vendor_that_forgets_what_it_had_approved_is_not_believed() {
     let mut shop = Shop::started();
     shop.callback(1, VendorStatus::Processing);
     shop.pass(HOUR);
-    shop.silent(1, Wish::Look, true);
+    shop.silent(1, QueryPurpose::Sync, true);
     assert_eq!(
         (shop.status(), shop.state(1)),
         (Status::Processing, AttemptState::Processing)
@@ -336,13 +336,13 @@ fn a_notice_brings_the_question_forward_and_does_not_use_up_the_schedule() {
         at: START,
     });
     assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
-    shop.silent(1, Wish::Look, false);
+    shop.silent(1, QueryPurpose::Sync, false);
     assert_eq!(shop.next_action(), None);
     assert_eq!(shop.attempt(1).queries, 0);
     // Asked with growing pauses until the schedule's own turn.
     while shop.attempt(1).queries == 0 {
         shop.now = shop.aggregate.due_at().unwrap();
-        shop.silent(1, Wish::Look, false);
+        shop.silent(1, QueryPurpose::Sync, false);
     }
     assert_eq!(shop.now, turn(0));
     shop.step(Step::AskAt {
@@ -383,7 +383,7 @@ fn an_attempt_that_the_vendor_knew_and_forgot_ends_before_a_person() {
     let mut shop = Shop::started();
     shop.callback(1, VendorStatus::Pending);
     shop.pass(MINUTE * 5);
-    shop.silent(1, Wish::Look, true);
+    shop.silent(1, QueryPurpose::Sync, true);
     assert_eq!(shop.status(), Status::Pending, "it proves nothing");
     while shop.status() == Status::Pending {
         assert!(live_in_silence_once(&mut shop) < START.after(DAY * 3));
@@ -394,7 +394,7 @@ fn an_attempt_that_the_vendor_knew_and_forgot_ends_before_a_person() {
         shop.now = shop.now.max(shop.aggregate.due_at().unwrap()).after(MINUTE);
     }
     shop.claim(1, ClaimPurpose::Close).unwrap();
-    shop.silent(1, Wish::Close, true);
+    shop.silent(1, QueryPurpose::Cancel, true);
     assert_eq!(shop.status(), Status::Failed);
 }
 
@@ -412,7 +412,7 @@ fn a_payer_who_takes_long_to_answer_questions_keeps_the_attempt() {
     );
     while shop.now < START.after(MINUTE * 50) {
         shop.now = shop.now.max(shop.aggregate.due_at().unwrap());
-        shop.silent(1, Wish::Look, true);
+        shop.silent(1, QueryPurpose::Sync, true);
         assert_eq!(
             (shop.status(), shop.state(1)),
             (Status::Pending, AttemptState::Open)
@@ -420,6 +420,6 @@ fn a_payer_who_takes_long_to_answer_questions_keeps_the_attempt() {
     }
     shop.now = START.after(HOUR);
     shop.claim(1, ClaimPurpose::Close).unwrap();
-    shop.silent(1, Wish::Close, true);
+    shop.silent(1, QueryPurpose::Cancel, true);
     assert_eq!(shop.status(), Status::Created);
 }

@@ -19,8 +19,8 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Rate};
 use kassette_domain::policy::{Policy, RateLimit};
 use kassette_domain::provider::{
-    Acknowledged, AttemptFacts, Condition, Incoming, ProviderDescription, QueryFailure, Refused,
-    Report, StartFailure, Started,
+    AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, ProviderDescription,
+    QueryFailure, Report, StartFailure, Started,
 };
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::{AdjustableClock, Clock as _};
@@ -102,17 +102,17 @@ impl Provider for Reader {
     fn callback<'a>(
         &'a self,
         _: &'a Access,
-        incoming: &'a Incoming,
-    ) -> Calling<'a, Result<Result<Acknowledged, Refused>, CallError>> {
+        incoming: &'a CallbackRequest,
+    ) -> Calling<'a, Result<Result<CallbackReply, CallbackFailure>, CallError>> {
         let read = match incoming.body.as_slice() {
-            b"genuine" => Ok(Acknowledged {
+            b"genuine" => Ok(CallbackReply {
                 proved: true,
                 notices: vec![],
                 status: 200,
                 media_type: "text/plain".into(),
                 body: "[accepted]".into(),
             }),
-            _ => Err(Refused::Forged("another body".into())),
+            _ => Err(CallbackFailure::Forged("another body".into())),
         };
         Box::pin(async move { Ok(read) })
     }

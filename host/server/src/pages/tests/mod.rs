@@ -15,6 +15,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::order::OrderId;
 use kassette_domain::payment::{CheckoutMode, Status};
 use kassette_domain::provider::{Action, Instructions, Question, QuestionKind};
+use kassette_domain::routing::MethodDescription;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_gateway::checkout::{CheckoutView, ReturnView};
@@ -25,7 +26,7 @@ use tower::ServiceExt as _;
 
 use super::backend::{Backend, BoxFuture};
 use super::fixtures::{
-    self, BACK, EMAIL, INVITATION_TOKEN, NOW, RETURN_TOKEN, TOKEN, attempt, view,
+    self, BACK, EMAIL, INVITATION_TOKEN, NOW, RETURN_TOKEN, TOKEN, attempt, offer, view,
 };
 use super::{PagesState, router};
 use crate::proxies::Proxies;
@@ -157,8 +158,8 @@ impl Backend for OnePayment {
         Box::pin(async move { Ok(self.answered(token, Some(DelegationStatus::Declined))) })
     }
 
-    fn label(&self, _method: MethodId) -> Option<String> {
-        None
+    fn method(&self, method: MethodId) -> Option<Arc<MethodDescription>> {
+        Some(offer(method, "iDEAL", None).description)
     }
 
     fn provider_name(&self, _account: &AccountId) -> Option<String> {

@@ -19,6 +19,18 @@ async fn the_choice_names_methods_providers_and_notes() {
 }
 
 #[tokio::test]
+async fn a_method_is_shown_in_the_pages_language_with_its_own_drawing() {
+    let shop = shop(view(Status::Created, vec![]));
+    let english = shop.checkout().await;
+    english.omits("übersetzt");
+    english.says(r#"<path d="M4 12h16"/><path d="M4 12h1z" fill="currentColor" stroke="none"/>"#);
+    let german = Request::get(format!("/checkout/{TOKEN}")).header("accept-language", "de");
+    let german = shop.send(german.body(Body::empty()).unwrap()).await;
+    german.says("iDEAL | Wero, übersetzt");
+    german.says("Bestätigen Sie &#60;dort&#62;.");
+}
+
+#[tokio::test]
 async fn a_live_payment_carries_no_test_banner() {
     let mut live = view(Status::Created, vec![]);
     live.aggregate.payment.environment = Environment::Live;
@@ -31,7 +43,7 @@ async fn what_others_wrote_is_escaped() {
     let evil = r#""><script>alert(1)</script>'&"#;
     Arc::make_mut(&mut hostile.merchant).name = evil.into();
     hostile.aggregate.payment.order_id = OrderId::parse(evil).unwrap();
-    hostile.offers[0].label = evil.into();
+    Arc::make_mut(&mut hostile.offers[0].description).label = evil.into();
     hostile.offers[0].providers[0].name = evil.into();
     hostile.offers[0].providers[0].verification_note = Some(evil.into());
     hostile.offers[0].providers[0].verification_url = Some("javascript:alert(1)".into());

@@ -4,7 +4,8 @@ use kassette_domain::id::AccountId;
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::routing::{
-    Availability, Candidate, Context, Ground, MAX_CANDIDATES, MethodDescription, Refusal, Verdict,
+    Availability, Candidate, Context, Ground, MAX_CANDIDATES, MethodDescription, PathData, Refusal,
+    Shape, Translation, Verdict,
 };
 use wasmtime::component::{ComponentType, Lower};
 
@@ -12,7 +13,14 @@ use super::bindings::method::exports::kassette::plugin::routing as wit;
 use super::bounds::{self, DETAIL};
 use crate::error::CallError;
 
-pub(crate) type Description = wit::Method;
+/// The contract's limits on what payers read and see of a method: translations, bytes of a note, shapes of
+/// an icon, bytes of all of them.
+const TRANSLATIONS: usize = 64;
+const NOTE: usize = 160;
+const SHAPES: usize = 16;
+const ICON: usize = 4 << 10;
+
+pub(crate) type Description = wit::Description;
 pub(crate) type Answer = Result<Vec<wit::Verdict>, wit::Refusal>;
 
 /// The question. The generated record of that name owns its texts; this one has them lowered from
@@ -132,7 +140,7 @@ fn refusal(refusal: wit::Refusal) -> Result<Refusal, CallError> {
 /// What the module says it is, but for its id, which the loader compares with the slot.
 pub(crate) fn description(
     id: MethodId,
-    method: wit::Method,
+    method: Description,
 ) -> Result<MethodDescription, CallError> {
     Ok(MethodDescription {
         id,
@@ -141,5 +149,91 @@ pub(crate) fn description(
         currencies: bounds::currencies(&method.currencies)?.ok_or(CallError::BadReply(
             "none of the currencies can be an invoice's",
         ))?,
+        translations: translations(method.translations)?,
+        icon: icon(method.icon)?,
     })
+}
+
+fn translations(said: Vec<wit::Translation>) -> Result<Vec<Translation>, CallError> {
+    let said = bounds::at_most(said, TRANSLATIONS, "too many translations")?;
+    let mut known: Vec<Translation> = Vec::with_capacity(said.len());
+    for translation in said {
+        let language = translation.language;
+        let tags = |known: &Translation| known.language.eq_ignore_ascii_case(&language);
+        if !bounds::is_language(&language) || known.iter().any(tags) {
+            return bounds::bad_reply(
+                "a translation's language is no tag of BCP 47, or named twice",
+            );
+        }
+        let note = translation
+            .note
+            .map(|note| bounds::within(note, NOTE, "a translation's note is over 160 bytes"));
+        known.push(Translation {
+            label: bounds::label(translation.label)?,
+            note: note.transpose()?,
+            language,
+        });
+    }
+    Ok(known)
+}
+
+fn icon(shapes: Vec<wit::Shape>) -> Result<Vec<Shape>, CallError> {
+    let shapes = bounds::at_most(shapes, SHAPES, "the icon has too many shapes")?;
+    let data = |shape: &wit::Shape| match shape {
+        wit::Shape::Line(data) | wit::Shape::Area(data) => data.len(),
+    };
+    if shapes.iter().map(data).sum::<usize>() > ICON {
+        return bounds::bad_reply("the icon is over 4 KiB");
+    }
+    let path = |data| {
+        PathData::parse(data).ok_or(CallError::BadReply(
+            "a shape of the icon is no data of an SVG path",
+        ))
+    };
+    let shape = |shape| match shape {
+        wit::Shape::Line(data) => path(data).map(Shape::Line),
+        wit::Shape::Area(data) => path(data).map(Shape::Area),
+    };
+    shapes.into_iter().map(shape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(language: &str, label: &str) -> wit::Translation {
+        wit::Translation {
+            language: language.into(),
+            label: label.into(),
+            note: None,
+        }
+    }
+
+    #[test]
+    fn a_language_is_translated_once_and_by_its_tag() {
+        let good = vec![said("de", "Karte"), said("pt-BR", "Cartão")];
+        assert_eq!(translations(good).unwrap().len(), 2);
+        for wrong in ["", "d", "de_AT", "de AT", "-de", "de-"] {
+            assert!(translations(vec![said(wrong, "Karte")]).is_err(), "{wrong}");
+        }
+        let twice = vec![said("de", "Karte"), said("DE", "Karte")];
+        assert!(translations(twice).is_err());
+        assert!(translations(vec![said("de", " ")]).is_err());
+        let long = wit::Translation {
+            note: Some("n".repeat(NOTE + 1)),
+            ..said("de", "Karte")
+        };
+        assert!(translations(vec![long]).is_err());
+    }
+
+    #[test]
+    fn an_icon_holds_paths_alone_of_a_bounded_size() {
+        let line = |data: &str| vec![wit::Shape::Line(data.into())];
+        assert!(icon(line("M3 9.5 12 4l9 5.5zm2.5-1e1,4")).is_ok());
+        for wrong in ["", "5 5", "M1 1\"/><script>", "M1 1&quot;", "Murl(x)"] {
+            assert!(icon(line(wrong)).is_err(), "{wrong}");
+        }
+        assert!(icon(line(&format!("M{}", "1".repeat(ICON)))).is_err());
+        assert!(icon(vec![wit::Shape::Area("M1 1".into()); SHAPES + 1]).is_err());
+    }
 }

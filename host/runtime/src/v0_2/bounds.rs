@@ -83,6 +83,19 @@ pub(super) fn is_currency(code: &str) -> bool {
     code.len() == 3 && code.bytes().all(|b| b.is_ascii_uppercase())
 }
 
+/// A tag of BCP 47 by its form: parts of one to eight letters and digits, the first of two or three
+/// letters, with hyphens between them.
+pub(super) fn is_language(tag: &str) -> bool {
+    let mut parts = tag.split('-');
+    let first = parts.next().unwrap_or_default();
+    (2..=3).contains(&first.len())
+        && first.bytes().all(|b| b.is_ascii_alphabetic())
+        && tag.len() <= 35
+        && parts.all(|part| {
+            (1..=8).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_alphanumeric())
+        })
+}
+
 /// Lower-case letters, digits and single hyphens, beginning with a letter; at most 64 bytes.
 pub(super) fn is_kebab(name: &str) -> bool {
     name.len() <= 64

@@ -4,10 +4,10 @@ use kassette_domain::id::AttemptId;
 use kassette_domain::key::Environment;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Account, Acknowledged, Action, AttemptFacts, Condition, Dispute, DisputeState, Incoming,
-    Instructions, Notice, Open, Particulars, ProviderRefund, QueryFailure, Question, QuestionKind,
-    RefundState, Refused, Report, StartFailure, Started, Subject, VendorSettlement, VendorStatus,
-    Verb, Wish,
+    Account, Action, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition,
+    Dispute, DisputeState, Instructions, Notice, Open, Particulars, ProviderRefund, QueryFailure,
+    QueryPurpose, Question, QuestionKind, RefundState, Report, StartFailure, Started, Subject,
+    VendorSettlement, VendorStatus, Verb,
 };
 use kassette_domain::time::Time;
 
@@ -99,8 +99,8 @@ pub(crate) fn attempt(facts: &AttemptFacts) -> wit::Attempt {
     }
 }
 
-pub(crate) fn incoming(incoming: &Incoming) -> wit::Incoming {
-    wit::Incoming {
+pub(crate) fn incoming(incoming: &CallbackRequest) -> wit::CallbackRequest {
+    wit::CallbackRequest {
         verb: verb_to(incoming.verb),
         path: incoming.path.clone(),
         query: incoming.query.clone(),
@@ -109,11 +109,11 @@ pub(crate) fn incoming(incoming: &Incoming) -> wit::Incoming {
     }
 }
 
-pub(crate) fn wish(wish: Wish) -> wit::Wish {
-    match wish {
-        Wish::Finish => wit::Wish::Finish,
-        Wish::Look => wit::Wish::Look,
-        Wish::Close => wit::Wish::Close,
+pub(crate) fn purpose(purpose: QueryPurpose) -> wit::QueryPurpose {
+    match purpose {
+        QueryPurpose::Capture => wit::QueryPurpose::Capture,
+        QueryPurpose::Sync => wit::QueryPurpose::Sync,
+        QueryPurpose::Cancel => wit::QueryPurpose::Cancel,
     }
 }
 
@@ -141,17 +141,21 @@ pub(crate) fn verb_from(verb: wit_http::Verb) -> Verb {
 
 /// The answer of `start`, every text and link checked.
 pub(crate) fn started(
-    answer: Result<wit::Started, wit::Failure>,
+    answer: Result<wit::Started, wit::StartFailure>,
     pages: AllowedPages<'_>,
 ) -> Result<Result<Started, StartFailure>, CallError> {
     Ok(match answer {
         Ok(wit::Started::Open(open)) => Ok(Started::Open(self::open(open, pages)?)),
         Ok(wit::Started::Ask(questions)) => Ok(Started::Ask(self::questions(questions)?)),
-        Err(wit::Failure::Unavailable(why)) => {
+        Err(wit::StartFailure::Unavailable(why)) => {
             Err(StartFailure::Unavailable(text::cut(&why, DETAIL)))
         }
-        Err(wit::Failure::Declined(why)) => Err(StartFailure::Declined(text::cut(&why, DETAIL))),
-        Err(wit::Failure::Uncertain(why)) => Err(StartFailure::Uncertain(text::cut(&why, DETAIL))),
+        Err(wit::StartFailure::Declined(why)) => {
+            Err(StartFailure::Declined(text::cut(&why, DETAIL)))
+        }
+        Err(wit::StartFailure::Uncertain(why)) => {
+            Err(StartFailure::Uncertain(text::cut(&why, DETAIL)))
+        }
     })
 }
 
@@ -219,12 +223,12 @@ fn question(question: wit::Question) -> Result<Question, CallError> {
         return bad_reply("a question's name is not kebab-case");
     }
     let kind = match question.kind {
-        wit::Kind::Text => QuestionKind::Text,
-        wit::Kind::Email => QuestionKind::Email,
-        wit::Kind::Phone => QuestionKind::Phone,
-        wit::Kind::GivenName => QuestionKind::GivenName,
-        wit::Kind::FamilyName => QuestionKind::FamilyName,
-        wit::Kind::Choice => QuestionKind::Choice,
+        wit::QuestionKind::Text => QuestionKind::Text,
+        wit::QuestionKind::Email => QuestionKind::Email,
+        wit::QuestionKind::Phone => QuestionKind::Phone,
+        wit::QuestionKind::GivenName => QuestionKind::GivenName,
+        wit::QuestionKind::FamilyName => QuestionKind::FamilyName,
+        wit::QuestionKind::Choice => QuestionKind::Choice,
     };
     if kind == QuestionKind::Choice && question.choices.is_empty() {
         return bad_reply("a choice has no choices");
@@ -267,6 +271,7 @@ pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
         wit::Status::VerificationPending => VendorStatus::VerificationPending,
         wit::Status::Review => VendorStatus::Review,
         wit::Status::Completed => VendorStatus::Completed,
+        wit::Status::Overpaid => VendorStatus::Overpaid,
         wit::Status::Declined => VendorStatus::Declined,
         wit::Status::Failed => VendorStatus::Failed,
         wit::Status::Cancelled => VendorStatus::Cancelled,
@@ -280,7 +285,8 @@ pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
     if !bounds::is_currency(&report.received.currency) {
         return bad_reply("a report's currency is not three capital letters");
     }
-    if status == VendorStatus::Completed && report.received.amount == 0 {
+    let taken = matches!(status, VendorStatus::Completed | VendorStatus::Overpaid);
+    if taken && report.received.amount == 0 {
         return bad_reply("a capture is reported without an amount");
     }
     Ok(Report {
@@ -374,16 +380,20 @@ pub(crate) fn queried(
 
 /// The answer of `callback`.
 pub(crate) fn acknowledged(
-    answer: Result<wit::Acknowledged, wit::Refused>,
+    answer: Result<wit::CallbackReply, wit::CallbackFailure>,
     proved: bool,
-) -> Result<Result<Acknowledged, Refused>, CallError> {
+) -> Result<Result<CallbackReply, CallbackFailure>, CallError> {
     let answer = match answer {
         Ok(answer) => answer,
-        Err(wit::Refused::Forged(why)) => return Ok(Err(Refused::Forged(text::cut(&why, DETAIL)))),
-        Err(wit::Refused::Malformed(why)) => {
-            return Ok(Err(Refused::Malformed(text::cut(&why, DETAIL))));
+        Err(wit::CallbackFailure::Forged(why)) => {
+            return Ok(Err(CallbackFailure::Forged(text::cut(&why, DETAIL))));
         }
-        Err(wit::Refused::Later(why)) => return Ok(Err(Refused::Later(text::cut(&why, DETAIL)))),
+        Err(wit::CallbackFailure::Malformed(why)) => {
+            return Ok(Err(CallbackFailure::Malformed(text::cut(&why, DETAIL))));
+        }
+        Err(wit::CallbackFailure::Later(why)) => {
+            return Ok(Err(CallbackFailure::Later(text::cut(&why, DETAIL))));
+        }
     };
     if !(200..=599).contains(&answer.status) {
         return bad_reply("the status of a callback's answer is not 200-599");
@@ -412,7 +422,7 @@ pub(crate) fn acknowledged(
         .filter_map(notice)
         .collect::<Result<_, _>>()?;
     let (status, media_type, body) = (answer.status, answer.media_type, answer.body);
-    Ok(Ok(Acknowledged {
+    Ok(Ok(CallbackReply {
         proved,
         notices,
         status,

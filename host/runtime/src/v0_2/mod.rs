@@ -1,4 +1,4 @@
-//! Version 0.1 of the contract: generated bindings, and the conversions to and from the domain.
+//! Version 0.2 of the contract: generated bindings, and the conversions to and from the domain.
 //!
 //! A later version of the contract gets a folder beside this one; the rest of the crate speaks the
 //! domain's words only.
@@ -10,7 +10,7 @@ pub(crate) mod provider;
 pub(crate) mod routing;
 
 /// The contract's version, as names of interfaces carry it.
-pub(crate) const VERSION: &str = "0.1.0";
+pub(crate) const VERSION: &str = "0.2.0";
 
 /// Generated from `wit/`. The two worlds are bound apart because one waits and the other must not.
 pub(crate) mod bindings {
