@@ -48,7 +48,7 @@ pub enum AttemptState {
     Processing,
     /// Paid, waiting for proof.
     VerificationPending,
-    /// The provider has somebody look.
+    /// The vendor holds it until a person has looked.
     Review,
     /// The payment's money is taken.
     Captured,
@@ -157,7 +157,7 @@ pub struct Attempt {
     pub uncertain: bool,
     /// The vendor's last word.
     pub vendor: Option<VendorFacts>,
-    /// Somebody is talking to the vendor about it until then.
+    /// Until when a task has it claimed, to call the vendor.
     pub busy_until: Option<Time>,
     /// When the vendor is asked next.
     pub next_query: Option<Time>,
@@ -179,7 +179,7 @@ pub struct Attempt {
     pub retries: u8,
     /// Until when a start of it may have been under way.
     pub last_sent: Time,
-    /// Whether it was claimed to be closed: then its end is nobody's decline.
+    /// Whether it was claimed to be closed: then its end is not a decline.
     pub closing: bool,
     /// What went back of its money.
     pub returns: Returns,
@@ -204,7 +204,7 @@ impl Attempt {
         self.references.first().map(String::as_str)
     }
 
-    /// Whether somebody is talking to the vendor about it now.
+    /// Whether a task has it claimed now.
     pub fn is_busy(&self, now: Time) -> bool {
         self.busy_until.is_some_and(|until| now < until)
     }

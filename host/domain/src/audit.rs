@@ -194,8 +194,8 @@ impl Chain {
         }
     }
 
-    /// The last line's number and hash: whoever keeps them elsewhere can prove later that nothing up
-    /// to there was written anew.
+    /// The last line's number and hash: an operator who keeps them elsewhere can prove later that
+    /// nothing up to there was rewritten.
     pub const fn last(&self) -> Option<(u64, [u8; 32])> {
         self.last
     }

@@ -28,7 +28,7 @@ pub struct ConsentCode {
     pub created_at: Time,
     /// From when on it is refused.
     pub expires_at: Time,
-    /// How often somebody came with its beginning and another end.
+    /// How often a visitor presented its beginning with another end.
     pub wrong_tries: u8,
     /// When it was used.
     pub used_at: Option<Time>,

@@ -20,7 +20,7 @@ pub enum DelegationStatus {
     Authorized,
     /// The merchant said no.
     Declined,
-    /// Nobody answered in time.
+    /// The merchant did not answer in time.
     Expired,
     /// It was taken back.
     Revoked,

@@ -15,7 +15,7 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Nobody is paying.
+    /// No attempt is open.
     Created,
     /// An attempt is open.
     Pending,
@@ -302,7 +302,7 @@ pub struct Payment {
     pub settlement: Settlement,
     /// Why it is in review, while it is.
     pub review: Option<ReviewCause>,
-    /// Whether the risk policy wants a person to look, and nobody has yet.
+    /// Whether the risk policy wants a person to look, and no operator has yet.
     pub risk_review: bool,
     /// The last decision of an operator about a review of it.
     pub decision: Option<Box<ReviewDecision>>,
@@ -396,7 +396,7 @@ pub struct Decision {
     pub digest: crate::id::Digest,
     /// `create` or `start`.
     pub purpose: Purpose,
-    /// The account; none where nobody was eligible.
+    /// The account; none where no candidate was eligible.
     pub chosen: Option<crate::id::AccountId>,
     /// A sentence that names the chosen account's id.
     pub explanation: String,

@@ -102,7 +102,7 @@ pub struct AttemptFacts {
     pub return_url: String,
     /// Where it goes after giving up.
     pub cancel_url: String,
-    /// Nobody needs to pay after this.
+    /// The payer need not be able to pay after this.
     pub expires: Time,
     /// What is known of the payer.
     pub payer: Payer,

@@ -88,7 +88,7 @@ impl PathData {
 /// The question: may this payment use this method, and through whom?
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Context {
-    /// Absent while somebody only browses the list.
+    /// Absent where the payer only browses the list.
     pub amount: Option<Minor>,
     /// The invoice currency.
     pub currency: Currency,
@@ -193,7 +193,7 @@ pub type Answer = Result<Vec<Verdict>, Refusal>;
 /// An answer that breaks a hard rule: the method is omitted, the module is at fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Faulty {
-    /// A verdict on somebody who was not asked about.
+    /// A verdict on an account that is no candidate.
     #[error("a verdict names an unknown candidate")]
     Unknown,
     /// Two verdicts on one candidate.

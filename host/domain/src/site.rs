@@ -27,7 +27,7 @@ pub enum BadSite {
     #[error("must be a registrable host name such as shop.example")]
     Name,
     /// A public suffix, under which strangers register names.
-    #[error("is a public suffix, which nobody can own; verify a domain below it")]
+    #[error("is a public suffix, which no merchant can own; verify a domain below it")]
     PublicSuffix,
     /// `?…` or `#…` where only a place is meant.
     #[error("must have no query and no fragment")]

@@ -26,7 +26,7 @@ pub enum WorkKind {
     Unknown,
 }
 
-/// A line of the list, open until somebody marks it done.
+/// A line of the list, open until an operator marks it done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkItem {
     /// Its id.
@@ -47,6 +47,6 @@ pub struct WorkItem {
     pub detail: String,
     /// Since when.
     pub opened_at: Time,
-    /// When somebody marked it done.
+    /// When an operator marked it done.
     pub done_at: Option<Time>,
 }

@@ -53,7 +53,7 @@ impl AdjustableClock {
         Self::default()
     }
 
-    /// Moves the clock forward and wakes everybody who waits for a time.
+    /// Moves the clock forward and wakes every task that waits for a time.
     pub fn advance(&self, by: Duration) {
         let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         self.ahead_ms.fetch_add(millis, Ordering::SeqCst);

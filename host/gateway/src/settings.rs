@@ -102,7 +102,7 @@ impl Default for Webhooks {
 /// Whose payments an account takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merchants {
-    /// Everybody's.
+    /// Every merchant's.
     All,
     /// These merchants'.
     Only(Vec<MerchantId>),

@@ -24,7 +24,7 @@ impl PaymentAggregate {
         let attempt = &mut self.attempts[i];
         match purpose {
             ClaimPurpose::Start => {
-                // Whoever started it before is lost, and with it what came of it.
+                // The task that started it before is lost, and its outcome with it.
                 attempt.uncertain = true;
                 attempt.last_sent = until;
             }
@@ -39,7 +39,7 @@ impl PaymentAggregate {
         Ok(Outcome::Done)
     }
 
-    /// Whether an attempt that is not in hand may be taken for an purpose.
+    /// Whether an attempt that is not in hand may be taken for a purpose.
     fn may_claim(&self, i: usize, purpose: ClaimPurpose, now: Time) -> Result<(), Refusal> {
         let attempt = &self.attempts[i];
         let status = self.payment.status;

@@ -189,7 +189,7 @@ pub enum Refusal {
     /// An attempt is open already.
     #[error("another attempt is open")]
     AttemptOpen(AttemptId),
-    /// Somebody else has the attempt in hand.
+    /// Another task has the attempt in hand.
     #[error("the attempt is in hand until {0}")]
     Busy(Time),
     /// The attempt's state does not allow the step.

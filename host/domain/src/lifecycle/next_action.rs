@@ -86,7 +86,7 @@ impl PaymentAggregate {
         from.map(|from| (from.max(ready(attempt)), NextAction::Close(attempt.id)))
     }
 
-    /// A payment that nobody is paying expires; an open attempt is closed first.
+    /// A payment without an open attempt expires; an open attempt is closed first.
     fn expiry_due(&self) -> Option<(Time, NextAction)> {
         let idle = matches!(self.payment.status, Status::Created | Status::Pending)
             && self.open_attempt().is_none();

@@ -33,12 +33,12 @@ impl Plan {
     }
 }
 
-/// Who is tried next.
+/// Which account is tried next.
 pub(super) enum Next {
     /// This one.
     Choice(Box<Choice>),
-    /// Nobody is left.
-    Nobody,
+    /// No account is left, or none may be tried.
+    None,
     /// The payer has to see this account's note first.
     Ask(AccountId),
 }
@@ -138,8 +138,8 @@ impl Run<'_> {
         }
     }
 
-    /// The next account's attempt, with ids and tokens drawn. `failed` is who could not be used
-    /// before it.
+    /// The next account's attempt, with ids and tokens drawn. `failed` is the one that could not be
+    /// used before it.
     pub(super) fn next(
         &self,
         aggregate: &PaymentAggregate,
@@ -147,17 +147,17 @@ impl Run<'_> {
         failed: Option<&AccountId>,
     ) -> Result<Next, StartError> {
         let Some(account) = plan.rest.front() else {
-            return Ok(Next::Nobody);
+            return Ok(Next::None);
         };
         if self.must_ask(account) {
             return Ok(Next::Ask(account.clone()));
         }
         let configured = self.gateway.configured();
         let Some(slot) = configured.slot(account).cloned() else {
-            return Ok(Next::Nobody);
+            return Ok(Next::None);
         };
         let Some(module) = self.gateway.modules().provider(slot.name()) else {
-            return Ok(Next::Nobody);
+            return Ok(Next::None);
         };
         let why = failed.map_or(String::new(), |failed| {
             format!(" because {failed} could not be used")

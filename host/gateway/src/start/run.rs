@@ -175,7 +175,7 @@ impl<'a> Run<'a> {
         let choice = match self.next(aggregate, &mut plan, None)? {
             Next::Choice(choice) => choice,
             Next::Ask(account) => return Err(StartError::AskAgain(account)),
-            Next::Nobody => return Err(not_available()),
+            Next::None => return Err(not_available()),
         };
         let about = About::Payment(aggregate.payment.id);
         match self.gateway.step(about, Step::Open(choice), None).await? {
@@ -210,7 +210,7 @@ impl<'a> Run<'a> {
             let (next, ask) = match next {
                 Next::Choice(choice) => (Some(choice), None),
                 Next::Ask(account) => (None, Some(account)),
-                Next::Nobody => (None, None),
+                Next::None => (None, None),
             };
             let fallback = next.is_some();
             let (after, outcome) = self.record(id, result, next).await?;
@@ -248,7 +248,7 @@ impl<'a> Run<'a> {
         self.left() > CALL_LEAST + REPEAT_PAUSE
     }
 
-    /// Who is tried next where this one surely created nothing.
+    /// Which account is tried next where this one surely created nothing.
     async fn fallback(
         &self,
         aggregate: &PaymentAggregate,
@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
     ) -> Result<Next, StartError> {
         let surely = matches!(result, StartResult::Unavailable(_)) && !attempt.uncertain;
         if !surely || self.start.provider.is_some() || self.left() < CALL_LEAST {
-            return Ok(Next::Nobody);
+            return Ok(Next::None);
         }
         let mut fresh = match plan.take() {
             Some(plan) => plan,
@@ -266,7 +266,7 @@ impl<'a> Run<'a> {
             None => match self.plan(aggregate).await {
                 Ok(plan) => plan.without(&attempt.account),
                 Err(StartError::Store(fault)) => return Err(fault.into()),
-                Err(_) => return Ok(Next::Nobody),
+                Err(_) => return Ok(Next::None),
             },
         };
         let next = self.next(aggregate, &mut fresh, Some(&attempt.account));

@@ -285,7 +285,7 @@ impl Shop {
             let seen = self.status() == Status::Review || listed.contains(&attempt.id);
             assert!(
                 !taken || own || seen,
-                "money that nobody knows of: {attempt:?}"
+                "money that no person is told of: {attempt:?}"
             );
         }
     }

@@ -51,7 +51,7 @@ fn an_unavailable_provider_hands_over_in_the_same_step_without_a_second_event() 
     assert_eq!(shop.told(EventType::PaymentPending), 1);
     unavailable(&mut shop, 2, None);
     assert_eq!(shop.status(), Status::Created);
-    assert_eq!(shop.events.len(), 1, "the way back is told to nobody");
+    assert_eq!(shop.events.len(), 1, "the way back makes no event");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_close_that_is_not_certain_leaves_the_attempt_open() {
     shop.hear(1, report(VendorStatus::Pending), Via::Query);
     assert_eq!(shop.state(1), AttemptState::Open);
     assert_eq!(shop.open(2), Err(Refusal::AttemptOpen(id(1))));
-    // Whoever held it is done, so it can be tried again.
+    // The task that held it is done, so it can be tried again.
     assert!(shop.claim(1, ClaimPurpose::Close).is_ok());
 }
 

@@ -66,7 +66,7 @@ fn money_on_one_attempt_closes_the_other_that_is_open() {
         (shop.state(1), shop.settlement()),
         (AttemptState::Captured, Settlement::Confirmed)
     );
-    assert!(shop.work.is_empty(), "approved money is nobody's work");
+    assert!(shop.work.is_empty(), "approved money makes no work item");
 }
 
 #[test]
