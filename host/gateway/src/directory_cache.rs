@@ -5,9 +5,7 @@
 //! changed; with the change that is answered to an operator all of it is forgotten. A store that cannot
 //! tell is asked each time.
 
-use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hash};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,16 +16,12 @@ use kassette_domain::merchant::Merchant;
 use kassette_domain::reseller::Reseller;
 use kassette_domain::time::Time;
 use kassette_store::{Fault, Store};
-use parking_lot::RwLock;
+use quick_cache::sync::Cache;
 
 use crate::webhooks::Recipient;
 
-/// Locks that share the entries between them. They are only read from, but even that writes to the
-/// lock, and cores would pass one such line of memory around.
-const SHARDS: usize = 16;
-/// Most entries of a shard, 16,384 in all at a few hundred bytes each. A full shard is emptied: what
-/// is still used is read again.
-const SHARD_CAPACITY: usize = 1024;
+/// Most entries of each kind, at a few hundred bytes each.
+const CAPACITY: usize = 16_384;
 
 /// A key with its owner: a merchant or a reseller.
 #[derive(Debug)]
@@ -197,46 +191,27 @@ impl DirectoryCache {
 
 /// Values by their keys, each with the version under which it was read.
 #[derive(Debug)]
-struct VersionedCache<K, V> {
-    shards: [Shard<K, V>; SHARDS],
-    hasher: RandomState,
-}
+struct VersionedCache<K, V>(Cache<K, (u64, Arc<V>)>);
 
-type Shard<K, V> = RwLock<HashMap<K, (u64, Arc<V>)>>;
-
-impl<K, V> Default for VersionedCache<K, V> {
+impl<K: Hash + Eq, V> Default for VersionedCache<K, V> {
     fn default() -> Self {
-        Self {
-            shards: std::array::from_fn(|_| RwLock::default()),
-            hasher: RandomState::new(),
-        }
+        Self(Cache::new(CAPACITY))
     }
 }
 
 impl<K: Hash + Eq, V> VersionedCache<K, V> {
-    fn shard(&self, key: &K) -> &Shard<K, V> {
-        let hash = self.hasher.hash_one(key);
-        &self.shards[usize::try_from(hash >> 32).unwrap_or_default() % SHARDS]
-    }
-
     /// The value, where it was read under this version.
     fn get(&self, key: &K, version: Option<u64>) -> Option<Arc<V>> {
         let version = version?;
-        let shard = self.shard(key).read();
-        let (read_at, value) = shard.get(key)?;
-        (*read_at == version).then(|| Arc::clone(value))
+        let (read_at, value) = self.0.get(key)?;
+        (read_at == version).then_some(value)
     }
 
     /// Remembers a value that was read after the version had been asked for.
     fn put(&self, key: K, version: Option<u64>, value: &Arc<V>) {
-        let Some(version) = version else {
-            return;
-        };
-        let mut shard = self.shard(&key).write();
-        if shard.len() >= SHARD_CAPACITY && !shard.contains_key(&key) {
-            shard.clear();
+        if let Some(version) = version {
+            self.0.insert(key, (version, Arc::clone(value)));
         }
-        shard.insert(key, (version, Arc::clone(value)));
     }
 }
 
@@ -265,10 +240,9 @@ mod tests {
     #[test]
     fn many_keys_cost_bounded_memory() {
         let cache = VersionedCache::default();
-        for key in 0..SHARDS * SHARD_CAPACITY * 3 {
+        for key in 0..CAPACITY * 3 {
             cache.put(key, Some(1), &Arc::new(()));
         }
-        let held: usize = cache.shards.iter().map(|shard| shard.read().len()).sum();
-        assert!(held <= SHARDS * SHARD_CAPACITY, "{held}");
+        assert!(cache.0.len() <= CAPACITY, "{}", cache.0.len());
     }
 }

@@ -7,156 +7,78 @@
 //! one. Only answers that the host believed are kept, and none of a call that wrote to the log,
 //! because the operator is to read every line.
 //!
-//! Of each segment the two latest generations are kept: what is found again moves to the younger, and
-//! when that is full the elder goes. So what is asked again and again stays, and the seconds that
-//! are over fall out by themselves.
+//! What is asked again and again stays, and the seconds that are over fall out by themselves.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher};
-use std::mem;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
 use kassette_domain::id::Digest;
 use kassette_domain::routing::{Answer, Context};
-use parking_lot::Mutex;
+use quick_cache::sync::Cache;
+use quick_cache::{Equivalent, Weighter};
 
-/// Segments with a lock each, so that threads seldom meet.
-const SEGMENTS: usize = 16;
 /// What an entry takes beside its texts: itself, its place in the table, the heads of its blocks.
 const ENTRY: usize = 512;
 /// What a candidate, a verdict or a setting takes beside its texts.
 const ITEM: usize = 160;
 
-/// The answers of all methods.
+/// The answers of all methods; none where nothing is cached.
 #[derive(Debug)]
-pub(crate) struct AnswerCache {
-    /// Bytes that one generation of one segment may hold; 0 where nothing is cached.
-    max_bytes: usize,
-    /// A quick hash: a listing asks for six questions, and the standard library's took longer than all
-    /// else about the answer. A module that knew the seed could make two collide, and would gain
-    /// nothing: the later takes the place of the earlier, and questions are compared themselves.
-    hashes: RandomState,
-    segments: [Mutex<Segment>; SEGMENTS],
-}
+pub(crate) struct AnswerCache(Option<Cache<Key, Arc<Answer>, Size>>);
 
-#[derive(Debug, Default)]
-struct Segment {
-    young: Generation,
-    old: Generation,
-}
-
-/// Entries by the hash of their question. One that has another's hash takes its place.
-#[derive(Debug, Default)]
-struct Generation {
-    entries: HashMap<u64, Entry, BuildHasherDefault<IdentityHasher>>,
-    bytes: usize,
-}
-
-#[derive(Debug)]
-struct Entry {
+/// A version, and the question that it was asked.
+#[derive(Debug, Hash, PartialEq, Eq)]
+struct Key {
     digest: Digest,
     question: Context,
-    answer: Arc<Answer>,
-    bytes: usize,
 }
 
-/// The hash of a number that is one already.
-#[derive(Debug, Default)]
-struct IdentityHasher(u64);
+/// The same, borrowed.
+#[derive(Hash)]
+struct Asked<'a> {
+    digest: &'a Digest,
+    question: &'a Context,
+}
 
-impl Hasher for IdentityHasher {
-    fn finish(&self) -> u64 {
-        self.0
+impl Equivalent<Key> for Asked<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        key.digest == *self.digest && key.question == *self.question
     }
+}
 
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 << 8) | u64::from(*byte);
-        }
-    }
+/// About what an entry takes, bytes.
+#[derive(Clone, Debug)]
+struct Size;
 
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
+impl Weighter<Key, Arc<Answer>> for Size {
+    fn weight(&self, key: &Key, answer: &Arc<Answer>) -> u64 {
+        entry_size(&key.question, answer) as u64
     }
 }
 
 impl AnswerCache {
     /// Holds answers in about so many bytes; 0: none.
     pub(crate) fn new(bytes: usize) -> Self {
-        Self {
-            max_bytes: bytes / (2 * SEGMENTS),
-            hashes: RandomState::default(),
-            segments: Default::default(),
-        }
+        let cache = |bytes| Cache::with_weighter(bytes / (ENTRY + 2 * ITEM), bytes as u64, Size);
+        Self((bytes > 0).then(|| cache(bytes)))
     }
 
     /// What a version answered to this very question.
     pub(crate) fn get(&self, digest: &Digest, question: &Context) -> Option<Arc<Answer>> {
-        if self.max_bytes == 0 {
-            return None;
-        }
-        let hash = self.hashes.hash_one((digest, question));
-        let mut segment = self.segment(hash)?.lock();
-        let same = |entry: &&Entry| entry.digest == *digest && entry.question == *question;
-        if let Some(entry) = segment.young.entries.get(&hash).filter(same) {
-            return Some(Arc::clone(&entry.answer));
-        }
-        let entry = segment.old.entries.get(&hash).filter(same)?;
-        let answer = Arc::clone(&entry.answer);
-        if let Some(entry) = segment.old.take(hash) {
-            segment.put(hash, entry, self.max_bytes);
-        }
-        Some(answer)
+        self.0.as_ref()?.get(&Asked { digest, question })
     }
 
     pub(crate) fn insert(&self, digest: &Digest, question: &Context, answer: &Arc<Answer>) {
-        if self.max_bytes == 0 {
-            return;
-        }
-        let bytes = entry_size(question, answer);
-        if bytes > self.max_bytes {
-            return;
-        }
-        let hash = self.hashes.hash_one((digest, question));
-        let Some(segment) = self.segment(hash) else {
+        let Some(cache) = &self.0 else {
             return;
         };
-        let entry = Entry {
+        let key = Key {
             digest: *digest,
             question: question.clone(),
-            answer: Arc::clone(answer),
-            bytes,
         };
-        segment.lock().put(hash, entry, self.max_bytes);
-    }
-
-    fn segment(&self, hash: u64) -> Option<&Mutex<Segment>> {
-        // The table uses the other end of the hash.
-        self.segments.get((hash >> 32) as usize % SEGMENTS)
+        cache.insert(key, Arc::clone(answer));
     }
 }
 
-impl Segment {
-    fn put(&mut self, hash: u64, entry: Entry, max_bytes: usize) {
-        if self.young.bytes + entry.bytes > max_bytes {
-            self.old = mem::take(&mut self.young);
-        }
-        self.young.take(hash);
-        self.young.bytes += entry.bytes;
-        self.young.entries.insert(hash, entry);
-    }
-}
-
-impl Generation {
-    fn take(&mut self, hash: u64) -> Option<Entry> {
-        let entry = self.entries.remove(&hash)?;
-        self.bytes -= entry.bytes;
-        Some(entry)
-    }
-}
-
-/// About what an entry takes, bytes.
 fn entry_size(question: &Context, answer: &Answer) -> usize {
     let setting = |(name, value): &(String, String)| ITEM + name.len() + value.len();
     let settings = question.settings.iter().map(setting);
@@ -262,9 +184,9 @@ mod tests {
 
     #[test]
     fn an_answer_larger_than_its_room_is_not_kept() {
-        let cache = AnswerCache::new(2 * SEGMENTS * 1500);
+        let cache = AnswerCache::new(100_000);
         cache.insert(&DIGEST, &question(1), &answer("short"));
-        cache.insert(&DIGEST, &question(2), &answer(&"x".repeat(1500)));
+        cache.insert(&DIGEST, &question(2), &answer(&"x".repeat(100_000)));
         assert!(cache.get(&DIGEST, &question(1)).is_some());
         assert_eq!(cache.get(&DIGEST, &question(2)), None);
     }
@@ -278,17 +200,8 @@ mod tests {
             cache.insert(&DIGEST, &question(amount), &answer("asked once"));
             assert!(cache.get(&DIGEST, &question(0)).is_some(), "{amount}");
         }
-        let bytes = |generation: &Generation| {
-            let entries = generation.entries.values();
-            let sum = entries.map(|entry| entry.bytes).sum::<usize>();
-            assert_eq!(sum, generation.bytes);
-            sum
-        };
-        let held = cache.segments.iter().map(|segment| {
-            let segment = segment.lock();
-            bytes(&segment.young) + bytes(&segment.old)
-        });
-        assert!(held.sum::<usize>() <= BOUND);
+        let held = cache.0.as_ref().map_or(0, |cache| cache.weight());
+        assert!(held <= BOUND as u64, "{held}");
         assert_eq!(cache.get(&DIGEST, &question(1)), None, "the oldest went");
     }
 }

@@ -41,10 +41,16 @@ pub(crate) struct Create {
     #[serde(default)]
     pub(crate) description: String,
     #[serde(default)]
-    #[expect(dead_code, reason = "the payer is not notified here; the shape is checked")]
+    #[expect(
+        dead_code,
+        reason = "the payer is not notified here; the shape is checked"
+    )]
     notify: Notify,
     #[serde(default)]
-    #[expect(dead_code, reason = "the payer is not reminded here; the shape is checked")]
+    #[expect(
+        dead_code,
+        reason = "the payer is not reminded here; the shape is checked"
+    )]
     reminder_enable: bool,
     #[serde(default)]
     notes: BTreeMap<String, String>,
