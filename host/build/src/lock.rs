@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn a_second_build_waits_for_the_first() {
         let folder = tempfile::tempdir().unwrap();
-        let first = BuildLock::take(folder.path(), || panic!("nobody holds it")).unwrap();
+        let first = BuildLock::take(folder.path(), || panic!("no other build holds it")).unwrap();
         let (tell, told) = mpsc::channel();
         let path = folder.path().to_owned();
         let second = std::thread::spawn(move || {

@@ -63,7 +63,7 @@ pub enum Refused {
 }
 
 impl Guard {
-    /// Reads and judges a destination that somebody wrote down.
+    /// Reads and judges a destination that another party wrote down.
     ///
     /// Stricter than the URL standard, which removes line breaks and tabs, trims blanks, reads a
     /// backslash as a slash, adds and removes slashes before the host, and drops an empty user name:

@@ -81,7 +81,7 @@ pub enum NotSent {
     /// The name leads to no public address.
     #[error("the name leads to no public address")]
     NotPublic,
-    /// Nobody accepted the connection.
+    /// No address accepted the connection.
     #[error("no connection ({0})")]
     NoConnection(std::io::ErrorKind),
     /// No trusted encrypted channel.
@@ -108,7 +108,7 @@ pub enum NoTls {
     /// The certificate belongs to another host.
     #[error("the certificate is for another host name")]
     WrongName,
-    /// Nobody who is trusted has signed it, or the chain is not whole.
+    /// No trusted authority has signed it, or the chain is not whole.
     #[error("the certificate is from an unknown authority, or its chain is incomplete")]
     UnknownAuthority,
     /// The certificate is wrong in another way.

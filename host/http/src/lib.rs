@@ -1,7 +1,7 @@
 //! The guarded outgoing HTTP client: resolve, filter, connect in one step.
 //!
-//! Whoever can make a server send requests can reach what stands behind its firewall. So every
-//! request that somebody else aims (a merchant's webhook, a shop that connects, a provider's
+//! A client that can make a server send requests can reach what stands behind its firewall. So every
+//! request that another party aims (a merchant's webhook, a shop that connects, a provider's
 //! module) goes through [`Client`]: the destination is judged as a browser would read it, its name
 //! is resolved once, every address is filtered, and the connection is made to one of those very
 //! addresses. No redirects are followed, no proxy of the environment is used, one deadline spans

@@ -11,8 +11,8 @@ use tokio::sync::{OnceCell, Semaphore, watch};
 /// Look-ups under way, each with a thread of its own, and at most one for a name.
 ///
 /// The system's resolver cannot be called off: where a name's servers keep silent it holds its thread
-/// for half a minute, long after whoever asked has given up. Everything that blocks shares the
-/// runtime's threads, and a merchant who has such names would keep it all waiting. So whoever wants a
+/// for half a minute, long after the caller has given up. Everything that blocks shares the
+/// runtime's threads, and a merchant who has such names would keep it all waiting. So a caller for a
 /// name that is being looked up waits for that same look-up; nothing is kept once it has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct LookUps(Arc<Inner>);
@@ -82,10 +82,10 @@ impl Inner {
         let named = thread::Builder::new().name("look-up".into());
         named.spawn(move || {
             let found = look_up().map_err(|error| error.kind());
-            // Whoever asks from here on asks anew.
+            // A caller from here on begins a new look-up.
             drop(running);
             drop(permit);
-            // Whoever asked may have given up.
+            // Every caller may have given up.
             let _ = tell.send(Some(found));
         })?;
         Ok(told)
@@ -99,7 +99,7 @@ impl Inner {
     }
 }
 
-/// Somebody waits for a name.
+/// A caller waits for a name.
 struct Asked<'a> {
     inner: &'a Inner,
     name: &'a str,
@@ -204,7 +204,7 @@ mod tests {
             let mut silent = Vec::new();
             for name in ["a.example", "b.example"] {
                 let one = Silent::begun(&look_ups, name).await;
-                // Whoever asked gives up; the resolver does not.
+                // The caller gives up; the resolver does not.
                 one.asker.abort();
                 silent.push(one.end);
             }
@@ -224,12 +224,12 @@ mod tests {
         let first = Silent::begun(&look_ups, "a.example").await;
         let mut second = std::pin::pin!(look_ups.run("a.example", never));
         assert!(waits(second.as_mut()).await);
-        // Whoever began it gives up; those who joined it lose nothing.
+        // The caller that began it gives up; those that joined it lose nothing.
         first.asker.abort();
         assert!(first.asker.await.is_err());
         drop(first.end);
         assert_eq!(second.await.unwrap(), [ADDRESS]);
-        // It has ended, and the next one asks anew.
+        // It has ended, and the next caller begins a new one.
         let kind = io::ErrorKind::NotFound;
         let next = look_ups.run("a.example", move || Err(kind.into())).await;
         assert_eq!(next.unwrap_err().kind(), kind);

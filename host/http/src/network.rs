@@ -32,7 +32,7 @@ pub trait Network: Send + Sync + 'static {
     /// A TCP connection to one address.
     ///
     /// # Errors
-    /// Where nobody accepts.
+    /// Where the address accepts no connection.
     fn dial(&self, address: SocketAddr) -> Dialing<'_> {
         Box::pin(TcpStream::connect(address))
     }

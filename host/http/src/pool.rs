@@ -120,7 +120,7 @@ impl Pool {
     }
 
     /// Keeps a connection that has answered, unless there are enough or it is too old. Of shared ones
-    /// the last to answer is kept: another may be dead without anybody knowing.
+    /// the last to answer is kept: another may be dead unnoticed.
     pub(crate) fn put(self: &Arc<Self>, origin: Origin, connection: Connection) {
         let (now, limits) = (Instant::now(), self.limits);
         let idle = Idle {
@@ -180,7 +180,7 @@ impl Kept {
     }
 }
 
-/// Sweeps until nothing is kept, or nobody is left who could take it.
+/// Sweeps until nothing is kept, or the pool is dropped.
 async fn sweep(pool: Weak<Pool>, first_look: Instant) {
     let mut look = first_look;
     loop {
@@ -191,7 +191,7 @@ async fn sweep(pool: Weak<Pool>, first_look: Instant) {
         let now = Instant::now();
         let mut all = pool.lock();
         let Some(next) = all.sweep(now, pool.limits) else {
-            // Whoever puts something in from here on starts another.
+            // The next `put` starts another.
             all.sweeper = None;
             return;
         };

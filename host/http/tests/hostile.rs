@@ -125,7 +125,7 @@ fn own_address(from: &str, to: &str) -> Option<IpAddr> {
     let socket = UdpSocket::bind(from).ok()?;
     socket.connect(to).ok()?;
     let own = socket.local_addr().ok()?.ip();
-    // A public one is nobody's inside: a shop may stand on the very machine.
+    // A public one is not internal: a shop may stand on the very machine.
     Some(own).filter(|own| !is_public(*own))
 }
 
@@ -211,7 +211,7 @@ fn named(refused: Refused) -> &'static str {
 /// What stops a text on its way to a connection; none where it was sent.
 async fn stopped(client: &Client, text: &str) -> Option<&'static str> {
     let judged = client.guard().judge(text).map_err(named);
-    // Whoever skips the strict reading is stopped by the client itself all the same.
+    // A caller that skips the strict reading is stopped by the client itself all the same.
     let sent = match url::Url::parse(text) {
         Ok(url) => client.send(post(url)).await,
         Err(_) => return judged.err(),
@@ -343,7 +343,7 @@ async fn resolved(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = listener.local_addr().unwrap();
     tokio::spawn(async move {
-        // Whoever gets here is hung up on before it can speak TLS.
+        // A client that gets here is hung up on before it can speak TLS.
         while listener.accept().await.is_ok() {}
     });
     let addresses = |list: &[&str]| list.iter().map(|one| one.parse().unwrap()).collect();

@@ -374,7 +374,7 @@ async fn the_deadline_spans_name_connection_and_handshake() {
         client: Client::over(Guard::default(), network, Trust::Public),
         secured: Arc::default(),
     };
-    // A listener that nobody accepts from: the system answers for it, and no handshake comes.
+    // A listener that accepts nothing: the system answers for it, and no handshake comes.
     let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
     for network in [
         Arc::new(Stuck::Resolving) as Arc<dyn Network>,

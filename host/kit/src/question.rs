@@ -7,7 +7,7 @@ use kassette_domain::routing::{Availability, Candidate, Context, Health};
 
 use crate::harness::NOW;
 
-/// A question about an amount in the wire form, none while somebody only browses, for candidates
+/// A question about an amount in the wire form, none where the payer only browses, for candidates
 /// with these ids. What a merchant need not tell is absent; `usd` equals the amount, as at a rate
 /// of 1. Change the fields for anything else.
 ///

@@ -1,5 +1,5 @@
-//! Somebody outside of this repository, who has the packaged SDK and nothing else, writes a module
-//! and runs it as a server would.
+//! A developer outside of this repository, who has the packaged SDK and nothing else, writes a
+//! module and runs it as a server would.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -37,7 +37,7 @@ fn unpacked(aside: &Path) -> PathBuf {
             "--no-verify",
             "--offline",
         ])
-        // Whoever works on the SDK runs this before committing.
+        // Developers of the SDK run this before they commit.
         .args(["--allow-dirty", "--quiet", "--target-dir"])
         .arg(aside)
         .current_dir(root()));

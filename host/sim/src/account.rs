@@ -363,7 +363,7 @@ impl Account {
         .await
     }
 
-    /// Runs work that waits for the disk where it holds nobody up.
+    /// Runs work that waits for the disk on the runtime's blocking threads.
     async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, Unchanged> + Send + 'static,

@@ -17,7 +17,7 @@ use crate::{
 /// Payments one account keeps. A load test makes some hundred thousand at about 1 KiB each.
 pub(crate) const MOST_SESSIONS: usize = 1_000_000;
 
-/// News waiting at one account. Reached only where nobody listens; the oldest is given up then.
+/// News waiting at one account. Reached only where the gateway does not listen; the oldest is given up then.
 pub(crate) const MOST_NEWS: usize = 10_000;
 
 /// One line of the books in the JSON form of `dev/books`.

@@ -29,8 +29,8 @@ const BACKLOG: u32 = 1024;
 /// How long the caller may take for its headers.
 const HEADERS: Duration = Duration::from_secs(10);
 
-/// How long the port stays closed per call to be refused. The system refuses without telling
-/// anybody, so that only [`Door::refused`] can count; where nobody tells, this is the end of it.
+/// How long the port stays closed per call to be refused. The system refuses without telling the
+/// simulator, so that only [`Door::refused`] can count; where it is not called, this is the end of it.
 const CLOSED_PER_CALL: Duration = Duration::from_secs(5);
 
 /// How long the port stays closed at most.
@@ -142,7 +142,7 @@ async fn serve(
             _ = stop.changed() => return,
             () = accept(&door, listener, &routes) => {}
         }
-        // The listener and its connections are gone: whoever calls now is refused.
+        // The listener and its connections are gone: a call is refused now.
         listener = tokio::select! {
             _ = stop.changed() => return,
             reopened = door.stay_closed() => match reopened {
@@ -183,7 +183,7 @@ async fn accept(door: &Door, listener: TcpListener, routes: &Router) {
                 .http1()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADERS);
-            // A caller that hangs up in the middle is nobody's mistake.
+            // A caller that hangs up in the middle is no error.
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
             drop(permit);
         });
@@ -192,7 +192,7 @@ async fn accept(door: &Door, listener: TcpListener, routes: &Router) {
 
 /// Waits until the number of calls to refuse is as wanted.
 async fn until(refusals: &mut watch::Receiver<u32>, wanted: impl Fn(u32) -> bool) {
-    // The sender lives in the door itself, which whoever waits here holds.
+    // The sender lives in the door itself, which the caller holds.
     let _ = refusals
         .wait_for(|left| wanted(*left))
         .await

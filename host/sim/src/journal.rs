@@ -1,5 +1,5 @@
-//! The file behind an account's books: one JSON record a line, appended and synced before anybody
-//! is answered, replayed and rewritten without its history at start.
+//! The file behind an account's books: one JSON record a line, appended and synced before a
+//! request is answered, replayed and rewritten without its history at start.
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Write},

@@ -63,7 +63,7 @@ pub(crate) async fn layer(
     }
 }
 
-/// No answer while anybody waits for one.
+/// No answer while the caller waits for one.
 async fn hang() -> Response {
     let silence = time::timeout(HANG, pending::<Infallible>()).await;
     match silence {

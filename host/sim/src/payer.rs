@@ -88,7 +88,7 @@ const BEFORE: [Choice; 4] = [
     Choice {
         value: "review",
         label: "Hold it for review",
-        about: "Paid, but somebody has to look at it first.",
+        about: "Paid, but a person has to look at it first.",
     },
     Choice {
         value: "pending",
@@ -360,7 +360,7 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
 }
 
 fn unknown(accounts: &Accounts) -> Response {
-    // Nobody's page, so anybody's stylesheet.
+    // The page of no account, so the stylesheet of any.
     let style_path = accounts.values().next().map(|account| account.style_path());
     message(
         style_path.unwrap_or_default(),

@@ -15,7 +15,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Waits for the payer, or for nobody after its time.
+    /// Waits for the payer, until its time is over.
     Open,
     /// The payer has approved; the money is reserved, not taken.
     Authorised,
@@ -36,7 +36,7 @@ pub(crate) enum Phase {
     Open,
     Declined,
     Authorised,
-    /// Captured, and somebody at the merchant's should look at it before delivering.
+    /// Captured, and a person at the merchant's should look at it before delivering.
     InReview,
     Captured,
     /// Captured, and the payer wants it back.
@@ -139,7 +139,7 @@ pub(crate) struct Session {
     /// When the money was taken.
     #[serde(default)]
     pub(crate) captured_at: Option<u64>,
-    /// Nobody can pay from then on.
+    /// The payer cannot pay from then on.
     pub(crate) expires_at: u64,
     pub(crate) captured_times: u32,
     /// Idempotency key of the capture through the API.
@@ -286,7 +286,7 @@ impl Session {
         }
     }
 
-    /// The payer's try is declined. He may come back and try again until somebody closes it.
+    /// The payer's try is declined. He may come back and try again until the merchant closes it.
     pub(crate) fn decline(&mut self, now: u64) -> Result<Happened, Conflict> {
         if !self.is_payable(now) {
             return Err(Conflict);

@@ -216,7 +216,7 @@ impl Sim {
     }
 
     /// Tells the simulators that a caller was refused a connection to `address`. The system
-    /// refuses without telling anybody, so this is how `refuse-connection` counts its calls;
+    /// refuses without telling them, so this is how `refuse-connection` counts its calls;
     /// without it the port opens again by itself after five seconds per call, sixty at most.
     pub fn connection_refused(&self, address: SocketAddr) {
         if let Some(door) = self.doors.values().find(|door| door.address() == address) {

@@ -149,7 +149,7 @@ impl NativeHost {
     }
 }
 
-/// A client that follows nothing and asks nobody else.
+/// A client that follows no redirect and uses no proxy.
 pub(crate) fn client(patience: Duration) -> reqwest::Client {
     reqwest::Client::builder()
         .no_proxy()

@@ -169,7 +169,7 @@ fn repeatable(module: &MethodModule, currencies: &[Currency]) -> Result<String, 
     Ok("the same question always has the same answer".into())
 }
 
-/// Nothing known of the payer, and somebody who only browses, are no reasons to refuse.
+/// An unknown payer, and one who only browses, are no reasons to refuse.
 fn absence(module: &MethodModule, currencies: &[Currency]) -> Result<String, String> {
     for currency in currencies {
         let finds = |amount| {
@@ -178,7 +178,7 @@ fn absence(module: &MethodModule, currencies: &[Currency]) -> Result<String, Str
         };
         if !finds(None)? {
             return Err(format!(
-                "somebody who only browses is refused in {currency}: without an amount no limit applies, and an unknown country or e-mail address is no reason"
+                "a payer who only browses is refused in {currency}: without an amount no limit applies, and an unknown country or e-mail address is no reason"
             ));
         }
         // A scheme may have limits and whole units only, but some ordinary amount it takes.

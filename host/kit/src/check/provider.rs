@@ -86,7 +86,7 @@ async fn start(
     }
 }
 
-/// What anybody can send to a callback address.
+/// What a stranger can send to a callback address.
 fn strangers() -> Vec<CallbackRequest> {
     let bodies: [&[u8]; 5] = [b"", b"{}", b"id=1", b"\xff\xfe\0\0", &[b'x'; 64 << 10]];
     let mut all = Vec::new();

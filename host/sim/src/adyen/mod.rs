@@ -110,7 +110,7 @@ impl Vendor for Adyen {
             session.reopen(now);
         }
         match outcome {
-            // Somebody at the merchant's accepts a case of the review queue.
+            // A person at the merchant's accepts a case of the review queue.
             Outcome::Approve if session.held => {
                 session.held = false;
                 session.updated_at = now;

@@ -86,7 +86,7 @@ async fn create(
         expires_at: now.saturating_add(wire::LIFE_MS),
     };
     let mut session = Session::open(opening).map_err(|error| no_randomness(&error))?;
-    // Nobody is led back to the merchant: the checkout ends on its own page.
+    // The payer is not led back to the merchant: the checkout ends on its own page.
     session.return_url = account.page_url(&session);
     session.cancel_url = session.return_url.clone();
     match account.create(session).await? {

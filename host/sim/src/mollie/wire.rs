@@ -250,8 +250,8 @@ fn check_klarna(create: &Create) -> Result<(), Problem> {
     Ok(())
 }
 
-/// How long a payment of that method waits for its payer: the vendor's own time, which nobody can
-/// shorten.
+/// How long a payment of that method waits for its payer: the vendor's own time, which no client
+/// can shorten.
 pub(crate) fn life_ms(wire_id: &str) -> u64 {
     method(wire_id).map_or(15 * MINUTE, |method| method.life_ms)
 }

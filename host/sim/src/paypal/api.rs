@@ -263,7 +263,7 @@ async fn webhooks(State(api): State<Api>, _: Authorised) -> Json<Value> {
     Json(json!({ "webhooks": webhooks }))
 }
 
-/// The certificate of the webhooks' key, and the one above it: published, for anyone.
+/// The certificate of the webhooks' key, and the one above it: published.
 async fn certificate(State(api): State<Api>, Path(name): Path<String>) -> Result<String, Problem> {
     let authority = api.authority()?;
     let signer = authority.signer().map_err(|_| api.broken())?;
@@ -329,7 +329,7 @@ impl Api {
         Problem::of_vendor(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// An order that PayPal still knows: one that nobody approved in time is forgotten.
+    /// An order that PayPal still knows: one that the payer did not approve in time is forgotten.
     fn living(&self, id: &str) -> Result<Session, Problem> {
         let session = self.account.by_reference(id).ok_or(Problem::not_found())?;
         if session.phase(self.account.now()) == Phase::Expired {

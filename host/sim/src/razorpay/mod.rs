@@ -161,7 +161,7 @@ impl Vendor for Razorpay {
         vec![("x-razorpay-signature", code)]
     }
 
-    /// A payer who has paid comes back with what was paid; nobody else is sent back.
+    /// A payer who has paid comes back with what was paid; others are not sent back.
     fn returns(&self, session: &Session, outcome: Outcome) -> Vec<(&'static str, String)> {
         if !matches!(outcome, Outcome::Approve | Outcome::Review) {
             return Vec::new();

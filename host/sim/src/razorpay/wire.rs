@@ -41,10 +41,10 @@ pub(crate) struct Create {
     #[serde(default)]
     pub(crate) description: String,
     #[serde(default)]
-    #[expect(dead_code, reason = "nobody is notified here; the shape is checked")]
+    #[expect(dead_code, reason = "nothing is sent here; the shape is checked")]
     notify: Notify,
     #[serde(default)]
-    #[expect(dead_code, reason = "nobody is reminded here; the shape is checked")]
+    #[expect(dead_code, reason = "nothing is sent here; the shape is checked")]
     reminder_enable: bool,
     #[serde(default)]
     notes: BTreeMap<String, String>,

@@ -86,7 +86,7 @@ impl From<SimError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        // When it happened plays no part for anybody here.
+        // No client here reads when it happened.
         let body = json!({ "code": self.code, "message": self.message, "timestamp": 0 });
         (self.status, Json(body)).into_response()
     }

@@ -28,7 +28,7 @@ const CURRENCIES: [&str; 22] = [
 /// How long an order may wait for its payer, in seconds: a minute to 30 days.
 const WAITS: std::ops::RangeInclusive<u64> = 60..=720 * 3_600;
 
-/// How long it waits where nobody says.
+/// How long it waits where the request does not say.
 const WAITS_USUALLY: u64 = 720 * 3_600;
 
 /// How long an authorisation can be captured, in milliseconds.
@@ -164,7 +164,7 @@ pub(crate) fn is_manual(session: &Session) -> bool {
 fn state(session: &Session, now: u64) -> &'static str {
     match session.phase(now) {
         Phase::Open => "pending",
-        // The payer may try again, until somebody cancels.
+        // The payer may try again until the merchant cancels.
         Phase::Declined if session.payable => "pending",
         Phase::Declined | Phase::Closed => "cancelled",
         Phase::Authorised if session.capturing().is_some() => "processing",

@@ -72,7 +72,7 @@ impl FromRequestParts<Api> for Authorised {
     }
 }
 
-/// The request's `Idempotency-Key`, or one that nobody else uses.
+/// The request's `Idempotency-Key`, or one that no other request uses.
 struct Key(String);
 
 impl FromRequestParts<Api> for Key {

@@ -127,7 +127,7 @@ impl Params {
         inside.into_iter().map(key).collect()
     }
 
-    /// Refuses what nobody took.
+    /// Refuses what no reader took.
     pub(crate) fn finish(self) -> Result<(), Problem> {
         match self.0.into_keys().next() {
             Some(name) => Err(Problem::unknown_param(&name)),

@@ -1,4 +1,4 @@
-//! Stripe's objects, as far as anybody here looks at them.
+//! Stripe's objects, as far as the module reads them.
 use serde_json::{Value, json};
 
 use crate::{
@@ -32,7 +32,7 @@ const WINDOW_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 pub(crate) const VOIDED: &str = "voided";
 /// Kept with a payment: the person who looked at it found fraud.
 pub(crate) const FRAUD: &str = "fraud";
-/// Kept with a payment: Radar wanted somebody to look.
+/// Kept with a payment: Radar wanted a person to look.
 pub(crate) const REVIEWED: &str = "reviewed";
 /// Kept with a payment: the merchant captures.
 pub(crate) const MANUAL: &str = "manual";
@@ -86,7 +86,7 @@ fn status(session: &Session, now: u64) -> &'static str {
     }
 }
 
-/// `status` of its payment; none while nobody has tried to pay.
+/// `status` of its payment; none while the payer has not tried to pay.
 fn payment_status(session: &Session, now: u64) -> Option<&'static str> {
     Some(match session.phase(now) {
         Phase::Open => return None,
