@@ -22,8 +22,8 @@ pub(crate) enum NotAProxy {
     Unreadable(String),
     #[error("`{given}` names one address and a network: write `{network}` for all of it")]
     InBetween { given: String, network: IpNet },
-    #[error("`{0}` is everybody, who could then give any address as theirs: name your proxies")]
-    Everybody(String),
+    #[error("`{0}` is every address, so any client could name another's: name your proxies")]
+    EveryAddress(String),
 }
 
 impl TryFrom<Vec<String>> for Proxies {
@@ -46,7 +46,7 @@ fn network(written: String) -> Result<IpNet, NotAProxy> {
     let given = canonical(given);
     let network = given.trunc();
     if network.prefix_len() == 0 {
-        return Err(NotAProxy::Everybody(written));
+        return Err(NotAProxy::EveryAddress(written));
     }
     if network != given {
         return Err(NotAProxy::InBetween {
@@ -168,8 +168,8 @@ mod tests {
     fn what_names_no_proxy_is_refused_with_what_to_write() {
         let refused = |written: &str| proxies(&[written]).unwrap_err().to_string();
         assert!(refused("10.1.2.3/16").contains("`10.1.0.0/16`"));
-        for everybody in ["0.0.0.0/0", "::/0", "10.0.0.1/0", "::ffff:0.0.0.0/96"] {
-            assert!(refused(everybody).contains("is everybody"), "{everybody}");
+        for every in ["0.0.0.0/0", "::/0", "10.0.0.1/0", "::ffff:0.0.0.0/96"] {
+            assert!(refused(every).contains("is every address"), "{every}");
         }
         for unreadable in [
             "",

@@ -38,7 +38,7 @@ pub(crate) struct Buckets<K> {
 struct Shard<K> {
     /// When each bucket is full again, nanoseconds since the epoch.
     full_at: HashMap<K, u64>,
-    /// The bucket of everybody for whom there is no room.
+    /// The bucket of all keys for which there is no room.
     crowd: u64,
     /// When idle buckets were last looked for.
     swept_at: u64,

@@ -1,4 +1,4 @@
-//! The shop plugin's latest release: public, read-only, the same for everybody.
+//! The shop plugin's latest release: public, read-only, the same for every client.
 
 use axum::extract::State;
 use axum::response::Response;

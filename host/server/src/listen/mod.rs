@@ -187,7 +187,7 @@ impl Listener {
             let (router, watcher, tls) = (router.clone(), graceful.watcher(), self.tls.clone());
             let mut times = self.times;
             if !counted {
-                // A proxy's connections are everybody's.
+                // A proxy's connections carry many clients.
                 times.pause = Duration::ZERO;
             }
             let peer = Peer {

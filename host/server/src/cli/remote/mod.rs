@@ -24,7 +24,7 @@ pub(super) use command::{
     ProviderAction, ResellerAction, WorkAction,
 };
 
-/// Where the token stands; never on a command line, which everybody on the machine can read.
+/// Where the token stands; never on a command line, which every user of the machine can read.
 const TOKEN: &str = "KASSETTE_OPERATOR_TOKEN";
 /// Largest file that can be a token.
 const TOKEN_BYTES: u64 = 4096;

@@ -33,7 +33,7 @@ pub(in crate::cli) async fn verify(
             Some(Value::Null) | None => "The audit log is empty.".to_owned(),
             Some(_) => format!(
                 "The audit log is whole: {} lines. The last one's hash is {}; keep both elsewhere, \
-                 and nobody can write anew what stands before it.",
+                 and a rewrite of what stands before it can be proved.",
                 text("/last/id"),
                 text("/last/hash")
             ),

@@ -10,7 +10,7 @@ use crate::cli::progress::Shown;
 use crate::cli::stopped_store::{self, StoppedStore};
 use crate::master_key;
 
-/// Where the new master key stands; never on a command line, which everybody on the machine can read.
+/// Where the new master key stands; never on a command line, which every user of the machine can read.
 const NEW_KEY: &str = "KASSETTE_NEW_MASTER_KEY";
 
 /// The options of `kassette compact`.
