@@ -7,7 +7,7 @@
 //!
 //! Only this method widens its countries by the scheme's successor: an account that has been moved
 //! to Wero reaches banks of five countries, one that has not reaches Dutch banks alone. Banks set
-//! lower limits of their own, which nobody tells us.
+//! lower limits of their own, which are not published.
 //!
 //! # Settings
 //!

@@ -1,7 +1,7 @@
 //! JSON as vendors speak it, in a few kilobytes of a module.
 //!
 //! Numbers stay as they are written: money is never a float. An object with a name twice is refused,
-//! because whoever signed it may have meant the other one.
+//! because its signer may have meant the other one.
 //!
 //! ```
 //! use kassette_plugin::json::{Json, object};

@@ -26,7 +26,7 @@ pub(crate) struct Item {
     pub(crate) hints: Hints,
 }
 
-/// What Adyen adds without signing it. Nothing of it is believed to anybody's advantage: it says
+/// What Adyen adds without signing it. None of it moves a payment forward: it says
 /// where to look, asks for a person, or is shown to one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hints {

@@ -36,7 +36,7 @@ pub(crate) fn put(account: &Account, path: &str, body: &Json) -> Result<Answer, 
 }
 
 fn call(account: &Account, verb: Verb, path: &str) -> Call {
-    // Everybody runs a server of his own: there is no address of the vendor's.
+    // Each account has a server of its own: there is no address of the vendor's.
     let url = format!("{}/api/v1{path}", base_url(account, "", ""));
     Call::new(verb, url)
         .header("accept", "application/json")

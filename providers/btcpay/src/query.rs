@@ -64,8 +64,8 @@ fn fetch(account: &Account, attempt: &Attempt, id: &str) -> Result<Invoice, Quer
 }
 
 /// Looks the attempt up by its id, a search term of every invoice. Where a lost answer and its
-/// repeat made two, the one that money came to counts, then the one that can be paid; nobody was
-/// given the address of the other.
+/// repeat made two, the one that money came to counts, then the one that can be paid; no payer
+/// was given the address of the other.
 pub(crate) fn find(account: &Account, attempt: &Attempt) -> Result<Option<Invoice>, QueryFailure> {
     let path = format!(
         "{}?textSearch={}",

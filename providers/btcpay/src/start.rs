@@ -2,7 +2,7 @@
 //!
 //! The server knows no idempotency keys, so what an earlier call made is looked for first. The
 //! document's schema of a creation allows amount, currency and search terms and nothing else, so the
-//! rest is told in a second request, and until it has been nobody gets the invoice's address. What an
+//! rest is told in a second request, and until it has been no payer gets the invoice's address. What an
 //! invoice is created with beside that, its life and the confirmations it waits for, is the store's.
 use kassette_plugin::amount::{self, MINOR_UNITS};
 use kassette_plugin::json::{Json, object};
@@ -14,7 +14,7 @@ use kassette_plugin::provider::{
 use crate::wire::{self, Invoice, InvoiceStatus};
 use crate::{api, query};
 
-/// Shown beside the link to the invoice: the server's page leads nobody back to ours.
+/// Shown beside the link to the invoice: the server's page does not lead back to ours.
 const TEXT: &str = "Open the payment page, or scan the code with your phone, and pay there with the \
                     currency of your choice. Keep this page: it goes on by itself once the payment has \
                     arrived.";
@@ -127,8 +127,8 @@ fn refused(answer: &Answer) -> StartFailure {
     let why = wire::refusal(answer);
     match answer.status {
         // The request was refused, or not looked at: no rate for the currency, no wallet, a proxy
-        // without its server. Another provider need not refuse it, and nobody was given the address
-        // of an invoice that was made and could not be described.
+        // without its server. Another account need not refuse it, and no payer was given the
+        // address of an invoice that was made and could not be described.
         400..=499 | 503 => StartFailure::Unavailable(why),
         // 500 and everything undocumented: the invoice may exist.
         _ => StartFailure::Uncertain(why),

@@ -35,7 +35,7 @@ pub(crate) enum Additional {
 pub(crate) struct Invoice {
     pub(crate) id: String,
     pub(crate) store: String,
-    /// Our attempt; none where the invoice was made by somebody else.
+    /// Our attempt; none where we did not make the invoice.
     pub(crate) attempt: Option<String>,
     pub(crate) status: InvoiceStatus,
     pub(crate) additional: Additional,

@@ -1,5 +1,5 @@
-//! Creating a payment. What matters is what each refusal proves: the host tries another provider
-//! only where nobody can pay this one.
+//! Creating a payment. What matters is what each refusal proves: the host tries another account
+//! only where no payer can pay this one.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{Account, Action, Attempt, Open, Question, StartFailure, Started};
@@ -103,7 +103,7 @@ fn opened(
     let payment =
         payment.ok_or_else(|| StartFailure::Uncertain("the answer cannot be read".into()))?;
     if payment.environment != account.environment {
-        // Its address goes to nobody, so that it can never be paid.
+        // Its address goes to no payer, so that it can never be paid.
         return Err(StartFailure::Unavailable(
             "the API key is one of the other mode".into(),
         ));

@@ -25,7 +25,7 @@ pub(crate) enum Stands {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payment {
     pub(crate) id: String,
-    /// Our attempt; none where the payment was made by somebody else.
+    /// Our attempt; none where we did not make the payment.
     pub(crate) attempt: Option<String>,
     pub(crate) environment: Environment,
     pub(crate) stands: Stands,

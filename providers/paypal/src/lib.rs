@@ -17,7 +17,7 @@
 //! | `money.rs` | amounts as PayPal writes them |
 //!
 //! Money moves in one place only: the capture that the host asks for with the purpose `capture`. A payer's
-//! approval reserves nothing, so an order that nobody captures costs nobody anything.
+//! approval reserves nothing, so an order that the host does not capture costs nothing.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api;

@@ -42,7 +42,8 @@ enum Act {
 ///
 /// Without a reference there is nothing to find: PayPal looks no order up by our id. The order of an
 /// uncertain start is recovered by the host's repeat of `start` under the same request id. Until then
-/// nobody has its id: no payer was sent there, and no capture can name it. So it is as good as absent.
+/// the host does not know its id: no payer was sent there, and no capture can name it. So it is as good
+/// as absent.
 pub(crate) fn query(
     account: &Account,
     attempt: &Attempt,

@@ -44,7 +44,7 @@ pub(crate) struct Handle {
 pub(crate) enum Paid {
     /// COMPLETED: the money has arrived.
     Completed,
-    /// HELD, ERROR: somebody has to look.
+    /// HELD, ERROR: a person has to look.
     Held,
     /// RECEIVED, PENDING, PROCESSING: the payer or the bank is at it.
     UnderWay,

@@ -48,7 +48,7 @@ fn body(account: &Account, attempt: &Attempt) -> Json {
         ("reference_id", attempt.id.as_str().into()),
         ("description", description(attempt).into()),
         ("expire_by", (expires / 1_000).into()),
-        // The payer is at our page: nobody needs to be sent anything.
+        // The payer is at our page and needs no message.
         (
             "notify",
             object([("sms", false.into()), ("email", false.into())]),

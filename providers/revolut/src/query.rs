@@ -73,7 +73,8 @@ fn perform(
     act: Act,
 ) -> Result<(Order, Option<Problem>), QueryFailure> {
     let path = format!("/api/orders/{}", order.id);
-    // Neither takes an idempotency key: an order is captured once and cancelled once, whoever repeats it.
+    // Neither takes an idempotency key: an order is captured once and cancelled once, also where the
+    // call is repeated.
     let answer = match act {
         Act::Capture => {
             let body = object([("amount", order.amount.amount.into())]);

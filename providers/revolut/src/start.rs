@@ -1,6 +1,6 @@
 //! Creating an order. Revolut takes no idempotency key here, so a start looks first whether an earlier
-//! one made the order. What matters is what each refusal proves: the host tries another provider only
-//! where nobody can pay this one.
+//! one made the order. What matters is what each refusal proves: the host tries another account only
+//! where no payer can pay this one.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::{
     Account, Action, Attempt, Open, QueryFailure, StartFailure, Started,

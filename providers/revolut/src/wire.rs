@@ -50,7 +50,7 @@ pub(crate) struct Payment {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) id: String,
-    /// Our attempt; none where the order was made by somebody else.
+    /// Our attempt; none where we did not make the order.
     pub(crate) attempt: Option<String>,
     /// In Revolut's words.
     pub(crate) state: String,
@@ -71,7 +71,7 @@ pub(crate) struct Order {
 /// How a dispute stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nobody knows yet.
+    /// Not decided.
     Open,
     Won,
     Lost,

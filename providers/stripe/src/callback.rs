@@ -144,7 +144,7 @@ fn whose(account: &Account, event: &Json) -> Result<Option<String>, CallbackFail
 }
 
 /// Disputes, refunds and reviews name a payment alone, which says whose it is when asked. They are
-/// few, and no one is told of them by anything else.
+/// few, and nothing else tells us of them.
 fn of_payment(account: &Account, payment: &str) -> Result<Option<String>, CallbackFailure> {
     let path = format!("/v1/payment_intents/{}", encode::percent(payment));
     let answer = api::get(account, &path).map_err(|broken| CallbackFailure::Later(broken.why()))?;

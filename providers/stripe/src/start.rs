@@ -35,7 +35,7 @@ pub(crate) enum Uncreated {
     Nothing(Problem),
     /// An earlier request with other data was made under the key: its session is to be found.
     Differs,
-    /// Nobody knows.
+    /// What it did is unknown.
     Unknown(String),
     /// The request never left. What earlier ones did is another matter.
     NotSent(String),
@@ -160,7 +160,7 @@ fn fields(
 fn is_manual(account: &Account, method: &str) -> Result<bool, String> {
     let choices = [("automatic", false), ("manual", true)];
     let manual = settings::choice(&account.settings, CAPTURE, &choices, false);
-    // iDEAL moves the money at once, whatever anybody wants.
+    // iDEAL moves the money at once, whatever the setting.
     Ok(manual.map_err(|refusal| refusal.detail)? && method != "ideal")
 }
 
@@ -179,7 +179,7 @@ fn plain(text: &str) -> String {
 fn opened(account: &Account, attempt: &Attempt, session: Session) -> Result<Started, StartFailure> {
     let id = &session.id;
     if session.live != (account.environment == Environment::Live) {
-        // Nobody is ever sent there.
+        // No payer is ever sent there.
         return Err(StartFailure::Uncertain(format!(
             "{id}: the secret key is of the other environment"
         )));

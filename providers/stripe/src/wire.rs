@@ -299,7 +299,7 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// A session as Stripe would tell it before anybody has paid.
+    /// A session as Stripe would tell it before the payer has paid.
     pub(crate) fn told(status: &str) -> Value {
         json!({
             "id": "cs_test_1", "object": "checkout.session", "livemode": false,

@@ -39,7 +39,7 @@ impl From<http::SendFailure> for Broken {
     }
 }
 
-/// For a creation: where it never left the host tries another provider, else nobody knows.
+/// For a creation: where it never left the host tries another account, else its result is unknown.
 impl From<Broken> for StartFailure {
     fn from(broken: Broken) -> Self {
         match broken {

@@ -2,7 +2,7 @@
 use crate::amount;
 use crate::method::{Availability, Candidate, Context, Environment, Health, Verdict};
 
-/// A question about an amount in the wire form, none while somebody only browses. Everything that
+/// A question about an amount in the wire form, none where the payer only browses. Everything that
 /// a merchant need not tell is absent; there is one candidate, `a`. `usd` equals the amount, as at a
 /// rate of 1.
 ///

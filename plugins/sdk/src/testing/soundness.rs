@@ -30,7 +30,7 @@ pub fn assert_sound<M: Method>() {
             let answer = M::rank(context(&currency, amount));
             let found = answer.is_ok_and(|verdicts| verdicts.iter().all(|one| one.outcome.is_ok()));
             let decimals = currency != "HUF" || amount != Some("49.90");
-            assert!(found || !decimals, "{currency} {amount:?} finds nobody");
+            assert!(found || !decimals, "{currency} {amount:?} finds no account");
         }
         for amount in ["0.01", "1.00", "49.00", "5000.00", "9999999999.99"] {
             assert_sound_answer::<M>(&mixed(context(&currency, Some(amount))));

@@ -1,4 +1,4 @@
-//! The webhook: whoever calls it, the vendor is asked.
+//! The webhook: every call makes the module ask the vendor.
 use kassette_plugin::provider::{QueryPurpose, Status, Subject};
 use kassette_sim::Fault;
 use kassette_world::open;

@@ -173,7 +173,7 @@ fn a_forgery_costs_one_certificate_and_every_other_one_nothing() {
         assert_eq!(w.callback(&news).unwrap().notices.len(), 1);
     });
     assert_eq!(sent.len(), 1);
-    // PayPal's certificate is known to anyone; its key is not.
+    // PayPal's certificate is public; its key is not.
     let sent = cost(&w, || {
         let mut other = forged.clone();
         let certificate = |incoming: &CallbackRequest| {
