@@ -58,7 +58,7 @@ fn start(folder: &Path) -> Arc<Runtime> {
     Runtime::start(config, client).unwrap()
 }
 
-/// The same module under another digest: a custom section says nothing to anybody.
+/// The same module under another digest: a custom section means nothing to the host.
 fn marked(module: &[u8], mark: u16) -> Vec<u8> {
     let [high, low] = mark.to_be_bytes();
     [module, &[0, 4, 1, b'm', high, low]].concat()
@@ -171,7 +171,7 @@ fn resident() -> f64 {
     kib.unwrap().parse::<f64>().unwrap() * 1024.0
 }
 
-/// What a version takes while somebody holds it, called once.
+/// What a version takes while a caller holds it, called once.
 fn weight(runtime: &Runtime, slot: &Slot, ideal: &[u8]) -> Figure {
     let question = question();
     let load = |mark: u16| {

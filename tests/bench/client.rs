@@ -197,7 +197,7 @@ pub(crate) fn closed(
 }
 
 /// Open loop: so many requests a second, whatever becomes of them, each on a connection that is free.
-/// Latencies count from when a request was to be sent, so that nobody's waiting is left out.
+/// Latencies count from when a request was to be sent, so that no request's waiting is left out.
 pub(crate) fn open(
     address: SocketAddr,
     connections: usize,
@@ -245,7 +245,7 @@ pub(crate) fn open(
     })
 }
 
-/// Times at which requests are due, for whoever is free; one thread.
+/// Times at which requests are due, for the next free connection; one thread.
 #[derive(Clone, Default)]
 struct Due {
     times: Rc<RefCell<VecDeque<Instant>>>,

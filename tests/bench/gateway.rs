@@ -13,7 +13,7 @@ use super::serving::{kassette, operator, prepare};
 
 /// How long a start may take before it counts as failed.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// No request of a benchmark meets a rate limit: those are measured by nobody.
+/// No request of a benchmark meets a rate limit: those are not measured.
 const NO_LIMIT: &str = "rate_limit = { per_second = 1_000_000, burst = 1_000_000 }";
 /// The merchant's verified domain.
 pub(crate) const DOMAIN: &str = "shop.example";

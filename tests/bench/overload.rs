@@ -126,7 +126,7 @@ impl SlowClients {
         let thread = std::thread::spawn(move || {
             for byte in HEAD {
                 for stream in &mut slow {
-                    // Whoever was too slow for too long has been shown the door.
+                    // The gateway has closed those that were too slow for too long.
                     let _ended = stream.write_all(&[*byte]);
                 }
                 if gone.recv_timeout(Duration::from_secs(1)) != Err(RecvTimeoutError::Timeout) {

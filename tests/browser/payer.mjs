@@ -50,7 +50,7 @@ export class Payer {
       reducedMotion: 'reduce',
     });
     context.setDefaultTimeout(PATIENCE);
-    // The shop is nobody's: its page is made up, and what it learns of us is kept.
+    // The shop does not exist: its page is made up, and what it learns of us is kept.
     const visits = [];
     await context.route(`${shop}/**`, (route) => {
       visits.push({ url: route.request().url(), referrer: route.request().headers().referer });

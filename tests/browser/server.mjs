@@ -61,7 +61,7 @@ export function operate(method, path, body) {
   return call(ready.admin_url, ready.operator_token, method, path, body);
 }
 
-// The demo reseller invites somebody.
+// The demo reseller invites a merchant.
 export function invite() {
   return call(ready.base_url, ready.resellers[0].test_key, 'POST', '/api/v1/reseller/invitations', {
     email: 'owner@invited-shop.example',
@@ -70,7 +70,7 @@ export function invite() {
   });
 }
 
-// Where the demo reseller stands with everybody.
+// Where the demo reseller stands with every merchant.
 export async function resellerMerchants() {
   const { test_key: key } = ready.resellers[0];
   return (await call(ready.base_url, key, 'GET', '/api/v1/reseller/merchants')).merchants;

@@ -20,7 +20,7 @@ const KILLS: usize = 6;
 /// How far callers run apart: they meet at each key, some before and some after it is made.
 const APART: usize = 4;
 
-/// What a key was answered, by anybody ever.
+/// What any caller was ever answered for a key.
 #[derive(Default)]
 struct Answered {
     payment: Option<String>,

@@ -1,5 +1,5 @@
 //! The clients' journal: every request that was sent and everything that was acknowledged, written
-//! down before anybody sends the next request. It lives in the judge, which survives.
+//! down before a client sends the next request. It lives in the judge, which survives.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Shop {
     }
 }
 
-/// A create request, repeated as often as somebody likes.
+/// A create request, repeated as often as a client likes.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) number: usize,
@@ -102,7 +102,7 @@ impl Journal {
         self.entries.read().clone()
     }
 
-    /// Whether an attempt's id or a reference is this payment's and nobody else's.
+    /// Whether an attempt's id or a reference is this payment's and no other's.
     pub(crate) fn owns(&self, what: String, entry: &Entry) -> bool {
         *self.owners.lock().entry(what).or_insert(entry.number) == entry.number
     }

@@ -36,7 +36,7 @@ enum Open {
 pub(crate) struct Office {
     merchant: u64,
     keys: BTreeMap<String, Key>,
-    /// Keys whose issuing was not answered: they are there, and nobody has seen them.
+    /// Keys whose issuing was not answered: they are there, and no client has seen them.
     unseen: BTreeSet<String>,
     /// Keys that ended in the life before.
     just_ended: Vec<String>,
@@ -252,7 +252,7 @@ impl Office {
             Some(Open::Change(_)) | None if new.is_empty() => {}
             open => {
                 return Err(format!(
-                    "keys that nobody asked for: {new:?}, open: {open:?}"
+                    "keys that were not asked for: {new:?}, open: {open:?}"
                 ));
             }
         }
@@ -349,7 +349,7 @@ fn state(version: u64) -> Value {
     })
 }
 
-/// Whether a key opens the door: a payment that nobody has is 404 to it.
+/// Whether a key opens the door: a payment that does not exist is 404 to it.
 async fn is_welcome(run: &Running, shown: &str) -> Result<bool, Lost> {
     let path = format!("/api/v1/payments/{}", "0".repeat(32));
     let answer = run.line().call(Ask::get(&path, shown)).await?;

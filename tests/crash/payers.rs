@@ -9,7 +9,7 @@ use crate::load::{Client, Trouble};
 use crate::wire::{Ask, Line};
 
 impl Client {
-    /// Somebody pays for a payment of late.
+    /// A payer pays for a payment of late.
     pub(crate) async fn start_and_pay(&mut self) -> Result<(), Trouble> {
         let pending = self.pick_in("pending");
         let entry = match pending.filter(|_| self.dice.once_in(2)) {

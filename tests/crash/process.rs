@@ -57,7 +57,7 @@ impl Home {
         &self.path
     }
 
-    /// Leaves everything where it is, for whoever wants to know what went wrong.
+    /// Leaves everything where it is, to be examined after a failure.
     pub(crate) fn keep(&mut self) -> &Path {
         if let Some(folder) = self.folder.take() {
             let _ = folder.keep();
@@ -201,7 +201,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Where a judgement failed: nobody else ends it.
+        // Where a judgement failed, nothing else ends it.
         self.kill();
     }
 }

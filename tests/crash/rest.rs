@@ -14,7 +14,7 @@ use crate::process::{Desk, Running};
 
 /// Longest that nothing may come nearer to rest.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Statuses in which a payment still waits for somebody.
+/// Statuses in which a payment still waits for its payer or the gateway.
 const WAITING: [&str; 4] = ["created", "pending", "processing", "verification_pending"];
 /// Late callbacks, questions, attempts' ends, the payments' ends.
 const TIMES: [u64; 6] = [11, 301, 3600, 3600, 24 * 3600, 24 * 3600];
@@ -117,7 +117,7 @@ async fn agree(world: &Arc<World>, run: &Arc<Running>) -> Result<BTreeMap<String
     }
     if seen != books.len() {
         return Err(format!(
-            "{} sessions at the vendors, {seen} of them anybody's",
+            "{} sessions at the vendors, {seen} of them of a known payment",
             books.len()
         ));
     }
@@ -146,7 +146,7 @@ fn one(
         sessions += 1;
         let taken = session["captured_times"] == 1;
         if taken && !captured && !work.contains_key(id) {
-            return Err(format!("{}: money that nobody knows of", entry.order_id));
+            return Err(format!("{}: money without a work item", entry.order_id));
         }
         if session["state"] == "authorised" {
             return Err(format!("attempt {id} is authorised for ever"));

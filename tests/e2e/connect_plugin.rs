@@ -22,7 +22,7 @@ struct Site {
 }
 
 impl Site {
-    /// PHP has to be told a port; where somebody else takes it first, another is tried.
+    /// PHP has to be told a port; where another process takes it first, another is tried.
     async fn new() -> Self {
         let began = Instant::now();
         loop {

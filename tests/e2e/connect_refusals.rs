@@ -223,7 +223,7 @@ async fn a_site_where_nobody_listens_is_403() {
     let server = shared().await;
     let (merchant, ..) = server.merchant(json!({})).await;
     let shop = Receiver::new().await;
-    // Taken, so that nobody else gets it, and not listened at.
+    // Taken, so that no other process gets it, and not listened at.
     let taken = tokio::net::TcpSocket::new_v4().unwrap();
     taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let site = format!("http://127.0.0.1:{}", taken.local_addr().unwrap().port());

@@ -71,7 +71,7 @@ async fn a_decline_at_the_start_is_told_at_once_and_the_fifth_fails_the_payment(
         assert_eq!(
             attempts.len(),
             nth,
-            "a decline is certain: nobody else is tried"
+            "a decline is certain: no other account is tried"
         );
         assert!(
             attempts

@@ -27,7 +27,7 @@ impl Server {
         made.await.expect(200).json()
     }
 
-    /// Invites somebody; the invitation.
+    /// Invites a merchant; the invitation.
     pub(crate) async fn invite(&self, key: &str) -> Value {
         let body = json!({
             "email": "owner@invited.example", "business_name": "Invited <Shop>",

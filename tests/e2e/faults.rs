@@ -244,7 +244,7 @@ fn judge(inside: &Value, entries: &[Value], work: &[Value]) -> Result<(), String
     if entries.iter().any(|entry| entry["state"] == "authorised")
         && !matches!(status, "review" | "processing")
     {
-        return Err("an authorisation that nobody captured or voided".into());
+        return Err("an authorisation that was neither captured nor voided".into());
     }
     Ok(())
 }

@@ -303,7 +303,7 @@ impl Server {
             .await
     }
 
-    /// A call of the admin API as anybody.
+    /// A call of the admin API with any token.
     pub(crate) async fn admin_as(
         &self,
         token: &str,
@@ -420,7 +420,7 @@ impl Drop for Server {
     }
 }
 
-/// Ends a server that nobody ended and removes its folder: what the tests share is never dropped, and
+/// Ends a server that no test ended and removes its folder: what the tests share is never dropped, and
 /// a run that is interrupted drops nothing.
 struct Watchdog(Option<Child>);
 

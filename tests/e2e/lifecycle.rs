@@ -87,7 +87,7 @@ async fn environments_never_meet() {
     };
     assert_eq!(listed(server.test_key()).await, "sandbox-test");
     assert_eq!(listed(server.live_key()).await, "sandbox-live");
-    // News of the live account about an attempt of the test account is nobody's.
+    // News of the live account about an attempt of the test account names no attempt.
     let (payment, _) = server.started(server.test_key(), "ideal", json!({})).await;
     let attempt = server.attempts(&payment).await[0].clone();
     let session = crate::steps::session(&attempt, "captured", "49.90");

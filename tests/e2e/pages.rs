@@ -229,7 +229,7 @@ async fn the_choice_leads_to_a_page_of_ours_that_leads_on() {
         go.text
     );
     assert!(link.contains("/sandbox-test/pay/"));
-    // Whoever opens the payment's page again can go on, or choose another way.
+    // A payer who opens the payment's page again can go on, or choose another way.
     let page = server.open(url(&payment)).await.expect(200);
     assert!(page.text.contains("/go\"") && page.text.contains("/abandon\""));
 }

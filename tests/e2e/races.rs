@@ -1,4 +1,4 @@
-//! Return, callback and query meet: one transition, one event, whoever comes first.
+//! Return, callback and query meet: one transition, one event, whichever comes first.
 
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ impl Way {
     }
 }
 
-/// A payment that was paid without anybody having told.
+/// A payment that was paid without any news of it.
 async fn silently_paid(server: &Server) -> (Value, Value, String) {
     let (payment, url) = server.started(server.test_key(), "ideal", json!({})).await;
     server.fault("sandbox-test", "callback-never", 1).await;

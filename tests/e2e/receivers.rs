@@ -197,7 +197,7 @@ impl Shop {
                 .spawn()
                 .unwrap_or_else(|error| panic!("php: {error}; install php-cli"));
             let mut shop = Self::new(folder, port, Some(child));
-            // Until it listens, or has ended because somebody else took the port.
+            // Until it listens, or has ended because another process took the port.
             loop {
                 if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
                     return shop;

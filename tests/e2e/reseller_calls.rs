@@ -41,7 +41,7 @@ pub(crate) struct Signed {
     pub(crate) body: Vec<u8>,
 }
 
-/// A nonce that nobody has used.
+/// A nonce that no request has used.
 pub(crate) fn nonce() -> String {
     format!("nonce-of-a-test:{}", unique())
 }
@@ -180,7 +180,7 @@ impl Server {
         self.ask(&Signed::post(key, target, body)).await
     }
 
-    /// A reseller of one's own, rolled out, that nobody has authorized.
+    /// A reseller of one's own, rolled out, that no merchant has authorized.
     pub(crate) async fn reseller(&self) -> Reseller {
         let reseller = self.waiting_reseller().await;
         self.roll_out(&reseller, true).await;

@@ -168,7 +168,7 @@ async fn check(client: Client) {
         .call(base, "kr_live_nobody", "GET", MERCHANTS, "")
         .await;
     assert_eq!(status, 401);
-    // A test key signs too, which nobody asks for.
+    // A test key signs too, which the gateway does not ask for.
     let (status, _) = client
         .call(base, &reseller.test, "GET", MERCHANTS, "")
         .await;

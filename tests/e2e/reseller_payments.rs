@@ -122,7 +122,7 @@ async fn what_cannot_be_started_is_told_so() {
         .await
         .expect(409)
         .error();
-    // The merchant's policy lets nobody choose the provider.
+    // The merchant's policy does not allow a choice of the provider.
     let chosen = json!({ "provider_id": "sandbox-test" });
     start(&direct, chosen).await.expect(403).error();
     for (more, field) in [
@@ -367,7 +367,7 @@ async fn what_is_wrong_with_a_query_is_told() {
             refused.error();
         }
     }
-    // Fifty where nobody says otherwise.
+    // Fifty where the request does not say otherwise.
     for _ in 0..51 {
         server
             .make_delegated(&reseller.test, merchant, json!({}))

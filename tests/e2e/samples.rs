@@ -1,5 +1,5 @@
-//! The sample accounts in `config/providers`: whoever copies one and fills in the credentials has an
-//! account that the gateway takes.
+//! The sample accounts in `config/providers`: an operator who copies one and fills in the credentials
+//! has an account that the gateway takes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

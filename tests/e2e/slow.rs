@@ -91,8 +91,8 @@ async fn slow_and_idle_clients_do_not_hurt_the_others_and_are_sent_away_on_time(
     );
     let heads = (0..TRICKLING).map(|_| trickle(address.clone(), head.clone(), b'a'));
     let bodies = (0..TRICKLING).map(|_| trickle(address.clone(), body.clone().into(), b' '));
-    // Who is answered has been accepted, and so has everybody before: otherwise a burst could stay in
-    // the kernel's queue, or be dropped there, and nobody would end what nobody has begun.
+    // A connection that is answered has been accepted, and so has every one before: otherwise a burst
+    // could stay in the kernel's queue, or be dropped there, and the server could not end it.
     let mut silent = Vec::with_capacity(SILENT);
     while silent.len() < SILENT {
         silent.extend(join_all((0..100).map(|_| TcpStream::connect(&address))).await);

@@ -21,7 +21,7 @@ pub(crate) async fn other() -> Vec<u8> {
     std::fs::read(path.await).unwrap()
 }
 
-/// The same module under another digest: a custom section says nothing to anybody.
+/// The same module under another digest: a custom section means nothing to the host.
 fn marked(module: &[u8], mark: u8) -> Vec<u8> {
     [module, &[0, 3, 1, b'm', mark]].concat()
 }
@@ -47,8 +47,8 @@ impl Open {
         server.attempts(&self.payment).await[0]["digest"].clone()
     }
 
-    /// The payer pays and comes back, and nobody but the module that is asked then knows of it: what
-    /// has become of the payment.
+    /// The payer pays and comes back, and only the module that is asked then knows of it: what has
+    /// become of the payment.
     async fn paid(&self, server: &Server) -> Value {
         // After a restart simulator and gateway listen elsewhere; a payment of now tells where.
         let now = Self::start(server).await;

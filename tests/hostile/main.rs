@@ -49,10 +49,10 @@ use self::support::{Method, NOW, context, runtime_with, slot};
 /// Calls after which a version is quarantined, all of which fail.
 const QUARANTINED_AFTER: usize = 10;
 
-/// Which cases, where somebody wants to see some alone.
+/// Which cases, where a run is of some alone.
 const CASE: &str = "KASSETTE_HOSTILE_CASE";
 
-/// How often each is called, where somebody has said so.
+/// How often each is called, where the environment says so.
 fn asked_rounds() -> Option<usize> {
     let set = std::env::var("KASSETTE_HOSTILE_ROUNDS").ok();
     set.map(|set| set.parse().unwrap())
@@ -68,7 +68,7 @@ fn offers() -> usize {
     asked_rounds().unwrap_or(1)
 }
 
-/// Whether somebody wants to see some cases alone.
+/// Whether the run is of some cases alone.
 fn picked() -> bool {
     std::env::var_os(CASE).is_some()
 }

@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// It is answered, and what it says harms nobody.
+    /// It is answered, and what it says does no harm.
     fn says(&self, name: &str, bytes: &[u8], reason: &str) {
         self.install(bytes).expect(name);
         for _ in 0..rounds() {

@@ -60,8 +60,8 @@ impl Felt {
         self.beside.add(times).unwrap();
     }
 
-    /// Prints what was felt. Only where the rounds were asked for, which somebody does on a machine
-    /// that has nothing else to do, it must be little.
+    /// Prints what was felt. Only where the rounds were asked for, which a developer does on a
+    /// machine that has nothing else to do, it must be little.
     pub(crate) fn judge(&self) {
         let p99 = |times: &Histogram<u64>| times.value_at_quantile(0.99) as f64 / 1000.0;
         let (before, beside) = (p99(&self.before), p99(&self.beside));

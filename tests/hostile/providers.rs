@@ -1,5 +1,5 @@
 //! Hostile providers: against a vendor that echoes what it is sent, with a secret that is the
-//! vendor's alone, and two other hosts that nobody must ever reach.
+//! vendor's alone, and two other hosts that no module must ever reach.
 //!
 //! `describe.txt`, `start.txt` and `callback.txt` are lines of what the module does, in order; in them `{vendor}`,
 //! `{elsewhere}` (a host of the account, but not of the secret) and `{foreign}` (no host of the
@@ -17,7 +17,7 @@
 //! | `acknowledge <media type>` | acknowledges a callback with a text of this type |
 //!
 //! What is expected: `refused: …` as of a method; `fault: <kind>`; `open: <part of the answer>`, where
-//! the answer is believed and harms nobody.
+//! the answer is believed and does no harm.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -97,7 +97,7 @@ impl Echo {
     }
 }
 
-/// Everybody whom a module can try to reach.
+/// Every host that a module can try to reach.
 struct Hosts {
     vendor: Echo,
     elsewhere: Echo,
@@ -226,7 +226,7 @@ fn questions(data: &mut Data, count: usize) -> u32 {
     data.put(&record)
 }
 
-/// The answer to a callback with notices about nobody, in memory that is asked for.
+/// The answer to a callback with notices about no attempt, in memory that is asked for.
 fn news(data: &mut Data, count: usize) -> String {
     const NOTICE: usize = 216;
     const PAGE: usize = 64 << 10;

@@ -50,7 +50,7 @@ def main():
         "--seed", "1",
         "--phases", "examples,coverage,fuzzing",
         "--checks", "all",
-        # A payment id of the right form that nobody made is 404, and so the document says; the
+        # A payment id of the right form that no payment has is 404, and so the document says; the
         # two checks below presume that every valid request succeeds.
         "--exclude-checks", "positive_data_acceptance,unsupported_method",
         "--report", "har",

@@ -13,7 +13,7 @@ const ATTEMPT: u64 = 60 * 60;
 /// A payment's life.
 const PAYMENT: u64 = 24 * 60 * 60;
 
-/// The vendor lets nobody pay any more.
+/// The vendor lets the payer pay no more.
 async fn is_shut(visit: &Visit) {
     if lacks(&visit.desk.module.name, Has::ShutPage).is_none() {
         for entry in visit.entries().await {

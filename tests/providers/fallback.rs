@@ -18,7 +18,7 @@ use crate::fallback::lives::Lives;
 use crate::fallback::payer::Payer;
 use crate::fallback::plan::{Batch, Routes};
 
-/// Payments where nobody says how many.
+/// Payments where the environment does not say how many.
 const USUAL: usize = 300;
 /// Payers under way at once.
 const AT_ONCE: usize = 16;
@@ -53,7 +53,7 @@ async fn whatever_fails_no_payment_is_taken_for_twice_and_none_hangs() {
         // Spread over the run.
         let killed = (number * kills) / batches.len() != ((number + 1) * kills) / batches.len();
         payers.extend(run(&lives, batch, killed).await);
-        // Whoever was found down is probed again.
+        // The accounts that were found down are probed again.
         lives.advance(10).await;
     }
     let paying = began.elapsed();

@@ -1,4 +1,4 @@
-//! Money that is not what it should be, comes when nobody expects it any more, or goes back; and what
+//! Money that is not what it should be, comes when the gateway no longer expects it, or goes back; and what
 //! operators are told of it.
 
 use std::process::Command;

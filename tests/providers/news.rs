@@ -21,8 +21,8 @@ async fn essence(visit: &Visit) -> (Value, Vec<String>, Vec<String>, Vec<String>
     )
 }
 
-/// A letter that nobody believed: refused, or, where the vendor signs nothing, only the reason for a
-/// question to the vendor.
+/// A letter that the gateway did not believe: refused, or, where the vendor signs nothing, only the
+/// reason for a question to the vendor.
 fn assert_refused(desk: &Desk, answer: &Answer) {
     match lacks(&desk.module.name, Has::Signature) {
         None => assert_eq!(answer.status, 401, "{answer:?}"),
@@ -66,7 +66,7 @@ async fn a_forged_claim_of_money_is_never_believed() {
                 assert!(put_off || letters[0].answered == Some(401), "{letters:?}");
                 assert_eq!(visit.now().await["status"], "pending", "nothing was heard");
             }
-            // Anybody can write such a letter: it makes the gateway ask the vendor, who says no.
+            // A stranger can write such a letter: it makes the gateway ask the vendor, who says no.
             Some(_) => drop(visit.until("created").await),
         }
         visit.come_back(&back).await;
@@ -108,7 +108,7 @@ async fn a_letter_that_was_changed_on_its_way_is_refused() {
         world.tap.pass(desk.account());
         world.tap.send(&letter, desk.account()).await.expect(200);
         other.is_paid().await;
-        // Asked by whatever letter, the vendor says that nobody has paid.
+        // Asked by whatever letter, the vendor says that the payer has not paid.
         assert_eq!(visit.now().await["status"], "pending");
         visit.is_unpaid().await;
     };
@@ -135,7 +135,7 @@ async fn a_letter_to_another_account_changes_nothing_there_or_here() {
                 );
             }
         }
-        assert_eq!(essence(&visit).await, before, "nobody has heard of it");
+        assert_eq!(essence(&visit).await, before, "no account has believed it");
         world.tap.pass(desk.account());
         world.tap.send(&letter, desk.account()).await.expect(200);
         visit.is_paid().await;

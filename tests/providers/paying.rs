@@ -35,7 +35,7 @@ async fn a_declined_payer_can_begin_anew_and_never_pays_what_he_left() {
             }
             visit.until("created").await;
             visit.is_unpaid().await;
-            // Whoever still has that page open pays nothing there.
+            // A payer who still has that page open pays nothing there.
             visit.approve_in_vain().await;
             if visit.hears_late_approvals(method) {
                 // A person decides about it.

@@ -38,7 +38,7 @@ pub(crate) enum Has {
     Disputes,
     /// Money that is taken when the payer approves, by the method that is tried.
     TakesAtOnce,
-    /// A page that lets nobody approve any more what was called off.
+    /// A page that lets the payer no longer approve what was called off.
     ShutPage,
     /// News of an approval at a page that was called off and stays open.
     LateApprovals,
@@ -104,7 +104,7 @@ const LACKING: &[(&str, Has, &str)] = &[
     (
         "btcpay",
         Has::WayBack,
-        "our own page shows the invoice, which leads nobody back",
+        "our own page shows the invoice, which does not lead back",
     ),
     (
         "btcpay",
@@ -115,7 +115,7 @@ const LACKING: &[(&str, Has, &str)] = &[
     (
         "btcpay",
         Has::Capture,
-        "a chain confirms what was paid, nobody captures it",
+        "a chain confirms what was paid, there is no capture",
     ),
     ("btcpay", Has::Questions, "an invoice needs nothing"),
     (
@@ -199,7 +199,7 @@ const LACKING: &[(&str, Has, &str)] = &[
     (
         "razorpay",
         Has::Voids,
-        "an authorisation that nobody captures runs out by itself",
+        "an authorisation that is not captured runs out by itself",
     ),
     ("revolut", Has::Questions, "an order needs nothing"),
     ("razorpay", Has::Questions, "a payment link needs nothing"),

@@ -12,7 +12,7 @@ use crate::world::Desk;
 
 /// Pages of ours before a vendor's: questions, instructions, a link, a form.
 pub(crate) const MOST_PAGES: usize = 6;
-/// How long an approval may take to be a paid order, without anybody's help.
+/// How long an approval may take to be a paid order, without help.
 const PAID_WITHIN: Duration = Duration::from_secs(30);
 
 /// A payer who stands at the vendor's page.
@@ -378,7 +378,7 @@ impl Visit {
         }
     }
 
-    /// Nobody has paid, and nothing says so.
+    /// The payer has not paid, and nothing says so.
     pub(crate) async fn is_unpaid(&self) {
         assert_eq!(self.taken().await, 0, "{:?}", self.entries().await);
         let events = self.events().await;

@@ -49,7 +49,7 @@ pub(crate) struct World {
     turns: HashMap<String, Mutex<()>>,
 }
 
-/// The world whose clock nobody moves.
+/// The world whose clock no test moves.
 pub(crate) async fn calm() -> &'static World {
     static CALM: OnceCell<World> = OnceCell::const_new();
     CALM.get_or_init(World::new).await

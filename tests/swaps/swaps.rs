@@ -17,7 +17,7 @@ use crate::versions::{ACCOUNTS, Kind, Versions};
 const EVERY: Duration = Duration::from_millis(50);
 /// How often it is looked whether a version is active.
 const LOOK: Duration = Duration::from_millis(5);
-/// One swap in so many brings a version that nobody has seen before: it is compiled, and the oldest
+/// One swap in so many brings a version that the gateway has not seen: it is compiled, and the oldest
 /// version is let go.
 const FRESH: u32 = 40;
 /// Versions before the measurement, more than are kept.
@@ -172,7 +172,7 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// The other kind, by a version that nobody has seen before once in so many turns.
+    /// The other kind, by a version that the gateway has not seen once in so many turns.
     async fn next(&mut self, fresh: u32) {
         self.kind = self.kind.other();
         self.taken += 1;

@@ -76,7 +76,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// The last that the gateway complained of, for whoever has to explain a failure.
+/// The last that the gateway complained of, to explain a failure.
 fn complaints(server: &Server) -> String {
     let log = server.log();
     let bad = |line: &&str| line.contains("WARN") || line.contains("ERROR");

@@ -56,7 +56,7 @@ impl Kind {
         method.build()
     }
 
-    /// Whose entry of the listing this is; none where it mixes the two, or is nobody's.
+    /// Whose entry of the listing this is; none where it mixes the two, or is of neither.
     pub(crate) fn listed(entry: &Value) -> Option<Self> {
         let providers = entry["providers"].as_array()?.iter();
         let ids: Vec<_> = providers.map(|one| one["id"].clone()).collect();
@@ -93,7 +93,7 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    /// A version that nobody has seen before.
+    /// A version that the gateway has not seen.
     pub(crate) fn fresh(&mut self, kind: Kind) -> Vec<u8> {
         let bytes = kind.build(self.made);
         self.made += 1;

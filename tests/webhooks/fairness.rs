@@ -1,4 +1,4 @@
-//! Nobody waits for anybody else's receiver.
+//! No endpoint waits for another's receiver.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const WAITING: usize = 100;
 const HOSTILE: usize = 30;
 const OTHERS_PAUSE: Duration = Duration::from_millis(25);
 /// What no slow machine explains of nine events in ten, nor a disk that stalls: a silent receiver costs
-/// an attempt its whole 10 s, so whoever has to wait for one waits much longer than this.
+/// an attempt its whole 10 s, so an event that has to wait for one waits much longer than this.
 const BEHIND_MS: f64 = 2_500.0;
 /// And of nearly all: such an attempt.
 const FAR_BEHIND_MS: f64 = 9_000.0;
@@ -37,7 +37,7 @@ fn events() -> usize {
     said.map_or(EVENTS, |said| said.parse().expect("a number"))
 }
 
-/// Makes an event now and then for a healthy receiver that nobody knows yet.
+/// Makes an event now and then for a healthy receiver that is new to the gateway.
 async fn measure(server: &Server, what: &str, trap: &Receiver) -> Delays {
     let healthy = Member::new(server, Kind::Healthy, trap).await;
     let (client, place) = (Client::new(), Place::of(server));

@@ -13,7 +13,7 @@ use crate::crowd::{Client, Kind, Member, Place};
 use crate::harness::Server;
 use crate::receiver::Receiver;
 
-/// Attempts follow one another fast and nobody is held back, so that a run ends.
+/// Attempts follow one another fast and no endpoint is held back, so that a run ends.
 const CONFIG: &str = "\
 [webhooks]
 retry_seconds = [1, 1, 1, 1, 1, 1, 1]
@@ -64,7 +64,7 @@ impl Current {
     }
 }
 
-/// Whose event the `nth` is: everybody's in turn, but of receivers that let us wait only every tenth
+/// Whose event the `nth` is: each member's in turn, but of receivers that let us wait only every tenth
 /// time. Each of their attempts takes the whole time-out, one after the other.
 fn receiver_of(nth: usize, members: &[Member]) -> usize {
     let (round, which) = (nth / members.len(), nth % members.len());

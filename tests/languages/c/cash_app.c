@@ -58,7 +58,7 @@ static bool obstacle(const candidate_t *candidate, const context_t *context, ref
         put(&text, "it does not work at the moment");
         why->ground = GROUND(HEALTH);
     } else if (!context->amount.is_some) {
-        return false; // somebody only browses
+        return false; // the payer only browses
     } else if (candidate->minimum.is_some && context->amount.val < candidate->minimum.val) {
         put(&text, "below ");
         put_number(&text, candidate->minimum.val);

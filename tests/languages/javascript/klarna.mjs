@@ -12,7 +12,7 @@ function obstacle(candidate, amount) {
   if (!HEALTHY.includes(candidate.health.status)) {
     return { ground: "health", detail: `it is ${candidate.health.status}` };
   }
-  if (amount === null) return null; // somebody only browses
+  if (amount === null) return null; // the payer only browses
   if (candidate.minimum !== null && amount < candidate.minimum) {
     return { ground: "amount", detail: `below ${candidate.minimum}` };
   }

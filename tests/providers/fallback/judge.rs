@@ -9,7 +9,7 @@ use crate::fallback::payer::Payer;
 use crate::harness::Server;
 use crate::table::{Has, lacks};
 
-/// States in which a payment would still wait for somebody.
+/// States in which a payment would still wait for its payer or the gateway.
 pub(crate) const WAITING: [&str; 4] = ["created", "pending", "processing", "verification_pending"];
 /// Verdicts that are printed whole.
 const MOST_TOLD: usize = 5;
@@ -40,7 +40,7 @@ pub(crate) struct Shown {
 }
 
 /// Whether an approval at this account only allows us to take the money: where its news never comes, the
-/// allowance runs out and nobody has paid.
+/// allowance runs out and the payer has not paid.
 fn only_allows(account: &str) -> bool {
     let module = account.trim_end_matches("-test");
     [Has::LateMoney, Has::TakesAtOnce]
@@ -125,7 +125,7 @@ impl<'a> Judge<'a> {
                 wrong.push(format!("{why}\n{payer:?}\n{inside:#}"));
             }
         }
-        // Whatever is left in the books is no attempt's: money of which nobody knows.
+        // Whatever is left in the books is no attempt's: money that the gateway does not know of.
         for entry in self.entries.into_values().flatten() {
             if entry["captured_times"] != 0 {
                 wrong.push(format!("money that belongs to no attempt: {entry}"));
@@ -239,7 +239,7 @@ impl<'a> Judge<'a> {
             return Err(format!("payment.completed was told {told} times"));
         }
         if authorised && status != "review" {
-            return Err("an authorisation that nobody captured or voided".into());
+            return Err("an authorisation that was neither captured nor voided".into());
         }
         Ok(())
     }

@@ -102,7 +102,7 @@ impl Lives {
             self.advance(seconds).await;
         }
         for _ in 0..MOST_DAYS {
-            if !self.somebody_waits().await {
+            if !self.a_payment_waits().await {
                 return;
             }
             self.advance(DAY).await;
@@ -110,7 +110,7 @@ impl Lives {
     }
 
     /// Whether a payment is neither over nor with an operator.
-    async fn somebody_waits(&self) -> bool {
+    async fn a_payment_waits(&self) -> bool {
         let server = self.server().await;
         for status in WAITING {
             let path = format!("/payments?limit=1&status={status}");

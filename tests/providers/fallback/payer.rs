@@ -113,7 +113,7 @@ impl Payer {
         let body = json!({ "payment_id": self.id(), "payment_method": route.method });
         let path = "/api/v1/payments/start";
         let started = lives.call(&route.key, path, &body).await?;
-        // Nobody is available, nobody knows, or it is over: the payer tries again a little later.
+        // No account is available, the result is unknown, or it is over: the payer tries again later.
         assert!([200, 409, 422].contains(&started.status), "{started:?}");
         if started.status != 200 {
             lives.nudge(1).await;
@@ -162,8 +162,8 @@ impl Payer {
     }
 }
 
-/// Presses a button at the vendor's; where the browser goes then. None where nobody knows whether it
-/// was heard, or where it was refused.
+/// Presses a button at the vendor's; where the browser goes then. None where it is unknown whether
+/// it was heard, or where it was refused.
 async fn press(lives: &Lives, form: &Form, outcome: &str) -> Option<String> {
     let pressed = form.with(&[("outcome", outcome)]);
     let request = lives.to(Method::POST, &form.action).await.form(&pressed);

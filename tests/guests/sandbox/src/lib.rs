@@ -1,4 +1,4 @@
-//! A sandbox told from the real one by what it answers: whoever asks where a paid session stands is
+//! A sandbox told from the real one by what it answers: a caller who asks where a paid session stands is
 //! told that it is under review, callbacks are acknowledged in other words, and one that arrives at
 //! `?trap` is not survived. Beside iDEAL it takes a method that the host does not know.
 use kassette_plugin::provider::{
