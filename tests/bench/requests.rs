@@ -11,7 +11,6 @@ fn next() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A GET with a key.
 pub(crate) fn get(key: &str, path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nhost: pay.example\r\nauthorization: Bearer {key}\r\n\r\n")
         .into()

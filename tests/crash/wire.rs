@@ -55,7 +55,6 @@ pub(crate) struct Ask<'a> {
 }
 
 impl<'a> Ask<'a> {
-    /// A GET.
     pub(crate) const fn get(path: &'a str, key: &'a str) -> Self {
         Self {
             method: "GET",

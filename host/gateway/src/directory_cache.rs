@@ -123,7 +123,6 @@ impl DirectoryCache {
         Ok(Some(cached))
     }
 
-    /// A reseller.
     pub(crate) async fn reseller(
         &self,
         store: &dyn Store,
@@ -177,7 +176,6 @@ impl DirectoryCache {
         Ok(Some(recipient))
     }
 
-    /// A merchant.
     pub(crate) async fn merchant(
         &self,
         store: &dyn Store,

@@ -114,7 +114,6 @@ pub(crate) struct Changed {
 pub(crate) struct Go {
     /// Around it.
     pub(crate) frame: Frame,
-    /// Where to.
     pub(crate) target: String,
     /// To whom.
     pub(crate) provider: String,
@@ -255,14 +254,12 @@ impl Tone {
 pub(crate) enum Primary {
     /// Follow a link.
     Link {
-        /// Where to.
         href: String,
         /// What it says.
         label: String,
     },
     /// Post a module's form to its provider.
     Post {
-        /// Where to.
         url: String,
         /// Names and values.
         fields: Vec<(String, String)>,

@@ -227,7 +227,6 @@ pub(crate) fn link(account: &Account, of: &Session, now: u64) -> Value {
     })
 }
 
-/// A collection.
 pub(crate) fn collection(items: &[Value]) -> Value {
     json!({ "entity": "collection", "count": items.len(), "items": items })
 }
