@@ -42,7 +42,7 @@ impl Creates {
         Self::with(key, "")
     }
 
-    /// Payments whose method is fixed, so that its module ranks the providers at once.
+    /// Payments whose method is fixed, so that its module ranks the accounts at once.
     pub(crate) fn direct(key: &str) -> Self {
         Self::with(key, r#","checkout_mode":"direct","payment_method":"ideal""#)
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Longer than a start may take at a provider that hangs.
+/// Longer than a start may take at a vendor that hangs.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// Longest answer: the books of a long run.
 const LONGEST: usize = 256 << 20;
