@@ -53,7 +53,6 @@ impl Figure {
         self
     }
 
-    /// With a goal.
     pub(crate) fn goal(mut self, goal: Goal) -> Self {
         self.goal = Some(goal);
         self

@@ -11,7 +11,6 @@ fn next() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A GET with a key.
 pub(crate) fn get(key: &str, path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nhost: pay.example\r\nauthorization: Bearer {key}\r\n\r\n")
         .into()
@@ -43,7 +42,7 @@ impl Creates {
         Self::with(key, "")
     }
 
-    /// Payments whose method is fixed, so that its module ranks the providers at once.
+    /// Payments whose method is fixed, so that its module ranks the accounts at once.
     pub(crate) fn direct(key: &str) -> Self {
         Self::with(key, r#","checkout_mode":"direct","payment_method":"ideal""#)
     }

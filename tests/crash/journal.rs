@@ -58,7 +58,6 @@ pub(crate) struct Told {
     pub(crate) decided: Vec<&'static str>,
 }
 
-/// The journal.
 #[derive(Default)]
 pub(crate) struct Journal {
     entries: RwLock<Vec<Arc<Entry>>>,

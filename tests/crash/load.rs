@@ -352,7 +352,7 @@ pub(crate) fn hear_create(
     match answer.status {
         201 => entry.hear(&answer.json()?, true, sent)?,
         200 if answer.replayed => entry.hear(&answer.json()?, false, sent)?,
-        // No provider can take it just now; a payment that is there is never judged anew.
+        // No account can take it just now; a payment that is there is never judged anew.
         422 if entry.direct && entry.id().is_none() => return Ok(false),
         // Proves nothing.
         status if status >= 429 => return Ok(false),

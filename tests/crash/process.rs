@@ -1,7 +1,7 @@
 //! The real binary: started, killed with SIGKILL, started again on the same folder.
 //!
 //! `dev` and not `serve`: the simulators with their books, faults and clock live in the same
-//! process, so a kill cuts both sides of every exchange with a provider at once, and the books have
+//! process, so a kill cuts both sides of every exchange with a vendor at once, and the books have
 //! to survive it like the store.
 
 use std::fs;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Longer than a start may take at a provider that hangs.
+/// Longer than a start may take at a vendor that hangs.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// Longest answer: the books of a long run.
 const LONGEST: usize = 256 << 20;
@@ -55,7 +55,6 @@ pub(crate) struct Ask<'a> {
 }
 
 impl<'a> Ask<'a> {
-    /// A GET.
     pub(crate) const fn get(path: &'a str, key: &'a str) -> Self {
         Self {
             method: "GET",

@@ -29,7 +29,7 @@ impl Server {
             .await
     }
 
-    /// Chooses a method that leads away: the provider's page.
+    /// Chooses a method that leads away: the vendor's page.
     pub(crate) async fn chosen(&self, payment: &Value, method: &str) -> String {
         let answer = self.choose(payment, method).await.expect(303);
         let to = answer.header("location").unwrap();
@@ -39,19 +39,19 @@ impl Server {
             .unwrap_or_else(|| panic!("no link to the provider:\n{}", page.text))
     }
 
-    /// The form of a provider's page, before anything is pressed.
+    /// The form of a vendor's page, before anything is pressed.
     pub(crate) async fn payer_form(&self, provider_page: &str) -> Form {
         let page = self.open(provider_page).await.expect(200);
         Form::first(&page.text, provider_page)
     }
 
-    /// Presses a button of the provider's page; answers where the browser goes.
+    /// Presses a button of the vendor's page; answers where the browser goes.
     pub(crate) async fn press(&self, form: &Form, outcome: &str) -> Answer {
         let fields = form.with(&[("outcome", outcome)]);
         self.send(self.http.post(&form.action).form(&fields)).await
     }
 
-    /// The payer opens the provider's page and presses a button; answers where the browser goes.
+    /// The payer opens the vendor's page and presses a button; answers where the browser goes.
     pub(crate) async fn pay(&self, provider_page: &str, outcome: &str) -> Answer {
         let form = self.payer_form(provider_page).await;
         self.press(&form, outcome).await

@@ -1,4 +1,4 @@
-//! A second provider behind the first: a simulator of its own, in a process of its own.
+//! A second account behind the first: a simulator of its own, in a process of its own.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,4 @@
-//! Starts that meet a provider in trouble: nothing is charged twice, nothing is guessed.
+//! Starts that meet a vendor in trouble: nothing is charged twice, nothing is guessed.
 
 use serde_json::{Value, json};
 
@@ -150,7 +150,7 @@ async fn a_page_offers_no_other_way_while_an_outcome_is_unknown() {
     assert_one_session(&server, &payment).await;
 }
 
-/// A start whose provider does not answer for as long as a start may take.
+/// A start whose vendor does not answer for as long as a start may take.
 async fn hang(fault: &str) {
     let server = Server::fresh().await;
     let once = direct(&server).await;

@@ -167,7 +167,7 @@ fn choice(url: &str) -> Form {
     }
 }
 
-/// The provider's page of the open attempt, after questions where some are asked.
+/// The vendor's page of the open attempt, after questions where some are asked.
 async fn provider(server: &Server, url: &str) -> Option<String> {
     let page = server.open(url).await;
     if page.text.contains("/answer\"") {

@@ -1,4 +1,4 @@
-//! Kassette end to end: the real binary, real modules, real sockets, simulated providers.
+//! Kassette end to end: the real binary, real modules, real sockets, simulated vendors.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

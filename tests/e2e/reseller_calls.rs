@@ -107,7 +107,6 @@ impl Signed {
         self.signed_by(self.signature())
     }
 
-    /// The headers with this signature.
     pub(crate) fn signed_by(&self, signature: String) -> Headers {
         let mut headers = vec![
             ("authorization", format!("Bearer {}", self.key)),

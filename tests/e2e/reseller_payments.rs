@@ -122,7 +122,7 @@ async fn what_cannot_be_started_is_told_so() {
         .await
         .expect(409)
         .error();
-    // The merchant's policy does not allow a choice of the provider.
+    // The merchant's policy does not allow a choice of the account.
     let chosen = json!({ "provider_id": "sandbox-test" });
     start(&direct, chosen).await.expect(403).error();
     for (more, field) in [

@@ -16,7 +16,6 @@ enum Whose {
     Reseller(u64, bool),
 }
 
-/// A key.
 struct Key {
     whose: Whose,
     live: bool,

@@ -1,4 +1,4 @@
-//! The row "start", where every call to the provider answers; `fallible` has the others.
+//! The row "start", where every call to the vendor answers; `fallible` has the others.
 
 use std::collections::BTreeSet;
 

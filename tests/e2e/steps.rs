@@ -195,7 +195,6 @@ impl Server {
         (id, keys.pop().unwrap(), live)
     }
 
-    /// Changes a merchant.
     pub(crate) async fn change_merchant(&self, id: u64, patch: Value) {
         self.admin("PATCH", &format!("/merchants/{id}"), Some(&patch))
             .await
@@ -228,7 +227,6 @@ impl Server {
         format!("t={at},v1={}", hex::encode(mac.finalize().into_bytes()))
     }
 
-    /// A callback of an account.
     pub(crate) async fn callback(&self, account: &str, signature: &str, body: String) -> Answer {
         let url = format!("{}/callbacks/{account}", self.base());
         let request = self

@@ -1,6 +1,6 @@
-//! Thousands of payments over every method while the provider that ranks first fails in each way that
+//! Thousands of payments over every method while the account that ranks first fails in each way that
 //! a simulator knows, and the gateway is killed with `kill -9` on the way. The simulators' books are the
-//! judge: no payment is taken for twice, at whichever providers, and none is left hanging.
+//! judge: no payment is taken for twice, at whichever accounts, and none is left hanging.
 
 mod judge;
 mod lives;

@@ -15,7 +15,7 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
-    /// The provider's callback.
+    /// The vendor's callback.
     Callback,
     /// The payer's return.
     Return,
@@ -52,9 +52,9 @@ pub enum AttemptState {
     Review,
     /// The payment's money is taken.
     Captured,
-    /// The provider or the payer's bank said no.
+    /// The vendor or the payer's bank said no.
     Declined,
-    /// The provider could not be used; surely nothing was created.
+    /// The account could not be used; surely nothing was created.
     Unavailable,
     /// Closed, so that another way can be chosen.
     Closed,
@@ -183,7 +183,7 @@ pub struct Attempt {
     pub closing: bool,
     /// What went back of its money.
     pub returns: Returns,
-    /// What the provider told beside where the money is: the newest of each, its refunds and disputes
+    /// What the vendor told beside where the money is: the newest of each, its refunds and disputes
     /// left out.
     pub particulars: Particulars,
     /// News that already has its line "changed nothing": one for each way and status.

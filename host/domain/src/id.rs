@@ -94,7 +94,7 @@ impl PaymentId {
     }
 }
 random_id! {
-    /// One try to be paid; the provider's idempotency key and reference.
+    /// One try to be paid; the vendor's idempotency key and reference.
     AttemptId
 }
 random_id! {

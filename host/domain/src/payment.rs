@@ -84,7 +84,7 @@ impl Status {
 pub enum Settlement {
     /// Not known to be.
     Pending,
-    /// Captured and credited as far as the provider's payment-level API tells. Final.
+    /// Captured and credited as far as the vendor's payment-level API tells. Final.
     Confirmed,
     /// It will not come.
     Failed,
@@ -189,9 +189,9 @@ pub struct NewPayment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewCause {
-    /// The provider itself reported `review`: its final word ends it.
+    /// The vendor itself reported `review`: its final word ends it.
     Vendor,
-    /// The provider stayed silent to the last question: its final word ends it.
+    /// The vendor stayed silent to the last question: its final word ends it.
     Silence,
     /// The merchant's risk policy.
     Risk,
@@ -203,12 +203,12 @@ pub enum ReviewCause {
     Refund,
     /// An operator sent it here.
     Operator,
-    /// The provider refused to capture what an operator had approved, or had voided it.
+    /// The vendor refused to capture what an operator had approved, or had voided it.
     Refused,
 }
 
 impl ReviewCause {
-    /// Whether the provider's final word ends the review; otherwise only an operator does.
+    /// Whether the vendor's final word ends the review; otherwise only an operator does.
     pub const fn ends_by_provider(self) -> bool {
         matches!(self, Self::Vendor | Self::Silence)
     }
@@ -228,7 +228,7 @@ pub enum Resolution {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DecisionState {
-    /// The provider has to capture or close first.
+    /// The vendor has to capture or close first.
     Waiting,
     /// It was carried out.
     Done,
@@ -243,7 +243,7 @@ pub struct ReviewDecision {
     pub resolution: Resolution,
     /// The settlement that the operator named; with an approval alone.
     pub settlement: Option<Settlement>,
-    /// Whether the operator vouches for money that the provider does not confirm.
+    /// Whether the operator vouches for money that the vendor does not confirm.
     pub vouch: bool,
     /// Where it stands.
     pub state: DecisionState,
@@ -259,7 +259,7 @@ pub struct ReviewDecision {
     pub reason: String,
     /// When.
     pub at: Time,
-    /// Questions in a row that the provider left without an answer while it waited.
+    /// Questions in a row that the vendor left without an answer while it waited.
     pub silences: u8,
 }
 
@@ -385,7 +385,7 @@ impl Payment {
     }
 }
 
-/// Why a provider was chosen: kept beside what came of it for as long as the operator says.
+/// Why an account was chosen: kept beside what came of it for as long as the operator says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// When.

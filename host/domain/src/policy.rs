@@ -1,4 +1,4 @@
-//! What a merchant's operator allows: methods, providers, limits, risk.
+//! What a merchant's operator allows: methods, accounts, limits, risk.
 
 use std::collections::BTreeMap;
 

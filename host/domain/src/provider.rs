@@ -204,7 +204,7 @@ pub enum QuestionKind {
 /// Why there is no payment. The texts are for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartFailure {
-    /// Surely nothing was created: go on to the next provider.
+    /// Surely nothing was created: go on to the next account.
     Unavailable(String),
     /// The vendor will not take this payment; surely nothing was created.
     Declined(String),

@@ -7,13 +7,13 @@ use crate::provider::{Dispute, DisputeState, ProviderRefund, RefundState};
 use crate::time::Time;
 
 /// Refunds, and likewise disputes, kept of one attempt: no merchant makes more of one payment. Where
-/// there are more, the provider's own sum still counts them.
+/// there are more, the vendor's own sum still counts them.
 const MOST: usize = 64;
 
 /// One refund.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refunded {
-    /// The provider's id; none for what it tells as part of a sum alone.
+    /// The vendor's id; none for what it tells as part of a sum alone.
     pub id: Option<String>,
     /// Minor units of the currency received.
     pub amount: Minor,
@@ -26,7 +26,7 @@ pub struct Refunded {
 /// One dispute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disputed {
-    /// As the provider tells it.
+    /// As the vendor tells it.
     pub dispute: Dispute,
     /// When it came to be in that state, as far as the host heard.
     pub at: Time,
@@ -39,16 +39,16 @@ pub struct Returns {
     pub refunds: Vec<Refunded>,
     /// Disputes, likewise.
     pub disputes: Vec<Disputed>,
-    /// The provider's own sum, where it tells one.
+    /// The vendor's own sum, where it tells one.
     told: Minor,
 }
 
 /// What one report says of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Told<'a> {
-    /// The provider's own sum; none where the report says nothing of it.
+    /// The vendor's own sum; none where the report says nothing of it.
     pub sum: Option<Minor>,
-    /// Whether the provider was asked just now, so that a lower sum than before is no old news.
+    /// Whether the vendor was asked just now, so that a lower sum than before is no old news.
     pub fresh: bool,
     /// Refunds told one by one.
     pub refunds: &'a [ProviderRefund],
@@ -175,7 +175,7 @@ impl Returns {
         }
     }
 
-    /// What the provider's sum holds beyond the refunds and disputes that have ids becomes refunds
+    /// What the vendor's sum holds beyond the refunds and disputes that have ids becomes refunds
     /// without one; as many of those go as the sum no longer holds. How many went.
     fn fill(&mut self, now: Time) -> usize {
         let with_id = self

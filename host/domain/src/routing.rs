@@ -141,7 +141,7 @@ pub struct Health {
     pub samples: u32,
 }
 
-/// A provider's condition, from best to worst.
+/// An account's condition, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Availability {

@@ -16,9 +16,9 @@ pub enum WorkKind {
     Late,
     /// More received than was due.
     Excess,
-    /// The provider reports money as returned.
+    /// The vendor reports money as returned.
     Refund,
-    /// The provider reports a dispute after completion.
+    /// The vendor reports a dispute after completion.
     Dispute,
     /// Completed, and never confirmed.
     Unsettled,

@@ -53,7 +53,7 @@ impl Configured {
         self.accounts.get(account).map(|prepared| &prepared.slot)
     }
 
-    /// Whether an address leads to a provider: where a module sends requests or payers.
+    /// Whether an address leads to a vendor: where a module sends requests or payers.
     pub(crate) fn is_providers(&self, url: &Url) -> bool {
         let mut hosts = self
             .accounts

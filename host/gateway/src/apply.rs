@@ -121,7 +121,7 @@ impl Gateway {
             }
             QueryAnswer::Absent => true,
             QueryAnswer::Uncertain => false,
-            // No silence of the provider's. What made the question due is still there.
+            // No silence of the vendor's. What made the question due is still there.
             QueryAnswer::Unasked => return Ok(None),
         };
         let silence = Step::QueryFailed {
@@ -139,7 +139,7 @@ impl Gateway {
     }
 
     /// Looks at an attempt unless a look is under way; where `spaced`, unless one began within five
-    /// seconds. None where the provider was not asked.
+    /// seconds. None where the vendor was not asked.
     pub(crate) async fn look(
         &self,
         aggregate: &PaymentAggregate,

@@ -1,4 +1,4 @@
-//! A provider's callback: verify, read, store, then answer.
+//! A vendor's callback: verify, read, store, then answer.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::modules::{Access, Provider};
 use crate::permits::Kind;
 use crate::vendor::QueryAnswer;
 
-/// What the provider gets to hear.
+/// What the vendor gets to hear.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallbackAnswer {
     /// HTTP status.
@@ -33,7 +33,7 @@ pub struct CallbackAnswer {
 /// Who a notice comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// The provider, as was proved.
+    /// The vendor, as was proved.
     Provider,
     /// A request from this address that proved nothing.
     Address(IpAddr),
@@ -44,7 +44,7 @@ enum NotStored {
     Fault(Fault),
     /// Too many notices wait for a start that knows their reference.
     Full,
-    /// The provider could not be asked about an attempt that the store does not know.
+    /// The vendor could not be asked about an attempt that the store does not know.
     Unasked,
 }
 
@@ -73,7 +73,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// The host saw a proof that the callback is the provider's. What is only acknowledged can be written
+    /// The host saw a proof that the callback is the vendor's. What is only acknowledged can be written
     /// by any caller.
     pub fn proved(&self) -> bool {
         self.said.as_ref().is_ok_and(|said| said.proved)
@@ -132,9 +132,9 @@ impl Gateway {
         Judged { was_read, said }
     }
 
-    /// Stores the news of a callback that came `from` an address, and says what the provider is to be
+    /// Stores the news of a callback that came `from` an address, and says what the vendor is to be
     /// answered: 404 for an unknown account, 401 for a forged and 400 for a malformed callback, 503 or 500
-    /// where the provider should repeat it, else what the module says, after its news is stored.
+    /// where the vendor should repeat it, else what the module says, after its news is stored.
     pub async fn heed_callback(
         &self,
         account: &AccountId,
@@ -305,7 +305,7 @@ impl Gateway {
                             );
                         }
                     }
-                    // Each would cost a request to the provider.
+                    // Each would cost a request to the vendor.
                     (false, false) if source != Source::Provider => {}
                     (false, false) => {
                         let told = (notice.reference, notice.report);
@@ -333,7 +333,7 @@ impl Gateway {
 
     /// Heeds news about an attempt that has our form and is not in the store, as after a backup was
     /// restored: captured money is put before the operators. An attempt is written before its
-    /// provider is called, so it cannot become known later.
+    /// vendor is called, so it cannot become known later.
     async fn unknown(
         &self,
         account: &AccountId,

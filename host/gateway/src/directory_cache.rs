@@ -117,7 +117,6 @@ impl DirectoryCache {
         Ok(Some(cached))
     }
 
-    /// A reseller.
     pub(crate) async fn reseller(
         &self,
         store: &dyn Store,
@@ -171,7 +170,6 @@ impl DirectoryCache {
         Ok(Some(recipient))
     }
 
-    /// A merchant.
     pub(crate) async fn merchant(
         &self,
         store: &dyn Store,

@@ -1,5 +1,5 @@
 //! Unproved notices that are faster than the start's answer. They lie in memory and apart from those of
-//! the provider, so that a stranger pushes out nothing but what strangers wrote. What is lost is replaced
+//! the vendor, so that a stranger pushes out nothing but what strangers wrote. What is lost is replaced
 //! by the questions that follow every start.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What the host measured of each account: starts and questions, never what a provider claims, and
+//! What the host measured of each account: starts and questions, never what a vendor claims, and
 //! never a payer's decline.
 
 mod record;

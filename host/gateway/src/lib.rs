@@ -9,7 +9,7 @@
 //! | `reseller` | what a reseller does for merchants, and how they let it |
 //! | `routing` | candidates, and what a method's module says of them |
 //! | `vendor` | calls to a provider's module, measured and bounded |
-//! | `apply` | reports and due actions: the one way from a provider's answer into the store |
+//! | `apply` | reports and due actions: the one way from a vendor's answer into the store |
 //! | `modules`, `wasm` | the port to the modules, and the runtime behind it |
 //! | `directory_cache` | keys, merchants, resellers, delegations and endpoints, between requests |
 //! | `nonces` | each signed request once |
@@ -130,7 +130,7 @@ struct Lines {
     starts: Sampled,
     /// Starts for which no account is left.
     barred: Sampled,
-    /// Questions that a provider did not answer.
+    /// Questions that a vendor did not answer.
     queries: Sampled,
 }
 

@@ -15,7 +15,7 @@ pub use crate::routing::Question;
 use crate::routing::Ranking;
 use crate::settings::Settings;
 
-/// A method with at least one eligible provider.
+/// A method with at least one eligible account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Which.
@@ -51,7 +51,7 @@ impl Gateway {
         Some(Arc::clone(module.description()))
     }
 
-    /// The eligible methods, each with its eligible providers, in the order of the specification, then
+    /// The eligible methods, each with its eligible accounts, in the order of the specification, then
     /// those that it does not name. A method whose module is missing, fails, or is late is omitted.
     pub async fn offers(&self, question: Question<'_>) -> Vec<Offer> {
         let configured = self.configured();

@@ -1,8 +1,8 @@
-//! Permits for requests and calls that wait for a provider (a bulkhead): how many of a kind there may be
+//! Permits for requests and calls that wait for a vendor (a bulkhead): how many of a kind there may be
 //! at once, and how many of them one account or one merchant may hold.
 //!
 //! A holder may have as many as are free (dynamic thresholds; Choudhury and Hahne, "Dynamic queue
-//! length thresholds for shared-memory packet switches", 1998). One account whose provider hangs takes half
+//! length thresholds for shared-memory packet switches", 1998). One account whose vendor hangs takes half
 //! of the permits, two take a third each, and one more always finds some. Of an
 //! account's permits a merchant may have as many as are left to the account, so that one alone takes a third of all and the next finds
 //! some at the same account. Test and live have permits of their own, and so has what a stranger may have

@@ -1,4 +1,4 @@
-//! An operator's acts about a payment: deciding a review, cancelling, asking the provider.
+//! An operator's acts about a payment: deciding a review, cancelling, asking the vendor.
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::audit::Audited;
@@ -32,12 +32,12 @@ pub enum DecideError {
 pub enum Decided {
     /// It is carried out.
     Done,
-    /// It is recorded, and waits for the provider.
+    /// It is recorded, and waits for the vendor.
     Waiting,
 }
 
 impl Gateway {
-    /// Records a decision about a review, has the provider capture or close what it needs, and says how
+    /// Records a decision about a review, has the vendor capture or close what it needs, and says how
     /// far that has come.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Asks the providers of a payment's attempts where they stand: of those on which money can move or
+    /// Asks the vendors of a payment's attempts where they stand: of those on which money can move or
     /// has moved, else of the last one.
     ///
     /// # Errors

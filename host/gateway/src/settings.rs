@@ -41,7 +41,7 @@ pub struct Settings {
     pub health_max_age: Duration,
     /// How often an account that no payment has told anything about is probed. Default 1 min.
     pub health_probe_every: Duration,
-    /// When providers are asked where payments stand.
+    /// When vendors are asked where payments stand.
     pub queries: QuerySchedule,
     /// How events are delivered.
     pub webhooks: Webhooks,

@@ -1,4 +1,4 @@
-//! Starting: from a chosen method to a provider's page, with fallback and without a second charge.
+//! Starting: from a chosen method to a vendor's page, with fallback and without a second charge.
 
 mod answer;
 mod choose;
@@ -54,7 +54,7 @@ pub struct StartedPayment {
     pub aggregate: PaymentAggregate,
     /// The open attempt, with what the payer does next.
     pub attempt: Attempt,
-    /// Where the payer's browser goes: the provider's address, or our own page where the payer must
+    /// Where the payer's browser goes: the vendor's address, or our own page where the payer must
     /// answer, post a form or follow instructions.
     pub redirect_url: String,
 }
@@ -89,10 +89,10 @@ pub enum StartError {
     /// 403.
     #[error("provider_id: choosing a provider is not allowed by the merchant's routing policy")]
     ProviderChoice,
-    /// 422: unknown or unavailable method or provider.
+    /// 422: unknown or unavailable method or account.
     #[error("{0}")]
     NotAvailable(&'static str),
-    /// 422: the provider or the payer's bank said no; the payment is `created` again.
+    /// 422: the vendor or the payer's bank said no; the payment is `created` again.
     #[error("the provider declined the payment")]
     Declined,
     /// The page: the first in rank changed to an account with another note; show it and ask again.
@@ -176,7 +176,7 @@ impl Gateway {
         .await?
     }
 
-    /// Where the payer goes next: the provider's address, or our own page.
+    /// Where the payer goes next: the vendor's address, or our own page.
     pub(crate) fn started(&self, aggregate: PaymentAggregate, attempt: Attempt) -> StartedPayment {
         let redirect_url = match &attempt.action {
             Some(Action::Redirect(url)) => url.clone(),
@@ -190,7 +190,7 @@ impl Gateway {
     }
 
     /// Leaves an open attempt so that another way can be chosen: the vendor makes sure that it cannot
-    /// be paid any more. The payment afterwards; the attempt is still open where the provider is not sure.
+    /// be paid any more. The payment afterwards; the attempt is still open where the vendor is not sure.
     pub(crate) async fn leave(
         &self,
         aggregate: &PaymentAggregate,

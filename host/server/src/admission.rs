@@ -41,11 +41,11 @@ pub(crate) struct InHand {
     pub(crate) writes: usize,
     /// Listing methods and showing checkout pages.
     pub(crate) modules: usize,
-    /// Starting a payment and coming back from a provider.
+    /// Starting a payment and coming back from a vendor.
     pub(crate) starts: usize,
     /// Shops that connect.
     pub(crate) exchanges: usize,
-    /// Callbacks of providers.
+    /// Callbacks of vendors.
     pub(crate) callbacks: usize,
 }
 

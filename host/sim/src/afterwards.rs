@@ -201,7 +201,6 @@ impl Session {
         self.refunds.get(self.refund_told)
     }
 
-    /// The refund of that id.
     pub(crate) fn refund_of(&self, id: &str) -> Option<&Refund> {
         self.refunds.iter().find(|refund| refund.id == id)
     }

@@ -1,4 +1,4 @@
-//! Simulated payment providers: books, payer page, faults.
+//! Simulated payment vendors: books, payer page, faults.
 //!
 //! A simulator is a real HTTP server on the other side of a socket. It speaks a vendor's own
 //! protocol, keeps books that survive a kill, shows the payer a page, sends signed callbacks and

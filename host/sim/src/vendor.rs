@@ -43,7 +43,6 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// A JSON body.
     pub(crate) fn json(body: &serde_json::Value) -> Self {
         Self {
             body: body.to_string(),

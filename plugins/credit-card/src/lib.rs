@@ -2,7 +2,7 @@
 //!
 //! | Rule | Source |
 //! |---|---|
-//! | Any currency | Networks convert between ISO 4217 currencies; providers narrow the list |
+//! | Any currency | Networks convert between ISO 4217 currencies; accounts narrow the list |
 //! | At most 12 digits of minor units | ISO 8583, data element 4 (amount, transaction: n 12) |
 //! | Up to EUR 30 (GBP 25) a payment may go without strong authentication | Commission Delegated Regulation (EU) 2018/389, Article 16, <https://www.legislation.gov.uk/eur/2018/389/article/16>; "What is a low value payment?", Cashflows Help Centre, for GBP 25 |
 //!

@@ -168,7 +168,7 @@ fn refused(problem: &Problem) -> StartFailure {
     match problem.status {
         // The same key is being worked on.
         422 if problem.code == IN_PROGRESS => StartFailure::Uncertain(why),
-        // The request was refused, or not looked at. Another provider need not refuse it.
+        // The request was refused, or not looked at. Another account need not refuse it.
         400..=499 | 503 => StartFailure::Unavailable(why),
         // 500 and everything undocumented: the page may exist.
         _ => StartFailure::Uncertain(why),

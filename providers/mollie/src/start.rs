@@ -134,7 +134,7 @@ fn opened(
 /// What a refusal proves.
 fn refused(problem: Problem) -> StartFailure {
     match problem.status {
-        // What the payer typed: another provider would not take it either.
+        // What the payer typed: another account would not take it either.
         422 if problem.field.starts_with("billingAddress") => {
             StartFailure::Declined(problem.to_string())
         }

@@ -1,4 +1,4 @@
-//! Creating an order. What matters is what each refusal proves: the host tries another provider only
+//! Creating an order. What matters is what each refusal proves: the host tries another account only
 //! where PayPal surely did nothing.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::Answer;

@@ -36,7 +36,6 @@ pub(crate) enum Phase {
     Completed,
 }
 
-/// An order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) id: String,

@@ -71,7 +71,6 @@ pub(crate) fn problem(answer: &Answer) -> Problem {
 pub(crate) mod tests {
     use super::*;
 
-    /// An answer with this body.
     pub(crate) fn answer(status: u16, body: &str) -> Answer {
         Answer {
             status,

@@ -1,4 +1,4 @@
-//! Creating a payment handle. What matters is what each refusal proves: the host tries another provider
+//! Creating a payment handle. What matters is what each refusal proves: the host tries another account
 //! only where Paysafe surely did nothing.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::{

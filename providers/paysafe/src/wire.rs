@@ -54,7 +54,6 @@ pub(crate) enum Paid {
     Failed,
 }
 
-/// A payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payment {
     pub(crate) id: String,

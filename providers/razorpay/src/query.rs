@@ -148,7 +148,6 @@ fn capture(
     }
 }
 
-/// Reads a link by its id.
 fn read(account: &Account, attempt: &Attempt, id: &str) -> Result<Link, QueryFailure> {
     let answer = api::get(account, &format!("{LINKS}/{id}"))?;
     match answer.status {

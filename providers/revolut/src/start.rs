@@ -92,7 +92,7 @@ fn opened(order: Option<Order>, attempt: &Attempt) -> Result<Started, StartFailu
 /// What a refusal proves.
 fn refused(problem: &Problem) -> StartFailure {
     match problem.status {
-        // Documented refusals: there is no order. Another provider may take the payment.
+        // Documented refusals: there is no order. Another account may take the payment.
         400..=499 => StartFailure::Unavailable(problem.to_string()),
         _ => StartFailure::Uncertain(problem.to_string()),
     }

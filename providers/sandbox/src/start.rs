@@ -1,4 +1,4 @@
-//! Creating a session. What matters is what each refusal proves: the host tries another provider
+//! Creating a session. What matters is what each refusal proves: the host tries another account
 //! only where this vendor surely did nothing.
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::{
@@ -113,7 +113,7 @@ fn refused(problem: Problem) -> Result<Started, StartFailure> {
         422 if problem.code == "payer_details_required" => ask(&problem),
         422 => Err(StartFailure::Declined(problem.to_string())),
         // Documented: answered before anything is looked at. The other 4xx say that the vendor
-        // refused the request itself, which another provider need not.
+        // refused the request itself, which another account need not.
         400..=499 | 503 => Err(StartFailure::Unavailable(problem.to_string())),
         // 500 and everything undocumented: the session may exist.
         _ => Err(StartFailure::Uncertain(problem.to_string())),

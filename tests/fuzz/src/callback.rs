@@ -77,7 +77,6 @@ struct Desk {
     keys: Arc<HashMap<String, Vec<u8>>>,
 }
 
-/// The vendors.
 struct Vendors {
     sim: Sim,
     desks: BTreeMap<&'static str, Desk>,

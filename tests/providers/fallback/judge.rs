@@ -32,9 +32,9 @@ pub(crate) struct Shown {
     /// Attempts by their state at the end.
     attempts: BTreeMap<String, usize>,
     work: BTreeMap<String, usize>,
-    /// Payments that more than one provider was tried for.
+    /// Payments that more than one account was tried for.
     fell_back: usize,
-    /// Payments that were paid at another provider than the one that ranks first when all are well.
+    /// Payments that were paid at another account than the one that ranks first when all are well.
     paid_elsewhere: usize,
     captured: u64,
 }

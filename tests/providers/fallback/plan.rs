@@ -42,7 +42,7 @@ const FEW: u32 = 4;
 /// Calls that an order of any other fault spoils.
 const MANY: u32 = 1000;
 
-/// A shop of which a method's first provider is another one than at the next shop.
+/// A shop of which a method's first account is another one than at the next shop.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) key: String,

@@ -5,7 +5,7 @@ use super::{NewDecision, Outcome, PaymentAggregate, Refusal};
 use crate::payment::{Resolution, ReviewCause, Status};
 use crate::provider::Payer;
 
-/// A decision from outside the provider's world.
+/// A decision from outside the vendor's world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     /// An operator decides a review.
@@ -40,7 +40,7 @@ impl PaymentAggregate {
         }
     }
 
-    /// Has an operator decide what the provider has not.
+    /// Has an operator decide what the vendor has not.
     fn send_to_review(&mut self, log: &mut Log<'_>) -> Result<Outcome, Refusal> {
         let status = self.payment.status;
         if !matches!(status, Status::Processing | Status::VerificationPending) {

@@ -8,12 +8,12 @@
 //! |---|---|
 //! | `open` | opening attempts and what became of a start |
 //! | `claim` | taking an attempt in hand |
-//! | `report` | what a provider reports |
+//! | `report` | what a vendor reports |
 //! | `late` | news of money, and of attempts that are no longer the payment's own |
 //! | `query_failed` | questions without an answer, and the schedule of questions |
 //! | `act` | what an operator does, and expiry |
 //! | `review` | an operator's decision about a review, until it is carried out |
-//! | `schedule` | when providers are asked |
+//! | `schedule` | when vendors are asked |
 //! | `moves` | the legal transitions, and what goes with each |
 //! | `next_action` | what is to be done next, and when |
 
@@ -92,7 +92,7 @@ pub enum Step {
         /// Until when.
         until: Time,
     },
-    /// A provider's report, whichever way it came.
+    /// A vendor's report, whichever way it came.
     Report {
         /// Which attempt.
         attempt: AttemptId,
@@ -171,7 +171,7 @@ pub enum StartResult {
     },
     /// The vendor will not take it.
     Declined(String),
-    /// The provider cannot be used now.
+    /// The account cannot be used now.
     Unavailable(String),
     /// It may exist.
     Uncertain(String),
@@ -211,7 +211,7 @@ pub enum Refusal {
     /// The act needs the vendor's word first: close this attempt, then act again.
     #[error("an attempt has to be closed first")]
     VendorFirst(AttemptId),
-    /// Another decision about the review waits for the provider.
+    /// Another decision about the review waits for the vendor.
     #[error(
         "another decision waits for the provider; an approval by an admin with \"vouch\" replaces it"
     )]
@@ -313,7 +313,7 @@ impl PaymentAggregate {
     /// Does a step, or says why not.
     ///
     /// # Errors
-    /// A [`Refusal`]; the aggregate is as it was. (What a provider reported out of order is no error:
+    /// A [`Refusal`]; the aggregate is as it was. (What a vendor reported out of order is no error:
     /// it answers [`Outcome::Nothing`] with a line for the timeline.)
     pub fn step(
         &mut self,

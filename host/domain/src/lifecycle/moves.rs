@@ -136,7 +136,7 @@ impl PaymentAggregate {
         }
     }
 
-    /// Has a person look. In a review that the provider could end, a cause that only an operator can
+    /// Has a person look. In a review that the vendor could end, a cause that only an operator can
     /// decide takes over.
     pub(super) fn review(&mut self, cause: ReviewCause, log: &mut Log<'_>) {
         if self.payment.status != Status::Review {
@@ -200,7 +200,7 @@ impl PaymentAggregate {
         if known == Settlement::Confirmed || proved == known || proved == Settlement::Pending {
             return;
         }
-        // A provider's word for money that it does not hold confirms no operator's.
+        // A vendor's word for money that it does not hold confirms no operator's.
         if self.payment.vouched && self.attempts[i].net().is_none() {
             return;
         }

@@ -85,7 +85,7 @@ impl PaymentAggregate {
                 self.doubt(i, detail, now);
                 Ok(Outcome::Done)
             }
-            // A provider that cannot be used now says nothing about the start before, nor about what
+            // An account that cannot be used now says nothing about the start before, nor about what
             // it reported itself.
             StartResult::Unavailable(detail)
                 if self.attempts[i].uncertain || self.attempts[i].vendor.is_some() =>
@@ -105,7 +105,7 @@ impl PaymentAggregate {
         }
     }
 
-    /// Ends an attempt whose provider could not be used, and opens the next in the same step.
+    /// Ends an attempt whose account could not be used, and opens the next in the same step.
     fn fall_back(
         &mut self,
         i: usize,

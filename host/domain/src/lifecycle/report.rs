@@ -1,4 +1,4 @@
-//! What a provider reports about an attempt that is the payment's own and still open.
+//! What a vendor reports about an attempt that is the payment's own and still open.
 //!
 //! Unapplied lines of the timeline are bounded: repeated or impossible news is written down once for
 //! each way that it came and each status that it named, however often it comes.

@@ -1,6 +1,6 @@
-//! An operator's decision about a review: recorded once, carried out by the provider's word.
+//! An operator's decision about a review: recorded once, carried out by the vendor's word.
 //!
-//! A decision waits until the provider has captured or closed what it needs; the next_actions that follow from
+//! A decision waits until the vendor has captured or closed what it needs; the next_actions that follow from
 //! it do that. Every piece of news and every silence ends in [`PaymentAggregate::pursue`], which carries the
 //! decision out or lets it lapse, so that no way of learning the outcome can be forgotten.
 
@@ -20,7 +20,7 @@ pub struct NewDecision {
     pub resolution: Resolution,
     /// What the operator says of the settlement; with an approval alone. None: what the attempt proves.
     pub settlement: Option<Settlement>,
-    /// Whether the operator vouches for money that the provider does not confirm.
+    /// Whether the operator vouches for money that the vendor does not confirm.
     pub vouch: bool,
     /// The authenticated operator.
     pub operator: String,
@@ -62,7 +62,7 @@ const fn aim(resolution: Resolution) -> Status {
 }
 
 impl PaymentAggregate {
-    /// Records a decision, and carries it out as far as that needs no provider.
+    /// Records a decision, and carries it out as far as that needs no vendor.
     pub(super) fn decide(
         &mut self,
         new: NewDecision,
@@ -94,13 +94,13 @@ impl PaymentAggregate {
         if approves && !new.vouch && self.backing().is_none() && self.to_capture().is_none() {
             return Err(Refusal::NeedsVouch);
         }
-        // Where the provider was asked to capture and has not, an admin's word counts now.
+        // Where the vendor was asked to capture and has not, an admin's word counts now.
         let lapsed = self.payment.decision.as_deref().is_some_and(|last| {
             last.resolution == Resolution::Approve && last.state == DecisionState::Lapsed
         });
         let by_word = approves && new.vouch && (replaces || lapsed || self.to_capture().is_none());
         let seen = self.seen();
-        // What it needs of the provider is tried at once, whatever was in vain before.
+        // What it needs of the vendor is tried at once, whatever was in vain before.
         for attempt in &mut self.attempts {
             attempt.hold_until = None;
             attempt.retries = 0;
@@ -144,7 +144,7 @@ impl PaymentAggregate {
         Ok(Outcome::Done)
     }
 
-    /// The decision that waits for the provider.
+    /// The decision that waits for the vendor.
     pub(super) fn waiting(&self) -> Option<&ReviewDecision> {
         let decision = self.payment.decision.as_deref();
         decision.filter(|decision| {
@@ -152,7 +152,7 @@ impl PaymentAggregate {
         })
     }
 
-    /// Whether a decision of this kind waits for the provider.
+    /// Whether a decision of this kind waits for the vendor.
     pub(super) fn waits_for(&self, resolution: Resolution) -> bool {
         self.waiting()
             .is_some_and(|decision| decision.resolution == resolution)
@@ -167,7 +167,7 @@ impl PaymentAggregate {
             return;
         }
         if self.payment.status != Status::Review {
-            // The provider's final word was faster.
+            // The vendor's final word was faster.
             let agrees = self.payment.status == aim(decision.resolution);
             decision.state = if agrees {
                 DecisionState::Done
@@ -353,13 +353,13 @@ impl PaymentAggregate {
         }
     }
 
-    /// The provider was asked to capture for an approval and has a person look instead: it refuses.
+    /// The vendor was asked to capture for an approval and has a person look instead: it refuses.
     pub(super) fn refused(&mut self, i: usize, log: &mut Log<'_>) {
         let refuses = self.waits_for(Resolution::Approve) && self.attempts[i].net().is_none();
         if refuses && self.attempts[i].state == AttemptState::Capturing {
             self.attempts[i].state = AttemptState::Review;
             self.attempts[i].busy_until = None;
-            // Where the provider has a person look itself, its final word still ends the review.
+            // Where the vendor has a person look itself, its final word still ends the review.
             let own = self.payment.review == Some(ReviewCause::Vendor);
             self.lapse((!own).then_some(ReviewCause::Refused), log);
         }
@@ -381,7 +381,7 @@ impl PaymentAggregate {
         }
     }
 
-    /// The provider has answered.
+    /// The vendor has answered.
     pub(super) fn answered_decision(&mut self) {
         if let Some(decision) = self.payment.decision.as_deref_mut() {
             decision.silences = 0;

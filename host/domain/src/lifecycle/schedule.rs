@@ -1,4 +1,4 @@
-//! When providers are asked about attempts (decisions, "Reconciliation").
+//! When vendors are asked about attempts (decisions, "Reconciliation").
 
 use std::time::Duration;
 

@@ -34,7 +34,7 @@ impl Recipient {
     }
 
     /// Where events are sent to. Judged anew under every configuration: what is ours and who is a
-    /// provider may have changed.
+    /// vendor may have changed.
     ///
     /// # Errors
     /// Why they are not.

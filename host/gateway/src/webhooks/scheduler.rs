@@ -248,7 +248,6 @@ pub(super) enum AttemptOutcome {
     Failed,
     /// It asked to be left alone for so long.
     AskedToWait(Duration),
-    /// No answer.
     NoAnswer,
     /// It was not tried: the endpoint is disabled or gone.
     NotTried,
@@ -468,7 +467,6 @@ impl Scheduler {
         }
     }
 
-    /// The circuit of an endpoint.
     pub(super) fn circuit(&self, endpoint: EndpointId) -> Circuit {
         let flow = self.flows.get(&endpoint);
         flow.map(|flow| flow.circuit).unwrap_or_default()

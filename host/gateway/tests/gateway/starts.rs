@@ -103,7 +103,7 @@ async fn an_unknown_outcome_is_never_fallen_back_from_and_the_next_start_repeats
         aggregate.open_attempt().unwrap().state,
         AttemptState::Unknown
     );
-    // That the provider cannot be used now says nothing about the start before.
+    // That the account cannot be used now says nothing about the start before.
     world.vendor.script("alpha", vec![Script::Unavailable; 3]);
     let refused = world.gateway.start(by_api(&payment)).await;
     assert!(

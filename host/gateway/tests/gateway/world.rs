@@ -292,7 +292,7 @@ fn gateway(
     Gateway::delivering_through(Arc::clone(store), modules, clock, settings, client)
 }
 
-/// A callback from an address that the account's provider is known by.
+/// A callback from an address that the account's vendor is known by.
 pub(crate) async fn called_back(gateway: &Gateway, account: &str) -> CallbackAnswer {
     let account = account_id(account);
     let judged = gateway.judge_callback(&account, &incoming(), None).await;

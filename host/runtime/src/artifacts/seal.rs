@@ -14,7 +14,6 @@ use super::code::Code;
 
 /// How a file begins; its last byte counts up when the layout changes.
 const MAGIC: &[u8; 8] = b"kassAOT\x01";
-/// Bytes of the MAC.
 const MAC_BYTES: usize = 32;
 /// Bytes in front of the code.
 pub(super) const HEADER_BYTES: usize = MAGIC.len() + MAC_BYTES;

@@ -15,7 +15,6 @@ use crate::web::ApiError;
 
 /// An authenticated operator, with the attribution of the request's headers.
 pub(super) struct Caller {
-    /// Who it is.
     pub(super) operator: Operator,
     attribution: Attribution,
 }

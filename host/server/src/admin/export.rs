@@ -152,9 +152,9 @@ struct Movement<'a> {
     amount: Minor,
     /// What it is about: more than moved where it is not decided, or was decided otherwise.
     full: Minor,
-    /// What the provider kept of it.
+    /// What the vendor kept of it.
     fee: Option<&'a (Minor, String)>,
-    /// The provider's id for it, where it told one.
+    /// The vendor's id for it, where it told one.
     id: &'a str,
 }
 

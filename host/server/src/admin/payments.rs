@@ -83,7 +83,7 @@ pub(super) async fn show(
 }
 
 /// `POST /payments/{id}/review`: 200 when the decision is carried out, 202 while it waits for the
-/// provider.
+/// vendor.
 pub(super) async fn review(
     Changes(caller): Changes,
     State(state): State<AdminState>,
@@ -149,7 +149,7 @@ pub(super) async fn cancel(
     whole(&state, id, &caller).await
 }
 
-/// `POST /payments/{id}/query`: asks the provider now.
+/// `POST /payments/{id}/query`: asks the vendor now.
 pub(super) async fn query(
     Changes(caller): Changes,
     State(state): State<AdminState>,

@@ -48,7 +48,6 @@ pub(super) fn time(text: &str) -> Option<Time> {
 /// What a time in a query has to be.
 pub(super) const TIME: &str = "must be an RFC 3339 time with Z such as 2030-01-31T12:00:00Z";
 
-/// A switch.
 pub(super) fn switch(value: Value) -> Result<bool, Wrong> {
     match value {
         Value::Bool(on) => Ok(on),

@@ -140,9 +140,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
 /// approved for it.
 #[derive(Debug)]
 pub(super) struct MerchantCreate {
-    /// Who asks.
     pub(super) caller: MerchantCaller,
-    /// What.
     pub(super) arrived: Arrived,
 }
 
@@ -162,9 +160,7 @@ impl FromRequest<ApiState> for MerchantCreate {
 /// A request by a merchant's key with the scope `payments:read`.
 #[derive(Debug)]
 pub(super) struct MerchantRead {
-    /// Who asks.
     pub(super) caller: MerchantCaller,
-    /// What.
     pub(super) arrived: Arrived,
 }
 

@@ -1,4 +1,4 @@
-//! Providers' callbacks: taken as they come and handed on, byte for byte.
+//! Vendors' callbacks: taken as they come and handed on, byte for byte.
 
 use axum::Router;
 use axum::body::Body;

@@ -195,7 +195,7 @@ formats! {
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
 
-    /// A provider's page, or our own where the payer must answer or follow instructions.
+    /// A vendor's page, or our own where the payer must answer or follow instructions.
     RedirectUrl = string("Where the customer's browser goes to pay.", "https://provider.example/pay/8c1f")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();

@@ -126,7 +126,7 @@ fn take(full_at: &mut u64, cost: u32, limit: RateLimit, now: u64) -> Result<(), 
     Ok(())
 }
 
-/// Addresses that have proved callbacks of an account within a day. Only the holder of a provider's secret
+/// Addresses that have proved callbacks of an account within a day. Only the holder of a vendor's secret
 /// gets onto an account's list, so a flood from other addresses neither fills it nor holds up those on it.
 #[derive(Default)]
 pub(crate) struct ProvenAddresses(Mutex<HashMap<AccountId, HashMap<IpAddr, Time>>>);
@@ -200,7 +200,7 @@ pub(crate) struct Limits {
     pub(crate) keys: Buckets<KeyId>,
     /// Requests without one.
     addresses: Buckets<IpAddr>,
-    /// Providers' callbacks that were proved, by account.
+    /// Vendors' callbacks that were proved, by account.
     pub(crate) accounts: Buckets<AccountId>,
     /// Callbacks from addresses that have proved none.
     unproved: Unproved,

@@ -1,4 +1,4 @@
-//! The public API: merchants' endpoints, providers' callbacks, and the document about them.
+//! The public API: merchants' endpoints, vendors' callbacks, and the document about them.
 //!
 //! Checks stand in one order, whatever the endpoint: route (404, 405), size (413), credentials
 //! (401), rate (429), permission (403), Content-Type and JSON (400), shape (422), and only then the

@@ -138,7 +138,7 @@ pub(super) async fn start(
         });
     }
     let start = body.into_start(&payment);
-    // A caller that hangs up must not tear a provider's call in two.
+    // A caller that hangs up must not tear a call to the vendor in two.
     let started = tokio::spawn(async move { gateway.start(start).await });
     let started = started.await.map_err(ApiError::internal)??;
     Ok(Json(StartedBody::of(payment.id, started)))

@@ -51,7 +51,6 @@ impl ApiState {
         &self.0.limits
     }
 
-    /// The time.
     pub(super) fn now(&self) -> Time {
         self.0.gateway.clock().now()
     }

@@ -43,7 +43,6 @@ struct Checked {
     warnings: Vec<String>,
 }
 
-/// One problem.
 #[derive(Serialize)]
 struct Problem {
     path: String,

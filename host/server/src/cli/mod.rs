@@ -51,9 +51,9 @@ enum Command {
         #[arg(long)]
         ready_file: Option<PathBuf>,
     },
-    /// Build all modules and run everything on this machine, with simulated providers.
+    /// Build all modules and run everything on this machine, with simulated vendors.
     Dev(dev::DevArgs),
-    /// Run the simulated providers alone.
+    /// Run the simulated vendors alone.
     Sim(offline::SimArgs),
     /// Back up the store, of a running server or of a stopped one.
     ///

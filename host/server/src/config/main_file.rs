@@ -315,7 +315,7 @@ impl Payments {
         Duration::from_secs(self.health_probe_every_seconds)
     }
 
-    /// When providers are asked where payments stand.
+    /// When vendors are asked where payments stand.
     pub(crate) fn queries(&self) -> QuerySchedule {
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
         QuerySchedule {

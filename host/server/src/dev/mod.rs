@@ -1,4 +1,4 @@
-//! `kassette dev`: everything on one machine, from source, with simulated providers.
+//! `kassette dev`: everything on one machine, from source, with simulated vendors.
 //!
 //! It differs from `serve` only by the profile that it prints: see [`PROFILE`].
 

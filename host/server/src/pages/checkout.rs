@@ -40,7 +40,7 @@ pub(crate) async fn look_again(visit: Visit) -> Response {
     }
 }
 
-/// `GET /checkout/{token}/go`: to the provider, where the open attempt is continued there.
+/// `GET /checkout/{token}/go`: to the vendor, where the open attempt is continued there.
 pub(crate) async fn go(visit: Visit) -> Response {
     let view = match visit.view().await {
         Ok(view) => view,
@@ -171,7 +171,7 @@ impl Visit {
     }
 }
 
-/// After a start: to the provider, or to what our own page shows before it.
+/// After a start: to the vendor, or to what our own page shows before it.
 fn onwards(visit: &Visit, view: &CheckoutView, started: &StartedPayment) -> Response {
     let page = address(view);
     match &started.attempt.action {
@@ -288,7 +288,7 @@ fn offers(visit: &Visit, view: &CheckoutView, options: PageOptions) -> Response 
     )
 }
 
-/// Asks once more, because another provider than the payer saw would be used.
+/// Asks once more, because another account than the payer saw would be used.
 fn changed(visit: &Visit, view: &CheckoutView, method: MethodId, account: &AccountId) -> Response {
     let offer = view.offers.iter().find(|offer| offer.method == method);
     let found = offer.and_then(|offer| {

@@ -15,7 +15,7 @@ const NEVER: [&str; 8] = [
     "view-source",
 ];
 
-/// Whether a page of a provider may be opened: https without user name and password, or plain http
+/// Whether a page of a vendor may be opened: https without user name and password, or plain http
 /// on loopback where that is allowed.
 pub(crate) fn is_page(address: &str, plain_loopback: bool) -> bool {
     let Ok(url) = Url::parse(address) else {

@@ -6,8 +6,8 @@
 //! | `POST /checkout/{token}/choose` | starts by the chosen method |
 //! | `POST /checkout/{token}/answer` | answers the module's questions |
 //! | `POST /checkout/{token}/abandon` | closes the open attempt, so that another way can be chosen |
-//! | `GET /checkout/{token}/go` | leads to the provider |
-//! | `GET /return/{token}` | where providers send payers back to |
+//! | `GET /checkout/{token}/go` | leads to the vendor |
+//! | `GET /return/{token}` | where vendors send payers back to |
 //! | `GET /invitation/{token}` | where a merchant reads a reseller's invitation |
 //! | `POST /invitation/{token}` | accepts it with a consent code, or declines it |
 //! | `GET /assets/{file}` | stylesheet and icon |

@@ -17,7 +17,7 @@ pub(crate) enum FormTarget {
     /// To ourselves alone.
     #[default]
     Own,
-    /// To a provider as well: the page that posts a module's form. A provider's answer to the form
+    /// To a vendor as well: the page that posts a module's form. A vendor's answer to the form
     /// may redirect to another of its hosts, which the policy covers too, so no single host is named.
     Provider {
         /// Plain http on loopback too (dev).

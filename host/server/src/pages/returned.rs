@@ -1,4 +1,4 @@
-//! Where providers send payers back to: the true state, whatever the address bar claims.
+//! Where vendors send payers back to: the true state, whatever the address bar claims.
 
 use axum::extract::RawQuery;
 use axum::response::Response;

@@ -71,7 +71,7 @@ pub(crate) struct Row {
     pub(crate) about: Option<String>,
     /// The drawing.
     pub(crate) icon: String,
-    /// The first provider's id.
+    /// The first account's id.
     pub(crate) seen: String,
     /// Its name.
     pub(crate) provider: String,
@@ -94,7 +94,7 @@ pub(crate) struct Choose {
     pub(crate) back: Option<String>,
 }
 
-/// The same choice once more, because the provider changed.
+/// The same choice once more, because the account changed.
 #[derive(Template)]
 #[template(path = "changed.html")]
 pub(crate) struct Changed {
@@ -108,13 +108,12 @@ pub(crate) struct Changed {
     pub(crate) row: Row,
 }
 
-/// The page that leads to the provider.
+/// The page that leads to the vendor.
 #[derive(Template)]
 #[template(path = "go.html")]
 pub(crate) struct Go {
     /// Around it.
     pub(crate) frame: Frame,
-    /// Where to.
     pub(crate) target: String,
     /// To whom.
     pub(crate) provider: String,
@@ -255,14 +254,12 @@ impl Tone {
 pub(crate) enum Primary {
     /// Follow a link.
     Link {
-        /// Where to.
         href: String,
         /// What it says.
         label: String,
     },
-    /// Post a module's form to its provider.
+    /// Post a module's form to its vendor.
     Post {
-        /// Where to.
         url: String,
         /// Names and values.
         fields: Vec<(String, String)>,

@@ -32,7 +32,7 @@ pub(crate) struct Visit {
     pub(crate) token: Option<String>,
     /// The origin of our own pages.
     pub(crate) public_url: String,
-    /// Where the payer's browser is, for the provider.
+    /// Where the payer's browser is, for the vendor.
     pub(crate) ip: Option<IpAddr>,
 }
 

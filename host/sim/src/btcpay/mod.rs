@@ -29,7 +29,6 @@ use crate::{
 /// The vendor; it keeps nothing beside the books.
 pub(crate) struct BtcPay;
 
-/// Id of the store.
 fn store_id(account: &SimAccount) -> &str {
     &account.client_id
 }

@@ -300,7 +300,6 @@ pub(crate) fn disputes(of: &Session) -> Vec<Value> {
     all
 }
 
-/// A refund.
 pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
     let money = of.received.as_ref().unwrap_or(&of.due);
     json!({

@@ -41,16 +41,10 @@ pub(crate) struct Create {
     #[serde(default)]
     pub(crate) description: String,
     #[serde(default)]
-    #[expect(
-        dead_code,
-        reason = "the payer is not notified here; the shape is checked"
-    )]
+    #[expect(dead_code, reason = "nothing is sent here; the shape is checked")]
     notify: Notify,
     #[serde(default)]
-    #[expect(
-        dead_code,
-        reason = "the payer is not reminded here; the shape is checked"
-    )]
+    #[expect(dead_code, reason = "nothing is sent here; the shape is checked")]
     reminder_enable: bool,
     #[serde(default)]
     notes: BTreeMap<String, String>,
@@ -233,7 +227,6 @@ pub(crate) fn link(account: &Account, of: &Session, now: u64) -> Value {
     })
 }
 
-/// A collection.
 pub(crate) fn collection(items: &[Value]) -> Value {
     json!({ "entity": "collection", "count": items.len(), "items": items })
 }

@@ -334,7 +334,6 @@ pub(crate) fn review(account: &Account, of: &Session) -> Value {
     })
 }
 
-/// A refund.
 pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
     let money = of.received.as_ref().unwrap_or(&of.due);
     json!({
@@ -376,7 +375,6 @@ pub(crate) fn dispute(account: &Account, of: &Session, dispute: &Dispute) -> Val
     })
 }
 
-/// A list.
 pub(crate) fn list(address: &str, data: &[Value], has_more: bool) -> Value {
     json!({ "object": "list", "data": data, "has_more": has_more, "url": address })
 }

@@ -56,7 +56,6 @@ fn later(w: &World) -> Report {
     report(w)
 }
 
-/// A started attempt.
 fn started(w: &World, method: &str) -> (Attempt, Open) {
     let (_, currency) = METHODS.into_iter().find(|(id, _)| *id == method).unwrap();
     let attempt = w.attempt(method, currency);

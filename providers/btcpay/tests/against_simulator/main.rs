@@ -23,7 +23,6 @@ fn world() -> World {
     World::new("btcpay")
 }
 
-/// A started attempt.
 fn started(w: &World) -> (Attempt, Open) {
     let attempt = w.attempt("crypto", "EUR");
     let open = open(w.start(&attempt));

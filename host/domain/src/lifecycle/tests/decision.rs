@@ -1,4 +1,4 @@
-//! An operator's decision is backed by money, taken once, and finished by the provider's word.
+//! An operator's decision is backed by money, taken once, and finished by the vendor's word.
 
 use super::*;
 
@@ -317,7 +317,7 @@ fn an_operator_sends_what_hangs_to_review_and_decides_it() {
     shop.callback(1, VendorStatus::VerificationPending);
     shop.act(Act::ToReview).unwrap();
     assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Operator));
-    // The provider's word does not end what an operator wants to decide.
+    // The vendor's word does not end what an operator wants to decide.
     shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(
         (shop.status(), shop.state(1)),
@@ -378,7 +378,7 @@ fn an_authorisation_that_the_vendor_holds_for_review_is_captured_by_an_approval(
         (shop.status(), shop.decided()),
         (Status::Review, DecisionState::Lapsed)
     );
-    // The provider's own review: its final word still ends it.
+    // The vendor's own review: its final word still ends it.
     assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Vendor));
     shop.approve(None).unwrap();
     shop.claim(1, ClaimPurpose::Capture).unwrap();

@@ -74,7 +74,6 @@ impl Shop {
         Box::new(choice(number, MethodId::Ideal, self.now))
     }
 
-    /// The step of an event.
     fn step_of(&self, event: &Event) -> Option<Step> {
         let until = self.now.after(LEASE);
         Some(match *event {

@@ -203,7 +203,7 @@ fn questions_are_answered_once_and_the_start_goes_on() {
     shop.step(answers("a@b.example"));
     assert_eq!(shop.try_step(answers("x")), Err(Refusal::Busy(busy_until)));
     assert_eq!(shop.attempt(1).answers.len(), 1);
-    // Nothing was created when it asked: an unavailable provider hands over.
+    // Nothing was created when it asked: an unavailable account hands over.
     assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Opened(id(2)));
     shop.result(2, redirect());
     let late = Step::Answered {

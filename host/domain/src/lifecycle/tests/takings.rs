@@ -179,7 +179,7 @@ fn a_wrong_amount_or_currency_is_looked_at_never_completed() {
         let mut shop = Shop::started();
         shop.hear(1, received(amount, currency), Via::Callback);
         assert_eq!(shop.status(), Status::Review, "{amount} {currency}");
-        // Only an operator ends it, whatever the provider says then.
+        // Only an operator ends it, whatever the vendor says then.
         shop.hear(1, confirmed(), Via::Query);
         assert_eq!(shop.status(), Status::Review);
         shop.decline().unwrap();

@@ -180,7 +180,7 @@ fn a_day_of_silence_since_its_life_ended_leads_to_review_and_the_questions_go_on
             shop.aggregate.due_at().is_some(),
             "the daily questions go on"
         );
-        // The provider's final word ends it.
+        // The vendor's final word ends it.
         shop.hear(1, confirmed(), Via::Query);
         assert_eq!(shop.status(), Status::Completed);
     }

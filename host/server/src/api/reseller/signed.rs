@@ -55,9 +55,7 @@ impl Permission for Read {
 /// out, rightly signed, and the first with its nonce.
 #[derive(Debug)]
 pub(super) struct SignedReseller<P> {
-    /// Who asks.
     pub(super) caller: ResellerCaller,
-    /// What.
     pub(super) arrived: Arrived,
     permission: PhantomData<P>,
 }

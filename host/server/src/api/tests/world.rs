@@ -342,7 +342,6 @@ impl World {
             .unwrap();
     }
 
-    /// Changes the merchant.
     pub(super) async fn change(&self, change: impl FnOnce(&mut Merchant)) {
         let before = self
             .store
@@ -360,7 +359,6 @@ impl World {
         assert!(matches!(done.unwrap(), Replaced::Done(_)));
     }
 
-    /// Changes the settings.
     pub(super) async fn configure(&self, change: impl FnOnce(&mut Settings)) {
         let mut settings = settings();
         change(&mut settings);

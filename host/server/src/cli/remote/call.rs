@@ -58,7 +58,6 @@ impl Call {
         self
     }
 
-    /// With a body.
     pub(super) fn body(mut self, body: Value) -> Self {
         self.body = Some(body);
         self

@@ -27,7 +27,7 @@ use url::{Host, Url};
 
 use super::call::Call;
 
-/// Longest call: a cancel may wait for a provider.
+/// Longest call: a cancel may wait for a vendor.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Largest answer: a page of a hundred payments is far below.
 const MOST: usize = 32 << 20;

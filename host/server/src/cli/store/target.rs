@@ -12,7 +12,6 @@ const BUFFER: usize = 1 << 20;
 pub(super) enum Target {
     /// To standard output.
     Output(io::Stdout),
-    /// To a file.
     File {
         /// Its name, once it is whole.
         path: PathBuf,

@@ -31,7 +31,7 @@ pub(in crate::cli) enum PaymentAction {
         /// Of this attempt.
         #[arg(long, alias = "attempt")]
         attempt_id: Option<String>,
-        /// With an attempt that the provider knows by this id of its own.
+        /// With an attempt that the vendor knows by this id of its own.
         #[arg(long)]
         reference: Option<String>,
         #[command(flatten)]
@@ -66,12 +66,12 @@ pub(in crate::cli) enum PaymentAction {
         /// With approve: whether the money is known to have arrived.
         #[arg(long)]
         settlement: Option<Settlement>,
-        /// With approve, by an admin: complete it without the provider's word for the money. Shown for
+        /// With approve, by an admin: complete it without the vendor's word for the money. Shown for
         /// good, and left on the work list.
         #[arg(long)]
         vouch: bool,
     },
-    /// Ask the provider now where it stands.
+    /// Ask the vendor now where it stands.
     Query {
         /// Its id.
         payment_id: String,
