@@ -14,7 +14,7 @@ pub(super) const SEGMENT_HEAD: usize = 20;
 /// Where in a head the position of its segment stands.
 pub(super) const POSITION: std::ops::Range<usize> = 4..12;
 /// Most bytes of a message's head. No message begins where fewer are left.
-pub(super) const MESSAGE_HEAD: usize = 32;
+const MESSAGE_HEAD: usize = 32;
 
 /// The head of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,35 +53,10 @@ const fn turned(position: i64) -> i64 {
     position ^ i64::MAX
 }
 
-/// What a message says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Kind {
-    /// Nothing: the rest of the segment.
-    Cap = 2,
-    /// A counter, whole.
-    Counter = 5,
-    /// The roots of the trees, whole.
-    Meta = 6,
-    /// A page of a tree, whole.
-    Node = 8,
-}
-
+/// The kind of a message that says nothing: the rest of the segment.
+const CAP: u8 = 2;
 /// The kinds of messages that sled writes.
 const KINDS: std::ops::RangeInclusive<u8> = 1..=11;
-
-pub(super) fn message(kind: Kind, segment: u64, page: u64, says: &[u8]) -> Vec<u8> {
-    let mut message = Vec::with_capacity(MESSAGE_HEAD + says.len());
-    message.extend([0; 4]);
-    message.push(kind as u8);
-    put_number(&mut message, says.len() as u64);
-    put_number(&mut message, segment);
-    put_number(&mut message, page);
-    let sum = checksum(&message, says);
-    message[..4].copy_from_slice(&sum.to_le_bytes());
-    message.extend_from_slice(says);
-    message
-}
 
 /// Of a message, without the four bytes that it stands in itself.
 fn checksum(head: &[u8], says: &[u8]) -> u32 {
@@ -97,7 +72,7 @@ pub(super) fn is_whole(segment: &[u8], number: u64) -> bool {
     let mut at = SEGMENT_HEAD;
     while at + MESSAGE_HEAD <= SEGMENT_BYTES {
         match segment.get(at..).and_then(|rest| first(rest, number)) {
-            Some((kind, _)) if kind == Kind::Cap as u8 => return true,
+            Some((kind, _)) if kind == CAP => return true,
             Some((_, length)) => at += length,
             None => return false,
         }
@@ -121,37 +96,8 @@ fn first(bytes: &[u8], segment: u64) -> Option<(u8, usize)> {
     is_right.then_some((kind, head + says.len()))
 }
 
-/// A number in as few bytes as it needs: up to 240 in one; the first byte of others says how they go on.
-pub(super) fn put_number(into: &mut Vec<u8>, number: u64) {
-    let split = |base: u64| {
-        let [low, high, ..] = (number - base).to_le_bytes();
-        (high, low)
-    };
-    match number {
-        0..=240 => into.push(number.to_le_bytes()[0]),
-        241..=2287 => {
-            let (high, low) = split(240);
-            into.extend([241 + high, low]);
-        }
-        2288..=67823 => {
-            let (high, low) = split(2288);
-            into.extend([249, high, low]);
-        }
-        _ => {
-            let bytes = number.to_le_bytes();
-            let zeros = bytes.iter().rev().take_while(|byte| **byte == 0);
-            let (mut head, mut width) = (u8::MAX, bytes.len());
-            for _ in zeros {
-                head -= 1;
-                width -= 1;
-            }
-            into.push(head);
-            into.extend_from_slice(&bytes[..width]);
-        }
-    }
-}
-
-/// Takes such a number from the front.
+/// Takes a number from the front. It stands in as few bytes as it needs: up to 240 in one; the first byte of
+/// others says how they go on.
 fn take_number(from: &mut &[u8]) -> Option<u64> {
     let (&head, rest) = from.split_first()?;
     let (number, rest) = match head {
@@ -181,6 +127,52 @@ mod tests {
 
     use super::*;
 
+    /// The kind of a page of a tree, whole.
+    const NODE: u8 = 8;
+
+    fn message(kind: u8, segment: u64, page: u64, says: &[u8]) -> Vec<u8> {
+        let mut message = Vec::with_capacity(MESSAGE_HEAD + says.len());
+        message.extend([0; 4]);
+        message.push(kind);
+        put_number(&mut message, says.len() as u64);
+        put_number(&mut message, segment);
+        put_number(&mut message, page);
+        let sum = checksum(&message, says);
+        message[..4].copy_from_slice(&sum.to_le_bytes());
+        message.extend_from_slice(says);
+        message
+    }
+
+    /// A number in as few bytes as it needs: up to 240 in one; the first byte of others says how they go on.
+    fn put_number(into: &mut Vec<u8>, number: u64) {
+        let split = |base: u64| {
+            let [low, high, ..] = (number - base).to_le_bytes();
+            (high, low)
+        };
+        match number {
+            0..=240 => into.push(number.to_le_bytes()[0]),
+            241..=2287 => {
+                let (high, low) = split(240);
+                into.extend([241 + high, low]);
+            }
+            2288..=67823 => {
+                let (high, low) = split(2288);
+                into.extend([249, high, low]);
+            }
+            _ => {
+                let bytes = number.to_le_bytes();
+                let zeros = bytes.iter().rev().take_while(|byte| **byte == 0);
+                let (mut head, mut width) = (u8::MAX, bytes.len());
+                for _ in zeros {
+                    head -= 1;
+                    width -= 1;
+                }
+                into.push(head);
+                into.extend_from_slice(&bytes[..width]);
+            }
+        }
+    }
+
     #[test]
     fn a_head_reads_back_and_a_torn_one_does_not() {
         let head = |whole_to| Head {
@@ -209,13 +201,13 @@ mod tests {
         .write()
         .to_vec();
         for page in [1, 300, 70_000] {
-            segment.extend(message(Kind::Node, 0, page, &vec![7; 1_000]));
+            segment.extend(message(NODE, 0, page, &vec![7; 1_000]));
         }
         let end = segment.len();
         segment.resize(SEGMENT_BYTES, 0);
         assert!(!is_whole(&segment, 0), "nothing fills it");
         let cap = message(
-            Kind::Cap,
+            CAP,
             0,
             u64::MAX,
             &vec![0; SEGMENT_BYTES - end - MESSAGE_HEAD],

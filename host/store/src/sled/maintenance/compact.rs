@@ -58,15 +58,15 @@ pub(super) fn compact_in_stages(
     }
     let written = Rebuild::begin(folder)?.attempt(|rebuild| {
         progress.begin("Writing", Unit::Rows, Some(before.rows.values().sum()));
-        let mut packed = rebuild.pack()?;
-        for row in db.iter() {
-            let (key, row) = row.map_err(|error| engine(&error))?;
-            packed.push(key, row)?;
-            progress.advance(1);
-        }
-        packed.finish()?;
+        let new = rebuild.fill(|bulk| {
+            for row in db.iter() {
+                let (key, row) = row.map_err(|error| engine(&error))?;
+                bulk.push(key, Some(row))?;
+                progress.advance(1);
+            }
+            Ok(())
+        })?;
         drop(db);
-        let new = rebuild.open()?;
         let after = judged(&new, &secrets, "Verifying what was written", progress)?;
         if after != before {
             return Err(MaintenanceError::NotTheSame);

@@ -8,7 +8,7 @@
 //! | `backup`, `restore` | to that file and back |
 //! | `judge`, `checks`, `hook_checks`, `reseller_checks` | reading a store through from end to end |
 //! | `rebuild` | a new store beside the old one, and the exchange of the two |
-//! | `packed`, `bulk` | its database: written at once, or filled by way of the engine |
+//! | `bulk` | filling its database |
 //! | `compact`, `rekey`, `reseal` | what is rebuilt that way |
 //! | `upgrade` | a store of the format before this one, likewise |
 //! | `audit_note` | the line that it leaves in the audit log |
@@ -25,7 +25,6 @@ mod format;
 mod hook_checks;
 mod judge;
 mod kinds;
-mod packed;
 mod rebuild;
 mod rekey;
 mod reseal;

@@ -15,9 +15,10 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::MaintenanceError;
-use super::packed::Packed;
+use super::bulk::Bulk;
 use crate::sled::durable::{ACKNOWLEDGED, Mark};
 use crate::sled::open::{Folder, beside, open_engine, remove_leftovers};
+use crate::sled::span::engine;
 use crate::sled::{records, schema};
 
 /// Where a rebuild stands; tests end it at each.
@@ -64,45 +65,18 @@ impl Rebuild {
         Ok(Self { target, beside })
     }
 
-    /// Begins its database, to be written at once.
-    pub(super) fn pack(&self) -> Result<Packed, MaintenanceError> {
-        Packed::create(&self.beside.path)
-    }
-
-    /// Opens its database, as the next start will find it.
-    pub(super) fn open(&self) -> Result<Db, MaintenanceError> {
-        Ok(open_engine(&self.beside)?)
-    }
-
-    /// Begins a database that is filled by way of the engine: somewhere below, until it is packed.
-    pub(super) fn fill(&self) -> Result<(Folder, Db), MaintenanceError> {
-        let filling = self.beside.aside(self.beside.path.join("filling"))?;
-        let db = open_engine(&filling)?;
-        Ok((filling, db))
-    }
-
-    /// Writes at once what was filled by way of the engine, and opens it.
-    pub(super) fn pack_filled(&self, filling: &Folder, db: Db) -> Result<Db, MaintenanceError> {
-        let engine = |error| crate::sled::span::engine(&error);
-        let mut packed = self.pack()?;
-        for row in db.iter() {
-            let (key, row) = row.map_err(engine)?;
-            packed.push(key, row)?;
-        }
-        packed.finish()?;
-        let new = self.open()?;
-        let mut written = new.iter();
-        for row in db.iter() {
-            if written.next().transpose().map_err(engine)? != Some(row.map_err(engine)?) {
-                return Err(MaintenanceError::NotTheSame);
-            }
-        }
-        if written.next().is_some() {
-            return Err(MaintenanceError::NotTheSame);
-        }
+    /// Fills its database, and opens it again as the next start will find it.
+    pub(super) fn fill(
+        &self,
+        fill: impl FnOnce(&mut Bulk<'_>) -> Result<(), MaintenanceError>,
+    ) -> Result<Db, MaintenanceError> {
+        let db = open_engine(&self.beside)?;
+        let mut bulk = Bulk::new(&db);
+        fill(&mut bulk)?;
+        bulk.write()?;
+        db.flush().map_err(|error| engine(&error))?;
         drop(db);
-        fs::remove_dir_all(&filling.path).map_err(MaintenanceError::io(&filling.path))?;
-        Ok(new)
+        Ok(open_engine(&self.beside)?)
     }
 
     /// Does a part of it; gives it up where that fails.
@@ -134,10 +108,10 @@ impl Rebuild {
         let io = MaintenanceError::io(&self.beside.path);
         go_on(Stage::Filled)?;
         db.flush()
-            .map_err(|error| crate::sled::span::engine(&error))?;
+            .map_err(|error| engine(&error))?;
         let last_group = db
             .get(schema::GROUP)
-            .map_err(|error| crate::sled::span::engine(&error))?
+            .map_err(|error| engine(&error))?
             .map(|row| records::decode(schema::GROUP, &row))
             .transpose()?
             .unwrap_or_default();

