@@ -9,10 +9,10 @@ use kassette_domain::payment::{Decision, Payment, Settlement, Status};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
 
-use super::rows::Rows;
+use super::memory::Rows;
 use super::schema::{self, Line};
 use super::seal::{Sealer, random_id};
-use super::source::Source;
+use super::source::{Save as _, Source};
 use super::stored::{
     AttemptKey, Books, EventRow, MAX_TRANSITIONS, PaymentRow, Timer, encode_attempt, load_attempt,
 };
@@ -193,7 +193,7 @@ fn move_due(rows: &mut Rows<'_>, books: &mut Books, aggregate: &PaymentAggregate
         rows.remove(key(old));
     }
     if let Some(new) = due {
-        rows.put(key(new), sled::IVec::default());
+        rows.put(key(new), kassette_engine::IVec::default());
     }
     books.timer = due.map(Timer::Own);
 }

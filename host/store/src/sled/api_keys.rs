@@ -6,11 +6,11 @@ use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::time::Time;
 
-use super::operation::Operation;
-use super::rows::Rows;
-use super::source::Source;
+use super::memory::{Memory, Rows};
+use super::source::{Save as _, Source};
 use super::{audits, resellers, schema};
 use crate::{Fault, KeyIssued};
+use kassette_engine::Operation;
 
 /// Most sightings that are noted at once; the rest of a longer list is left out and comes again.
 pub(super) const MAX_SEEN: usize = 4096;
@@ -24,7 +24,7 @@ pub(super) struct Issue {
     pub(super) now: Time,
 }
 
-impl Operation for Issue {
+impl Operation<Memory> for Issue {
     type Outcome = KeyIssued;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<KeyIssued, Fault> {
@@ -46,7 +46,7 @@ pub(super) struct Rotate {
     pub(super) now: Time,
 }
 
-impl Operation for Rotate {
+impl Operation<Memory> for Rotate {
     type Outcome = KeyIssued;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<KeyIssued, Fault> {
@@ -78,7 +78,7 @@ pub(super) struct Revoke {
     pub(super) now: Time,
 }
 
-impl Operation for Revoke {
+impl Operation<Memory> for Revoke {
     type Outcome = Option<ApiKey>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
@@ -112,7 +112,7 @@ pub(super) fn revoke(
 /// When keys were last seen.
 pub(super) struct Seen(pub(super) Vec<(TokenHash, Time)>);
 
-impl Operation for Seen {
+impl Operation<Memory> for Seen {
     type Outcome = ();
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {

@@ -1,16 +1,16 @@
 //! The audit log.
 
-use ::sled::IVec;
 use kassette_domain::audit::{AuditEntry, Audited};
 use kassette_domain::id::OperatorId;
 use kassette_domain::time::Time;
+use kassette_engine::IVec;
 
-use super::operation::Operation;
+use super::memory::{Memory, Rows};
 use super::records;
-use super::rows::Rows;
 use super::schema::{self, Key};
 use super::source::Source;
 use crate::Fault;
+use kassette_engine::Operation;
 
 /// The next line of a chain, with the rows that it takes.
 pub(super) fn next(
@@ -60,7 +60,7 @@ pub(super) struct Audit {
     pub(super) now: Time,
 }
 
-impl Operation for Audit {
+impl Operation<Memory> for Audit {
     type Outcome = AuditEntry;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<AuditEntry, Fault> {

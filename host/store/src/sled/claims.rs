@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::endpoints;
-use super::operation::Operation;
+use super::memory::View;
+use super::memory::{Memory, Rows};
 use super::outbox::{BodyRow, DeliveryRow, read_due};
-use super::rows::Rows;
 use super::schema;
 use super::source::Source;
-use super::span::Span;
-use super::view::View;
 use crate::{ClaimedDeliveries, DueDelivery, Fault};
+use kassette_engine::Operation;
+use kassette_engine::Span;
 
 /// Leases kept before those that have ended are swept out.
 const SWEEP_FROM: usize = 4096;
@@ -134,8 +134,8 @@ pub(super) struct Ringing<O> {
     pub(super) claims: Arc<Claims>,
 }
 
-impl<O: Operation> Operation for Ringing<O> {
-    type Outcome = (O::Outcome, Ring);
+impl<O: Operation<Memory>> Operation<Memory> for Ringing<O> {
+    type Outcome = (O::Outcome, Queued);
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
         let outcome = self.operation.apply(rows)?;
@@ -144,23 +144,20 @@ impl<O: Operation> Operation for Ringing<O> {
             .filter_map(|key| schema::webhooks::wakes(key))
             .collect();
         endpoints.dedup();
-        let ring = Ring {
+        let queued = Queued {
             claims: self.claims,
             endpoints,
         };
-        Ok((outcome, ring))
+        Ok((outcome, queued))
+    }
+
+    fn settled((_, queued): &Self::Outcome) {
+        queued.claims.ring(&queued.endpoints);
     }
 }
 
-/// Rings when it is dropped. It travels with the answer, which is given after the commit, so it rings
-/// then even where the caller has gone.
-pub(super) struct Ring {
+/// The endpoints that something was queued for, and who is told once that is settled.
+pub(super) struct Queued {
     claims: Arc<Claims>,
     endpoints: Vec<EndpointId>,
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        self.claims.ring(&self.endpoints);
-    }
 }

@@ -14,13 +14,13 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::Endpoint;
 
 use super::lists::Order;
-use super::operation::Operation;
-use super::rows::Rows;
-use super::source::Source;
-use super::span::Span;
+use super::memory::{Memory, Rows};
+use super::source::{Save as _, Source};
 use super::store::SledStore;
 use super::{Secrets, api_keys, audits, endpoints, records, schema};
 use crate::{Answer, CodeIssued, CodeUsed, Connects, Exchange, Exchanged, Fault, Listed, Paging};
+use kassette_engine::Operation;
+use kassette_engine::Span;
 
 /// How long a code is listed after its end.
 const LISTED_FOR: Duration = Duration::from_secs(24 * 3600);
@@ -33,7 +33,7 @@ struct IssueCode {
     now: Time,
 }
 
-impl Operation for IssueCode {
+impl Operation<Memory> for IssueCode {
     type Outcome = CodeIssued;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<CodeIssued, Fault> {
@@ -63,7 +63,7 @@ struct UseCode {
     now: Time,
 }
 
-impl Operation for UseCode {
+impl Operation<Memory> for UseCode {
     type Outcome = CodeUsed;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<CodeUsed, Fault> {
@@ -86,7 +86,7 @@ struct Redeem {
     secrets: Arc<Secrets>,
 }
 
-impl Operation for Redeem {
+impl Operation<Memory> for Redeem {
     type Outcome = Exchanged;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Exchanged, Fault> {

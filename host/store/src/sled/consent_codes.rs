@@ -1,16 +1,16 @@
 //! Consent codes. What has ended is taken away by those that are issued after it.
 
-use ::sled::IVec;
 use kassette_domain::audit::Audited;
 use kassette_domain::consent::ConsentCode;
 use kassette_domain::time::Time;
+use kassette_engine::IVec;
 
-use super::operation::Operation;
-use super::rows::Rows;
-use super::source::Source;
-use super::span::Span;
+use super::memory::{Memory, Rows};
+use super::source::Save as _;
 use super::{audits, schema};
 use crate::Fault;
+use kassette_engine::Operation;
+use kassette_engine::Span;
 
 /// Ended codes that one issue takes away; more than one, so that they never grow.
 const MAX_SWEPT: usize = 16;
@@ -22,7 +22,7 @@ pub(super) struct IssueConsentCode {
     pub(super) now: Time,
 }
 
-impl Operation for IssueConsentCode {
+impl Operation<Memory> for IssueConsentCode {
     type Outcome = bool;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<bool, Fault> {

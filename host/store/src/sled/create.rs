@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use ::sled::IVec;
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
 use kassette_domain::time::Time;
+use kassette_engine::IVec;
 
-use super::operation::Operation;
+use super::memory::{Memory, Rows, enter};
 use super::payment_index::{Entry, Mark};
 use super::payment_index_rows::Entered;
-use super::rows::Rows;
 use super::schema::{self, Key};
 use super::source::Source;
 use super::stored::{Books, PaymentRow, Timer};
 use super::{Secrets, aggregates, delegations};
 use crate::{Created, Fault};
+use kassette_engine::Operation;
 
 /// What a request that was made before gets; none where it is new.
 pub(super) fn replay(
@@ -128,7 +128,7 @@ impl Create {
     }
 }
 
-impl Operation for Create {
+impl Operation<Memory> for Create {
     type Outcome = Created;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Created, Fault> {
@@ -144,7 +144,7 @@ impl Operation for Create {
             return Err(Fault::Unavailable("the payment's id is in use".into()));
         }
         rows.put(key, row);
-        rows.enter(self.entered)?;
+        enter(rows, self.entered)?;
         if let Some(listed) = schema::resellers::payment_of(&self.payment) {
             rows.put(listed, IVec::default());
         }

@@ -1,6 +1,5 @@
 //! What merchants have granted to resellers, and who may do what because of it.
 
-use ::sled::IVec;
 use kassette_domain::audit::Audited;
 use kassette_domain::delegation::{self, DelegatedMerchant, Delegation};
 use kassette_domain::id::{InvitationId, MerchantId, ResellerId};
@@ -10,14 +9,15 @@ use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::reseller::{Barred, may_work};
 use kassette_domain::time::Time;
+use kassette_engine::IVec;
 
-use super::operation::Operation;
-use super::rows::Rows;
+use super::memory::{Memory, Rows};
 use super::schema::Key;
 use super::schema::resellers::Relation;
-use super::source::Source;
+use super::source::{Save as _, Source};
 use super::{audits, invitation_rows, records, resellers, schema};
 use crate::Fault;
+use kassette_engine::Operation;
 
 /// A delegation.
 pub(super) fn load(
@@ -121,7 +121,7 @@ pub(super) struct SetDelegation {
     pub(super) now: Time,
 }
 
-impl Operation for SetDelegation {
+impl Operation<Memory> for SetDelegation {
     type Outcome = Option<Delegation>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {

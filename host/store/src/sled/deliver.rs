@@ -8,14 +8,14 @@ use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, HELD_BACK_MOST, Recorded, Tried};
 
-use super::operation::Operation;
+use super::memory::{Memory, Rows};
 use super::outbox::{self, DeliveryRow};
-use super::rows::Rows;
 use super::schema;
 use super::source::Source;
-use super::span::Span;
 use super::{Secrets, audits, endpoints, records};
 use crate::{Fault, Pruned, Recovered, Redelivered, Swept, SwitchOff, TriedOutcome};
+use kassette_engine::Operation;
+use kassette_engine::Span;
 
 /// Queues a test.
 pub(super) struct QueueTest {
@@ -24,7 +24,7 @@ pub(super) struct QueueTest {
     pub(super) now: Time,
 }
 
-impl Operation for QueueTest {
+impl Operation<Memory> for QueueTest {
     type Outcome = Option<Delivery>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
@@ -44,7 +44,7 @@ pub(super) struct Redeliver {
     pub(super) now: Time,
 }
 
-impl Operation for Redeliver {
+impl Operation<Memory> for Redeliver {
     type Outcome = Redelivered;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Redelivered, Fault> {
@@ -69,7 +69,7 @@ pub(super) struct Recover {
     pub(super) now: Time,
 }
 
-impl Operation for Recover {
+impl Operation<Memory> for Recover {
     type Outcome = Recovered;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Recovered, Fault> {
@@ -135,7 +135,7 @@ pub(super) struct RecordTried {
     pub(super) secrets: Arc<Secrets>,
 }
 
-impl Operation for RecordTried {
+impl Operation<Memory> for RecordTried {
     type Outcome = TriedOutcome;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<TriedOutcome, Fault> {
@@ -163,7 +163,7 @@ impl Operation for RecordTried {
 /// The records of several attempts.
 pub(super) struct RecordAll(pub(super) Vec<RecordTried>);
 
-impl Operation for RecordAll {
+impl Operation<Memory> for RecordAll {
     type Outcome = Vec<TriedOutcome>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
@@ -178,7 +178,7 @@ pub(super) struct Sweep {
     pub(super) now: Time,
 }
 
-impl Operation for Sweep {
+impl Operation<Memory> for Sweep {
     type Outcome = Swept;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Swept, Fault> {
@@ -227,7 +227,7 @@ pub(super) struct Prune {
     pub(super) at_most: usize,
 }
 
-impl Operation for Prune {
+impl Operation<Memory> for Prune {
     type Outcome = Pruned;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Pruned, Fault> {

@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::sled::IVec;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{DeliveryId, EndpointId, MerchantId};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
+use kassette_engine::IVec;
 
 use super::claims::Ringing;
 use super::deliver::{
@@ -17,20 +17,20 @@ use super::deliver::{
 };
 use super::endpoints::{self, CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint};
 use super::lists::Order;
-use super::operation::Operation;
+use super::memory::{Memory, View};
 use super::outbox::{self, DeliveryRow, read_due};
 use super::schema::Key;
 use super::schema::webhooks::ID;
 use super::source::Source;
-use super::span::Span;
 use super::store::SledStore;
-use super::view::View;
 use super::{records, schema};
 use crate::{
     Answer, Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated,
     EndpointDeleted, EndpointRotated, Fault, Listed, Paging, Pruned, Recovered, Redelivered,
     Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
+use kassette_engine::Operation;
+use kassette_engine::Span;
 
 /// A time and an id.
 const TIME_AND_ID: usize = 24;
@@ -45,13 +45,16 @@ const MAX_WAITING: usize = 1000;
 
 impl SledStore {
     /// Does an operation that may queue deliveries; the worker hears of it after the commit.
-    pub(super) fn operate_ringing<O: Operation>(&self, operation: O) -> Answer<'_, O::Outcome> {
+    pub(super) fn operate_ringing<O: Operation<Memory>>(
+        &self,
+        operation: O,
+    ) -> Answer<'_, O::Outcome> {
         let claims = Arc::clone(&self.claims);
         let operation = Ringing { operation, claims };
         Box::pin(async move {
             self.operate(operation)
                 .await
-                .map(|(outcome, _ring)| outcome)
+                .map(|(outcome, _queued)| outcome)
         })
     }
 }

@@ -1,25 +1,25 @@
 //! `Directory` on sled, and the operations on merchants and account switches.
 
-use ::sled::IVec;
 use kassette_domain::audit::{AuditEntry, Audited};
 use kassette_domain::id::{AccountId, KeyId, MerchantId, OperatorId};
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
+use kassette_engine::IVec;
 
 use super::api_keys::{Issue, MAX_SEEN, Revoke, Rotate, SEEN_AT_ONCE, Seen};
 use super::audits::{self, Audit};
 use super::lists::Order;
-use super::operation::Operation;
+use super::memory::View;
+use super::memory::{Memory, Rows};
 use super::operators::{CreateOperator, RemoveOperator};
-use super::rows::Rows;
-use super::source::Source;
-use super::span::Span;
+use super::source::{Save as _, Source};
 use super::store::SledStore;
-use super::view::View;
 use super::{records, schema};
 use crate::{Answer, Directory, Fault, KeyIssued, Listed, NewMerchant, Paging, Replaced};
+use kassette_engine::Operation;
+use kassette_engine::Span;
 
 /// A number.
 const NUMBER: usize = 8;
@@ -34,7 +34,7 @@ struct CreateMerchant {
     now: Time,
 }
 
-impl Operation for CreateMerchant {
+impl Operation<Memory> for CreateMerchant {
     type Outcome = Merchant;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Merchant, Fault> {
@@ -62,7 +62,7 @@ struct ReplaceMerchant {
     now: Time,
 }
 
-impl Operation for ReplaceMerchant {
+impl Operation<Memory> for ReplaceMerchant {
     type Outcome = Replaced<Merchant>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
@@ -90,7 +90,7 @@ struct SwitchAccount {
     now: Time,
 }
 
-impl Operation for SwitchAccount {
+impl Operation<Memory> for SwitchAccount {
     type Outcome = ();
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
@@ -209,7 +209,7 @@ impl Directory for SledStore {
             let mut seen = seen.into_iter().take(MAX_SEEN).peekable();
             while seen.peek().is_some() {
                 let some = seen.by_ref().take(SEEN_AT_ONCE).collect();
-                self.applier.hand_over(Seen(some))?;
+                self.engine.hand_over(Seen(some))?;
             }
             Ok(())
         })

@@ -10,14 +10,14 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets};
 use serde::{Deserialize, Serialize};
 
-use super::operation::Operation;
+use super::memory::{Memory, Rows};
 use super::roster::{Roster, Wants};
-use super::rows::Rows;
 use super::seal::Sealer;
-use super::source::Source;
+use super::source::{Save as _, Source};
 use super::stored::closed;
 use super::{Secrets, audits, outbox, records, schema};
 use crate::{EndpointCreated, EndpointDeleted, EndpointRotated, Fault, Replaced, SwitchOff};
+use kassette_engine::Operation;
 
 /// An endpoint's row.
 #[derive(Serialize, Deserialize)]
@@ -69,7 +69,7 @@ pub(super) fn reseal(
     new: &Sealer,
     key: &[u8],
     row: &[u8],
-) -> Result<sled::IVec, Fault> {
+) -> Result<kassette_engine::IVec, Fault> {
     let EndpointRow { plain, sealed } = records::decode(key, row)?;
     let secrets: EndpointSecrets = old
         .open(key, &sealed)
@@ -120,7 +120,7 @@ pub(super) struct CreateEndpoint {
     pub(super) secrets: Arc<Secrets>,
 }
 
-impl Operation for CreateEndpoint {
+impl Operation<Memory> for CreateEndpoint {
     type Outcome = EndpointCreated;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<EndpointCreated, Fault> {
@@ -167,7 +167,7 @@ pub(super) struct ReplaceEndpoint {
     pub(super) secrets: Arc<Secrets>,
 }
 
-impl Operation for ReplaceEndpoint {
+impl Operation<Memory> for ReplaceEndpoint {
     type Outcome = Replaced<Endpoint>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
@@ -218,7 +218,7 @@ pub(super) struct DeleteEndpoint {
     pub(super) now: Time,
 }
 
-impl Operation for DeleteEndpoint {
+impl Operation<Memory> for DeleteEndpoint {
     type Outcome = Option<EndpointDeleted>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
@@ -262,7 +262,7 @@ pub(super) struct RotateEndpoint {
     pub(super) secrets: Arc<Secrets>,
 }
 
-impl Operation for RotateEndpoint {
+impl Operation<Memory> for RotateEndpoint {
     type Outcome = EndpointRotated;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<EndpointRotated, Fault> {

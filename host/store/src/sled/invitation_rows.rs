@@ -1,12 +1,12 @@
 //! Invitations as rows: address and token are sealed.
 
-use ::sled::IVec;
 use kassette_domain::delegation::Delegation;
 use kassette_domain::id::{InvitationId, ResellerId};
 use kassette_domain::invitation::{BusinessName, Invitation, Reply};
 use kassette_domain::order::{ClientRef, Email};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
+use kassette_engine::IVec;
 use serde::{Deserialize, Serialize};
 
 use super::seal::Sealer;

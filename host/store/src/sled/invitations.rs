@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use ::sled::IVec;
 use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::consent::ConsentCode;
 use kassette_domain::invitation::{Invitation, NewInvitation, NotAnswered};
@@ -10,15 +9,16 @@ use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::reseller::Reseller;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
+use kassette_engine::IVec;
 
 use super::invitation_rows::{delegation_of, encode, expect};
-use super::operation::Operation;
-use super::rows::Rows;
+use super::memory::{Memory, Rows};
 use super::schema::resellers::Relation;
 use super::seal::Sealer;
-use super::source::Source;
+use super::source::{Save as _, Source};
 use super::{Secrets, audits, delegations, resellers, schema};
 use crate::{Answered, Fault, InvitationStanding, Invited};
+use kassette_engine::Operation;
 
 fn standing(
     source: &impl Source,
@@ -90,7 +90,7 @@ impl Invite {
     }
 }
 
-impl Operation for Invite {
+impl Operation<Memory> for Invite {
     type Outcome = Invited;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Invited, Fault> {
@@ -137,7 +137,7 @@ pub(super) struct AnswerInvitation {
     pub(super) secrets: Arc<Secrets>,
 }
 
-impl Operation for AnswerInvitation {
+impl Operation<Memory> for AnswerInvitation {
     type Outcome = Answered;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Answered, Fault> {

@@ -7,20 +7,19 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use ::sled::IVec;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kassette_domain::id::PaymentId;
+use kassette_engine::IVec;
 
+use super::memory::View;
 use super::payment_index::period::Period;
 use super::payment_index::{List, Position};
 use super::payment_index_rows::Ids;
 use super::schema::Key;
-use super::source::Source as _;
-use super::span::Span;
 use super::store::SledStore;
-use super::view::View;
 use crate::{Answer, Fault, Listed, Page, Paging};
+use kassette_engine::Span;
 
 /// Most items of a page.
 const MAX_ITEMS: usize = 100;
@@ -283,7 +282,9 @@ impl Along for PaymentsOf {
             return Ok(ControlFlow::Break(next));
         }
         self.walks += 1;
-        let walked = view.listed(self.list, self.period, self.after, CHUNK);
+        let index = view.shown().read();
+        let walked = index.listed(self.list, self.period, self.after, CHUNK);
+        drop(index);
         self.after = walked.last.or(self.after);
         Ok(ControlFlow::Continue((walked.positions, walked.ended)))
     }

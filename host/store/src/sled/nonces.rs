@@ -2,14 +2,13 @@
 
 use kassette_domain::time::Time;
 
-use super::operation::Operation;
-use super::rows::Rows;
-use super::source::Source as _;
-use super::span::Span;
+use super::memory::{Memory, Rows};
 use super::store::SledStore;
 use super::taken_nonces::{Taken, mark};
 use super::{records, schema};
 use crate::{Answer, Fault, Nonces, Reservation, Reserved};
+use kassette_engine::Operation;
+use kassette_engine::Span;
 
 /// Rows that a reservation looks at to free what is over: more than it can add.
 const SWEEP: usize = 2;
@@ -23,12 +22,12 @@ struct Reserve {
     now: Time,
 }
 
-impl Operation for Reserve {
+impl Operation<Memory> for Reserve {
     type Outcome = Reserved;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Reserved, Fault> {
         sweep_rows(rows, SWEEP, self.now)?;
-        let mut all = rows.nonces().lock();
+        let all = &mut rows.state_mut().nonces;
         if all.is_unsure(self.now) {
             let why = "the clock went back to a time whose nonces are forgotten";
             return Err(Fault::Unavailable(why.into()));
@@ -40,12 +39,11 @@ impl Operation for Reserve {
 /// Frees nonces whose time has passed, a small group of rows; when there is more to free.
 pub(super) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<Option<Time>, Fault> {
     sweep_rows(rows, SWEEP_IDLE, now)?;
-    let next = rows.nonces().lock().next_end;
-    Ok(next)
+    Ok(rows.state().nonces.next_end)
 }
 
 fn sweep_rows(rows: &mut Rows<'_>, limit: usize, now: Time) -> Result<(), Fault> {
-    let Some(first) = rows.nonces().lock().first_end(now) else {
+    let Some(first) = rows.state().nonces.first_end(now) else {
         return Ok(());
     };
     let mut next_end = None;
@@ -61,9 +59,9 @@ fn sweep_rows(rows: &mut Rows<'_>, limit: usize, now: Time) -> Result<(), Fault>
         }
         let taken = records::decode(&key, &row)?;
         rows.remove(key);
-        rows.nonces().lock().sweep(taken);
+        rows.state_mut().nonces.sweep(taken);
     }
-    rows.nonces().lock().next_end = next_end;
+    rows.state_mut().nonces.next_end = next_end;
     Ok(())
 }
 

@@ -6,12 +6,12 @@ use kassette_domain::key::TokenHash;
 use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 
-use super::operation::Operation;
-use super::rows::Rows;
-use super::source::Source;
-use super::span::Span;
+use super::memory::{Memory, Rows};
+use super::source::{Save as _, Source};
 use super::{audits, records, schema};
 use crate::Fault;
+use kassette_engine::Operation;
+use kassette_engine::Span;
 
 /// Most operators: a new one's name is compared with all others', while payments wait.
 const MAX_OPERATORS: usize = 200;
@@ -23,7 +23,7 @@ pub(super) struct CreateOperator {
     pub(super) now: Time,
 }
 
-impl Operation for CreateOperator {
+impl Operation<Memory> for CreateOperator {
     type Outcome = Option<Operator>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
@@ -63,7 +63,7 @@ pub(super) struct RemoveOperator {
     pub(super) now: Time,
 }
 
-impl Operation for RemoveOperator {
+impl Operation<Memory> for RemoveOperator {
     type Outcome = Option<Operator>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {

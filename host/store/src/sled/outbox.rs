@@ -11,14 +11,14 @@ use kassette_domain::webhook::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::memory::Rows;
 use super::records;
 use super::roster::Roster;
-use super::rows::Rows;
 use super::schema::{self, Key};
 use super::seal::random_id;
-use super::source::Source;
-use super::span::Span;
+use super::source::{Save as _, Source};
 use crate::Fault;
+use kassette_engine::Span;
 
 /// Longest answer that stands in the log itself, bytes; a longer one has a row of its own, so that
 /// the log, which is written with every attempt, stays small.
@@ -210,11 +210,11 @@ fn queue(
     rows.save(schema::webhooks::delivery(id), &row)?;
     rows.put(
         schema::webhooks::delivery_to(endpoint, id),
-        sled::IVec::default(),
+        kassette_engine::IVec::default(),
     );
     rows.put(
         schema::webhooks::due(endpoint, now, id),
-        sled::IVec::default(),
+        kassette_engine::IVec::default(),
     );
     Ok(delivery(id, row))
 }
@@ -259,7 +259,7 @@ pub(super) fn save(
             rows.remove(due(at));
         }
         if let Some(at) = after {
-            rows.put(due(at), sled::IVec::default());
+            rows.put(due(at), kassette_engine::IVec::default());
         }
     }
     if before.is_some() != after.is_some() {

@@ -13,7 +13,7 @@ use kassette_domain::payment::Payment;
 use parking_lot::Mutex;
 
 use super::schema;
-use super::span::Written;
+use kassette_engine::Written;
 
 /// Locks that share the payments between them.
 const SHARDS: usize = 64;

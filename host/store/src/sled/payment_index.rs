@@ -30,8 +30,6 @@ use serde::{Deserialize, Serialize};
 
 use period::Milestones;
 
-pub(super) use listing::Walked;
-
 /// A payment's number in order of arrival, from 0.
 pub(super) type Position = u32;
 

@@ -3,15 +3,15 @@
 
 use std::ops::Range;
 
-use ::sled::Tree;
 use kassette_domain::id::PaymentId;
 use kassette_domain::time::Time;
+use kassette_engine::Db;
 
 use super::payment_index::{Entry, PaymentIndex, Position};
 use super::source::Source;
-use super::span::{Span, Written, engine};
 use super::{records, schema};
 use crate::Fault;
+use kassette_engine::{Span, Written};
 
 /// Payments of a row that takes no more. With fewer there are more rows to keep track of; with more
 /// a lone writer would write more anew for each payment. (2 KiB: sled puts pages of sixteen rows
@@ -43,7 +43,7 @@ impl Tail {
         if let Some(due) = new.iter().filter_map(|new| new.due).min() {
             let count = u16::try_from(new.len()).map_err(|_| full())?;
             let key = schema::shared_timer(due, position(first)?, count);
-            rows.insert(key, Some(::sled::IVec::default()));
+            rows.insert(key, Some(kassette_engine::IVec::default()));
         }
         let mut new = new.iter();
         while new.len() > 0 {
@@ -130,17 +130,17 @@ const fn row_of(position: Position) -> Position {
 }
 
 /// Reads the payment index.
-pub(super) fn load(tree: &Tree) -> Result<(PaymentIndex, Tail), Fault> {
+pub(super) fn load(tree: &Db) -> Result<(PaymentIndex, Tail), Fault> {
     let mut index = PaymentIndex::default();
     let mut tail = Tail::default();
     let rows = Span::prefix(schema::PAYMENT_INDEX);
     if let Some(last) = rows.of(tree).next_back() {
-        let (key, _) = last.map_err(|error| engine(&error))?;
+        let (key, _) = last.map_err(Fault::from)?;
         let first = key.last_chunk().copied().map_or(0, Position::from_be_bytes);
         index.reserve((first as usize).saturating_add(FULL));
     }
     for row in rows.of(tree) {
-        let (key, row) = row.map_err(|error| engine(&error))?;
+        let (key, row) = row.map_err(Fault::from)?;
         let first = Position::try_from(index.len()).unwrap_or(Position::MAX);
         if tail.entries.len() % FULL != 0 || key[..] != schema::payment_index(first)[..] {
             return Err(records::damaged(&key, "those before it are missing"));

@@ -17,23 +17,23 @@ use serde::de::DeserializeOwned;
 use super::aggregates::{self, Loaded};
 use super::create::{Create, replay};
 use super::lists::Order;
+use super::memory::View;
 use super::payment_index::Mark;
 use super::pending_callbacks::KeepCallback;
 use super::records;
 use super::schema::{self, Line};
 use super::seal::fingerprint;
 use super::source::Source;
-use super::span::Span;
 use super::step::DoStep;
 use super::store::SledStore;
 use super::stored::{AttemptKey, EventRow, PaymentRow};
 use super::timers::{self, ClaimDue, MAX_CLAIM, Settled};
-use super::view::View;
 use super::works::{UnknownMoney, WorkDone};
 use crate::{
     About, Answer, Created, Fault, History, KeptCallback, Listed, Paging, PaymentFilter, Payments,
     Stepped,
 };
+use kassette_engine::Span;
 
 /// A time and an id.
 const TIME_AND_ID: usize = 24;

@@ -7,13 +7,13 @@ use kassette_domain::id::AccountId;
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
 
-use super::operation::Operation;
-use super::rows::Rows;
+use super::memory::{Memory, Rows};
 use super::schema;
-use super::source::Source;
-use super::span::Span;
+use super::source::{Save as _, Source};
 use super::stored::{AttemptKey, PendingCallback};
 use crate::{Fault, KeptCallback};
+use kassette_engine::Operation;
+use kassette_engine::Span;
 
 /// How long a notice waits for its reference (decisions, "Provider callbacks").
 const KEPT_FOR: Duration = Duration::from_secs(3600);
@@ -30,7 +30,7 @@ pub(super) struct KeepCallback {
     pub(super) now: Time,
 }
 
-impl Operation for KeepCallback {
+impl Operation<Memory> for KeepCallback {
     type Outcome = KeptCallback;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<KeptCallback, Fault> {

@@ -1,6 +1,6 @@
 //! How a row is written: a version, a checksum over key and payload, the payload.
 
-use ::sled::IVec;
+use kassette_engine::IVec;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -92,14 +92,6 @@ pub(super) fn readable<T>(read: Result<T, Fault>) -> Result<Option<T>, Fault> {
         Err(Fault::Corrupt(_)) => Ok(None),
         Err(fault) => Err(fault),
     }
-}
-
-/// A page of the database that the engine cannot read.
-pub(super) fn unreadable() -> Fault {
-    tracing::error!(
-        "a page of the database is damaged: see with `kassette verify` what it concerns, and bring the latest backup back with `kassette restore`"
-    );
-    Fault::Corrupt("a page of the database".into())
 }
 
 /// A damaged row. Keys hold ids and hashes, never secrets; only the kind is told all the same.

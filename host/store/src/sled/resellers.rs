@@ -6,11 +6,11 @@ use kassette_domain::reseller::Reseller;
 use kassette_domain::time::Time;
 
 use super::audits;
-use super::operation::Operation;
-use super::rows::Rows;
+use super::memory::{Memory, Rows};
 use super::schema;
-use super::source::Source;
+use super::source::{Save as _, Source};
 use crate::Fault;
+use kassette_engine::Operation;
 
 /// A new reseller.
 pub(super) struct CreateReseller {
@@ -19,7 +19,7 @@ pub(super) struct CreateReseller {
     pub(super) now: Time,
 }
 
-impl Operation for CreateReseller {
+impl Operation<Memory> for CreateReseller {
     type Outcome = Reseller;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Reseller, Fault> {
@@ -49,7 +49,7 @@ pub(super) struct SetLiveRollout {
     pub(super) now: Time,
 }
 
-impl Operation for SetLiveRollout {
+impl Operation<Memory> for SetLiveRollout {
     type Outcome = Option<Reseller>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {

@@ -8,21 +8,21 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::sled::IVec;
 use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::{QuerySchedule, Step};
 use kassette_domain::time::Time;
+use kassette_engine::IVec;
 
 use super::aggregates::{self, Loaded};
-use super::operation::Operation;
+use super::memory::{Memory, Rows};
 use super::payment_index_rows;
-use super::rows::Rows;
 use super::schema::{self, Line};
-use super::source::Source;
-use super::span::Span;
+use super::source::{Save as _, Source};
 use super::stored::{AllReached, PaymentRow, Reached};
 use super::{Secrets, connects, nonces, pending_callbacks};
 use crate::{Fault, Forgotten, Retention};
+use kassette_engine::Operation;
+use kassette_engine::Span;
 
 /// Payments that one operation looks at for each rule.
 const LOOKS: u16 = 32;
@@ -66,7 +66,7 @@ pub(super) struct Forget {
     pub(super) secrets: Arc<Secrets>,
 }
 
-impl Operation for Forget {
+impl Operation<Memory> for Forget {
     type Outcome = Forgotten;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Forgotten, Fault> {

@@ -13,16 +13,16 @@ use kassette_domain::payment::Payment;
 
 use super::Secrets;
 use super::lists::{self, Looked};
+use super::memory::View;
 use super::payment_index::List;
 use super::payment_index::period::Period;
 use super::records;
 use super::schema::{self, Key};
 use super::source::Source;
-use super::span::Span;
 use super::store::SledStore;
 use super::stored::{AttemptKey, AttemptLookup, PaymentRow};
-use super::view::View;
 use crate::{Answer, Fault, Listed, Paging, PaymentFilter};
+use kassette_engine::Span;
 
 /// Most accounts that are told of: a configuration has a few dozen.
 const MAX_ACCOUNTS: usize = 10_000;

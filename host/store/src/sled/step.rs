@@ -10,12 +10,12 @@ use kassette_domain::lifecycle::{
 use kassette_domain::time::Time;
 
 use super::aggregates::{self, Loaded};
-use super::operation::Operation;
-use super::rows::Rows;
+use super::memory::{Memory, Rows};
 use super::source::Source;
 use super::stored::AttemptKey;
 use super::{Secrets, audits, delegations, pending_callbacks, schema};
 use crate::{About, Fault, Stepped};
+use kassette_engine::Operation;
 
 /// A step.
 pub(super) struct DoStep {
@@ -27,7 +27,7 @@ pub(super) struct DoStep {
     pub(super) secrets: Arc<Secrets>,
 }
 
-impl Operation for DoStep {
+impl Operation<Memory> for DoStep {
     type Outcome = Stepped;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Stepped, Fault> {

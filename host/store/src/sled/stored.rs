@@ -5,7 +5,6 @@ pub(super) mod previous;
 
 use std::borrow::Cow;
 
-use ::sled::IVec;
 use kassette_domain::attempt::{Attempt, AttemptState, VendorFacts};
 use kassette_domain::event::{Event, EventType};
 use kassette_domain::id::{AccountId, AttemptId, Digest, EventId, MerchantId, PaymentId, Slot};
@@ -22,6 +21,7 @@ use kassette_domain::returns::Returns;
 use kassette_domain::secret::Secret;
 use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
+use kassette_engine::IVec;
 use serde::{Deserialize, Serialize};
 
 use super::payment_index::Position;

@@ -12,16 +12,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use ::sled::Tree;
 use kassette_domain::id::ResellerId;
 use kassette_domain::signing::Nonce;
 use kassette_domain::time::Time;
+use kassette_engine::Db;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::span::{Span, Written, engine};
 use super::{records, schema};
 use crate::{Fault, Reserved};
+use kassette_engine::{Span, Written};
 
 /// How much earlier than another a request may ask that comes after it: those that are made at once
 /// overtake each other on their way here.
@@ -101,10 +101,10 @@ pub(super) struct AllTaken {
 
 impl AllTaken {
     /// Reads all rows.
-    pub(super) fn load(tree: &Tree) -> Result<Self, Fault> {
+    pub(super) fn load(tree: &Db) -> Result<Self, Fault> {
         let mut all = Self::default();
         for row in Span::prefix(schema::NONCES).of(tree) {
-            let (key, row) = row.map_err(|error| engine(&error))?;
+            let (key, row) = row.map_err(Fault::from)?;
             let taken: Vec<Taken> = records::decode(&key, &row)?;
             for each in taken {
                 all.insert(each);

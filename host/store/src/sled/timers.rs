@@ -5,23 +5,23 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::sled::IVec;
 use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::Change;
 use kassette_domain::time::Time;
+use kassette_engine::IVec;
 
 use super::Secrets;
 use super::aggregates::{self, Loaded};
-use super::operation::Operation;
+use super::memory::View;
+use super::memory::{Memory, Rows};
 use super::payment_index::Position;
 use super::payment_index_rows;
-use super::rows::Rows;
 use super::schema::{self, Key};
 use super::source::Source;
-use super::span::Span;
 use super::stored::{PaymentRow, Timer};
-use super::view::View;
 use crate::Fault;
+use kassette_engine::Operation;
+use kassette_engine::Span;
 
 /// Most payments that one claim takes.
 pub(super) const MAX_CLAIM: usize = 256;
@@ -63,7 +63,7 @@ struct Claim<'c, 'r> {
     moved: bool,
 }
 
-impl Operation for ClaimDue {
+impl Operation<Memory> for ClaimDue {
     type Outcome = Claiming;
 
     fn apply(mut self, rows: &mut Rows<'_>) -> Result<Claiming, Fault> {

@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 
 use super::retention::Forget;
 use super::source::Source as _;
-use super::span::Span;
 use super::store::SledStore;
 use super::{audits, maintenance, schema};
 use crate::{Answer, Forgotten, Pieces, Retention, Upkeep};
+use kassette_engine::Span;
 
 /// Pieces of a backup that may wait to be sent, each of some hundred KiB.
 const WAITING_PIECES: usize = 4;
@@ -21,14 +21,14 @@ const LINES: usize = 256;
 impl Upkeep for SledStore {
     fn backup(&self, now: Time) -> Answer<'_, Option<Pieces>> {
         Box::pin(async move {
-            self.engine.read().open()?;
-            let Some(commits) = self.applier.subscribe() else {
+            self.engine.read(|_| Ok(()))?;
+            let Some(commits) = self.engine.subscribe() else {
                 return Ok(None);
             };
             let (sender, pieces) = mpsc::channel(WAITING_PIECES);
-            let ended = self.applier.ended();
+            let ended = self.engine.ended();
             tokio::spawn(maintenance::stream(
-                Arc::clone(&self.engine),
+                self.engine.reader(),
                 Arc::clone(&self.secrets),
                 commits,
                 now,

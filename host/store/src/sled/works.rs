@@ -6,13 +6,13 @@ use kassette_domain::lifecycle::NewWork;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
 
-use super::operation::Operation;
-use super::rows::Rows;
+use super::memory::{Memory, Rows};
 use super::seal::random_id;
-use super::source::Source;
-use super::span::Span;
+use super::source::{Save as _, Source};
 use super::{audits, schema};
 use crate::Fault;
+use kassette_engine::Operation;
+use kassette_engine::Span;
 
 /// Most kinds of work that one attempt can have open; each has one line.
 const KINDS: usize = 16;
@@ -59,7 +59,7 @@ pub(super) struct UnknownMoney {
     pub(super) now: Time,
 }
 
-impl Operation for UnknownMoney {
+impl Operation<Memory> for UnknownMoney {
     type Outcome = ();
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
@@ -105,7 +105,7 @@ pub(super) struct WorkDone {
     pub(super) now: Time,
 }
 
-impl Operation for WorkDone {
+impl Operation<Memory> for WorkDone {
     type Outcome = Option<WorkItem>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {

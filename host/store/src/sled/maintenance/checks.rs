@@ -1,6 +1,5 @@
 //! What must hold of each kind of row, and of how they fit each other.
 
-use ::sled::IVec;
 use kassette_domain::event::EventType;
 use kassette_domain::id::AccountId;
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
@@ -10,6 +9,7 @@ use kassette_domain::operator::Operator;
 use kassette_domain::payment::{Decision, Payment, Status};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
+use kassette_engine::IVec;
 use serde::de::DeserializeOwned;
 
 use super::judge::Judge;
@@ -18,12 +18,12 @@ use crate::sled::aggregates::{self, MAX_REPEATED_EVENTS};
 use crate::sled::payment_index::{Entry, Position};
 use crate::sled::schema::{self, Line};
 use crate::sled::source::Source as _;
-use crate::sled::span::Span;
 use crate::sled::stored::{
     AllReached, AttemptKey, Books, EventRow, MAX_TRANSITIONS, PaymentRow, PendingCallback, Timer,
 };
 use crate::sled::taken_nonces::Taken;
 use crate::sled::{audits, open, payment_index_rows, records};
+use kassette_engine::Span;
 
 /// The row of the format is in a form of its own.
 pub(super) fn format(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {

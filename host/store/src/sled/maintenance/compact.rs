@@ -3,13 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::judge::{Judge, Report};
-use super::rebuild::{GoOn, Rebuild, always, disk_bytes};
 use super::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
+use crate::Fault;
 use crate::sled::Secrets;
-use crate::sled::memtable::Memtable;
 use crate::sled::open::OpenOptions;
-use crate::sled::records;
-use crate::sled::span::engine;
+use kassette_engine::{Db, GoOn, Memtable, Rebuild, always, disk_bytes};
 
 /// What became of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -60,11 +58,11 @@ pub(super) fn compact_in_stages(
         progress.begin("Writing", Unit::Rows, Some(before.rows.values().sum()));
         let new = rebuild.fill(|bulk| {
             for row in db.iter() {
-                let (key, row) = row.map_err(|error| engine(&error))?;
+                let (key, row) = row.map_err(Fault::from)?;
                 bulk.push(key, Some(row))?;
                 progress.advance(1);
             }
-            Ok(())
+            Ok::<_, MaintenanceError>(())
         })?;
         drop(db);
         let after = judged(&new, &secrets, "Verifying what was written", progress)?;
@@ -86,7 +84,7 @@ pub(super) fn compact_in_stages(
 
 /// Reads a whole store through.
 pub(super) fn judged(
-    db: &sled::Db,
+    db: &Db,
     secrets: &Secrets,
     what: &str,
     progress: &dyn Progress,
@@ -100,5 +98,5 @@ pub(super) fn judged(
         super::checks::whole(&mut judge)?;
         judge.conclude()
     }));
-    Ok(judged.unwrap_or_else(|_| Err(records::unreadable()))?)
+    Ok(judged.unwrap_or_else(|_| Err(Fault::unreadable()))?)
 }

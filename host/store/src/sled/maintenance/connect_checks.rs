@@ -1,11 +1,10 @@
 //! What must hold of the rows of the connect exchange, and of how they fit each other.
 
-use ::sled::IVec;
 use kassette_domain::connect::{ConnectCode, Connection};
+use kassette_engine::IVec;
 
 use super::judge::Judge;
 use crate::Fault;
-use crate::sled::source::Source as _;
 use crate::sled::{records, schema};
 
 /// A connect code.

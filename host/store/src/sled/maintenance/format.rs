@@ -43,7 +43,7 @@ use crate::Fault;
 use crate::sled::records;
 use crate::sled::schema::{self, Key};
 use crate::sled::seal::{KEY_ID, Sealer};
-use crate::sled::span::Written;
+use kassette_engine::Written;
 
 pub(super) const MAGIC: &[u8; 8] = b"KASSBKUP";
 /// The version of the file that this program writes, and the last that it reads.

@@ -1,15 +1,14 @@
 //! What must hold of the rows of webhooks, and of how they fit each other.
 
-use ::sled::IVec;
 use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::webhook::{DeliveryStatus, EventFilter};
+use kassette_engine::IVec;
 
 use super::judge::Judge;
 use crate::Fault;
 use crate::sled::endpoints;
 use crate::sled::outbox::{BodyRow, DeliveryRow};
 use crate::sled::roster::{Roster, wanted_by};
-use crate::sled::source::Source as _;
 use crate::sled::{deliver, records, schema};
 
 /// An endpoint: it opens, its merchant is there, and its roster says what it wants.

@@ -7,19 +7,18 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use ::sled::IVec;
 use kassette_domain::audit::Chain;
-use parking_lot::RwLock;
+use kassette_engine::IVec;
 use sha2::{Digest as _, Sha256};
 
 use super::kinds::{self, Derived, KINDS, Kind};
 use crate::Fault;
 use crate::sled::Secrets;
-use crate::sled::memtable::Memtable;
-use crate::sled::payment_index::{PaymentIndex, Position};
+use crate::sled::memory::Shown;
+use crate::sled::memory::View;
+use crate::sled::payment_index::Position;
 use crate::sled::schema::Key;
-use crate::sled::span::engine;
-use crate::sled::view::View;
+use kassette_engine::Memtable;
 
 /// Findings that are named; further ones are counted.
 const MAX_FINDINGS: usize = 1000;
@@ -75,7 +74,7 @@ pub(super) struct Judge<'a> {
     memtable: &'a Memtable,
     pub(super) secrets: &'a Secrets,
     /// Nothing is looked up by it here: a store is read through, not searched.
-    index: RwLock<PaymentIndex>,
+    index: Shown,
     tallies: Vec<Tally>,
     /// Payments in the payment index so far.
     pub(super) indexed: Position,
@@ -113,7 +112,7 @@ impl<'a> Judge<'a> {
         Self {
             memtable,
             secrets,
-            index: RwLock::default(),
+            index: Shown::default(),
             tallies: vec![Tally::default(); 256],
             indexed: 0,
             pending: 0,
@@ -133,7 +132,7 @@ impl<'a> Judge<'a> {
     pub(super) fn look(&mut self, seen: &mut dyn FnMut(u64)) -> Result<(), Fault> {
         let mut count = 0;
         for row in self.memtable.database() {
-            let (key, row) = row.map_err(|error| engine(&error))?;
+            let (key, row) = row.map_err(Fault::from)?;
             self.row(&key, &row)?;
             count += 1;
             if count % 1024 == 0 {

@@ -1,10 +1,10 @@
 //! Every kind of row in one table: backups, `verify` and `rekey` go by it. A row that fits no entry
 //! is damage, so a new kind of row needs one entry here and nothing else.
 
-use ::sled::IVec;
 use kassette_domain::id::{InvitationId, WorkId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::time::Time;
+use kassette_engine::IVec;
 
 use super::checks;
 use super::connect_checks;
@@ -13,15 +13,16 @@ use super::judge::Judge;
 use super::reseal;
 use super::reseller_checks;
 use crate::Fault;
-use crate::sled::memtable::Memtable;
+use crate::sled::memory::View;
 use crate::sled::open::this_format;
 use crate::sled::payment_index::Entry;
 use crate::sled::records;
 use crate::sled::schema::{self, Key};
 use crate::sled::seal::Sealer;
-use crate::sled::span::Span;
 use crate::sled::stored::{AllReached, AttemptKey, EventRow, previous};
 use crate::sled::{endpoints, invitation_rows};
+use kassette_engine::Memtable;
+use kassette_engine::Span;
 
 /// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself
 /// is the error; everything else is told to the judge.
@@ -283,8 +284,8 @@ pub(super) const KINDS: &[Kind] = &[
 ];
 
 /// How many payments there are, as the payment index's last row says.
-pub(super) fn counted_payments(memtable: &Memtable) -> Result<u64, Fault> {
-    let last = memtable
+pub(super) fn counted_payments(view: &View<'_>) -> Result<u64, Fault> {
+    let last = view
         .scan_back(&Span::prefix(schema::PAYMENT_INDEX), 1)?
         .pop();
     let Some((key, row)) = last else {

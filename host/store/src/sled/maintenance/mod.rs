@@ -7,9 +7,7 @@
 //! | `format` | the file of a backup |
 //! | `backup`, `restore` | to that file and back |
 //! | `judge`, `checks`, `hook_checks`, `reseller_checks` | reading a store through from end to end |
-//! | `rebuild` | a new store beside the old one, and the exchange of the two |
-//! | `bulk` | filling its database |
-//! | `compact`, `rekey`, `reseal` | what is rebuilt that way |
+//! | `compact`, `rekey`, `reseal` | what is written anew beside the old one (the engine's `Rebuild`) |
 //! | `upgrade` | a store of the format before this one, likewise |
 //! | `audit_note` | the line that it leaves in the audit log |
 //!
@@ -17,7 +15,6 @@
 
 mod audit_note;
 mod backup;
-mod bulk;
 mod checks;
 mod compact;
 mod connect_checks;
@@ -25,7 +22,6 @@ mod format;
 mod hook_checks;
 mod judge;
 mod kinds;
-mod rebuild;
 mod rekey;
 mod reseal;
 mod reseller_checks;
@@ -49,10 +45,10 @@ pub use restore::{Restored, Source, Told, restore, verify_backup};
 pub(super) use upgrade::open;
 pub use verify::{verify, verify_audit};
 
-use ::sled::Db;
+use kassette_engine::{Db, Folder, RebuildError};
 
 use super::Secrets;
-use super::open::{Folder, OpenError, OpenOptions, Opened};
+use super::open::{OpenError, OpenOptions};
 use super::seal::Sealer;
 use crate::Fault;
 
@@ -114,11 +110,9 @@ pub enum MaintenanceError {
         "the new store does not hold what the old one does; nothing was changed. Check the disk"
     )]
     NotTheSame,
-    /// The new store cannot take the place of the old one in one step.
-    #[error(
-        "the file system of {} cannot exchange two folders, so nothing was changed: move the data directory to one that can, such as ext4, xfs or btrfs", .0.display()
-    )]
-    NoExchange(PathBuf),
+    /// The new store was not built, or did not take the place of the old one.
+    #[error(transparent)]
+    Rebuild(#[from] RebuildError),
     /// A row or the engine.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -161,13 +155,13 @@ struct Stopped {
 impl Stopped {
     /// Opens a store that has to be there.
     fn open(options: &OpenOptions) -> Result<Self, MaintenanceError> {
-        if !rebuild::holds_a_store(&options.path) {
+        if !kassette_engine::holds_a_database(&options.path) {
             return Err(MaintenanceError::NoStore(options.path.clone()));
         }
         let sealer = Sealer::new(&options.master);
-        let (folder, Opened { db, marker, .. }) = open(options, &sealer)?;
+        let (folder, opened, marker) = open(options, &sealer)?;
         Ok(Self {
-            db,
+            db: opened.into_database(),
             secrets: Secrets { sealer, marker },
             folder,
         })

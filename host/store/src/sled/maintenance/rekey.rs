@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::compact::judged;
 use super::kinds;
-use super::rebuild::{GoOn, Rebuild, always};
 use super::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
+use crate::Fault;
 use crate::sled::Secrets;
 use crate::sled::open::OpenOptions;
 use crate::sled::seal::{MasterKey, Sealer};
-use crate::sled::span::engine;
+use kassette_engine::{GoOn, Rebuild, always};
 
 /// What became of a change of the master key.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -68,7 +68,7 @@ pub(super) fn rekey_in_stages(
         progress.begin("Sealing anew", Unit::Rows, Some(before.rows.values().sum()));
         let new = rebuild.fill(|bulk| {
             for row in db.iter() {
-                let (key, mut row) = row.map_err(|error| engine(&error))?;
+                let (key, mut row) = row.map_err(Fault::from)?;
                 let (kind, _) = kinds::split(&key)?;
                 if let Some(reseal) = kind.reseal {
                     row = reseal(&secrets.sealer, &new_secrets.sealer, &key, &row)?;
@@ -77,7 +77,7 @@ pub(super) fn rekey_in_stages(
                 bulk.push(key, Some(row))?;
                 progress.advance(1);
             }
-            Ok(())
+            Ok::<_, MaintenanceError>(())
         })?;
         drop(db);
         // Opens every sealed value under the new key.

@@ -1,6 +1,6 @@
 //! What stands sealed in rows, sealed anew under another key.
 
-use ::sled::IVec;
+use kassette_engine::IVec;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;

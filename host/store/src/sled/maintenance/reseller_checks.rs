@@ -1,18 +1,17 @@
 //! What must hold of the rows of resellers, and of how they fit each other.
 
-use ::sled::IVec;
 use kassette_domain::consent::ConsentCode;
 use kassette_domain::delegation::Delegation;
 use kassette_domain::id::ResellerId;
 use kassette_domain::key::TokenHash;
 use kassette_domain::reseller::Reseller;
+use kassette_engine::IVec;
 
 use super::judge::Judge;
 use crate::Fault;
 use crate::sled::schema::resellers::Relation;
-use crate::sled::source::Source as _;
-use crate::sled::span::Span;
 use crate::sled::{invitation_rows, records, schema};
+use kassette_engine::Span;
 
 /// A reseller.
 pub(super) fn reseller(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {

@@ -5,22 +5,20 @@ use std::io::Read;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use ::sled::{Db, IVec};
 use kassette_domain::time::Time;
+use kassette_engine::{Db, GoOn, IVec, Rebuild, always, remove_leftovers};
 use serde_json::json;
 
 use super::compact::judged;
 use super::format::{Decoder, FileError, Piece};
 use super::judge::Report;
 use super::kinds;
-use super::rebuild::{GoOn, Rebuild, always};
 use super::{AuditNote, MaintenanceError, Progress, Unit};
 use crate::Fault;
 use crate::sled::Secrets;
-use crate::sled::open::{self, FORMAT, Folder, OpenOptions, remove_leftovers};
+use crate::sled::open::{self, FORMAT, OpenOptions};
 use crate::sled::schema;
 use crate::sled::seal::{Marker, MasterKey, Sealer};
-use crate::sled::span::engine;
 
 /// A backup that is to be read, and what it is believed by.
 #[derive(Clone, Debug)]
@@ -153,7 +151,7 @@ pub(super) fn restore_in_stages(
         told,
         sealer: old,
     } = source.open(&options.master)?;
-    let target = Folder::take(options)?;
+    let target = options.take_folder()?;
     refuse_full(store)?;
     let built = Rebuild::begin(target)?.attempt(|rebuild| {
         let new = Sealer::new(&options.master);
@@ -193,7 +191,7 @@ pub fn verify_backup(
             told,
             sealer,
         } = source.open(&options.master)?;
-        let (_, report) = Rebuild::begin(Folder::take(options)?)?.attempt(|rebuild| {
+        let (_, report) = Rebuild::begin(options.take_folder()?)?.attempt(|rebuild| {
             let db = replay(rebuild, decoder, None, progress)?;
             read_through(&db, sealer, progress)
         })?;
@@ -237,7 +235,10 @@ fn replay(
             progress.advance(decoder.read() - read);
             read = decoder.read();
             let changes = match piece {
-                Piece::Rows(rows) => rows.into_iter().map(|(key, row)| (key, Some(row))).collect(),
+                Piece::Rows(rows) => rows
+                    .into_iter()
+                    .map(|(key, row)| (key, Some(row)))
+                    .collect(),
                 Piece::Group(changes) => changes,
                 Piece::End(_) => return Ok(()),
             };
@@ -275,7 +276,7 @@ fn marker(db: &Db, sealer: &Sealer) -> Result<Marker, MaintenanceError> {
         at: 0,
         what: "the key of the e-mail mark is missing or does not open",
     };
-    let row = db.get(schema::MARK).map_err(|error| engine(&error))?;
+    let row = db.get(schema::MARK).map_err(Fault::from)?;
     let row = row.ok_or_else(damaged)?;
     Ok(open::mark(sealer, &row).map_err(|_| damaged())?)
 }

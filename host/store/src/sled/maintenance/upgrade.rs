@@ -4,12 +4,12 @@
 use super::MaintenanceError;
 use super::compact::judged;
 use super::kinds;
-use super::rebuild::{Rebuild, always};
+use crate::Fault;
 use crate::sled::Secrets;
-use crate::sled::memtable::Memtable;
-use crate::sled::open::{FORMAT, Folder, OpenError, OpenOptions, Opened, open_as};
-use crate::sled::seal::Sealer;
-use crate::sled::span::engine;
+use crate::sled::memory::Memory;
+use crate::sled::open::{FORMAT, OpenError, OpenOptions, open_as};
+use crate::sled::seal::{Marker, Sealer};
+use kassette_engine::{Folder, Memtable, Opened, Rebuild, always};
 
 /// The layout that a store can be brought from.
 const PREVIOUS_FORMAT: u32 = FORMAT - 1;
@@ -19,8 +19,8 @@ const PREVIOUS_FORMAT: u32 = FORMAT - 1;
 pub(in crate::sled) fn open(
     options: &OpenOptions,
     sealer: &Sealer,
-) -> Result<(Folder, Opened), OpenError> {
-    let folder = Folder::take(options)?;
+) -> Result<(Folder, Opened<Memory>, Marker), OpenError> {
+    let folder = options.take_folder()?;
     match open_as(&folder, sealer, FORMAT) {
         Err(OpenError::Older { found, path }) if found == PREVIOUS_FORMAT => {
             upgrade(folder, options).map_err(|error| OpenError::NotUpgraded {
@@ -28,11 +28,14 @@ pub(in crate::sled) fn open(
                 detail: error.to_string(),
             })?;
         }
-        opened => return Ok((folder, opened?)),
+        opened => {
+            let (opened, marker) = opened?;
+            return Ok((folder, opened, marker));
+        }
     }
-    let folder = Folder::take(options)?;
-    let opened = open_as(&folder, sealer, FORMAT)?;
-    Ok((folder, opened))
+    let folder = options.take_folder()?;
+    let (opened, marker) = open_as(&folder, sealer, FORMAT)?;
+    Ok((folder, opened, marker))
 }
 
 /// Brings a store to this program's layout.
@@ -42,7 +45,8 @@ pub(in crate::sled) fn open(
 /// with it would be written anew as if it were right.
 fn upgrade(folder: Folder, options: &OpenOptions) -> Result<(), MaintenanceError> {
     let sealer = Sealer::new(&options.master);
-    let Opened { db, marker, .. } = open_as(&folder, &sealer, PREVIOUS_FORMAT)?;
+    let (opened, marker) = open_as(&folder, &sealer, PREVIOUS_FORMAT)?;
+    let db = opened.into_database();
     tracing::warn!(
         from = PREVIOUS_FORMAT,
         to = FORMAT,
@@ -53,14 +57,14 @@ fn upgrade(folder: Folder, options: &OpenOptions) -> Result<(), MaintenanceError
         let memtable = Memtable::of(db.clone());
         let new = rebuild.fill(|bulk| {
             for row in db.iter() {
-                let (key, mut row) = row.map_err(|error| engine(&error))?;
+                let (key, mut row) = row.map_err(Fault::from)?;
                 let (kind, _) = kinds::split(&key)?;
                 if let Some(migrate) = kind.migrate {
                     row = migrate(&memtable, &key, &row)?;
                 }
                 bulk.push(key, Some(row))?;
             }
-            Ok(())
+            Ok::<_, MaintenanceError>(())
         })?;
         drop((memtable, db));
         let after = judged(&new, &secrets, "Verifying what was written", &())?;
@@ -72,5 +76,5 @@ fn upgrade(folder: Folder, options: &OpenOptions) -> Result<(), MaintenanceError
         }
         Ok(new)
     })?;
-    rebuild.finish(new, &always)
+    Ok(rebuild.finish(new, &always)?)
 }

@@ -5,8 +5,8 @@ use kassette_domain::audit::Chain;
 use super::compact::judged;
 use super::judge::Report;
 use super::{MaintenanceError, Progress, Stopped};
+use crate::Fault;
 use crate::sled::open::OpenOptions;
-use crate::sled::span::engine;
 use crate::sled::{audits, records, schema};
 
 /// Reads every row of a stopped store and checks how they fit each other.
@@ -26,17 +26,14 @@ pub fn verify_audit(options: &OpenOptions) -> Result<Chain, MaintenanceError> {
     let opened = Stopped::open(options)?;
     let mut chain = Chain::default();
     for row in opened.db.scan_prefix(schema::AUDIT) {
-        let (key, row) = row.map_err(|error| engine(&error))?;
+        let (key, row) = row.map_err(Fault::from)?;
         let entry = audits::decode(&key, &row).ok();
         chain.follow(
             schema::audit_number(&key).unwrap_or_default(),
             entry.as_ref(),
         );
     }
-    let end = opened
-        .db
-        .get(schema::AUDIT_END)
-        .map_err(|error| engine(&error))?;
+    let end = opened.db.get(schema::AUDIT_END).map_err(Fault::from)?;
     chain.end(end.and_then(|row| records::decode(schema::AUDIT_END, &row).ok()));
     Ok(chain)
 }

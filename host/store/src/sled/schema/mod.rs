@@ -40,18 +40,15 @@ use kassette_domain::key::{KeyOwner, TokenHash};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
 
-use super::payment_index::Position;
+pub(super) use kassette_engine::{GROUP, Key, PROBE};
 
-/// A row's key.
-pub(super) type Key = Vec<u8>;
+use super::payment_index::Position;
 
 pub(super) const FORMAT: &[u8] = b"meta/format";
 pub(super) const CANARY: &[u8] = b"meta/canary";
 pub(super) const MARK: &[u8] = b"meta/mark";
 pub(super) const MERCHANT_COUNT: &[u8] = b"meta/merchants";
 pub(super) const AUDIT_END: &[u8] = b"meta/audit";
-pub(super) const GROUP: &[u8] = b"meta/group";
-pub(super) const PROBE: &[u8] = b"meta/probe";
 
 pub(super) const PAYMENTS: &[u8] = b"pay/";
 pub(super) const PAYMENT_INDEX: &[u8] = b"reg/";

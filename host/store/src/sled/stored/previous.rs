@@ -8,9 +8,9 @@ use kassette_domain::returns::Told;
 use kassette_domain::work::{WorkItem, WorkKind};
 
 use super::*;
-use crate::sled::memtable::Memtable;
 use crate::sled::schema::{self, Line};
-use crate::sled::span::Span;
+use kassette_engine::Memtable;
+use kassette_engine::Span;
 
 /// Questions about an attempt after which the layout before counted none.
 const ALL_QUERIES: u8 = 7;

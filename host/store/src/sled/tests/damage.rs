@@ -12,10 +12,10 @@ use kassette_domain::lifecycle::{PaymentAggregate, StartResult, Step};
 use kassette_domain::provider::{Action, VendorStatus};
 
 use super::super::OpenError;
-use super::super::segment::SEGMENT_BYTES;
 use super::*;
 use crate::suite::fixtures::*;
 use crate::{Created, Directory as _, Fault, Health as _, History, Payments as _};
+use kassette_engine::SEGMENT_BYTES;
 
 /// Payments of the store that is damaged: enough for a log of several segments.
 const PAYMENTS: usize = 300;
@@ -113,7 +113,7 @@ fn right<T: PartialEq + std::fmt::Debug>(
 async fn read(path: &Path, before: &Before) -> Result<Met, String> {
     let store = match SledStore::open(&options(path)) {
         Ok(store) => store,
-        Err(error @ OpenError::Damaged { .. }) => {
+        Err(error @ OpenError::Engine(kassette_engine::OpenError::Damaged { .. })) => {
             let told = error.to_string();
             assert!(told.contains("kassette verify") && told.contains("kassette restore"));
             return Ok(Met::Refused);

@@ -6,12 +6,12 @@ use std::sync::mpsc;
 
 use parking_lot::Mutex;
 
-use super::super::engine::{Seams, Syncing};
 use super::super::source::Source as _;
-use super::super::span::Span;
 use super::*;
 use crate::suite::fixtures::*;
 use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved};
+use kassette_engine::Span;
+use kassette_engine::{Seams, Syncing};
 
 struct Gated {
     store: Arc<SledStore>,
@@ -347,7 +347,15 @@ async fn nonces_of_a_group_are_one_row_that_goes_as_a_whole() {
     let mut gated = gated();
     let store = gated.store.clone();
     let is_nonce = |(key, _): &(Vec<u8>, _)| key.starts_with(super::super::schema::NONCES);
-    let rows = || store.memtable().all().into_iter().filter(is_nonce).count();
+    let rows = || {
+        store
+            .memtable()
+            .all()
+            .unwrap()
+            .into_iter()
+            .filter(is_nonce)
+            .count()
+    };
     gated.shut.store(true, Ordering::SeqCst);
     let take = |name: String| {
         let store = store.clone();

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use ::sled::{Db, IVec};
 use kassette_domain::audit::{AuditEntry, ChainBreak};
 use kassette_domain::event::EventType;
 use kassette_domain::webhook::{Endpoint, EventFilter};
+use kassette_engine::{Db, IVec};
 
 use super::super::kinds::{self, KINDS};
 use super::*;
-use crate::sled::journal;
 use crate::sled::schema;
 
 /// Kinds whose rows can be gone without any trace: nothing else tells of them.
@@ -30,7 +29,7 @@ async fn damaged(plant: impl FnOnce(&Db)) -> (TempDir, Result<Report, Maintenanc
     stopped.db.flush().unwrap();
     drop(stopped);
     // In any but so small a store the log does not reach back to the first group.
-    for log in journal::NAMES {
+    for log in kassette_engine::LOG_FILES {
         std::fs::remove_file(options(&folder).path.join(log)).unwrap();
     }
     let report = verify(&options(&folder), &());
@@ -43,7 +42,9 @@ fn kinds_found(report: Result<Report, MaintenanceError>) -> Vec<&'static str> {
         Ok(report) => report.findings.iter().map(|finding| finding.kind).collect(),
         // The format's number is a row too.
         Err(MaintenanceError::Open(
-            OpenError::Damaged { .. } | OpenError::Newer { .. } | OpenError::Older { .. },
+            OpenError::Engine(kassette_engine::OpenError::Damaged { .. })
+            | OpenError::Newer { .. }
+            | OpenError::Older { .. },
         )) => {
             vec!["none"]
         }
@@ -227,7 +228,7 @@ async fn rosters(filter: EventFilter, write: impl Fn(u32) -> u32) -> Vec<&'stati
     stopped.db.insert(&key, row).unwrap();
     stopped.db.flush().unwrap();
     drop(stopped);
-    for log in journal::NAMES {
+    for log in kassette_engine::LOG_FILES {
         std::fs::remove_file(options.path.join(log)).unwrap();
     }
     kinds_found(verify(&options, &()))

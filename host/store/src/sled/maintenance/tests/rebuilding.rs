@@ -1,20 +1,20 @@
 //! Compaction and another master key, ended at every stage.
 
-use ::sled::IVec;
 use kassette_domain::audit::Audited;
+use kassette_engine::IVec;
 
 use super::super::compact::compact_in_stages;
-use super::super::rebuild::{Stage, disk_bytes};
 use super::super::rekey::rekey_in_stages;
 use super::super::restore::restore_in_stages;
 use super::*;
 use crate::Created;
-use crate::sled::segment::SEGMENT_BYTES;
+use kassette_engine::SEGMENT_BYTES;
+use kassette_engine::{Fault, RebuildError, Stage, disk_bytes};
 
 /// Ends at a stage as a kill does: nothing after it is done.
-fn until(last: Stage) -> impl Fn(Stage) -> Result<(), MaintenanceError> {
+fn until(last: Stage) -> impl Fn(Stage) -> Result<(), RebuildError> {
     move |stage| match stage == last {
-        true => Err(MaintenanceError::NotTheSame),
+        true => Err(Fault::Stopping.into()),
         false => Ok(()),
     }
 }
@@ -230,7 +230,10 @@ async fn a_running_store_is_left_alone() {
     let store = full(&options(&folder)).await;
     let refused = compact(&options(&folder), &());
     let locked = |refused: &MaintenanceError| {
-        matches!(refused, MaintenanceError::Open(OpenError::Locked { .. }))
+        matches!(
+            refused,
+            MaintenanceError::Open(OpenError::Engine(kassette_engine::OpenError::Locked { .. }))
+        )
     };
     assert!(refused.is_err_and(|refused| locked(&refused)));
     closed(store).await;

@@ -9,20 +9,20 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 #[cfg(any(test, feature = "suite"))]
-use super::rows::Touched;
+use crate::rows::Touched;
 
 /// Counters since the store was opened.
 #[derive(Debug, Default)]
-pub(super) struct Stats {
+pub(crate) struct Stats {
     /// Operations that were taken.
-    pub(super) taken: AtomicU64,
+    pub(crate) taken: AtomicU64,
     /// Groups that were made durable.
-    pub(super) commits: AtomicU64,
+    pub(crate) commits: AtomicU64,
     /// Bytes of keys and values in them.
-    pub(super) bytes: AtomicU64,
+    pub(crate) bytes: AtomicU64,
     /// The most that one operation of each name took.
     #[cfg(any(test, feature = "suite"))]
-    pub(super) most: Mutex<BTreeMap<&'static str, Took>>,
+    pub(crate) most: Mutex<BTreeMap<&'static str, Took>>,
 }
 
 /// What an operation took of the writing thread.
@@ -39,7 +39,7 @@ pub struct Took {
 
 #[cfg(any(test, feature = "suite"))]
 impl Took {
-    pub(super) const fn new(Touched { rows, bytes }: Touched, time: Duration) -> Self {
+    pub(crate) const fn new(Touched { rows, bytes }: Touched, time: Duration) -> Self {
         Self { rows, bytes, time }
     }
 }
@@ -47,7 +47,7 @@ impl Took {
 impl Stats {
     /// An operation was applied.
     #[cfg(any(test, feature = "suite"))]
-    pub(super) fn applied(&self, name: &'static str, took: Took) {
+    pub(crate) fn applied(&self, name: &'static str, took: Took) {
         let mut all = self.most.lock();
         let most = all.entry(name).or_default();
         most.rows = most.rows.max(took.rows);
@@ -57,14 +57,14 @@ impl Stats {
 
     /// A group was taken; so many operations wait.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
-    pub(super) fn took(&self, operations: usize, depth: usize) {
+    pub(crate) fn took(&self, operations: usize, depth: usize) {
         self.taken.fetch_add(operations as u64, Ordering::Relaxed);
         metrics::histogram!("kassette_store_group_operations").record(operations as f64);
         metrics::gauge!("kassette_store_queue_operations").set(depth as f64);
     }
 
     /// A group is on disk.
-    pub(super) fn committed(&self, bytes: usize, took: Duration) {
+    pub(crate) fn committed(&self, bytes: usize, took: Duration) {
         self.commits.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         metrics::histogram!("kassette_store_commit_seconds").record(took.as_secs_f64());

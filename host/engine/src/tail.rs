@@ -43,9 +43,9 @@ use std::path::Path;
 
 use kassette_files::durable_write;
 
-use super::durable::settle;
-use super::segment::SEGMENT_BYTES;
-use super::segment::{self, Head, POSITION, SEGMENT_HEAD};
+use crate::durable::settle;
+use crate::segment::SEGMENT_BYTES;
+use crate::segment::{self, Head, POSITION, SEGMENT_HEAD};
 
 /// The file with heads that are being written.
 const NAME: &str = "heads";
@@ -60,7 +60,7 @@ type HeadAt = (u64, Head);
 ///
 /// # Errors
 /// [`io::ErrorKind::WouldBlock`] where an engine has it open.
-pub(super) fn settle_tail(folder: &Path) -> io::Result<()> {
+pub(crate) fn settle_tail(folder: &Path) -> io::Result<()> {
     let path = folder.join("db");
     let database = match File::options().read(true).write(true).open(path) {
         // It is to be made.

@@ -10,29 +10,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, RwLock};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-use super::checkpoint::{self, Checkpoints};
-use super::commit_stream::{CommitStream, Subscription};
-use super::engine::{BeforeSync, Keeper, Reopened, Syncing, Writable, drop_quietly, failing};
-use super::inbox::{Inbox, Next};
-use super::journal::{FILE_BYTES, Journal};
-use super::memtable::Memtable;
-use super::operation::{Job, Operation, Settle, Submission};
-use super::payment_cache::PaymentCache;
-use super::payment_index::PaymentIndex;
-use super::payment_index_rows::{Entered, Tail};
-use super::rows::{Made, Rows};
-use super::span::{Span, Written};
-use super::stats::Stats;
+use crate::checkpoint::{self, Checkpoints};
+use crate::commit_stream::{CommitStream, Subscription};
+use crate::database::{BeforeSync, Keeper, Reopened, Syncing, Writable, drop_quietly, failing};
+use crate::fault::Fault;
+use crate::inbox::{Inbox, Next};
+use crate::journal::{FILE_BYTES, Journal};
+use crate::memtable::Memtable;
+use crate::operation::{Job, Operation, Settle, Submission};
+use crate::rows::{Made, Rows};
+use crate::state::Embedder;
+use crate::stats::Stats;
 #[cfg(any(test, feature = "suite"))]
-use super::stats::Took;
-use super::taken_nonces::AllTaken;
-use super::waiting::Callers;
-use super::{records, schema};
-use crate::Fault;
+use crate::stats::Took;
+use crate::waiting::Callers;
 
 /// Most operations of one batch: beyond it a sync is no longer what the time goes to, and the first
 /// of the group would wait for the last.
@@ -43,46 +37,18 @@ const GROUP_ROWS: usize = 1024;
 /// Bytes of rows from which on a group takes no further operation: a file of the log has room for it.
 const GROUP_BYTES: usize = FILE_BYTES / 2;
 
-/// Rows that are read with every request or delivery, and so remembered by callers: keys, merchants,
-/// resellers, what merchants have granted them, and webhook endpoints with their secrets. When a key
-/// was last used is none of them, and neither is what waits for an endpoint.
-const DIRECTORY: [&[u8]; 5] = [
-    schema::API_KEYS,
-    schema::MERCHANTS,
-    schema::resellers::RESELLERS,
-    schema::resellers::DELEGATIONS,
-    schema::webhooks::ENDPOINTS,
-];
-
 /// What the thread and its callers share.
-#[derive(Default)]
-pub(super) struct Shared {
-    inbox: Inbox,
-    /// Counts the groups that changed rows of [`DIRECTORY`], and those of which it is not known.
-    directory: AtomicU64,
-    payments: PaymentCache,
+struct Shared<E: Embedder> {
+    embedder: Arc<E>,
+    inbox: Inbox<E::State>,
     callers: Callers,
     stats: Stats,
     commits: Arc<CommitStream>,
 }
 
-impl Shared {
-    /// A group is on disk and in the memtable, and no caller has heard of it or can read it yet.
-    fn committed(&self, number: u64, made: &Arc<Made>) {
-        let directory = DIRECTORY
-            .iter()
-            .any(|prefix| Span::prefix(prefix).touches(&made.written));
-        if directory {
-            self.directory.fetch_add(1, Ordering::AcqRel);
-        }
-        self.payments.invalidate(&made.written);
-        self.commits.committed(number, made);
-    }
-}
-
 /// How the applier ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub enum Ended {
     /// It was asked to, after all that waited was done.
     Closed,
     /// Writing or syncing failed, and the database did not open again with all that was taken, or not
@@ -91,22 +57,29 @@ pub(super) enum Ended {
 }
 
 /// The way to the thread.
-pub(super) struct Applier {
-    shared: Arc<Shared>,
+pub(crate) struct Applier<E: Embedder> {
+    shared: Arc<Shared<E>>,
     ended: watch::Receiver<Option<Ended>>,
     /// How long an operation waits for the disk.
     patience: Duration,
 }
 
-impl Applier {
+impl<E: Embedder> Applier<E> {
     /// Starts the thread on a database that is open.
-    pub(super) fn start(
-        mut keeper: Keeper,
-        writable: Writable,
+    pub(crate) fn start(
+        embedder: Arc<E>,
+        mut keeper: Keeper<E>,
+        writable: Writable<E::State>,
         patience: Duration,
     ) -> std::io::Result<Self> {
         let (end, ended) = watch::channel(None);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared {
+            embedder,
+            inbox: Inbox::default(),
+            callers: Callers::default(),
+            stats: Stats::default(),
+            commits: Arc::default(),
+        });
         let writers = Arc::clone(&shared);
         std::thread::Builder::new()
             .name("store-applier".into())
@@ -129,7 +102,10 @@ impl Applier {
 
     /// Does an operation; answers when its effect is on disk, or when the disk has hung for long: then it
     /// may be done later.
-    pub(super) async fn submit<O: Operation>(&self, operation: O) -> Result<O::Outcome, Fault> {
+    pub(crate) async fn submit<O: Operation<E::State>>(
+        &self,
+        operation: O,
+    ) -> Result<O::Outcome, Fault> {
         let (reply, answer) = oneshot::channel();
         self.shared.callers.note();
         self.shared
@@ -145,7 +121,7 @@ impl Applier {
     }
 
     /// Does an operation some time soon, for what need not be durable when it is answered.
-    pub(super) fn hand_over<O: Operation>(&self, operation: O) -> Result<(), Fault> {
+    pub(crate) fn hand_over<O: Operation<E::State>>(&self, operation: O) -> Result<(), Fault> {
         let (reply, _) = oneshot::channel();
         self.shared
             .inbox
@@ -153,57 +129,51 @@ impl Applier {
     }
 
     /// Subscribes to the groups that are committed from now on; none where there is a subscriber already.
-    pub(super) fn subscribe(&self) -> Option<Subscription> {
+    pub(crate) fn subscribe(&self) -> Option<Subscription> {
         self.shared.commits.subscribe()
     }
 
-    /// Changes before a change to rows of the directory is answered.
-    pub(super) fn directory(&self) -> u64 {
-        self.shared.directory.load(Ordering::Acquire)
-    }
-
-    /// Payments as they were last read.
-    pub(super) fn payment_cache(&self) -> &PaymentCache {
-        &self.shared.payments
-    }
-
     /// Takes no more operations; those that wait are done.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.shared.inbox.close();
     }
 
     /// How long callers wait for the disk.
-    pub(super) const fn patience(&self) -> Duration {
+    pub(crate) const fn patience(&self) -> Duration {
         self.patience
     }
 
     /// How the thread has ended, once it has.
-    pub(super) async fn end(&self) -> Option<Ended> {
+    pub(crate) async fn end(&self) -> Option<Ended> {
         let mut ended = self.ended();
         let how = ended.wait_for(Option::is_some).await;
         how.ok().and_then(|how| how.clone())
     }
 
     /// Whether the thread has ended, and how.
-    pub(super) fn ended(&self) -> watch::Receiver<Option<Ended>> {
+    pub(crate) fn ended(&self) -> watch::Receiver<Option<Ended>> {
         self.ended.clone()
     }
 
     /// What it has done so far.
-    pub(super) fn stats(&self) -> &Stats {
+    pub(crate) fn stats(&self) -> &Stats {
         &self.shared.stats
     }
 }
 
-impl Drop for Applier {
-    /// A store that is dropped without having been shut down ends its threads all the same.
+impl<E: Embedder> Drop for Applier<E> {
+    /// An engine that is dropped without having been shut down ends its threads all the same.
     fn drop(&mut self) {
         self.close();
     }
 }
 
 /// The thread: writes as long as the disk does, and goes on when it does again.
-fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
+fn run<E: Embedder>(
+    keeper: &mut Keeper<E>,
+    mut writable: Writable<E::State>,
+    shared: &Shared<E>,
+) -> Ended {
     loop {
         let acknowledged = AtomicU64::new(writable.last_group);
         let run = catch_unwind(AssertUnwindSafe(|| {
@@ -226,8 +196,7 @@ fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
         let acknowledged = acknowledged.into_inner();
         let reopened = keeper.reopen(acknowledged, |time, fault| shared.inbox.pause(time, fault));
         // What was in doubt may be there after all.
-        shared.directory.fetch_add(1, Ordering::AcqRel);
-        shared.payments.clear();
+        shared.embedder.reopened();
         writable = match reopened {
             Reopened::Open(writable) => *writable,
             Reopened::Closed => {
@@ -242,10 +211,10 @@ fn run(keeper: &mut Keeper, mut writable: Writable, shared: &Shared) -> Ended {
 }
 
 /// Writes groups until the store is shut down, with the thread that brings the database behind them.
-fn write(
-    keeper: &Keeper,
-    writable: &mut Writable,
-    shared: &Shared,
+fn write<E: Embedder>(
+    keeper: &Keeper<E>,
+    writable: &mut Writable<E::State>,
+    shared: &Shared<E>,
     acknowledged: &AtomicU64,
 ) -> Result<(), String> {
     let Writable {
@@ -255,9 +224,8 @@ fn write(
         journal,
         before_sync,
         last_group,
-        index,
-        tail,
-        nonces,
+        state,
+        shown,
     } = writable;
     let inbox = &shared.inbox;
     let (memtable, watchdog, before_sync) = (&**memtable, &*watchdog, &**before_sync);
@@ -287,13 +255,11 @@ fn write(
         let mut writer = Writer {
             keeper,
             memtable,
-            index,
-            nonces: &*nonces,
+            rows: Rows::new(memtable, state, shown),
             journal,
             before_sync,
             checkpoints: Checkpoints::new(asked, checkpointed),
             last_group,
-            tail,
             acknowledged,
             shared,
         };
@@ -305,42 +271,38 @@ fn write(
 }
 
 /// The thread's own side.
-struct Writer<'a> {
-    keeper: &'a Keeper,
+struct Writer<'a, E: Embedder> {
+    keeper: &'a Keeper<E>,
     memtable: &'a Memtable,
-    index: &'a RwLock<PaymentIndex>,
-    nonces: &'a Mutex<AllTaken>,
+    /// Of the group in the making.
+    rows: Rows<'a, E::State>,
     journal: &'a mut Journal,
     before_sync: &'a BeforeSync,
     checkpoints: Checkpoints,
     last_group: &'a mut u64,
-    tail: &'a mut Tail,
     acknowledged: &'a AtomicU64,
-    shared: &'a Shared,
+    shared: &'a Shared<E>,
 }
 
-impl Writer<'_> {
+impl<E: Embedder> Writer<'_, E> {
     fn run(&mut self) -> Result<(), String> {
-        let (memtable, index, nonces) = (self.memtable, self.index, self.nonces);
-        let empty = || Rows::new(memtable, index, nonces);
-        let mut rows = empty();
         let mut settles: Vec<Settle> = Vec::new();
         loop {
             let begun = !settles.is_empty();
-            let room =
-                settles.len() < GROUP && rows.len() < GROUP_ROWS && rows.bytes() < GROUP_BYTES;
+            let room = settles.len() < GROUP
+                && self.rows.len() < GROUP_ROWS
+                && self.rows.bytes() < GROUP_BYTES;
             match self.shared.inbox.next(begun, room) {
                 Next::Job(job) if !begun => match self.keeper.room() {
-                    Ok(()) => settles.push(self.apply(job, &mut rows)),
+                    Ok(()) => settles.push(self.apply(job)),
                     Err(full) => job.refuse(Fault::Unavailable(full.to_string())),
                 },
-                Next::Job(job) => settles.push(self.apply(job, &mut rows)),
+                Next::Job(job) => settles.push(self.apply(job)),
                 Next::Write => {
-                    let made = std::mem::replace(&mut rows, empty()).into_parts();
                     let settles = std::mem::take(&mut settles);
                     let waiting = self.shared.inbox.len();
                     self.shared.stats.took(settles.len(), waiting);
-                    self.commit(made)?;
+                    self.commit()?;
                     self.shared.callers.answer(settles);
                 }
                 Next::Closed => return self.end(),
@@ -357,38 +319,29 @@ impl Writer<'_> {
     }
 
     #[cfg(any(test, feature = "suite"))]
-    fn apply(&self, job: Box<dyn Job>, rows: &mut Rows<'_>) -> Settle {
+    fn apply(&mut self, job: Box<dyn Job<E::State>>) -> Settle {
         let (name, began) = (job.name(), Instant::now());
-        let settle = job.apply(rows);
-        let took = Took::new(rows.touched(), began.elapsed());
+        let settle = job.apply(&mut self.rows);
+        let took = Took::new(self.rows.touched(), began.elapsed());
         self.shared.stats.applied(name, took);
         settle
     }
 
     #[cfg(not(any(test, feature = "suite")))]
-    #[expect(clippy::unused_self, reason = "with the suite it counts")]
-    fn apply(&self, job: Box<dyn Job>, rows: &mut Rows<'_>) -> Settle {
-        job.apply(rows)
+    fn apply(&mut self, job: Box<dyn Job<E::State>>) -> Settle {
+        job.apply(&mut self.rows)
     }
 
     /// Makes a group durable and shows it. Where that fails its callers hear `Stopping`: it
     /// may be on the disk or not.
-    fn commit(&mut self, (mut written, entered): (Written, Vec<Entered>)) -> Result<(), String> {
-        let mut nonces = self.nonces.lock();
-        if written.is_empty() && entered.is_empty() && !nonces.has_new() {
+    fn commit(&mut self) -> Result<(), String> {
+        if self.rows.is_empty() {
             return Ok(());
         }
         let began = Instant::now();
         let number = *self.last_group + 1;
-        let row = records::encode(schema::GROUP, &number);
-        let row = row.map_err(|fault| fault.to_string())?;
-        written.insert(schema::GROUP.to_vec(), Some(row));
-        self.tail
-            .write(&entered, &mut written)
-            .and_then(|()| nonces.write(number, &mut written))
-            .map_err(|fault| fault.to_string())?;
-        drop(nonces);
-        let made = Arc::new(Made::new(written, entered));
+        let made = self.rows.end(number).map_err(|fault| fault.to_string())?;
+        let made = Arc::new(made);
         self.log(number, &made)
             .map_err(|error| format!("a group was not written: {error}"))?;
         *self.last_group = number;
@@ -417,16 +370,12 @@ impl Writer<'_> {
     }
 
     /// Shows a group that is on the disk as a whole.
-    fn show(&self, number: u64, made: &Arc<Made>) {
+    fn show(&mut self, number: u64, made: &Arc<Made>) {
         let _nobody_reads = self.keeper.exclusive();
         self.memtable.show(&made.written);
-        if !made.entered.is_empty() {
-            let mut index = self.index.write();
-            for new in &made.entered {
-                index.enter(&new.entry);
-            }
-        }
-        self.shared.committed(number, made);
+        self.rows.show();
+        self.shared.embedder.committed(&made.written);
+        self.shared.commits.committed(number, made);
     }
 
     /// The last checkpoint. The next start finds a snapshot beside the database, which must not

@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::engine::Pause;
-use super::operation::Job;
-use crate::Fault;
+use crate::fault::Fault;
+use crate::operation::Job;
+use crate::state::State;
 
 /// Operations that may wait. At 20,000 a second this is a fifth of a second: a later caller is
 /// better told to try again than kept waiting.
 const QUEUE: usize = 4096;
 
 /// What the writing thread does next.
-pub(super) enum Next {
+pub(crate) enum Next<S> {
     /// Apply an operation.
-    Job(Box<dyn Job>),
+    Job(Box<dyn Job<S>>),
     /// Write the group that was made.
     Write,
     /// End: the store is being shut down, and nothing waits.
@@ -25,24 +25,43 @@ pub(super) enum Next {
     Failed(String),
 }
 
+/// What a pause between two tries ended with.
+pub(crate) enum Pause {
+    /// Its time had passed.
+    Over,
+    /// The engine is being shut down.
+    Closing,
+}
+
 /// The queue.
-#[derive(Default)]
-pub(super) struct Inbox {
-    state: Mutex<State>,
+pub(crate) struct Inbox<S> {
+    state: Mutex<Waiting<S>>,
     changed: Condvar,
 }
 
-#[derive(Default)]
-struct State {
-    jobs: VecDeque<Box<dyn Job>>,
+struct Waiting<S> {
+    jobs: VecDeque<Box<dyn Job<S>>>,
     /// Takes no more.
     closed: bool,
     failed: Option<String>,
 }
 
-impl Inbox {
+impl<S> Default for Inbox<S> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(Waiting {
+                jobs: VecDeque::new(),
+                closed: false,
+                failed: None,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+}
+
+impl<S: State> Inbox<S> {
     /// Lets an operation wait.
-    pub(super) fn push(&self, job: Box<dyn Job>) -> Result<(), Fault> {
+    pub(crate) fn push(&self, job: Box<dyn Job<S>>) -> Result<(), Fault> {
         let mut state = self.state.lock();
         if state.closed {
             return Err(Fault::Stopping);
@@ -58,18 +77,18 @@ impl Inbox {
     }
 
     /// How many wait.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.state.lock().jobs.len()
     }
 
     /// Takes no more; what waits is done.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_all();
     }
 
     /// Takes no more, and drops what waits.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         let mut state = self.state.lock();
         state.closed = true;
         let dropped = std::mem::take(&mut state.jobs);
@@ -78,7 +97,7 @@ impl Inbox {
     }
 
     /// What to do next. A group that is begun takes all that waits, as long as there is `room` in it.
-    pub(super) fn next(&self, begun: bool, room: bool) -> Next {
+    pub(crate) fn next(&self, begun: bool, room: bool) -> Next<S> {
         let mut state = self.state.lock();
         loop {
             if let Some(why) = &state.failed {
@@ -98,18 +117,18 @@ impl Inbox {
     }
 
     /// A group could not be written. The first reason counts.
-    pub(super) fn fail(&self, why: String) {
+    pub(crate) fn fail(&self, why: String) {
         self.state.lock().failed.get_or_insert(why);
         self.changed.notify_all();
     }
 
     /// Why groups could not be written, if they could not; from here on they can again.
-    pub(super) fn restart(&self) -> Option<String> {
+    pub(crate) fn restart(&self) -> Option<String> {
         self.state.lock().failed.take()
     }
 
     /// Refuses what is asked for some time.
-    pub(super) fn pause(&self, time: Duration, fault: &Fault) -> Pause {
+    pub(crate) fn pause(&self, time: Duration, fault: &Fault) -> Pause {
         let until = Instant::now() + time;
         let mut state = self.state.lock();
         loop {

@@ -2,7 +2,7 @@
 //! alone holds.
 //!
 //! A group that is in the log is shown here at once, in memory. sled gets the rows of a whole
-//! [epoch](super::journal) together, in the order of their keys, by the thread that brings it to the
+//! [epoch](crate::journal) together, in the order of their keys, by the thread that brings it to the
 //! disk (`checkpoint`): so it is not in the way of a caller that waits for an answer, a row that is written
 //! several times within an epoch goes into a page once, and one that is removed within it never does.
 
@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ::sled::{Db, IVec, Tree};
 use parking_lot::RwLock;
+use sled::{Db, IVec, Tree};
 
-use super::schema::{self, Key};
-use super::span::{Span, Written, engine};
-use crate::Fault;
+use crate::fault::Fault;
+use crate::number::GROUP;
+use crate::span::{Key, Span, Written};
 
 /// Rows of an epoch as they were last written; none for one that was removed.
-pub(super) type EpochRows = BTreeMap<IVec, Option<IVec>>;
+pub(crate) type EpochRows = BTreeMap<IVec, Option<IVec>>;
 
 /// Rows after which others have their turn at the processor: some hundred microseconds. A scheduler would
 /// let the applier wait for milliseconds.
@@ -51,7 +51,7 @@ impl Layers {
 
 /// The rows of an open store. One thread writes; it keeps others from reading while it does, so that
 /// no reader sees a group in part.
-pub(super) struct Memtable {
+pub struct Memtable {
     db: Db,
     layers: RwLock<Layers>,
     /// Whether the applier waits for the rows that are being put into the database.
@@ -60,7 +60,7 @@ pub(super) struct Memtable {
 
 impl Memtable {
     /// The rows of a database, which has all of them.
-    pub(super) fn of(db: Db) -> Self {
+    pub fn of(db: Db) -> Self {
         Self {
             db,
             layers: RwLock::default(),
@@ -69,21 +69,21 @@ impl Memtable {
     }
 
     /// The database. It does not have what the log alone holds.
-    pub(super) fn database(&self) -> &Tree {
+    pub fn database(&self) -> &Tree {
         &self.db
     }
 
     /// A row as it was written.
-    pub(super) fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
+    pub fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         if let Some(row) = self.layers.read().get(key) {
             return Ok(row.clone());
         }
-        self.db.get(key).map_err(|error| engine(&error))
+        Ok(self.db.get(key)?)
     }
 
     /// At most `limit` rows of a span, first to last, with what a group in the making has written on
     /// top.
-    pub(super) fn scan_under(
+    pub(crate) fn scan_under(
         &self,
         written: &Written,
         span: &Span,
@@ -105,12 +105,12 @@ impl Memtable {
     }
 
     /// At most `limit` rows of a span, first to last.
-    pub(super) fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
+    pub fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
         self.scan_under(&Written::new(), span, limit)
     }
 
     /// At most `limit` rows of a span, last to first.
-    pub(super) fn scan_back(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
+    pub fn scan_back(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
         if span.is_empty() {
             return Ok(Vec::new());
         }
@@ -125,7 +125,7 @@ impl Memtable {
     }
 
     /// Shows what a group has written, which is in the log.
-    pub(super) fn show(&self, written: &Written) {
+    pub(crate) fn show(&self, written: &Written) {
         let mut layers = self.layers.write();
         for (key, row) in written {
             layers
@@ -136,7 +136,7 @@ impl Memtable {
 
     /// Ends an epoch: its rows are what the database gets next. That it has those of the one before
     /// is for the caller to know.
-    pub(super) fn rotate(&self) {
+    pub(crate) fn rotate(&self) {
         self.awaited.store(false, Relaxed);
         let mut layers = self.layers.write();
         debug_assert!(layers.frozen.is_empty(), "an epoch is lost");
@@ -145,7 +145,7 @@ impl Memtable {
 
     /// Puts the rows of the epoch that ended into the database. They are read as before meanwhile,
     /// and while the next ones are shown.
-    pub(super) fn write_frozen(&self) -> sled::Result<()> {
+    pub(crate) fn write_frozen(&self) -> sled::Result<()> {
         let epoch = Arc::clone(&self.layers.read().frozen);
         put(&self.db, &epoch, || {
             if !self.awaited.load(Relaxed) {
@@ -155,7 +155,7 @@ impl Memtable {
     }
 
     /// Lets go of the rows of the epoch that ended, which the database has.
-    pub(super) fn drop_frozen(&self) {
+    pub(crate) fn drop_frozen(&self) {
         let empty = Arc::default();
         let frozen = std::mem::replace(&mut self.layers.write().frozen, empty);
         // So many rows take a while, for which the lock must not be held.
@@ -164,7 +164,7 @@ impl Memtable {
 
     /// The thread that [writes the frozen rows](Self::write_frozen) gives way no more until the next
     /// [rotation](Self::rotate): the applier waits for it.
-    pub(super) fn hurry(&self) {
+    pub(crate) fn hurry(&self) {
         self.awaited.store(true, Relaxed);
     }
 }
@@ -174,14 +174,14 @@ impl Memtable {
 /// has them all, because a crash takes from the end. They go in one by one: sled would make a batch of them
 /// whole in a crash, and for that has seven threads of its own write out twice what it has; here the log
 /// does that. `between` is called after every few.
-pub(super) fn put(db: &Db, rows: &EpochRows, between: impl Fn()) -> sled::Result<()> {
-    let others = rows.iter().filter(|(key, _)| key[..] != *schema::GROUP);
+pub(crate) fn put(db: &Db, rows: &EpochRows, between: impl Fn()) -> sled::Result<()> {
+    let others = rows.iter().filter(|(key, _)| key[..] != *GROUP);
     let of_leaves = |begin: bool| {
         let others = others.clone().enumerate();
         let wanted = others.filter(move |(at, _)| (at * HALF % FULL < HALF) == begin);
         wanted.map(|(_, row)| row)
     };
-    let group = rows.get_key_value(schema::GROUP);
+    let group = rows.get_key_value(GROUP);
     let all = of_leaves(true).chain(of_leaves(false)).chain(group);
     for (at, (key, row)) in all.enumerate() {
         match row {
@@ -214,7 +214,7 @@ fn of_database(tree: &Tree, span: &Span) -> impl DoubleEndedIterator<Item = Laye
 fn collect(rows: impl Iterator<Item = LayerRow>, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
     rows.filter_map(|row| match row {
         Ok((key, row)) => row.map(|row| Ok((key.to_vec(), row))),
-        Err(error) => Some(Err(engine(&error))),
+        Err(error) => Some(Err(error.into())),
     })
     .take(limit)
     .collect()
@@ -262,27 +262,37 @@ impl<A: Iterator<Item = LayerRow>, B: Iterator<Item = LayerRow>> Iterator for Me
     }
 }
 
-/// For tests, which change rows behind the store's back.
-#[cfg(test)]
+/// For tests, which change rows behind the engine's back.
+#[cfg(any(test, feature = "suite"))]
 impl Memtable {
     /// All rows.
-    pub(super) fn all(&self) -> Vec<(Key, IVec)> {
-        self.scan(&Span::prefix(&[]), usize::MAX).unwrap()
+    ///
+    /// # Errors
+    /// Where the database does not read back.
+    pub fn all(&self) -> Result<Vec<(Key, IVec)>, Fault> {
+        self.scan(&Span::prefix(&[]), usize::MAX)
     }
 
     /// Writes a row as if a group had; returns what it was.
-    pub(super) fn plant(&self, key: &[u8], row: impl Into<IVec>) -> Option<IVec> {
-        let before = self.get(key).unwrap();
+    ///
+    /// # Errors
+    /// Where the database does not read back.
+    pub fn plant(&self, key: &[u8], row: impl Into<IVec>) -> Result<Option<IVec>, Fault> {
+        let before = self.get(key)?;
         self.show(&Written::from([(key.to_vec(), Some(row.into()))]));
-        before
+        Ok(before)
     }
 
     /// Puts all rows into the database ahead of time.
-    pub(super) fn write_early(&self) {
+    ///
+    /// # Errors
+    /// Where the database does not take them.
+    pub fn write_early(&self) -> Result<(), Fault> {
         let layers = self.layers.read();
         for rows in [&*layers.frozen, &layers.active] {
-            put(&self.db, rows, || {}).unwrap();
+            put(&self.db, rows, || {})?;
         }
+        Ok(())
     }
 }
 
@@ -419,9 +429,9 @@ mod tests {
         let rows: Vec<_> = memtable.database().iter().map(Result::unwrap).collect();
         let row = |at: u8, row: u8| (IVec::from(key(at)), IVec::from(&[row]));
         assert_eq!(rows, [row(1, 2), row(3, 1)]);
-        assert_eq!(memtable.all().len(), 3);
+        assert_eq!(memtable.all().unwrap().len(), 3);
         memtable.drop_frozen();
-        assert_eq!(memtable.all().len(), 3);
+        assert_eq!(memtable.all().unwrap().len(), 3);
         let layers = memtable.layers.read();
         assert_eq!((layers.frozen.len(), layers.active.len()), (0, 1));
     }
@@ -432,15 +442,15 @@ mod tests {
         let db = sled::open(folder.path()).unwrap();
         let row = |at: u8| (IVec::from(&[b'z', at]), Some(IVec::from(&[at])));
         let mut rows: EpochRows = (0..=u8::MAX).map(row).collect();
-        rows.insert(IVec::from(schema::GROUP), Some(IVec::from(&[1])));
+        rows.insert(IVec::from(GROUP), Some(IVec::from(&[1])));
         let looks = std::cell::Cell::new(0);
         put(&db, &rows, || {
-            assert_eq!(db.get(schema::GROUP).unwrap(), None);
+            assert_eq!(db.get(GROUP).unwrap(), None);
             looks.set(looks.get() + 1);
         })
         .unwrap();
         assert_eq!(looks.get(), rows.len() / AT_ONCE);
-        assert!(db.get(schema::GROUP).unwrap().is_some());
+        assert!(db.get(GROUP).unwrap().is_some());
     }
 
     #[test]
@@ -467,7 +477,7 @@ mod tests {
     fn nothing_is_in_a_span_that_ends_before_it_begins() {
         let folder = tempfile::tempdir().unwrap();
         let memtable = Memtable::of(sled::open(folder.path()).unwrap());
-        memtable.plant(&key(1), IVec::from(&[1]));
+        memtable.plant(&key(1), IVec::from(&[1])).unwrap();
         use std::ops::Bound::{Excluded, Included};
         for (from, to) in [
             (Excluded(key(1)), Excluded(key(1))),

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
-use super::rows::Made;
-use super::span::Written;
+use crate::rows::Made;
+use crate::span::Written;
 
 /// Bytes of groups that may wait to be taken. A reader that falls this far behind what is written
 /// does not catch up; memory is needed for payments.
@@ -21,7 +21,7 @@ const ROW_COST: usize = 64;
 
 /// Every group that is committed; at most one subscriber.
 #[derive(Default)]
-pub(super) struct CommitStream(Mutex<Option<Subscriber>>);
+pub(crate) struct CommitStream(Mutex<Option<Subscriber>>);
 
 struct Subscriber {
     groups: mpsc::UnboundedSender<Commit>,
@@ -43,16 +43,17 @@ impl State {
 }
 
 /// A group that is on the disk.
-pub(super) struct Commit {
-    pub(super) number: u64,
+pub struct Commit {
+    /// Its number.
+    pub number: u64,
     /// What it did.
-    pub(super) made: Arc<Made>,
+    pub made: Arc<Made>,
     cost: usize,
 }
 
 impl CommitStream {
     /// Subscribes to every group that is committed from now on. None where there is a subscriber already.
-    pub(super) fn subscribe(self: &Arc<Self>) -> Option<Subscription> {
+    pub(crate) fn subscribe(self: &Arc<Self>) -> Option<Subscription> {
         let mut subscriber = self.0.lock();
         if subscriber.as_ref().is_some_and(|it| !it.groups.is_closed()) {
             return None;
@@ -71,7 +72,7 @@ impl CommitStream {
     }
 
     /// Hands a committed group to the subscriber, where there is one.
-    pub(super) fn committed(&self, number: u64, made: &Arc<Made>) {
+    pub(crate) fn committed(&self, number: u64, made: &Arc<Made>) {
         let mut subscriber = self.0.lock();
         let Some(subscribed) = &*subscriber else {
             return;
@@ -97,7 +98,7 @@ impl CommitStream {
     }
 
     /// Groups may follow that do not come by here.
-    pub(super) fn cut_off(&self) {
+    pub(crate) fn cut_off(&self) {
         if let Some(subscriber) = self.0.lock().take() {
             subscriber.state.cut_off();
         }
@@ -112,7 +113,7 @@ fn cost(written: &Written) -> usize {
 }
 
 /// Receives groups until it is dropped.
-pub(super) struct Subscription {
+pub struct Subscription {
     groups: mpsc::UnboundedReceiver<Commit>,
     state: Arc<State>,
     stream: Arc<CommitStream>,
@@ -120,19 +121,19 @@ pub(super) struct Subscription {
 
 impl Subscription {
     /// The next group that waits, in order.
-    pub(super) fn take(&mut self) -> Option<Commit> {
+    pub fn take(&mut self) -> Option<Commit> {
         let commit = self.groups.try_recv().ok()?;
         self.state.waiting.fetch_sub(commit.cost, Ordering::SeqCst);
         Some(commit)
     }
 
     /// Whether groups were lost: too many waited, or the disk failed.
-    pub(super) fn is_cut_off(&self) -> bool {
+    pub fn is_cut_off(&self) -> bool {
         self.state.cut_off.load(Ordering::SeqCst)
     }
 
     /// Resolves when groups are lost.
-    pub(super) async fn cut_off(&self) {
+    pub async fn cut_off(&self) {
         let lost = self.state.lost.notified();
         if !self.is_cut_off() {
             lost.await;
@@ -140,7 +141,7 @@ impl Subscription {
     }
 
     /// Takes no further groups in; those that wait can still be taken.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         self.stream.close();
     }
 }

@@ -17,14 +17,14 @@ use parking_lot::Mutex;
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Watches over flushes of one tree, for as long as it lives.
-pub(super) struct FlushWatchdog {
+pub(crate) struct FlushWatchdog {
     flushing_since: Arc<Mutex<Option<Instant>>>,
     /// Its end ends the thread, which holds the tree until then.
     watching: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl FlushWatchdog {
-    pub(super) fn over(tree: &sled::Tree) -> std::io::Result<Self> {
+    pub(crate) fn over(tree: &sled::Tree) -> std::io::Result<Self> {
         let (alive, ended) = channel::<()>();
         let flushing_since = Arc::new(Mutex::new(None));
         let (since, tree) = (Arc::clone(&flushing_since), tree.clone());
@@ -53,7 +53,7 @@ impl FlushWatchdog {
     }
 
     /// Flushes the tree.
-    pub(super) fn flush(&self, tree: &sled::Tree) -> sled::Result<usize> {
+    pub(crate) fn flush(&self, tree: &sled::Tree) -> sled::Result<usize> {
         *self.flushing_since.lock() = Some(Instant::now());
         let flushed = tree.flush();
         *self.flushing_since.lock() = None;

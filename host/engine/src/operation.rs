@@ -4,47 +4,55 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::sync::oneshot;
 
-use super::rows::Rows;
-use crate::Fault;
+use crate::fault::Fault;
+use crate::rows::Rows;
+use crate::state::State;
 
 /// One thing that can happen to the store. No closures from outside: what can happen is a list.
-pub(super) trait Operation: Send + 'static {
+pub trait Operation<S: State>: Send + 'static {
     /// What it answers.
     type Outcome: Send + 'static;
 
-    /// Reads and writes rows. What it wrote is taken back where it fails.
-    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault>;
+    /// Reads and writes rows, and changes the state beside them. What it changed is taken back where it fails.
+    ///
+    /// # Errors
+    /// Why it was not done.
+    fn apply(self, rows: &mut Rows<'_, S>) -> Result<Self::Outcome, Fault>;
+
+    /// Its group has ended: it is on the disk, or the disk failed and may have it. Called once before the
+    /// caller is answered, even where that has gone away, and not after [`apply`](Self::apply) has failed.
+    fn settled(_outcome: &Self::Outcome) {}
 }
 
 /// Answers: with what the operation came to, or why it was not done. A caller that is not answered hears
 /// [`Fault::Stopping`].
-pub(super) type Settle = Box<dyn FnOnce(Result<(), Fault>) + Send>;
+pub(crate) type Settle = Box<dyn FnOnce(Result<(), Fault>) + Send>;
 
-pub(super) trait Job: Send {
+pub(crate) trait Job<S: State>: Send {
     /// The operation's type, without the path to it and what goes around it.
     #[cfg(any(test, feature = "suite"))]
     fn name(&self) -> &'static str;
 
-    fn apply(self: Box<Self>, rows: &mut Rows<'_>) -> Settle;
+    fn apply(self: Box<Self>, rows: &mut Rows<'_, S>) -> Settle;
 
     /// Answers without doing anything.
     fn refuse(self: Box<Self>, fault: Fault);
 }
 
 /// An operation and the caller that waits for it.
-pub(super) struct Submission<O: Operation> {
-    pub(super) operation: O,
-    pub(super) reply: oneshot::Sender<Result<O::Outcome, Fault>>,
+pub(crate) struct Submission<O, T> {
+    pub(crate) operation: O,
+    pub(crate) reply: oneshot::Sender<Result<T, Fault>>,
 }
 
-impl<O: Operation> Job for Submission<O> {
+impl<S: State, O: Operation<S>> Job<S> for Submission<O, O::Outcome> {
     #[cfg(any(test, feature = "suite"))]
     fn name(&self) -> &'static str {
         let name = std::any::type_name::<O>().trim_end_matches('>');
         name.rsplit([':', '<']).next().unwrap_or(name)
     }
 
-    fn apply(self: Box<Self>, rows: &mut Rows<'_>) -> Settle {
+    fn apply(self: Box<Self>, rows: &mut Rows<'_, S>) -> Settle {
         let Self { operation, reply } = *self;
         rows.begin();
         // Nothing here should panic; where it does, one payment suffers and not all of them. The
@@ -56,6 +64,9 @@ impl<O: Operation> Job for Submission<O> {
             Err(_) => rows.roll_back(),
         }
         Box::new(move |done| {
+            if let Ok(outcome) = &outcome {
+                O::settled(outcome);
+            }
             // The caller may be gone.
             let _gone = reply.send(done.and(outcome));
         })

@@ -3,25 +3,26 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use ::sled::{IVec, Tree};
+use sled::{IVec, Tree};
 
-use super::records;
-use super::schema::Key;
-use crate::Fault;
+/// A row's key.
+pub type Key = Vec<u8>;
 
 /// Rows written by one group of operations; none for one that was removed.
-pub(super) type Written = BTreeMap<Key, Option<IVec>>;
+pub type Written = BTreeMap<Key, Option<IVec>>;
 
 /// A range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) from: Bound<Key>,
-    pub(super) to: Bound<Key>,
+pub struct Span {
+    /// Where it begins.
+    pub from: Bound<Key>,
+    /// Where it ends.
+    pub to: Bound<Key>,
 }
 
 impl Span {
     /// All keys that begin so.
-    pub(super) fn prefix(prefix: &[u8]) -> Self {
+    pub fn prefix(prefix: &[u8]) -> Self {
         let mut end = prefix.to_vec();
         while end.last() == Some(&u8::MAX) {
             end.pop();
@@ -40,7 +41,7 @@ impl Span {
     }
 
     /// What of it comes after a key.
-    pub(super) fn after(self, key: &[u8]) -> Self {
+    pub fn after(self, key: &[u8]) -> Self {
         Self {
             from: Bound::Excluded(key.to_vec()),
             to: self.to,
@@ -48,7 +49,7 @@ impl Span {
     }
 
     /// What of it begins with a key.
-    pub(super) fn since(self, key: &[u8]) -> Self {
+    pub fn since(self, key: &[u8]) -> Self {
         Self {
             from: Bound::Included(key.to_vec()),
             to: self.to,
@@ -56,7 +57,7 @@ impl Span {
     }
 
     /// What of it comes before a key.
-    pub(super) fn before(self, key: &[u8]) -> Self {
+    pub fn before(self, key: &[u8]) -> Self {
         Self {
             from: self.from,
             to: Bound::Excluded(key.to_vec()),
@@ -64,7 +65,7 @@ impl Span {
     }
 
     /// Whether no key can be in it.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         match (&self.from, &self.to) {
             (Bound::Included(from), Bound::Included(to)) => from > to,
             (
@@ -76,7 +77,7 @@ impl Span {
     }
 
     /// Where it begins and ends.
-    pub(super) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    pub(crate) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         (
             self.from.as_ref().map(Vec::as_slice),
             self.to.as_ref().map(Vec::as_slice),
@@ -84,25 +85,24 @@ impl Span {
     }
 
     /// The tree's rows in it, first to last.
-    pub(super) fn of(&self, tree: &Tree) -> sled::Iter {
+    pub fn of(&self, tree: &Tree) -> sled::Iter {
         tree.range::<&[u8], _>(self.bounds())
     }
 
     /// Whether a group has written into it.
-    pub(super) fn touches(&self, written: &Written) -> bool {
+    pub fn touches(&self, written: &Written) -> bool {
         written.range::<[u8], _>(self.bounds()).next().is_some()
     }
 }
 
-/// What became of the database, in our words.
-pub(super) fn engine(error: &sled::Error) -> Fault {
-    tracing::error!(%error, "the storage engine failed");
-    match error {
-        sled::Error::Corruption { .. } => records::unreadable(),
-        // A page that lies past the end of a file.
-        sled::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            records::unreadable()
-        }
-        _ => Fault::Unavailable(format!("the storage engine failed: {error}")),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_where_the_next_begins() {
+        let span = Span::prefix(b"a\xff");
+        assert_eq!(span.to, Bound::Excluded(b"b".to_vec()));
+        assert_eq!(Span::prefix(b"\xff").to, Bound::Unbounded);
     }
 }

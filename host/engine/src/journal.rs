@@ -26,15 +26,15 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use ::sled::IVec;
+use sled::IVec;
 
-use super::durable::{ACKNOWLEDGED, Mark};
-use super::rows::Made;
+use crate::durable::{ACKNOWLEDGED, Mark};
+use crate::rows::Made;
 
 /// The two files.
-pub(super) const NAMES: [&str; 2] = ["log.0", "log.1"];
+pub const NAMES: [&str; 2] = ["log.0", "log.1"];
 /// Bytes of a file. A group that is longer than what is left of them makes its file longer.
-pub(super) const FILE_BYTES: usize = 512 << 10;
+pub(crate) const FILE_BYTES: usize = 512 << 10;
 /// What the disk writes at once; or several times as much.
 const PAGE: usize = 4096;
 /// Of a record, before its rows.
@@ -45,7 +45,7 @@ const REMOVED: u32 = u32::MAX;
 const LAYOUT: &[u8] = b"kassette log 1";
 
 /// The log, open for appending.
-pub(super) struct Journal {
+pub(crate) struct Journal {
     files: [File; 2],
     acknowledged: Mark,
     /// Which of the files the epoch under way is in.
@@ -61,16 +61,16 @@ pub(super) struct Journal {
 
 /// A group as it was logged: rows, none for one that was removed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Logged {
-    pub(super) number: u64,
-    pub(super) rows: Vec<(IVec, Option<IVec>)>,
+pub(crate) struct Logged {
+    pub(crate) number: u64,
+    pub(crate) rows: Vec<(IVec, Option<IVec>)>,
 }
 
 impl Journal {
     /// Opens the log of a database, or makes one, and reads what it holds: groups that follow one
     /// another, the oldest first, those that the database has among them. They have to be in the
     /// database, and on the disk, before anything is appended.
-    pub(super) fn open(folder: &Path) -> io::Result<(Self, Vec<Logged>)> {
+    pub(crate) fn open(folder: &Path) -> io::Result<(Self, Vec<Logged>)> {
         let [first, second] = NAMES.map(|name| open_file(&folder.join(name)));
         let files = [first?, second?];
         let [first, second] = [read_epoch(&files[0])?, read_epoch(&files[1])?];
@@ -104,18 +104,18 @@ impl Journal {
     }
 
     /// The last group that was answered, see [`Mark`].
-    pub(super) fn last_acknowledged(&self) -> io::Result<Option<u64>> {
+    pub(crate) fn last_acknowledged(&self) -> io::Result<Option<u64>> {
         self.acknowledged.read()
     }
 
     /// Whether the epoch under way takes a group.
-    pub(super) fn has_room(&self, made: &Made) -> bool {
+    pub(crate) fn has_room(&self, made: &Made) -> bool {
         self.end + length(made) <= FILE_BYTES
     }
 
     /// Begins an epoch, in the file of the one before the last: the database has to have that one on
     /// the disk. Returns whether anything was appended to the one that ends here.
-    pub(super) fn rotate(&mut self) -> io::Result<bool> {
+    pub(crate) fn rotate(&mut self) -> io::Result<bool> {
         let was_used = self.is_used;
         let mut salt = [0; 8];
         getrandom::fill(&mut salt).map_err(io::Error::other)?;
@@ -128,7 +128,7 @@ impl Journal {
     }
 
     /// Writes a group behind the last one.
-    pub(super) fn append(&mut self, number: u64, made: &Made) -> io::Result<()> {
+    pub(crate) fn append(&mut self, number: u64, made: &Made) -> io::Result<()> {
         let Self { record, .. } = self;
         record.clear();
         record.extend([0; 8]);
@@ -155,12 +155,12 @@ impl Journal {
     }
 
     /// Returns when what was appended is on the disk.
-    pub(super) fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         self.files[self.current].sync_data()
     }
 
     /// Remembers that a group is on the disk, before a caller is answered.
-    pub(super) fn acknowledge(&self, group: u64) -> io::Result<()> {
+    pub(crate) fn acknowledge(&self, group: u64) -> io::Result<()> {
         self.acknowledged.write(group)
     }
 }
@@ -295,7 +295,7 @@ mod tests {
         let key = |name: &str| format!("{name} of {number}").into_bytes();
         let value = IVec::from(number.to_string().repeat(length).as_bytes());
         let rows = [(key("written"), Some(value)), (key("removed"), None)];
-        Made::new(rows.into(), Vec::new())
+        Made::new(rows.into())
     }
 
     fn append(journal: &mut Journal, number: u64, length: usize) {

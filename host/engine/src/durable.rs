@@ -22,7 +22,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// The files of a database.
-pub(super) struct Files {
+pub(crate) struct Files {
     /// Our own descriptor of `db`: `fdatasync` is about the file, not about who wrote.
     database: File,
     blobs: PathBuf,
@@ -34,7 +34,7 @@ pub(super) struct Files {
 impl Files {
     /// Opens the files of the database in a folder, and makes the folder and all that recovery found
     /// in it durable: what the kernel still held of a process that was killed may be shown from now on.
-    pub(super) fn open(folder: &Path) -> io::Result<Self> {
+    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         let mut files = Self::unsynced(folder)?;
         File::open(folder.join("conf"))?.sync_all()?;
         files.sync_blobs()?;
@@ -58,12 +58,12 @@ impl Files {
     }
 
     /// The last group that the database is known to have on the disk, with all before it.
-    pub(super) fn last_checkpointed(&self) -> io::Result<Option<u64>> {
+    pub(crate) fn last_checkpointed(&self) -> io::Result<Option<u64>> {
         self.checkpointed.read()
     }
 
     /// Remembers that the engine has flushed all groups up to one.
-    pub(super) fn checkpoint(&mut self, group: u64) -> io::Result<()> {
+    pub(crate) fn checkpoint(&mut self, group: u64) -> io::Result<()> {
         self.sync_blobs()?;
         self.checkpointed.write(group)
     }
@@ -100,7 +100,7 @@ impl Files {
 
 /// Makes durable what the kernel still holds of a database that no engine has open. An engine that
 /// opens it writes a snapshot that says where each page stands, and syncs only that.
-pub(super) fn settle(folder: &Path) -> io::Result<()> {
+pub(crate) fn settle(folder: &Path) -> io::Result<()> {
     let settled = Files::unsynced(folder).and_then(|mut files| {
         // First what the log points at, then the log.
         files.sync_blobs()?;
@@ -114,7 +114,7 @@ pub(super) fn settle(folder: &Path) -> io::Result<()> {
 }
 
 /// Makes a folder's name durable, and those of the folders that it is in: any of them may be new.
-pub(super) fn sync_with_parents(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync_with_parents(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()?;
     let folder = fs::canonicalize(folder)?;
     for parent in folder.ancestors().skip(1) {
@@ -139,7 +139,7 @@ pub(super) fn sync_with_parents(folder: &Path) -> io::Result<()> {
 }
 
 /// Makes the kernel forget what it holds of a database's files and has no need to write.
-pub(super) fn forget_cached(folder: &Path) -> io::Result<()> {
+pub(crate) fn forget_cached(folder: &Path) -> io::Result<()> {
     for folder in [folder.to_owned(), folder.join("blobs")] {
         let entries = match fs::read_dir(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -157,23 +157,23 @@ pub(super) fn forget_cached(folder: &Path) -> io::Result<()> {
 }
 
 /// Bytes that this process may still write to the file system of a folder.
-pub(super) fn free_bytes(folder: &File) -> io::Result<u64> {
+pub(crate) fn free_bytes(folder: &File) -> io::Result<u64> {
     let system = rustix::fs::fstatvfs(folder)?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
 /// The last group that was answered.
-pub(super) const ACKNOWLEDGED: &str = "acknowledged";
+pub const ACKNOWLEDGED: &str = "acknowledged";
 /// The last group that the database has on the disk.
-pub(super) const CHECKPOINTED: &str = "checkpointed";
+pub const CHECKPOINTED: &str = "checkpointed";
 
 /// The number of a group, in a file of its own. It is written once the group is on the disk, and not
 /// synced itself: it never runs ahead. What does not read back at the end of sled's log, or of ours, is
 /// passed over as if nothing had been there, so a store that is behind it has lost what was promised.
-pub(super) struct Mark(File);
+pub(crate) struct Mark(File);
 
 impl Mark {
-    pub(super) fn open(folder: &Path, name: &str) -> io::Result<Self> {
+    pub(crate) fn open(folder: &Path, name: &str) -> io::Result<Self> {
         let mark = File::options()
             .read(true)
             .write(true)
@@ -184,7 +184,7 @@ impl Mark {
     }
 
     /// None where there was none, or the file does not read back.
-    pub(super) fn read(&self) -> io::Result<Option<u64>> {
+    pub(crate) fn read(&self) -> io::Result<Option<u64>> {
         let mut mark = [0; MARK];
         match self.0.read_exact_at(&mut mark, 0) {
             Ok(()) => Ok(read_mark(mark)),
@@ -193,7 +193,7 @@ impl Mark {
         }
     }
 
-    pub(super) fn write(&self, group: u64) -> io::Result<()> {
+    pub(crate) fn write(&self, group: u64) -> io::Result<()> {
         self.0.write_all_at(&write_mark(group), 0)
     }
 }

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 
 use super::*;
-use crate::sled::MasterKey;
-use crate::sled::open::{Folder, OpenOptions, open_engine};
+use crate::folder::Folder;
+use crate::open::open_database;
 
 /// Rows of the database. sled leaves them in one page.
 const ROWS: u32 = 4;
@@ -28,16 +28,11 @@ fn folder() -> (TempDir, Folder) {
 }
 
 fn taken(path: PathBuf) -> Folder {
-    Folder::take(&OpenOptions {
-        path,
-        master: MasterKey::from_bytes([7; 32]),
-        cache_bytes: 8 << 20,
-    })
-    .unwrap()
+    Folder::take(path, 8 << 20).unwrap()
 }
 
 fn files(folder: &Folder) -> Files {
-    let entries = fs::read_dir(&folder.path).unwrap().map(Result::unwrap);
+    let entries = fs::read_dir(folder.path()).unwrap().map(Result::unwrap);
     entries
         .filter(|entry| entry.file_type().unwrap().is_file())
         .map(|entry| {
@@ -50,7 +45,7 @@ fn files(folder: &Folder) -> Files {
 fn placed_in_a_folder(files: &Files) -> (TempDir, Folder) {
     let (parent, folder) = folder();
     for (name, bytes) in files {
-        fs::write(folder.path.join(name), bytes).unwrap();
+        fs::write(folder.path().join(name), bytes).unwrap();
     }
     (parent, folder)
 }
@@ -80,7 +75,7 @@ fn holds(db: &::sled::Db, round: u32) -> bool {
 
 fn opens_with(image: &Files, round: u32) -> bool {
     let (_parent, folder) = placed_in_a_folder(image);
-    holds(&open_engine(&folder).unwrap(), round)
+    holds(&open_database(&folder).unwrap(), round)
 }
 
 /// The same, with nothing done before sled opens it.
@@ -88,7 +83,7 @@ fn sled_opens_with(image: &Files, round: u32) -> bool {
     let (_parent, folder) = placed_in_a_folder(image);
     let opened = catch_unwind(|| {
         ::sled::Config::new()
-            .path(&folder.path)
+            .path(folder.path())
             .segment_size(SEGMENT_BYTES)
             .flush_every_ms(None)
             .open()
@@ -127,11 +122,11 @@ static START: LazyLock<Start> = LazyLock::new(start);
 
 fn start() -> Start {
     let (_parent, alive) = folder();
-    let db = open_engine(&alive).unwrap();
+    let db = open_database(&alive).unwrap();
     write_rows(&db, 0);
     drop(db);
     // With a snapshot that becomes an old one.
-    let db = open_engine(&alive).unwrap();
+    let db = open_database(&alive).unwrap();
     for round in 1..1_000 {
         write_rows(&db, round);
         let killed = files(&alive);
@@ -139,12 +134,12 @@ fn start() -> Start {
             continue;
         }
         let (_parent, folder) = placed_in_a_folder(&killed);
-        let database = File::open(folder.path.join("db")).unwrap();
-        let tail = tail(&database, newest_snapshot(&folder.path).unwrap()).unwrap();
+        let database = File::open(folder.path().join("db")).unwrap();
+        let tail = tail(&database, newest_snapshot(folder.path()).unwrap()).unwrap();
         let [(first, _), _] = tail[..] else { continue };
-        settle_tail(&folder.path).unwrap();
+        settle_tail(folder.path()).unwrap();
         let settled = files(&folder);
-        let db = open_engine(&folder).unwrap();
+        let db = open_database(&folder).unwrap();
         let opened = files(&folder);
         assert!(holds(&db, round));
         let emptied = emptied(&settled["db"], &opened["db"]);
@@ -246,12 +241,12 @@ fn a_head_that_a_cut_tore_is_written_once_more() {
             database[head.clone()].copy_from_slice(&settled[head]);
         }
         let (_parent, folder) = placed_in_a_folder(&image);
-        write(&folder.path, &heads).unwrap();
-        settle_tail(&folder.path).unwrap();
+        write(folder.path(), &heads).unwrap();
+        settle_tail(folder.path()).unwrap();
         let after = files(&folder);
         assert!(after["db"] == *settled, "{written}");
         assert!(!after.contains_key(NAME));
-        assert!(holds(&open_engine(&folder).unwrap(), start.round));
+        assert!(holds(&open_database(&folder).unwrap(), start.round));
     }
 }
 
@@ -259,7 +254,7 @@ fn a_head_that_a_cut_tore_is_written_once_more() {
 fn a_head_is_not_written_over_another_segment() {
     let start = &*START;
     let (_parent, folder) = placed_in_a_folder(&start.opened);
-    let path = folder.path.join("db");
+    let path = folder.path().join("db");
     let database = File::options().read(true).write(true).open(path).unwrap();
     let position = 1_000 * SEGMENT;
     let whole_to = position;
@@ -281,22 +276,22 @@ fn a_file_of_heads_that_does_not_read_back_changes_nothing() {
             whole_to: 0,
         },
     ); 2];
-    write(&folder.path, &heads).unwrap();
-    assert_eq!(read(&folder.path).unwrap(), Some(heads.to_vec()));
-    let path = folder.path.join(NAME);
+    write(folder.path(), &heads).unwrap();
+    assert_eq!(read(folder.path()).unwrap(), Some(heads.to_vec()));
+    let path = folder.path().join(NAME);
     let good = fs::read(&path).unwrap();
     for at in 0..good.len() {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 8);
         fs::write(&path, bad).unwrap();
-        assert_eq!(read(&folder.path).unwrap(), None, "a bit of {at}");
+        assert_eq!(read(folder.path()).unwrap(), None, "a bit of {at}");
         fs::write(&path, &good[..at]).unwrap();
-        assert_eq!(read(&folder.path).unwrap(), None, "cut at {at}");
+        assert_eq!(read(folder.path()).unwrap(), None, "cut at {at}");
     }
-    settle_tail(&folder.path).unwrap();
+    settle_tail(folder.path()).unwrap();
     assert!(files(&folder)["db"] == start.settled["db"]);
     assert!(!path.exists());
-    assert!(holds(&open_engine(&folder).unwrap(), start.round));
+    assert!(holds(&open_database(&folder).unwrap(), start.round));
 }
 
 #[test]
@@ -304,18 +299,18 @@ fn a_tail_that_breaks_off_keeps_the_heads_behind_the_break() {
     let start = &*START;
     let mut image = start.killed.clone();
     let (_parent, folder) = placed_in_a_folder(&image);
-    let from = newest_snapshot(&folder.path).unwrap();
-    let database = File::open(folder.path.join("db")).unwrap();
+    let from = newest_snapshot(folder.path()).unwrap();
+    let database = File::open(folder.path().join("db")).unwrap();
     let [(first, _), (last, head)] = tail(&database, from).unwrap()[..] else {
         panic!("a tail of two");
     };
     let middle = usize::try_from(first).unwrap() + SEGMENT_BYTES / 2;
     image.get_mut("db").unwrap()[middle] ^= 1;
     let (_parent, folder) = placed_in_a_folder(&image);
-    let database = File::open(folder.path.join("db")).unwrap();
+    let database = File::open(folder.path().join("db")).unwrap();
     assert_eq!(tail(&database, from).unwrap().len(), 1);
     drop(database);
-    settle_tail(&folder.path).unwrap();
+    settle_tail(folder.path()).unwrap();
     let last = usize::try_from(last).unwrap();
     let after = &files(&folder)["db"][last..last + SEGMENT_HEAD];
     assert_eq!(Head::read(after.try_into().unwrap()), Some(head));
@@ -324,8 +319,8 @@ fn a_tail_that_breaks_off_keeps_the_heads_behind_the_break() {
 #[test]
 fn a_database_that_an_engine_has_open_is_left_alone() {
     let (_parent, folder) = folder();
-    let db = open_engine(&folder).unwrap();
-    let refused = settle_tail(&folder.path).map_err(|error| error.kind());
+    let db = open_database(&folder).unwrap();
+    let refused = settle_tail(folder.path()).map_err(|error| error.kind());
     assert_eq!(refused, Err(io::ErrorKind::WouldBlock));
     drop(db);
 }

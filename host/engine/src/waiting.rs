@@ -8,19 +8,19 @@ use std::sync::OnceLock;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use super::operation::Settle;
+use crate::operation::Settle;
 
 /// Callers from which on a task is worth its making.
 const WORTH_A_TASK: usize = 4;
 
 /// The runtime that most callers are tasks of.
 #[derive(Default)]
-pub(super) struct Callers(OnceLock<Handle>);
+pub(crate) struct Callers(OnceLock<Handle>);
 
 impl Callers {
     /// Notes the runtime of a caller. One that runs on its callers' thread alone does nothing once
     /// they have left it, so it is passed over.
-    pub(super) fn note(&self) {
+    pub(crate) fn note(&self) {
         if self.0.get().is_some() {
             return;
         }
@@ -33,7 +33,7 @@ impl Callers {
     }
 
     /// Answers the callers that what they asked for is on disk.
-    pub(super) fn answer(&self, settles: Vec<Settle>) {
+    pub(crate) fn answer(&self, settles: Vec<Settle>) {
         let waiting = Waiting(settles);
         match self.0.get() {
             // Where the runtime has ended the task is dropped at once, and they are answered.

@@ -1,4 +1,4 @@
-//! The database behind the store: open, out of reach while the disk fails, or closed.
+//! The database behind the engine: open, out of reach while the disk fails, or closed.
 //!
 //! After a write or a sync that failed, sled's memory is ahead of the disk, and so may the kernel's be
 //! (`durable`). So the database is closed and opened anew as after a crash: recovery reads what is there,
@@ -11,18 +11,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
-use super::Secrets;
-use super::durable::{Files, free_bytes};
-use super::flush_watchdog::FlushWatchdog;
-use super::journal::Journal;
-use super::memtable::Memtable;
-use super::open::{FORMAT, Folder, OpenError, Opened, open_as};
-use super::payment_index::PaymentIndex;
-use super::payment_index_rows::Tail;
-use super::taken_nonces::AllTaken;
-use crate::Fault;
+use crate::durable::{Files, free_bytes};
+use crate::fault::{Fault, OpenError};
+use crate::flush_watchdog::FlushWatchdog;
+use crate::folder::Folder;
+use crate::inbox::Pause;
+use crate::journal::Journal;
+use crate::memtable::Memtable;
+use crate::open::Opened;
+use crate::state::{Embedder, State};
+use crate::view::View;
 
 /// Free bytes below which nothing new is taken. The largest group, the pages that sled moves for it
 /// and the snapshot that the next start writes fit several times; so does the log of a day.
@@ -35,20 +35,20 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// The database as reads find it.
-pub(super) enum Engine {
-    /// Open, with the payment index of its payments.
-    Open(Arc<Memtable>, Arc<RwLock<PaymentIndex>>),
+pub(crate) enum Database<S: State> {
+    /// Open, with what its state shows.
+    Open(Arc<Memtable>, Arc<S::Shown>),
     /// Closed because the disk failed, and why.
     Failing(String),
     /// Closed for good.
     Closed,
 }
 
-impl Engine {
-    /// Its rows and its payment index, if they can be read.
-    pub(super) fn open(&self) -> Result<(&Memtable, &RwLock<PaymentIndex>), Fault> {
+impl<S: State> Database<S> {
+    /// A view of its rows, if they can be read.
+    pub(crate) fn view(&self) -> Result<View<'_, S::Shown>, Fault> {
         match self {
-            Self::Open(memtable, index) => Ok((memtable, index)),
+            Self::Open(memtable, shown) => Ok(View::new(memtable, shown)),
             Self::Failing(why) => Err(Fault::Unavailable(why.clone())),
             Self::Closed => Err(Fault::Stopping),
         }
@@ -56,34 +56,36 @@ impl Engine {
 }
 
 /// What callers are told while the disk fails.
-pub(super) fn failing(why: &str) -> String {
+pub(crate) fn failing(why: &str) -> String {
     format!("the disk failed ({why}); see to its space and health, the store goes on by itself")
 }
 
 /// The database, shared by the readers and the applier. A reader holds the lock
 /// as long as the read lasts.
-pub(super) type Shared = Arc<RwLock<Engine>>;
+pub(crate) type Shared<S> = Arc<RwLock<Database<S>>>;
 
 /// What is about to be synced, or written so that it can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Syncing {
+pub enum Syncing {
     /// A group in the log.
     Log,
     /// An epoch of the log, which the database is about to get.
     Epoch,
+    /// The database.
     Database,
 }
 
 /// Called before a sync or what leads to it, which does not happen where it fails.
-pub(super) type BeforeSync = Box<dyn Fn(Syncing) -> io::Result<()> + Send + Sync>;
+pub type BeforeSync = Box<dyn Fn(Syncing) -> io::Result<()> + Send + Sync>;
 
-/// What stands between the store and its disk; tests hold syncs back, let them fail, or fill the disk.
-pub(super) struct Seams {
-    pub(super) before_sync: BeforeSync,
+/// What stands between the engine and its disk; tests hold syncs back, let them fail, or fill the disk.
+pub struct Seams {
+    /// Called before each sync.
+    pub before_sync: BeforeSync,
     /// Free bytes on the file system of a folder.
-    pub(super) free_bytes: fn(&File) -> io::Result<u64>,
+    pub free_bytes: fn(&File) -> io::Result<u64>,
     /// How long an operation waits for the disk.
-    pub(super) patience: Duration,
+    pub patience: Duration,
 }
 
 impl Default for Seams {
@@ -97,32 +99,22 @@ impl Default for Seams {
 }
 
 /// What the writing thread holds of an open database.
-pub(super) struct Writable {
-    pub(super) memtable: Arc<Memtable>,
-    pub(super) watchdog: FlushWatchdog,
-    pub(super) files: Files,
-    pub(super) journal: Journal,
-    pub(super) before_sync: Arc<BeforeSync>,
+pub(crate) struct Writable<S: State> {
+    pub(crate) memtable: Arc<Memtable>,
+    pub(crate) watchdog: FlushWatchdog,
+    pub(crate) files: Files,
+    pub(crate) journal: Journal,
+    pub(crate) before_sync: Arc<BeforeSync>,
     /// The number of the last group in the memtable.
-    pub(super) last_group: u64,
-    pub(super) index: Arc<RwLock<PaymentIndex>>,
-    /// The last row of the payment index.
-    pub(super) tail: Tail,
-    pub(super) nonces: Mutex<AllTaken>,
-}
-
-/// What a pause between two tries ended with.
-pub(super) enum Pause {
-    /// Its time had passed.
-    Over,
-    /// The store is being shut down.
-    Closing,
+    pub(crate) last_group: u64,
+    pub(crate) state: S,
+    pub(crate) shown: Arc<S::Shown>,
 }
 
 /// How waiting for the disk ended.
-pub(super) enum Reopened {
+pub(crate) enum Reopened<S: State> {
     /// The database is open again.
-    Open(Box<Writable>),
+    Open(Box<Writable<S>>),
     /// The store was shut down meanwhile.
     Closed,
     /// It will not open by itself again, and why.
@@ -130,33 +122,30 @@ pub(super) enum Reopened {
 }
 
 /// Opens the database of a folder, as often as the disk makes it necessary.
-pub(super) struct Keeper {
+pub(crate) struct Keeper<E: Embedder> {
     folder: Arc<Folder>,
     /// For the free space.
     descriptor: File,
-    secrets: Arc<Secrets>,
-    shared: Shared,
+    embedder: Arc<E>,
+    shared: Shared<E::State>,
     before_sync: Arc<BeforeSync>,
     free_bytes: fn(&File) -> io::Result<u64>,
 }
 
-impl Keeper {
+impl<E: Embedder> Keeper<E> {
     /// Takes over a database that has just been opened.
-    pub(super) fn new(
+    pub(crate) fn new(
         folder: Arc<Folder>,
-        secrets: Arc<Secrets>,
+        embedder: Arc<E>,
         seams: Seams,
-        opened: Opened,
-    ) -> Result<(Self, Writable), OpenError> {
-        let descriptor = File::open(&folder.path).map_err(|source| OpenError::Io {
-            path: folder.path.clone(),
-            source,
-        })?;
+        opened: Opened<E::State>,
+    ) -> Result<(Self, Writable<E::State>), OpenError> {
+        let descriptor = File::open(folder.path()).map_err(OpenError::io(folder.path()))?;
         let mut keeper = Self {
             folder,
             descriptor,
-            secrets,
-            shared: Arc::new(RwLock::new(Engine::Closed)),
+            embedder,
+            shared: Arc::new(RwLock::new(Database::Closed)),
             before_sync: Arc::new(seams.before_sync),
             free_bytes: seams.free_bytes,
         };
@@ -167,17 +156,17 @@ impl Keeper {
     }
 
     /// The database, for readers.
-    pub(super) fn shared(&self) -> Shared {
+    pub(crate) fn shared(&self) -> Shared<E::State> {
         Arc::clone(&self.shared)
     }
 
     /// Keeps all readers out until it is dropped: what is written meanwhile is seen whole.
-    pub(super) fn exclusive(&self) -> impl Drop + '_ {
+    pub(crate) fn exclusive(&self) -> impl Drop + '_ {
         self.shared.write()
     }
 
-    fn show(&mut self, opened: Opened) -> io::Result<Writable> {
-        let index = Arc::new(RwLock::new(opened.index));
+    fn show(&mut self, opened: Opened<E::State>) -> io::Result<Writable<E::State>> {
+        let shown = Arc::new(opened.shown);
         let watchdog = FlushWatchdog::over(&opened.db)?;
         let memtable = Arc::new(Memtable::of(opened.db));
         let writable = Writable {
@@ -187,11 +176,10 @@ impl Keeper {
             journal: opened.journal,
             before_sync: Arc::clone(&self.before_sync),
             last_group: opened.last_group,
-            index: Arc::clone(&index),
-            tail: opened.tail,
-            nonces: Mutex::new(opened.nonces),
+            state: opened.state,
+            shown: Arc::clone(&shown),
         };
-        *self.shared.write() = Engine::Open(memtable, index);
+        *self.shared.write() = Database::Open(memtable, shown);
         Ok(writable)
     }
 
@@ -200,7 +188,7 @@ impl Keeper {
     ///
     /// # Errors
     /// That the disk is full, or what the file system said.
-    pub(super) fn room(&self) -> io::Result<()> {
+    pub(crate) fn room(&self) -> io::Result<()> {
         let free = (self.free_bytes)(&self.descriptor)?;
         if free < RESERVE {
             return Err(io::Error::new(
@@ -218,29 +206,29 @@ impl Keeper {
 
     /// Takes the database away from the readers, because the disk failed. Returns when none
     /// reads any more.
-    pub(super) fn fail(&self, why: &str) {
-        let failing = Engine::Failing(failing(why));
+    pub(crate) fn fail(&self, why: &str) {
+        let failing = Database::Failing(failing(why));
         let before = std::mem::replace(&mut *self.shared.write(), failing);
         drop_quietly(before);
     }
 
     /// Takes the database away for good.
-    pub(super) fn close(&self) {
-        let before = std::mem::replace(&mut *self.shared.write(), Engine::Closed);
+    pub(crate) fn close(&self) {
+        let before = std::mem::replace(&mut *self.shared.write(), Database::Closed);
         drop_quietly(before);
     }
 
     /// Waits until the database opens again. `acknowledged` is the last group that a caller was
     /// answered for; `pause` waits for some time and refuses operations meanwhile.
-    pub(super) fn reopen(
+    pub(crate) fn reopen(
         &mut self,
         acknowledged: u64,
         mut pause: impl FnMut(Duration, &Fault) -> Pause,
-    ) -> Reopened {
+    ) -> Reopened<E::State> {
         let mut wait = FIRST_WAIT;
         loop {
             let fault = match &*self.shared.read() {
-                Engine::Failing(why) => Fault::Unavailable(why.clone()),
+                Database::Failing(why) => Fault::Unavailable(why.clone()),
                 _ => Fault::Stopping,
             };
             if let Pause::Closing = pause(wait, &fault) {
@@ -250,10 +238,8 @@ impl Keeper {
             // sled panics where it cannot sync on the way out of a try that failed.
             let attempt = catch_unwind(AssertUnwindSafe(|| self.attempt()));
             let attempt = attempt.unwrap_or_else(|_| {
-                Err(OpenError::Io {
-                    path: self.folder.path.clone(),
-                    source: io::Error::other("the storage engine gave up"),
-                })
+                let gave_up = io::Error::other("the storage engine gave up");
+                Err(OpenError::io(self.folder.path())(gave_up))
             });
             match attempt {
                 Ok(opened) if opened.last_group < acknowledged => {
@@ -281,18 +267,14 @@ impl Keeper {
         }
     }
 
-    fn attempt(&self) -> Result<Opened, OpenError> {
-        let io = |source| OpenError::Io {
-            path: self.folder.path.clone(),
-            source,
-        };
-        self.room().map_err(io)?;
-        open_as(&self.folder, &self.secrets.sealer, FORMAT)
+    fn attempt(&self) -> Result<Opened<E::State>, OpenError> {
+        self.room().map_err(OpenError::io(self.folder.path()))?;
+        self.embedder.open(&self.folder)
     }
 }
 
 /// Drops what belongs to a database that failed: sled panics where it cannot sync on the way out.
-pub(super) fn drop_quietly<T>(failed: T) {
+pub(crate) fn drop_quietly<T>(failed: T) {
     if catch_unwind(AssertUnwindSafe(|| drop(failed))).is_err() {
         tracing::warn!("the storage engine did not close in order");
     }

@@ -10,13 +10,13 @@
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::Instant;
 
-use super::durable::Files;
-use super::engine::{BeforeSync, Syncing};
-use super::flush_watchdog::FlushWatchdog;
-use super::memtable::Memtable;
+use crate::database::{BeforeSync, Syncing};
+use crate::durable::Files;
+use crate::flush_watchdog::FlushWatchdog;
+use crate::memtable::Memtable;
 
 /// The way to the thread.
-pub(super) struct Checkpoints {
+pub(crate) struct Checkpoints {
     asked: SyncSender<u64>,
     done: Receiver<()>,
     under_way: bool,
@@ -24,10 +24,10 @@ pub(super) struct Checkpoints {
 
 /// The thread has ended, and has said why.
 #[derive(Debug)]
-pub(super) struct Ended;
+pub(crate) struct Ended;
 
 impl Checkpoints {
-    pub(super) const fn new(asked: SyncSender<u64>, done: Receiver<()>) -> Self {
+    pub(crate) const fn new(asked: SyncSender<u64>, done: Receiver<()>) -> Self {
         Self {
             asked,
             done,
@@ -36,7 +36,7 @@ impl Checkpoints {
     }
 
     /// Waits until the database has on the disk what was last [asked](Self::ask) for.
-    pub(super) fn wait(&mut self) -> Result<(), Ended> {
+    pub(crate) fn wait(&mut self) -> Result<(), Ended> {
         if std::mem::take(&mut self.under_way) {
             self.done.recv().map_err(|_| Ended)?;
         }
@@ -44,7 +44,7 @@ impl Checkpoints {
     }
 
     /// Asks for the epoch that has ended, up to a group.
-    pub(super) fn ask(&mut self, group: u64) -> Result<(), Ended> {
+    pub(crate) fn ask(&mut self, group: u64) -> Result<(), Ended> {
         self.under_way = true;
         self.asked.send(group).map_err(|_| Ended)
     }
@@ -54,7 +54,7 @@ impl Checkpoints {
 ///
 /// # Errors
 /// The first time that fails, and why.
-pub(super) fn run(
+pub(crate) fn run(
     asked: &Receiver<u64>,
     done: &Sender<()>,
     memtable: &Memtable,

@@ -8,26 +8,26 @@
 
 /// Bytes of a segment of sled's log. A quarter of it is more than a page of sixteen of our longest rows:
 /// what is longer sled would put into a file of its own, which it never syncs.
-pub(super) const SEGMENT_BYTES: usize = 8 << 20;
+pub const SEGMENT_BYTES: usize = 8 << 20;
 /// Bytes of a segment's head.
-pub(super) const SEGMENT_HEAD: usize = 20;
+pub(crate) const SEGMENT_HEAD: usize = 20;
 /// Where in a head the position of its segment stands.
-pub(super) const POSITION: std::ops::Range<usize> = 4..12;
+pub(crate) const POSITION: std::ops::Range<usize> = 4..12;
 /// Most bytes of a message's head. No message begins where fewer are left.
 const MESSAGE_HEAD: usize = 32;
 
 /// The head of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// Where the segment begins in the log.
-    pub(super) position: i64,
+    pub(crate) position: i64,
     /// The log was whole up to here; below zero before there was any.
-    pub(super) whole_to: i64,
+    pub(crate) whole_to: i64,
 }
 
 impl Head {
     /// As it stands in the file.
-    pub(super) fn write(self) -> [u8; SEGMENT_HEAD] {
+    pub(crate) fn write(self) -> [u8; SEGMENT_HEAD] {
         let mut head = [0; SEGMENT_HEAD];
         head[POSITION].copy_from_slice(&turned(self.position).to_le_bytes());
         head[12..].copy_from_slice(&turned(self.whole_to).to_le_bytes());
@@ -37,7 +37,7 @@ impl Head {
     }
 
     /// None where this is no head.
-    pub(super) fn read(head: [u8; SEGMENT_HEAD]) -> Option<Self> {
+    pub(crate) fn read(head: [u8; SEGMENT_HEAD]) -> Option<Self> {
         let (sum, rest) = head.split_first_chunk()?;
         let (position, whole_to) = rest.split_first_chunk()?;
         let whole_to = whole_to.first_chunk()?;
@@ -68,7 +68,7 @@ fn checksum(head: &[u8], says: &[u8]) -> u32 {
 }
 
 /// Whether all of a segment reads back, up to where sled goes on in the next one.
-pub(super) fn is_whole(segment: &[u8], number: u64) -> bool {
+pub(crate) fn is_whole(segment: &[u8], number: u64) -> bool {
     let mut at = SEGMENT_HEAD;
     while at + MESSAGE_HEAD <= SEGMENT_BYTES {
         match segment.get(at..).and_then(|rest| first(rest, number)) {
