@@ -16,13 +16,13 @@ use tokio::time::timeout;
 use crate::checkpoint::{self, Checkpoints};
 use crate::commit_stream::{CommitStream, Subscription};
 use crate::database::{BeforeSync, Keeper, Reopened, Syncing, Writable, drop_quietly, failing};
+use crate::embedder::Embedder;
 use crate::fault::Fault;
 use crate::inbox::{Inbox, Next};
 use crate::journal::{FILE_BYTES, Journal};
 use crate::memtable::Memtable;
 use crate::operation::{Job, Operation, Settle, Submission};
 use crate::rows::{Made, Rows};
-use crate::state::Embedder;
 use crate::stats::Stats;
 #[cfg(any(test, feature = "suite"))]
 use crate::stats::Took;

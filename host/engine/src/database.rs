@@ -14,6 +14,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 
 use crate::durable::{Files, free_bytes};
+use crate::embedder::Embedder;
 use crate::fault::{Fault, OpenError};
 use crate::flush_watchdog::FlushWatchdog;
 use crate::folder::Folder;
@@ -21,7 +22,7 @@ use crate::inbox::Pause;
 use crate::journal::Journal;
 use crate::memtable::Memtable;
 use crate::open::Opened;
-use crate::state::{Embedder, State};
+use crate::state::State;
 use crate::view::View;
 
 /// Free bytes below which nothing new is taken. The largest group, the pages that sled moves for it

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::applier::{Applier, Ended};
 use crate::commit_stream::Subscription;
 use crate::database::{Database, Keeper, Seams, Shared, drop_quietly};
+use crate::embedder::Embedder;
 use crate::fault::{Fault, OpenError};
 use crate::folder::Folder;
 use crate::number::{self, PROBE};
@@ -19,7 +20,7 @@ use crate::open::{Opened, write_snapshot};
 use crate::operation::Operation;
 use crate::rows::Rows;
 use crate::span::{Key, Span};
-use crate::state::{Embedder, State};
+use crate::state::State;
 use crate::view::View;
 
 /// Rows that are read at once where many are wanted: a part of a millisecond.

@@ -9,7 +9,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `engine` | the engine as its user has it |
-//! | `state`, `operation`, `rows`, `view` | what a user brings; rows as an operation and as a read sees them |
+//! | `embedder`, `state` | what a user brings |
+//! | `operation`, `rows`, `view` | rows as an operation and as a read sees them |
 //! | `applier`, `inbox`, `waiting`, `stats` | the writing thread: groups of operations, one write and one sync each |
 //! | `journal` | the write-ahead log, which makes a group durable |
 //! | `memtable`, `checkpoint` | what so far the log alone has; bringing it into the database behind that |
@@ -27,6 +28,7 @@ mod checkpoint;
 mod commit_stream;
 mod database;
 mod durable;
+mod embedder;
 mod engine;
 mod fault;
 mod flush_watchdog;
@@ -53,6 +55,7 @@ pub use applier::Ended;
 pub use commit_stream::{Commit, Subscription};
 pub use database::{BeforeSync, Seams, Syncing};
 pub use durable::{ACKNOWLEDGED, CHECKPOINTED};
+pub use embedder::Embedder;
 pub use engine::{Counters, Engine, Reader};
 pub use fault::{Fault, OpenError};
 pub use folder::{Folder, remove_leftovers};
@@ -65,7 +68,7 @@ pub use rebuild::{Bulk, GoOn, Rebuild, RebuildError, Stage, always, disk_bytes, 
 pub use rows::{Made, Rows, Touched};
 pub use segment::SEGMENT_BYTES;
 pub use span::{Key, Span, Written};
-pub use state::{Embedder, State};
+pub use state::State;
 #[cfg(any(test, feature = "suite"))]
 pub use stats::Took;
 pub use view::View;

@@ -1,14 +1,11 @@
-//! What a user of the engine brings: state that stands in memory beside the rows, and what else follows
-//! from each group.
+//! What a user of the engine keeps in memory beside the rows.
 //!
 //! What is found in memory costs a row neither to write nor to read. [`State`] is the part of it that the
 //! writing thread has to itself; what it shows to readers changes in the same moment as the rows do. The
 //! state is a type parameter of everything that an operation or a read goes through, so that it costs no
 //! more than code that were written for it.
 
-use crate::fault::{Fault, OpenError};
-use crate::folder::Folder;
-use crate::open::Opened;
+use crate::fault::Fault;
 use crate::span::Written;
 
 /// State beside the rows, as the writing thread changes it. An operation reaches it by way of its
@@ -38,23 +35,4 @@ pub trait State: Send + Sized + 'static {
 
     /// Shows what a group has changed that is on the disk by now. No read is under way.
     fn show(&mut self, shown: &Self::Shown);
-}
-
-/// The user of an engine.
-pub trait Embedder: Send + Sync + 'static {
-    /// What stands in memory beside its rows.
-    type State: State;
-
-    /// Opens the database of a folder and reads its state, as at the first time. The engine asks for it after
-    /// the disk has failed.
-    ///
-    /// # Errors
-    /// Why it does not open. [`OpenError::Io`] and [`OpenError::Locked`] may pass: the engine asks again.
-    fn open(&self, folder: &Folder) -> Result<Opened<Self::State>, OpenError>;
-
-    /// A group is on the disk and is shown, and no caller has heard of it yet.
-    fn committed(&self, rows: &Written);
-
-    /// The database was opened anew: groups may be there that [`committed`](Self::committed) has not told of.
-    fn reopened(&self);
 }

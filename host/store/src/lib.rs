@@ -11,6 +11,7 @@ mod connects;
 mod deliveries;
 mod nonces;
 mod resellers;
+mod rows;
 pub mod sled;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;

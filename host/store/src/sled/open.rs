@@ -6,13 +6,13 @@ use kassette_engine::{Folder, IVec, Key, Opened, Opening};
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-use super::memory::Memory;
-use super::seal::{Marker, MasterKey, Sealer, Unopened, fill};
-use super::{records, schema};
 use crate::Fault;
+use crate::rows::seal::{Marker, MasterKey, Sealer, Unopened, fill};
+use crate::rows::{records, schema};
+use crate::sled::memory::Memory;
 
 /// The version of the rows' layout that this program reads and writes.
-pub(super) const FORMAT: u32 = 4;
+pub(crate) const FORMAT: u32 = 4;
 /// Sealed in every store, so that a wrong master key is known at once.
 const CANARY: &str = "kassette";
 
@@ -29,7 +29,7 @@ pub struct OpenOptions {
 
 impl OpenOptions {
     /// Makes the folder where it does not exist, and keeps others out of it.
-    pub(super) fn take_folder(&self) -> Result<Folder, OpenError> {
+    pub(crate) fn take_folder(&self) -> Result<Folder, OpenError> {
         Ok(Folder::take(self.path.clone(), self.cache_bytes)?)
     }
 }
@@ -86,7 +86,7 @@ fn damaged(path: &Path, detail: impl Into<String>) -> OpenError {
 }
 
 /// Opens the database in a folder, which has to have a format; makes one where there is none.
-pub(super) fn open_as(
+pub(crate) fn open_as(
     folder: &Folder,
     sealer: &Sealer,
     format: u32,
@@ -116,7 +116,7 @@ fn first_rows(sealer: &Sealer) -> Result<Vec<(Key, IVec)>, Fault> {
 }
 
 /// The row that says which format the others have.
-pub(super) fn this_format() -> IVec {
+pub(crate) fn this_format() -> IVec {
     IVec::from(&FORMAT.to_be_bytes())
 }
 
@@ -167,7 +167,7 @@ fn unseal(path: &Path, opening: &Opening<'_>, sealer: &Sealer) -> Result<Marker,
 }
 
 /// Why a row that every store has does not open.
-pub(super) enum Unsealed {
+pub(crate) enum Unsealed {
     /// It was sealed under another key.
     OtherKey,
     /// It is not as it was written.
@@ -187,12 +187,12 @@ fn unseal_row<T: DeserializeOwned>(sealer: &Sealer, key: &[u8], row: &[u8]) -> R
 }
 
 /// Whether the row that proves the master key says what it should.
-pub(super) fn prove(sealer: &Sealer, row: &[u8]) -> Result<bool, Unsealed> {
+pub(crate) fn prove(sealer: &Sealer, row: &[u8]) -> Result<bool, Unsealed> {
     unseal_row::<String>(sealer, schema::CANARY, row).map(|canary| canary == CANARY)
 }
 
 /// Reads the key of the e-mail mark from its row.
-pub(super) fn mark(sealer: &Sealer, row: &[u8]) -> Result<Marker, Unsealed> {
+pub(crate) fn mark(sealer: &Sealer, row: &[u8]) -> Result<Marker, Unsealed> {
     let key: Zeroizing<[u8; 32]> = unseal_row(sealer, schema::MARK, row).map(Zeroizing::new)?;
     Marker::new(&key).map_err(Unsealed::Fault)
 }

@@ -11,18 +11,17 @@ use std::time::Duration;
 use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::{QuerySchedule, Step};
 use kassette_domain::time::Time;
-use kassette_engine::IVec;
+use kassette_engine::{IVec, Operation, Span};
 
-use super::aggregates::{self, Loaded};
-use super::memory::{Memory, Rows};
-use super::payment_index_rows;
-use super::schema::{self, Line};
-use super::source::{Save as _, Source};
-use super::stored::{AllReached, PaymentRow, Reached};
-use super::{Secrets, connects, nonces, pending_callbacks};
+use crate::rows::schema::{self, Line};
+use crate::rows::seal::Secrets;
+use crate::rows::source::{Save as _, Source};
+use crate::rows::stored::{AllReached, PaymentRow, Reached};
+use crate::sled::memory::{Indexed as _, Memory, Rows, payment_index_rows};
+use crate::sled::payments::aggregates::{self, Loaded};
+use crate::sled::payments::pending_callbacks;
+use crate::sled::{connect, nonces};
 use crate::{Fault, Forgotten, Retention};
-use kassette_engine::Operation;
-use kassette_engine::Span;
 
 /// Payments that one operation looks at for each rule.
 const LOOKS: u16 = 32;
@@ -31,7 +30,7 @@ const AGAIN: Duration = Duration::from_secs(24 * 3600);
 
 /// What a rule forgets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(crate) enum Rule {
     /// Routing decisions with their verdicts.
     Decisions,
     /// E-mail addresses, answers, what is known of payers.
@@ -50,7 +49,7 @@ impl Rule {
     }
 
     /// Its byte in keys of `lag/`.
-    pub(super) const fn tag(self) -> u8 {
+    pub(crate) const fn tag(self) -> u8 {
         self as u8
     }
 
@@ -60,10 +59,10 @@ impl Rule {
 }
 
 /// Forgets some of what is no longer to be kept.
-pub(super) struct Forget {
-    pub(super) retention: Retention,
-    pub(super) now: Time,
-    pub(super) secrets: Arc<Secrets>,
+pub(crate) struct Forget {
+    pub(crate) retention: Retention,
+    pub(crate) now: Time,
+    pub(crate) secrets: Arc<Secrets>,
 }
 
 impl Operation<Memory> for Forget {
@@ -71,7 +70,7 @@ impl Operation<Memory> for Forget {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Forgotten, Fault> {
         let mut forgotten = Forgotten::default();
-        if pending_callbacks::sweep(rows, self.now)? || connects::sweep(rows, self.now)? {
+        if pending_callbacks::sweep(rows, self.now)? || connect::sweep(rows, self.now)? {
             forgotten.next_at(self.now);
         }
         if let Some(next) = nonces::sweep(rows, self.now)? {

@@ -12,14 +12,12 @@ use kassette_engine::{
     Counters, Embedder, Engine, Folder, IVec, Key, Opened, Operation, Seams, Span, Written,
 };
 
-use super::Secrets;
-use super::claims::Claims;
-use super::maintenance::open;
-use super::memory::{Memory, View};
-use super::open::{FORMAT, OpenError, OpenOptions, open_as};
-use super::payment_cache::{Began, PaymentCache};
-use super::schema;
-use super::seal::Sealer;
+use crate::rows::schema;
+use crate::rows::seal::Secrets;
+use crate::sled::memory::claims::Claims;
+use crate::sled::memory::payment_cache::{Began, PaymentCache};
+use crate::sled::memory::{Memory, View};
+use crate::sled::open::{FORMAT, OpenError, open_as};
 use crate::{Answer, Fault, Health};
 
 /// Rows that are read with every request or delivery, and so remembered by callers: keys, merchants,
@@ -34,7 +32,7 @@ const DIRECTORY: [&[u8]; 5] = [
 ];
 
 /// What becomes of the store in memory as groups are committed, and how its database is opened.
-pub(super) struct Memories {
+pub(crate) struct Memories {
     secrets: Arc<Secrets>,
     /// Counts the groups that changed rows of [`DIRECTORY`], and those of which it is not known.
     directory: AtomicU64,
@@ -70,29 +68,23 @@ impl Embedder for Memories {
 
 /// The embedded store. Open one per folder and share it.
 pub struct SledStore {
-    pub(super) engine: Engine<Memories>,
+    pub(crate) engine: Engine<Memories>,
     memories: Arc<Memories>,
-    pub(super) secrets: Arc<Secrets>,
-    pub(super) claims: Arc<Claims>,
+    pub(crate) secrets: Arc<Secrets>,
+    pub(crate) claims: Arc<Claims>,
     /// When providers are asked about attempts.
-    pub(super) schedule: ArcSwap<QuerySchedule>,
+    pub(crate) schedule: ArcSwap<QuerySchedule>,
 }
 
 impl SledStore {
-    /// Opens the store in a folder, or makes one. Blocks: it reads the log of what was not yet in
-    /// a snapshot.
-    ///
-    /// # Errors
-    /// What stands in the way and what to do about it.
-    pub fn open(options: &OpenOptions) -> Result<Arc<Self>, OpenError> {
-        Self::start(options, Seams::default())
-    }
-
-    /// Opens a store with something around the disk.
-    pub(super) fn start(options: &OpenOptions, seams: Seams) -> Result<Arc<Self>, OpenError> {
-        let sealer = Sealer::new(&options.master);
-        let (folder, opened, marker) = open(options, &sealer)?;
-        let secrets = Arc::new(Secrets { sealer, marker });
+    /// The store on a database that has just been opened.
+    pub(crate) fn on(
+        folder: Folder,
+        opened: Opened<Memory>,
+        secrets: Secrets,
+        seams: Seams,
+    ) -> Result<Arc<Self>, OpenError> {
+        let secrets = Arc::new(secrets);
         let memories = Arc::new(Memories {
             secrets: Arc::clone(&secrets),
             directory: AtomicU64::new(0),
@@ -122,17 +114,17 @@ impl SledStore {
     /// The most that one operation of each name has taken of the writing thread since the store was
     /// opened.
     #[cfg(any(test, feature = "suite"))]
-    pub fn most(&self) -> std::collections::BTreeMap<&'static str, super::Took> {
+    pub fn most(&self) -> std::collections::BTreeMap<&'static str, crate::sled::Took> {
         self.engine.most()
     }
 
     /// Changes before a change to rows of the directory is answered.
-    pub(super) fn directory(&self) -> u64 {
+    pub(crate) fn directory(&self) -> u64 {
         self.memories.directory.load(Ordering::Acquire)
     }
 
     /// What is remembered of a payment, where the store can be read at all.
-    pub(super) fn cached_payment(
+    pub(crate) fn cached_payment(
         &self,
         id: PaymentId,
     ) -> Result<Result<Arc<Payment>, Began>, Fault> {
@@ -141,22 +133,22 @@ impl SledStore {
     }
 
     /// Payments as they were last read.
-    pub(super) fn payment_cache(&self) -> &PaymentCache {
+    pub(crate) fn payment_cache(&self) -> &PaymentCache {
         &self.memories.payments
     }
 
     /// Does an operation.
-    pub(super) fn operate<O: Operation<Memory>>(&self, operation: O) -> Answer<'_, O::Outcome> {
+    pub(crate) fn operate<O: Operation<Memory>>(&self, operation: O) -> Answer<'_, O::Outcome> {
         Box::pin(self.engine.operate(operation))
     }
 
     /// Does an operation that tidies up, and that no caller waits for.
-    pub(super) fn tidy<O: Operation<Memory>>(&self, operation: O) -> Answer<'_, O::Outcome> {
+    pub(crate) fn tidy<O: Operation<Memory>>(&self, operation: O) -> Answer<'_, O::Outcome> {
         Box::pin(self.engine.tidy(operation))
     }
 
     /// Reads on the caller, from what is on the disk.
-    pub(super) fn read<'a, T: Send + 'a>(
+    pub(crate) fn read<'a, T: Send + 'a>(
         &'a self,
         read: impl FnOnce(&View<'_>) -> Result<T, Fault> + Send + 'a,
     ) -> Answer<'a, T> {
@@ -164,7 +156,7 @@ impl SledStore {
     }
 
     /// Reads much, on a thread that may wait for the disk, see [`Engine::read_aside`].
-    pub(super) fn read_aside<T: Send + 'static>(
+    pub(crate) fn read_aside<T: Send + 'static>(
         &self,
         slice: impl FnMut(&View<'_>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
     ) -> Answer<'_, T> {
@@ -172,12 +164,12 @@ impl SledStore {
     }
 
     /// The first rows of a span, at most so many.
-    pub(super) fn rows_of(&self, span: Span, most: usize) -> Answer<'_, Vec<(Key, IVec)>> {
+    pub(crate) fn rows_of(&self, span: Span, most: usize) -> Answer<'_, Vec<(Key, IVec)>> {
         Box::pin(self.engine.rows_of(span, most))
     }
 
     #[cfg(test)]
-    pub(super) fn memtable(&self) -> Arc<kassette_engine::Memtable> {
+    pub(crate) fn memtable(&self) -> Arc<kassette_engine::Memtable> {
         self.engine.reader().memtable().expect("the store is open")
     }
 }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use kassette_domain::audit::Chain;
 use kassette_domain::time::Time;
+use kassette_engine::Span;
 use tokio::sync::mpsc;
 
-use super::retention::Forget;
-use super::source::Source as _;
-use super::store::SledStore;
-use super::{audits, maintenance, schema};
+use crate::rows::schema;
+use crate::rows::source::Source as _;
+use crate::sled::retention::Forget;
+use crate::sled::store::SledStore;
+use crate::sled::{audit, maintenance};
 use crate::{Answer, Forgotten, Pieces, Retention, Upkeep};
-use kassette_engine::Span;
 
 /// Pieces of a backup that may wait to be sent, each of some hundred KiB.
 const WAITING_PIECES: usize = 4;
@@ -66,7 +67,7 @@ impl Upkeep for SledStore {
                         chain.end(noted);
                         return Ok(chain);
                     }
-                    let entry = audits::decode(&key, &row).ok();
+                    let entry = audit::decode(&key, &row).ok();
                     chain.follow(number, entry.as_ref());
                 }
                 span = span.after(&last);

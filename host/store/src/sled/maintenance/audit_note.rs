@@ -5,9 +5,10 @@ use kassette_domain::time::Time;
 use kassette_engine::Db;
 use serde_json::Value;
 
-use super::MaintenanceError;
 use crate::Fault;
-use crate::sled::{audits, records, schema};
+use crate::rows::{records, schema};
+use crate::sled::audit;
+use crate::sled::maintenance::MaintenanceError;
 
 /// The operator of a task that needs no token, and who acts where no actor is named.
 const SYSTEM: &str = "system";
@@ -34,7 +35,7 @@ impl AuditNote {
     }
 
     /// Writes the line into a new store, before that takes its place.
-    pub(super) fn write(
+    pub(crate) fn write(
         self,
         db: &Db,
         action: &str,
@@ -57,7 +58,7 @@ impl AuditNote {
         let Some(last) = records::readable(last.transpose())? else {
             return Ok(());
         };
-        for (key, row) in audits::next(last, audited, self.at)?.1 {
+        for (key, row) in audit::next(last, audited, self.at)?.1 {
             db.insert(key, row).map_err(Fault::from)?;
         }
         Ok(())

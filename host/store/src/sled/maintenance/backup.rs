@@ -14,14 +14,14 @@ use kassette_domain::time::Time;
 use kassette_engine::{Ended, IVec, Memtable, Reader, Span, Subscription};
 use tokio::sync::{mpsc, watch};
 
-use super::format::{Decoder, Encoder, FileError, Head, Piece, Totals};
-use super::kinds::{self, KINDS};
-use super::{MaintenanceError, Progress, Stopped, Unit};
 use crate::Fault;
-use crate::sled::Secrets;
+use crate::rows::schema::{self, Key};
+use crate::rows::seal::Secrets;
+use crate::sled::maintenance::format::{Decoder, Encoder, FileError, Head, Piece, Totals};
+use crate::sled::maintenance::kinds::{self, KINDS};
+use crate::sled::maintenance::{MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::memory::{Memory, Shown, View};
 use crate::sled::open::{FORMAT, OpenOptions};
-use crate::sled::schema::{self, Key};
 
 /// Bytes of rows that are read at once: a few milliseconds, after which payments have their turn.
 const CHUNK: usize = 128 << 10;
@@ -126,7 +126,7 @@ fn indexed(key: &[u8], row: &[u8]) -> u64 {
 
 fn told(payments: u64, totals: &Totals, bytes: u64) -> BackedUp {
     let name = |tag: u8| {
-        let kind = KINDS.iter().find(|kind| kind.tag == tag);
+        let kind = KINDS.all().iter().find(|kind| kind.tag == tag);
         kind.map_or_else(|| tag.to_string(), |kind| kind.name.to_owned())
     };
     BackedUp {
@@ -166,6 +166,7 @@ fn head(view: &View<'_>, now: Time) -> Result<Head, Fault> {
         payments: kinds::counted_payments(view)?,
         canary: canary.to_vec(),
         kinds: KINDS
+            .all()
             .iter()
             .map(|kind| (kind.tag, kind.name.to_owned()))
             .collect(),
@@ -201,7 +202,7 @@ fn chunk(view: &View<'_>, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Faul
 }
 
 /// Sends a backup of a running store, piece by piece, until its end or until the caller takes no more.
-pub(in crate::sled) async fn stream(
+pub(crate) async fn stream(
     reader: Reader<Memory>,
     secrets: Arc<Secrets>,
     commits: Subscription,

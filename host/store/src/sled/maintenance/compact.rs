@@ -2,12 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::judge::{Judge, Report};
-use super::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
-use crate::Fault;
-use crate::sled::Secrets;
-use crate::sled::open::OpenOptions;
 use kassette_engine::{Db, GoOn, Memtable, Rebuild, always, disk_bytes};
+
+use crate::Fault;
+use crate::rows::seal::Secrets;
+use crate::sled::judge::{Judge, Report};
+use crate::sled::maintenance::kinds::{KINDS, whole};
+use crate::sled::maintenance::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
+use crate::sled::open::OpenOptions;
 
 /// What became of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -35,7 +37,7 @@ pub fn compact(
     compact_in_stages(options, note, progress, &always)
 }
 
-pub(super) fn compact_in_stages(
+pub(crate) fn compact_in_stages(
     options: &OpenOptions,
     note: AuditNote,
     progress: &dyn Progress,
@@ -83,7 +85,7 @@ pub(super) fn compact_in_stages(
 }
 
 /// Reads a whole store through.
-pub(super) fn judged(
+pub(crate) fn judged(
     db: &Db,
     secrets: &Secrets,
     what: &str,
@@ -93,9 +95,9 @@ pub(super) fn judged(
     // sled panics over some kinds of damage.
     let judged = catch_unwind(AssertUnwindSafe(|| {
         let memtable = Memtable::of(db.clone());
-        let mut judge = Judge::new(&memtable, secrets);
+        let mut judge = Judge::new(&KINDS, &memtable, secrets);
         judge.look(&mut |rows| progress.advance(rows))?;
-        super::checks::whole(&mut judge)?;
+        whole(&mut judge)?;
         judge.conclude()
     }));
     Ok(judged.unwrap_or_else(|_| Err(Fault::unreadable()))?)

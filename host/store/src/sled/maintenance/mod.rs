@@ -6,8 +6,7 @@
 //! | `kinds` | the table of all kinds of rows |
 //! | `format` | the file of a backup |
 //! | `backup`, `restore` | to that file and back |
-//! | `judge`, `checks`, `hook_checks`, `reseller_checks` | reading a store through from end to end |
-//! | `compact`, `rekey`, `reseal` | what is written anew beside the old one (the engine's `Rebuild`) |
+//! | `compact`, `rekey` | what is written anew beside the old one (the engine's `Rebuild`) |
 //! | `upgrade` | a store of the format before this one, likewise |
 //! | `audit_note` | the line that it leaves in the audit log |
 //!
@@ -15,16 +14,10 @@
 
 mod audit_note;
 mod backup;
-mod checks;
 mod compact;
-mod connect_checks;
 mod format;
-mod hook_checks;
-mod judge;
 mod kinds;
 mod rekey;
-mod reseal;
-mod reseller_checks;
 mod restore;
 #[cfg(test)]
 mod tests;
@@ -34,23 +27,22 @@ mod verify;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kassette_engine::{Db, Folder, RebuildError};
+
+use crate::Fault;
+use crate::rows::seal::{Sealer, Secrets};
+use crate::sled::open::{OpenError, OpenOptions};
+
+pub use crate::sled::judge::{Finding, Report};
 pub use audit_note::AuditNote;
-pub(super) use backup::stream;
+pub(crate) use backup::stream;
 pub use backup::{BackedUp, Received, backup, receive};
 pub use compact::{Compacted, compact};
 pub use format::FileError;
-pub use judge::{Finding, Report};
 pub use rekey::{Rekeyed, rekey};
 pub use restore::{Restored, Source, Told, restore, verify_backup};
-pub(super) use upgrade::open;
+pub(crate) use upgrade::open;
 pub use verify::{verify, verify_audit};
-
-use kassette_engine::{Db, Folder, RebuildError};
-
-use super::Secrets;
-use super::open::{OpenError, OpenOptions};
-use super::seal::Sealer;
-use crate::Fault;
 
 /// What progress is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

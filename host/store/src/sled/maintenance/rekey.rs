@@ -3,16 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use kassette_engine::{GoOn, Rebuild, always};
 use serde_json::json;
 
-use super::compact::judged;
-use super::kinds;
-use super::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
 use crate::Fault;
-use crate::sled::Secrets;
+use crate::rows::seal::{MasterKey, Sealer, Secrets};
+use crate::sled::maintenance::compact::judged;
+use crate::sled::maintenance::kinds::KINDS;
+use crate::sled::maintenance::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::open::OpenOptions;
-use crate::sled::seal::{MasterKey, Sealer};
-use kassette_engine::{GoOn, Rebuild, always};
 
 /// What became of a change of the master key.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -37,7 +36,7 @@ pub fn rekey(
     rekey_in_stages(options, new_key, note, progress, &always)
 }
 
-pub(super) fn rekey_in_stages(
+pub(crate) fn rekey_in_stages(
     options: &OpenOptions,
     new_key: &MasterKey,
     note: AuditNote,
@@ -69,7 +68,7 @@ pub(super) fn rekey_in_stages(
         let new = rebuild.fill(|bulk| {
             for row in db.iter() {
                 let (key, mut row) = row.map_err(Fault::from)?;
-                let (kind, _) = kinds::split(&key)?;
+                let (kind, _) = KINDS.split(&key)?;
                 if let Some(reseal) = kind.reseal {
                     row = reseal(&secrets.sealer, &new_secrets.sealer, &key, &row)?;
                     *resealed.entry(kind.name).or_default() += 1;

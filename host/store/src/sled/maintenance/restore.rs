@@ -9,16 +9,15 @@ use kassette_domain::time::Time;
 use kassette_engine::{Db, GoOn, IVec, Rebuild, always, remove_leftovers};
 use serde_json::json;
 
-use super::compact::judged;
-use super::format::{Decoder, FileError, Piece};
-use super::judge::Report;
-use super::kinds;
-use super::{AuditNote, MaintenanceError, Progress, Unit};
 use crate::Fault;
-use crate::sled::Secrets;
+use crate::rows::schema;
+use crate::rows::seal::{Marker, MasterKey, Sealer, Secrets};
+use crate::sled::judge::Report;
+use crate::sled::maintenance::compact::judged;
+use crate::sled::maintenance::format::{Decoder, FileError, Piece};
+use crate::sled::maintenance::kinds::KINDS;
+use crate::sled::maintenance::{AuditNote, MaintenanceError, Progress, Unit};
 use crate::sled::open::{self, FORMAT, OpenOptions};
-use crate::sled::schema;
-use crate::sled::seal::{Marker, MasterKey, Sealer};
 
 /// A backup that is to be read, and what it is believed by.
 #[derive(Clone, Debug)]
@@ -135,7 +134,7 @@ pub fn restore(
     restore_in_stages(options, source, despite_findings, note, progress, &always)
 }
 
-pub(super) fn restore_in_stages(
+pub(crate) fn restore_in_stages(
     options: &OpenOptions,
     source: Source<impl Read>,
     despite_findings: bool,
@@ -251,7 +250,7 @@ fn replay(
 }
 
 fn resealed(sealers: Option<(&Sealer, &Sealer)>, key: &[u8], row: Vec<u8>) -> Result<IVec, Fault> {
-    let (Some((old, new)), Some(reseal)) = (sealers, kinds::split(key)?.0.reseal) else {
+    let (Some((old, new)), Some(reseal)) = (sealers, KINDS.split(key)?.0.reseal) else {
         return Ok(row.into());
     };
     match reseal(old, new, key, &row) {

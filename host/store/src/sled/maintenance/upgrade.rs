@@ -1,22 +1,22 @@
 //! A store of the layout before this one, brought to it when it is opened: every row is read in the old
 //! layout and written in the new one, in a new store that takes the place of the old one as a whole.
 
-use super::MaintenanceError;
-use super::compact::judged;
-use super::kinds;
+use kassette_engine::{Folder, Memtable, Opened, Rebuild, always};
+
 use crate::Fault;
-use crate::sled::Secrets;
+use crate::rows::seal::{Marker, Sealer, Secrets};
+use crate::sled::maintenance::MaintenanceError;
+use crate::sled::maintenance::compact::judged;
+use crate::sled::maintenance::kinds::KINDS;
 use crate::sled::memory::Memory;
 use crate::sled::open::{FORMAT, OpenError, OpenOptions, open_as};
-use crate::sled::seal::{Marker, Sealer};
-use kassette_engine::{Folder, Memtable, Opened, Rebuild, always};
 
 /// The layout that a store can be brought from.
 const PREVIOUS_FORMAT: u32 = FORMAT - 1;
 
 /// Takes a folder, and opens or makes the database in it. One of the format before is brought to this
 /// one first.
-pub(in crate::sled) fn open(
+pub(crate) fn open(
     options: &OpenOptions,
     sealer: &Sealer,
 ) -> Result<(Folder, Opened<Memory>, Marker), OpenError> {
@@ -58,7 +58,7 @@ fn upgrade(folder: Folder, options: &OpenOptions) -> Result<(), MaintenanceError
         let new = rebuild.fill(|bulk| {
             for row in db.iter() {
                 let (key, mut row) = row.map_err(Fault::from)?;
-                let (kind, _) = kinds::split(&key)?;
+                let (kind, _) = KINDS.split(&key)?;
                 if let Some(migrate) = kind.migrate {
                     row = migrate(&memtable, &key, &row)?;
                 }

@@ -14,13 +14,12 @@ use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, Endpoint, HELD_BACK_MOST, MAX_RESPONSE, Tried};
 use kassette_domain::work::WorkKind;
+use kassette_engine::Touched;
 
 use super::*;
-use crate::Payments as _;
 use crate::suite::fixtures::*;
 use crate::suite::resellers;
-use crate::{ClaimedDeliveries, Retention, TRIED_MOST};
-use kassette_engine::Touched;
+use crate::{ClaimedDeliveries, Payments as _, Retention, TRIED_MOST};
 
 /// What the last part of an operation may touch beyond [`Touched::BY_OPERATION`]: a look at 256 payments
 /// that were made together, or a payment with all its attempts and decisions.
@@ -415,7 +414,7 @@ fn operations() -> BTreeSet<String> {
 async fn groups_are_shown_between_the_slices_of_a_read() {
     use std::ops::ControlFlow;
 
-    use super::super::schema;
+    use crate::rows::schema;
     let folder = Folder::new();
     let store = SledStore::open(&options(folder.0.path())).unwrap();
     let key = schema::payment(PaymentId::from_bytes(id_of("a")));

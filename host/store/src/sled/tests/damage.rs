@@ -10,12 +10,12 @@ use std::time::Duration;
 use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::{PaymentAggregate, StartResult, Step};
 use kassette_domain::provider::{Action, VendorStatus};
+use kassette_engine::SEGMENT_BYTES;
 
-use super::super::OpenError;
 use super::*;
+use crate::sled::OpenError;
 use crate::suite::fixtures::*;
 use crate::{Created, Directory as _, Fault, Health as _, History, Payments as _};
-use kassette_engine::SEGMENT_BYTES;
 
 /// Payments of the store that is damaged: enough for a log of several segments.
 const PAYMENTS: usize = 300;
@@ -190,7 +190,7 @@ async fn listed(store: &SledStore) -> Result<Vec<PaymentId>, Fault> {
     }
 }
 
-pub(super) fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

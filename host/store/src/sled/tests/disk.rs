@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::key::TokenHash;
+use kassette_engine::CHECKPOINTED;
 
-use super::super::open::FORMAT;
-use super::super::payment_index_rows::FULL;
-use super::super::{OpenError, schema};
 use super::*;
+use crate::rows::schema;
+use crate::sled::OpenError;
+use crate::sled::memory::payment_index_rows::FULL;
+use crate::sled::open::FORMAT;
 use crate::suite::fixtures::*;
 use crate::{
     Created, Fault, Health as _, PaymentFilter, Payments as _, Retention, Stepped, Upkeep as _,
 };
-use kassette_engine::CHECKPOINTED;
 
 async fn written(path: &Path) -> Arc<SledStore> {
     let store = SledStore::open(&options(path)).unwrap();

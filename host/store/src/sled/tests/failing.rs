@@ -6,6 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use kassette_engine::{Seams, Syncing};
 use kassette_files::durable_write;
 use parking_lot::{Condvar, Mutex};
 
@@ -13,7 +14,6 @@ use super::*;
 use crate::sled::maintenance::receive;
 use crate::suite::fixtures::*;
 use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved, Upkeep as _};
-use kassette_engine::{Seams, Syncing};
 
 /// What the disk does next.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, DeliveryStatus, Endpoint, HELD_BACK_MOST, Tried};
 
-use super::super::schema;
 use super::*;
+use crate::rows::schema;
 use crate::suite::fixtures::*;
 use crate::{Deliveries as _, Health as _, Pruned, Recovered, Swept};
 

@@ -7,9 +7,10 @@ use kassette_domain::event::EventType;
 use kassette_domain::webhook::{Endpoint, EventFilter};
 use kassette_engine::{Db, IVec};
 
-use super::super::kinds::{self, KINDS};
 use super::*;
-use crate::sled::schema;
+use crate::rows::schema;
+use crate::sled::judge::kinds::Kind;
+use crate::sled::maintenance::kinds::KINDS;
 
 /// Kinds whose rows can be gone without any trace: nothing else tells of them.
 const TRACELESS: [&str; 6] = [
@@ -52,7 +53,7 @@ fn kinds_found(report: Result<Report, MaintenanceError>) -> Vec<&'static str> {
     }
 }
 
-fn first_of(db: &Db, kind: &kinds::Kind) -> (IVec, IVec) {
+fn first_of(db: &Db, kind: &Kind) -> (IVec, IVec) {
     let first = db.scan_prefix(kind.prefix).next();
     first.unwrap_or_else(|| panic!("no {}", kind.name)).unwrap()
 }
@@ -63,14 +64,14 @@ async fn a_store_that_nobody_harmed_is_whole() {
     closed(full(&options(&folder)).await).await;
     let report = whole(&options(&folder));
     assert_eq!((report.payments, report.audit_lines), (4, 13));
-    let all: BTreeSet<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    let all: BTreeSet<&str> = KINDS.all().iter().map(|kind| kind.name).collect();
     let there: BTreeSet<&str> = report.rows.keys().copied().collect();
     assert_eq!(there, all, "the tests below look at every kind");
 }
 
 #[tokio::test]
 async fn a_row_that_is_missing_is_found_whatever_its_kind() {
-    for kind in KINDS {
+    for kind in KINDS.all() {
         let (_folder, report) = damaged(|db| {
             let (key, _) = first_of(db, kind);
             db.remove(key).unwrap();
@@ -88,7 +89,7 @@ async fn a_row_that_is_missing_is_found_whatever_its_kind() {
 
 #[tokio::test]
 async fn a_row_that_was_changed_is_found_whatever_its_kind() {
-    for kind in KINDS {
+    for kind in KINDS.all() {
         let (_folder, report) = damaged(|db| {
             let (key, row) = first_of(db, kind);
             let mut row = row.to_vec();

@@ -1,15 +1,13 @@
 //! Compaction and another master key, ended at every stage.
 
 use kassette_domain::audit::Audited;
-use kassette_engine::IVec;
+use kassette_engine::{Fault, IVec, RebuildError, SEGMENT_BYTES, Stage, disk_bytes};
 
-use super::super::compact::compact_in_stages;
-use super::super::rekey::rekey_in_stages;
-use super::super::restore::restore_in_stages;
 use super::*;
 use crate::Created;
-use kassette_engine::SEGMENT_BYTES;
-use kassette_engine::{Fault, RebuildError, Stage, disk_bytes};
+use crate::sled::maintenance::compact::compact_in_stages;
+use crate::sled::maintenance::rekey::rekey_in_stages;
+use crate::sled::maintenance::restore::restore_in_stages;
 
 /// Ends at a stage as a kill does: nothing after it is done.
 fn until(last: Stage) -> impl Fn(Stage) -> Result<(), RebuildError> {
@@ -285,13 +283,13 @@ async fn what_is_done_with_a_whole_store_is_a_line_in_its_audit_log() {
         let texts = [&line.operator, &line.actor, &line.action, &line.object];
         texts.map(String::as_str).join(" ")
     };
-    super::super::compact(&options(&folder), note(), &()).unwrap();
+    crate::sled::maintenance::compact(&options(&folder), note(), &()).unwrap();
     let line = last_line(&options(&folder)).await;
     assert_eq!(said(&line), "system ann store.compact store");
     assert_eq!(line.reason.as_deref(), Some("the old key was seen"));
 
     let new = MasterKey::from_bytes([8; 32]);
-    super::super::rekey(&options(&folder), &new, note(), &()).unwrap();
+    crate::sled::maintenance::rekey(&options(&folder), &new, note(), &()).unwrap();
     let line = last_line(&under(&folder, 8)).await;
     assert_eq!(said(&line), "system ann store.rekey store");
     assert!(line.before != line.after && line.after.unwrap().contains("master_key"));
