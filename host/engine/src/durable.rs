@@ -8,7 +8,7 @@
 //!
 //! **A sync that fails.** The kernel tells of it once, keeps the pages and takes them for written, so no
 //! later sync says anything about them, and memory shows what the disk may not have. The store does not
-//! trust either: it lets go of the database (`engine`), has the kernel forget all pages that it takes for
+//! trust either: it lets go of the database (`database`), has the kernel forget all pages that it takes for
 //! written, which leaves those that it will still write, and reads from the disk what is there, as after
 //! a power cut. What was acknowledged has to be among it, or the store ends for good. A process that
 //! stopped instead would be started again and come upon the same pages in the kernel's memory: so every

@@ -49,7 +49,7 @@ pub struct Counters {
     pub bytes: u64,
 }
 
-/// The way to the rows for one who reads on a thread of his own.
+/// The way to the rows for a thread of its own.
 pub struct Reader<S: State>(Shared<S>);
 
 impl<S: State> Clone for Reader<S> {

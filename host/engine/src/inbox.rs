@@ -19,7 +19,7 @@ pub(crate) enum Next<S> {
     Job(Box<dyn Job<S>>),
     /// Write the group that was made.
     Write,
-    /// End: the store is being shut down, and nothing waits.
+    /// End: the engine is being shut down, and nothing waits.
     Closed,
     /// End: a group could not be written.
     Failed(String),

@@ -1,4 +1,4 @@
-//! The store's own log, which makes a group durable with one write and one `fdatasync`.
+//! The engine's own log, which makes a group durable with one write and one `fdatasync`.
 //!
 //! sled's way to the disk wakes seven threads, waits for the disk twice, and writes whole pages. So each
 //! group is appended here and answered; sled is brought to the disk behind the answers, once an epoch.

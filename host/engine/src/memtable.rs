@@ -1,4 +1,4 @@
-//! The rows of the store as they are on the disk: the database, and in memory above it what so far the log
+//! The rows as they are on the disk: the database, and in memory above it what so far the log
 //! alone holds.
 //!
 //! A group that is in the log is shown here at once, in memory. sled gets the rows of a whole
@@ -49,7 +49,7 @@ impl Layers {
     }
 }
 
-/// The rows of an open store. One thread writes; it keeps others from reading while it does, so that
+/// The rows of an open database. One thread writes; it keeps others from reading while it does, so that
 /// no reader sees a group in part.
 pub struct Memtable {
     db: Db,

@@ -49,7 +49,7 @@ pub struct Opened<S: State> {
 }
 
 impl<S: State> Opened<S> {
-    /// The database alone, for one who has the folder to himself.
+    /// The database alone, for maintenance: nothing else has the folder.
     pub fn into_database(self) -> Db {
         self.db
     }
@@ -302,7 +302,7 @@ fn take_from_log(
         Some((_, last)) if shown > last && Some(shown) != checkpointed => {
             return Err(damaged("the end of its log does not read back"));
         }
-        // One that was just made, or restored, or packed anew, has none.
+        // One that was just made, or restored, or compacted, has none.
         None if shown > 0 && Some(shown) != checkpointed => {
             return Err(damaged("its log is missing"));
         }

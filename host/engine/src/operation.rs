@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::rows::Rows;
 use crate::state::State;
 
-/// One thing that can happen to the store. No closures from outside: what can happen is a list.
+/// One thing that can happen to the rows. No closures from outside: what can happen is a list.
 pub trait Operation<S: State>: Send + 'static {
     /// What it answers.
     type Outcome: Send + 'static;

@@ -3,7 +3,7 @@
 //! What is found in memory costs a row neither to write nor to read. [`State`] is the part of it that the
 //! writing thread has to itself; what it shows to readers changes in the same moment as the rows do. The
 //! state is a type parameter of everything that an operation or a read goes through, so that it costs no
-//! more than code that were written for it.
+//! more than code that was written for it alone.
 
 use crate::fault::Fault;
 use crate::span::Written;

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 #[cfg(any(test, feature = "suite"))]
 use crate::rows::Touched;
 
-/// Counters since the store was opened.
+/// Counters since the engine was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     /// Operations that were taken.
