@@ -29,10 +29,9 @@ impl Fault {
         );
         Self::Corrupt("a page of the database".into())
     }
-}
 
-impl From<sled::Error> for Fault {
-    fn from(error: sled::Error) -> Self {
+    /// What sled's database said.
+    pub fn database(error: sled::Error) -> Self {
         tracing::error!(%error, "the storage engine failed");
         match error {
             sled::Error::Corruption { .. } => Self::unreadable(),

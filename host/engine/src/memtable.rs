@@ -78,7 +78,7 @@ impl Memtable {
         if let Some(row) = self.layers.read().get(key) {
             return Ok(row.clone());
         }
-        Ok(self.db.get(key)?)
+        self.db.get(key).map_err(Fault::database)
     }
 
     /// At most `limit` rows of a span, first to last, with what a group in the making has written on
@@ -214,7 +214,7 @@ fn of_database(tree: &Tree, span: &Span) -> impl DoubleEndedIterator<Item = Laye
 fn collect(rows: impl Iterator<Item = LayerRow>, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
     rows.filter_map(|row| match row {
         Ok((key, row)) => row.map(|row| Ok((key.to_vec(), row))),
-        Err(error) => Some(Err(error.into())),
+        Err(error) => Some(Err(Fault::database(error))),
     })
     .take(limit)
     .collect()
@@ -290,7 +290,7 @@ impl Memtable {
     pub fn write_early(&self) -> Result<(), Fault> {
         let layers = self.layers.read();
         for rows in [&*layers.frozen, &layers.active] {
-            put(&self.db, rows, || {})?;
+            put(&self.db, rows, || {}).map_err(Fault::database)?;
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ pub(crate) fn decode(key: &[u8], row: &[u8]) -> Option<u64> {
 
 /// The number of the last group in a database; 0 before there is any.
 pub(crate) fn last_group(rows: &Tree) -> Result<u64, Fault> {
-    let Some(row) = rows.get(GROUP)? else {
+    let Some(row) = rows.get(GROUP).map_err(Fault::database)? else {
         return Ok(0);
     };
     decode(GROUP, &row).ok_or_else(|| Fault::Corrupt("the number of the last group".into()))

@@ -119,7 +119,9 @@ impl Rebuild {
         let db = open_database(&self.beside).map_err(RebuildError::from)?;
         let mut bulk = Bulk::new(&db);
         fill(&mut bulk)?;
-        let written = bulk.write().and_then(|()| Ok(db.flush()?));
+        let written = bulk
+            .write()
+            .and_then(|()| db.flush().map_err(Fault::database));
         written.map_err(RebuildError::from)?;
         drop(db);
         Ok(open_database(&self.beside).map_err(RebuildError::from)?)
@@ -156,7 +158,7 @@ impl Rebuild {
     pub fn finish(self, db: Db, go_on: GoOn<'_>) -> Result<(), RebuildError> {
         let io = RebuildError::io(self.beside.path());
         go_on(Stage::Filled)?;
-        db.flush().map_err(Fault::from)?;
+        db.flush().map_err(Fault::database)?;
         let last_group = number::last_group(&db)?;
         drop(db);
         let mut files = self.beside.files().map_err(&io)?;
@@ -225,7 +227,7 @@ impl<'a> Bulk<'a> {
     fn write(&mut self) -> Result<(), Fault> {
         self.bytes = 0;
         let stretch = std::mem::take(&mut self.stretch);
-        Ok(put(self.db, &stretch, || {})?)
+        put(self.db, &stretch, || {}).map_err(Fault::database)
     }
 }
 

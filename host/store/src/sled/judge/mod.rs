@@ -133,7 +133,7 @@ impl<'a> Judge<'a> {
     pub(crate) fn look(&mut self, seen: &mut dyn FnMut(u64)) -> Result<(), Fault> {
         let mut count = 0;
         for row in self.memtable.database() {
-            let (key, row) = row.map_err(Fault::from)?;
+            let (key, row) = row.map_err(Fault::database)?;
             self.row(&key, &row)?;
             count += 1;
             if count % 1024 == 0 {

@@ -52,14 +52,14 @@ impl AuditNote {
             before: before.map(Value::to_string),
             after: after.map(Value::to_string),
         };
-        let last = db.get(schema::AUDIT_END).map_err(Fault::from)?;
+        let last = db.get(schema::AUDIT_END).map_err(Fault::database)?;
         let last = last.map(|row| records::decode(schema::AUDIT_END, &row));
         // A log whose end is damaged is not gone on with: reading the store through has named it.
         let Some(last) = records::readable(last.transpose())? else {
             return Ok(());
         };
         for (key, row) in audit::next(last, audited, self.at)?.1 {
-            db.insert(key, row).map_err(Fault::from)?;
+            db.insert(key, row).map_err(Fault::database)?;
         }
         Ok(())
     }

@@ -60,7 +60,7 @@ pub(crate) fn compact_in_stages(
         progress.begin("Writing", Unit::Rows, Some(before.rows.values().sum()));
         let new = rebuild.fill(|bulk| {
             for row in db.iter() {
-                let (key, row) = row.map_err(Fault::from)?;
+                let (key, row) = row.map_err(Fault::database)?;
                 bulk.push(key, Some(row))?;
                 progress.advance(1);
             }

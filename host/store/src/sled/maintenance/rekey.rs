@@ -67,7 +67,7 @@ pub(crate) fn rekey_in_stages(
         progress.begin("Sealing anew", Unit::Rows, Some(before.rows.values().sum()));
         let new = rebuild.fill(|bulk| {
             for row in db.iter() {
-                let (key, mut row) = row.map_err(Fault::from)?;
+                let (key, mut row) = row.map_err(Fault::database)?;
                 let (kind, _) = KINDS.split(&key)?;
                 if let Some(reseal) = kind.reseal {
                     row = reseal(&secrets.sealer, &new_secrets.sealer, &key, &row)?;

@@ -275,7 +275,7 @@ fn marker(db: &Db, sealer: &Sealer) -> Result<Marker, MaintenanceError> {
         at: 0,
         what: "the key of the e-mail mark is missing or does not open",
     };
-    let row = db.get(schema::MARK).map_err(Fault::from)?;
+    let row = db.get(schema::MARK).map_err(Fault::database)?;
     let row = row.ok_or_else(damaged)?;
     Ok(open::mark(sealer, &row).map_err(|_| damaged())?)
 }

@@ -57,7 +57,7 @@ fn upgrade(folder: Folder, options: &OpenOptions) -> Result<(), MaintenanceError
         let memtable = Memtable::of(db.clone());
         let new = rebuild.fill(|bulk| {
             for row in db.iter() {
-                let (key, mut row) = row.map_err(Fault::from)?;
+                let (key, mut row) = row.map_err(Fault::database)?;
                 let (kind, _) = KINDS.split(&key)?;
                 if let Some(migrate) = kind.migrate {
                     row = migrate(&memtable, &key, &row)?;

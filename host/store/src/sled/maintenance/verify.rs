@@ -27,14 +27,14 @@ pub fn verify_audit(options: &OpenOptions) -> Result<Chain, MaintenanceError> {
     let opened = Stopped::open(options)?;
     let mut chain = Chain::default();
     for row in opened.db.scan_prefix(schema::AUDIT) {
-        let (key, row) = row.map_err(Fault::from)?;
+        let (key, row) = row.map_err(Fault::database)?;
         let entry = audit::decode(&key, &row).ok();
         chain.follow(
             schema::audit_number(&key).unwrap_or_default(),
             entry.as_ref(),
         );
     }
-    let end = opened.db.get(schema::AUDIT_END).map_err(Fault::from)?;
+    let end = opened.db.get(schema::AUDIT_END).map_err(Fault::database)?;
     chain.end(end.and_then(|row| records::decode(schema::AUDIT_END, &row).ok()));
     Ok(chain)
 }

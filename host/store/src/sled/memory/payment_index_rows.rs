@@ -136,12 +136,12 @@ pub(crate) fn load(tree: &Db) -> Result<(PaymentIndex, Tail), Fault> {
     let mut tail = Tail::default();
     let rows = Span::prefix(schema::PAYMENT_INDEX);
     if let Some(last) = rows.of(tree).next_back() {
-        let (key, _) = last.map_err(Fault::from)?;
+        let (key, _) = last.map_err(Fault::database)?;
         let first = key.last_chunk().copied().map_or(0, Position::from_be_bytes);
         index.reserve((first as usize).saturating_add(FULL));
     }
     for row in rows.of(tree) {
-        let (key, row) = row.map_err(Fault::from)?;
+        let (key, row) = row.map_err(Fault::database)?;
         let first = Position::try_from(index.len()).unwrap_or(Position::MAX);
         if tail.entries.len() % FULL != 0 || key[..] != schema::payment_index(first)[..] {
             return Err(records::damaged(&key, "those before it are missing"));

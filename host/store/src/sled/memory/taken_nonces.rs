@@ -103,7 +103,7 @@ impl AllTaken {
     pub(crate) fn load(tree: &Db) -> Result<Self, Fault> {
         let mut all = Self::default();
         for row in Span::prefix(schema::NONCES).of(tree) {
-            let (key, row) = row.map_err(Fault::from)?;
+            let (key, row) = row.map_err(Fault::database)?;
             let taken: Vec<Taken> = records::decode(&key, &row)?;
             for each in taken {
                 all.insert(each);
